@@ -1,0 +1,25 @@
+# Functions shared by the library, the tests and the tools.
+
+# How our C is compiled. No contraction to fused multiply-add: a reduction gives the same bits whichever
+# kernel, compiler or machine computed it. _GNU_SOURCE is empty so that files may define it as well.
+function(heddle_compile_options target)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion
+                           $<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>)
+endfunction()
+
+# Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are
+# criterion (counts its own tests), plain, stress, example: one check per program.
+function(heddle_add_check suite name target)
+    if(HEDDLE_BUILD_TESTS)
+        add_test(NAME ${name} COMMAND ${target})
+        set_tests_properties(${name} PROPERTIES LABELS ${suite} TIMEOUT 300)
+    endif()
+    set_property(GLOBAL APPEND_STRING PROPERTY HEDDLE_CHECKS
+                 "${suite} ${name} $<TARGET_FILE:${target}>\n")
+endfunction()
+
+function(heddle_write_checks)
+    get_property(checks GLOBAL PROPERTY HEDDLE_CHECKS)
+    file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/suites.txt CONTENT "${checks}")
+endfunction()

@@ -1,0 +1,326 @@
+/* heddle.h: what threads need and UCC 1.x lacks.
+ *
+ * Everything here works together with <ucc/api/ucc.h>: an endpoint of a heddle group has an ordinary
+ * ucc_team_h and ucc_context_h, and every call below that takes a team takes any team of this library.
+ *
+ * The shortest program:
+ *
+ *     static void work(heddle_ep_t *ep, void *arg) {
+ *         double x = 1.0;
+ *         heddle_allreduce(ep, HEDDLE_IN_PLACE, &x, 1, UCC_DT_FLOAT64, UCC_OP_SUM);
+ *     }
+ *     int main(void) { return heddle_run(4, work, NULL) == UCC_OK ? 0 : 1; }
+ *
+ * Terms: an endpoint is one participant of a team (a thread or a task, not an OS process); endpoint
+ * numbers run from 0 to size - 1; counts are in elements unless a name says bytes; all calls return
+ * UCC_OK or a negative ucc_status_t, and a failing call has logged one line that names the culprit.
+ */
+#ifndef HEDDLE_H_
+#define HEDDLE_H_
+
+#include <heddle/heddle_dt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <ucc/api/ucc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ * Values
+ * ---------------------------------------------------------------------------------------------- */
+
+/** Passed as a source (or, for scatter, as the destination at the root): the data is already where
+ *  the operation's in-place rule expects it (UCC_COLL_ARGS_FLAG_IN_PLACE). */
+#define HEDDLE_IN_PLACE ((void *)(intptr_t)-1)
+
+/** Status of every operation that was outstanding, or is started, on a team after
+ *  heddle_team_abort(). */
+#define HEDDLE_ERR_ABORTED ((ucc_status_t)-40)
+
+/** The drafts' multicast (spec: collective types of the UCC API drafts): like
+ *  UCC_COLL_TYPE_BCAST, same argument fields. */
+#define UCC_COLL_TYPE_MCAST ((ucc_coll_type_t)UCC_BIT(16))
+
+/** Buffer flags of the drafts, or-ed into ucc_coll_args_t::flags (with UCC_COLL_ARGS_FIELD_FLAGS). */
+#define HEDDLE_COLL_FLAG_SYMMETRIC         UCC_BIT(40) /**< buffers lie in the team's symmetric memory */
+#define HEDDLE_COLL_FLAG_PERSISTENT_BUFFER UCC_BIT(41) /**< buffers outlive the team */
+#define HEDDLE_COLL_FLAG_READY             UCC_BIT(42) /**< peers may touch my buffers before I post */
+
+/** The drafts' memory constraints (bit mask). */
+typedef enum {
+    UCC_MEM_SYMMETRIC  = UCC_BIT(0), /**< same length on every endpoint of the team */
+    UCC_MEM_PERSISTENT = UCC_BIT(1), /**< stays valid until the team is destroyed */
+    UCC_MEM_ALIGN32    = UCC_BIT(2), /**< address is a multiple of 32 bytes */
+    UCC_MEM_ALIGN64    = UCC_BIT(3), /**< address is a multiple of 64 bytes */
+    UCC_MEM_ALIGN128   = UCC_BIT(4)  /**< address is a multiple of 128 bytes */
+} ucc_mem_constraints_t;
+
+/** The drafts' memory hints (bit mask); accepted and reported, no behaviour depends on them. */
+typedef enum { REMOTE_ATOMICS = UCC_BIT(0), REMOTE_COUNTERS = UCC_BIT(1) } ucc_mem_hints_t;
+
+/** Where an endpoint runs. A field is -1 when unknown; all -1 means "no hint". Numbers are hwloc
+ *  logical indices. */
+typedef struct heddle_locality {
+    int32_t package; /**< socket */
+    int32_t numa;    /**< NUMA node */
+    int32_t l3;      /**< last-level cache */
+    int32_t core;    /**< physical core */
+} heddle_locality_t;
+
+#define HEDDLE_LOCALITY_NONE {-1, -1, -1, -1}
+
+/* ------------------------------------------------------------------------------------------------
+ * Groups: teams of threads and tasks without any out-of-band exchange
+ * ---------------------------------------------------------------------------------------------- */
+
+/** A team being formed by the threads or tasks of this process; opaque. */
+typedef struct heddle_group heddle_group_t;
+
+/** One endpoint of a group; opaque. May be used by one thread at a time (whichever thread: a task
+ *  may migrate), unless the group was created with UCC_THREAD_MULTIPLE. */
+typedef struct heddle_ep heddle_ep_t;
+
+/** How a group is made. Zero everywhere but `endpoints` is a good choice. */
+typedef struct heddle_group_params {
+    /** Number of endpoints that this process contributes, 1 or more. */
+    uint32_t endpoints;
+    /** Contexts the endpoints share: 0 gives every endpoint its own; m gives endpoint i the context
+     *  i * m / endpoints. Endpoints driven by one OS thread do best on one context: one progress
+     *  call then drives all of them. */
+    uint32_t contexts;
+    /** UCC_THREAD_MULTIPLE allows several threads on one endpoint or one context at once. Endpoints
+     *  that share a context but are driven by different threads need it. */
+    ucc_thread_mode_t thread_mode;
+    /** Ordering, synchronization and number of outstanding operations, as in ucc_team_params_t. */
+    ucc_post_ordering_t  ordering;
+    ucc_coll_sync_type_t sync_type;
+    uint64_t             outstanding_colls;
+    /** Bytes of symmetric memory that the library allocates for each endpoint (0: none), and the
+     *  drafts' constraints on it. See heddle_team_memory(). */
+    size_t   symmetric_bytes;
+    uint64_t symmetric_constraints;
+    /** NULL, or an allgather among processes for hybrid programs: called by one thread of each
+     *  process (the one that calls heddle_group_create), oob->n_oob_eps processes in all. */
+    const ucc_oob_coll_t *oob;
+} heddle_group_params_t;
+
+/** Starts forming a team. Any one thread calls it; every endpoint then calls heddle_join().
+ *  O(1) memory per endpoint while forming. Without an oob it never blocks.
+ *  @param [in]  params  copied; NULL or endpoints == 0 is UCC_ERR_INVALID_PARAM
+ *  @param [out] group   to be given to heddle_join() and, after all joins have returned,
+ *                       heddle_group_destroy() */
+ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group);
+
+/** Drops the creator's reference. Endpoints that have joined stay valid until they leave. */
+ucc_status_t heddle_group_destroy(heddle_group_t *group);
+
+/** Becomes endpoint `index` of the group, 0 <= index < endpoints; each index joins once. Never
+ *  blocks and does not wait for the others: a collective started early just waits for them.
+ *  @param [out] ep  released by heddle_leave() */
+ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep);
+
+/** heddle_join() with a hint where the endpoint will run, for callers that join on behalf of others
+ *  or are not pinned. NULL means no hint: the calling thread's affinity decides. */
+ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_locality_t *where,
+                            heddle_ep_t **ep);
+
+/** Leaves: local, never waits for a peer. All operations this endpoint started must be complete. */
+ucc_status_t heddle_leave(heddle_ep_t *ep);
+
+/** Starts n threads, spread and pinned by topology, hands each its endpoint, and returns when all
+ *  have returned; the endpoints are left automatically. n == 0 means one per available core.
+ *  With more threads than processors nobody is pinned. */
+ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
+
+/** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:
+ *  do not destroy them). NULL gives 0 or NULL. */
+uint32_t      heddle_ep_index(const heddle_ep_t *ep);
+uint32_t      heddle_ep_size(const heddle_ep_t *ep);
+ucc_team_h    heddle_ep_team(const heddle_ep_t *ep);
+ucc_context_h heddle_ep_context(const heddle_ep_t *ep);
+
+/* ------------------------------------------------------------------------------------------------
+ * Blocking collectives. No heap, no system call but the wait's own yield or sleep.
+ *
+ * `count` is per endpoint: elements each endpoint sends to, or receives from, one peer. Arrays of
+ * counts and displacements have one uint64_t per endpoint, in elements; displacements may be NULL
+ * for densely packed blocks. Arguments that have no meaning at an endpoint (dst of reduce away from
+ * the root) are ignored there. Semantics: UCC's collective semantics, MPI's for the rest.
+ * ---------------------------------------------------------------------------------------------- */
+
+/** Nobody returns before everybody has called. */
+ucc_status_t heddle_barrier(heddle_ep_t *ep);
+/** The root returns after everybody has called; the others at once. */
+ucc_status_t heddle_fanin(heddle_ep_t *ep, uint32_t root);
+/** Nobody returns before the root has called. */
+ucc_status_t heddle_fanout(heddle_ep_t *ep, uint32_t root);
+/** buffer: count elements, read at the root, written elsewhere. */
+ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
+                          uint32_t root);
+/** The drafts' multicast; same meaning as heddle_bcast(). */
+ucc_status_t heddle_mcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
+                          uint32_t root);
+/** dst at the root = src[0] op src[1] op ... op src[size-1], elementwise, in the canonical order. */
+ucc_status_t heddle_reduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                           ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t root);
+/** The same with the result everywhere. */
+ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                              ucc_datatype_t dt, ucc_reduction_op_t op);
+/** src: size * count elements; endpoint i receives block i of the reduction. In place: dst holds
+ *  all size * count elements and the result lands at block i of it. */
+ucc_status_t heddle_reduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                                   ucc_datatype_t dt, ucc_reduction_op_t op);
+/** Blocks of different sizes: counts[i] elements go to endpoint i. */
+ucc_status_t heddle_reduce_scatterv(heddle_ep_t *ep, const void *src, void *dst,
+                                    const uint64_t *counts, ucc_datatype_t dt,
+                                    ucc_reduction_op_t op);
+/** dst: size * count elements, block i from endpoint i. In place: own block already in dst. */
+ucc_status_t heddle_allgather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                              ucc_datatype_t dt);
+/** src holds `count` elements, which equals counts[own index]. */
+ucc_status_t heddle_allgatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
+                               const uint64_t *counts, const uint64_t *displacements,
+                               ucc_datatype_t dt);
+/** dst matters at the root only. */
+ucc_status_t heddle_gather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                           ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_gatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
+                            const uint64_t *counts, const uint64_t *displacements,
+                            ucc_datatype_t dt, uint32_t root);
+/** src matters at the root only; in place at the root: dst == HEDDLE_IN_PLACE, own block stays. */
+ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                            ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_scatterv(heddle_ep_t *ep, const void *src, const uint64_t *counts,
+                             const uint64_t *displacements, void *dst, uint64_t count,
+                             ucc_datatype_t dt, uint32_t root);
+/** src and dst: size * count elements; block j of src goes to block (own index) of dst at j. */
+ucc_status_t heddle_alltoall(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                             ucc_datatype_t dt);
+ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *src_counts,
+                              const uint64_t *src_displacements, void *dst,
+                              const uint64_t *dst_counts, const uint64_t *dst_displacements,
+                              ucc_datatype_t dt);
+
+/** Any collective on any team, blocking: init, post, wait, finalize. */
+ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
+
+/* ------------------------------------------------------------------------------------------------
+ * Waiting, tags, abort
+ * ---------------------------------------------------------------------------------------------- */
+
+/** Waits for a posted request: spins, yields, then sleeps; meanwhile it does whatever work of the
+ *  request's context can be done. Needs no progress call from the caller.
+ *  @param [in] timeout  seconds; negative waits for ever; 0 is one progress and a test
+ *  @return the request's final status, or UCC_INPROGRESS when the timeout came first (the request
+ *          goes on), UCC_ERR_INVALID_PARAM for NULL or a request that was never posted */
+ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout);
+
+/** ucc_collective_init() with a 64-bit tag in place of ucc_coll_args_t::tag (whose mask bit is then
+ *  ignored). Operations of one team match by tag; those with equal tags in the order of their posts. */
+ucc_status_t heddle_collective_init_tagged(ucc_coll_args_t *args, uint64_t tag,
+                                           ucc_coll_req_h *request, ucc_team_h team);
+
+/** Ends everything outstanding on the team, at every endpoint of this process, with
+ *  HEDDLE_ERR_ABORTED; later operations fail with the same status. When a request reports it, nobody
+ *  touches that request's buffers any more. Any endpoint may call it, from any thread, once or
+ *  often. The team must still be destroyed by every endpoint. */
+ucc_status_t heddle_team_abort(ucc_team_h team);
+
+/* ------------------------------------------------------------------------------------------------
+ * Teams: what the drafts had and 1.x dropped
+ * ---------------------------------------------------------------------------------------------- */
+
+enum heddle_team_params_field {
+    HEDDLE_TEAM_PARAM_FIELD_THREAD_MODE = UCC_BIT(0),
+    HEDDLE_TEAM_PARAM_FIELD_LOCALITY    = UCC_BIT(1),
+    HEDDLE_TEAM_PARAM_FIELD_MEMORY      = UCC_BIT(2)
+};
+
+/** What ucc_team_params_t lacks; fields outside the mask are not read. */
+typedef struct heddle_team_params {
+    uint64_t mask;
+    /** The draft's per-team thread mode: SINGLE promises that one thread at a time uses this
+     *  endpoint even if the library was initialised with UCC_THREAD_MULTIPLE; MULTIPLE on a library
+     *  with less is UCC_ERR_INVALID_PARAM. */
+    ucc_thread_mode_t thread_mode;
+    /** Where this endpoint will run. */
+    heddle_locality_t locality;
+    /** The drafts' memory per team: this endpoint's buffer (address NULL: the library allocates
+     *  `bytes` and owns it), hints and constraints (a constraint that `address` breaks is an error). */
+    struct {
+        void    *address;
+        size_t   bytes;
+        uint64_t hints;
+        uint64_t constraints;
+    } memory;
+} heddle_team_params_t;
+
+/** ucc_team_create_post() with the fields above; `extra` may be NULL. */
+ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_contexts,
+                                     const ucc_team_params_t    *params,
+                                     const heddle_team_params_t *extra, ucc_team_h *team);
+
+/** The thread mode in force on this team handle. */
+ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mode);
+
+/** Endpoint ep's part of the team's memory (heddle_team_params_t::memory,
+ *  heddle_group_params_t::symmetric_bytes). The pointer is valid in the whole process while
+ *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none. */
+ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);
+
+/** Number of endpoints. */
+ucc_status_t ucc_team_get_size(ucc_team_h team, uint32_t *size);
+/** The caller's endpoint: the label given in ucc_team_params_t::ep, else its number. */
+ucc_status_t ucc_team_get_my_ep(ucc_team_h team, uint64_t *ep);
+/** All labels by endpoint number. The array belongs to the team handle, lives as long as it, and is
+ *  not to be freed or written. */
+ucc_status_t ucc_team_get_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps);
+/** A new team of those endpoints of `parent` (numbers) that are listed; called by the members only,
+ *  each with the same list; member i of the list becomes endpoint i. Nonblocking: drive with
+ *  ucc_team_create_test(). `eps` points to the list's address, as in the drafts; it is copied. */
+ucc_status_t ucc_create_team_from_eps(ucc_team_h parent, uint64_t **eps, uint64_t num_eps,
+                                      ucc_team_h *team);
+
+/** The drafts' spellings of 1.x types and calls. */
+typedef ucc_lib_attr_t     ucc_lib_attrib_t;
+typedef ucc_context_attr_t ucc_context_attrib_t;
+typedef ucc_team_attr_t    ucc_team_attrib_t;
+ucc_status_t ucc_lib_get_attribs(ucc_lib_h lib, ucc_lib_attrib_t *attr);
+ucc_status_t ucc_context_get_attribs(ucc_context_h context, ucc_context_attrib_t *attr);
+ucc_status_t ucc_team_get_attribs(ucc_team_h team, ucc_team_attrib_t *attr);
+/** The earlier draft's spellings. */
+ucc_status_t ucc_get_team_attribs(ucc_team_h team, ucc_team_attrib_t *attr);
+ucc_status_t ucc_get_team_size(ucc_team_h team, uint32_t *size);
+ucc_status_t ucc_get_team_my_ep(ucc_team_h team, uint64_t *ep);
+ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps);
+
+/* ------------------------------------------------------------------------------------------------
+ * Seeing inside
+ * ---------------------------------------------------------------------------------------------- */
+
+typedef enum {
+    HEDDLE_INFO_BUILD    = UCC_BIT(0), /**< version, compiler, kernels chosen on this CPU */
+    HEDDLE_INFO_TOPOLOGY = UCC_BIT(1), /**< the machine, or HEDDLE_TOPOLOGY */
+    HEDDLE_INFO_TREES    = UCC_BIT(2), /**< trees for `endpoints` endpoints placed by topology */
+    HEDDLE_INFO_CONFIG   = UCC_BIT(3), /**< every variable: name, default, value, meaning */
+    HEDDLE_INFO_PLANS    = UCC_BIT(4), /**< which regime and protocol runs per collective and size */
+    HEDDLE_INFO_ALL      = 0x1f
+} heddle_info_flags_t;
+
+/** Prints what `flags` (heddle_info_flags_t) ask for; endpoints == 0 means one per processor. */
+ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,22 @@
+/* api.h: what the entry points share. They validate, log, and hand on: nothing else lives here. */
+#ifndef HD_API_H
+#define HD_API_H
+
+#include "api/lib_internal.h"
+#include "team/team.h"
+
+/* True for a live handle; logs the caller's name otherwise. */
+bool hd_api_lib(ucc_lib_h lib, const char *caller);
+bool hd_api_context(ucc_context_h context, const char *caller);
+bool hd_api_team(ucc_team_h team, const char *caller);
+/* A team that collectives can be posted on. */
+bool hd_api_active_team(ucc_team_h team, const char *caller);
+hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller);
+/* NULL pointers: false, and a line that names the argument. */
+bool hd_api_pointer(const void *pointer, const char *name, const char *caller);
+
+/* ucc_init_version and ucc_context_create without configuration objects (heddle.c). */
+ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params,
+                                   ucc_context_h *out);
+
+#endif

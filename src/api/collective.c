@@ -1,0 +1,84 @@
+/* collective.c: init, post, finalize, and waiting: the hot path's entry. */
+#include "api/api.h"
+
+hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller) {
+    hd_request_t *r = (hd_request_t *)(void *)request;
+    if (__builtin_expect(r && r->op.task.magic == HD_TASK_LIVE, 1)) {
+        return r;
+    }
+    hd_error("%s: not a live request", caller);
+    return NULL;
+}
+
+static ucc_status_t init(ucc_coll_args_t *args, const uint64_t *tag, ucc_coll_req_h *request,
+                         ucc_team_h team, const char *caller) {
+    if (!hd_api_active_team(team, caller) || !hd_api_pointer(args, "coll_args", caller) ||
+        !hd_api_pointer(request, "request", caller)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_request_t *r     = NULL;
+    ucc_status_t status = hd_request_init(team, args, tag, &r);
+    if (status == UCC_OK) {
+        *request = &r->op.task.req;
+    }
+    return status;
+}
+
+ucc_status_t ucc_collective_init(ucc_coll_args_t *coll_args, ucc_coll_req_h *request,
+                                 ucc_team_h team) {
+    return init(coll_args, NULL, request, team, __func__);
+}
+
+ucc_status_t heddle_collective_init_tagged(ucc_coll_args_t *args, uint64_t tag,
+                                           ucc_coll_req_h *request, ucc_team_h team) {
+    return init(args, &tag, request, team, __func__);
+}
+
+ucc_status_t ucc_collective_post(ucc_coll_req_h request) {
+    hd_request_t *r = hd_api_request(request, __func__);
+    return r ? hd_request_post(r) : UCC_ERR_INVALID_PARAM;
+}
+
+ucc_status_t ucc_collective_init_and_post(ucc_coll_args_t *coll_args, ucc_coll_req_h *request,
+                                          ucc_team_h team) {
+    ucc_status_t status = init(coll_args, NULL, request, team, __func__);
+    return status == UCC_OK ? ucc_collective_post(*request) : status;
+}
+
+ucc_status_t ucc_collective_finalize(ucc_coll_req_h request) {
+    hd_request_t *r = hd_api_request(request, __func__);
+    return r ? hd_request_finalize(r) : UCC_ERR_INVALID_PARAM;
+}
+
+ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
+    hd_request_t *r = hd_api_request(request, __func__);
+    if (!r) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = hd_task_status(&r->op.task);
+    if (status == UCC_OPERATION_INITIALIZED) {
+        hd_error("%s: the request was never posted", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (status != UCC_INPROGRESS) {
+        return status;
+    }
+    hd_context_t *context = r->op.task.context;
+    return hd_runner_wait(&context->runner, &r->op.task, timeout, context->lib->may_park,
+                          context->lib->park_after_us);
+}
+
+ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team) {
+    ucc_coll_req_h request;
+    ucc_status_t status = init(args, NULL, &request, team, __func__);
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_request_t *r = (hd_request_t *)(void *)request;
+    status          = hd_request_post(r);
+    if (status == UCC_OK) {
+        status = heddle_wait(request, -1);
+    }
+    hd_request_finalize(r);
+    return status;
+}

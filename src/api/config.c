@@ -1,0 +1,104 @@
+/*
+ * The public configuration calls: ucc_lib_config_* and ucc_context_config_*.
+ *
+ * A public handle is a core configuration object under another name. Handles are checked, since
+ * programs do pass the wrong one; printing and releasing NULL is allowed and does nothing. A
+ * context's configuration is read with the library handle's environment prefix and keeps no
+ * reference to the handle.
+ */
+#include <stddef.h>
+#include <ucc/api/ucc.h>
+
+#include "api/lib_internal.h"
+#include "core/config.h"
+#include "core/log.h"
+
+ucc_status_t ucc_lib_config_read(const char *env_prefix, const char *filename,
+                                 ucc_lib_config_h *config) {
+    hd_config_t *cfg = NULL;
+
+    if (config == NULL) {
+        hd_error("config is NULL");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = hd_config_read(HD_CFG_SCOPE_LIB, env_prefix, filename, &cfg);
+    if (status == UCC_OK) {
+        *config = (ucc_lib_config_h)cfg;
+    }
+    return status;
+}
+
+ucc_status_t ucc_lib_config_modify(ucc_lib_config_h config, const char *name, const char *value) {
+    hd_config_t *cfg = hd_lib_config_unwrap(config);
+
+    if (cfg == NULL || name == NULL || value == NULL) {
+        hd_error("%s is missing or invalid",
+                 cfg == NULL ? "config" : (name == NULL ? "name" : "value"));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_config_modify(cfg, NULL, name, value);
+}
+
+void ucc_lib_config_print(const ucc_lib_config_h config, FILE *stream, const char *title,
+                          ucc_config_print_flags_t print_flags) {
+    const hd_config_t *cfg = hd_lib_config_unwrap(config);
+
+    if (cfg != NULL && stream != NULL) {
+        hd_config_print(cfg, stream, title, print_flags);
+    }
+}
+
+void ucc_lib_config_release(ucc_lib_config_h config) {
+    hd_config_t *cfg = hd_lib_config_unwrap(config);
+
+    if (config != NULL && cfg == NULL) {
+        hd_error("%p is no library configuration", (void *)config);
+    }
+    hd_config_release(cfg);
+}
+
+ucc_status_t ucc_context_config_read(ucc_lib_h lib_handle, const char *filename,
+                                     ucc_context_config_h *config) {
+    hd_config_t *cfg = NULL;
+
+    if (config == NULL || !hd_lib_valid(lib_handle)) {
+        hd_error("%s is missing or invalid", config == NULL ? "config" : "lib_handle");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status =
+        hd_config_read(HD_CFG_SCOPE_CONTEXT, hd_lib_env_prefix(lib_handle), filename, &cfg);
+    if (status == UCC_OK) {
+        *config = (ucc_context_config_h)cfg;
+    }
+    return status;
+}
+
+ucc_status_t ucc_context_config_modify(ucc_context_config_h config, const char *component,
+                                       const char *name, const char *value) {
+    hd_config_t *cfg = hd_context_config_unwrap(config);
+
+    if (cfg == NULL || name == NULL || value == NULL) {
+        hd_error("%s is missing or invalid",
+                 cfg == NULL ? "config" : (name == NULL ? "name" : "value"));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_config_modify(cfg, component, name, value);
+}
+
+void ucc_context_config_print(const ucc_context_config_h config, FILE *stream, const char *title,
+                              ucc_config_print_flags_t print_flags) {
+    const hd_config_t *cfg = hd_context_config_unwrap(config);
+
+    if (cfg != NULL && stream != NULL) {
+        hd_config_print(cfg, stream, title, print_flags);
+    }
+}
+
+void ucc_context_config_release(ucc_context_config_h config) {
+    hd_config_t *cfg = hd_context_config_unwrap(config);
+
+    if (config != NULL && cfg == NULL) {
+        hd_error("%p is no context configuration", (void *)config);
+    }
+    hd_config_release(cfg);
+}

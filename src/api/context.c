@@ -1,0 +1,141 @@
+/* context.c: context handles: create, progress, attributes, destroy.
+ *
+ * progress may be called from any thread if the library was initialised with UCC_THREAD_MULTIPLE,
+ * else from one thread at a time. It never blocks.
+ */
+#include "api/api.h"
+
+bool hd_api_context(ucc_context_h context, const char *caller) {
+    if (!context || context->magic != HD_CONTEXT_MAGIC) {
+        hd_error("%s: not a context handle", caller);
+        return false;
+    }
+    return true;
+}
+
+static ucc_status_t check_params(const ucc_context_params_t *p) {
+    if ((p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE) && (unsigned)p->type > UCC_CONTEXT_SHARED) {
+        hd_error("ucc_context_create: type %d does not exist", (int)p->type);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if ((p->mask & UCC_CONTEXT_PARAM_FIELD_SYNC_TYPE) &&
+        (unsigned)p->sync_type > UCC_SYNC_COLLECTIVES) {
+        hd_error("ucc_context_create: sync_type %d does not exist", (int)p->sync_type);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
+        const ucc_oob_coll_t *o = &p->oob;
+        if (o->n_oob_eps == 0 || o->oob_ep >= o->n_oob_eps ||
+            (o->n_oob_eps > 1 && (!o->allgather || !o->req_test || !o->req_free))) {
+            hd_error("ucc_context_create: oob is not valid (ep %u of %u)", o->oob_ep,
+                     o->n_oob_eps);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
+                                   ucc_context_h *out) {
+    ucc_status_t status = check_params(p);
+    if (status != UCC_OK) {
+        return status;
+    }
+    ucc_context_h context = hd_alloc(HD_LINE_PAIR, sizeof(*context));
+    if (!context) {
+        hd_error("ucc_context_create: no memory");
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_runner_init(&context->runner, lib->params.thread_mode == UCC_THREAD_MULTIPLE,
+                   lib->max_polls, lib->yield_max_us);
+    context->magic = HD_CONTEXT_MAGIC;
+    context->lib   = lib;
+    context->type =
+        p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE ? p->type : UCC_CONTEXT_EXCLUSIVE;
+    context->sync_type = p->mask & UCC_CONTEXT_PARAM_FIELD_SYNC_TYPE ? p->sync_type
+                                                                     : lib->params.sync_type;
+    context->id        = p->mask & UCC_CONTEXT_PARAM_FIELD_ID ? p->ctx_id : 0;
+    if (p->mask & UCC_CONTEXT_PARAM_FIELD_MEM_PARAMS) {
+        context->mem_params = p->mem_params;
+    }
+    context->locality = hd_locality_unknown();
+    hd_process_identity(context->address.process);
+    context->address.number = (uint64_t)(uintptr_t)context;
+    if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
+        status = hd_context_meet(context, &p->oob);
+    }
+    if (status != UCC_OK) {
+        hd_free(context);
+        return status;
+    }
+    /* relaxed: a count for ucc_finalize, which the client orders after this */
+    atomic_fetch_add_explicit(&lib->contexts, 1, memory_order_relaxed);
+    *out = context;
+    return UCC_OK;
+}
+
+ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
+                                const ucc_context_config_h config, ucc_context_h *context) {
+    if (!hd_api_lib(lib_handle, __func__) || !hd_api_pointer(params, "params", __func__) ||
+        !hd_api_pointer(context, "context", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (config && !hd_config_valid((const hd_config_t *)config, HD_CFG_SCOPE_CONTEXT)) {
+        hd_error("%s: config is not a context configuration", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_api_create_context(lib_handle, params, context);
+}
+
+ucc_status_t ucc_context_progress(ucc_context_h context) {
+    if (__builtin_expect(!context || context->magic != HD_CONTEXT_MAGIC, 0)) {
+        hd_error("%s: not a context handle", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_runner_progress(&context->runner);
+    return UCC_OK;
+}
+
+ucc_status_t ucc_context_destroy(ucc_context_h context) {
+    if (!hd_api_context(context, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    /* relaxed: the client has destroyed its teams before */
+    uint32_t teams = atomic_load_explicit(&context->teams, memory_order_relaxed);
+    if (teams) {
+        hd_error("%s: %u teams of this context are alive", __func__, teams);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    context->magic = HD_DEAD_MAGIC;
+    atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
+    hd_context_part(context);
+    hd_free(context);
+    return UCC_OK;
+}
+
+/* One-sided clients allocate this much scratch per endpoint; threads share memory and need none, but
+ * clients take zero for "one-sided collectives are missing". */
+enum { WORK_BUFFER_BYTES = 64 };
+
+ucc_status_t ucc_context_get_attr(ucc_context_h context, ucc_context_attr_t *context_attr) {
+    if (!hd_api_context(context, __func__) ||
+        !hd_api_pointer(context_attr, "context_attr", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (context_attr->mask & UCC_CONTEXT_ATTR_FIELD_TYPE) {
+        context_attr->type = context->type;
+    }
+    if (context_attr->mask & UCC_CONTEXT_ATTR_FIELD_SYNC_TYPE) {
+        context_attr->sync_type = context->sync_type;
+    }
+    if (context_attr->mask & UCC_CONTEXT_ATTR_FIELD_CTX_ADDR) {
+        context_attr->ctx_addr = &context->address;
+    }
+    if (context_attr->mask & UCC_CONTEXT_ATTR_FIELD_CTX_ADDR_LEN) {
+        context_attr->ctx_addr_len = sizeof(context->address);
+    }
+    if (context_attr->mask & UCC_CONTEXT_ATTR_FIELD_WORK_BUFFER_SIZE) {
+        context_attr->global_work_buffer_size = WORK_BUFFER_BYTES;
+    }
+    return UCC_OK;
+}

@@ -1,0 +1,355 @@
+/* group.c: heddle_group, heddle_join, heddle_leave, heddle_run: teams of threads and tasks without
+ * any exchange: whoever creates the group makes its memory, endpoints just take their places.
+ */
+#include "api/api.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { GROUP_MAGIC = 0x6e0d9a11u, EP_MAGIC = 0x6e0dee00u };
+
+struct heddle_group {
+    uint32_t magic;
+    _Atomic uint32_t refs; /* the creator, and each endpoint that has joined */
+    ucc_lib_h lib;
+    hd_group_t *group;
+    heddle_group_params_t params;
+    ucc_context_h *contexts; /* params.contexts of them; NULL: one per endpoint */
+    _Atomic uint64_t *taken; /* a bit per endpoint that has joined */
+};
+
+struct heddle_ep {
+    uint32_t magic;
+    heddle_group_t *group;
+    ucc_team_h team;
+    ucc_context_h context;
+    bool owns_context;
+};
+
+static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
+    ucc_context_params_t params = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE,
+                                   .type = UCC_CONTEXT_SHARED};
+    return hd_api_create_context(lib, &params, context);
+}
+
+static void release_group(heddle_group_t *g) {
+    /* acq_rel: everybody's use happens before the end */
+    if (atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    g->magic = HD_DEAD_MAGIC;
+    for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
+        if (g->contexts[i]) {
+            ucc_context_destroy(g->contexts[i]);
+        }
+    }
+    if (g->group) {
+        hd_home_unpin(&g->group->home);
+    }
+    if (g->lib) {
+        ucc_finalize(g->lib);
+    }
+    hd_free(g->contexts);
+    hd_free(g->taken);
+    hd_free(g);
+}
+
+static ucc_status_t check_params(const heddle_group_params_t *p) {
+    if (p->endpoints == 0 || p->endpoints > UINT32_MAX / 2) {
+        hd_error("heddle_group_create: endpoints is %u", p->endpoints);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (p->contexts > p->endpoints) {
+        hd_error("heddle_group_create: contexts %u is more than endpoints %u", p->contexts,
+                 p->endpoints);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if ((unsigned)p->ordering > UCC_COLLECTIVE_INIT_AND_POST_UNORDERED ||
+        (unsigned)p->sync_type > UCC_SYNC_COLLECTIVES) {
+        hd_error("heddle_group_create: ordering or sync_type does not exist");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (p->oob && p->oob->n_oob_eps > 1) {
+        hd_error("heddle_group_create: oob: this build joins threads of one process");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return UCC_OK;
+}
+
+static size_t alignment_of(uint64_t constraints) {
+    (void)constraints; /* the strictest of them is what we always give */
+    return HD_LINE_PAIR;
+}
+
+static ucc_status_t give_memory(heddle_group_t *g) {
+    for (uint32_t i = 0; g->params.symmetric_bytes && i < g->params.endpoints; i++) {
+        struct hd_region *region = &g->group->region[i];
+        region->address = hd_alloc(alignment_of(g->params.symmetric_constraints),
+                                   g->params.symmetric_bytes);
+        region->bytes   = g->params.symmetric_bytes;
+        region->owned   = true;
+        if (!region->address) {
+            hd_error("heddle_group_create: no memory for symmetric_bytes");
+            return UCC_ERR_NO_MEMORY;
+        }
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t build(heddle_group_t *g) {
+    ucc_lib_params_t lib_params = {.mask        = UCC_LIB_PARAM_FIELD_THREAD_MODE,
+                                   .thread_mode = g->params.thread_mode};
+    ucc_status_t status         = ucc_init(&lib_params, NULL, &g->lib);
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_group_config_t config = hd_team_group_config(g->lib, g->params.sync_type);
+    g->group                 = hd_group_create(g->params.endpoints, &config);
+    g->taken = hd_alloc(HD_LINE, (g->params.endpoints + 63) / 64 * sizeof(uint64_t));
+    if (g->params.contexts) {
+        g->contexts = hd_alloc(HD_LINE, g->params.contexts * sizeof(ucc_context_h));
+    }
+    if (!g->group || !g->taken || (g->params.contexts && !g->contexts)) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < g->params.contexts && status == UCC_OK; i++) {
+        status = create_context(g->lib, &g->contexts[i]);
+    }
+    return status == UCC_OK ? give_memory(g) : status;
+}
+
+ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group) {
+    if (!hd_api_pointer(params, "params", __func__) ||
+        !hd_api_pointer(group, "group", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = check_params(params);
+    if (status != UCC_OK) {
+        return status;
+    }
+    heddle_group_t *g = hd_alloc(HD_LINE, sizeof(*g));
+    if (!g) {
+        hd_error("%s: no memory", __func__);
+        return UCC_ERR_NO_MEMORY;
+    }
+    g->magic      = GROUP_MAGIC;
+    g->params     = *params;
+    g->params.oob = NULL; /* the caller's; looked at above */
+    atomic_store_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
+    status = build(g);
+    if (status != UCC_OK) {
+        release_group(g);
+        return status;
+    }
+    *group = g;
+    return UCC_OK;
+}
+
+static bool is_group(const heddle_group_t *g, const char *caller) {
+    if (!g || g->magic != GROUP_MAGIC) {
+        hd_error("%s: not a group", caller);
+        return false;
+    }
+    return true;
+}
+
+ucc_status_t heddle_group_destroy(heddle_group_t *group) {
+    if (!is_group(group, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    release_group(group);
+    return UCC_OK;
+}
+
+/* --- endpoints ---------------------------------------------------------------------------------- */
+
+static void free_ep(heddle_ep_t *ep) {
+    if (ep->team) {
+        hd_team_free(ep->team);
+    }
+    if (ep->owns_context && ep->context) {
+        ucc_context_destroy(ep->context);
+    }
+    ep->magic = HD_DEAD_MAGIC;
+    hd_free(ep);
+}
+
+static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_locality_t *where,
+                               heddle_ep_t *ep) {
+    ucc_status_t status = UCC_OK;
+    if (g->contexts) {
+        ep->context = g->contexts[(uint64_t)index * g->params.contexts / g->params.endpoints];
+    } else {
+        ep->owns_context = true;
+        status           = create_context(g->lib, &ep->context);
+    }
+    if (status == UCC_OK && !(ep->team = hd_team_alloc(&ep->context, 1))) {
+        status = UCC_ERR_NO_MEMORY;
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    ucc_team_h team         = ep->team;
+    team->state             = HD_TEAM_ACTIVE; /* operations wait until all have joined */
+    team->owned_by_ep       = true;
+    team->ordering          = g->params.ordering;
+    team->sync_type         = g->params.sync_type;
+    team->outstanding_colls = g->params.outstanding_colls;
+    return hd_team_attach(team, g->group, index, where);
+}
+
+static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t *where,
+                         heddle_ep_t **out) {
+    if (index >= g->params.endpoints) {
+        hd_error("heddle_join: index %u of %u", index, g->params.endpoints);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    uint64_t bit = (uint64_t)1 << (index % 64);
+    /* relaxed: only this bit matters, and only one caller may find it clear */
+    if (atomic_fetch_or_explicit(&g->taken[index / 64], bit, memory_order_relaxed) & bit) {
+        hd_error("heddle_join: index %u has joined already", index);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    heddle_ep_t *ep = hd_alloc(HD_LINE, sizeof(*ep));
+    if (!ep) {
+        hd_error("heddle_join: no memory");
+        hd_group_poison(g->group, UCC_ERR_NO_MEMORY);
+        return UCC_ERR_NO_MEMORY;
+    }
+    ep->magic           = EP_MAGIC;
+    ep->group           = g;
+    ucc_status_t status = take_place(g, index, where, ep);
+    if (status != UCC_OK) {
+        hd_group_poison(g->group, status); /* the team will never be complete */
+        free_ep(ep);
+        return status;
+    }
+    atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed); /* the caller holds the group */
+    *out = ep;
+    return UCC_OK;
+}
+
+ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_locality_t *where,
+                            heddle_ep_t **ep) {
+    if (!is_group(group, __func__) || !hd_api_pointer(ep, "ep", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_locality_t locality = hd_locality_unknown();
+    if (where) {
+        locality = (hd_locality_t){.package = where->package,
+                                   .numa    = where->numa,
+                                   .l3      = where->l3,
+                                   .core    = where->core,
+                                   .pu      = -1,
+                                   .trusted = where->package >= 0 || where->numa >= 0 ||
+                                              where->l3 >= 0 || where->core >= 0};
+    } else {
+        hd_topo_locate_thread(hd_topo_get(), &locality);
+    }
+    return join(group, index, &locality, ep);
+}
+
+ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep) {
+    return heddle_join_at(group, index, NULL, ep);
+}
+
+static bool is_ep(const heddle_ep_t *ep) {
+    return ep && ep->magic == EP_MAGIC;
+}
+
+ucc_status_t heddle_leave(heddle_ep_t *ep) {
+    if (!is_ep(ep)) {
+        hd_error("%s: not an endpoint", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (hd_request_t *r = ep->team->all; r; r = r->all) {
+        if (r->op.task.magic == HD_TASK_LIVE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            hd_error("%s: %s is in progress at endpoint %u", __func__, hd_type_name(r->op.type),
+                     ep->team->ep);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    heddle_group_t *group = ep->group;
+    free_ep(ep);
+    release_group(group);
+    return UCC_OK;
+}
+
+uint32_t heddle_ep_index(const heddle_ep_t *ep) {
+    return is_ep(ep) ? ep->team->ep : 0;
+}
+
+uint32_t heddle_ep_size(const heddle_ep_t *ep) {
+    return is_ep(ep) ? ep->team->n : 0;
+}
+
+ucc_team_h heddle_ep_team(const heddle_ep_t *ep) {
+    return is_ep(ep) ? ep->team : NULL;
+}
+
+ucc_context_h heddle_ep_context(const heddle_ep_t *ep) {
+    return is_ep(ep) ? ep->context : NULL;
+}
+
+/* --- heddle_run --------------------------------------------------------------------------------- */
+
+typedef struct runner_arg {
+    heddle_group_t *group;
+    uint32_t index, n;
+    bool bind;
+    void (*work)(heddle_ep_t *ep, void *arg);
+    void *arg;
+    ucc_status_t status;
+} runner_arg_t;
+
+static void *run_one(void *arg) {
+    runner_arg_t *r = arg;
+    hd_locality_t where;
+    heddle_ep_t *ep = NULL;
+    hd_topo_place(hd_topo_get(), r->index, r->n, &where);
+    bool bound = r->bind && hd_topo_bind_thread(hd_topo_get(), &where) == UCC_OK;
+    r->status  = bound ? join(r->group, r->index, &where, &ep)
+                       : heddle_join(r->group, r->index, &ep);
+    if (r->status == UCC_OK) {
+        r->work(ep, r->arg);
+        r->status = heddle_leave(ep);
+    }
+    return NULL;
+}
+
+ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg) {
+    if (!work) {
+        hd_error("%s: work is NULL", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    const hd_topo_t *topo = hd_topo_get();
+    n                     = n ? n : hd_topo_n_domains(topo, HD_TOPO_CORE);
+    heddle_group_t *group;
+    heddle_group_params_t params = {.endpoints = n};
+    ucc_status_t status          = heddle_group_create(&params, &group);
+    if (status != UCC_OK) {
+        return status;
+    }
+    pthread_t *thread = hd_alloc(HD_LINE, n * sizeof(*thread));
+    runner_arg_t *one = hd_alloc(HD_LINE, n * sizeof(*one));
+    uint32_t started  = 0;
+    status            = thread && one ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (; started < n && status == UCC_OK; started++) {
+        one[started] = (runner_arg_t){.group = group, .index = started, .n = n, .work = work,
+                                      .arg = arg, .bind = n <= hd_topo_n_pus(topo)};
+        if (pthread_create(&thread[started], NULL, run_one, &one[started]) != 0) {
+            hd_error("%s: no more threads after %u of %u", __func__, started, n);
+            hd_group_poison(group->group, UCC_ERR_NO_RESOURCE); /* those started must not wait */
+            status = UCC_ERR_NO_RESOURCE;
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(thread[i], NULL);
+        status = status == UCC_OK ? one[i].status : status;
+    }
+    hd_free(thread);
+    hd_free(one);
+    heddle_group_destroy(group);
+    return status;
+}

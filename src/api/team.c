@@ -1,0 +1,228 @@
+/* team.c: team handles: create, test, attributes, destroy, teams from teams; and the drafts' calls of
+ * the same kind, which 1.x dropped.
+ */
+#include "api/api.h"
+
+bool hd_api_team(ucc_team_h team, const char *caller) {
+    if (!team || team->magic != HD_TEAM_MAGIC) {
+        hd_error("%s: not a team handle", caller);
+        return false;
+    }
+    return true;
+}
+
+bool hd_api_active_team(ucc_team_h team, const char *caller) {
+    if (__builtin_expect(team && team->magic == HD_TEAM_MAGIC && team->state == HD_TEAM_ACTIVE,
+                         1)) {
+        return true;
+    }
+    if (hd_api_team(team, caller)) {
+        hd_error("%s: the team is not (or never will be) ready for collectives", caller);
+    }
+    return false;
+}
+
+/* EXCLUSIVE promises one team at a time; clients keep several, so it is a warning at most. */
+static ucc_status_t check_exclusive(ucc_context_h context) {
+    /* relaxed: advice only */
+    if (context->type != UCC_CONTEXT_EXCLUSIVE ||
+        atomic_load_explicit(&context->teams, memory_order_relaxed) == 0) {
+        return UCC_OK;
+    }
+    if (context->lib->strict_exclusive) {
+        hd_error("context is EXCLUSIVE and has a live team (STRICT_EXCLUSIVE is set)");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_debug("context is EXCLUSIVE and has another live team");
+    return UCC_OK;
+}
+
+ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_contexts,
+                                     const ucc_team_params_t *params,
+                                     const heddle_team_params_t *extra, ucc_team_h *team) {
+    if (!hd_api_pointer(contexts, "contexts", __func__) ||
+        !hd_api_pointer(params, "team_params", __func__) ||
+        !hd_api_pointer(team, "new_team", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (n_contexts == 0 || n_contexts > 1024) {
+        hd_error("%s: num_contexts is %u", __func__, n_contexts);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (uint32_t i = 0; i < n_contexts; i++) {
+        if (!hd_api_context(contexts[i], __func__)) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        ucc_status_t status = check_exclusive(contexts[i]);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    return hd_team_create(contexts, n_contexts, params, extra, team);
+}
+
+ucc_status_t ucc_team_create_post(ucc_context_h *contexts, uint32_t num_contexts,
+                                  const ucc_team_params_t *team_params, ucc_team_h *new_team) {
+    return heddle_team_create_post(contexts, num_contexts, team_params, NULL, new_team);
+}
+
+ucc_status_t ucc_team_create_test(ucc_team_h team) {
+    return hd_api_team(team, __func__) ? hd_team_create_test(team) : UCC_ERR_INVALID_PARAM;
+}
+
+ucc_status_t ucc_team_destroy(ucc_team_h team) {
+    if (!hd_api_team(team, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (team->owned_by_ep) {
+        hd_error("%s: this handle belongs to a heddle_ep_t: use heddle_leave", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_team_destroy(team);
+}
+
+ucc_status_t ucc_team_get_attr(ucc_team_h team, ucc_team_attr_t *attr) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(attr, "team_attr", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    uint64_t mask = attr->mask;
+    if (mask & UCC_TEAM_ATTR_FIELD_POST_ORDERING) {
+        attr->ordering = team->ordering;
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_OUTSTANDING_CALLS) {
+        attr->outstanding_colls = team->outstanding_colls;
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_EP) {
+        attr->ep = team->group->labels[team->ep];
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_EP_RANGE) {
+        attr->ep_range = team->ep_range;
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_SYNC_TYPE) {
+        attr->sync_type = team->sync_type;
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_MEM_PARAMS) {
+        attr->mem_params = team->mem_params;
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_SIZE) {
+        attr->size = team->n;
+    }
+    if (mask & UCC_TEAM_ATTR_FIELD_EPS) {
+        attr->eps = team->group->labels;
+    }
+    return UCC_OK;
+}
+
+/* --- teams from teams ------------------------------------------------------------------------------ */
+
+ucc_status_t ucc_team_create_from_parent(uint64_t my_ep, uint32_t included, ucc_team_h parent_team,
+                                         ucc_team_h *new_team) {
+    if (!hd_api_active_team(parent_team, __func__) ||
+        !hd_api_pointer(new_team, "new_team", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (my_ep != parent_team->ep && my_ep != parent_team->group->labels[parent_team->ep]) {
+        hd_error("%s: my_ep is %llu, but the handle is endpoint %u", __func__,
+                 (unsigned long long)my_ep, parent_team->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_team_derive(parent_team, included != 0, new_team);
+}
+
+ucc_status_t ucc_create_team_from_eps(ucc_team_h parent, uint64_t **eps, uint64_t num_eps,
+                                      ucc_team_h *team) {
+    if (!hd_api_active_team(parent, __func__) || !hd_api_pointer(eps, "ep", __func__) ||
+        !hd_api_pointer(*eps, "*ep", __func__) || !hd_api_pointer(team, "new_team", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_team_from_list(parent, *eps, num_eps, team);
+}
+
+/* --- queries ---------------------------------------------------------------------------------------- */
+
+ucc_status_t ucc_team_get_size(ucc_team_h team, uint32_t *size) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(size, "size", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *size = team->n;
+    return UCC_OK;
+}
+
+ucc_status_t ucc_team_get_my_ep(ucc_team_h team, uint64_t *ep) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(ep, "ep", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *ep = team->group->labels[team->ep];
+    return UCC_OK;
+}
+
+ucc_status_t ucc_team_get_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(eps, "ep", __func__) ||
+        !hd_api_pointer(num_eps, "num_eps", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *eps     = team->group->labels;
+    *num_eps = team->n;
+    return UCC_OK;
+}
+
+ucc_status_t ucc_lib_get_attribs(ucc_lib_h lib, ucc_lib_attrib_t *attr) {
+    return ucc_lib_get_attr(lib, attr);
+}
+
+ucc_status_t ucc_context_get_attribs(ucc_context_h context, ucc_context_attrib_t *attr) {
+    return ucc_context_get_attr(context, attr);
+}
+
+ucc_status_t ucc_team_get_attribs(ucc_team_h team, ucc_team_attrib_t *attr) {
+    return ucc_team_get_attr(team, attr);
+}
+
+ucc_status_t ucc_get_team_attribs(ucc_team_h team, ucc_team_attrib_t *attr) {
+    return ucc_team_get_attr(team, attr);
+}
+
+ucc_status_t ucc_get_team_size(ucc_team_h team, uint32_t *size) {
+    return ucc_team_get_size(team, size);
+}
+
+ucc_status_t ucc_get_team_my_ep(ucc_team_h team, uint64_t *ep) {
+    return ucc_team_get_my_ep(team, ep);
+}
+
+ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps) {
+    return ucc_team_get_all_eps(team, eps, num_eps);
+}
+
+ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mode) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(mode, "mode", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *mode = team->thread_mode;
+    return UCC_OK;
+}
+
+ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(address, "address", __func__) ||
+        !hd_api_pointer(bytes, "bytes", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (ep >= team->n) {
+        hd_error("%s: ep %llu of %u", __func__, (unsigned long long)ep, team->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (!hd_group_is_complete(team->group) || !team->group->region[ep].bytes) {
+        return UCC_ERR_NOT_FOUND;
+    }
+    *address = team->group->region[ep].address;
+    *bytes   = team->group->region[ep].bytes;
+    return UCC_OK;
+}
+
+ucc_status_t heddle_team_abort(ucc_team_h team) {
+    if (!hd_api_active_team(team, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_group_poison(team->group, HEDDLE_ERR_ABORTED);
+    return UCC_OK;
+}

@@ -1,0 +1,164 @@
+/*
+ * Configuration: one table of variables, and objects that hold a value for each.
+ *
+ * The table (config_table.c) has one row per variable: scope, name, default, type, meaning. An
+ * object holds the values of one scope, already parsed: reading one is an array access, so values
+ * may be fetched anywhere but on the hot path, where they are copied to the object that needs them.
+ *
+ * A value comes from, best first:
+ *   1. hd_config_modify
+ *   2. <PREFIX>_UCC_NAME in the environment, if the program gave a prefix
+ *   3. HEDDLE_NAME, then UCC_NAME in the environment
+ *   4. a file: the given one, else the one that HEDDLE_CONFIG_FILE or UCC_CONFIG_FILE names
+ *   5. the default
+ * A malformed value from 2 to 4 is reported, once per variable, and the next source is used: a
+ * typing error in the environment must not stop a program. In a file the last line about a variable
+ * counts; keys are UCC_NAME, HEDDLE_NAME, <PREFIX>_UCC_NAME or NAME. Variables of a component carry its name: NPOLLS of tl/ucp is
+ * UCC_TL_UCP_NPOLLS.
+ *
+ * An object belongs to one owner; it may be read by several threads while nobody modifies it.
+ */
+#ifndef HD_CORE_CONFIG_H
+#define HD_CORE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <ucc/api/ucc_def.h>
+#include <ucc/api/ucc_status.h>
+
+typedef enum hd_cfg_scope { HD_CFG_SCOPE_LIB, HD_CFG_SCOPE_CONTEXT } hd_cfg_scope_t;
+
+typedef enum hd_cfg_type {
+    HD_CFG_STRING,
+    HD_CFG_BOOL, /* y yes on true 1, n no off false 0 */
+    HD_CFG_UINT, /* decimal, "inf", "auto" */
+    HD_CFG_SIZE, /* bytes: 4096, 4k, 1m, 2g, "inf", "auto" */
+    HD_CFG_DOUBLE,
+    HD_CFG_CHOICE, /* one of the row's words */
+} hd_cfg_type_t;
+
+/* What "inf" and "auto" give for HD_CFG_UINT and HD_CFG_SIZE. */
+#define HD_CFG_INF  (UINT64_MAX)
+#define HD_CFG_AUTO (UINT64_MAX - 1)
+
+typedef enum hd_cfg_id {
+    /* library: understood as in the released library, or accepted for its clients' sake */
+    HD_CFG_LIB_CLS,
+    HD_CFG_LIB_TLS,
+    HD_CFG_LIB_LOG_LEVEL, /* choice; its text is for hd_log_level_parse */
+    HD_CFG_LIB_LOG_FILE,
+    HD_CFG_LIB_CONFIG_FILE,
+    HD_CFG_LIB_COLL_TRACE, /* choice; its text is for hd_log_level_parse */
+    HD_CFG_LIB_PROFILE_MODE,
+    HD_CFG_LIB_PROFILE_FILE,
+    HD_CFG_LIB_CHECK_ASYMMETRIC_DT,
+    /* library: Heddle's own */
+    HD_CFG_LIB_CHECK,            /* bool: two-sided checking */
+    HD_CFG_LIB_ARRIVAL,          /* choice: hd_cfg_arrival_t */
+    HD_CFG_LIB_FLAT_MAX,         /* uint: endpoints up to which everybody reads everybody */
+    HD_CFG_LIB_TREE,             /* choice: hd_cfg_tree_t */
+    HD_CFG_LIB_LINES_MAX,        /* size */
+    HD_CFG_LIB_STAGED_MAX,       /* size */
+    HD_CFG_LIB_CHUNK,            /* size: bytes touched by one chunk */
+    HD_CFG_LIB_RING,             /* uint: lanes per endpoint, power of two 4..64 */
+    HD_CFG_LIB_PERSISTENT_RING,  /* uint: exchanges of one persistent request, power of two 2..16 */
+    HD_CFG_LIB_SPIN_POLLS,       /* uint: polls of the awaited line per progress call */
+    HD_CFG_LIB_YIELD_MAX_US,     /* uint */
+    HD_CFG_LIB_PARK,             /* bool */
+    HD_CFG_LIB_PARK_SPIN_US,     /* uint */
+    HD_CFG_LIB_TOPOLOGY,         /* string: see hd_topo_create */
+    HD_CFG_LIB_STRICT_EXCLUSIVE, /* bool */
+    HD_CFG_LIB_DEBUG_ORDER,      /* bool */
+    HD_CFG_LIB_TRACE,            /* string: file */
+    /* context */
+    HD_CFG_CTX_ESTIMATED_NUM_EPS,    /* uint */
+    HD_CFG_CTX_ESTIMATED_NUM_PPN,    /* uint */
+    HD_CFG_CTX_NODE_LOCAL_ID,        /* uint or auto */
+    HD_CFG_CTX_TEAM_IDS_POOL_SIZE,   /* uint */
+    HD_CFG_CTX_INTERNAL_OOB,         /* uint: 0 off, 1 try, 2 force */
+    HD_CFG_CTX_LOCK_FREE_PROGRESS_Q, /* uint: 0 or 1 */
+    HD_CFG_CTX_THROTTLE_PROGRESS,    /* uint */
+    HD_CFG_CTX_NET_DEVICES,          /* string */
+    HD_CFG_CTX_CL_BASIC_TUNE,        /* string, component cl/basic */
+    HD_CFG_CTX_TL_UCP_NPOLLS,        /* uint, component tl/ucp */
+    HD_CFG_CTX_TL_UCP_TUNE,          /* string, component tl/ucp */
+    HD_CFG_N_IDS
+} hd_cfg_id_t;
+
+typedef enum hd_cfg_arrival {
+    HD_CFG_ARRIVAL_AUTO,
+    HD_CFG_ARRIVAL_FLAT,
+    HD_CFG_ARRIVAL_STATIC,
+    HD_CFG_ARRIVAL_COUNTER
+} hd_cfg_arrival_t;
+
+typedef enum hd_cfg_tree {
+    HD_CFG_TREE_AUTO,
+    HD_CFG_TREE_NUMBER,
+    HD_CFG_TREE_TOPOLOGY
+} hd_cfg_tree_t;
+
+/* One row of the table. */
+typedef struct hd_config_variable {
+    hd_cfg_scope_t scope;
+    hd_cfg_type_t type;
+    bool hidden;           /* accepted, has no effect here: printed only on request */
+    const char *component; /* "tl/ucp", or NULL */
+    const char *name;
+    const char *value; /* default, as text */
+    const char *meaning;
+    const char *words; /* HD_CFG_CHOICE: the accepted words, separated by commas */
+    /* HD_CFG_UINT and HD_CFG_SIZE. max 0: no upper bound, and "inf" and "auto" are values. */
+    uint64_t min, max;
+    bool power_of_two;
+} hd_config_variable_t;
+
+typedef struct hd_config hd_config_t;
+
+/* env_prefix and filename may be NULL. A file that does not exist is no error; one that can't be
+ * read is reported and ignored. */
+ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *env_prefix, const char *filename,
+                            hd_config_t **out);
+/* NULL when memory is short. */
+hd_config_t *hd_config_copy(const hd_config_t *cfg);
+/* NULL is allowed. */
+void hd_config_release(hd_config_t *cfg);
+
+/* False for NULL and for anything that is not a live configuration of that scope, as far as a magic
+ * number can tell. */
+bool hd_config_valid(const hd_config_t *cfg, hd_cfg_scope_t scope);
+/* The prefix given at hd_config_read, "" if none. */
+const char *hd_config_env_prefix(const hd_config_t *cfg);
+
+/*
+ * component: NULL for the scope's own variables, one name ("tl/ucp"), several separated by commas,
+ * or "all" for every component that has the variable. name may carry the UCC_ or HEDDLE_ prefix.
+ * Unknown component or name: UCC_ERR_NOT_FOUND. Malformed value: UCC_ERR_INVALID_PARAM. Both are
+ * logged and change nothing.
+ */
+ucc_status_t hd_config_modify(hd_config_t *cfg, const char *component, const char *name,
+                              const char *value);
+
+void hd_config_print(const hd_config_t *cfg, FILE *stream, const char *title,
+                     ucc_config_print_flags_t flags);
+
+/* The value of a variable of this object's scope. The type must fit the variable's; HD_CFG_SIZE
+ * values beyond SIZE_MAX read as SIZE_MAX. */
+uint64_t hd_config_uint(const hd_config_t *cfg, hd_cfg_id_t id);
+size_t hd_config_size(const hd_config_t *cfg, hd_cfg_id_t id);
+bool hd_config_bool(const hd_config_t *cfg, hd_cfg_id_t id);
+double hd_config_double(const hd_config_t *cfg, hd_cfg_id_t id);
+/* Any type, as text; lives as long as the object and is replaced by hd_config_modify. */
+const char *hd_config_string(const hd_config_t *cfg, hd_cfg_id_t id);
+/* Index into the row's words. */
+int hd_config_choice(const hd_config_t *cfg, hd_cfg_id_t id);
+
+/* The table, in the order of hd_cfg_id_t. */
+size_t hd_config_count(void);
+const hd_config_variable_t *hd_config_variable(size_t i);
+/* Every variable with its environment name, default and meaning. */
+void hd_config_describe(FILE *stream);
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * Reducers: which kernel serves which datatype and operation, and the reduction of one block.
+ *
+ * The choice of the vector unit is made once per process. See reduce.h for the rules that all
+ * kernels follow, reduce_tree.c for what is built from blocks.
+ */
+#include "core/reduce.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/reduce_kernels.h"
+#include "core/reduce_user.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* ---- the vector unit ---- */
+
+typedef struct isa_entry {
+    const char *name;
+    const hd_kernel_table_t *kernels;
+} isa_entry_t;
+
+static const isa_entry_t isas[HD_ISA_LAST] = {
+    [HD_ISA_BASE] = {"base", &hd_kernels_base},
+#if defined(__x86_64__)
+    [HD_ISA_AVX2] = {"avx2", &hd_kernels_avx2},
+    [HD_ISA_AVX512] = {"avx512", &hd_kernels_avx512},
+#endif
+};
+
+/* The entry in use, NULL until the first reducer. */
+static _Atomic(const isa_entry_t *) active_isa;
+
+#if defined(__x86_64__)
+/* Conversion of float16 has a CPUID bit of its own, which not every compiler can name. */
+static bool cpu_has_f16c(void) {
+    unsigned a, b, c = 0, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+static bool cpu_has(hd_isa_t isa) {
+    switch (isa) {
+    case HD_ISA_BASE:
+        return true;
+#if defined(__x86_64__)
+    case HD_ISA_AVX2: /* the builtins ask the operating system too */
+        return __builtin_cpu_supports("avx2") && cpu_has_f16c();
+    case HD_ISA_AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               cpu_has_f16c();
+#endif
+    default:
+        return false;
+    }
+}
+
+static const isa_entry_t *isa_in_use(void) {
+    /* relaxed: the entries are constants */
+    const isa_entry_t *isa = atomic_load_explicit(&active_isa, memory_order_relaxed);
+
+    for (int i = HD_ISA_LAST - 1; isa == NULL; i--) {
+        if (cpu_has((hd_isa_t)i)) {
+            isa = &isas[i];
+            atomic_store_explicit(&active_isa, isa, memory_order_relaxed); /* all find the same */
+        }
+    }
+    return isa;
+}
+
+const char *hd_reduce_isa_name(void) {
+    return isa_in_use()->name;
+}
+
+bool hd_reduce_force_isa(hd_isa_t isa) {
+    if (!cpu_has(isa)) {
+        return false;
+    }
+    atomic_store_explicit(&active_isa, &isas[isa], memory_order_relaxed); /* a constant */
+    return true;
+}
+
+/* ---- datatype and operation ---- */
+
+static bool is_integer(uint64_t number) {
+    return number <= HD_NUMBER(UCC_DT_UINT128);
+}
+
+static bool is_signed(uint64_t number) {
+    return number <= HD_NUMBER(UCC_DT_INT128);
+}
+
+static bool is_complex(uint64_t number) {
+    return number >= HD_NUMBER(UCC_DT_FLOAT32_COMPLEX);
+}
+
+static bool has_meaning(ucc_datatype_t dt, ucc_reduction_op_t op) {
+    bool is_loc = op == UCC_OP_MAXLOC || op == UCC_OP_MINLOC;
+    uint64_t number = hd_dt_number(dt);
+
+    if (is_loc || hd_dt_is_pair(dt)) {
+        return is_loc && hd_dt_is_pair(dt);
+    }
+    switch (op) {
+    case UCC_OP_SUM:
+    case UCC_OP_PROD:
+        return true;
+    case UCC_OP_MAX:
+    case UCC_OP_MIN:
+        return !is_complex(number);
+    case UCC_OP_AVG:
+        return !is_integer(number);
+    case UCC_OP_LAND:
+    case UCC_OP_LOR:
+    case UCC_OP_LXOR:
+    case UCC_OP_BAND:
+    case UCC_OP_BOR:
+    case UCC_OP_BXOR:
+        return is_integer(number);
+    default:
+        return false;
+    }
+}
+
+/* Replaces the type by the one whose kernel does the same on its scalars; returns the scalars per
+ * element. Bits are bytes; only the order of integers knows a sign; complex numbers add by parts.
+ */
+static uint32_t kernel_type(uint64_t *number, ucc_reduction_op_t op, size_t element_size) {
+    if (op == UCC_OP_BAND || op == UCC_OP_BOR || op == UCC_OP_BXOR) {
+        *number = HD_NUMBER(UCC_DT_UINT8);
+        return (uint32_t)element_size;
+    }
+    if (is_signed(*number) && op != UCC_OP_MAX && op != UCC_OP_MIN) {
+        *number += HD_NUMBER(UCC_DT_UINT8) - HD_NUMBER(UCC_DT_INT8);
+        return 1;
+    }
+    if (!is_complex(*number) || op == UCC_OP_PROD) {
+        return 1;
+    }
+    switch (*number) {
+    case HD_NUMBER(UCC_DT_FLOAT32_COMPLEX):
+        *number = HD_NUMBER(UCC_DT_FLOAT32);
+        break;
+    case HD_NUMBER(UCC_DT_FLOAT64_COMPLEX):
+        *number = HD_NUMBER(UCC_DT_FLOAT64);
+        break;
+    default:
+        *number = HD_NUMBER(UCC_DT_FLOAT128);
+        break;
+    }
+    return 2;
+}
+
+static hd_kernel_fn kernel_find(uint64_t number, ucc_reduction_op_t op) {
+    hd_kernel_fn kernel = (*isa_in_use()->kernels)[number][op];
+
+    return kernel != NULL ? kernel : hd_kernels_wide[number][op];
+}
+
+static ucc_status_t init_user(hd_reducer_t *r, ucc_datatype_t dt) {
+    ucc_dt_generic_t *user = hd_dt_generic(dt);
+
+    if (user->ops.reduce.cb == NULL) {
+        hd_error("generic datatype 0x%llx was created without a reduction", (unsigned long long)dt);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (user->ops.contig_size == 0) {
+        hd_error("generic datatype 0x%llx is not contiguous: reductions of such types are not "
+                 "supported",
+                 (unsigned long long)dt);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    r->user = user;
+    r->element_size = user->ops.contig_size;
+    return UCC_OK;
+}
+
+ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op,
+                             uint32_t n) {
+    uint64_t number = hd_dt_number(dt);
+
+    if (!hd_dt_valid(dt)) {
+        hd_error("datatype 0x%llx is not valid", (unsigned long long)dt);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *r = (hd_reducer_t){.dt = dt, .op = op, .n = n, .scalars = 1};
+    if (hd_dt_is_generic(dt)) {
+        return init_user(r, dt);
+    }
+    if (!has_meaning(dt, op)) {
+        hd_error("operation %s (%d) has no meaning on datatype %s", hd_op_name(op), (int)op,
+                 hd_dt_name(dt));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    r->element_size = hd_dt_size(dt);
+    if (hd_dt_is_pair(dt)) {
+        r->root = r->inner = hd_kernels_pair[number - HEDDLE_DT_PAIR_FIRST][op == UCC_OP_MINLOC];
+        return UCC_OK;
+    }
+    r->scalars = kernel_type(&number, op, r->element_size);
+    r->root = kernel_find(number, op);
+    r->inner = op == UCC_OP_AVG ? kernel_find(number, UCC_OP_SUM) : r->root;
+    if (r->root == NULL) {
+        hd_error("datatype %s is not supported on this machine", hd_dt_name(dt));
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return UCC_OK;
+}
+
+/* ---- one block ---- */
+
+ucc_status_t hd_reduce_block(const hd_reducer_t *r, uint32_t k, const void *const src[], void *dst,
+                             size_t count, bool last) {
+    if (k == 1) { /* also AVG's root: it has one operand only if n is 1 */
+        if (dst != src[0] && count != 0) {
+            memcpy(dst, src[0], count * r->element_size);
+        }
+        return UCC_OK;
+    }
+    if (r->user != NULL) {
+        return hd_reduce_user(r, k, src, dst, count);
+    }
+    (last ? r->root : r->inner)(k, src, dst, count * r->scalars, r->n);
+    return UCC_OK;
+}

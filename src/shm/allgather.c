@@ -1,0 +1,61 @@
+/* allgather.c: allgather and allgatherv. Small: everybody publishes its block and copies all others'
+ * as they come. Large: the engine copies parts of each block to all.
+ *
+ * For allgatherv the regime follows the largest block, which all know, so that all agree on it.
+ * op->src is my block of op->bytes bytes (inside op->dst in place).
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+typedef struct place {
+    size_t at, bytes;
+} place_t;
+
+static place_t place_of(const hd_op_t *op, uint32_t i) {
+    if (op->type == HD_ALLGATHER) {
+        return (place_t){i * op->bytes, op->bytes};
+    }
+    return (place_t){hd_vector_displacement(&op->receive, i) * op->element,
+                     hd_vector_count(&op->receive, i) * op->element};
+}
+
+static size_t largest(const hd_op_t *op) {
+    size_t most = op->bytes;
+    for (uint32_t i = 0; op->type == HD_ALLGATHERV && i < op->n; i++) {
+        size_t bytes = place_of(op, i).bytes;
+        most         = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static ucc_status_t wait_for_all(hd_op_t *op) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->n; op->cursor++) {
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status != UCC_OK) {
+            return status;
+        }
+        place_t place = place_of(op, op->cursor);
+        if (hd_lane_bytes(lane) != place.bytes) {
+            return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
+        }
+        if (op->cursor == op->me) {
+            if (op->dst + place.at != op->src && place.bytes) {
+                memcpy(op->dst + place.at, op->src, place.bytes);
+            }
+        } else if (!hd_lane_read(lane, op->k, 0, place.bytes, op->dst + place.at)) {
+            return UCC_INPROGRESS;
+        }
+    }
+    op->saw_all = true;
+    return UCC_OK;
+}
+
+ucc_status_t hd_allgather_start(hd_op_t *op) {
+    if (hd_regime_for(op->group, largest(op)) == HD_REGIME_DIRECT) {
+        return hd_engine_start(op, op->src, op->dst);
+    }
+    op->wait = wait_for_all;
+    return hd_lane_publish(op, hd_regime_for(op->group, op->bytes), op->src, op->bytes);
+}

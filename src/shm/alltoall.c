@@ -1,0 +1,134 @@
+/* alltoall.c: alltoall and alltoallv. Small: everybody publishes all its blocks, and copies its own
+ * from each lane as it comes. Large: the engine copies (in place: swaps) the pairs' blocks.
+ *
+ * In alltoallv nobody knows the others' sizes: all register with the engine and find out from the
+ * lanes who has published data and who has not. A small payload of alltoallv is a table of n + 1
+ * offsets (uint32_t) followed by the blocks in the order of their destinations.
+ * In place, blocks are sent from op->dst as it was.
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+static const hd_vector_t *sent(const hd_op_t *op) {
+    return op->in_place ? &op->receive : &op->send;
+}
+
+static const uint8_t *source(const hd_op_t *op) {
+    return op->in_place ? op->dst : op->src;
+}
+
+/* --- alltoall ----------------------------------------------------------------------------------- */
+
+static ucc_status_t wait_for_all(hd_op_t *op) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->n; op->cursor++) {
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status != UCC_OK) {
+            return status;
+        }
+        if (!hd_lane_read(lane, op->k, op->me * op->bytes, op->bytes,
+                          op->dst + op->cursor * op->bytes)) {
+            return UCC_INPROGRESS;
+        }
+    }
+    op->saw_all = true;
+    return UCC_OK;
+}
+
+/* --- alltoallv ---------------------------------------------------------------------------------- */
+
+static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
+    uint32_t span[2];
+    if (hd_lane_regime(lane) == HD_REGIME_DIRECT) {
+        op->any_direct = true;
+        return UCC_OK;
+    }
+    size_t expected = hd_vector_count(&op->receive, from) * op->element;
+    if (!hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
+        return UCC_INPROGRESS;
+    }
+    if (span[1] - span[0] != expected) {
+        return hd_op_sizes_differ(op, from, span[1] - span[0], expected);
+    }
+    size_t header = (op->n + 1) * sizeof(span[0]);
+    return hd_lane_read(lane, op->k, header + span[0], expected,
+                        op->dst + hd_vector_displacement(&op->receive, from) * op->element)
+               ? UCC_OK
+               : UCC_INPROGRESS;
+}
+
+static ucc_status_t wait_for_vector(hd_op_t *op) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->n; op->cursor++) {
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status == UCC_OK) {
+            status = take(op, op->cursor, lane);
+        }
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->saw_all = true;
+    if (!hd_arrive_help(op)) {
+        return UCC_INPROGRESS;
+    }
+    if (!op->any_direct) {
+        op->exposed = false; /* no work in this exchange */
+        return UCC_OK;
+    }
+    op->state = HD_OP_ENGINE;
+    return hd_engine_work(op);
+}
+
+static ucc_status_t publish_vector(hd_op_t *op) {
+    uint8_t *staging = hd_lane_staging(op);
+    if (!staging) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    uint32_t *table = (uint32_t *)(void *)staging, at = 0;
+    uint8_t *data   = staging + (op->n + 1) * sizeof(*table);
+    for (uint32_t i = 0; i < op->n; i++) {
+        size_t bytes = hd_vector_count(sent(op), i) * op->element;
+        table[i]     = at;
+        if (bytes) {
+            memcpy(data + at, source(op) + hd_vector_displacement(sent(op), i) * op->element,
+                   bytes);
+        }
+        at += (uint32_t)bytes;
+    }
+    table[op->n] = at;
+    hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
+    return UCC_OK;
+}
+
+static ucc_status_t start_vector(hd_op_t *op) {
+    ucc_status_t status = hd_engine_register(op, source(op), op->dst);
+    size_t staged       = (op->n + 1) * sizeof(uint32_t) + op->total;
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->wait = wait_for_vector;
+    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
+    if (op->group->two_sided || op->in_place || staged > op->group->staged_max) {
+        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
+    } else {
+        status = publish_vector(op);
+    }
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
+}
+
+ucc_status_t hd_alltoall_start(hd_op_t *op) {
+    if (op->type == HD_ALLTOALLV) {
+        return start_vector(op);
+    }
+    hd_regime_t regime = hd_regime_for(op->group, op->bytes * op->n);
+    if (regime == HD_REGIME_DIRECT) {
+        return hd_engine_start(op, source(op), op->dst);
+    }
+    op->wait = wait_for_all;
+    return hd_lane_publish(op, regime, source(op), op->bytes * op->n);
+}

@@ -1,0 +1,205 @@
+/* board.c: rings of lanes, and the flow control that makes their reuse safe (shm.h has the proof).
+ *
+ * Who may call: create, add_member, destroy, reset: whoever forms or frees the board. may_publish
+ * and consume: under the member's lock (or alone on it).
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+static size_t member_bytes(uint32_t depth) {
+    return sizeof(hd_member_t) + depth * sizeof(hd_lane_t);
+}
+
+static bool create_blocks(hd_board_t *board, int which) {
+    const hd_tree_t *tree = board->tree[which];
+    for (uint32_t d = 0; tree && d < board->depth; d++) {
+        hd_exchange_t *x = &board->exchange[d];
+        x->block[which]  = which == 1 && tree == board->tree[0]
+                               ? x->block[0]
+                               : hd_alloc(HD_LINE_PAIR, tree->n_slots * sizeof(hd_block_t));
+        if (!x->block[which]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
+                            const hd_tree_t *canonical, const hd_tree_t *by_topology) {
+    hd_board_t *board = hd_alloc(HD_LINE_PAIR, sizeof(*board));
+    if (!board) {
+        return NULL;
+    }
+    board->group    = group;
+    board->n        = n;
+    board->depth    = depth;
+    board->mask     = depth - 1;
+    board->tree[0]  = canonical;
+    board->tree[1]  = by_topology;
+    board->exchange = hd_alloc(HD_LINE_PAIR, depth * sizeof(hd_exchange_t));
+    board->member   = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_member_t *));
+    if (!board->exchange || !board->member || !create_blocks(board, 0) ||
+        !create_blocks(board, 1)) {
+        hd_board_destroy(board);
+        return NULL;
+    }
+    return board;
+}
+
+ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology) {
+    if (by_topology == board->tree[1]) {
+        return UCC_OK;
+    }
+    board->tree[1] = by_topology;
+    return create_blocks(board, 1) ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+static void member_init(hd_member_t *member) {
+    member->queue_tail = &member->queue;
+}
+
+hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
+    hd_member_t *member = hd_alloc(HD_LINE_PAIR, member_bytes(board->depth));
+    if (member) {
+        member_init(member);
+        board->member[i] = member;
+    }
+    return member;
+}
+
+void hd_board_reset(hd_board_t *board) {
+    for (uint32_t i = 0; i < board->n; i++) {
+        hd_member_t *m  = board->member[i];
+        /* relaxed, here and below: nobody uses the board */
+        uint8_t *staging      = atomic_load_explicit(&m->staging, memory_order_relaxed);
+        hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_relaxed);
+        if (lines) {
+            memset(lines, 0,
+                   (size_t)board->depth * board->group->lines_per_slot * sizeof(hd_data_line_t));
+        }
+        memset(m, 0, member_bytes(board->depth));
+        member_init(m);
+        atomic_store_explicit(&m->staging, staging, memory_order_relaxed);
+        atomic_store_explicit(&m->lines, lines, memory_order_relaxed);
+    }
+    for (uint32_t d = 0; d < board->depth; d++) {
+        hd_exchange_t *x = &board->exchange[d];
+        for (int t = 0; t < 2; t++) {
+            if (board->tree[t] && (t == 0 || x->block[1] != x->block[0])) {
+                memset(x->block[t], 0, board->tree[t]->n_slots * sizeof(hd_block_t));
+            }
+        }
+        hd_work_t *work = atomic_load_explicit(&x->work, memory_order_relaxed); /* nobody else */
+        if (work) {
+            memset(work->slice, 0, board->n * sizeof(hd_slice_t));
+        }
+        /* relaxed: nobody uses the board; the lock or counter that handed it over orders this */
+        atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->done, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->slices_done, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->hint, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->work_status, 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&board->floor, 0, memory_order_relaxed);
+}
+
+static void destroy_work(hd_exchange_t *x) {
+    hd_work_t *work = atomic_load_explicit(&x->work, memory_order_relaxed); /* last reference */
+    if (work) {
+        hd_free(work->slice);
+        hd_free((void *)work->src);
+        hd_free(work->dst);
+        hd_free(work->op);
+        hd_free(work);
+    }
+}
+
+void hd_board_destroy(hd_board_t *board) {
+    for (uint32_t i = 0; board->member && i < board->n; i++) {
+        if (board->member[i]) {
+            /* relaxed: the last reference */
+            hd_free_local(atomic_load_explicit(&board->member[i]->staging, memory_order_relaxed));
+            hd_free(atomic_load_explicit(&board->member[i]->lines, memory_order_relaxed));
+            hd_free(board->member[i]);
+        }
+    }
+    for (uint32_t d = 0; board->exchange && d < board->depth; d++) {
+        hd_exchange_t *x = &board->exchange[d];
+        destroy_work(x);
+        if (x->block[1] != x->block[0]) {
+            hd_free(x->block[1]);
+        }
+        hd_free(x->block[0]);
+    }
+    hd_free(board->member);
+    hd_free(board->exchange);
+    if (board->own_tree) {
+        hd_tree_destroy(board->own_tree);
+    }
+    hd_free(board);
+}
+
+/* Scans everybody's consumed counts, going on where the last look met a laggard. */
+static bool floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t target) {
+    /* acquire: whoever stored it had seen the counts with acquire, and so have we now */
+    uint64_t known = atomic_load_explicit(&board->floor, memory_order_acquire);
+    if (known > member->floor) {
+        member->floor = known;
+    }
+    if (member->floor >= target) {
+        return true;
+    }
+    if (member->floor_target != target) {
+        member->floor_target = target;
+        member->floor_cursor = 0;
+    }
+    for (; member->floor_cursor < board->n; member->floor_cursor++) {
+        hd_member_t *peer = board->member[member->floor_cursor];
+        /* acquire: pairs with consume; the peer's reads of the slot happen before our writes */
+        if (atomic_load_explicit(&peer->consumed, memory_order_acquire) < target) {
+            return false;
+        }
+    }
+    member->floor = target;
+    /* release: hands on what the acquires above saw; a lost race leaves a larger or equal floor */
+    while (known < target && !atomic_compare_exchange_weak_explicit(&board->floor, &known, target,
+                                                                    memory_order_acq_rel,
+                                                                    memory_order_acquire)) {
+    }
+    return true;
+}
+
+bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k) {
+    if (board->depth == 1) {
+        return true; /* the pool hands the board out only when all have left it */
+    }
+    /* relaxed: our own count, only we write it */
+    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    if (k - consumed > board->depth / 2) {
+        return false;
+    }
+    return k <= board->depth || member->floor >= k - board->depth ||
+           floor_reaches(board, member, k - board->depth);
+}
+
+void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k, bool saw_all) {
+    uint64_t half = board->depth / 2;
+    if (saw_all && k > half && member->floor < k - half) {
+        member->floor = k - half;
+    }
+    /* relaxed: our own count, only we write it */
+    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    member->over |= (uint64_t)1 << (k - consumed - 1);
+    if (!(member->over & 1)) {
+        return;
+    }
+    while (member->over & 1) {
+        member->over >>= 1;
+        consumed++;
+    }
+    hd_delay_point();
+    /* release: our reads of these exchanges happen before anybody's reuse of their slots */
+    atomic_store_explicit(&member->consumed, consumed, memory_order_release);
+    hd_bell_ring(&board->group->home.bell);
+}

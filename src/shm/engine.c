@@ -1,0 +1,286 @@
+/* engine.c: the DIRECT regime. Data moves from users' buffers to users' buffers, in chunks that any
+ * member in progress claims.
+ *
+ * Every member registers its buffers and initialises its own slice of the work before it publishes;
+ * when all have arrived, whoever is in progress claims units, its own slice first (its lines stay in
+ * its caches from one iteration to the next), then those of others. The exchange is over when every
+ * slice is; whoever finishes the last one writes the end line, for which all wait.
+ *
+ * The claim word of a slice is (generation:32 | closed:1 | next:31), the generation being the low
+ * half of k. It is only ever changed by CAS:
+ *     owner    any old generation          -> (k, open, 0)        before publishing
+ *     claimer  (k, open, next)             -> (k, open, next + b) after seeing all arrivals
+ *     closer   anything                    -> (k, closed, next)   to cancel
+ * A successful claim pins the exchange: it can't end before the claimed units are finished, so the
+ * claimer may read other members' operations and buffers, and must not before. A member that
+ * finds its slice already closed leaves it so. Cancelling closes every slice, waits until as many
+ * units are finished as were claimed, and poisons the group: then nobody touches, or ever will
+ * touch, a buffer of this exchange.
+ *
+ * Memory of slices is type-stable while the board lives, so a late look at a claim word is safe.
+ */
+#include "shm/shm.h"
+
+#define CLOSED    ((uint64_t)1 << 31)
+#define NEXT_MASK (CLOSED - 1)
+
+static uint64_t generation(const hd_op_t *op) {
+    return op->k << 32;
+}
+
+static bool is_generation(uint64_t word, uint64_t gen) {
+    return (word & ~(uint64_t)UINT32_MAX) == gen;
+}
+
+static void free_work(hd_work_t *work) {
+    if (work) {
+        hd_free(work->slice);
+        hd_free((void *)work->src);
+        hd_free(work->dst);
+        hd_free(work->op);
+        hd_free(work);
+    }
+}
+
+static hd_work_t *create_work(uint32_t n) {
+    hd_work_t *work = hd_alloc(HD_LINE, sizeof(*work));
+    if (!work) {
+        return NULL;
+    }
+    work->slice = hd_alloc(HD_LINE_PAIR, n * sizeof(*work->slice));
+    work->src   = hd_alloc(HD_LINE, n * sizeof(*work->src));
+    work->dst   = hd_alloc(HD_LINE, n * sizeof(*work->dst));
+    work->op    = hd_alloc(HD_LINE, n * sizeof(*work->op));
+    if (!work->slice || !work->src || !work->dst || !work->op) {
+        free_work(work);
+        return NULL;
+    }
+    return work;
+}
+
+static hd_work_t *work_of(const hd_op_t *op) {
+    /* acquire: pairs with the installing CAS below */
+    return atomic_load_explicit(&op->exchange->work, memory_order_acquire);
+}
+
+static hd_work_t *install_work(hd_op_t *op) {
+    hd_work_t *work = work_of(op);
+    if (work) {
+        return work;
+    }
+    hd_work_t *mine = create_work(op->n);
+    /* acq_rel: publishes the arrays, or takes the winner's */
+    if (!mine || atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
+                                                         memory_order_acq_rel,
+                                                         memory_order_acquire)) {
+        return mine;
+    }
+    free_work(mine);
+    return work;
+}
+
+ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
+    hd_work_t *work = install_work(op);
+    if (!work) {
+        hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->type), op->n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    work->src[op->me] = src;
+    work->dst[op->me] = dst;
+    work->op[op->me]  = op;
+    hd_slice_t *slice = &work->slice[op->me];
+    hd_work_layout(op, slice);
+    /* relaxed: published by the CAS below and by the lane */
+    atomic_store_explicit(&slice->finished, 0, memory_order_relaxed);
+    uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
+    while (!is_generation(old, generation(op))) { /* else: closed by a peer that gave up early */
+        hd_delay_point();
+        /* release: the slice's fields, for claimers */
+        if (atomic_compare_exchange_weak_explicit(&slice->claim, &old, generation(op),
+                                                  memory_order_release, memory_order_relaxed)) {
+            break;
+        }
+    }
+    op->exposed = true;
+    return UCC_OK;
+}
+
+ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
+    ucc_status_t status = hd_engine_register(op, src, dst);
+    if (status == UCC_OK) {
+        op->wait = hd_engine_step;
+        status   = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
+    }
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
+}
+
+/* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
+static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
+    uint64_t gen = generation(op);
+    /* acquire: if we go on to claim, the CAS repeats it */
+    uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
+    for (;;) {
+        uint32_t next = (uint32_t)(word & NEXT_MASK);
+        if (!is_generation(word, gen) || (word & CLOSED) || next >= slice->units) {
+            return 0;
+        }
+        uint32_t take = slice->units - next < slice->batch ? slice->units - next : slice->batch;
+        if (op->exclusive) {
+            /* acquire: the previous claimer's results are the user's callback's past */
+            if (atomic_load_explicit(&slice->finished, memory_order_acquire) != next) {
+                return 0;
+            }
+            take = 1;
+        }
+        hd_delay_point();
+        /* acq_rel: after this the exchange is pinned, and its members' operations are readable */
+        if (atomic_compare_exchange_weak_explicit(&slice->claim, &word, word + take,
+                                                  memory_order_acq_rel, memory_order_acquire)) {
+            *unit = next;
+            return take;
+        }
+    }
+}
+
+/* The last slice is finished: tells everybody. */
+static void end_exchange(hd_op_t *op) {
+    hd_exchange_t *x = op->exchange;
+    /* acquire: pairs with note_failure */
+    uint64_t failure = atomic_load_explicit(&x->work_status, memory_order_acquire);
+    x->done_status   = is_generation(failure, generation(op)) ? (int32_t)(uint32_t)failure : UCC_OK;
+    if (x->done_status != UCC_OK) {
+        hd_group_poison(op->group, (ucc_status_t)x->done_status);
+    }
+    hd_delay_point();
+    /* release: all chunks' results (each came in through slices_done); pairs with work's acquire */
+    atomic_store_explicit(&x->done, op->k, memory_order_release);
+    hd_bell_ring(&op->group->home.bell);
+}
+
+static void slice_done(hd_op_t *op) {
+    hd_exchange_t *x = op->exchange;
+    uint64_t gen     = generation(op);
+    uint64_t seen    = atomic_load_explicit(&x->slices_done, memory_order_relaxed); /* a guess */
+    uint64_t count;
+    do {
+        count = (is_generation(seen, gen) ? seen & UINT32_MAX : 0) + 1;
+        /* acq_rel: hands on this slice's results, takes in those of the slices before */
+    } while (!atomic_compare_exchange_weak_explicit(&x->slices_done, &seen, gen | count,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    if (count == hd_work_slices(op)) {
+        end_exchange(op);
+    }
+}
+
+static void note_failure(hd_op_t *op, ucc_status_t status) {
+    uint64_t gen  = generation(op);
+    uint64_t seen = atomic_load_explicit(&op->exchange->work_status, memory_order_relaxed);
+    while (!is_generation(seen, gen) &&
+           /* release: pairs with end_exchange; the first failure wins */
+           !atomic_compare_exchange_weak_explicit(&op->exchange->work_status, &seen,
+                                                  gen | (uint32_t)status, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
+    hd_slice_t *slice = &work->slice[s];
+    uint32_t unit, taken = claim(op, slice, &unit);
+    if (!taken) {
+        return false;
+    }
+    uint32_t units = slice->units; /* read while pinned */
+    for (uint32_t i = 0; i < taken; i++) {
+        ucc_status_t status = hd_work_run(op, work, s, unit + i);
+        if (status != UCC_OK) {
+            note_failure(op, status);
+        }
+    }
+    hd_delay_point();
+    /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
+    uint32_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
+    if (before + taken == units) {
+        slice_done(op);
+    }
+    return true;
+}
+
+/* Others' slices in the order of their numbers, remembering how far all are exhausted, so that
+ * thousands of members don't each look at thousands of slices. */
+static bool steal(hd_op_t *op, hd_work_t *work) {
+    hd_exchange_t *x = op->exchange;
+    uint64_t gen     = generation(op);
+    uint32_t slices  = hd_work_slices(op);
+    /* relaxed: only a hint, checked by the claim itself */
+    uint64_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
+    uint32_t s    = is_generation(hint, gen) ? (uint32_t)hint : 0;
+    for (; s < slices; s++) {
+        if (work_on(op, work, s)) {
+            return true;
+        }
+        if (!op->exclusive) {
+            /* relaxed: see above; losing the race means somebody else moved it on */
+            atomic_compare_exchange_strong_explicit(&x->hint, &hint, gen | (s + 1),
+                                                    memory_order_relaxed, memory_order_relaxed);
+            hint = gen | (s + 1);
+        }
+    }
+    return false;
+}
+
+ucc_status_t hd_engine_work(hd_op_t *op) {
+    hd_work_t *work = work_of(op);
+    bool own        = op->me < hd_work_slices(op);
+    while ((own && work_on(op, work, op->me)) || (own = false, steal(op, work))) {
+    }
+    /* acquire: pairs with end_exchange */
+    if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->k) {
+        return UCC_INPROGRESS;
+    }
+    op->exposed = false;
+    return (ucc_status_t)op->exchange->done_status;
+}
+
+ucc_status_t hd_engine_step(hd_op_t *op) {
+    ucc_status_t status = hd_arrived(op);
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->state = HD_OP_ENGINE;
+    return hd_engine_work(op);
+}
+
+/* --- cancelling --------------------------------------------------------------------------------- */
+
+/* Closes a slice for this generation; true when no claimed unit of it is unfinished. */
+static bool close_slice(const hd_op_t *op, hd_slice_t *slice) {
+    uint64_t gen  = generation(op);
+    uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
+    uint64_t shut;
+    do {
+        shut = (is_generation(word, gen) ? word : gen) | CLOSED;
+        /* acq_rel: claims before it are known, claims after it fail */
+    } while (word != shut && !atomic_compare_exchange_weak_explicit(
+                                 &slice->claim, &word, shut, memory_order_acq_rel,
+                                 memory_order_acquire));
+    uint32_t claimed = (uint32_t)(shut & NEXT_MASK);
+    /* acquire: pairs with the finisher; its accesses are over. With no claim of this generation the
+       count may be an older one's: not looked at. */
+    return claimed == 0 ||
+           atomic_load_explicit(&slice->finished, memory_order_acquire) == claimed;
+}
+
+ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
+    hd_group_poison(op->group, why);
+    hd_work_t *work = work_of(op);
+    for (uint32_t s = 0; s < op->n; s++) {
+        if (!close_slice(op, &work->slice[s])) {
+            return UCC_INPROGRESS;
+        }
+    }
+    op->exposed = false;
+    return why;
+}

@@ -1,0 +1,102 @@
+/* gather.c: gather and gatherv. A small block is published with its lane, and its source is done; the
+ * root copies blocks as they come. A large one waits for the engine, which copies it to the root.
+ *
+ * In gatherv nobody but the root knows the others' sizes, so both kinds meet in one exchange: all
+ * register with the engine, and the root finds out from the lanes whether there is work for it.
+ * op->src is my block of op->bytes bytes (at the root: in place inside op->dst).
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+static ucc_status_t done(hd_op_t *op) {
+    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
+}
+
+static uint8_t *place_of(const hd_op_t *op, uint32_t i, size_t *bytes) {
+    if (op->type == HD_GATHER) {
+        *bytes = op->bytes;
+        return op->dst + i * op->bytes;
+    }
+    *bytes = hd_vector_count(&op->receive, i) * op->element;
+    return op->dst + hd_vector_displacement(&op->receive, i) * op->element;
+}
+
+/* Copies the block that came with a lane; true unless it is still being written. */
+static ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
+    size_t bytes;
+    uint8_t *place = place_of(op, i, &bytes);
+    if (i == op->me) {
+        if (hd_lane_regime(lane) != HD_REGIME_DIRECT && bytes && place != op->src) {
+            memcpy(place, op->src, bytes);
+        }
+        return UCC_OK;
+    }
+    if (hd_lane_regime(lane) == HD_REGIME_DIRECT) {
+        op->any_direct = true;
+        return UCC_OK;
+    }
+    if (hd_lane_bytes(lane) != bytes) {
+        return hd_op_sizes_differ(op, i, hd_lane_bytes(lane), bytes);
+    }
+    return hd_lane_read(lane, op->k, 0, bytes, place) ? UCC_OK : UCC_INPROGRESS;
+}
+
+static ucc_status_t root_wait(hd_op_t *op) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->n; op->cursor++) {
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status == UCC_OK) {
+            status = take(op, op->cursor, lane);
+        }
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->saw_all = true;
+    if (!hd_arrive_help(op)) {
+        return UCC_INPROGRESS;
+    }
+    if (!op->any_direct) {
+        op->exposed = false; /* nobody has work on my buffer */
+        return UCC_OK;
+    }
+    op->state = HD_OP_ENGINE;
+    return hd_engine_work(op);
+}
+
+static ucc_status_t start_vector(hd_op_t *op) {
+    hd_regime_t regime  = hd_regime_for(op->group, op->bytes);
+    ucc_status_t status = hd_engine_register(op, op->src, op->dst);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (op->group->two_sided || (!op->is_root && regime == HD_REGIME_DIRECT)) {
+        op->wait = hd_engine_step;
+        regime   = HD_REGIME_DIRECT;
+    } else if (op->is_root) {
+        op->wait = root_wait;
+        regime   = HD_REGIME_NONE; /* the root takes its own block itself */
+    } else {
+        op->wait    = done;
+        op->exposed = false; /* nobody will look at my buffer */
+    }
+    status = hd_lane_publish(op, regime, op->src, op->bytes);
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
+}
+
+ucc_status_t hd_gather_start(hd_op_t *op) {
+    if (op->type == HD_GATHERV) {
+        return start_vector(op);
+    }
+    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
+    if (regime == HD_REGIME_DIRECT) {
+        return hd_engine_start(op, op->src, op->dst);
+    }
+    op->wait = op->is_root ? root_wait : done;
+    return op->is_root ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0)
+                       : hd_lane_publish(op, regime, op->src, op->bytes);
+}

@@ -1,0 +1,156 @@
+/* group.c: the memory that the endpoints of one team share within this process.
+ *
+ * One reference per endpoint, one for the creator while forming, and one per sleeper that is
+ * enlisted on its bell; the last one frees it. Nothing outside the group points into it once no
+ * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
+ */
+#include "shm/shm.h"
+
+#include "core/config.h"
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
+ * staging gain less from it. */
+static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config) {
+    size_t staged = config->staged_max;
+    size_t room   = ((size_t)1 << 20) / group->n;
+    if (staged > room) {
+        staged = room > 256 ? room : 256;
+    }
+    staged                = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
+    size_t lines          = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
+    group->lines_max      = (uint32_t)lines;
+    group->lines_per_slot = (uint32_t)((lines + HD_LINE_DATA - 1) / HD_LINE_DATA);
+    group->staged_max     = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
+    group->chunk          = config->chunk < 4096 ? 4096 : config->chunk;
+}
+
+static void release(hd_home_t *home) {
+    hd_group_t *group = (hd_group_t *)home;
+    hd_match_destroy(group->match);
+    if (group->board) {
+        hd_board_destroy(group->board);
+    }
+    if (group->by_topology && group->by_topology != group->canonical) {
+        hd_tree_destroy(group->by_topology);
+    }
+    if (group->canonical) {
+        hd_tree_destroy(group->canonical);
+    }
+    for (uint32_t i = 0; group->region && i < group->n; i++) {
+        if (group->region[i].owned) {
+            hd_free(group->region[i].address);
+        }
+    }
+    hd_free(group->region);
+    hd_free(group->labels);
+    hd_free(group->locality);
+    if (group->free_extra) {
+        group->free_extra(group);
+    }
+    hd_free(group);
+}
+
+static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
+    bool flat = config->arrival == HD_CFG_ARRIVAL_FLAT ||
+                (config->arrival == HD_CFG_ARRIVAL_AUTO && group->n <= config->flat_max);
+    group->flat_max       = config->flat_max;
+    group->arrival        = config->arrival;
+    group->tree_choice    = config->tree;
+    return flat || group->n == 1 || hd_tree_by_number(group->n, &group->canonical) == UCC_OK;
+}
+
+hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
+    hd_group_t *group = hd_alloc(HD_LINE_PAIR, sizeof(*group));
+    if (!group) {
+        return NULL;
+    }
+    group->home.release = release;
+    /* relaxed: nobody else knows the group yet */
+    atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
+    group->n                = n;
+    group->depth            = config->depth;
+    group->persistent_depth = config->persistent_depth;
+    group->two_sided        = config->two_sided;
+    choose_thresholds(group, config);
+    bool trees      = choose_trees(group, config);
+    group->match    = hd_match_create();
+    group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
+    group->region   = hd_alloc(HD_LINE, n * sizeof(*group->region));
+    group->labels   = hd_alloc(HD_LINE, n * sizeof(*group->labels));
+    if (trees && group->match && group->locality && group->region && group->labels) {
+        group->board = hd_board_create(group, n, group->depth, group->canonical, group->canonical);
+    }
+    if (!group->board) {
+        hd_error("no memory for a team of %u endpoints", n);
+        release(&group->home);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        group->locality[i] = hd_locality_unknown();
+        group->labels[i]   = i;
+    }
+    return group;
+}
+
+/* Every endpoint said where it runs, and runs nowhere else; only then is the machine's tree not
+ * fiction. */
+static bool locality_is_known(const hd_group_t *group) {
+    for (uint32_t i = 0; i < group->n; i++) {
+        if (!group->locality[i].trusted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* By the last one to join: the tree by topology, and who combines arrivals. */
+static ucc_status_t seal(hd_group_t *group) {
+    group->by_topology = group->canonical;
+    bool known         = locality_is_known(group);
+    if (group->canonical && known && group->tree_choice != HD_CFG_TREE_NUMBER) {
+        ucc_status_t status = hd_tree_by_topology(group->n, group->locality, HD_TREE_FANIN,
+                                                  &group->by_topology);
+        if (status != UCC_OK) {
+            group->by_topology = group->canonical;
+            return status;
+        }
+    }
+    bool crowded = group->n > hd_topo_n_pus(hd_topo_get());
+    group->static_arrival =
+        group->arrival == HD_CFG_ARRIVAL_STATIC ||
+        (group->arrival == HD_CFG_ARRIVAL_AUTO && known && !crowded && group->n > 1);
+    return hd_board_set_topology(group->board, group->by_topology);
+}
+
+ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where) {
+    if (where) {
+        group->locality[ep] = *where;
+    }
+    if (!hd_board_add_member(group->board, ep)) {
+        hd_error("no memory for endpoint %u of %u", ep, group->n);
+        hd_group_poison(group, UCC_ERR_NO_MEMORY);
+        return UCC_ERR_NO_MEMORY;
+    }
+    /* acq_rel: hands on my member and locality; the last one takes in everybody's */
+    uint32_t before = atomic_fetch_add_explicit(&group->joined, 1, memory_order_acq_rel);
+    if (before + 1 == group->n) {
+        ucc_status_t status = seal(group);
+        if (status != UCC_OK) {
+            hd_group_poison(group, status);
+            return status;
+        }
+        /* release: what seal wrote; pairs with hd_group_is_complete */
+        atomic_store_explicit(&group->complete, 1, memory_order_release);
+        hd_bell_ring(&group->home.bell);
+    }
+    return UCC_OK;
+}
+
+bool hd_group_is_complete(const hd_group_t *group) {
+    /* acquire: pairs with the release in hd_group_join */
+    return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;
+}

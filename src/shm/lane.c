@@ -1,0 +1,197 @@
+/* lane.c: publishing a payload under one of the regimes, and reading it.
+ *
+ * Who may call: publish by the lane's owner, once per number, when the board's flow control allows
+ * it; read and view by any member that has seen the lane's seq and has not consumed the number.
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes) {
+    if (group->two_sided) {
+        return HD_REGIME_DIRECT;
+    }
+    if (bytes <= HD_INLINE_MAX) {
+        return HD_REGIME_INLINE;
+    }
+    if (bytes <= group->lines_max) {
+        return HD_REGIME_LINES;
+    }
+    return bytes <= group->staged_max ? HD_REGIME_STAGED : HD_REGIME_DIRECT;
+}
+
+const char *hd_regime_name(hd_regime_t regime) {
+    static const char *const name[] = {"none", "inline", "lines", "staged", "direct"};
+    return name[regime];
+}
+
+/* Publishes what was put into the lane. */
+static void publish(hd_op_t *op, hd_regime_t regime, size_t bytes) {
+    hd_lane_t *lane    = op->lane;
+    lane->signature    = op->signature;
+    lane->regime_bytes = (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
+    hd_delay_point();
+    /* release: publishes the line's other fields, staging, and what else peers may then read;
+       pairs with the acquire in hd_lane_is_there */
+    atomic_store_explicit(&lane->seq, op->k, memory_order_release);
+}
+
+static size_t slot_of(const hd_op_t *op) {
+    return (size_t)(op->k & op->board->mask);
+}
+
+/* Both rings are installed by whoever needs them first: two operations of one endpoint may be
+ * launched by two threads at once (a post, and a progress call that drains the queue). */
+static hd_data_line_t *own_lines(hd_op_t *op) {
+    hd_member_t *m = op->member;
+    size_t run     = op->group->lines_per_slot;
+    /* acquire: pairs with the release below, for the zeroed memory */
+    hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_acquire);
+    if (!lines) {
+        hd_data_line_t *mine =
+            hd_alloc(HD_LINE_PAIR, op->board->depth * run * sizeof(hd_data_line_t));
+        /* acq_rel: publishes the zeroes, or takes the winner's */
+        if (!mine || atomic_compare_exchange_strong_explicit(
+                         &m->lines, &lines, mine, memory_order_acq_rel, memory_order_acquire)) {
+            lines = mine;
+        } else {
+            hd_free(mine);
+        }
+    }
+    return lines ? lines + slot_of(op) * run : NULL;
+}
+
+static uint8_t *own_staging(hd_op_t *op) {
+    hd_member_t *m = op->member;
+    /* acquire: pairs with the release below */
+    uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
+    if (!staging) {
+        int node      = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
+        uint8_t *mine = hd_alloc_local((size_t)op->board->depth * op->group->staged_max, node);
+        /* acq_rel: publishes the memory, or takes the winner's */
+        if (!mine || atomic_compare_exchange_strong_explicit(
+                         &m->staging, &staging, mine, memory_order_acq_rel, memory_order_acquire)) {
+            staging = mine;
+        } else {
+            hd_free_local(mine);
+        }
+    }
+    return staging ? staging + slot_of(op) * op->group->staged_max : NULL;
+}
+
+/* The lane goes out first, so that readers' misses on the lines overlap with our writing them. */
+static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes) {
+    hd_data_line_t *line = own_lines(op);
+    if (!line) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    op->lane->data = (const uint8_t *)line;
+    publish(op, HD_REGIME_LINES, bytes);
+    for (size_t at = 0; at < bytes; at += HD_LINE_DATA, line++) {
+        size_t part = bytes - at < HD_LINE_DATA ? bytes - at : HD_LINE_DATA;
+        memcpy(line->data, data + at, part);
+        hd_delay_point();
+        /* release: publishes this line's data; pairs with the acquire in read_lines */
+        atomic_store_explicit(&line->seq, op->k, memory_order_release);
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes) {
+    ucc_status_t status = UCC_OK;
+    switch (regime) {
+    case HD_REGIME_NONE:
+    case HD_REGIME_DIRECT:
+        publish(op, regime, 0);
+        break;
+    case HD_REGIME_INLINE:
+        if (bytes) {
+            memcpy(op->lane->payload, data, bytes);
+        }
+        publish(op, regime, bytes);
+        break;
+    case HD_REGIME_LINES:
+        status = publish_lines(op, data, bytes);
+        break;
+    case HD_REGIME_STAGED: {
+        uint8_t *staging = own_staging(op);
+        if (!staging) {
+            status = UCC_ERR_NO_MEMORY;
+            break;
+        }
+        memcpy(staging, data, bytes);
+        op->lane->data = staging;
+        publish(op, regime, bytes);
+        break;
+    }
+    }
+    if (status != UCC_OK) {
+        hd_error("%s: no memory for a staging ring", hd_type_name(op->type));
+        return status;
+    }
+    hd_bell_ring(&op->group->home.bell);
+    return UCC_OK;
+}
+
+void *hd_lane_staging(hd_op_t *op) {
+    return own_staging(op);
+}
+
+void hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
+    op->lane->data = own_staging(op); /* exists: hd_lane_staging gave it out */
+    publish(op, HD_REGIME_STAGED, bytes);
+    hd_bell_ring(&op->group->home.bell);
+}
+
+static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes,
+                       uint8_t *dst) {
+    const hd_data_line_t *line = (const hd_data_line_t *)(const void *)lane->data;
+    size_t last                = (offset + bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
+    for (size_t i = offset / HD_LINE_DATA; i < last; i++) {
+        /* acquire: pairs with the release in publish_lines */
+        if (atomic_load_explicit(&line[i].seq, memory_order_acquire) != k) {
+            return false;
+        }
+        size_t from = i * HD_LINE_DATA, skip = offset > from ? offset - from : 0;
+        size_t part = HD_LINE_DATA - skip;
+        size_t want = offset + bytes - (from + skip);
+        part        = part < want ? part : want;
+        memcpy(dst + (from + skip - offset), line[i].data + skip, part);
+    }
+    return true;
+}
+
+bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst) {
+    if (!bytes) {
+        return true;
+    }
+    switch (hd_lane_regime(lane)) {
+    case HD_REGIME_INLINE:
+        memcpy(dst, lane->payload + offset, bytes);
+        return true;
+    case HD_REGIME_LINES:
+        return read_lines(lane, k, offset, bytes, dst);
+    case HD_REGIME_STAGED:
+        memcpy(dst, lane->data + offset, bytes);
+        return true;
+    case HD_REGIME_NONE:
+    case HD_REGIME_DIRECT:
+        break;
+    }
+    return true;
+}
+
+const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch) {
+    switch (hd_lane_regime(lane)) {
+    case HD_REGIME_INLINE:
+        return lane->payload;
+    case HD_REGIME_STAGED:
+        return lane->data;
+    case HD_REGIME_LINES:
+        return read_lines(lane, k, 0, hd_lane_bytes(lane), scratch) ? scratch : NULL;
+    case HD_REGIME_NONE:
+    case HD_REGIME_DIRECT:
+        break;
+    }
+    return NULL;
+}

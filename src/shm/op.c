@@ -1,0 +1,173 @@
+/* op.c: what all families share: launching, stepping, lane checks, ending.
+ *
+ * An operation goes QUEUED -> WAITING -> (ENGINE) -> over, or through CANCEL when it fails while
+ * peers may be working on its buffers. Its step is called by one thread at a time: the poster until
+ * it hands the task to its context, then the holder of the context's lock.
+ */
+#include "shm/shm.h"
+
+const char *hd_type_name(uint8_t type) {
+    static const char *const name[HD_N_TYPES] = {
+        "allgather", "allgatherv", "allreduce", "alltoall",       "alltoallv",       "barrier",
+        "bcast",     "fanin",      "fanout",    "gather",         "gatherv",         "reduce",
+        "reduce_scatter", "reduce_scatterv", "scatter", "scatterv", "mcast"};
+    return type < HD_N_TYPES ? name[type] : "unknown collective";
+}
+
+void hd_group_poison(hd_group_t *group, ucc_status_t status) {
+    int32_t clean = 0;
+    /* acq_rel: the first cause wins; pairs with hd_group_poisoned */
+    atomic_compare_exchange_strong_explicit(&group->poison, &clean, (int32_t)status,
+                                            memory_order_acq_rel, memory_order_relaxed);
+    hd_bell_ring(&group->home.bell);
+}
+
+ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer, uint32_t signature) {
+    if (hd_group_poisoned(op->group) == UCC_OK) {
+        if (signature && signature >> 27 != op->signature >> 27) {
+            hd_error("%s: endpoint %u calls %s where endpoint %u calls %s", hd_type_name(op->type),
+                     op->me, hd_type_name(op->type), peer, hd_type_name((uint8_t)(signature >> 27)));
+        } else {
+            hd_error("%s: root, count, datatype or op differ between endpoints %s",
+                     hd_type_name(op->type), "of one collective");
+        }
+    }
+    hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
+    return UCC_ERR_INVALID_PARAM;
+}
+
+ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected) {
+    hd_error("%s: endpoint %u sends %zu bytes where endpoint %u expects %zu",
+             hd_type_name(op->type), peer, sent, op->me, expected);
+    hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
+    return UCC_ERR_INVALID_PARAM;
+}
+
+ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
+    const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
+    if (!hd_lane_is_there(lane, op->k)) {
+        return UCC_INPROGRESS;
+    }
+    *out = lane;
+    return lane->signature == op->signature ? UCC_OK : hd_op_mismatch(op, i, lane->signature);
+}
+
+ucc_status_t hd_op_all_lanes(hd_op_t *op) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->n; op->cursor++) {
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->saw_all = true;
+    return UCC_OK;
+}
+
+/* A waiting operation looks at one more lane per step: a peer that called something else for the
+ * same number would otherwise be waited for in vain (two leaves that believe in different roots). */
+static ucc_status_t watch(hd_op_t *op) {
+    const hd_lane_t *lane;
+    ucc_status_t status = hd_op_lane(op, op->watch, &lane);
+    op->watch           = op->watch + 1 < op->n ? op->watch + 1 : 0;
+    return status == UCC_INPROGRESS ? UCC_OK : status;
+}
+
+/* The number is over for me: frees my window, lets the next queued operation be tried. */
+static void end(hd_op_t *op) {
+    if (op->numbered) {
+        hd_member_t *member = op->member;
+        bool locked         = op->locked;
+        if (locked) {
+            hd_lock(&member->lock);
+        }
+        hd_board_consume(op->board, member, op->k, op->saw_all);
+        if (locked) {
+            hd_unlock(&member->lock);
+        }
+    }
+    if (op->leave) {
+        op->leave(op);
+    }
+}
+
+static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
+    if (op->exposed) {
+        op->state = HD_OP_CANCEL;
+        op->why   = why;
+        return hd_engine_cancel(op, why);
+    }
+    return why;
+}
+
+/* May this operation end alone, leaving peers able to finish theirs? */
+static bool ends_alone(hd_op_t *op) {
+    return op->state == HD_OP_WAITING && !op->exposed && hd_arrive_help(op) &&
+           !op->global_errors;
+}
+
+static ucc_status_t timed_out(hd_op_t *op) {
+    hd_warn("%s: timed out at endpoint %u", hd_type_name(op->type), op->me);
+    if (!ends_alone(op)) {
+        hd_group_poison(op->group, UCC_ERR_TIMED_OUT);
+    }
+    return fail(op, UCC_ERR_TIMED_OUT);
+}
+
+static ucc_status_t advance(hd_op_t *op) {
+    if (op->state == HD_OP_CANCEL) {
+        return hd_engine_cancel(op, op->why);
+    }
+    ucc_status_t status = op->wait(op);
+    if (status == UCC_INPROGRESS) {
+        status = hd_group_poisoned(op->group);
+        if (status == UCC_OK) {
+            status = watch(op);
+        }
+        if (status == UCC_OK && op->task.deadline && hd_ticks() > op->task.deadline) {
+            return timed_out(op);
+        }
+        return status == UCC_OK ? UCC_INPROGRESS : fail(op, status);
+    }
+    if (status < 0) {
+        if (op->global_errors) {
+            hd_group_poison(op->group, status);
+        }
+        return fail(op, status);
+    }
+    return status;
+}
+
+ucc_status_t hd_op_step(hd_task_t *task) {
+    hd_op_t *op         = (hd_op_t *)task;
+    ucc_status_t status = advance(op);
+    if (status == UCC_OK && op->finish) {
+        status = op->finish(op);
+    }
+    if (status != UCC_INPROGRESS) {
+        end(op);
+    }
+    return status;
+}
+
+ucc_status_t hd_op_launch(hd_op_t *op) {
+    op->lane     = hd_board_lane(op->board, op->me, op->k);
+    op->exchange = &op->board->exchange[op->k & op->board->mask];
+    op->cursor   = 0;
+    op->watch    = op->me + 1 < op->n ? op->me + 1 : 0;
+    op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;
+    op->arrive_level                                        = 0;
+    op->state                                               = HD_OP_WAITING;
+    op->task.step                                           = hd_op_step;
+    ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
+    if (status == UCC_OK) {
+        status = op->start(op);
+    }
+    if (status < 0) { /* could not publish: the others must not wait for me */
+        hd_group_poison(op->group, status);
+        op->wait = NULL;
+        end(op);
+        return status;
+    }
+    return hd_op_step(&op->task);
+}

@@ -1,0 +1,73 @@
+/* reduce.c: reduce and allreduce.
+ *
+ *   flat, small    everybody publishes its operand; whoever wants the result reads all operands and
+ *                  reduces them itself: redundant arithmetic, but one line transfer of latency
+ *   tree, inline   operands are combined on the way up the canonical tree; the result comes back
+ *                  in the exchange's result line
+ *   else           the engine reduces windows, each once, and writes them where they are wanted
+ *
+ * All three apply the operation in the canonical order (core/reduce.h): same bits everywhere.
+ * op->src is my operand (op->dst in place), op->dst where I want the result, op->bytes its size.
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+static size_t elements(const hd_op_t *op) {
+    return op->bytes / op->element;
+}
+
+/* Everybody's operands in this chunk of lines are read into the stack, then reduced. */
+static ucc_status_t reduce_lanes(hd_op_t *op) {
+    const void *source[HD_REDUCE_BLOCK];
+    alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
+    for (uint32_t i = 0; i < op->n; i++) {
+        source[i] = hd_lane_view(hd_board_lane(op->board, i, op->k), op->k, scratch[i]);
+        if (!source[i]) {
+            return UCC_INPROGRESS;
+        }
+    }
+    return hd_reduce_block(&op->reducer, op->n, source, op->dst, elements(op), true);
+}
+
+static ucc_status_t wait_flat(hd_op_t *op) {
+    ucc_status_t status = hd_op_all_lanes(op);
+    return status == UCC_OK ? reduce_lanes(op) : status;
+}
+
+static ucc_status_t wait_tree(hd_op_t *op) {
+    ucc_status_t status = hd_arrived(op);
+    if (status == UCC_OK) {
+        memcpy(op->dst, op->exchange->result, op->bytes);
+    }
+    return status;
+}
+
+/* Not interested in the result: done when my share of combining is. */
+static ucc_status_t wait_nothing(hd_op_t *op) {
+    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
+}
+
+static ucc_status_t start(hd_op_t *op, bool wants_result) {
+    const void *operand = op->in_place ? op->dst : op->src;
+    hd_regime_t regime  = hd_regime_for(op->group, op->bytes);
+    bool flat           = hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
+    if (regime == HD_REGIME_DIRECT || op->exclusive || (!flat && regime != HD_REGIME_INLINE) ||
+        (!flat && hd_op_is_flat(op))) {
+        return hd_engine_start(op, operand, wants_result ? op->dst : NULL);
+    }
+    op->wait = !wants_result ? wait_nothing : flat ? wait_flat : wait_tree;
+    ucc_status_t status = hd_lane_publish(op, regime, operand, op->bytes);
+    if (status == UCC_OK) {
+        hd_arrive(op, true);
+    }
+    return status;
+}
+
+ucc_status_t hd_reduce_start(hd_op_t *op) {
+    return start(op, op->is_root);
+}
+
+ucc_status_t hd_allreduce_start(hd_op_t *op) {
+    return start(op, true);
+}

@@ -1,0 +1,444 @@
+/* shm.h: collectives among the endpoints of one process, through shared memory.
+ *
+ * GROUP     all endpoints of one team in this process. Refcounted; holds everything a peer may
+ *           touch, except the requests that a claim pins (see the engine).
+ * BOARD     a ring of `depth` numbered exchanges among n members. A group has one main board for
+ *           plain ordered collectives, and further boards for tagged, persistent and active-set
+ *           ones, which differ only in how a collective finds its board and number:
+ *             main board      number k taken at post, depth 8
+ *             persistent      a private board per init number; number k = occurrence, depth 4
+ *             tagged and other matched ones: a board of depth 1 from a pool; number = use of it
+ * MEMBER    what one endpoint owns of a board: its lanes, its consumed count, its window.
+ * LANE      one member's slot for exchange k: sequence, signature, regime, payload or pointer.
+ * EXCHANGE  what the members share about number k beyond lanes: arrival blocks, result, work.
+ *
+ * Protocol of exchange k (slot k mod depth), seen by member m:
+ *   1. publish: fill lane, release-store its seq = k. Everybody publishes a lane for every k, also
+ *      those with no data to give: that is how mismatches are found instead of waited for.
+ *   2. look at the lanes (flat) or at the arrival tree's root line (beyond FLAT_MAX members), as
+ *      far as the collective depends on them; copy or reduce.
+ *   3. consume: k is over for m; m never looks at exchange k again.
+ *
+ * Flow control. Let D be the depth and H = D/2 (1 if D is 1). Member m publishes k only if
+ *      (window)  k - consumed(m) <= H      and      (floor)  min over all consumed >= k - D.
+ * The floor is what makes reuse of slot k mod D safe: all have consumed k - D. The window makes the
+ * floor cheap: seeing a peer's lane carry j proves (window) that it has consumed j - H, so whoever
+ * sees all lanes of j knows floor >= j - H, which covers every k up to j - H + D = j + H. A run of
+ * synchronizing operations never scans; only runs of one-way operations do (hd_board_may_publish).
+ * No deadlock: let k be the smallest number not consumed by all. Nobody is kept from publishing k by
+ * the floor (k - D < k is consumed by all) nor by the window (all before k are consumed), so all
+ * publish k once their callers have posted it, and an exchange all have published completes.
+ * Boards of depth 1 are not subject to this: the pool hands one out only when all have left it.
+ *
+ * REGIMES (chosen by the source of the data by its own byte count, see hd_lane_publish):
+ *   INLINE   in the lane's own line
+ *   LINES    in lines of 8 bytes sequence + 56 bytes data: flag and data arrive together
+ *   STAGED   copied to the member's staging slot
+ *   DIRECT   pointers; the ENGINE (engine.c) moves the data in claimed chunks once all arrived
+ * After the first three the source is done: its buffer is its own again.
+ */
+#ifndef HD_SHM_H
+#define HD_SHM_H
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/reduce.h"
+#include "core/topo.h"
+#include "core/tree.h"
+#include "threads/delay.h"
+#include "threads/threads.h"
+
+typedef struct hd_group hd_group_t;
+typedef struct hd_board hd_board_t;
+typedef struct hd_member hd_member_t;
+typedef struct hd_op hd_op_t;
+
+enum {
+    HD_LINES_LIMIT   = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
+    HD_INLINE_MAX    = 48, /* payload bytes in a lane's line */
+    HD_LINE_DATA     = 56, /* data bytes in a line of the LINES regime */
+    HD_MAX_DEPTH     = 64,
+    HD_RESULT_MAX    = 48, /* payload bytes of a block record and of the result line */
+};
+
+typedef enum hd_regime {
+    HD_REGIME_NONE = 0, /* no data from this member */
+    HD_REGIME_INLINE,
+    HD_REGIME_LINES,
+    HD_REGIME_STAGED,
+    HD_REGIME_DIRECT
+} hd_regime_t;
+
+/* Written by its owner only, before seq; read by all after seq. One line; lanes stand two lines
+ * apart because adjacent-line prefetchers couple pairs. */
+typedef struct hd_lane {
+    alignas(HD_LINE_PAIR) _Atomic uint64_t seq; /* k once published; only ever grows */
+    uint32_t signature;                         /* what must agree across members, hashed */
+    uint32_t regime_bytes;                      /* regime in the top 4 bits, bytes below */
+    union {
+        uint8_t payload[HD_INLINE_MAX];
+        const uint8_t *data; /* LINES: first line; STAGED: first byte */
+    };
+} hd_lane_t;
+
+typedef struct hd_data_line {
+    alignas(HD_LINE) _Atomic uint64_t seq;
+    uint8_t data[HD_LINE_DATA];
+} hd_data_line_t;
+
+struct hd_member {
+    /* line 1: read by peers when they compute the floor; written by the owner at completion */
+    alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
+    /* line 2: the owner's; under `lock` when several threads use the endpoint */
+    alignas(HD_LINE_PAIR) hd_lock_t lock;
+    uint64_t taken;         /* last number given to a post */
+    uint64_t launched;      /* last number published; taken - launched operations wait in the queue */
+    uint64_t over;          /* bit i: consumed + 1 + i is over */
+    uint64_t floor;         /* a lower bound of everybody's consumed */
+    uint32_t floor_cursor;  /* members below it are known to have consumed floor_target */
+    uint64_t floor_target;
+    hd_op_t *queue, **queue_tail;
+    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_max; NULL until first use */
+    _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
+    hd_lane_t lane[];       /* depth of them */
+};
+
+/* One block of an arrival tree in one exchange. */
+typedef struct hd_block {
+    alignas(HD_LINE) _Atomic uint64_t count; /* arrivals ever; each use of the slot adds `size` */
+    alignas(HD_LINE) _Atomic uint64_t seq;   /* k once combined (read only with static arrival) */
+    uint32_t signature;
+    int32_t status; /* UCC_OK, or what went wrong below */
+    uint8_t payload[HD_RESULT_MAX];
+} hd_block_t;
+
+/* One member's share of an exchange's work; initialised by that member before it publishes. */
+typedef struct hd_slice {
+    alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
+    _Atomic uint32_t finished;               /* chunks of this generation done */
+    uint32_t units; /* pieces of work in this slice, at least 1 */
+    uint32_t batch; /* pieces taken by one claim */
+    uint32_t parts; /* pieces that one block is cut into */
+} hd_slice_t;
+
+/* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
+ * src, dst, op: entry i written by member i before it publishes, read after all arrived, or (op)
+ * after a successful claim. */
+typedef struct hd_work {
+    hd_slice_t *slice;
+    const void **src;
+    void **dst;
+    hd_op_t **op;
+} hd_work_t;
+
+typedef struct hd_exchange {
+    /* result line: written once per use by the last arriver (or the tree's root); read by all */
+    alignas(HD_LINE_PAIR) _Atomic uint64_t arrived; /* k when all have arrived (trees only) */
+    int32_t arrived_status;
+    uint8_t result[HD_RESULT_MAX];
+    /* end line: written once per use by whoever finishes the last slice */
+    alignas(HD_LINE) _Atomic uint64_t done; /* k when all work is finished */
+    int32_t done_status;
+    /* work line: touched once per slice */
+    alignas(HD_LINE) _Atomic uint64_t slices_done; /* generation:32 | count:32 */
+    _Atomic uint64_t hint; /* generation:32 | first slice that may still have units:32 */
+    _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
+    _Atomic(hd_work_t *) work;
+    hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
+} hd_exchange_t;
+
+struct hd_board {
+    hd_group_t *group;
+    uint32_t n, depth, mask;
+    const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
+    hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
+    hd_exchange_t *exchange;  /* depth of them */
+    hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
+    uint8_t *block_of_members; /* pool boards: one allocation for all */
+    alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
+    /* boards found by matching (match.c): */
+    struct hd_match_entry *entry;
+    uint64_t use;              /* depth-1 boards: number of the current use */
+    _Atomic uint32_t to_leave; /* members that have not left this use yet */
+    hd_board_t *next_free;
+    struct hd_subset *subset;
+};
+
+/* Members of an active set: team endpoints start, start + stride, ... */
+typedef struct hd_subset {
+    uint64_t start;
+    int64_t stride;
+    uint32_t n;
+    hd_board_t *free; /* under the group's match lock */
+    struct hd_subset *next;
+} hd_subset_t;
+
+typedef struct hd_match hd_match_t;
+
+struct hd_group {
+    hd_home_t home; /* must stay first */
+    uint32_t n;
+    uint32_t depth, persistent_depth, flat_max;
+    uint32_t lines_max, lines_per_slot, staged_max;
+    size_t chunk;
+    bool two_sided;      /* SYNC or CHECK: every operation is entered and left by all together */
+    bool static_arrival; /* fixed combiners instead of last arrivers: everybody has a processor */
+    _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
+    hd_board_t *board;
+    hd_tree_t *canonical, *by_topology;
+    hd_locality_t *locality;      /* by endpoint */
+    _Atomic uint32_t joined;      /* endpoints whose members are in place */
+    hd_match_t *match;
+    uint64_t *labels;             /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
+    struct hd_region {
+        void *address;
+        size_t bytes;
+        bool owned;
+    } *region; /* by endpoint: the team's memory */
+    int arrival, tree_choice;     /* configuration, for seal */
+    _Atomic uint32_t complete;    /* all have joined; trees and arrival are decided */
+    void *extra;                  /* what team/ keeps with the group, and how it is freed */
+    void (*free_extra)(hd_group_t *group);
+};
+
+/* --- an operation ----------------------------------------------------------------------------- */
+
+typedef enum hd_op_state {
+    HD_OP_QUEUED = 0, /* waits for its window; not published */
+    HD_OP_WAITING,    /* published; the family's step runs */
+    HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
+    HD_OP_CANCEL      /* closing the exchange; waits for chunks in flight */
+} hd_op_state_t;
+
+/* Counts and displacements of a v collective, 32 or 64 bits wide. */
+typedef struct hd_vector {
+    const void *counts, *displacements; /* displacements NULL: densely packed */
+    bool wide_counts, wide_displacements;
+} hd_vector_t;
+
+struct hd_op {
+    hd_task_t task; /* must stay first */
+    /* fixed at init */
+    struct ucc_team *team;
+    uint8_t type; /* log2 of ucc_coll_type_t */
+    bool in_place, is_root, persistent;
+    bool exclusive;      /* the user's reduction: one chunk at a time */
+    bool global_errors;  /* UCC_ERR_TYPE_GLOBAL */
+    bool locked;         /* several threads may use this endpoint */
+    uint32_t root; /* member number */
+    uint32_t signature;
+    size_t element;      /* bytes per element */
+    size_t bytes;        /* per block, or all of it for bcast, reduce, allreduce */
+    size_t total;        /* bytes this member gives in all */
+    const uint8_t *src;
+    uint8_t *dst;
+    hd_vector_t send, receive;
+    hd_reducer_t reducer;
+    ucc_status_t (*start)(hd_op_t *op); /* publishes; family's */
+    ucc_status_t (*wait)(hd_op_t *op);  /* family's step after publishing */
+    ucc_status_t (*prepare)(hd_op_t *op); /* packed datatypes: before start; else NULL */
+    ucc_status_t (*finish)(hd_op_t *op);  /* packed datatypes: after success; else NULL */
+    /* set per post */
+    hd_group_t *group;
+    hd_board_t *board;
+    hd_member_t *member;
+    hd_lane_t *lane;
+    hd_exchange_t *exchange;
+    uint64_t k;
+    uint32_t me, n;
+    hd_op_state_t state;
+    uint32_t team_ep;      /* my number in the team; me is my number on the board */
+    ucc_status_t why;      /* CANCEL: what to report */
+    void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
+    uint32_t cursor;       /* lanes before it are dealt with */
+    uint32_t watch;        /* lane the mismatch watch looks at next */
+    uint32_t arrive_level; /* static arrival: next level to combine */
+    uint32_t arrive_which; /* tree in use */
+    bool arriving;  /* entered the arrival tree */
+    bool saw_all;   /* every lane of k was seen: says where the floor is */
+    bool reducing;  /* the arrival tree combines payloads */
+    bool any_direct; /* some lane is DIRECT */
+    bool exposed;    /* peers may work on my buffers: registered with the engine */
+    bool numbered;  /* takes part in the board's flow control (not on boards of depth 1) */
+    hd_op_t *queue_next;
+};
+
+/* --- board.c ---------------------------------------------------------------------------------- */
+
+/* n members, none in place yet. trees may be NULL. */
+hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
+                            const hd_tree_t *canonical, const hd_tree_t *by_topology);
+/* Allocates member i on the calling thread's node. */
+hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i);
+void hd_board_destroy(hd_board_t *board);
+/* Before first use: the tree by which everything but reductions arrives. */
+ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology);
+/* Puts all sequence state back to the start; nobody may be using the board. */
+void hd_board_reset(hd_board_t *board);
+/* May `member` publish number k now (window and floor)? Under the member's lock. */
+bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k);
+/* k is over for this member. saw_all: it saw every lane of k, which bounds the floor. Under the
+ * member's lock. */
+void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k, bool saw_all);
+
+static inline hd_lane_t *hd_board_lane(const hd_board_t *board, uint32_t i, uint64_t k) {
+    return &board->member[i]->lane[k & board->mask];
+}
+
+/* --- lane.c ----------------------------------------------------------------------------------- */
+
+hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes);
+const char *hd_regime_name(hd_regime_t regime);
+/* Publishes `bytes` from data under the regime that fits; or no data (HD_REGIME_NONE). */
+ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes);
+/* A staging slot to assemble a payload in (STAGED, or INLINE if it fits); then publish_staged. */
+void *hd_lane_staging(hd_op_t *op);
+void hd_lane_publish_staged(hd_op_t *op, size_t bytes);
+
+static inline hd_regime_t hd_lane_regime(const hd_lane_t *lane) {
+    return (hd_regime_t)(lane->regime_bytes >> 28);
+}
+static inline size_t hd_lane_bytes(const hd_lane_t *lane) {
+    return lane->regime_bytes & 0x0fffffffu;
+}
+/* Has member i published number k? */
+static inline bool hd_lane_is_there(const hd_lane_t *lane, uint64_t k) {
+    /* acquire: pairs with the release in publish; the payload is readable after it */
+    return atomic_load_explicit(&lane->seq, memory_order_acquire) == k;
+}
+/* Copies part of a published payload; false if a line of it is still being written. */
+bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst);
+/* The payload as contiguous memory, in place or gathered into scratch; NULL: not complete yet. */
+const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch);
+
+/* --- op.c: what all families share -------------------------------------------------------------- */
+
+/* Gives a prepared operation (group, board, member, k, me, n set) its first push. */
+ucc_status_t hd_op_launch(hd_op_t *op);
+/* task.step of a launched operation: the family's wait, poison, deadline, mismatch watch. */
+ucc_status_t hd_op_step(hd_task_t *task);
+/* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
+ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **lane);
+/* Walks op->cursor over all lanes; UCC_OK when every one was there and matched. */
+ucc_status_t hd_op_all_lanes(hd_op_t *op);
+/* A mismatch was found: poisons the group, logs, returns the status to fail with. */
+ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer, uint32_t signature);
+/* The same for blocks of a v type: peer sent so many bytes where I expected others. */
+ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected);
+void hd_group_poison(hd_group_t *group, ucc_status_t status);
+static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
+    /* acquire: pairs with hd_group_poison, though only the value matters */
+    return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
+}
+const char *hd_type_name(uint8_t type);
+
+/* --- arrival.c -------------------------------------------------------------------------------- */
+
+static inline bool hd_op_is_flat(const hd_op_t *op) {
+    return op->board->tree[0] == NULL;
+}
+/* After publishing, beyond FLAT_MAX members: enters the arrival tree. reducing: combine inline
+ * payloads with op->reducer in canonical order. Which = 0 canonical, 1 topology. */
+void hd_arrive(hd_op_t *op, bool reducing);
+/* Static arrival: do my share of combining; true when I owe nothing more. */
+bool hd_arrive_help(hd_op_t *op);
+/* UCC_OK when all have arrived (tree or flat), an error if they don't match. */
+ucc_status_t hd_arrived(hd_op_t *op);
+
+/* --- engine.c: the DIRECT regime ----------------------------------------------------------------- */
+
+/* Registers my buffers and my slice; before publishing. */
+ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst);
+/* Publishes as DIRECT and enters the arrival; op->wait becomes the engine's. */
+ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst);
+/* From a family's wait: all lanes were seen and some are DIRECT, or mine is. */
+ucc_status_t hd_engine_step(hd_op_t *op);
+/* The same when the caller has already seen every lane. */
+ucc_status_t hd_engine_work(hd_op_t *op);
+/* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
+ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
+
+/* What one unit of work is, per collective (work.c). Pure functions of the arguments that all
+ * members agree on, but for the v types, where slice i's units are counted by member i. */
+void hd_work_layout(const hd_op_t *op, hd_slice_t *slice);
+uint32_t hd_work_slices(const hd_op_t *op);
+ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
+
+/* --- families ----------------------------------------------------------------------------------- */
+
+ucc_status_t hd_barrier_start(hd_op_t *op);
+ucc_status_t hd_fanin_start(hd_op_t *op);
+ucc_status_t hd_fanout_start(hd_op_t *op);
+ucc_status_t hd_bcast_start(hd_op_t *op);
+ucc_status_t hd_reduce_start(hd_op_t *op);
+ucc_status_t hd_allreduce_start(hd_op_t *op);
+ucc_status_t hd_reduce_scatter_start(hd_op_t *op); /* and reduce_scatterv */
+ucc_status_t hd_allgather_start(hd_op_t *op);      /* and allgatherv */
+ucc_status_t hd_gather_start(hd_op_t *op);         /* and gatherv */
+ucc_status_t hd_scatter_start(hd_op_t *op);        /* and scatterv */
+ucc_status_t hd_alltoall_start(hd_op_t *op);       /* and alltoallv */
+
+/* --- match.c: boards for collectives that are not matched by their number ----------------------- */
+
+typedef enum hd_match_class {
+    HD_MATCH_TAG,       /* key: the user's tag */
+    HD_MATCH_INIT,      /* key: how-manieth init of an INIT_* ordered team */
+    HD_MATCH_PERSISTENT, /* the same for persistent requests */
+    HD_MATCH_ACTIVE_SET /* key: 0 */
+} hd_match_class_t;
+
+hd_match_t *hd_match_create(void);
+void hd_match_destroy(hd_match_t *match);
+/* Joins the oldest exchange of (class, key, subset) that member `me` has not joined, or opens one.
+ * Any thread. NULL: out of memory (logged). */
+hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class_t class,
+                          uint64_t key, uint32_t me);
+/* The caller is done with the board; the last one gives it back to the pool. */
+void hd_match_leave(hd_board_t *board);
+/* The cached description of an active set; NULL: out of memory. */
+hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, uint32_t n);
+
+/* --- group.c ------------------------------------------------------------------------------------ */
+
+typedef struct hd_group_config {
+    uint32_t depth, persistent_depth, flat_max;
+    size_t lines_max, staged_max, chunk;
+    bool two_sided;
+    int arrival; /* hd_cfg_arrival_t */
+    int tree;    /* hd_cfg_tree_t */
+} hd_group_config_t;
+
+/* One reference, for the creator. */
+hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
+/* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
+ * Concurrently for different endpoints; the last one decides on trees and arrival. */
+ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
+/* All have joined. */
+bool hd_group_is_complete(const hd_group_t *group);
+
+/* --- vectors ------------------------------------------------------------------------------------ */
+
+static inline uint64_t hd_vector_count(const hd_vector_t *v, uint32_t i) {
+    return v->wide_counts ? ((const uint64_t *)v->counts)[i] : ((const uint32_t *)v->counts)[i];
+}
+/* Where block i starts, in elements. Dense vectors cost a sum: callers that walk all blocks keep a
+ * running offset instead. */
+static inline uint64_t hd_vector_displacement(const hd_vector_t *v, uint32_t i) {
+    if (v->displacements) {
+        return v->wide_displacements ? ((const uint64_t *)v->displacements)[i]
+                                     : ((const uint32_t *)v->displacements)[i];
+    }
+    uint64_t sum = 0;
+    for (uint32_t j = 0; j < i; j++) {
+        sum += hd_vector_count(v, j);
+    }
+    return sum;
+}
+
+enum hd_type {
+    HD_ALLGATHER, HD_ALLGATHERV, HD_ALLREDUCE, HD_ALLTOALL, HD_ALLTOALLV, HD_BARRIER, HD_BCAST,
+    HD_FANIN, HD_FANOUT, HD_GATHER, HD_GATHERV, HD_REDUCE, HD_REDUCE_SCATTER, HD_REDUCE_SCATTERV,
+    HD_SCATTER, HD_SCATTERV, HD_MCAST, HD_N_TYPES
+};
+
+#endif

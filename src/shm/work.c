@@ -1,0 +1,348 @@
+/* work.c: what the units of a DIRECT exchange are, collective by collective.
+ *
+ *   bcast, reduce, allreduce      a unit is a byte window; slices are equal runs of windows
+ *   allgather(v), gather(v)       slice s holds the parts of member s's block
+ *   scatter(v), reduce_scatter(v) slice d holds the parts of member d's block
+ *   alltoall(v)                   slice d holds, source by source, the parts of the pair's block;
+ *                                 in place, only sources above d, and a unit swaps the pair
+ *
+ * A unit touches at most about group->chunk bytes over all its sources and destinations, and, where
+ * all members know the size, is at most half of a member's share. Every byte is read and written
+ * as often as the collective needs it and no more: a window of an allreduce is reduced once and
+ * written to all; of a bcast, read once and written to all.
+ *
+ * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
+ * slices needs no knowledge of their contents.
+ */
+#include "shm/shm.h"
+
+#include <string.h>
+
+enum {
+    MAX_SHARES   = 64,        /* slices of a windowed collective */
+    SMALL_BATCH  = 64 * 1024, /* bytes of small blocks taken by one claim */
+    COPY_WINDOW  = 16 * 1024  /* a window copied to many stays in the first-level cache */
+};
+
+static bool is_windowed(uint8_t type) {
+    return type == HD_BCAST || type == HD_MCAST || type == HD_REDUCE || type == HD_ALLREDUCE;
+}
+
+static bool is_vector(uint8_t type) {
+    return type == HD_ALLGATHERV || type == HD_ALLTOALLV || type == HD_GATHERV ||
+           type == HD_SCATTERV || type == HD_REDUCE_SCATTERV;
+}
+
+static bool is_reduction(uint8_t type) {
+    return type == HD_REDUCE || type == HD_ALLREDUCE || type == HD_REDUCE_SCATTER ||
+           type == HD_REDUCE_SCATTERV;
+}
+
+/* Streams of memory that one byte of a window touches. */
+static size_t streams(const hd_op_t *op) {
+    switch (op->type) {
+    case HD_ALLREDUCE:
+        return 2 * (size_t)op->n;
+    case HD_BCAST:
+    case HD_MCAST:
+    case HD_REDUCE:
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+    case HD_ALLGATHER:
+    case HD_ALLGATHERV:
+        return (size_t)op->n + 1;
+    default:
+        return 2;
+    }
+}
+
+/* Bytes of one unit's window: whole elements, whole lines where elements fit into lines. */
+static size_t window(const hd_op_t *op, size_t all) {
+    /* only reductions agree on the element; blocks of data may be cut anywhere */
+    size_t grain = is_reduction(op->type) && HD_LINE % op->element != 0 ? op->element : HD_LINE;
+    size_t bytes = op->group->chunk / streams(op);
+    size_t share = is_windowed(op->type) ? all / (2 * (size_t)op->n) : all / 2;
+    if (!is_vector(op->type) && bytes > share) {
+        bytes = share;
+    }
+    bytes -= bytes % grain;
+    return bytes ? bytes : grain;
+}
+
+static size_t windows(const hd_op_t *op, size_t all) {
+    size_t w = window(op, all);
+    return (all + w - 1) / w;
+}
+
+uint32_t hd_work_slices(const hd_op_t *op) {
+    if (op->exclusive) {
+        return 1; /* one claim word: one chunk of the user's operation at a time */
+    }
+    return is_windowed(op->type) && op->n > MAX_SHARES ? MAX_SHARES : op->n;
+}
+
+static size_t largest_received(const hd_op_t *op) {
+    uint64_t most = 0;
+    if (!is_vector(op->type)) {
+        return op->bytes;
+    }
+    for (uint32_t i = 0; i < op->n; i++) {
+        uint64_t count = hd_vector_count(&op->receive, i);
+        most           = count > most ? count : most;
+    }
+    return (size_t)most * op->element;
+}
+
+void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
+    uint32_t slices = hd_work_slices(op);
+    size_t units    = 1;
+    slice->batch    = 1;
+    slice->parts    = 1;
+    if (is_windowed(op->type)) {
+        if (op->me < slices) {
+            size_t all = windows(op, op->bytes);
+            units      = all * (op->me + 1) / slices - all * op->me / slices;
+        }
+    } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
+        size_t block = largest_received(op);
+        size_t parts = windows(op, block);
+        slice->parts = (uint32_t)(parts ? parts : 1);
+        if (slice->parts == 1) {
+            slice->batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
+        }
+        units = (size_t)slice->parts * (op->in_place ? op->n - op->me - 1 : op->n);
+    } else if (op->exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
+        slice->parts = (uint32_t)windows(op, largest_received(op));
+        units        = (size_t)slice->parts * op->n;
+    } else {
+        units = windows(op, op->bytes); /* v types: op->bytes is my own block's size */
+    }
+    slice->units = (uint32_t)(units ? units : 1);
+}
+
+/* --- moving data -------------------------------------------------------------------------------- */
+
+static void copy(void *dst, const void *src, size_t bytes) {
+    if (bytes && dst != src) {
+        memcpy(dst, src, bytes);
+    }
+}
+
+/* One source window to every member's buffer at `offset`; those that are the source are skipped. */
+static void copy_to_all(const hd_work_t *work, uint32_t n, const uint8_t *src, size_t offset,
+                        size_t bytes) {
+    for (size_t at = 0; at < bytes; at += COPY_WINDOW) {
+        size_t part = bytes - at < COPY_WINDOW ? bytes - at : COPY_WINDOW;
+        for (uint32_t i = 0; i < n; i++) {
+            copy((uint8_t *)work->dst[i] + offset + at, src + at, part);
+        }
+    }
+}
+
+static void swap(uint8_t *a, uint8_t *b, size_t bytes) {
+    uint8_t held[4096];
+    for (size_t at = 0; at < bytes; at += sizeof(held)) {
+        size_t part = bytes - at < sizeof(held) ? bytes - at : sizeof(held);
+        memcpy(held, a + at, part);
+        memcpy(a + at, b + at, part);
+        memcpy(b + at, held, part);
+    }
+}
+
+/* The part of a block that a unit covers. */
+typedef struct span {
+    size_t at, bytes;
+} span_t;
+
+static span_t span_of(const hd_op_t *op, size_t all, size_t index) {
+    size_t w = window(op, all), at = index * w;
+    if (at >= all) {
+        return (span_t){0, 0};
+    }
+    return (span_t){at, all - at < w ? all - at : w};
+}
+
+static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
+                                 uint32_t unit) {
+    size_t all   = windows(op, op->bytes);
+    size_t first = all * slice / hd_work_slices(op);
+    span_t span  = span_of(op, op->bytes, first + unit);
+    if (!span.bytes || first + unit >= all * (slice + 1) / hd_work_slices(op)) {
+        return UCC_OK;
+    }
+    size_t count = span.bytes / op->element;
+    if (op->type == HD_REDUCE) {
+        return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, 1, &work->dst[op->root],
+                              span.at, count);
+    }
+    if (op->type == HD_ALLREDUCE) {
+        return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, op->n, work->dst, span.at,
+                              count);
+    }
+    copy_to_all(work, op->n, (const uint8_t *)work->src[op->root] + span.at, span.at, span.bytes);
+    return UCC_OK;
+}
+
+static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
+                           size_t received) {
+    hd_error("%s: endpoint %u sends %zu bytes where endpoint %u receives %zu",
+             hd_type_name(op->type), from, sent, to, received);
+    return UCC_ERR_INVALID_PARAM;
+}
+
+static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                  uint32_t unit) {
+    if (op->type == HD_ALLGATHER) {
+        span_t span = span_of(op, op->bytes, unit);
+        copy_to_all(work, op->n, (const uint8_t *)work->src[s] + span.at, s * op->bytes + span.at,
+                    span.bytes);
+        return UCC_OK;
+    }
+    size_t bytes = work->op[s]->bytes;
+    span_t span  = span_of(op, bytes, unit);
+    for (uint32_t d = 0; d < op->n; d++) {
+        const hd_op_t *to = work->op[d];
+        size_t expected   = hd_vector_count(&to->receive, s) * to->element;
+        if (expected != bytes) {
+            return differ(op, s, d, bytes, expected);
+        }
+        copy((uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element +
+                 span.at,
+             (const uint8_t *)work->src[s] + span.at, span.bytes);
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                               uint32_t unit) {
+    if (op->type == HD_GATHER) {
+        span_t span = span_of(op, op->bytes, unit);
+        copy((uint8_t *)work->dst[op->root] + s * op->bytes + span.at,
+             (const uint8_t *)work->src[s] + span.at, span.bytes);
+        return UCC_OK;
+    }
+    if (hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
+        return UCC_OK; /* came with its lane: the root copies it */
+    }
+    const hd_op_t *root = work->op[op->root];
+    size_t bytes        = work->op[s]->bytes;
+    size_t expected     = hd_vector_count(&root->receive, s) * root->element;
+    if (s == op->root) {
+        bytes = expected; /* the root's own block: copied, or in place, by its own count */
+    }
+    if (bytes != expected) {
+        return differ(op, s, op->root, bytes, expected);
+    }
+    span_t span = span_of(op, bytes, unit);
+    copy((uint8_t *)work->dst[op->root] +
+             hd_vector_displacement(&root->receive, s) * root->element + span.at,
+         (const uint8_t *)work->src[s] + span.at, span.bytes);
+    return UCC_OK;
+}
+
+static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                uint32_t unit) {
+    const uint8_t *src = work->src[op->root];
+    if (op->type == HD_SCATTER) {
+        span_t span = span_of(op, op->bytes, unit);
+        copy((uint8_t *)work->dst[d] + span.at, src + d * op->bytes + span.at, span.bytes);
+        return UCC_OK;
+    }
+    const hd_op_t *root = work->op[op->root];
+    size_t bytes        = work->op[d]->bytes;
+    size_t sent         = hd_vector_count(&root->send, d) * root->element;
+    if (sent != bytes) {
+        return differ(op, op->root, d, sent, bytes);
+    }
+    span_t span = span_of(op, bytes, unit);
+    copy((uint8_t *)work->dst[d] + span.at,
+         src + hd_vector_displacement(&root->send, d) * root->element + span.at, span.bytes);
+    return UCC_OK;
+}
+
+static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                       uint32_t unit) {
+    if (op->exclusive) {
+        uint32_t parts = work->slice[0].parts;
+        d              = parts ? unit / parts : op->n;
+        unit           = parts ? unit % parts : 0;
+        if (d >= op->n) {
+            return UCC_OK;
+        }
+    }
+    size_t bytes = op->bytes, before = d * op->bytes;
+    if (op->type == HD_REDUCE_SCATTERV) {
+        bytes  = hd_vector_count(&op->receive, d) * op->element;
+        before = hd_vector_displacement(&op->receive, d) * op->element;
+    }
+    span_t span = span_of(op, bytes, unit);
+    return hd_reduce_tree(&op->reducer, op->n, work->src, before + span.at, 1, &work->dst[d],
+                          span.at, span.bytes / op->element);
+}
+
+static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t d, uint32_t s,
+                                  uint32_t part) {
+    if (!op->in_place &&
+        hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
+        return UCC_OK; /* came with its lane: the destination copies it */
+    }
+    const hd_op_t *to = work->op[d], *from = work->op[s];
+    const hd_vector_t *sent = op->in_place ? &from->receive : &from->send;
+    size_t bytes            = hd_vector_count(sent, d) * from->element;
+    size_t expected         = hd_vector_count(&to->receive, s) * to->element;
+    if (bytes != expected) {
+        return differ(op, s, d, bytes, expected);
+    }
+    span_t span  = span_of(op, bytes, part);
+    uint8_t *dst = (uint8_t *)work->dst[d] +
+                   hd_vector_displacement(&to->receive, s) * to->element + span.at;
+    size_t offset = hd_vector_displacement(sent, d) * from->element + span.at;
+    if (op->in_place) {
+        swap(dst, (uint8_t *)work->dst[s] + offset, span.bytes);
+    } else {
+        copy(dst, (const uint8_t *)work->src[s] + offset, span.bytes);
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                 uint32_t unit) {
+    uint32_t parts = work->slice[d].parts;
+    uint32_t s     = unit / parts + (op->in_place ? d + 1 : 0);
+    if (s >= op->n) {
+        return UCC_OK; /* the empty unit of a slice without work */
+    }
+    if (op->type == HD_ALLTOALLV) {
+        return run_alltoallv(op, work, d, s, unit % parts);
+    }
+    span_t span  = span_of(op, op->bytes, unit % parts);
+    uint8_t *dst = (uint8_t *)work->dst[d] + s * op->bytes + span.at;
+    if (op->in_place) {
+        swap(dst, (uint8_t *)work->dst[s] + d * op->bytes + span.at, span.bytes);
+    } else {
+        copy(dst, (const uint8_t *)work->src[s] + d * op->bytes + span.at, span.bytes);
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
+    switch (op->type) {
+    case HD_ALLGATHER:
+    case HD_ALLGATHERV:
+        return run_allgather(op, work, slice, unit);
+    case HD_GATHER:
+    case HD_GATHERV:
+        return run_gather(op, work, slice, unit);
+    case HD_SCATTER:
+    case HD_SCATTERV:
+        return run_scatter(op, work, slice, unit);
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return run_reduce_scatter(op, work, slice, unit);
+    case HD_ALLTOALL:
+    case HD_ALLTOALLV:
+        return run_alltoall(op, work, slice, unit);
+    default:
+        return run_windowed(op, work, slice, unit);
+    }
+}

@@ -1,0 +1,217 @@
+/* pack.c: datatypes that only their user can pack. A contiguous copy stands in for the user's buffer:
+ * packed just before the operation is published, unpacked just after it succeeded, both by the
+ * endpoint that owns the buffer, so a user's callbacks never run concurrently for one buffer.
+ *
+ * For bcast, mcast, allgather, gather, scatter and alltoall. The v types would need the extent of an
+ * element to find a block, which the interface does not give: not supported (args.c says so).
+ */
+#include "core/dtype.h"
+#include "team/team.h"
+
+#include <string.h>
+
+/* One buffer of the call, as bytes: the user's own if contiguous, else its stand-in. */
+typedef struct side {
+    const ucc_coll_buffer_info_t *info;
+    bool packed;
+    size_t bytes;
+    uint8_t *at;
+} side_t;
+
+static bool needs_packing(const ucc_coll_buffer_info_t *info) {
+    return hd_dt_valid(info->datatype) && !hd_dt_is_contiguous(info->datatype);
+}
+
+static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *info, side_t *side) {
+    side->info   = info;
+    side->packed = needs_packing(info);
+    side->at     = info->buffer;
+    if (!hd_dt_valid(info->datatype) || (info->count && !info->buffer)) {
+        hd_error("%s: datatype or buffer is not valid", field);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (!side->packed) {
+        if (__builtin_mul_overflow(info->count, hd_dt_size(info->datatype), &side->bytes)) {
+            hd_error("%s: count beyond the address space", field);
+            return UCC_ERR_INVALID_PARAM;
+        }
+        return UCC_OK;
+    }
+    ucc_dt_generic_t *dt = hd_dt_generic(info->datatype);
+    void *state          = dt->ops.start_pack(dt->context, info->buffer, info->count);
+    side->bytes          = dt->ops.packed_size(state);
+    dt->ops.finish(state);
+    side->at = side->bytes ? hd_alloc(HD_LINE, side->bytes) : NULL;
+    if (side->bytes && !side->at) {
+        hd_error("%s: no memory to pack %zu bytes", field, side->bytes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count, uint8_t *to,
+                         size_t bytes) {
+    ucc_dt_generic_t *dt = hd_dt_generic(type);
+    void *state          = dt->ops.start_pack(dt->context, buffer, count);
+    size_t at            = 0;
+    while (at < bytes) {
+        size_t part = dt->ops.pack(state, at, to + at, bytes - at);
+        if (part == 0 || part > bytes - at) {
+            break;
+        }
+        at += part;
+    }
+    dt->ops.finish(state);
+    if (at != bytes) {
+        hd_error("pack callback gave %zu of %zu bytes", at, bytes);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t prepare(hd_op_t *op) {
+    struct hd_pack *p   = &((hd_request_t *)op)->pack;
+    ucc_status_t status = UCC_OK;
+    if (p->src_packed) {
+        status = pack(p->src_dt, p->src_user, p->src_count, p->src_packed, p->src_bytes);
+    }
+    if (status == UCC_OK && p->dst_packed && p->fill_dst) {
+        status = pack(p->dst_dt, p->dst_user, p->dst_count, p->dst_packed, p->dst_bytes);
+    }
+    return status;
+}
+
+static ucc_status_t finish(hd_op_t *op) {
+    struct hd_pack *p = &((hd_request_t *)op)->pack;
+    if (!p->dst_packed) {
+        return UCC_OK;
+    }
+    ucc_dt_generic_t *dt = hd_dt_generic(p->dst_dt);
+    void *state          = dt->ops.start_unpack(dt->context, p->dst_user, p->dst_count);
+    ucc_status_t status  = dt->ops.unpack(state, 0, p->dst_packed, p->dst_bytes);
+    dt->ops.finish(state);
+    if (status != UCC_OK) {
+        hd_error("unpack callback failed: %s", ucc_status_string(status));
+    }
+    return status;
+}
+
+void hd_pack_release(hd_request_t *r) {
+    hd_free(r->pack.src_packed);
+    hd_free(r->pack.dst_packed);
+    memset(&r->pack, 0, sizeof(r->pack));
+}
+
+/* Which of src and dst matter at this endpoint. */
+static void significant(const hd_op_t *op, bool *src, bool *dst) {
+    *src = *dst = true;
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+        *dst = false;
+        break;
+    case HD_ALLGATHER:
+    case HD_ALLTOALL:
+        *src = !op->in_place;
+        break;
+    case HD_GATHER:
+        *src = !(op->in_place && op->is_root);
+        *dst = op->is_root;
+        break;
+    case HD_SCATTER:
+        *src = op->is_root;
+        *dst = !(op->in_place && op->is_root);
+        break;
+    default:
+        *src = *dst = false;
+    }
+}
+
+/* Blocks and pointers, from the sizes in bytes of what matters here. */
+static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
+    uint32_t n  = op->n;
+    size_t all  = 0;
+    op->src     = src->at;
+    op->dst     = dst->at;
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+        op->bytes = op->total = src->bytes;
+        op->dst               = src->at;
+        return UCC_OK;
+    case HD_SCATTER:
+        all       = op->is_root ? src->bytes : dst->bytes * n;
+        op->bytes = all / n;
+        op->total = all;
+        if (op->in_place) {
+            op->dst = src->at + op->me * op->bytes;
+        }
+        return all % n || (op->is_root && !op->in_place && dst->bytes != op->bytes)
+                   ? UCC_ERR_INVALID_PARAM
+                   : UCC_OK;
+    case HD_GATHER:
+        all       = op->is_root ? dst->bytes : src->bytes * n;
+        op->bytes = op->total = all / n;
+        break;
+    default:
+        all       = dst->bytes;
+        op->bytes = all / n;
+        op->total = op->type == HD_ALLTOALL ? all : op->bytes;
+    }
+    if (op->in_place) {
+        op->src = op->type == HD_ALLTOALL ? NULL : dst->at + op->me * op->bytes;
+        return all % n ? UCC_ERR_INVALID_PARAM : UCC_OK;
+    }
+    return all % n || src->bytes != op->total ? UCC_ERR_INVALID_PARAM : UCC_OK;
+}
+
+ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    bool use_src, use_dst;
+    (void)team;
+    significant(op, &use_src, &use_dst);
+    if (!(use_src && needs_packing(&args->src.info)) &&
+        !(use_dst && needs_packing(&args->dst.info))) {
+        return UCC_OK;
+    }
+    op->in_place = op->in_place &&
+                   (op->is_root || op->type == HD_ALLGATHER || op->type == HD_ALLTOALL);
+    side_t src = {0}, dst = {0};
+    ucc_status_t status = use_src ? measure("src", &args->src.info, &src) : UCC_OK;
+    if (status == UCC_OK && use_dst) {
+        status = measure("dst", &args->dst.info, &dst);
+    }
+    struct hd_pack *p = &r->pack;
+    bool is_bcast     = op->type == HD_BCAST || op->type == HD_MCAST;
+    side_t *received  = is_bcast ? &src : &dst;
+    bool receives     = is_bcast ? !op->is_root : use_dst;
+    if (src.packed && !(is_bcast && receives)) {
+        p->src_packed = src.at;
+        p->src_user   = src.info->buffer;
+        p->src_count  = src.info->count;
+        p->src_dt     = src.info->datatype;
+        p->src_bytes  = src.bytes;
+    }
+    if (received->packed && receives) {
+        p->dst_packed = received->at;
+        p->dst_user   = received->info->buffer;
+        p->dst_count  = received->info->count;
+        p->dst_dt     = received->info->datatype;
+        p->dst_bytes  = received->bytes;
+        p->fill_dst   = op->in_place;
+    }
+    if (status == UCC_OK) {
+        status = lay_out(op, &src, &dst);
+        if (status != UCC_OK) {
+            hd_error("%s: packed sizes of src and dst do not fit the team's size",
+                     hd_type_name(op->type));
+        }
+    }
+    if (status != UCC_OK) {
+        hd_pack_release(r);
+        return status;
+    }
+    op->prepare = prepare;
+    op->finish  = finish;
+    return UCC_OK;
+}

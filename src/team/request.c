@@ -1,0 +1,370 @@
+/* request.c: requests: taken, initialised, posted, finalized.
+ *
+ * Each handle keeps one request at hand, taken and given back by one exchange each; the free list
+ * under the handle's lock is the slow path. Requests are never freed before the handle.
+ *
+ * Post decides which board and number the operation gets:
+ *   NUMBER       the main board, next number; waits in the handle's queue while the board's flow
+ *                control (or an unfinished team) forbids to publish. Only the head of the queue is
+ *                in its context's list; it pushes its successor there when it leaves the queue.
+ *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
+ *   INIT         an exchange of depth 1 whose number was taken at init
+ *   PERSISTENT   a board of its own whose number was taken at init; matched at the first post
+ *
+ * After the task has been handed to its context, or completed, post does not touch it: the client
+ * may have finalized it in its callback.
+ */
+#include "team/team.h"
+
+#include <string.h>
+
+static hd_request_t *request_of(hd_task_t *task) {
+    return (hd_request_t *)(void *)task;
+}
+
+/* --- taking and giving back ---------------------------------------------------------------------- */
+
+static hd_request_t *make(ucc_team_h team) {
+    hd_request_t *r = hd_alloc(HD_LINE_PAIR, sizeof(*r));
+    if (!r) {
+        hd_error("no memory for a request");
+        return NULL;
+    }
+    r->op.team   = team;
+    r->op.locked = team->locked;
+    hd_lock(&team->lock);
+    r->all    = team->all;
+    team->all = r;
+    hd_unlock(&team->lock);
+    return r;
+}
+
+static hd_request_t *take(ucc_team_h team) {
+    /* acquire: pairs with the release in give_back, for the request's fields */
+    hd_request_t *r = atomic_exchange_explicit(&team->cached, NULL, memory_order_acquire);
+    if (!r) {
+        hd_lock(&team->lock);
+        r = team->free;
+        if (r) {
+            team->free = request_of(r->op.task.next);
+        }
+        hd_unlock(&team->lock);
+    }
+    if (!r && !(r = make(team))) {
+        return NULL;
+    }
+    /* relaxed: a count for destroy, which the client orders after all its calls */
+    atomic_fetch_add_explicit(&team->busy, 1, memory_order_relaxed);
+    r->op.task.magic = HD_TASK_LIVE;
+    return r;
+}
+
+static void give_back(hd_request_t *r) {
+    ucc_team_h team  = r->op.team;
+    r->op.task.magic = HD_TASK_FREE;
+    atomic_fetch_sub_explicit(&team->busy, 1, memory_order_relaxed); /* see take */
+    /* acq_rel: hands on r's fields; takes in those of the one it displaces */
+    r = atomic_exchange_explicit(&team->cached, r, memory_order_acq_rel);
+    if (r) {
+        hd_lock(&team->lock);
+        r->op.task.next = team->free ? &team->free->op.task : NULL;
+        team->free      = r;
+        hd_unlock(&team->lock);
+    }
+}
+
+/* --- init ---------------------------------------------------------------------------------------- */
+
+static bool is_unordered(ucc_post_ordering_t ordering) {
+    return ordering == UCC_COLLECTIVE_POST_UNORDERED || ordering == UCC_COLLECTIVE_INIT_UNORDERED ||
+           ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
+}
+
+/* The number fixes the exchange at init; its board is looked up at the first post. */
+static void take_init_number(ucc_team_h team, hd_request_t *r) {
+    hd_lock(&team->lock);
+    r->tag = r->op.persistent ? ++team->persistent_inits : ++team->inits;
+    hd_unlock(&team->lock);
+    r->route = r->op.persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
+}
+
+static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
+                                 hd_request_t *r) {
+    if (!r->op.start) {
+        r->route = HD_ROUTE_NOTHING;
+        return UCC_OK;
+    }
+    if (tag || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
+        r->route = HD_ROUTE_TAG;
+        r->tag   = tag ? *tag : args->tag;
+        return UCC_OK;
+    }
+    if (r->subset) {
+        r->route = HD_ROUTE_ACTIVE_SET;
+        r->tag   = 0;
+        return UCC_OK;
+    }
+    if (is_unordered(team->ordering)) {
+        hd_error("%s: tag is not set, and the team is unordered", hd_type_name(r->op.type));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (r->op.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
+        team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED) {
+        take_init_number(team, r);
+        return UCC_OK;
+    }
+    r->route = HD_ROUTE_NUMBER;
+    return UCC_OK;
+}
+
+ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
+                             hd_request_t **out) {
+    hd_request_t *r = take(team);
+    if (!r) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_op_t *op         = &r->op;
+    r->private_board    = NULL;
+    op->group           = team->group;
+    op->team_ep         = team->ep;
+    op->task.home       = &team->group->home;
+    ucc_status_t status = hd_args_prepare(team, args, r);
+    if (status == UCC_OK) {
+        status = choose_route(team, args, tag, r);
+    }
+    if (status != UCC_OK) {
+        hd_pack_release(r);
+        give_back(r);
+        return status;
+    }
+    /* relaxed: the handle reaches other threads by the client's own means */
+    __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
+    *out = r;
+    return UCC_OK;
+}
+
+/* --- post ---------------------------------------------------------------------------------------- */
+
+static void leave_board(hd_op_t *op) {
+    hd_match_leave(op->board);
+}
+
+static hd_board_t *match(hd_request_t *r, hd_match_class_t class) {
+    hd_board_t *board = hd_match_join(r->op.group, r->subset, class, r->tag, r->op.me);
+    if (!board) {
+        hd_group_poison(r->op.group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
+    }
+    return board;
+}
+
+static ucc_status_t launch_matched(hd_request_t *r, hd_match_class_t class) {
+    hd_op_t *op       = &r->op;
+    hd_board_t *board = match(r, class);
+    if (!board) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    op->board    = board;
+    op->k        = board->use;
+    op->numbered = false;
+    op->leave    = leave_board;
+    op->member   = board->member[op->me];
+    return hd_op_launch(op);
+}
+
+/* Under the member's lock: the head of the queue, if it may be published now. */
+static bool head_may_go(hd_op_t *op) {
+    return hd_group_is_complete(op->group) && hd_board_may_publish(op->board, op->member, op->k);
+}
+
+static ucc_status_t step_queued(hd_task_t *task) {
+    hd_op_t *op          = &request_of(task)->op;
+    hd_member_t *member  = op->member;
+    ucc_status_t failure = hd_group_poisoned(op->group);
+    if (failure == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
+        failure = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_group_poison(op->group, failure);
+    }
+    if (op->locked) {
+        hd_lock(&member->lock);
+    }
+    bool go = failure != UCC_OK || head_may_go(op);
+    hd_op_t *next = NULL;
+    if (go) {
+        member->queue = next = op->queue_next;
+        if (!next) {
+            member->queue_tail = &member->queue;
+        }
+    }
+    if (op->locked) {
+        hd_unlock(&member->lock);
+    }
+    if (!go) {
+        return UCC_INPROGRESS;
+    }
+    if (next) {
+        hd_runner_push(&next->task.context->runner, &next->task);
+    }
+    return failure != UCC_OK ? failure : hd_op_launch(op);
+}
+
+/* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
+ * set: then it may already be somebody else's. listed: the task is in its context's list already. */
+static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed,
+                                    bool *queued) {
+    hd_op_t *op         = &r->op;
+    hd_member_t *member = board->member[op->me];
+    op->board           = board;
+    op->member          = member;
+    op->numbered        = true;
+    op->leave           = NULL;
+    op->queue_next      = NULL;
+    if (op->locked) {
+        hd_lock(&member->lock);
+    }
+    op->k        = ++member->taken;
+    bool is_head = !member->queue;
+    *queued      = !is_head || !head_may_go(op);
+    if (*queued) {
+        op->state           = HD_OP_QUEUED;
+        op->task.step       = step_queued;
+        *member->queue_tail = op;
+        member->queue_tail  = &op->queue_next;
+    }
+    if (op->locked) {
+        hd_unlock(&member->lock);
+    }
+    if (!*queued) {
+        return hd_op_launch(op);
+    }
+    if (is_head && !listed) {
+        hd_runner_push(&op->task.context->runner, &op->task);
+    }
+    return UCC_INPROGRESS;
+}
+
+static ucc_status_t launch_persistent(hd_request_t *r, bool listed, bool *queued) {
+    if (!r->private_board && !(r->private_board = match(r, HD_MATCH_PERSISTENT))) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    return launch_numbered(r, r->private_board, listed, queued);
+}
+
+static ucc_status_t launch_private_or_matched(hd_request_t *r, bool listed, bool *queued) {
+    switch (r->route) {
+    case HD_ROUTE_PERSISTENT:
+        return launch_persistent(r, listed, queued);
+    case HD_ROUTE_INIT:
+        return launch_matched(r, HD_MATCH_INIT);
+    case HD_ROUTE_ACTIVE_SET:
+        return launch_matched(r, HD_MATCH_ACTIVE_SET);
+    default:
+        return launch_matched(r, HD_MATCH_TAG);
+    }
+}
+
+/* Posted before all endpoints have joined: there is no board to be matched on yet. */
+static ucc_status_t step_early(hd_task_t *task) {
+    hd_request_t *r     = request_of(task);
+    ucc_status_t failed = hd_group_poisoned(r->op.group);
+    bool queued         = false;
+    if (failed != UCC_OK || !hd_group_is_complete(r->op.group)) {
+        return failed != UCC_OK ? failed : UCC_INPROGRESS;
+    }
+    return launch_private_or_matched(r, true, &queued);
+}
+
+static ucc_status_t launch(hd_request_t *r, bool *queued) {
+    hd_op_t *op          = &r->op;
+    ucc_status_t failure = hd_group_poisoned(op->group);
+    if (failure != UCC_OK) {
+        hd_error("%s: the team has failed: %s", hd_type_name(op->type),
+                 ucc_status_string(failure));
+        return failure;
+    }
+    if (r->route == HD_ROUTE_NUMBER) {
+        return launch_numbered(r, op->group->board, false, queued);
+    }
+    if (!hd_group_is_complete(op->group)) {
+        op->task.step = step_early;
+        return UCC_INPROGRESS;
+    }
+    return launch_private_or_matched(r, false, queued);
+}
+
+static void choose_context(hd_request_t *r) {
+    ucc_team_h team = r->op.team;
+    uint32_t i      = 0;
+    if (team->n_contexts > 1) {
+        /* relaxed: any spread will do */
+        i = atomic_fetch_add_explicit(&team->next_context, 1, memory_order_relaxed) %
+            team->n_contexts;
+    }
+    r->op.task.context = team->contexts[i];
+}
+
+static bool may_post(const hd_request_t *r) {
+    ucc_status_t status = hd_task_status(&r->op.task);
+    return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
+}
+
+/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise. */
+static void check_order(ucc_team_h team, bool enter) {
+    /* relaxed: a detector, not a lock */
+    if (enter && atomic_exchange_explicit(&team->posting, 1, memory_order_relaxed)) {
+        hd_error("two threads post ordered collectives on endpoint %u at once", team->ep);
+    }
+    if (!enter) {
+        atomic_store_explicit(&team->posting, 0, memory_order_relaxed);
+    }
+}
+
+ucc_status_t hd_request_post(hd_request_t *r) {
+    hd_task_t *task = &r->op.task;
+    ucc_team_h team = r->op.team;
+    if (!may_post(r)) {
+        hd_error("%s: posted with status %s", hd_type_name(r->op.type),
+                 ucc_status_string(hd_task_status(task)));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    bool queued = false, watched = team->debug_order && r->route == HD_ROUTE_NUMBER;
+    if (watched) {
+        check_order(team, true);
+    }
+    choose_context(r);
+    task->deadline =
+        r->timeout > 0 ? hd_ticks() + (uint64_t)(r->timeout * 1e6 * (double)hd_ticks_per_us) : 0;
+    /* relaxed: the client knows that it posted; completion publishes with release */
+    __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+    hd_runner_t *runner = &task->context->runner;
+    ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);
+    if (watched) {
+        check_order(team, false);
+    }
+    if (queued) {
+        return UCC_OK;
+    }
+    if (status == UCC_INPROGRESS) {
+        hd_runner_push(runner, task);
+        return UCC_OK;
+    }
+    hd_task_complete(task, status);
+    return status < 0 ? status : UCC_OK;
+}
+
+/* --- finalize ------------------------------------------------------------------------------------ */
+
+ucc_status_t hd_request_finalize(hd_request_t *r) {
+    if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+        hd_error("%s: finalized while in progress", hd_type_name(r->op.type));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (r->private_board) {
+        hd_match_leave(r->private_board);
+        r->private_board = NULL;
+    }
+    if (r->op.prepare) {
+        hd_pack_release(r);
+    }
+    give_back(r);
+    return UCC_OK;
+}

@@ -1,0 +1,178 @@
+/* team.h: libraries, contexts and team handles, and how a collective gets from its arguments to a
+ * launched operation.
+ *
+ *   lib      configuration and promises (thread mode); no state on any hot path
+ *   context  a runner (threads/) plus, when created with an out-of-band exchange, its place among
+ *            the contexts of this process
+ *   team     one endpoint's handle on a group; its requests; how it is being formed
+ *
+ * A team handle's states:
+ *
+ *     FORMING --create_test--> ACTIVE
+ *        |                       |
+ *        +------> FAILED --------+--destroy--> gone
+ *
+ *     EXCLUDED: what create_from_parent gives those that take no part; only destroy is of use.
+ */
+#ifndef HD_TEAM_H
+#define HD_TEAM_H
+
+#include "core/config.h"
+#include "shm/shm.h"
+
+#include <heddle/heddle.h>
+
+enum {
+    HD_LIB_MAGIC     = 0x11b0a5e1u,
+    HD_CONTEXT_MAGIC = 0xc0a7e872u,
+    HD_TEAM_MAGIC    = 0x7ea4b0a8u,
+    HD_DEAD_MAGIC    = 0xdeadbea7u
+};
+
+struct ucc_lib_info {
+    uint32_t magic;
+    ucc_lib_params_t params; /* as given, defaults filled in; mask says what was given */
+    char *env_prefix;
+    hd_config_t *config;
+    bool check, strict_exclusive, debug_order, may_park;
+    uint32_t max_polls;
+    uint64_t yield_max_us, park_after_us;
+    _Atomic uint32_t contexts; /* alive */
+};
+
+/* The contexts of this process that were created by one out-of-band exchange (form.c). */
+typedef struct hd_context_group hd_context_group_t;
+
+struct ucc_context {
+    hd_runner_t runner;
+    uint32_t magic;
+    ucc_lib_h lib;
+    ucc_context_type_t type;
+    ucc_coll_sync_type_t sync_type;
+    uint64_t id;
+    hd_locality_t locality; /* of the thread that created it, or a hint */
+    uint32_t rank;          /* in the out-of-band exchange */
+    hd_context_group_t *peers;
+    ucc_mem_map_params_t mem_params;
+    _Atomic uint32_t teams; /* alive */
+    struct {
+        uint64_t process[2];
+        uint64_t number;
+    } address;
+};
+
+typedef enum hd_team_state {
+    HD_TEAM_FORMING,
+    HD_TEAM_ACTIVE,
+    HD_TEAM_FAILED,
+    HD_TEAM_EXCLUDED
+} hd_team_state_t;
+
+/* A request: an operation, and what team/ keeps with it. */
+typedef struct hd_request {
+    hd_op_t op; /* must stay first */
+    enum hd_route {
+        HD_ROUTE_NOTHING,   /* zero bytes: over inside post */
+        HD_ROUTE_NUMBER,    /* the main board, number taken at post */
+        HD_ROUTE_TAG,       /* matched at post by tag */
+        HD_ROUTE_INIT,      /* private exchange joined at init */
+        HD_ROUTE_PERSISTENT, /* private board, number taken at init */
+        HD_ROUTE_ACTIVE_SET /* matched at post among the set's members */
+    } route;
+    uint64_t tag; /* or init number */
+    hd_subset_t *subset;
+    hd_board_t *private_board; /* PERSISTENT: from the first post to finalize */
+    double timeout; /* seconds; 0: none */
+    uint64_t *prefix;      /* displacements of densely packed vectors */
+    size_t prefix_entries;
+    struct hd_pack {
+        const void *src_user;
+        void *dst_user;
+        uint64_t src_count, dst_count;
+        ucc_datatype_t src_dt, dst_dt;
+        uint8_t *src_packed, *dst_packed;
+        size_t src_bytes, dst_bytes;
+        bool fill_dst; /* in place: dst holds data to send */
+    } pack;
+    struct hd_request *all; /* every request this handle ever made */
+} hd_request_t;
+
+typedef struct hd_forming hd_forming_t;
+
+struct ucc_team {
+    uint32_t magic;
+    hd_team_state_t state;
+    hd_group_t *group;
+    uint32_t ep, n;
+    hd_member_t *member;
+    bool locked;       /* several threads may use this handle */
+    bool debug_order;
+    ucc_lib_h lib;
+    ucc_context_h *contexts;
+    uint32_t n_contexts;
+    _Atomic uint32_t next_context; /* spreads operations over them */
+    ucc_post_ordering_t ordering;
+    ucc_coll_sync_type_t sync_type;
+    ucc_ep_range_type_t ep_range;
+    uint64_t outstanding_colls;
+    uint64_t id;
+    ucc_thread_mode_t thread_mode;
+    ucc_mem_map_params_t mem_params;
+    hd_forming_t *forming;
+    bool owned_by_ep; /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    _Atomic uint32_t posting; /* debug_order: a post is under way */
+    /* requests: one is kept at hand, taken and put back by one exchange */
+    alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
+    hd_lock_t lock; /* guards the two lists, and the counters below */
+    hd_request_t *free, *all;
+    uint64_t inits;   /* operations matched by init order */
+    uint64_t persistent_inits;
+    uint64_t splits;  /* teams derived by all members */
+    _Atomic uint32_t busy; /* requests not finalized */
+};
+
+/* --- group configuration (form.c) ------------------------------------------------------------- */
+
+hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
+
+/* --- forming (form.c, meet.c, derive.c) --------------------------------------------------------- */
+
+ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
+                            const ucc_team_params_t *params, const heddle_team_params_t *extra,
+                            ucc_team_h *out);
+ucc_status_t hd_team_create_test(ucc_team_h team);
+ucc_status_t hd_team_destroy(ucc_team_h team);
+/* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */
+ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts);
+ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
+                            const hd_locality_t *where);
+void hd_team_free(ucc_team_h team);
+ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
+ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
+                               ucc_team_h *out);
+/* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. */
+ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob);
+void hd_context_part(ucc_context_h context);
+/* Contexts in the exchange; 0 without one. */
+uint32_t hd_context_world(ucc_context_h context);
+bool hd_context_spans_processes(ucc_context_h context);
+/* 128 random bits, drawn once per process and again after a fork. */
+void hd_process_identity(uint64_t identity[2]);
+
+/* --- arguments (args.c, pack.c) ------------------------------------------------------------------ */
+
+/* Checks the fields that matter for this collective at this endpoint, and only those, and puts
+ * what the operation needs into r. Logs the field that is wrong. */
+ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
+/* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
+ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
+void hd_pack_release(hd_request_t *r);
+
+/* --- requests (request.c) ------------------------------------------------------------------------ */
+
+ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
+                             hd_request_t **out);
+ucc_status_t hd_request_post(hd_request_t *r);
+ucc_status_t hd_request_finalize(hd_request_t *r);
+
+#endif

@@ -1,0 +1,39 @@
+/* lock.h: a one-word lock for sections of a few dozen instructions (request free lists, a handle's
+ * sequence window, a bucket of the tag table). Never held across a callback, a copy of user data or
+ * a system call. The waiting side yields soon, because the holder may have been preempted.
+ */
+#ifndef HD_THREADS_LOCK_H
+#define HD_THREADS_LOCK_H
+
+#include "threads/clock.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef struct hd_lock {
+    _Atomic uint32_t held;
+} hd_lock_t;
+
+static inline bool hd_lock_try(hd_lock_t *lock) {
+    /* relaxed look first: keeps a contended line shared; acquire pairs with hd_unlock's release */
+    return atomic_load_explicit(&lock->held, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0;
+}
+
+static inline void hd_lock(hd_lock_t *lock) {
+    for (unsigned spins = 0; !hd_lock_try(lock);) {
+        if (++spins < 100) {
+            hd_relax();
+        } else {
+            sched_yield();
+            spins = 0;
+        }
+    }
+}
+
+static inline void hd_unlock(hd_lock_t *lock) {
+    atomic_store_explicit(&lock->held, 0, memory_order_release); /* publishes the section */
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* runner.c: a context's task list: taking in, stepping, completing, waiting.
+ *
+ * Who may call: any thread if runner->multiple, else one thread at a time (the promise made by
+ * UCC_THREAD_SINGLE and FUNNELED, or by a team's own thread mode).
+ */
+#include "threads/threads.h"
+
+enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
+
+void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us) {
+    runner->multiple    = multiple;
+    runner->max_polls   = max_polls ? max_polls : 1;
+    runner->yield_max   = yield_max_us * hd_ticks_per_us;
+    runner->active      = NULL;
+    runner->active_tail = &runner->active;
+    runner->idle        = (hd_idle_t){0};
+    atomic_init(&runner->lock.held, 0);
+    atomic_init(&runner->incoming, NULL);
+    atomic_init(&runner->bell.sleepers, 0);
+    atomic_init(&runner->bell.lock.held, 0);
+    runner->bell.list = NULL;
+}
+
+static bool runner_enter(hd_runner_t *runner) {
+    return !runner->multiple || hd_lock_try(&runner->lock);
+}
+
+static void runner_leave(hd_runner_t *runner) {
+    if (runner->multiple) {
+        hd_unlock(&runner->lock);
+    }
+}
+
+bool hd_runner_is_empty(hd_runner_t *runner) {
+    if (!runner_enter(runner)) {
+        return false; /* somebody is at work in it */
+    }
+    bool empty = !runner->active &&
+                 /* acquire: pairs with hd_runner_push, though only emptiness is asked here */
+                 !atomic_load_explicit(&runner->incoming, memory_order_acquire);
+    runner_leave(runner);
+    return empty;
+}
+
+void hd_runner_push(hd_runner_t *runner, hd_task_t *task) {
+    hd_task_t *head = atomic_load_explicit(&runner->incoming, memory_order_relaxed); /* a guess */
+    do {
+        task->next = head;
+        /* release: the task's fields, for whoever takes the stack in */
+    } while (!atomic_compare_exchange_weak_explicit(&runner->incoming, &head, task,
+                                                    memory_order_release, memory_order_relaxed));
+    hd_bell_ring(&runner->bell);
+}
+
+/* Moves what was posted to the end of the active list, oldest first. */
+static void take_in(hd_runner_t *runner) {
+    if (!atomic_load_explicit(&runner->incoming, memory_order_relaxed)) { /* a look before the RMW */
+        return;
+    }
+    /* acquire: pairs with hd_runner_push */
+    hd_task_t *stack = atomic_exchange_explicit(&runner->incoming, NULL, memory_order_acquire);
+    hd_task_t *queue = NULL;
+    while (stack) {
+        hd_task_t *next = stack->next;
+        stack->next = queue;
+        queue = stack;
+        stack = next;
+    }
+    *runner->active_tail = queue;
+    while (*runner->active_tail) {
+        runner->active_tail = &(*runner->active_tail)->next;
+    }
+}
+
+/* One step of every active task; the finished ones are appended to *finished. Their status is not
+ * published here: the client may destroy everything once it sees it, and the lock is still held. */
+static bool step_all(hd_runner_t *runner, hd_task_t **finished) {
+    bool any = false;
+    while (*finished) {
+        finished = &(*finished)->next;
+    }
+    for (hd_task_t **at = &runner->active; *at;) {
+        hd_task_t *task     = *at;
+        ucc_status_t status = task->step(task);
+        if (status == UCC_INPROGRESS) {
+            at = &task->next;
+            continue;
+        }
+        *at = task->next;
+        if (!*at) {
+            runner->active_tail = at;
+        }
+        task->outcome = status;
+        task->next    = NULL;
+        *finished     = task;
+        finished      = &task->next;
+        any           = true;
+    }
+    return any;
+}
+
+static void complete_all(hd_task_t *finished) {
+    while (finished) {
+        hd_task_t *next = finished->next; /* read first: completing may free the task */
+        hd_task_complete(finished, finished->outcome);
+        finished = next;
+    }
+}
+
+bool hd_runner_progress(hd_runner_t *runner) {
+    if (!runner_enter(runner)) {
+        hd_relax(); /* the holder does the work; coming back later is all there is to do */
+        return false;
+    }
+    hd_task_t *finished = NULL;
+    take_in(runner);
+    bool any = step_all(runner, &finished);
+    if (any) {
+        hd_idle_reset(&runner->idle);
+    } else {
+        uint64_t began = hd_ticks();
+        if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
+            for (uint32_t poll = 0; poll < runner->max_polls && !any; poll++) {
+                hd_relax();
+                any = step_all(runner, &finished);
+            }
+        }
+        if (!any) {
+            hd_idle_note(&runner->idle, began, runner->yield_max);
+        }
+    }
+    runner_leave(runner);
+    if (any) {
+        complete_all(finished);
+        hd_bell_ring(&runner->bell);
+    }
+    return any;
+}
+
+/* --- sleeping --------------------------------------------------------------------------------- */
+
+/* One thread's night: the futex word and its places on bells. */
+typedef struct night {
+    _Atomic uint32_t word;
+    uint32_t n_groups;
+    hd_sleeper_t own; /* on the context's bell: another thread may complete my task */
+    hd_sleeper_t group[MAX_BELLS];
+    hd_home_t *home[MAX_BELLS];
+} night_t;
+
+/* Enlists with every group in which this context has work; false if that can't be had (another
+ * thread is inside the context, or there are too many groups): then the sleep must be short. */
+static bool enlist_groups(hd_runner_t *runner, night_t *night) {
+    if (!runner_enter(runner)) {
+        return false;
+    }
+    bool all = true;
+    take_in(runner);
+    for (hd_task_t *task = runner->active; task; task = task->next) {
+        uint32_t i = 0;
+        while (i < night->n_groups && night->home[i] != task->home) {
+            i++;
+        }
+        if (i < night->n_groups) {
+            continue;
+        }
+        if (i == MAX_BELLS) {
+            all = false;
+            break;
+        }
+        hd_home_pin(task->home);
+        night->home[i] = task->home;
+        hd_bell_enlist(&task->home->bell, &night->group[i], &night->word);
+        night->n_groups++;
+    }
+    runner_leave(runner);
+    return all;
+}
+
+static void delist_all(night_t *night) {
+    hd_bell_delist(&night->own);
+    for (uint32_t i = 0; i < night->n_groups; i++) {
+        hd_bell_delist(&night->group[i]);
+        hd_home_unpin(night->home[i]);
+    }
+}
+
+/* Sleeps until something rings, at most `limit` ticks from now. */
+static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
+    enum { NAP_US = 500, LONGEST_US = 100000 };
+    night_t night = {.n_groups = 0};
+    atomic_init(&night.word, 0);
+    hd_bell_enlist(&runner->bell, &night.own, &night.word);
+    uint64_t longest = enlist_groups(runner, &night) ? LONGEST_US : NAP_US;
+    hd_park_fence();
+    bool any = hd_runner_progress(runner); /* the last look */
+    if (!any && hd_task_status(task) == UCC_INPROGRESS) {
+        uint64_t us = limit / hd_ticks_per_us;
+        us = us < longest ? us : longest; /* bounded: deadlines of tasks are watched by progress */
+        hd_park_sleep(&night.word, 0, us * 1000u);
+    }
+    delist_all(&night);
+}
+
+ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
+                            uint64_t park_after_us) {
+    uint64_t began = 0, limit = UINT64_MAX, spun = park_after_us * hd_ticks_per_us;
+    for (;;) {
+        ucc_status_t status = hd_task_status(task);
+        if (status != UCC_INPROGRESS) {
+            return status;
+        }
+        if (hd_runner_progress(runner)) {
+            continue;
+        }
+        uint64_t now = hd_ticks();
+        if (!began) {
+            began = now;
+            if (timeout >= 0 && timeout < 1e9) {
+                limit = (uint64_t)(timeout * 1e6 * (double)hd_ticks_per_us);
+            }
+        }
+        if (now - began >= limit) {
+            return hd_task_status(task);
+        }
+        if (may_park && now - began >= spun) {
+            sleep_once(runner, task, limit - (now - began));
+        }
+    }
+}

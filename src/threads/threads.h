@@ -1,0 +1,174 @@
+/* threads.h: the runtime that all stages run on: contexts, tasks, progress, waiting, bells.
+ *
+ * A TASK is one posted collective at one endpoint. Its first member is the request that clients
+ * poll inline, so a ucc_coll_req_h is a hd_task_t. It belongs to exactly one CONTEXT from post to
+ * completion; only the thread that holds that context's lock steps it. Its states, as clients see
+ * them in req.status:
+ *
+ *     UCC_OPERATION_INITIALIZED --post--> UCC_INPROGRESS --step--> UCC_OK or an error
+ *                ^                                                    |
+ *                +---------------- persistent re-post (UCC_OK only) --+
+ *
+ * Life of a context's list: post pushes a task on `incoming` (a stack that many threads push on and
+ * the lock holder takes whole); the lock holder moves tasks to `active`, steps them, and puts those
+ * that finished on a list of its own; after unlocking it completes them: status, then callback.
+ * Whatever a step touches of the group, it touches before the status is published: after that the
+ * client may finalize the request, destroy the team, or free its buffers.
+ *
+ * A BELL is where sleepers of a group (or of a context) register. Whoever publishes something that
+ * could let a peer go on rings it; ringing costs one load of a read-mostly word when nobody sleeps.
+ */
+#ifndef HD_THREADS_H
+#define HD_THREADS_H
+
+#include "threads/lock.h"
+
+#include <stdalign.h>
+#include <ucc/api/ucc.h>
+
+typedef struct hd_task hd_task_t;
+typedef struct ucc_context hd_context_t;
+
+/* --- bells (park.c) --------------------------------------------------------------------------- */
+
+typedef struct hd_sleeper hd_sleeper_t;
+
+typedef struct hd_bell {
+    alignas(64) _Atomic uint32_t sleepers; /* read by every ringer; written only by who sleeps */
+    alignas(64) hd_lock_t lock;            /* guards `list` */
+    hd_sleeper_t *list;
+} hd_bell_t;
+
+/* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns. */
+struct hd_sleeper {
+    _Atomic uint32_t *word; /* the futex the ringer bumps and wakes */
+    hd_bell_t *bell;
+    hd_sleeper_t *next;
+};
+
+/* Once per process: registers for membarrier(PRIVATE_EXPEDITED) if the kernel has it. */
+void hd_park_init(void);
+extern bool hd_park_has_membarrier;
+
+void hd_bell_wake(hd_bell_t *bell);
+
+/* Called after a release store that may end somebody's wait. With membarrier the sleeper pays for
+ * the store-load order: it bumps `sleepers`, makes every running thread of the process execute a
+ * full barrier, and only then looks again. So either this load sees the sleeper, or the sleeper's
+ * second look sees the store. Without membarrier both sides are sequentially consistent. */
+static inline void hd_bell_ring(hd_bell_t *bell) {
+    uint32_t sleepers;
+    if (__builtin_expect(hd_park_has_membarrier, 1)) {
+        atomic_signal_fence(memory_order_seq_cst); /* compiler only: the load stays below the store */
+        sleepers = atomic_load_explicit(&bell->sleepers, memory_order_relaxed); /* see above */
+    } else {
+        sleepers = atomic_fetch_add_explicit(&bell->sleepers, 0, memory_order_seq_cst); /* see above */
+    }
+    if (__builtin_expect(sleepers != 0, 0)) {
+        hd_bell_wake(bell);
+    }
+}
+
+void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word);
+void hd_bell_delist(hd_sleeper_t *sleeper);
+/* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
+void hd_park_fence(void);
+/* Sleeps while *word == seen, at most timeout_ns (UINT64_MAX: for ever). */
+void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+
+/* What threads/ knows of a group: the first member of hd_group. A sleeper pins it, because another
+ * thread may complete the group's last task and destroy the team while this one is still enlisted. */
+typedef struct hd_home hd_home_t;
+struct hd_home {
+    hd_bell_t bell;
+    _Atomic uint32_t refs; /* endpoints, sleepers, and whoever is creating it */
+    void (*release)(hd_home_t *home);
+};
+
+static inline void hd_home_pin(hd_home_t *home) {
+    /* relaxed: the caller already holds a reference, or the lock of a context with a live task */
+    atomic_fetch_add_explicit(&home->refs, 1, memory_order_relaxed);
+}
+
+static inline void hd_home_unpin(hd_home_t *home) {
+    /* acq_rel: everybody's last accesses happen before the release of the memory */
+    if (atomic_fetch_sub_explicit(&home->refs, 1, memory_order_acq_rel) == 1) {
+        home->release(home);
+    }
+}
+
+/* --- tasks ------------------------------------------------------------------------------------ */
+
+struct hd_task {
+    ucc_coll_req_t req; /* must stay first: clients read req.status */
+    uint32_t magic;     /* HD_TASK_LIVE between init and finalize */
+    hd_context_t *context;
+    hd_task_t *next; /* on `incoming`, `active`, a finished list, or a free list */
+    /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
+    ucc_status_t (*step)(hd_task_t *task);
+    hd_home_t *home;      /* the group it works in */
+    uint64_t deadline;    /* ticks; 0: none */
+    ucc_status_t outcome; /* final status, between the step that found it and its publication */
+    ucc_coll_callback_t callback;
+};
+
+enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_FREE = 0x0f4ee000u };
+
+static inline ucc_status_t hd_task_status(const hd_task_t *task) {
+    return __atomic_load_n(&task->req.status, __ATOMIC_ACQUIRE); /* pairs with hd_task_complete */
+}
+
+/* Publishes the final status and calls back. The task may be gone when this returns. */
+static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
+    ucc_coll_callback_t callback = task->callback;
+    /* publishes results, and everything the step wrote, to whoever sees the status */
+    __atomic_store_n(&task->req.status, status, __ATOMIC_RELEASE);
+    if (callback.cb) {
+        callback.cb(callback.data, status);
+    }
+}
+
+/* --- contexts (context.c) --------------------------------------------------------------------- */
+
+/* Back-off state, owned by the holder of the context's lock. All in ticks. */
+typedef struct hd_idle {
+    uint64_t last;   /* when the previous fruitless progress call returned */
+    uint64_t spent;  /* time spent looking in vain since the last yield */
+    uint64_t budget; /* yield when spent exceeds this */
+} hd_idle_t;
+
+/* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
+typedef struct hd_runner {
+    bool multiple;      /* several threads may call at once; else no lock is taken */
+    uint32_t max_polls; /* looks per progress call when the caller does nothing else */
+    uint64_t yield_max; /* ticks: longest time spent spinning between two yields */
+    alignas(64) hd_lock_t lock;
+    hd_task_t *active, **active_tail; /* under lock */
+    hd_idle_t idle;                   /* under lock */
+    alignas(64) _Atomic(hd_task_t *) incoming;
+    hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep in hd_wait */
+} hd_runner_t;
+
+void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us);
+/* True if no task is in it. */
+bool hd_runner_is_empty(hd_runner_t *runner);
+/* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
+void hd_runner_push(hd_runner_t *runner, hd_task_t *task);
+/* One round over all tasks. Never blocks (it may yield the CPU); true if any task finished. */
+bool hd_runner_progress(hd_runner_t *runner);
+/* Progress, then sleep, until the task is done or `timeout` seconds have passed (negative: never). */
+ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
+                            uint64_t park_after_us);
+
+/* --- idling (wait.c) -------------------------------------------------------------------------- */
+
+/* True if the caller seems to do nothing but call progress on this context: then it pays to look
+ * at the awaited line many times per call. */
+bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
+/* A progress call that began at `began` found nothing. May yield. */
+void hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
+static inline void hd_idle_reset(hd_idle_t *idle) {
+    idle->spent = 0;
+}
+
+#endif

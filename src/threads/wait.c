@@ -1,0 +1,42 @@
+/* wait.c: the one place that decides when a thread with nothing to do gives up its processor.
+ *
+ * No thread counting, no thread-local state: the cost of a yield says all. If sched_yield() came
+ * back at once, nobody wanted the processor, so the next spin may be twice as long; if it took long,
+ * somebody did, so the next yield comes after the shortest spin. That sees other processes and
+ * cgroups too. Time is accounted per context, in time spent looking in vain: a thread that sweeps
+ * over thousands of contexts spends little in each, and so yields once per so many microseconds of
+ * looking, not once per context.
+ */
+#include "threads/threads.h"
+
+enum {
+    TIGHT_NS     = 400,  /* a caller that came back this soon did nothing else in between */
+    MIN_SPIN_NS  = 600,  /* shortest time between two yields */
+    FAST_YIELD_NS = 1500 /* a yield this short found nobody else runnable */
+};
+
+static inline uint64_t ns_to_ticks(uint64_t ns) {
+    return ns * hd_ticks_per_us / 1000u;
+}
+
+bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
+    return now - idle->last < ns_to_ticks(TIGHT_NS);
+}
+
+void hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
+    uint64_t now = hd_ticks();
+    uint64_t floor = ns_to_ticks(MIN_SPIN_NS);
+    idle->spent += now - began;
+    if (idle->spent >= idle->budget) {
+        idle->spent = 0;
+        sched_yield();
+        uint64_t after = hd_ticks();
+        if (after - now > ns_to_ticks(FAST_YIELD_NS)) {
+            idle->budget = floor;
+        } else if (idle->budget < yield_max) {
+            idle->budget = idle->budget < floor ? floor : idle->budget * 2;
+        }
+        now = after;
+    }
+    idle->last = now;
+}
