@@ -144,7 +144,9 @@ static ucc_status_t take_vector(const call_t *c, const char *field,
             return bad(c, field, "has counts beyond the address space");
         }
     }
-    if (*total && !info->buffer) {
+    /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
+    size_t held = dense && !c->op->in_place ? hd_vector_count(v, c->me) * element : *total;
+    if (held && !info->buffer) {
         return bad(c, field, "has a NULL buffer");
     }
     return v->displacements ? UCC_OK : make_dense(c, v, which);
@@ -586,7 +588,8 @@ static ucc_status_t take_members(call_t *c, uint64_t *root) {
     if (is_rooted(c->op->type) && !root_fits) {
         return bad(c, "root", "is not a member of the active set");
     }
-    *root     = (uint64_t)(offset / stride); /* the root is named by its number in the team */
+    /* the root is named by its number in the team */
+    *root     = is_rooted(c->op->type) ? (uint64_t)(offset / stride) : 0;
     c->me     = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
     c->n      = (uint32_t)size;
     r->subset = hd_match_subset(c->team->group, start, stride, c->n);
@@ -620,10 +623,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status != UCC_OK) {
         return status;
     }
-    if (root >= c.n) {
-        return bad(&c, "root", "is not an endpoint of the team");
-    }
-    op->root          = (uint32_t)root;
+    op->root          = root < c.n ? (uint32_t)root : UINT32_MAX;
     op->me            = c.me;
     op->n             = c.n;
     op->is_root       = is_rooted(op->type) && op->root == c.me;
@@ -638,9 +638,15 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->prepare = op->finish = NULL;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->start         = NULL;
-    status            = take_timeout(&c);
-    if (status != UCC_OK || is_empty(&c)) {
-        return status; /* start stays NULL: nothing to do */
+    if (is_empty(&c)) {
+        return UCC_OK; /* start stays NULL: nothing to do, and nothing more to check */
+    }
+    if (root >= c.n) {
+        return bad(&c, "root", "is not an endpoint of the team");
+    }
+    status = take_timeout(&c);
+    if (status != UCC_OK) {
+        return status;
     }
     if (is_reducing(op->type)) {
         status = prepare_operation(&c);

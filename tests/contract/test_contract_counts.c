@@ -1,0 +1,251 @@
+/* test_contract_counts.c: what `count` means for each type, as in the released header, on teams of
+ * three with two elements per block. */
+#include "../support/small.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+TestSuite(contract_counts, .timeout = 120);
+
+enum { N = 3, PER_RANK = 2, TOTAL = N * PER_RANK, ROOT = 1, UNTOUCHED = -77 };
+
+typedef struct buffers {
+    int32_t src[N][16], dst[N][16];
+} buffers_t;
+
+/* Element e of endpoint i's source is 100 i + e. */
+static buffers_t fresh_buffers(void) {
+    buffers_t b;
+    for (int32_t i = 0; i < N; i++) {
+        for (int32_t e = 0; e < 16; e++) {
+            b.src[i][e] = 100 * i + e;
+            b.dst[i][e] = UNTOUCHED;
+        }
+    }
+    return b;
+}
+
+static void run(ucc_coll_args_t *args, const char *name) {
+    world_t *world = small_world(N);
+    small_run(world, args, name);
+    world_destroy(world);
+}
+
+Test(contract_counts, allgather_src_per_rank_dst_total) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_ALLGATHER);
+        args[i].src.info = small_info(b.src[i], PER_RANK);
+        args[i].dst.info = small_info(b.dst[i], TOTAL);
+    }
+    run(args, "allgather");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.dst[i], ((int32_t[]){0, 1, 100, 101, 200, 201, UNTOUCHED}), 7 * 4);
+    }
+}
+
+Test(contract_counts, alltoall_both_totals) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_ALLTOALL);
+        args[i].src.info = small_info(b.src[i], TOTAL);
+        args[i].dst.info = small_info(b.dst[i], TOTAL);
+    }
+    run(args, "alltoall");
+    cr_assert_arr_eq(b.dst[0], ((int32_t[]){0, 1, 100, 101, 200, 201, UNTOUCHED}), 7 * 4);
+    cr_assert_arr_eq(b.dst[2], ((int32_t[]){4, 5, 104, 105, 204, 205, UNTOUCHED}), 7 * 4);
+}
+
+Test(contract_counts, gather_src_per_rank_dst_total_at_the_root) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_GATHER);
+        args[i].root = ROOT;
+        args[i].src.info = small_info(b.src[i], PER_RANK);
+        if (i == ROOT) {
+            args[i].dst.info = small_info(b.dst[i], TOTAL);
+        }
+    }
+    run(args, "gather");
+    cr_assert_arr_eq(b.dst[ROOT], ((int32_t[]){0, 1, 100, 101, 200, 201, UNTOUCHED}), 7 * 4);
+    cr_assert_eq(b.dst[0][0], UNTOUCHED);
+}
+
+Test(contract_counts, scatter_src_total_at_the_root_dst_per_rank) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_SCATTER);
+        args[i].root = ROOT;
+        args[i].dst.info = small_info(b.dst[i], PER_RANK);
+        if (i == ROOT) {
+            args[i].src.info = small_info(b.src[i], TOTAL);
+        }
+    }
+    run(args, "scatter");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.dst[i], ((int32_t[]){100 + 2 * i, 101 + 2 * i, UNTOUCHED}), 3 * 4);
+    }
+}
+
+Test(contract_counts, reduce_scatter_src_total_dst_per_rank) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_REDUCE_SCATTER);
+        args[i].op = UCC_OP_SUM;
+        args[i].src.info = small_info(b.src[i], TOTAL);
+        args[i].dst.info = small_info(b.dst[i], PER_RANK);
+    }
+    run(args, "reduce_scatter");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.dst[i], ((int32_t[]){300 + 6 * i, 303 + 6 * i, UNTOUCHED}), 3 * 4);
+    }
+}
+
+Test(contract_counts, bcast_src_only_dst_is_all_zero) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_BCAST);
+        args[i].root = ROOT;
+        args[i].src.info = small_info(b.src[i], PER_RANK);
+        memset(&args[i].dst, 0, sizeof(args[i].dst));
+    }
+    run(args, "bcast");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.src[i], ((int32_t[]){100, 101, 100 * i + 2}), 3 * 4);
+    }
+}
+
+Test(contract_counts, reduce_scatterv_dst_counts_with_displacements_null) {
+    buffers_t b = fresh_buffers();
+    uint32_t counts[N] = {1, 0, 3};
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_REDUCE_SCATTERV);
+        args[i].op = UCC_OP_SUM;
+        args[i].src.info = small_info(b.src[i], 4);
+        args[i].dst.info_v = small_info_v(b.dst[i], counts, NULL);
+    }
+    run(args, "reduce_scatterv");
+    cr_assert_arr_eq(b.dst[0], ((int32_t[]){300, UNTOUCHED}), 2 * 4);
+    cr_assert_eq(b.dst[1][0], UNTOUCHED);
+    cr_assert_arr_eq(b.dst[2], ((int32_t[]){303, 306, 309, UNTOUCHED}), 4 * 4);
+}
+
+/* --- v types: counts and displacements in elements --- */
+
+static uint32_t counts_of_blocks[N] = {2, 0, 1};
+static uint32_t displacements_of_gap[N] = {3, 2, 0}; /* out of order, with a hole at 1 and 2 */
+
+static const int32_t gathered[] = {200, UNTOUCHED, UNTOUCHED, 0, 1, UNTOUCHED};
+
+Test(contract_counts, allgatherv_counts_and_displacements_in_elements) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_ALLGATHERV);
+        args[i].src.info = small_info(b.src[i], counts_of_blocks[i]);
+        args[i].dst.info_v = small_info_v(b.dst[i], counts_of_blocks, displacements_of_gap);
+    }
+    run(args, "allgatherv");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.dst[i], gathered, sizeof(gathered));
+    }
+}
+
+Test(contract_counts, gatherv_counts_and_displacements_in_elements) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_GATHERV);
+        args[i].root = ROOT;
+        args[i].src.info = small_info(b.src[i], counts_of_blocks[i]);
+        if (i == ROOT) {
+            args[i].dst.info_v = small_info_v(b.dst[i], counts_of_blocks, displacements_of_gap);
+        }
+    }
+    run(args, "gatherv");
+    cr_assert_arr_eq(b.dst[ROOT], gathered, sizeof(gathered));
+}
+
+Test(contract_counts, scatterv_counts_and_displacements_in_elements) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_SCATTERV);
+        args[i].root = ROOT;
+        args[i].dst.info = small_info(b.dst[i], counts_of_blocks[i]);
+        if (i == ROOT) {
+            args[i].src.info_v = small_info_v(b.src[i], counts_of_blocks, displacements_of_gap);
+        }
+    }
+    run(args, "scatterv");
+    cr_assert_arr_eq(b.dst[0], ((int32_t[]){103, 104, UNTOUCHED}), 3 * 4);
+    cr_assert_eq(b.dst[1][0], UNTOUCHED);
+    cr_assert_arr_eq(b.dst[2], ((int32_t[]){100, UNTOUCHED}), 2 * 4);
+}
+
+Test(contract_counts, alltoallv_counts_and_displacements_in_elements) {
+    static uint32_t send[N][N] = {{0, 2, 1}, {1, 0, 0}, {2, 1, 0}};
+    static uint32_t receive[N][N] = {{0, 1, 2}, {2, 0, 1}, {1, 0, 0}};
+    static uint32_t from[N] = {6, 0, 4}; /* the same arrangement at all */
+    static uint32_t to[N] = {4, 0, 2};
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_ALLTOALLV);
+        args[i].src.info_v = small_info_v(b.src[i], send[i], from);
+        args[i].dst.info_v = small_info_v(b.dst[i], receive[i], to);
+    }
+    run(args, "alltoallv");
+    cr_assert_arr_eq(b.dst[0], ((int32_t[]){106, UNTOUCHED, 206, 207, UNTOUCHED}), 5 * 4);
+    cr_assert_arr_eq(b.dst[1], ((int32_t[]){UNTOUCHED, UNTOUCHED, 200, UNTOUCHED, 0, 1}), 6 * 4);
+    cr_assert_arr_eq(b.dst[2], ((int32_t[]){UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, 4}), 5 * 4);
+}
+
+/* --- widths: each flag on its own --- */
+
+static void allgatherv_with_widths(bool counts64, bool displacements64) {
+    static uint64_t wide_counts[N] = {2, 0, 1}, wide_displacements[N] = {3, 2, 0};
+    uint64_t flags = (counts64 ? UCC_COLL_ARGS_FLAG_COUNT_64BIT : 0) |
+                     (displacements64 ? UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT : 0);
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_ALLGATHERV);
+        args[i].mask = UCC_COLL_ARGS_FIELD_FLAGS;
+        args[i].flags = flags;
+        args[i].src.info = small_info(b.src[i], counts_of_blocks[i]);
+        args[i].dst.info_v = small_info_v(b.dst[i], counts_of_blocks, displacements_of_gap);
+        if (counts64) {
+            args[i].dst.info_v.counts = wide_counts;
+        }
+        if (displacements64) {
+            args[i].dst.info_v.displacements = wide_displacements;
+        }
+    }
+    run(args, "allgatherv with widths");
+    cr_assert_arr_eq(b.dst[0], gathered, sizeof(gathered));
+    cr_assert_arr_eq(b.dst[N - 1], gathered, sizeof(gathered));
+}
+
+Test(contract_counts, without_flags_counts_and_displacements_are_uint32) {
+    allgatherv_with_widths(false, false);
+}
+
+Test(contract_counts, count_64bit_flag_alone) {
+    allgatherv_with_widths(true, false);
+}
+
+Test(contract_counts, displacements_64bit_flag_alone) {
+    allgatherv_with_widths(false, true);
+}
+
+Test(contract_counts, both_64bit_flags) {
+    allgatherv_with_widths(true, true);
+}

@@ -1,0 +1,148 @@
+/*
+ * Log lines: levels, one line per call, destinations.
+ */
+#define _GNU_SOURCE
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+typedef struct captured {
+    int n;
+    hd_log_level_t level;
+    char line[4096];
+} captured_t;
+
+static void capture(hd_log_level_t level, const char *line, void *arg) {
+    captured_t *captured = arg;
+
+    captured->n++;
+    captured->level = level;
+    snprintf(captured->line, sizeof(captured->line), "%s", line);
+}
+
+static captured_t seen;
+
+static void start(void) {
+    hd_log_capture(capture, &seen);
+    hd_log_set_level(HD_LOG_WARN);
+}
+
+TestSuite(log, .init = start);
+
+Test(log, a_line_names_its_level_and_function) {
+    hd_error("count %d is %s", 3, "odd");
+    cr_assert_eq(seen.n, 1);
+    cr_assert_eq(seen.level, HD_LOG_ERROR);
+    cr_assert_str_eq(seen.line + strlen(seen.line) - strlen(": count 3 is odd"),
+                     ": count 3 is odd");
+    cr_assert_eq(strncmp(seen.line, "[heddle ERROR] ", 15), 0);
+}
+
+Test(log, lines_more_detailed_than_the_level_are_not_formatted) {
+    int formatted = 0;
+
+    hd_info("%d", ++formatted);
+    cr_assert_eq(seen.n, 0);
+    cr_assert_eq(formatted, 0);
+    hd_log_set_level(HD_LOG_INFO);
+    hd_info("%d", ++formatted);
+    cr_assert_eq(seen.n, 1);
+}
+
+Test(log, a_line_that_is_too_long_is_cut_visibly) {
+    char text[3000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    hd_warn("%s", text);
+    cr_assert_lt(strlen(seen.line), 2048);
+    cr_assert_str_eq(seen.line + strlen(seen.line) - 4, "x...");
+}
+
+Test(log, errno_survives) {
+    errno = EBUSY;
+    hd_warn("something");
+    cr_assert_eq(errno, EBUSY);
+}
+
+Test(log, level_names_are_those_of_the_released_library) {
+    cr_assert_eq(hd_log_level_parse("warn"), HD_LOG_WARN);
+    cr_assert_eq(hd_log_level_parse("DEBUG"), HD_LOG_DEBUG);
+    cr_assert_eq(hd_log_level_parse("poll"), HD_LOG_TRACE);
+    cr_assert_eq(hd_log_level_parse("loud"), -1);
+    cr_assert_eq(hd_log_level_parse(NULL), -1);
+}
+
+/* Tests run in processes of their own, so the environment is read afresh in each. */
+Test(log_environment, heddle_wins_over_ucc) {
+    setenv("HEDDLE_LOG_LEVEL", "debug", 1);
+    setenv("UCC_LOG_LEVEL", "error", 1);
+    cr_assert(hd_log_enabled(HD_LOG_DEBUG));
+    cr_assert_not(hd_log_enabled(HD_LOG_TRACE));
+}
+
+Test(log_environment, the_default_is_warn) {
+    unsetenv("HEDDLE_LOG_LEVEL");
+    unsetenv("UCC_LOG_LEVEL");
+    cr_assert(hd_log_enabled(HD_LOG_WARN));
+    cr_assert_not(hd_log_enabled(HD_LOG_INFO));
+}
+
+enum { N_THREADS = 4, N_LINES = 200 };
+
+static void *log_many(void *arg) {
+    for (int i = 0; i < N_LINES; i++) {
+        hd_warn("thread %d says %d", *(int *)arg, i);
+    }
+    return NULL;
+}
+
+/* Counts the file's lines, all of which must be whole. */
+static int count_whole_lines(const char *path) {
+    char line[256];
+    int n = 0;
+    FILE *stream = fopen(path, "r");
+
+    cr_assert_not_null(stream);
+    while (fgets(line, sizeof(line), stream) != NULL) {
+        int thread, i;
+        cr_assert_eq(sscanf(line, "[heddle WARN] log_many: thread %d says %d\n", &thread, &i), 2);
+        n++;
+    }
+    fclose(stream);
+    return n;
+}
+
+Test(log_file, lines_of_concurrent_threads_do_not_mix) {
+    char pattern[] = "/tmp/heddle-log-test-%p", path[64];
+    pthread_t threads[N_THREADS];
+    int numbers[N_THREADS];
+
+    snprintf(path, sizeof(path), "/tmp/heddle-log-test-%ld", (long)getpid());
+    hd_log_set_file(pattern);
+    for (int i = 0; i < N_THREADS; i++) {
+        numbers[i] = i;
+        cr_assert_eq(pthread_create(&threads[i], NULL, log_many, &numbers[i]), 0);
+    }
+    hd_log_set_file(pattern); /* a change of destination in between loses nothing */
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    hd_log_set_file(NULL);
+    int n = count_whole_lines(path);
+    unlink(path);
+    cr_assert_eq(n, N_THREADS * N_LINES);
+}
+
+Test(log_file, a_file_that_cannot_be_opened_is_reported) {
+    hd_log_capture(capture, &seen);
+    hd_log_set_file("/nonexistent/folder/log");
+    cr_assert_eq(seen.n, 1);
+    cr_assert_not_null(strstr(seen.line, "/nonexistent/folder/log"));
+}

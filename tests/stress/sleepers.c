@@ -1,0 +1,366 @@
+/* sleepers.c: heddle_wait parks, and no wake-up is lost.
+ *
+ * A wake-up that got lost would show as a wait that only ends with the longest sleep (100 ms, see
+ * threads/runner.c), long after the peer has posted: waits are timed from the peer's post. On a busy
+ * machine a thread may be kept from running that long for other reasons, so a few in ten thousand
+ * are tolerated; a protocol with a hole loses many more when delays are armed.
+ */
+#include "stress.h"
+
+#include "../support/driver.h"
+#include "../support/random.h"
+
+#include <sched.h>
+
+enum { LATE_MS = 60, TOLERATED_PER_10000 = 5 };
+
+static _Atomic uint64_t waits, late;
+
+static uint64_t now_ns(void) {
+    return (uint64_t)(test_now() * 1e9);
+}
+
+/* A wait ended now; what it waited for came at `posted`. */
+static void note_wait(uint64_t posted) {
+    uint64_t now = now_ns();
+    atomic_fetch_add(&waits, 1);
+    if (now > posted + LATE_MS * 1000000ull) {
+        atomic_fetch_add(&late, 1);
+    }
+}
+
+static void pause_at_random(uint64_t *random) {
+    uint64_t r = random_below(random, 16);
+    if (r < 4) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)random_below(random, 150000)}, NULL);
+    } else if (r < 10) {
+        for (uint64_t i = random_below(random, 400); i; i--) {
+            sched_yield();
+        }
+    }
+}
+
+static ucc_coll_req_h posted_barrier(ucc_team_h team) {
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    ucc_coll_req_h request;
+    must(ucc_collective_init(&args, &request, team), "init");
+    must(ucc_collective_post(request), "post");
+    return request;
+}
+
+static void wait_and_finalize(ucc_coll_req_h request) {
+    stress_expect(heddle_wait(request, -1), UCC_OK, "heddle_wait");
+    stress_expect(ucc_collective_finalize(request), UCC_OK, "finalize");
+}
+
+/* --- a late peer ---------------------------------------------------------------------------------- */
+
+typedef struct pair {
+    world_t *world;
+    uint64_t rounds;
+    uint32_t n;
+    _Atomic uint64_t posted[8]; /* by endpoint: when it posted last */
+} pair_t;
+
+static void late_peer_thread(void *arg, uint32_t e) {
+    pair_t *run = arg;
+    uint64_t random = e + 99;
+    for (uint64_t i = 0; i < run->rounds; i++) {
+        bool waiter = i % run->n != e; /* one endpoint is late, in turns */
+        if (!waiter) {
+            pause_at_random(&random);
+            atomic_store(&run->posted[i % 8], now_ns());
+        }
+        wait_and_finalize(posted_barrier(run->world->teams[e]));
+        if (waiter) {
+            note_wait(atomic_load(&run->posted[i % 8]));
+        }
+    }
+}
+
+static void late_peer(void) {
+    pair_t run = {.world = world_create(&(world_params_t){.size = 3, .form = WORLD_OOB}),
+                  .rounds = stress_scaled(10000),
+                  .n = 3};
+    driver_threads(run.n, late_peer_thread, &run);
+    world_destroy(run.world);
+}
+
+/* --- a counter tree: 12 sleepers ------------------------------------------------------------------ */
+
+static void crowd_thread(void *arg, uint32_t e) {
+    pair_t *run = arg;
+    uint64_t random = e + 7;
+    for (uint64_t i = 0; i < run->rounds; i++) {
+        if (i % run->n == e) {
+            pause_at_random(&random);
+            atomic_store(&run->posted[i % 8], now_ns());
+        }
+        wait_and_finalize(posted_barrier(run->world->teams[e]));
+        if (i % run->n != e) {
+            note_wait(atomic_load(&run->posted[i % 8]));
+        }
+    }
+}
+
+static void crowd(void) {
+    pair_t run = {.world = world_create(&(world_params_t){.size = 12, .form = WORLD_OOB}),
+                  .rounds = stress_scaled(2000),
+                  .n = 12};
+    driver_threads(run.n, crowd_thread, &run);
+    world_destroy(run.world);
+}
+
+/* --- many teams on one context -------------------------------------------------------------------- */
+
+/* The sleeper's context has work in TEAMS teams; it waits for one, and the peer of each posts in an
+ * order of its own. With more teams than a sleeper has places on bells, it naps. */
+enum { MAX_TEAMS = 24 };
+
+typedef struct many {
+    ucc_lib_h lib[2];
+    ucc_context_h context[2];
+    ucc_team_h team[MAX_TEAMS][2];
+    oob_board_t *board[MAX_TEAMS];
+    uint32_t teams;
+    uint64_t rounds;
+    _Atomic uint64_t posted[2][MAX_TEAMS]; /* by round's parity */
+} many_t;
+
+static void many_thread(void *arg, uint32_t e) {
+    many_t *run = arg;
+    uint64_t random = e * 31 + 5;
+    ucc_coll_req_h request[MAX_TEAMS];
+    for (uint64_t i = 0; i < run->rounds; i++) {
+        uint32_t first = (uint32_t)random_below(&random, run->teams);
+        for (uint32_t k = 0; k < run->teams; k++) {
+            uint32_t t = (first + k) % run->teams;
+            if (e == 1) {
+                if (k % 4 == 0) {
+                    pause_at_random(&random);
+                }
+                atomic_store(&run->posted[i % 2][t], now_ns());
+            }
+            request[t] = posted_barrier(run->team[t][e]);
+        }
+        for (uint32_t t = 0; t < run->teams; t++) {
+            wait_and_finalize(request[t]);
+            if (e == 0) {
+                note_wait(atomic_load(&run->posted[i % 2][t]));
+            }
+        }
+    }
+}
+
+static void many_teams_of(uint32_t teams, uint64_t rounds) {
+    many_t *run = must_alloc(1, sizeof(*run));
+    run->teams = teams;
+    run->rounds = rounds;
+    for (uint32_t e = 0; e < 2; e++) {
+        run->lib[e] = world_lib(UCC_THREAD_SINGLE);
+        run->context[e] = world_new_context(run->lib[e], UCC_CONTEXT_SHARED, NULL);
+    }
+    for (uint32_t t = 0; t < teams; t++) {
+        run->board[t] = oob_board_create(2);
+        for (uint32_t e = 0; e < 2; e++) {
+            ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                        .oob = oob_endpoint(run->board[t], e)};
+            must(ucc_team_create_post(&run->context[e], 1, &params, &run->team[t][e]), "create");
+        }
+        world_finish_teams(2, run->team[t]);
+    }
+    driver_threads(2, many_thread, run);
+    for (uint32_t t = 0; t < teams; t++) {
+        world_destroy_team(run->team[t][0]);
+        world_destroy_team(run->team[t][1]);
+        oob_board_destroy(run->board[t]);
+    }
+    for (uint32_t e = 0; e < 2; e++) {
+        must(ucc_context_destroy(run->context[e]), "context_destroy");
+        must(ucc_finalize(run->lib[e]), "finalize");
+    }
+    free(run);
+}
+
+static void many_teams(void) {
+    many_teams_of(8, stress_scaled(1500));
+}
+
+static void too_many_teams(void) {
+    many_teams_of(MAX_TEAMS, stress_scaled(150));
+}
+
+/* --- several sleepers on one context --------------------------------------------------------------- */
+
+/* All endpoints on one context, a thread each: any of them may complete any task. */
+static void shared_sleepers(void) {
+    pair_t run = {.world = world_create(&(world_params_t){
+                      .size = 4, .form = WORLD_OOB, .shared_context = true}),
+                  .rounds = stress_scaled(4000),
+                  .n = 4};
+    driver_threads(run.n, late_peer_thread, &run);
+    world_destroy(run.world);
+}
+
+/* One of two threads on a context leaves it for good in every round, while the other waits there for
+ * a third, which is on another context. */
+enum { STRAGGLERS = 3 };
+
+typedef struct mixed {
+    world_t *near, *far; /* near: both on one context; far: endpoint 0 there too */
+    uint64_t rounds;
+    ucc_lib_h lib[2];
+    ucc_context_h context[2];
+    oob_board_t *board[2];
+    ucc_team_h a[2], b[2];
+    pthread_barrier_t start;
+    _Atomic uint64_t posted_a, posted_b;
+} mixed_t;
+
+/* Thread 0 waits on team a and thread 1 on team b, both on context 0; thread 2 is the peer of both,
+ * on context 1. Whoever is served first goes and waits outside the library. */
+static void mixed_thread(void *arg, uint32_t index) {
+    mixed_t *run = arg;
+    uint64_t random = index + 1234;
+    for (uint64_t i = 0; i < run->rounds; i++) {
+        pthread_barrier_wait(&run->start);
+        if (index < 2) {
+            wait_and_finalize(posted_barrier(index == 0 ? run->a[0] : run->b[0]));
+            note_wait(atomic_load(index == 0 ? &run->posted_a : &run->posted_b));
+            continue;
+        }
+        pause_at_random(&random);
+        ucc_coll_req_h request[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            bool is_a = (k + i) % 2 == 0;
+            atomic_store(is_a ? &run->posted_a : &run->posted_b, now_ns());
+            request[k] = posted_barrier(is_a ? run->a[1] : run->b[1]);
+            pause_at_random(&random);
+        }
+        wait_and_finalize(request[0]);
+        wait_and_finalize(request[1]);
+    }
+}
+
+static void leaving_neighbour(void) {
+    mixed_t run = {.rounds = stress_scaled(10000)};
+    pthread_barrier_init(&run.start, NULL, 3);
+    for (uint32_t c = 0; c < 2; c++) {
+        run.lib[c] = world_lib(UCC_THREAD_MULTIPLE);
+        run.context[c] = world_new_context(run.lib[c], UCC_CONTEXT_SHARED, NULL);
+    }
+    for (uint32_t t = 0; t < 2; t++) {
+        ucc_team_h *team = t == 0 ? run.a : run.b;
+        run.board[t] = oob_board_create(2);
+        for (uint32_t e = 0; e < 2; e++) {
+            ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                        .oob = oob_endpoint(run.board[t], e)};
+            must(ucc_team_create_post(&run.context[e], 1, &params, &team[e]), "create");
+        }
+        world_finish_teams(2, team);
+    }
+    driver_threads(3, mixed_thread, &run);
+    for (uint32_t t = 0; t < 2; t++) {
+        world_destroy_team(run.a[t]);
+        world_destroy_team(run.b[t]);
+        oob_board_destroy(run.board[t]);
+    }
+    for (uint32_t c = 0; c < 2; c++) {
+        must(ucc_context_destroy(run.context[c]), "context_destroy");
+        must(ucc_finalize(run.lib[c]), "finalize");
+    }
+    pthread_barrier_destroy(&run.start);
+}
+
+/* --- what sleeping costs --------------------------------------------------------------------------- */
+
+static void idle_thread(void *arg, uint32_t e) {
+    world_t *world = arg;
+    if (e == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
+        wait_and_finalize(posted_barrier(world->teams[0]));
+        return;
+    }
+    double cpu = stress_cpu(), began = test_now();
+    wait_and_finalize(posted_barrier(world->teams[e]));
+    cpu = stress_cpu() - cpu;
+    double seconds = test_now() - began;
+    if (!STRESS_TSAN && cpu > 0.02 * seconds + 0.002) {
+        stress_error("a sleeper used %.1f ms of processor time in %.0f ms", cpu * 1e3,
+                     seconds * 1e3);
+    }
+}
+
+static void idle_costs(void) {
+    world_t *world = world_create(&(world_params_t){.size = 6, .form = WORLD_OOB});
+    driver_threads(6, idle_thread, world);
+    world_destroy(world);
+    world = world_create(
+        &(world_params_t){.size = 6, .form = WORLD_OOB, .shared_context = true});
+    driver_threads(6, idle_thread, world);
+    world_destroy(world);
+}
+
+/* A time-out leaves the request going on. */
+static void timeouts_thread(void *arg, uint32_t e) {
+    world_t *world = arg;
+    if (e == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
+    }
+    ucc_coll_req_h request = posted_barrier(world->teams[e]);
+    if (e == 1) {
+        double began = test_now();
+        stress_expect(heddle_wait(request, 0.03), UCC_INPROGRESS, "a wait of 30 ms");
+        if (test_now() - began < 0.029) {
+            stress_error("a wait of 30 ms came back after %.1f ms", (test_now() - began) * 1e3);
+        }
+    }
+    wait_and_finalize(request);
+}
+
+static void timeouts(void) {
+    world_t *world = world_create(&(world_params_t){.size = 2, .form = WORLD_OOB});
+    driver_threads(2, timeouts_thread, world);
+    world_destroy(world);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } part[] = {
+        {"a late peer", late_peer},
+        {"a crowd", crowd},
+        {"many teams on a context", many_teams},
+        {"too many teams on a context", too_many_teams},
+        {"sleepers share a context", shared_sleepers},
+        {"a neighbour leaves", leaving_neighbour},
+        {"what sleeping costs", idle_costs},
+        {"time-outs", timeouts},
+    };
+    setenv("HEDDLE_PARK_SPIN_US", "1", 1); /* sleep soon: that is what is tested */
+    stress_begin(argc, argv);
+    double began = test_now();
+    uint64_t total = 0, total_late = 0;
+    for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+        double start = test_now();
+        stress_phase(part[i].name, 120);
+        stress_delays(977 + (uint32_t)i);
+        atomic_store(&waits, 0);
+        atomic_store(&late, 0);
+        part[i].run();
+        uint64_t n = atomic_load(&waits), n_late = atomic_load(&late);
+        printf("%-28s %7llu waits, %llu late, %6.2f s\n", part[i].name, (unsigned long long)n,
+               (unsigned long long)n_late, test_now() - start);
+        fflush(stdout);
+        if (!STRESS_TSAN && n_late * 10000 > TOLERATED_PER_10000 * n + 20000) {
+            stress_error("%llu of %llu waits ended more than %d ms after the peer's post",
+                         (unsigned long long)n_late, (unsigned long long)n, LATE_MS);
+        }
+        total += n;
+        total_late += n_late;
+    }
+    printf("sleepers: %llu waits, %llu of them late, %.1f s\n", (unsigned long long)total,
+           (unsigned long long)total_late, test_now() - began);
+    return stress_end();
+}

@@ -1,0 +1,77 @@
+/* batch.c: see batch.h. A bunch is bounded by jobs and by bytes, so that all endpoints run many
+ * collectives back to back but memory stays small. */
+#include "batch.h"
+#include "count.h"
+#include "deadline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_JOBS = 48 };
+
+static const uint64_t MAX_BYTES = 16u << 20;
+
+struct batch {
+    batch_params_t params;
+    world_t *world;
+    prepared_t *cases[MAX_JOBS];
+    uint32_t n_cases;
+    uint64_t bytes, seeds, failures;
+};
+
+batch_t *batch_open(const batch_params_t *params) {
+    batch_t *batch = must_alloc(1, sizeof(*batch));
+    batch->params = *params;
+    batch->params.world.shared_context = driver_wants_shared_context(params->driver);
+    batch->world = world_create(&batch->params.world);
+    return batch;
+}
+
+static void check_all(batch_t *batch) {
+    for (uint32_t k = 0; k < batch->n_cases; k++) {
+        batch->failures += case_check(batch->cases[k]) ? 0 : 1;
+        case_free(batch->cases[k]);
+    }
+}
+
+static void flush(batch_t *batch) {
+    job_t jobs[MAX_JOBS];
+    for (uint32_t k = 0; k < batch->n_cases; k++) {
+        prepared_t *p = batch->cases[k];
+        jobs[k] = (job_t){.args = p->args, .statuses = p->statuses, .name = p->name};
+    }
+    driver_run(batch->world, batch->params.driver, jobs, batch->n_cases);
+    check_all(batch);
+    count_checked(batch->n_cases);
+    batch->n_cases = 0;
+    batch->bytes = 0;
+}
+
+void batch_add(batch_t *batch, const coll_case_t *c) {
+    coll_case_t own = *c;
+    own.size = batch->world->size;
+    if (own.seed == 0) {
+        own.seed = ++batch->seeds;
+    }
+    batch->cases[batch->n_cases++] = case_prepare(&own);
+    batch->bytes += case_bytes(&own);
+    if (batch->n_cases == MAX_JOBS || batch->bytes > MAX_BYTES) {
+        flush(batch);
+    }
+}
+
+uint64_t batch_close(batch_t *batch) {
+    if (batch->n_cases > 0) {
+        flush(batch);
+    }
+    uint64_t failures = batch->failures;
+    if (failures > 0) {
+        fprintf(stderr, "%llu wrong: size %u, %s, %s, %s\n", (unsigned long long)failures,
+                batch->world->size, world_form_name(batch->params.world.form),
+                batch->params.world.sync == UCC_SYNC_COLLECTIVES ? "SYNC" : "NO_SYNC",
+                driver_name(batch->params.driver));
+    }
+    world_destroy(batch->world);
+    free(batch);
+    return failures;
+}

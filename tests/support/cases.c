@@ -1,0 +1,216 @@
+/* cases.c: properties of the types; buffers of a case, what they must hold afterwards, and the
+ * comparison. See cases.h.
+ */
+#include "blocks.h"
+#include "deadline.h"
+#include "random.h"
+
+#include <heddle/heddle.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 64 };
+
+#define COLL_BIT(name) ((uint64_t)UCC_COLL_TYPE_##name)
+
+static bool among(ucc_coll_type_t type, uint64_t set) {
+    return ((uint64_t)type & set) != 0;
+}
+
+bool coll_is_rooted(ucc_coll_type_t type) {
+    return among(type, COLL_BIT(BCAST) | COLL_BIT(FANIN) | COLL_BIT(FANOUT) | COLL_BIT(GATHER) |
+                           COLL_BIT(GATHERV) | COLL_BIT(REDUCE) | COLL_BIT(SCATTER) |
+                           COLL_BIT(SCATTERV) | COLL_BIT(MCAST));
+}
+
+bool coll_is_reduction(ucc_coll_type_t type) {
+    return among(type, COLL_BIT(ALLREDUCE) | COLL_BIT(REDUCE) | COLL_BIT(REDUCE_SCATTER) |
+                           COLL_BIT(REDUCE_SCATTERV));
+}
+
+bool coll_is_v(ucc_coll_type_t type) {
+    return among(type, COLL_BIT(ALLGATHERV) | COLL_BIT(ALLTOALLV) | COLL_BIT(GATHERV) |
+                           COLL_BIT(SCATTERV) | COLL_BIT(REDUCE_SCATTERV));
+}
+
+bool coll_moves_data(ucc_coll_type_t type) {
+    return !among(type, COLL_BIT(BARRIER) | COLL_BIT(FANIN) | COLL_BIT(FANOUT));
+}
+
+bool coll_has_blocks(ucc_coll_type_t type) {
+    return coll_moves_data(type) &&
+           !among(type, COLL_BIT(BCAST) | COLL_BIT(MCAST) | COLL_BIT(REDUCE) | COLL_BIT(ALLREDUCE));
+}
+
+ucc_coll_type_t coll_type_at(uint32_t i) {
+    return (ucc_coll_type_t)UCC_BIT(i);
+}
+
+static void make_name(prepared_t *p) {
+    static const char *const in_place[IN_PLACES] = {"", " in-place", " in-place-everywhere"};
+    static const char *const layouts[LAYOUTS] = {"", " random", " zeros", " gaps", " shuffled"};
+    const coll_case_t *c = &p->c;
+    snprintf(p->name, sizeof(p->name), "%s size=%u root=%u count=%llu %s %s%s%s%s%s%s seed=%llu",
+             reference_coll_name(c->type), c->size, c->root, (unsigned long long)c->count,
+             c->dt->name, coll_is_reduction(c->type) ? reference_op_name(c->op) : "",
+             in_place[c->in_place], layouts[c->layout], c->counts64 ? " counts64" : "",
+             c->displacements64 ? " displacements64" : "", c->tagged ? " tagged" : "",
+             (unsigned long long)c->seed);
+}
+
+/* --- buffers --- */
+
+/* Filled from guard to guard, so that nothing that stays unwritten goes unnoticed. The data starts
+ * at varying distances from a cache line, but naturally aligned. Floating-point operands need
+ * values without NaN; for everything else random bits are as good and faster to make. */
+static void region_create(prepared_t *p, region_t *region, uint64_t elements, bool operand) {
+    const reference_dt_t *dt = p->c.dt;
+    if (elements == 0) {
+        return;
+    }
+    size_t skew = dt->alignment * random_below(&p->random, 5);
+    region->elements = elements;
+    region->offset = GUARD + skew;
+    region->memory_bytes = (region->offset + elements * dt->extent + GUARD + 63) / 64 * 64;
+    region->memory = aligned_alloc(64, region->memory_bytes);
+    must(region->memory != NULL ? UCC_OK : UCC_ERR_NO_MEMORY, "aligned_alloc");
+    region->data = region->memory + region->offset;
+    random_fill(&p->random, region->memory, region->memory_bytes);
+    for (uint64_t e = 0; operand && e < elements; e++) {
+        reference_random_element(dt, p->c.op, region->data + e * dt->extent, random_next,
+                                 &p->random);
+    }
+}
+
+static void make_buffers(prepared_t *p) {
+    const coll_case_t *c = &p->c;
+    for (uint32_t i = 0; coll_moves_data(c->type) && i < c->size; i++) {
+        bool reduces = coll_is_reduction(c->type);
+        region_create(p, &p->src[i], blocks_src_elements(c, p->blocks, i), reduces);
+        region_create(p, &p->dst[i], blocks_dst_elements(c, p->blocks, i),
+                      reduces && case_in_place_at(c, i));
+    }
+}
+
+static void region_remember(region_t *region) {
+    if (region->memory != NULL) {
+        region->wanted = must_alloc(region->memory_bytes, 1);
+        memcpy(region->wanted, region->memory, region->memory_bytes);
+    }
+}
+
+/* The reference runs on copies; an endpoint without elements still gets an address. */
+static void make_wanted(prepared_t *p) {
+    static unsigned char nothing[64];
+    const coll_case_t *c = &p->c;
+    unsigned char **src = must_alloc(c->size, sizeof(*src));
+    unsigned char **dst = must_alloc(c->size, sizeof(*dst));
+    for (uint32_t i = 0; i < c->size; i++) {
+        region_remember(&p->src[i]);
+        region_remember(&p->dst[i]);
+        src[i] = p->src[i].wanted != NULL ? p->src[i].wanted + p->src[i].offset : nothing;
+        dst[i] = p->dst[i].wanted != NULL ? p->dst[i].wanted + p->dst[i].offset : nothing;
+    }
+    reference_coll_t coll = {.type = c->type,
+                             .size = c->size,
+                             .root = c->root,
+                             .in_place = c->in_place != IN_PLACE_NO,
+                             .op = c->op,
+                             .dt = c->dt,
+                             .counts = p->blocks->counts,
+                             .src_displacements = p->blocks->src_displacements,
+                             .dst_displacements = p->blocks->dst_displacements,
+                             .src = src,
+                             .dst = dst};
+    reference_collective(&coll);
+    free(src);
+    free(dst);
+}
+
+prepared_t *case_prepare(const coll_case_t *c) {
+    prepared_t *p = must_alloc(1, sizeof(*p));
+    p->c = *c;
+    p->random = c->seed;
+    p->args = must_alloc(c->size, sizeof(*p->args));
+    p->statuses = must_alloc(c->size, sizeof(*p->statuses));
+    p->src = must_alloc(c->size, sizeof(*p->src));
+    p->dst = must_alloc(c->size, sizeof(*p->dst));
+    p->blocks = must_alloc(1, sizeof(*p->blocks));
+    p->arrays = must_alloc(4 * (size_t)c->size, sizeof(*p->arrays));
+    *p->blocks = blocks_create(c, &p->random);
+    make_name(p);
+    make_buffers(p);
+    make_wanted(p);
+    case_make_args(p);
+    return p;
+}
+
+static void regions_free(region_t *regions, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        free(regions[i].memory);
+        free(regions[i].wanted);
+    }
+    free(regions);
+}
+
+void case_free(prepared_t *p) {
+    regions_free(p->src, p->c.size);
+    regions_free(p->dst, p->c.size);
+    for (uint32_t i = 0; i < p->n_arrays; i++) {
+        free(p->arrays[i]);
+    }
+    blocks_free(p->blocks);
+    free(p->blocks);
+    free(p->arrays);
+    free(p->args);
+    free(p->statuses);
+    free(p);
+}
+
+uint64_t case_bytes(const coll_case_t *c) {
+    uint64_t blocks = coll_has_blocks(c->type) ? (uint64_t)c->size * c->size : c->size;
+    return blocks * c->count * c->dt->extent;
+}
+
+/* --- verdict --- */
+
+static bool region_check(const prepared_t *p, const region_t *region, const char *what,
+                         uint32_t i) {
+    if (region->memory == NULL) {
+        return true;
+    }
+    if (coll_is_reduction(p->c.type)) {
+        reference_clear_padding(p->c.dt, region->data, region->elements);
+        reference_clear_padding(p->c.dt, region->wanted + region->offset, region->elements);
+    }
+    if (memcmp(region->memory, region->wanted, region->memory_bytes) == 0) {
+        return true;
+    }
+    size_t at = 0;
+    while (region->memory[at] == region->wanted[at]) {
+        at++;
+    }
+    long byte = (long)at - (long)region->offset;
+    size_t extent = p->c.dt->extent;
+    long element = byte >= 0 ? byte / (long)extent : -1;
+    fprintf(stderr,
+            "WRONG: %s: endpoint %u: %s byte %ld (element %ld of %llu): got %02x, want %02x\n",
+            p->name, i, what, byte, element, (unsigned long long)region->elements,
+            region->memory[at], region->wanted[at]);
+    return false;
+}
+
+bool case_check(const prepared_t *p) {
+    for (uint32_t i = 0; i < p->c.size; i++) {
+        if (p->statuses[i] != UCC_OK) {
+            fprintf(stderr, "WRONG: %s: endpoint %u: status %d\n", p->name, i, p->statuses[i]);
+            return false;
+        }
+    }
+    bool ok = true;
+    for (uint32_t i = 0; i < p->c.size && ok; i++) {
+        ok = region_check(p, &p->dst[i], "dst", i) && region_check(p, &p->src[i], "src", i);
+    }
+    return ok;
+}

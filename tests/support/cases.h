@@ -1,0 +1,92 @@
+/* cases.h: from "a gatherv of 5 endpoints to root 3, with gaps" to filled buffers, UCC arguments,
+ * and a verdict.
+ *
+ *     prepared_t *p = case_prepare(&c);
+ *     ... run p->args on all endpoints, which fills p->statuses ...
+ *     ok = case_check(p);             // says on stderr what differs
+ *     case_free(p);
+ *
+ * The arguments are as hostile as clients': everything that has no meaning for a collective at an
+ * endpoint, or lies outside a mask, is garbage. All buffers stand between guard bytes, and what
+ * must not change (sources, gaps, guards) is compared too.
+ */
+#ifndef TESTS_CASES_H_
+#define TESTS_CASES_H_
+
+#include "../reference.h"
+
+typedef enum in_place {
+    IN_PLACE_NO,
+    IN_PLACE_WHERE_MEANT, /* the flag is set where it means something: rooted types at the root */
+    IN_PLACE_EVERYWHERE,  /* and on the others too, as some clients do */
+    IN_PLACES
+} in_place_t;
+
+/* How the blocks of v types lie; plain types ignore it. */
+typedef enum layout {
+    LAYOUT_EQUAL,    /* dense, all counts equal */
+    LAYOUT_RANDOM,   /* dense, counts from 0 to 2 * count */
+    LAYOUT_ZEROS,    /* dense, every other count or so is zero */
+    LAYOUT_GAPS,     /* random counts, unused elements between blocks */
+    LAYOUT_SHUFFLED, /* the same, and blocks lie in random order */
+    LAYOUTS
+} layout_t;
+
+typedef struct coll_case {
+    ucc_coll_type_t type;
+    uint32_t size, root;
+    uint64_t count; /* elements per block; about that with random layouts */
+    const reference_dt_t *dt;
+    ucc_reduction_op_t op;
+    in_place_t in_place;
+    layout_t layout;
+    bool counts64, displacements64;
+    bool tagged;
+    uint16_t tag;
+    uint64_t seed;
+} coll_case_t;
+
+/* A buffer between guards. `data` is what the library sees, or NULL if this endpoint has none; all
+ * of `memory` is compared with `wanted` afterwards. */
+typedef struct region {
+    unsigned char *memory, *wanted, *data;
+    size_t memory_bytes, offset; /* data == memory + offset */
+    uint64_t elements;
+} region_t;
+
+struct blocks;
+
+typedef struct prepared {
+    coll_case_t c;
+    char name[192];
+    ucc_coll_args_t *args;  /* [size] */
+    ucc_status_t *statuses; /* [size], filled by whoever runs it */
+    region_t *src, *dst;    /* [size] */
+    struct blocks *blocks;
+    void **arrays; /* counts and displacements handed to the library */
+    uint32_t n_arrays;
+    uint64_t random; /* state of its random numbers */
+} prepared_t;
+
+bool coll_is_rooted(ucc_coll_type_t type);
+bool coll_is_reduction(ucc_coll_type_t type);
+bool coll_is_v(ucc_coll_type_t type);
+bool coll_moves_data(ucc_coll_type_t type);
+/* Does one endpoint's buffer hold a block for everybody, so that it is `size` blocks long? */
+bool coll_has_blocks(ucc_coll_type_t type);
+
+/* The 16 types and MCAST, by number. */
+#define COLL_TYPES 17
+ucc_coll_type_t coll_type_at(uint32_t i);
+
+prepared_t *case_prepare(const coll_case_t *c);
+bool case_check(const prepared_t *p);
+void case_free(prepared_t *p);
+
+/* About how many bytes of user data the case touches. */
+uint64_t case_bytes(const coll_case_t *c);
+
+/* case_args.c: fills p->args once the buffers exist. */
+void case_make_args(prepared_t *p);
+
+#endif

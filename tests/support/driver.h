@@ -1,0 +1,39 @@
+/* driver.h: runs prepared collectives on a world, the ways applications do.
+ *
+ * A job is one collective of all endpoints of the world. Jobs of one call are posted in order by
+ * every endpoint, and an endpoint may be jobs ahead of its peers. All loops are what any UCC client
+ * writes: post, then test and progress until it is no longer in progress, then finalize.
+ */
+#ifndef TESTS_DRIVER_H_
+#define TESTS_DRIVER_H_
+
+#include "world.h"
+
+typedef enum driver {
+    DRIVER_ONE,     /* one thread for all endpoints; a job ends before the next one starts */
+    DRIVER_DEEP,    /* one thread for all endpoints; all jobs are posted before any is progressed */
+    DRIVER_THREADS, /* one thread per endpoint */
+    DRIVER_SHARED,  /* a few threads, each driving some endpoints, on one shared context */
+    DRIVERS
+} driver_t;
+
+typedef struct job {
+    ucc_coll_args_t *args;  /* [world size] */
+    ucc_status_t *statuses; /* [world size], out: final status at each endpoint */
+    const char *name;       /* shown when it hangs */
+} job_t;
+
+const char *driver_name(driver_t driver);
+
+/* The context arrangement a driver needs. */
+bool driver_wants_shared_context(driver_t driver);
+
+void driver_run(world_t *world, driver_t driver, job_t *jobs, uint32_t n_jobs);
+
+/* One collective by DRIVER_ONE; aborts unless it ends with UCC_OK everywhere. */
+void driver_collective(world_t *world, ucc_coll_args_t *args, const char *name);
+
+/* Calls work(arg, i) on n threads at once, i = 0 .. n - 1, and waits for them. */
+void driver_threads(uint32_t n, void (*work)(void *arg, uint32_t index), void *arg);
+
+#endif

@@ -1,0 +1,370 @@
+/* options.c: the command line of heddle_perf. */
+#include "perf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OPTION_TASKS = 256,
+    OPTION_DRIVERS,
+    OPTION_IN_PLACE,
+    OPTION_ROOT,
+    OPTION_PERSISTENT,
+    OPTION_API,
+    OPTION_BIND,
+    OPTION_WARMUP,
+    OPTION_SECONDS,
+    OPTION_NO_VERIFY,
+    OPTION_UNEVEN,
+    OPTION_JSON,
+    OPTION_QUICK,
+    OPTION_NO_REFERENCE,
+    OPTION_LIST
+};
+
+static const struct option long_options[] = {
+    {"threads", required_argument, NULL, 'n'},
+    {"tasks", required_argument, NULL, OPTION_TASKS},
+    {"drivers", required_argument, NULL, OPTION_DRIVERS},
+    {"min", required_argument, NULL, 'b'},
+    {"max", required_argument, NULL, 'e'},
+    {"factor", required_argument, NULL, 'f'},
+    {"datatype", required_argument, NULL, 'd'},
+    {"op", required_argument, NULL, 'o'},
+    {"iterations", required_argument, NULL, 'i'},
+    {"in-place", no_argument, NULL, OPTION_IN_PLACE},
+    {"root", required_argument, NULL, OPTION_ROOT},
+    {"persistent", no_argument, NULL, OPTION_PERSISTENT},
+    {"api", required_argument, NULL, OPTION_API},
+    {"bind", required_argument, NULL, OPTION_BIND},
+    {"warmup", required_argument, NULL, OPTION_WARMUP},
+    {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"no-verify", no_argument, NULL, OPTION_NO_VERIFY},
+    {"uneven", no_argument, NULL, OPTION_UNEVEN},
+    {"json", required_argument, NULL, OPTION_JSON},
+    {"quick", no_argument, NULL, OPTION_QUICK},
+    {"no-reference", no_argument, NULL, OPTION_NO_REFERENCE},
+    {"list", no_argument, NULL, OPTION_LIST},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static void help(void) {
+    puts(
+        "heddle_perf: measures collectives among the threads or tasks of one process\n"
+        "\n"
+        "usage: heddle_perf [options] [collective...]        (no collective: all)\n"
+        "\n"
+        "Who takes part\n"
+        "  -n, --threads N      N threads, one endpoint each (default: one per processor, 2 or "
+        "more)\n"
+        "      --tasks N        N endpoints that are tasks, driven by a few threads (UCC calls)\n"
+        "      --drivers M      the number of those threads (default: one per processor)\n"
+        "      --bind HOW       auto (compact unless oversubscribed), none, compact, spread\n"
+        "What is run\n"
+        "  -b, --min BYTES      smallest block, K M G may follow (default 8)\n"
+        "  -e, --max BYTES      largest block (default 1M); a block is what one endpoint sends "
+        "to,\n"
+        "                       or receives from, one peer\n"
+        "  -f, --factor F       each size is F times the one before (default 4)\n"
+        "  -d, --datatype NAME  default float32\n"
+        "  -o, --op NAME        default sum\n"
+        "      --in-place       use the in-place form where there is one\n"
+        "      --uneven         vector collectives with blocks of 1/2 and 3/2 of the size in turn\n"
+        "      --root E         endpoint (default 0)\n"
+        "      --api API        heddle: blocking calls of heddle.h (default); ucc: init, post, "
+        "test\n"
+        "                       and progress until complete, finalize\n"
+        "      --persistent     UCC persistent requests: one init and finalize per size\n"
+        "How long\n"
+        "  -i, --iterations N   timed iterations (default: as many as --seconds allows)\n"
+        "      --warmup N       untimed iterations (default 10)\n"
+        "      --seconds S      aim per line (default 0.1)\n"
+        "      --quick          a short table: barrier, bcast, allreduce, alltoall at a few sizes\n"
+        "Output\n"
+        "      --no-verify      do not check results (otherwise every size is checked once, with\n"
+        "                       data of its own per endpoint, against a plain computation)\n"
+        "      --no-reference   do not measure the two-store exchange\n"
+        "      --json FILE      also write all results to FILE\n"
+        "      --list           print collectives, datatypes and operations\n"
+        "  -h, --help\n"
+        "\n"
+        "Times are per call. A sample is the slowest endpoint's time of one iteration (of a batch "
+        "of\n"
+        "iterations where one would be too short to time). Collectives that synchronize all "
+        "endpoints\n"
+        "run back to back; before each iteration of a rooted one there is an untimed barrier.\n"
+        "GB/s is the bytes of the largest buffer of one endpoint over the median. \"limit\" is "
+        "the\n"
+        "median over the time that two threads need to exchange two flags, the least any "
+        "two-thread\n"
+        "synchronization can take. Exits with 1 if a result was wrong or a call failed.");
+}
+
+static void list(void) {
+    printf("collectives:");
+    for (size_t i = 0; i < perf_n_colls; i++) {
+        printf(" %s", perf_colls[i].name);
+    }
+    printf("\ndatatypes:  ");
+    perf_datatypes_print(stdout);
+    printf("\noperations: ");
+    perf_operations_print(stdout);
+    printf("\n");
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Values
+ * ---------------------------------------------------------------------------------------------- */
+
+static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
+    char *end = NULL;
+    errno = 0;
+    if (!isdigit((unsigned char)text[0])) {
+        return false;
+    }
+    unsigned long long number = strtoull(text, &end, 10);
+    unsigned shift = 0;
+    switch (toupper((unsigned char)*end)) {
+    case 'K':
+        shift = 10;
+        break;
+    case 'M':
+        shift = 20;
+        break;
+    case 'G':
+        shift = 30;
+        break;
+    default:
+        break;
+    }
+    end += shift != 0;
+    if (errno != 0 || *end != '\0' || number > (UINT64_MAX >> shift)) {
+        return false;
+    }
+    *value = (uint64_t)number << shift;
+    return *value >= least && *value <= most;
+}
+
+static bool parse_u32(const char *text, uint64_t least, uint64_t most, uint32_t *value) {
+    uint64_t wide = 0;
+    if (!parse_number(text, least, most, &wide)) {
+        return false;
+    }
+    *value = (uint32_t)wide;
+    return true;
+}
+
+static bool parse_seconds(const char *text, double *value) {
+    char *end = NULL;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value > 0.0 && *value <= 3600.0;
+}
+
+static bool parse_api(const char *text, perf_api_t *api) {
+    *api = strcmp(text, "ucc") == 0 ? PERF_API_UCC : PERF_API_HEDDLE;
+    return strcmp(text, "ucc") == 0 || strcmp(text, "heddle") == 0;
+}
+
+static bool parse_bind(const char *text, perf_bind_t *bind) {
+    static const char *const names[] = {"auto", "none", "compact", "spread"};
+    for (unsigned i = 0; i < 4; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *bind = (perf_bind_t)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool choose(perf_options_t *o, const char *name) {
+    const perf_coll_t *coll = perf_coll_find(name);
+    if (coll == NULL || o->n_chosen == PERF_MAX_CHOSEN) {
+        fprintf(stderr, "heddle_perf: unknown collective '%s', see --list\n", name);
+        return false;
+    }
+    o->chosen[o->n_chosen++] = coll;
+    return true;
+}
+
+/* What the command line gave, before defaults. */
+typedef struct given {
+    bool threads, tasks, drivers, sizes, seconds, api;
+    uint32_t n_drivers;
+} given_t;
+
+/* One option; false when its value is not acceptable. */
+static bool take(perf_options_t *o, given_t *given, int option) {
+    enum { MOST_ENDPOINTS = 1 << 20 };
+    const uint64_t most_bytes = UINT64_C(1) << 40;
+    switch (option) {
+    case 'n':
+        given->threads = true;
+        return parse_u32(optarg, 1, 65536, &o->endpoints);
+    case OPTION_TASKS:
+        given->tasks = true;
+        o->tasks = true;
+        return parse_u32(optarg, 1, MOST_ENDPOINTS, &o->endpoints);
+    case OPTION_DRIVERS:
+        given->drivers = true;
+        return parse_u32(optarg, 1, 65536, &given->n_drivers);
+    case 'b':
+        given->sizes = true;
+        return parse_number(optarg, 1, most_bytes, &o->bytes_min);
+    case 'e':
+        given->sizes = true;
+        return parse_number(optarg, 1, most_bytes, &o->bytes_max);
+    case 'f':
+        given->sizes = true;
+        return parse_number(optarg, 2, 1U << 20, &o->factor);
+    case 'd':
+        o->datatype = perf_datatype_find(optarg);
+        return o->datatype != NULL;
+    case 'o':
+        o->operation = perf_operation_find(optarg);
+        return o->operation != NULL;
+    case 'i':
+        return parse_number(optarg, 1, 100000000, &o->iterations);
+    case OPTION_IN_PLACE:
+        o->in_place = true;
+        return true;
+    case OPTION_ROOT:
+        return parse_u32(optarg, 0, MOST_ENDPOINTS, &o->root);
+    case OPTION_PERSISTENT:
+        o->persistent = true;
+        return true;
+    case OPTION_API:
+        given->api = true;
+        return parse_api(optarg, &o->api);
+    case OPTION_BIND:
+        return parse_bind(optarg, &o->bind);
+    case OPTION_WARMUP:
+        return parse_number(optarg, 0, 100000000, &o->warmup);
+    case OPTION_SECONDS:
+        given->seconds = true;
+        return parse_seconds(optarg, &o->seconds);
+    case OPTION_NO_VERIFY:
+        o->verify = false;
+        return true;
+    case OPTION_UNEVEN:
+        o->uneven = true;
+        return true;
+    case OPTION_JSON:
+        o->json = optarg;
+        return true;
+    case OPTION_QUICK:
+        o->quick = true;
+        return true;
+    case OPTION_NO_REFERENCE:
+        o->reference = false;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Defaults and contradictions
+ * ---------------------------------------------------------------------------------------------- */
+
+static void apply_quick(perf_options_t *o, const given_t *given) {
+    static const char *const names[] = {"barrier", "bcast", "allreduce", "alltoall"};
+    if (!given->sizes) {
+        o->bytes_max = 256 << 10;
+        o->factor = 32;
+    }
+    if (!given->seconds) {
+        o->seconds = 0.05;
+    }
+    if (o->n_chosen == 0) {
+        for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            o->chosen[o->n_chosen++] = perf_coll_find(names[i]);
+        }
+    }
+}
+
+static const char *contradiction(const perf_options_t *o, const given_t *given) {
+    if (given->threads && given->tasks) {
+        return "--threads and --tasks exclude each other";
+    }
+    if (given->drivers && !given->tasks) {
+        return "--drivers needs --tasks";
+    }
+    if (given->api && o->api == PERF_API_HEDDLE && (o->tasks || o->persistent)) {
+        return "--tasks and --persistent need --api ucc: a blocking call cannot serve them";
+    }
+    if (o->bytes_min > o->bytes_max) {
+        return "--min is larger than --max";
+    }
+    if (o->root >= o->endpoints) {
+        return "--root is not an endpoint";
+    }
+    return NULL;
+}
+
+static bool finish(perf_options_t *o, const given_t *given) {
+    uint32_t processors = perf_processors();
+    if (o->endpoints == 0) {
+        o->endpoints = processors < 2 ? 2 : processors;
+    }
+    const char *problem = contradiction(o, given);
+    if (problem != NULL) {
+        fprintf(stderr, "heddle_perf: %s\n", problem);
+        return false;
+    }
+    o->workers = o->endpoints;
+    if (o->tasks) {
+        o->workers = given->drivers ? given->n_drivers : processors;
+        o->workers = o->workers > o->endpoints ? o->endpoints : o->workers;
+    }
+    if (o->tasks || o->persistent) {
+        o->api = PERF_API_UCC;
+    }
+    if (o->quick) {
+        apply_quick(o, given);
+    } else if (o->n_chosen == 0) {
+        for (size_t i = 0; i < perf_n_colls; i++) {
+            o->chosen[o->n_chosen++] = &perf_colls[i];
+        }
+    }
+    return true;
+}
+
+bool perf_options_parse(int argc, char **argv, perf_options_t *o, int *exit_status) {
+    given_t given = {0};
+    *o = (perf_options_t){.bytes_min = 8,
+                          .bytes_max = 1 << 20,
+                          .factor = 4,
+                          .datatype = perf_datatype_find("float32"),
+                          .operation = perf_operation_find("sum"),
+                          .verify = true,
+                          .reference = true,
+                          .warmup = 10,
+                          .seconds = 0.1};
+    *exit_status = 2;
+    int option;
+    while ((option = getopt_long(argc, argv, "n:b:e:f:d:o:i:h", long_options, NULL)) != -1) {
+        if (option == 'h' || option == OPTION_LIST) {
+            option == 'h' ? help() : list();
+            *exit_status = 0;
+            return false;
+        }
+        if (option == '?') {
+            fprintf(stderr, "Try heddle_perf --help.\n");
+            return false;
+        }
+        if (!take(o, &given, option)) {
+            fprintf(stderr, "heddle_perf: '%s' is not a possible value here, see --help\n", optarg);
+            return false;
+        }
+    }
+    for (; optind < argc; optind++) {
+        if (!choose(o, argv[optind])) {
+            return false;
+        }
+    }
+    return finish(o, &given);
+}
