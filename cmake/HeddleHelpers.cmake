@@ -8,6 +8,14 @@ function(heddle_compile_options target)
     target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>)
 endfunction()
 
+# Reduction kernels are loops written to be vectorised, which gcc does at -O3 only. Properties of source
+# files are seen by the targets of one folder: called in each that compiles the library.
+function(heddle_optimize_kernels)
+    file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/core/reduce*.c)
+    set_source_files_properties(${kernels} PROPERTIES
+        COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+endfunction()
+
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are
 # criterion (counts its own tests), plain, stress, example: one check per program.
 function(heddle_add_check suite name target)

@@ -54,11 +54,11 @@ extern "C" {
 
 /** The drafts' memory constraints (bit mask). */
 typedef enum {
-    UCC_MEM_SYMMETRIC  = UCC_BIT(0), /**< same length on every endpoint of the team */
+    UCC_MEM_SYMMETRIC = UCC_BIT(0),  /**< same length on every endpoint of the team */
     UCC_MEM_PERSISTENT = UCC_BIT(1), /**< stays valid until the team is destroyed */
-    UCC_MEM_ALIGN32    = UCC_BIT(2), /**< address is a multiple of 32 bytes */
-    UCC_MEM_ALIGN64    = UCC_BIT(3), /**< address is a multiple of 64 bytes */
-    UCC_MEM_ALIGN128   = UCC_BIT(4)  /**< address is a multiple of 128 bytes */
+    UCC_MEM_ALIGN32 = UCC_BIT(2),    /**< address is a multiple of 32 bytes */
+    UCC_MEM_ALIGN64 = UCC_BIT(3),    /**< address is a multiple of 64 bytes */
+    UCC_MEM_ALIGN128 = UCC_BIT(4)    /**< address is a multiple of 128 bytes */
 } ucc_mem_constraints_t;
 
 /** The drafts' memory hints (bit mask); accepted and reported, no behaviour depends on them. */
@@ -73,7 +73,8 @@ typedef struct heddle_locality {
     int32_t core;    /**< physical core */
 } heddle_locality_t;
 
-#define HEDDLE_LOCALITY_NONE {-1, -1, -1, -1}
+#define HEDDLE_LOCALITY_NONE                                                                       \
+    { -1, -1, -1, -1 }
 
 /* ------------------------------------------------------------------------------------------------
  * Groups: teams of threads and tasks without any out-of-band exchange
@@ -98,12 +99,12 @@ typedef struct heddle_group_params {
      *  that share a context but are driven by different threads need it. */
     ucc_thread_mode_t thread_mode;
     /** Ordering, synchronization and number of outstanding operations, as in ucc_team_params_t. */
-    ucc_post_ordering_t  ordering;
+    ucc_post_ordering_t ordering;
     ucc_coll_sync_type_t sync_type;
-    uint64_t             outstanding_colls;
+    uint64_t outstanding_colls;
     /** Bytes of symmetric memory that the library allocates for each endpoint (0: none), and the
      *  drafts' constraints on it. See heddle_team_memory(). */
-    size_t   symmetric_bytes;
+    size_t symmetric_bytes;
     uint64_t symmetric_constraints;
     /** NULL, or an allgather among processes for hybrid programs: called by one thread of each
      *  process (the one that calls heddle_group_create), oob->n_oob_eps processes in all. */
@@ -140,9 +141,9 @@ ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), vo
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:
  *  do not destroy them). NULL gives 0 or NULL. */
-uint32_t      heddle_ep_index(const heddle_ep_t *ep);
-uint32_t      heddle_ep_size(const heddle_ep_t *ep);
-ucc_team_h    heddle_ep_team(const heddle_ep_t *ep);
+uint32_t heddle_ep_index(const heddle_ep_t *ep);
+uint32_t heddle_ep_size(const heddle_ep_t *ep);
+ucc_team_h heddle_ep_team(const heddle_ep_t *ep);
 ucc_context_h heddle_ep_context(const heddle_ep_t *ep);
 
 /* ------------------------------------------------------------------------------------------------
@@ -238,8 +239,8 @@ ucc_status_t heddle_team_abort(ucc_team_h team);
 
 enum heddle_team_params_field {
     HEDDLE_TEAM_PARAM_FIELD_THREAD_MODE = UCC_BIT(0),
-    HEDDLE_TEAM_PARAM_FIELD_LOCALITY    = UCC_BIT(1),
-    HEDDLE_TEAM_PARAM_FIELD_MEMORY      = UCC_BIT(2)
+    HEDDLE_TEAM_PARAM_FIELD_LOCALITY = UCC_BIT(1),
+    HEDDLE_TEAM_PARAM_FIELD_MEMORY = UCC_BIT(2)
 };
 
 /** What ucc_team_params_t lacks; fields outside the mask are not read. */
@@ -254,8 +255,8 @@ typedef struct heddle_team_params {
     /** The drafts' memory per team: this endpoint's buffer (address NULL: the library allocates
      *  `bytes` and owns it), hints and constraints (a constraint that `address` breaks is an error). */
     struct {
-        void    *address;
-        size_t   bytes;
+        void *address;
+        size_t bytes;
         uint64_t hints;
         uint64_t constraints;
     } memory;
@@ -263,7 +264,7 @@ typedef struct heddle_team_params {
 
 /** ucc_team_create_post() with the fields above; `extra` may be NULL. */
 ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_contexts,
-                                     const ucc_team_params_t    *params,
+                                     const ucc_team_params_t *params,
                                      const heddle_team_params_t *extra, ucc_team_h *team);
 
 /** The thread mode in force on this team handle. */
@@ -288,9 +289,9 @@ ucc_status_t ucc_create_team_from_eps(ucc_team_h parent, uint64_t **eps, uint64_
                                       ucc_team_h *team);
 
 /** The drafts' spellings of 1.x types and calls. */
-typedef ucc_lib_attr_t     ucc_lib_attrib_t;
+typedef ucc_lib_attr_t ucc_lib_attrib_t;
 typedef ucc_context_attr_t ucc_context_attrib_t;
-typedef ucc_team_attr_t    ucc_team_attrib_t;
+typedef ucc_team_attr_t ucc_team_attrib_t;
 ucc_status_t ucc_lib_get_attribs(ucc_lib_h lib, ucc_lib_attrib_t *attr);
 ucc_status_t ucc_context_get_attribs(ucc_context_h context, ucc_context_attrib_t *attr);
 ucc_status_t ucc_team_get_attribs(ucc_team_h team, ucc_team_attrib_t *attr);
@@ -305,12 +306,12 @@ ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num
  * ---------------------------------------------------------------------------------------------- */
 
 typedef enum {
-    HEDDLE_INFO_BUILD    = UCC_BIT(0), /**< version, compiler, kernels chosen on this CPU */
+    HEDDLE_INFO_BUILD = UCC_BIT(0),    /**< version, compiler, kernels chosen on this CPU */
     HEDDLE_INFO_TOPOLOGY = UCC_BIT(1), /**< the machine, or HEDDLE_TOPOLOGY */
-    HEDDLE_INFO_TREES    = UCC_BIT(2), /**< trees for `endpoints` endpoints placed by topology */
-    HEDDLE_INFO_CONFIG   = UCC_BIT(3), /**< every variable: name, default, value, meaning */
-    HEDDLE_INFO_PLANS    = UCC_BIT(4), /**< which regime and protocol runs per collective and size */
-    HEDDLE_INFO_ALL      = 0x1f
+    HEDDLE_INFO_TREES = UCC_BIT(2),    /**< trees for `endpoints` endpoints placed by topology */
+    HEDDLE_INFO_CONFIG = UCC_BIT(3),   /**< every variable: name, default, value, meaning */
+    HEDDLE_INFO_PLANS = UCC_BIT(4), /**< which regime and protocol runs per collective and size */
+    HEDDLE_INFO_ALL = 0x1f
 } heddle_info_flags_t;
 
 /** Prints what `flags` (heddle_info_flags_t) ask for; endpoints == 0 means one per processor. */

@@ -53,39 +53,39 @@ ucc_status_t heddle_fanout(heddle_ep_t *ep, uint32_t root) {
 ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BCAST, .root = root};
-    args.src.info        = plain(buffer, count, dt);
+    args.src.info = plain(buffer, count, dt);
     return run(ep, &args, false);
 }
 
 ucc_status_t heddle_mcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_MCAST, .root = root};
-    args.src.info        = plain(buffer, count, dt);
+    args.src.info = plain(buffer, count, dt);
     return run(ep, &args, false);
 }
 
 ucc_status_t heddle_reduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_REDUCE, .op = op, .root = root};
-    args.src.info        = plain(src, count, dt);
-    args.dst.info        = plain(dst, count, dt);
+    args.src.info = plain(src, count, dt);
+    args.dst.info = plain(dst, count, dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
 ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt, ucc_reduction_op_t op) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLREDUCE, .op = op};
-    args.src.info        = plain(src, count, dt);
-    args.dst.info        = plain(dst, count, dt);
+    args.src.info = plain(src, count, dt);
+    args.dst.info = plain(dst, count, dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
 ucc_status_t heddle_reduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                                    ucc_datatype_t dt, ucc_reduction_op_t op) {
-    bool in_place        = src == HEDDLE_IN_PLACE;
+    bool in_place = src == HEDDLE_IN_PLACE;
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_REDUCE_SCATTER, .op = op};
-    args.src.info        = plain(src, all_of(ep, count), dt);
-    args.dst.info        = plain(dst, in_place ? all_of(ep, count) : count, dt);
+    args.src.info = plain(src, all_of(ep, count), dt);
+    args.dst.info = plain(dst, in_place ? all_of(ep, count) : count, dt);
     return run(ep, &args, in_place);
 }
 
@@ -93,11 +93,11 @@ ucc_status_t heddle_reduce_scatterv(heddle_ep_t *ep, const void *src, void *dst,
                                     const uint64_t *counts, ucc_datatype_t dt,
                                     ucc_reduction_op_t op) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_REDUCE_SCATTERV, .op = op, .flags = WIDE};
-    uint64_t total       = 0;
+    uint64_t total = 0;
     for (uint32_t i = 0; counts && i < heddle_ep_size(ep); i++) {
         total += counts[i];
     }
-    args.src.info   = plain(src, total, dt);
+    args.src.info = plain(src, total, dt);
     args.dst.info_v = vector(dst, counts, NULL, dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
@@ -105,8 +105,8 @@ ucc_status_t heddle_reduce_scatterv(heddle_ep_t *ep, const void *src, void *dst,
 ucc_status_t heddle_allgather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLGATHER};
-    args.src.info        = plain(src, count, dt);
-    args.dst.info        = plain(dst, all_of(ep, count), dt);
+    args.src.info = plain(src, count, dt);
+    args.dst.info = plain(dst, all_of(ep, count), dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
@@ -114,16 +114,16 @@ ucc_status_t heddle_allgatherv(heddle_ep_t *ep, const void *src, uint64_t count,
                                const uint64_t *counts, const uint64_t *displacements,
                                ucc_datatype_t dt) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLGATHERV, .flags = WIDE};
-    args.src.info        = plain(src, count, dt);
-    args.dst.info_v      = vector(dst, counts, displacements, dt);
+    args.src.info = plain(src, count, dt);
+    args.dst.info_v = vector(dst, counts, displacements, dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
 ucc_status_t heddle_gather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_GATHER, .root = root};
-    args.src.info        = plain(src, count, dt);
-    args.dst.info        = plain(dst, all_of(ep, count), dt);
+    args.src.info = plain(src, count, dt);
+    args.dst.info = plain(dst, all_of(ep, count), dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
@@ -131,16 +131,16 @@ ucc_status_t heddle_gatherv(heddle_ep_t *ep, const void *src, uint64_t count, vo
                             const uint64_t *counts, const uint64_t *displacements,
                             ucc_datatype_t dt, uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_GATHERV, .root = root, .flags = WIDE};
-    args.src.info        = plain(src, count, dt);
-    args.dst.info_v      = vector(dst, counts, displacements, dt);
+    args.src.info = plain(src, count, dt);
+    args.dst.info_v = vector(dst, counts, displacements, dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
 ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                             ucc_datatype_t dt, uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_SCATTER, .root = root};
-    args.src.info        = plain(src, all_of(ep, count), dt);
-    args.dst.info        = plain(dst, count, dt);
+    args.src.info = plain(src, all_of(ep, count), dt);
+    args.dst.info = plain(dst, count, dt);
     return run(ep, &args, dst == HEDDLE_IN_PLACE);
 }
 
@@ -148,16 +148,16 @@ ucc_status_t heddle_scatterv(heddle_ep_t *ep, const void *src, const uint64_t *c
                              const uint64_t *displacements, void *dst, uint64_t count,
                              ucc_datatype_t dt, uint32_t root) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_SCATTERV, .root = root, .flags = WIDE};
-    args.src.info_v      = vector(src, counts, displacements, dt);
-    args.dst.info        = plain(dst, count, dt);
+    args.src.info_v = vector(src, counts, displacements, dt);
+    args.dst.info = plain(dst, count, dt);
     return run(ep, &args, dst == HEDDLE_IN_PLACE);
 }
 
 ucc_status_t heddle_alltoall(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                              ucc_datatype_t dt) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLTOALL};
-    args.src.info        = plain(src, all_of(ep, count), dt);
-    args.dst.info        = plain(dst, all_of(ep, count), dt);
+    args.src.info = plain(src, all_of(ep, count), dt);
+    args.dst.info = plain(dst, all_of(ep, count), dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
@@ -166,7 +166,7 @@ ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *
                               const uint64_t *dst_counts, const uint64_t *dst_displacements,
                               ucc_datatype_t dt) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLTOALLV, .flags = WIDE};
-    args.src.info_v      = vector(src, src_counts, src_displacements, dt);
-    args.dst.info_v      = vector(dst, dst_counts, dst_displacements, dt);
+    args.src.info_v = vector(src, src_counts, src_displacements, dt);
+    args.dst.info_v = vector(dst, dst_counts, dst_displacements, dt);
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }

@@ -16,7 +16,7 @@ static ucc_status_t init(ucc_coll_args_t *args, const uint64_t *tag, ucc_coll_re
         !hd_api_pointer(request, "request", caller)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_request_t *r     = NULL;
+    hd_request_t *r = NULL;
     ucc_status_t status = hd_request_init(team, args, tag, &r);
     if (status == UCC_OK) {
         *request = &r->op.task.req;
@@ -75,7 +75,7 @@ ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team) {
         return status;
     }
     hd_request_t *r = (hd_request_t *)(void *)request;
-    status          = hd_request_post(r);
+    status = hd_request_post(r);
     if (status == UCC_OK) {
         status = heddle_wait(request, -1);
     }

@@ -27,8 +27,7 @@ static ucc_status_t check_params(const ucc_context_params_t *p) {
         const ucc_oob_coll_t *o = &p->oob;
         if (o->n_oob_eps == 0 || o->oob_ep >= o->n_oob_eps ||
             (o->n_oob_eps > 1 && (!o->allgather || !o->req_test || !o->req_free))) {
-            hd_error("ucc_context_create: oob is not valid (ep %u of %u)", o->oob_ep,
-                     o->n_oob_eps);
+            hd_error("ucc_context_create: oob is not valid (ep %u of %u)", o->oob_ep, o->n_oob_eps);
             return UCC_ERR_INVALID_PARAM;
         }
     }
@@ -46,15 +45,14 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
         hd_error("ucc_context_create: no memory");
         return UCC_ERR_NO_MEMORY;
     }
-    hd_runner_init(&context->runner, lib->params.thread_mode == UCC_THREAD_MULTIPLE,
-                   lib->max_polls, lib->yield_max_us);
+    hd_runner_init(&context->runner, lib->params.thread_mode == UCC_THREAD_MULTIPLE, lib->max_polls,
+                   lib->yield_max_us);
     context->magic = HD_CONTEXT_MAGIC;
-    context->lib   = lib;
-    context->type =
-        p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE ? p->type : UCC_CONTEXT_EXCLUSIVE;
-    context->sync_type = p->mask & UCC_CONTEXT_PARAM_FIELD_SYNC_TYPE ? p->sync_type
-                                                                     : lib->params.sync_type;
-    context->id        = p->mask & UCC_CONTEXT_PARAM_FIELD_ID ? p->ctx_id : 0;
+    context->lib = lib;
+    context->type = p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE ? p->type : UCC_CONTEXT_EXCLUSIVE;
+    context->sync_type =
+        p->mask & UCC_CONTEXT_PARAM_FIELD_SYNC_TYPE ? p->sync_type : lib->params.sync_type;
+    context->id = p->mask & UCC_CONTEXT_PARAM_FIELD_ID ? p->ctx_id : 0;
     if (p->mask & UCC_CONTEXT_PARAM_FIELD_MEM_PARAMS) {
         context->mem_params = p->mem_params;
     }
@@ -92,7 +90,7 @@ ucc_status_t ucc_context_progress(ucc_context_h context) {
         hd_error("%s: not a context handle", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_runner_progress(&context->runner);
+    hd_runner_progress(&context->runner, NULL);
     return UCC_OK;
 }
 

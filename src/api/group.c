@@ -84,10 +84,10 @@ static size_t alignment_of(uint64_t constraints) {
 static ucc_status_t give_memory(heddle_group_t *g) {
     for (uint32_t i = 0; g->params.symmetric_bytes && i < g->params.endpoints; i++) {
         struct hd_region *region = &g->group->region[i];
-        region->address = hd_alloc(alignment_of(g->params.symmetric_constraints),
-                                   g->params.symmetric_bytes);
-        region->bytes   = g->params.symmetric_bytes;
-        region->owned   = true;
+        region->address =
+            hd_alloc(alignment_of(g->params.symmetric_constraints), g->params.symmetric_bytes);
+        region->bytes = g->params.symmetric_bytes;
+        region->owned = true;
         if (!region->address) {
             hd_error("heddle_group_create: no memory for symmetric_bytes");
             return UCC_ERR_NO_MEMORY;
@@ -97,14 +97,14 @@ static ucc_status_t give_memory(heddle_group_t *g) {
 }
 
 static ucc_status_t build(heddle_group_t *g) {
-    ucc_lib_params_t lib_params = {.mask        = UCC_LIB_PARAM_FIELD_THREAD_MODE,
+    ucc_lib_params_t lib_params = {.mask = UCC_LIB_PARAM_FIELD_THREAD_MODE,
                                    .thread_mode = g->params.thread_mode};
-    ucc_status_t status         = ucc_init(&lib_params, NULL, &g->lib);
+    ucc_status_t status = ucc_init(&lib_params, NULL, &g->lib);
     if (status != UCC_OK) {
         return status;
     }
     hd_group_config_t config = hd_team_group_config(g->lib, g->params.sync_type);
-    g->group                 = hd_group_create(g->params.endpoints, &config);
+    g->group = hd_group_create(g->params.endpoints, &config);
     g->taken = hd_alloc(HD_LINE, (g->params.endpoints + 63) / 64 * sizeof(uint64_t));
     if (g->params.contexts) {
         g->contexts = hd_alloc(HD_LINE, g->params.contexts * sizeof(ucc_context_h));
@@ -119,8 +119,7 @@ static ucc_status_t build(heddle_group_t *g) {
 }
 
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group) {
-    if (!hd_api_pointer(params, "params", __func__) ||
-        !hd_api_pointer(group, "group", __func__)) {
+    if (!hd_api_pointer(params, "params", __func__) || !hd_api_pointer(group, "group", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     ucc_status_t status = check_params(params);
@@ -132,9 +131,9 @@ ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_gro
         hd_error("%s: no memory", __func__);
         return UCC_ERR_NO_MEMORY;
     }
-    g->magic      = GROUP_MAGIC;
-    g->params     = *params;
-    g->params.oob = NULL; /* the caller's; looked at above */
+    g->magic = GROUP_MAGIC;
+    g->params = *params;
+    g->params.oob = NULL;                                     /* the caller's; looked at above */
     atomic_store_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
     status = build(g);
     if (status != UCC_OK) {
@@ -181,7 +180,7 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
         ep->context = g->contexts[(uint64_t)index * g->params.contexts / g->params.endpoints];
     } else {
         ep->owns_context = true;
-        status           = create_context(g->lib, &ep->context);
+        status = create_context(g->lib, &ep->context);
     }
     if (status == UCC_OK && !(ep->team = hd_team_alloc(&ep->context, 1))) {
         status = UCC_ERR_NO_MEMORY;
@@ -189,11 +188,11 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     if (status != UCC_OK) {
         return status;
     }
-    ucc_team_h team         = ep->team;
-    team->state             = HD_TEAM_ACTIVE; /* operations wait until all have joined */
-    team->owned_by_ep       = true;
-    team->ordering          = g->params.ordering;
-    team->sync_type         = g->params.sync_type;
+    ucc_team_h team = ep->team;
+    team->state = HD_TEAM_ACTIVE; /* operations wait until all have joined */
+    team->owned_by_ep = true;
+    team->ordering = g->params.ordering;
+    team->sync_type = g->params.sync_type;
     team->outstanding_colls = g->params.outstanding_colls;
     return hd_team_attach(team, g->group, index, where);
 }
@@ -216,8 +215,8 @@ static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t 
         hd_group_poison(g->group, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
-    ep->magic           = EP_MAGIC;
-    ep->group           = g;
+    ep->magic = EP_MAGIC;
+    ep->group = g;
     ucc_status_t status = take_place(g, index, where, ep);
     if (status != UCC_OK) {
         hd_group_poison(g->group, status); /* the team will never be complete */
@@ -237,10 +236,10 @@ ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_
     hd_locality_t locality = hd_locality_unknown();
     if (where) {
         locality = (hd_locality_t){.package = where->package,
-                                   .numa    = where->numa,
-                                   .l3      = where->l3,
-                                   .core    = where->core,
-                                   .pu      = -1,
+                                   .numa = where->numa,
+                                   .l3 = where->l3,
+                                   .core = where->core,
+                                   .pu = -1,
                                    .trusted = where->package >= 0 || where->numa >= 0 ||
                                               where->l3 >= 0 || where->core >= 0};
     } else {
@@ -308,8 +307,8 @@ static void *run_one(void *arg) {
     heddle_ep_t *ep = NULL;
     hd_topo_place(hd_topo_get(), r->index, r->n, &where);
     bool bound = r->bind && hd_topo_bind_thread(hd_topo_get(), &where) == UCC_OK;
-    r->status  = bound ? join(r->group, r->index, &where, &ep)
-                       : heddle_join(r->group, r->index, &ep);
+    r->status =
+        bound ? join(r->group, r->index, &where, &ep) : heddle_join(r->group, r->index, &ep);
     if (r->status == UCC_OK) {
         r->work(ep, r->arg);
         r->status = heddle_leave(ep);
@@ -323,20 +322,24 @@ ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), vo
         return UCC_ERR_INVALID_PARAM;
     }
     const hd_topo_t *topo = hd_topo_get();
-    n                     = n ? n : hd_topo_n_domains(topo, HD_TOPO_CORE);
+    n = n ? n : hd_topo_n_domains(topo, HD_TOPO_CORE);
     heddle_group_t *group;
     heddle_group_params_t params = {.endpoints = n};
-    ucc_status_t status          = heddle_group_create(&params, &group);
+    ucc_status_t status = heddle_group_create(&params, &group);
     if (status != UCC_OK) {
         return status;
     }
     pthread_t *thread = hd_alloc(HD_LINE, n * sizeof(*thread));
     runner_arg_t *one = hd_alloc(HD_LINE, n * sizeof(*one));
-    uint32_t started  = 0;
-    status            = thread && one ? UCC_OK : UCC_ERR_NO_MEMORY;
+    uint32_t started = 0;
+    status = thread && one ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (; started < n && status == UCC_OK; started++) {
-        one[started] = (runner_arg_t){.group = group, .index = started, .n = n, .work = work,
-                                      .arg = arg, .bind = n <= hd_topo_n_pus(topo)};
+        one[started] = (runner_arg_t){.group = group,
+                                      .index = started,
+                                      .n = n,
+                                      .work = work,
+                                      .arg = arg,
+                                      .bind = n <= hd_topo_n_pus(topo)};
         if (pthread_create(&thread[started], NULL, run_one, &one[started]) != 0) {
             hd_error("%s: no more threads after %u of %u", __func__, started, n);
             hd_group_poison(group->group, UCC_ERR_NO_RESOURCE); /* those started must not wait */

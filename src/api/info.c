@@ -12,7 +12,7 @@ static void print_build(FILE *out) {
 
 static void print_trees(FILE *out, uint32_t n) {
     const hd_topo_t *topo = hd_topo_get();
-    hd_locality_t *where  = hd_alloc(HD_LINE, n * sizeof(*where));
+    hd_locality_t *where = hd_alloc(HD_LINE, n * sizeof(*where));
     hd_tree_t *canonical = NULL, *by_topology = NULL;
     for (uint32_t i = 0; where && i < n; i++) {
         hd_topo_place(topo, i, n, &where[i]);
@@ -36,7 +36,7 @@ static void print_trees(FILE *out, uint32_t n) {
 
 /* What runs for a collective whose deciding size (see the table's head) is `bytes`. */
 static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) {
-    bool flat          = !group->canonical;
+    bool flat = !group->canonical;
     hd_regime_t regime = hd_regime_for(group, bytes);
     switch (type) {
     case HD_BARRIER:
@@ -64,14 +64,14 @@ static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) 
 
 static ucc_status_t print_plans(FILE *out, uint32_t n) {
     static const size_t size[] = {8, 48, 256, 1024, 4096, 16384, 65536, 1048576};
-    ucc_lib_params_t params    = {0};
+    ucc_lib_params_t params = {0};
     ucc_lib_h lib;
     ucc_status_t status = ucc_init(&params, NULL, &lib);
     if (status != UCC_OK) {
         return status;
     }
     hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
-    hd_group_t *group        = hd_group_create(n, &config);
+    hd_group_t *group = hd_group_create(n, &config);
     if (group) {
         fprintf(out,
                 "plans for %u endpoints, by the bytes that one endpoint gives in all (allgather, "

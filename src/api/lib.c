@@ -34,10 +34,10 @@ bool hd_api_lib(ucc_lib_h lib, const char *caller) {
 
 static ucc_status_t take_params(ucc_lib_h lib, const ucc_lib_params_t *p) {
     ucc_lib_params_t *own = &lib->params;
-    own->mask             = p->mask;
+    own->mask = p->mask;
     own->thread_mode =
         p->mask & UCC_LIB_PARAM_FIELD_THREAD_MODE ? p->thread_mode : UCC_THREAD_SINGLE;
-    own->coll_types      = p->mask & UCC_LIB_PARAM_FIELD_COLL_TYPES ? p->coll_types : 0;
+    own->coll_types = p->mask & UCC_LIB_PARAM_FIELD_COLL_TYPES ? p->coll_types : 0;
     own->reduction_types = p->mask & UCC_LIB_PARAM_FIELD_REDUCTION_TYPES ? p->reduction_types : 0;
     own->sync_type =
         p->mask & UCC_LIB_PARAM_FIELD_SYNC_TYPE ? p->sync_type : UCC_NO_SYNC_COLLECTIVES;
@@ -70,20 +70,20 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
         }
     }
     const char *prefix = hd_config_env_prefix(lib->config);
-    lib->env_prefix    = prefix && *prefix ? strdup(prefix) : NULL;
+    lib->env_prefix = prefix && *prefix ? strdup(prefix) : NULL;
     if (prefix && *prefix && !lib->env_prefix) {
         return UCC_ERR_NO_MEMORY;
     }
     const hd_config_t *c = lib->config;
     hd_log_set_level((hd_log_level_t)hd_log_level_parse(hd_config_string(c, HD_CFG_LIB_LOG_LEVEL)));
     hd_log_set_file(hd_config_string(c, HD_CFG_LIB_LOG_FILE));
-    lib->check            = hd_config_bool(c, HD_CFG_LIB_CHECK);
+    lib->check = hd_config_bool(c, HD_CFG_LIB_CHECK);
     lib->strict_exclusive = hd_config_bool(c, HD_CFG_LIB_STRICT_EXCLUSIVE);
-    lib->debug_order      = hd_config_bool(c, HD_CFG_LIB_DEBUG_ORDER);
-    lib->may_park         = hd_config_bool(c, HD_CFG_LIB_PARK);
-    lib->max_polls        = (uint32_t)hd_config_uint(c, HD_CFG_LIB_SPIN_POLLS);
-    lib->yield_max_us     = hd_config_uint(c, HD_CFG_LIB_YIELD_MAX_US);
-    lib->park_after_us    = hd_config_uint(c, HD_CFG_LIB_PARK_SPIN_US);
+    lib->debug_order = hd_config_bool(c, HD_CFG_LIB_DEBUG_ORDER);
+    lib->may_park = hd_config_bool(c, HD_CFG_LIB_PARK);
+    lib->max_polls = (uint32_t)hd_config_uint(c, HD_CFG_LIB_SPIN_POLLS);
+    lib->yield_max_us = hd_config_uint(c, HD_CFG_LIB_YIELD_MAX_US);
+    lib->park_after_us = hd_config_uint(c, HD_CFG_LIB_PARK_SPIN_US);
     return UCC_OK;
 }
 
@@ -109,7 +109,7 @@ ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_ver
         hd_error("%s: no memory", __func__);
         return UCC_ERR_NO_MEMORY;
     }
-    lib->magic          = HD_LIB_MAGIC;
+    lib->magic = HD_LIB_MAGIC;
     ucc_status_t status = take_params(lib, params);
     if (status == UCC_OK) {
         status = take_config(lib, config);
@@ -176,7 +176,7 @@ void ucc_get_version(unsigned *major_version, unsigned *minor_version, unsigned 
     }
     if (release_number) {
         const char *last = strrchr(UCC_VERSION_STRING, '.');
-        *release_number  = last ? (unsigned)strtoul(last + 1, NULL, 10) : 0;
+        *release_number = last ? (unsigned)strtoul(last + 1, NULL, 10) : 0;
     }
 }
 

@@ -32,12 +32,12 @@ static ucc_status_t export(const ucc_mem_map_params_t *params, size_t *memh_size
         hd_error("ucc_mem_map: no memory");
         return UCC_ERR_NO_MEMORY;
     }
-    m->kind    = EXPORTED;
+    m->kind = EXPORTED;
     m->address = (uint64_t)(uintptr_t)params->segments[0].address;
-    m->bytes   = params->segments[0].len;
+    m->bytes = params->segments[0].len;
     hd_process_identity(m->process);
     *memh_size = sizeof(*m);
-    *memh      = m;
+    *memh = m;
     return UCC_OK;
 }
 
@@ -53,7 +53,7 @@ static ucc_status_t import(size_t *memh_size, ucc_mem_map_mem_h *memh) {
         hd_error("ucc_mem_map: memory of another process is not supported by this build");
         return UCC_ERR_NOT_SUPPORTED;
     }
-    m->kind    = IMPORTED;
+    m->kind = IMPORTED;
     *memh_size = 0;
     return UCC_OK;
 }

@@ -161,7 +161,7 @@ ucc_status_t ucc_team_get_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num
         !hd_api_pointer(num_eps, "num_eps", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    *eps     = team->group->labels;
+    *eps = team->group->labels;
     *num_eps = team->n;
     return UCC_OK;
 }
@@ -215,7 +215,7 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
         return UCC_ERR_NOT_FOUND;
     }
     *address = team->group->region[ep].address;
-    *bytes   = team->group->region[ep].bytes;
+    *bytes = team->group->region[ep].bytes;
     return UCC_OK;
 }
 

@@ -24,7 +24,7 @@ static size_t largest(const hd_op_t *op) {
     size_t most = op->bytes;
     for (uint32_t i = 0; op->type == HD_ALLGATHERV && i < op->n; i++) {
         size_t bytes = place_of(op, i).bytes;
-        most         = bytes > most ? bytes : most;
+        most = bytes > most ? bytes : most;
     }
     return most;
 }
@@ -37,7 +37,8 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
             return status;
         }
         place_t place = place_of(op, op->cursor);
-        if (hd_lane_bytes(lane) != place.bytes) {
+        /* were our sizes the same, a peer's exchange would not be DIRECT where mine is not */
+        if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != place.bytes) {
             return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
         }
         if (op->cursor == op->me) {

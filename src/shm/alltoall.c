@@ -87,10 +87,10 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data   = staging + (op->n + 1) * sizeof(*table);
+    uint8_t *data = staging + (op->n + 1) * sizeof(*table);
     for (uint32_t i = 0; i < op->n; i++) {
         size_t bytes = hd_vector_count(sent(op), i) * op->element;
-        table[i]     = at;
+        table[i] = at;
         if (bytes) {
             memcpy(data + at, source(op) + hd_vector_displacement(sent(op), i) * op->element,
                    bytes);
@@ -104,7 +104,7 @@ static ucc_status_t publish_vector(hd_op_t *op) {
 
 static ucc_status_t start_vector(hd_op_t *op) {
     ucc_status_t status = hd_engine_register(op, source(op), op->dst);
-    size_t staged       = (op->n + 1) * sizeof(uint32_t) + op->total;
+    size_t staged = (op->n + 1) * sizeof(uint32_t) + op->total;
     if (status != UCC_OK) {
         return status;
     }

@@ -38,8 +38,7 @@ typedef struct operand {
 
 static operand_t operand_of(const hd_op_t *op, uint32_t level, uint32_t position) {
     if (level == 0) {
-        const hd_lane_t *lane =
-            hd_board_lane(op->board, op_tree(op)->order[position], op->k);
+        const hd_lane_t *lane = hd_board_lane(op->board, op_tree(op)->order[position], op->k);
         return (operand_t){lane->signature, UCC_OK, lane->payload};
     }
     const hd_block_t *below = block_at(op, level - 1, position);
@@ -49,11 +48,11 @@ static operand_t operand_of(const hd_op_t *op, uint32_t level, uint32_t position
 /* All operands of block b of this level are there: folds them into the block's record. */
 static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
     const hd_tree_level_t *at = &op_tree(op)->level[level];
-    hd_block_t *block         = block_at(op, level, b);
+    hd_block_t *block = block_at(op, level, b);
     const void *source[HD_REDUCE_BLOCK];
-    uint32_t size    = at->first[b + 1] - at->first[b];
+    uint32_t size = at->first[b + 1] - at->first[b];
     block->signature = op->signature;
-    block->status    = UCC_OK;
+    block->status = UCC_OK;
     for (uint32_t i = 0; i < size; i++) {
         operand_t from = operand_of(op, level, at->first[b] + i);
         if (from.status != UCC_OK || from.signature != op->signature) {
@@ -71,7 +70,7 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
 
 /* The top block is combined: tells everybody. */
 static void announce(hd_op_t *op, const hd_block_t *top) {
-    hd_exchange_t *x  = op->exchange;
+    hd_exchange_t *x = op->exchange;
     x->arrived_status = top->status;
     if (op->reducing && top->status == UCC_OK) {
         memcpy(x->result, top->payload, op->bytes);
@@ -87,11 +86,11 @@ static void announce(hd_op_t *op, const hd_block_t *top) {
 
 static void arrive_by_counter(hd_op_t *op) {
     const hd_tree_t *tree = op_tree(op);
-    uint32_t b            = tree->leaf[op->me];
+    uint32_t b = tree->leaf[op->me];
     for (uint32_t level = 0; level < tree->n_levels; level++) {
         const hd_tree_level_t *at = &tree->level[level];
-        uint32_t size             = at->first[b + 1] - at->first[b];
-        hd_block_t *block         = block_at(op, level, b);
+        uint32_t size = at->first[b + 1] - at->first[b];
+        hd_block_t *block = block_at(op, level, b);
         hd_delay_point();
         /* acq_rel: hands on my lane (or the block below), takes in those of who came before */
         uint64_t before = atomic_fetch_add_explicit(&block->count, 1, memory_order_acq_rel);
@@ -150,7 +149,7 @@ bool hd_arrive_help(hd_op_t *op) {
             hd_bell_ring(&op->group->home.bell);
         }
         first = b;
-        b     = level + 1 < tree->n_levels ? at->parent[b] : 0;
+        b = level + 1 < tree->n_levels ? at->parent[b] : 0;
     }
     return true;
 }
@@ -159,8 +158,8 @@ void hd_arrive(hd_op_t *op, bool reducing) {
     if (hd_op_is_flat(op)) {
         return;
     }
-    op->arriving     = true;
-    op->reducing     = reducing;
+    op->arriving = true;
+    op->reducing = reducing;
     op->arrive_which = reducing ? 0 : 1;
     op->arrive_level = 0;
     if (op->group->static_arrival) {

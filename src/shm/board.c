@@ -15,9 +15,9 @@ static bool create_blocks(hd_board_t *board, int which) {
     const hd_tree_t *tree = board->tree[which];
     for (uint32_t d = 0; tree && d < board->depth; d++) {
         hd_exchange_t *x = &board->exchange[d];
-        x->block[which]  = which == 1 && tree == board->tree[0]
-                               ? x->block[0]
-                               : hd_alloc(HD_LINE_PAIR, tree->n_slots * sizeof(hd_block_t));
+        x->block[which] = which == 1 && tree == board->tree[0]
+                              ? x->block[0]
+                              : hd_alloc(HD_LINE_PAIR, tree->n_slots * sizeof(hd_block_t));
         if (!x->block[which]) {
             return false;
         }
@@ -31,14 +31,14 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
     if (!board) {
         return NULL;
     }
-    board->group    = group;
-    board->n        = n;
-    board->depth    = depth;
-    board->mask     = depth - 1;
-    board->tree[0]  = canonical;
-    board->tree[1]  = by_topology;
+    board->group = group;
+    board->n = n;
+    board->depth = depth;
+    board->mask = depth - 1;
+    board->tree[0] = canonical;
+    board->tree[1] = by_topology;
     board->exchange = hd_alloc(HD_LINE_PAIR, depth * sizeof(hd_exchange_t));
-    board->member   = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_member_t *));
+    board->member = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_member_t *));
     if (!board->exchange || !board->member || !create_blocks(board, 0) ||
         !create_blocks(board, 1)) {
         hd_board_destroy(board);
@@ -70,9 +70,9 @@ hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
 
 void hd_board_reset(hd_board_t *board) {
     for (uint32_t i = 0; i < board->n; i++) {
-        hd_member_t *m  = board->member[i];
+        hd_member_t *m = board->member[i];
         /* relaxed, here and below: nobody uses the board */
-        uint8_t *staging      = atomic_load_explicit(&m->staging, memory_order_relaxed);
+        uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_relaxed);
         hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_relaxed);
         if (lines) {
             memset(lines, 0,
@@ -163,9 +163,9 @@ static bool floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t targe
     }
     member->floor = target;
     /* release: hands on what the acquires above saw; a lost race leaves a larger or equal floor */
-    while (known < target && !atomic_compare_exchange_weak_explicit(&board->floor, &known, target,
-                                                                    memory_order_acq_rel,
-                                                                    memory_order_acquire)) {
+    while (known < target &&
+           !atomic_compare_exchange_weak_explicit(&board->floor, &known, target,
+                                                  memory_order_acq_rel, memory_order_acquire)) {
     }
     return true;
 }

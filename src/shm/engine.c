@@ -48,9 +48,9 @@ static hd_work_t *create_work(uint32_t n) {
         return NULL;
     }
     work->slice = hd_alloc(HD_LINE_PAIR, n * sizeof(*work->slice));
-    work->src   = hd_alloc(HD_LINE, n * sizeof(*work->src));
-    work->dst   = hd_alloc(HD_LINE, n * sizeof(*work->dst));
-    work->op    = hd_alloc(HD_LINE, n * sizeof(*work->op));
+    work->src = hd_alloc(HD_LINE, n * sizeof(*work->src));
+    work->dst = hd_alloc(HD_LINE, n * sizeof(*work->dst));
+    work->op = hd_alloc(HD_LINE, n * sizeof(*work->op));
     if (!work->slice || !work->src || !work->dst || !work->op) {
         free_work(work);
         return NULL;
@@ -70,9 +70,9 @@ static hd_work_t *install_work(hd_op_t *op) {
     }
     hd_work_t *mine = create_work(op->n);
     /* acq_rel: publishes the arrays, or takes the winner's */
-    if (!mine || atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
-                                                         memory_order_acq_rel,
-                                                         memory_order_acquire)) {
+    if (!mine ||
+        atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
+                                                memory_order_acq_rel, memory_order_acquire)) {
         return mine;
     }
     free_work(mine);
@@ -87,7 +87,7 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     }
     work->src[op->me] = src;
     work->dst[op->me] = dst;
-    work->op[op->me]  = op;
+    work->op[op->me] = op;
     hd_slice_t *slice = &work->slice[op->me];
     hd_work_layout(op, slice);
     /* relaxed: published by the CAS below and by the lane */
@@ -109,7 +109,7 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
     ucc_status_t status = hd_engine_register(op, src, dst);
     if (status == UCC_OK) {
         op->wait = hd_engine_step;
-        status   = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
+        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);
@@ -150,7 +150,7 @@ static void end_exchange(hd_op_t *op) {
     hd_exchange_t *x = op->exchange;
     /* acquire: pairs with note_failure */
     uint64_t failure = atomic_load_explicit(&x->work_status, memory_order_acquire);
-    x->done_status   = is_generation(failure, generation(op)) ? (int32_t)(uint32_t)failure : UCC_OK;
+    x->done_status = is_generation(failure, generation(op)) ? (int32_t)(uint32_t)failure : UCC_OK;
     if (x->done_status != UCC_OK) {
         hd_group_poison(op->group, (ucc_status_t)x->done_status);
     }
@@ -162,8 +162,8 @@ static void end_exchange(hd_op_t *op) {
 
 static void slice_done(hd_op_t *op) {
     hd_exchange_t *x = op->exchange;
-    uint64_t gen     = generation(op);
-    uint64_t seen    = atomic_load_explicit(&x->slices_done, memory_order_relaxed); /* a guess */
+    uint64_t gen = generation(op);
+    uint64_t seen = atomic_load_explicit(&x->slices_done, memory_order_relaxed); /* a guess */
     uint64_t count;
     do {
         count = (is_generation(seen, gen) ? seen & UINT32_MAX : 0) + 1;
@@ -176,7 +176,7 @@ static void slice_done(hd_op_t *op) {
 }
 
 static void note_failure(hd_op_t *op, ucc_status_t status) {
-    uint64_t gen  = generation(op);
+    uint64_t gen = generation(op);
     uint64_t seen = atomic_load_explicit(&op->exchange->work_status, memory_order_relaxed);
     while (!is_generation(seen, gen) &&
            /* release: pairs with end_exchange; the first failure wins */
@@ -212,11 +212,11 @@ static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
  * thousands of members don't each look at thousands of slices. */
 static bool steal(hd_op_t *op, hd_work_t *work) {
     hd_exchange_t *x = op->exchange;
-    uint64_t gen     = generation(op);
-    uint32_t slices  = hd_work_slices(op);
+    uint64_t gen = generation(op);
+    uint32_t slices = hd_work_slices(op);
     /* relaxed: only a hint, checked by the claim itself */
     uint64_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
-    uint32_t s    = is_generation(hint, gen) ? (uint32_t)hint : 0;
+    uint32_t s = is_generation(hint, gen) ? (uint32_t)hint : 0;
     for (; s < slices; s++) {
         if (work_on(op, work, s)) {
             return true;
@@ -233,7 +233,7 @@ static bool steal(hd_op_t *op, hd_work_t *work) {
 
 ucc_status_t hd_engine_work(hd_op_t *op) {
     hd_work_t *work = work_of(op);
-    bool own        = op->me < hd_work_slices(op);
+    bool own = op->me < hd_work_slices(op);
     while ((own && work_on(op, work, op->me)) || (own = false, steal(op, work))) {
     }
     /* acquire: pairs with end_exchange */
@@ -257,20 +257,20 @@ ucc_status_t hd_engine_step(hd_op_t *op) {
 
 /* Closes a slice for this generation; true when no claimed unit of it is unfinished. */
 static bool close_slice(const hd_op_t *op, hd_slice_t *slice) {
-    uint64_t gen  = generation(op);
-    uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
+    uint64_t gen = generation(op);
+    uint64_t word =
+        atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
     uint64_t shut;
     do {
         shut = (is_generation(word, gen) ? word : gen) | CLOSED;
         /* acq_rel: claims before it are known, claims after it fail */
-    } while (word != shut && !atomic_compare_exchange_weak_explicit(
-                                 &slice->claim, &word, shut, memory_order_acq_rel,
-                                 memory_order_acquire));
+    } while (word != shut &&
+             !atomic_compare_exchange_weak_explicit(&slice->claim, &word, shut,
+                                                    memory_order_acq_rel, memory_order_acquire));
     uint32_t claimed = (uint32_t)(shut & NEXT_MASK);
     /* acquire: pairs with the finisher; its accesses are over. With no claim of this generation the
        count may be an older one's: not looked at. */
-    return claimed == 0 ||
-           atomic_load_explicit(&slice->finished, memory_order_acquire) == claimed;
+    return claimed == 0 || atomic_load_explicit(&slice->finished, memory_order_acquire) == claimed;
 }
 
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {

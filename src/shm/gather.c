@@ -66,19 +66,19 @@ static ucc_status_t root_wait(hd_op_t *op) {
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
-    hd_regime_t regime  = hd_regime_for(op->group, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
     ucc_status_t status = hd_engine_register(op, op->src, op->dst);
     if (status != UCC_OK) {
         return status;
     }
     if (op->group->two_sided || (!op->is_root && regime == HD_REGIME_DIRECT)) {
         op->wait = hd_engine_step;
-        regime   = HD_REGIME_DIRECT;
+        regime = HD_REGIME_DIRECT;
     } else if (op->is_root) {
         op->wait = root_wait;
-        regime   = HD_REGIME_NONE; /* the root takes its own block itself */
+        regime = HD_REGIME_NONE; /* the root takes its own block itself */
     } else {
-        op->wait    = done;
+        op->wait = done;
         op->exposed = false; /* nobody will look at my buffer */
     }
     status = hd_lane_publish(op, regime, op->src, op->bytes);

@@ -16,16 +16,16 @@ static size_t least(size_t a, size_t b) {
  * staging gain less from it. */
 static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     size_t staged = config->staged_max;
-    size_t room   = ((size_t)1 << 20) / group->n;
+    size_t room = ((size_t)1 << 20) / group->n;
     if (staged > room) {
         staged = room > 256 ? room : 256;
     }
-    staged                = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
-    size_t lines          = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
-    group->lines_max      = (uint32_t)lines;
+    staged = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
+    size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
+    group->lines_max = (uint32_t)lines;
     group->lines_per_slot = (uint32_t)((lines + HD_LINE_DATA - 1) / HD_LINE_DATA);
-    group->staged_max     = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
-    group->chunk          = config->chunk < 4096 ? 4096 : config->chunk;
+    group->staged_max = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
+    group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
 }
 
 static void release(hd_home_t *home) {
@@ -57,9 +57,9 @@ static void release(hd_home_t *home) {
 static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
     bool flat = config->arrival == HD_CFG_ARRIVAL_FLAT ||
                 (config->arrival == HD_CFG_ARRIVAL_AUTO && group->n <= config->flat_max);
-    group->flat_max       = config->flat_max;
-    group->arrival        = config->arrival;
-    group->tree_choice    = config->tree;
+    group->flat_max = config->flat_max;
+    group->arrival = config->arrival;
+    group->tree_choice = config->tree;
     return flat || group->n == 1 || hd_tree_by_number(group->n, &group->canonical) == UCC_OK;
 }
 
@@ -71,16 +71,16 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->home.release = release;
     /* relaxed: nobody else knows the group yet */
     atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
-    group->n                = n;
-    group->depth            = config->depth;
+    group->n = n;
+    group->depth = config->depth;
     group->persistent_depth = config->persistent_depth;
-    group->two_sided        = config->two_sided;
+    group->two_sided = config->two_sided;
     choose_thresholds(group, config);
-    bool trees      = choose_trees(group, config);
-    group->match    = hd_match_create();
+    bool trees = choose_trees(group, config);
+    group->match = hd_match_create();
     group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
-    group->region   = hd_alloc(HD_LINE, n * sizeof(*group->region));
-    group->labels   = hd_alloc(HD_LINE, n * sizeof(*group->labels));
+    group->region = hd_alloc(HD_LINE, n * sizeof(*group->region));
+    group->labels = hd_alloc(HD_LINE, n * sizeof(*group->labels));
     if (trees && group->match && group->locality && group->region && group->labels) {
         group->board = hd_board_create(group, n, group->depth, group->canonical, group->canonical);
     }
@@ -91,7 +91,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     }
     for (uint32_t i = 0; i < n; i++) {
         group->locality[i] = hd_locality_unknown();
-        group->labels[i]   = i;
+        group->labels[i] = i;
     }
     return group;
 }
@@ -110,10 +110,10 @@ static bool locality_is_known(const hd_group_t *group) {
 /* By the last one to join: the tree by topology, and who combines arrivals. */
 static ucc_status_t seal(hd_group_t *group) {
     group->by_topology = group->canonical;
-    bool known         = locality_is_known(group);
+    bool known = locality_is_known(group);
     if (group->canonical && known && group->tree_choice != HD_CFG_TREE_NUMBER) {
-        ucc_status_t status = hd_tree_by_topology(group->n, group->locality, HD_TREE_FANIN,
-                                                  &group->by_topology);
+        ucc_status_t status =
+            hd_tree_by_topology(group->n, group->locality, HD_TREE_FANIN, &group->by_topology);
         if (status != UCC_OK) {
             group->by_topology = group->canonical;
             return status;

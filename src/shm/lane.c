@@ -27,9 +27,10 @@ const char *hd_regime_name(hd_regime_t regime) {
 
 /* Publishes what was put into the lane. */
 static void publish(hd_op_t *op, hd_regime_t regime, size_t bytes) {
-    hd_lane_t *lane    = op->lane;
-    lane->signature    = op->signature;
-    lane->regime_bytes = (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
+    hd_lane_t *lane = op->lane;
+    lane->signature = op->signature;
+    lane->regime_bytes =
+        (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
     hd_delay_point();
     /* release: publishes the line's other fields, staging, and what else peers may then read;
        pairs with the acquire in hd_lane_is_there */
@@ -44,7 +45,7 @@ static size_t slot_of(const hd_op_t *op) {
  * launched by two threads at once (a post, and a progress call that drains the queue). */
 static hd_data_line_t *own_lines(hd_op_t *op) {
     hd_member_t *m = op->member;
-    size_t run     = op->group->lines_per_slot;
+    size_t run = op->group->lines_per_slot;
     /* acquire: pairs with the release below, for the zeroed memory */
     hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_acquire);
     if (!lines) {
@@ -66,7 +67,7 @@ static uint8_t *own_staging(hd_op_t *op) {
     /* acquire: pairs with the release below */
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
     if (!staging) {
-        int node      = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
+        int node = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
         uint8_t *mine = hd_alloc_local((size_t)op->board->depth * op->group->staged_max, node);
         /* acq_rel: publishes the memory, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(
@@ -146,7 +147,7 @@ void hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
 static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes,
                        uint8_t *dst) {
     const hd_data_line_t *line = (const hd_data_line_t *)(const void *)lane->data;
-    size_t last                = (offset + bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
+    size_t last = (offset + bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
     for (size_t i = offset / HD_LINE_DATA; i < last; i++) {
         /* acquire: pairs with the release in publish_lines */
         if (atomic_load_explicit(&line[i].seq, memory_order_acquire) != k) {
@@ -155,7 +156,7 @@ static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t 
         size_t from = i * HD_LINE_DATA, skip = offset > from ? offset - from : 0;
         size_t part = HD_LINE_DATA - skip;
         size_t want = offset + bytes - (from + skip);
-        part        = part < want ? part : want;
+        part = part < want ? part : want;
         memcpy(dst + (from + skip - offset), line[i].data + skip, part);
     }
     return true;

@@ -51,13 +51,13 @@ void hd_match_destroy(hd_match_t *match) {
     }
     while (match->all) {
         entry_t *entry = match->all;
-        match->all     = entry->all;
+        match->all = entry->all;
         hd_board_destroy(entry->board);
         hd_free(entry);
     }
     while (match->subsets) {
         hd_subset_t *subset = match->subsets;
-        match->subsets      = subset->next;
+        match->subsets = subset->next;
         hd_free(subset);
     }
     hd_free(match);
@@ -71,10 +71,10 @@ hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, 
         subset = subset->next;
     }
     if (!subset && (subset = hd_alloc(HD_LINE, sizeof(*subset)))) {
-        subset->start  = start;
+        subset->start = start;
         subset->stride = stride;
-        subset->n      = n;
-        subset->next   = match->subsets;
+        subset->n = n;
+        subset->next = match->subsets;
         match->subsets = subset;
     }
     hd_unlock(&match->lock);
@@ -86,9 +86,9 @@ static hd_board_t **free_list(hd_match_t *match, hd_subset_t *subset, uint32_t d
 }
 
 static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t depth) {
-    uint32_t n              = subset ? subset->n : group->n;
-    const hd_tree_t *by_n   = group->board->tree[0], *by_topology = group->board->tree[1];
-    hd_tree_t *own          = NULL;
+    uint32_t n = subset ? subset->n : group->n;
+    const hd_tree_t *by_n = group->board->tree[0], *by_topology = group->board->tree[1];
+    hd_tree_t *own = NULL;
     if (subset) {
         if (n > group->flat_max && hd_tree_by_number(n, &own) != UCC_OK) {
             return NULL;
@@ -96,8 +96,7 @@ static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
         by_n = by_topology = own;
     }
     hd_board_t *board = hd_board_create(group, n, depth, by_n, by_topology);
-    entry_t *entry =
-        hd_alloc(HD_LINE, sizeof(*entry) + (n + 63) / 64 * sizeof(entry->joined[0]));
+    entry_t *entry = hd_alloc(HD_LINE, sizeof(*entry) + (n + 63) / 64 * sizeof(entry->joined[0]));
     bool complete = board && entry;
     for (uint32_t i = 0; complete && i < n; i++) {
         complete = hd_board_add_member(board, i) != NULL;
@@ -113,10 +112,10 @@ static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
         return NULL;
     }
     board->own_tree = own;
-    board->subset   = subset;
-    board->entry    = entry;
-    entry->board    = board;
-    entry->all      = group->match->all;
+    board->subset = subset;
+    board->entry = entry;
+    entry->board = board;
+    entry->all = group->match->all;
     group->match->all = entry;
     return board;
 }
@@ -145,7 +144,7 @@ static hd_board_t *take_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
     atomic_store_explicit(&board->to_leave, board->n, memory_order_relaxed);
     memset(board->entry->joined, 0, (board->n + 63) / 64 * sizeof(uint64_t));
     board->entry->n_joined = 0;
-    board->entry->next     = NULL;
+    board->entry->next = NULL;
     return board;
 }
 
@@ -155,7 +154,7 @@ static bool has_joined(const entry_t *entry, uint32_t me) {
 
 static shard_t *shard_of(hd_match_t *match, hd_match_class_t class, uint64_t key,
                          const hd_subset_t *subset) {
-    uint64_t mix = (key + (uint64_t)class * 0x9e3779b97f4a7c15u) ^ ((uintptr_t)subset >> 6);
+    uint64_t mix = (key + (uint64_t) class * 0x9e3779b97f4a7c15u) ^ ((uintptr_t)subset >> 6);
     mix *= 0x9e3779b97f4a7c15u;
     return &match->shard[mix >> 58];
 }
@@ -183,17 +182,17 @@ hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class
     }
     hd_board_t *board = NULL;
     if (!*at) {
-        board = take_board(group, subset,
-                           class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
+        board =
+            take_board(group, subset, class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
         if (!board) {
             hd_unlock(&shard->lock);
             return NULL;
         }
         board->entry->class = class;
-        board->entry->key   = key;
-        at                  = shard->tail;
-        *at                 = board->entry;
-        shard->tail         = &board->entry->next;
+        board->entry->key = key;
+        at = shard->tail;
+        *at = board->entry;
+        shard->tail = &board->entry->next;
     }
     board = join_locked(shard, at, me);
     hd_unlock(&shard->lock);
@@ -208,7 +207,7 @@ void hd_match_leave(hd_board_t *board) {
     }
     hd_lock(&match->lock);
     hd_board_t **list = free_list(match, board->subset, board->depth);
-    board->next_free  = *list;
-    *list             = board;
+    board->next_free = *list;
+    *list = board;
     hd_unlock(&match->lock);
 }

@@ -8,9 +8,9 @@
 
 const char *hd_type_name(uint8_t type) {
     static const char *const name[HD_N_TYPES] = {
-        "allgather", "allgatherv", "allreduce", "alltoall",       "alltoallv",       "barrier",
-        "bcast",     "fanin",      "fanout",    "gather",         "gatherv",         "reduce",
-        "reduce_scatter", "reduce_scatterv", "scatter", "scatterv", "mcast"};
+        "allgather",      "allgatherv",      "allreduce", "alltoall", "alltoallv", "barrier",
+        "bcast",          "fanin",           "fanout",    "gather",   "gatherv",   "reduce",
+        "reduce_scatter", "reduce_scatterv", "scatter",   "scatterv", "mcast"};
     return type < HD_N_TYPES ? name[type] : "unknown collective";
 }
 
@@ -26,7 +26,8 @@ ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer, uint32_t signature) {
     if (hd_group_poisoned(op->group) == UCC_OK) {
         if (signature && signature >> 27 != op->signature >> 27) {
             hd_error("%s: endpoint %u calls %s where endpoint %u calls %s", hd_type_name(op->type),
-                     op->me, hd_type_name(op->type), peer, hd_type_name((uint8_t)(signature >> 27)));
+                     op->me, hd_type_name(op->type), peer,
+                     hd_type_name((uint8_t)(signature >> 27)));
         } else {
             hd_error("%s: root, count, datatype or op differ between endpoints %s",
                      hd_type_name(op->type), "of one collective");
@@ -64,12 +65,16 @@ ucc_status_t hd_op_all_lanes(hd_op_t *op) {
     return UCC_OK;
 }
 
-/* A waiting operation looks at one more lane per step: a peer that called something else for the
- * same number would otherwise be waited for in vain (two leaves that believe in different roots). */
+/* Now and then a waiting operation looks at one more lane: a peer that called something else for the
+ * same number would otherwise be waited for in vain (two leaves that believe in different roots).
+ * Not at every step: most operations end after a few, and each lane is a cache miss. */
 static ucc_status_t watch(hd_op_t *op) {
+    if (++op->fruitless % HD_WATCH_EVERY != 0) {
+        return UCC_OK;
+    }
     const hd_lane_t *lane;
     ucc_status_t status = hd_op_lane(op, op->watch, &lane);
-    op->watch           = op->watch + 1 < op->n ? op->watch + 1 : 0;
+    op->watch = op->watch + 1 < op->n ? op->watch + 1 : 0;
     return status == UCC_INPROGRESS ? UCC_OK : status;
 }
 
@@ -77,7 +82,7 @@ static ucc_status_t watch(hd_op_t *op) {
 static void end(hd_op_t *op) {
     if (op->numbered) {
         hd_member_t *member = op->member;
-        bool locked         = op->locked;
+        bool locked = op->locked;
         if (locked) {
             hd_lock(&member->lock);
         }
@@ -94,7 +99,7 @@ static void end(hd_op_t *op) {
 static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
     if (op->exposed) {
         op->state = HD_OP_CANCEL;
-        op->why   = why;
+        op->why = why;
         return hd_engine_cancel(op, why);
     }
     return why;
@@ -102,8 +107,7 @@ static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
 
 /* May this operation end alone, leaving peers able to finish theirs? */
 static bool ends_alone(hd_op_t *op) {
-    return op->state == HD_OP_WAITING && !op->exposed && hd_arrive_help(op) &&
-           !op->global_errors;
+    return op->state == HD_OP_WAITING && !op->exposed && hd_arrive_help(op) && !op->global_errors;
 }
 
 static ucc_status_t timed_out(hd_op_t *op) {
@@ -139,7 +143,7 @@ static ucc_status_t advance(hd_op_t *op) {
 }
 
 ucc_status_t hd_op_step(hd_task_t *task) {
-    hd_op_t *op         = (hd_op_t *)task;
+    hd_op_t *op = (hd_op_t *)task;
     ucc_status_t status = advance(op);
     if (status == UCC_OK && op->finish) {
         status = op->finish(op);
@@ -151,14 +155,15 @@ ucc_status_t hd_op_step(hd_task_t *task) {
 }
 
 ucc_status_t hd_op_launch(hd_op_t *op) {
-    op->lane     = hd_board_lane(op->board, op->me, op->k);
+    op->lane = hd_board_lane(op->board, op->me, op->k);
     op->exchange = &op->board->exchange[op->k & op->board->mask];
-    op->cursor   = 0;
-    op->watch    = op->me + 1 < op->n ? op->me + 1 : 0;
+    op->cursor = 0;
+    op->watch = op->me + 1 < op->n ? op->me + 1 : 0;
     op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;
-    op->arrive_level                                        = 0;
-    op->state                                               = HD_OP_WAITING;
-    op->task.step                                           = hd_op_step;
+    op->arrive_level = 0;
+    op->fruitless = 0;
+    op->state = HD_OP_WAITING;
+    op->task.step = hd_op_step;
     ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
     if (status == UCC_OK) {
         status = op->start(op);

@@ -50,8 +50,8 @@ static ucc_status_t wait_nothing(hd_op_t *op) {
 
 static ucc_status_t start(hd_op_t *op, bool wants_result) {
     const void *operand = op->in_place ? op->dst : op->src;
-    hd_regime_t regime  = hd_regime_for(op->group, op->bytes);
-    bool flat           = hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
+    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
+    bool flat = hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
     if (regime == HD_REGIME_DIRECT || op->exclusive || (!flat && regime != HD_REGIME_INLINE) ||
         (!flat && hd_op_is_flat(op))) {
         return hd_engine_start(op, operand, wants_result ? op->dst : NULL);

@@ -73,11 +73,11 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data   = staging + (op->n + 1) * sizeof(*table);
+    uint8_t *data = staging + (op->n + 1) * sizeof(*table);
     for (uint32_t i = 0; i < op->n; i++) {
         size_t bytes;
         const uint8_t *block = root_block(op, i, &bytes);
-        table[i]             = at;
+        table[i] = at;
         if (bytes) {
             memcpy(data + at, block, bytes);
         }
@@ -90,20 +90,20 @@ static ucc_status_t publish_vector(hd_op_t *op) {
 
 static ucc_status_t start_vector(hd_op_t *op) {
     ucc_status_t status = hd_engine_register(op, op->src, op->dst);
-    size_t staged       = (op->n + 1) * sizeof(uint32_t) + op->total;
+    size_t staged = (op->n + 1) * sizeof(uint32_t) + op->total;
     if (status != UCC_OK) {
         return status;
     }
     if (op->group->two_sided || (op->is_root && staged > op->group->staged_max)) {
         op->wait = hd_engine_step;
-        status   = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
+        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
     } else if (op->is_root) {
-        op->wait    = done;
+        op->wait = done;
         op->exposed = false; /* all data goes out with the lane */
-        status      = publish_vector(op);
+        status = publish_vector(op);
     } else {
         op->wait = wait_for_vector;
-        status   = hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
+        status = hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);
@@ -123,7 +123,7 @@ ucc_status_t hd_scatter_start(hd_op_t *op) {
         op->wait = wait_for_block;
         return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
-    op->wait            = done;
+    op->wait = done;
     ucc_status_t status = hd_lane_publish(op, regime, op->src, op->bytes * op->n);
     return status == UCC_OK ? take_own(op) : status;
 }

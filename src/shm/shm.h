@@ -54,11 +54,12 @@ typedef struct hd_member hd_member_t;
 typedef struct hd_op hd_op_t;
 
 enum {
-    HD_LINES_LIMIT   = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
-    HD_INLINE_MAX    = 48, /* payload bytes in a lane's line */
-    HD_LINE_DATA     = 56, /* data bytes in a line of the LINES regime */
-    HD_MAX_DEPTH     = 64,
-    HD_RESULT_MAX    = 48, /* payload bytes of a block record and of the result line */
+    HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
+    HD_INLINE_MAX = 48,    /* payload bytes in a lane's line */
+    HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
+    HD_MAX_DEPTH = 64,
+    HD_WATCH_EVERY = 16, /* steps in vain between two looks at the watched lane */
+    HD_RESULT_MAX = 48, /* payload bytes of a block record and of the result line */
 };
 
 typedef enum hd_regime {
@@ -91,16 +92,16 @@ struct hd_member {
     alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
     /* line 2: the owner's; under `lock` when several threads use the endpoint */
     alignas(HD_LINE_PAIR) hd_lock_t lock;
-    uint64_t taken;         /* last number given to a post */
-    uint64_t launched;      /* last number published; taken - launched operations wait in the queue */
-    uint64_t over;          /* bit i: consumed + 1 + i is over */
-    uint64_t floor;         /* a lower bound of everybody's consumed */
-    uint32_t floor_cursor;  /* members below it are known to have consumed floor_target */
+    uint64_t taken;    /* last number given to a post */
+    uint64_t launched; /* last number published; taken - launched operations wait in the queue */
+    uint64_t over;     /* bit i: consumed + 1 + i is over */
+    uint64_t floor;    /* a lower bound of everybody's consumed */
+    uint32_t floor_cursor; /* members below it are known to have consumed floor_target */
     uint64_t floor_target;
     hd_op_t *queue, **queue_tail;
     _Atomic(uint8_t *) staging;      /* depth slots of group->staged_max; NULL until first use */
     _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
-    hd_lane_t lane[];       /* depth of them */
+    hd_lane_t lane[];                /* depth of them */
 };
 
 /* One block of an arrival tree in one exchange. */
@@ -116,9 +117,9 @@ typedef struct hd_block {
 typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
     _Atomic uint32_t finished;               /* chunks of this generation done */
-    uint32_t units; /* pieces of work in this slice, at least 1 */
-    uint32_t batch; /* pieces taken by one claim */
-    uint32_t parts; /* pieces that one block is cut into */
+    uint32_t units;                          /* pieces of work in this slice, at least 1 */
+    uint32_t batch;                          /* pieces taken by one claim */
+    uint32_t parts;                          /* pieces that one block is cut into */
 } hd_slice_t;
 
 /* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
@@ -141,7 +142,7 @@ typedef struct hd_exchange {
     int32_t done_status;
     /* work line: touched once per slice */
     alignas(HD_LINE) _Atomic uint64_t slices_done; /* generation:32 | count:32 */
-    _Atomic uint64_t hint; /* generation:32 | first slice that may still have units:32 */
+    _Atomic uint64_t hint;        /* generation:32 | first slice that may still have units:32 */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
     _Atomic(hd_work_t *) work;
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
@@ -150,10 +151,10 @@ typedef struct hd_exchange {
 struct hd_board {
     hd_group_t *group;
     uint32_t n, depth, mask;
-    const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
-    hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
-    hd_exchange_t *exchange;  /* depth of them */
-    hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
+    const hd_tree_t *tree[2];  /* NULL: flat. [0] canonical, [1] by topology */
+    hd_tree_t *own_tree;       /* active sets: to be destroyed with the board */
+    hd_exchange_t *exchange;   /* depth of them */
+    hd_member_t **member;      /* by number; allocated by (and near) their endpoints */
     uint8_t *block_of_members; /* pool boards: one allocation for all */
     alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
     /* boards found by matching (match.c): */
@@ -186,18 +187,18 @@ struct hd_group {
     _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
-    hd_locality_t *locality;      /* by endpoint */
-    _Atomic uint32_t joined;      /* endpoints whose members are in place */
+    hd_locality_t *locality; /* by endpoint */
+    _Atomic uint32_t joined; /* endpoints whose members are in place */
     hd_match_t *match;
-    uint64_t *labels;             /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
+    uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
     struct hd_region {
         void *address;
         size_t bytes;
         bool owned;
-    } *region; /* by endpoint: the team's memory */
-    int arrival, tree_choice;     /* configuration, for seal */
-    _Atomic uint32_t complete;    /* all have joined; trees and arrival are decided */
-    void *extra;                  /* what team/ keeps with the group, and how it is freed */
+    } * region;                /* by endpoint: the team's memory */
+    int arrival, tree_choice;  /* configuration, for seal */
+    _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
+    void *extra;               /* what team/ keeps with the group, and how it is freed */
     void (*free_extra)(hd_group_t *group);
 };
 
@@ -222,20 +223,20 @@ struct hd_op {
     struct ucc_team *team;
     uint8_t type; /* log2 of ucc_coll_type_t */
     bool in_place, is_root, persistent;
-    bool exclusive;      /* the user's reduction: one chunk at a time */
-    bool global_errors;  /* UCC_ERR_TYPE_GLOBAL */
-    bool locked;         /* several threads may use this endpoint */
-    uint32_t root; /* member number */
+    bool exclusive;     /* the user's reduction: one chunk at a time */
+    bool global_errors; /* UCC_ERR_TYPE_GLOBAL */
+    bool locked;        /* several threads may use this endpoint */
+    uint32_t root;      /* member number */
     uint32_t signature;
-    size_t element;      /* bytes per element */
-    size_t bytes;        /* per block, or all of it for bcast, reduce, allreduce */
-    size_t total;        /* bytes this member gives in all */
+    size_t element; /* bytes per element */
+    size_t bytes;   /* per block, or all of it for bcast, reduce, allreduce */
+    size_t total;   /* bytes this member gives in all */
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;
     hd_reducer_t reducer;
-    ucc_status_t (*start)(hd_op_t *op); /* publishes; family's */
-    ucc_status_t (*wait)(hd_op_t *op);  /* family's step after publishing */
+    ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
+    ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
     ucc_status_t (*prepare)(hd_op_t *op); /* packed datatypes: before start; else NULL */
     ucc_status_t (*finish)(hd_op_t *op);  /* packed datatypes: after success; else NULL */
     /* set per post */
@@ -247,19 +248,20 @@ struct hd_op {
     uint64_t k;
     uint32_t me, n;
     hd_op_state_t state;
-    uint32_t team_ep;      /* my number in the team; me is my number on the board */
-    ucc_status_t why;      /* CANCEL: what to report */
+    uint32_t team_ep;           /* my number in the team; me is my number on the board */
+    ucc_status_t why;           /* CANCEL: what to report */
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
-    uint32_t cursor;       /* lanes before it are dealt with */
-    uint32_t watch;        /* lane the mismatch watch looks at next */
-    uint32_t arrive_level; /* static arrival: next level to combine */
-    uint32_t arrive_which; /* tree in use */
-    bool arriving;  /* entered the arrival tree */
-    bool saw_all;   /* every lane of k was seen: says where the floor is */
-    bool reducing;  /* the arrival tree combines payloads */
-    bool any_direct; /* some lane is DIRECT */
-    bool exposed;    /* peers may work on my buffers: registered with the engine */
-    bool numbered;  /* takes part in the board's flow control (not on boards of depth 1) */
+    uint32_t cursor;            /* lanes before it are dealt with */
+    uint32_t watch;             /* lane the mismatch watch looks at next */
+    uint32_t fruitless;    /* steps in vain since the launch */
+    uint32_t arrive_level;      /* static arrival: next level to combine */
+    uint32_t arrive_which;      /* tree in use */
+    bool arriving;              /* entered the arrival tree */
+    bool saw_all;               /* every lane of k was seen: says where the floor is */
+    bool reducing;              /* the arrival tree combines payloads */
+    bool any_direct;            /* some lane is DIRECT */
+    bool exposed;               /* peers may work on my buffers: registered with the engine */
+    bool numbered; /* takes part in the board's flow control (not on boards of depth 1) */
     hd_op_t *queue_next;
 };
 
@@ -381,10 +383,10 @@ ucc_status_t hd_alltoall_start(hd_op_t *op);       /* and alltoallv */
 /* --- match.c: boards for collectives that are not matched by their number ----------------------- */
 
 typedef enum hd_match_class {
-    HD_MATCH_TAG,       /* key: the user's tag */
-    HD_MATCH_INIT,      /* key: how-manieth init of an INIT_* ordered team */
+    HD_MATCH_TAG,        /* key: the user's tag */
+    HD_MATCH_INIT,       /* key: how-manieth init of an INIT_* ordered team */
     HD_MATCH_PERSISTENT, /* the same for persistent requests */
-    HD_MATCH_ACTIVE_SET /* key: 0 */
+    HD_MATCH_ACTIVE_SET  /* key: 0 */
 } hd_match_class_t;
 
 hd_match_t *hd_match_create(void);
@@ -436,9 +438,24 @@ static inline uint64_t hd_vector_displacement(const hd_vector_t *v, uint32_t i) 
 }
 
 enum hd_type {
-    HD_ALLGATHER, HD_ALLGATHERV, HD_ALLREDUCE, HD_ALLTOALL, HD_ALLTOALLV, HD_BARRIER, HD_BCAST,
-    HD_FANIN, HD_FANOUT, HD_GATHER, HD_GATHERV, HD_REDUCE, HD_REDUCE_SCATTER, HD_REDUCE_SCATTERV,
-    HD_SCATTER, HD_SCATTERV, HD_MCAST, HD_N_TYPES
+    HD_ALLGATHER,
+    HD_ALLGATHERV,
+    HD_ALLREDUCE,
+    HD_ALLTOALL,
+    HD_ALLTOALLV,
+    HD_BARRIER,
+    HD_BCAST,
+    HD_FANIN,
+    HD_FANOUT,
+    HD_GATHER,
+    HD_GATHERV,
+    HD_REDUCE,
+    HD_REDUCE_SCATTER,
+    HD_REDUCE_SCATTERV,
+    HD_SCATTER,
+    HD_SCATTERV,
+    HD_MCAST,
+    HD_N_TYPES
 };
 
 #endif

@@ -19,9 +19,9 @@
 #include <string.h>
 
 enum {
-    MAX_SHARES   = 64,        /* slices of a windowed collective */
-    SMALL_BATCH  = 64 * 1024, /* bytes of small blocks taken by one claim */
-    COPY_WINDOW  = 16 * 1024  /* a window copied to many stays in the first-level cache */
+    MAX_SHARES = 64,         /* slices of a windowed collective */
+    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
+    COPY_WINDOW = 16 * 1024  /* a window copied to many stays in the first-level cache */
 };
 
 static bool is_windowed(uint8_t type) {
@@ -88,20 +88,20 @@ static size_t largest_received(const hd_op_t *op) {
     }
     for (uint32_t i = 0; i < op->n; i++) {
         uint64_t count = hd_vector_count(&op->receive, i);
-        most           = count > most ? count : most;
+        most = count > most ? count : most;
     }
     return (size_t)most * op->element;
 }
 
 void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
     uint32_t slices = hd_work_slices(op);
-    size_t units    = 1;
-    slice->batch    = 1;
-    slice->parts    = 1;
+    size_t units = 1;
+    slice->batch = 1;
+    slice->parts = 1;
     if (is_windowed(op->type)) {
         if (op->me < slices) {
             size_t all = windows(op, op->bytes);
-            units      = all * (op->me + 1) / slices - all * op->me / slices;
+            units = all * (op->me + 1) / slices - all * op->me / slices;
         }
     } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
         size_t block = largest_received(op);
@@ -113,7 +113,7 @@ void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
         units = (size_t)slice->parts * (op->in_place ? op->n - op->me - 1 : op->n);
     } else if (op->exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
         slice->parts = (uint32_t)windows(op, largest_received(op));
-        units        = (size_t)slice->parts * op->n;
+        units = (size_t)slice->parts * op->n;
     } else {
         units = windows(op, op->bytes); /* v types: op->bytes is my own block's size */
     }
@@ -164,9 +164,9 @@ static span_t span_of(const hd_op_t *op, size_t all, size_t index) {
 
 static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
                                  uint32_t unit) {
-    size_t all   = windows(op, op->bytes);
+    size_t all = windows(op, op->bytes);
     size_t first = all * slice / hd_work_slices(op);
-    span_t span  = span_of(op, op->bytes, first + unit);
+    span_t span = span_of(op, op->bytes, first + unit);
     if (!span.bytes || first + unit >= all * (slice + 1) / hd_work_slices(op)) {
         return UCC_OK;
     }
@@ -199,10 +199,10 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
         return UCC_OK;
     }
     size_t bytes = work->op[s]->bytes;
-    span_t span  = span_of(op, bytes, unit);
+    span_t span = span_of(op, bytes, unit);
     for (uint32_t d = 0; d < op->n; d++) {
         const hd_op_t *to = work->op[d];
-        size_t expected   = hd_vector_count(&to->receive, s) * to->element;
+        size_t expected = hd_vector_count(&to->receive, s) * to->element;
         if (expected != bytes) {
             return differ(op, s, d, bytes, expected);
         }
@@ -225,8 +225,8 @@ static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_
         return UCC_OK; /* came with its lane: the root copies it */
     }
     const hd_op_t *root = work->op[op->root];
-    size_t bytes        = work->op[s]->bytes;
-    size_t expected     = hd_vector_count(&root->receive, s) * root->element;
+    size_t bytes = work->op[s]->bytes;
+    size_t expected = hd_vector_count(&root->receive, s) * root->element;
     if (s == op->root) {
         bytes = expected; /* the root's own block: copied, or in place, by its own count */
     }
@@ -249,8 +249,8 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
         return UCC_OK;
     }
     const hd_op_t *root = work->op[op->root];
-    size_t bytes        = work->op[d]->bytes;
-    size_t sent         = hd_vector_count(&root->send, d) * root->element;
+    size_t bytes = work->op[d]->bytes;
+    size_t sent = hd_vector_count(&root->send, d) * root->element;
     if (sent != bytes) {
         return differ(op, op->root, d, sent, bytes);
     }
@@ -264,15 +264,15 @@ static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work,
                                        uint32_t unit) {
     if (op->exclusive) {
         uint32_t parts = work->slice[0].parts;
-        d              = parts ? unit / parts : op->n;
-        unit           = parts ? unit % parts : 0;
+        d = parts ? unit / parts : op->n;
+        unit = parts ? unit % parts : 0;
         if (d >= op->n) {
             return UCC_OK;
         }
     }
     size_t bytes = op->bytes, before = d * op->bytes;
     if (op->type == HD_REDUCE_SCATTERV) {
-        bytes  = hd_vector_count(&op->receive, d) * op->element;
+        bytes = hd_vector_count(&op->receive, d) * op->element;
         before = hd_vector_displacement(&op->receive, d) * op->element;
     }
     span_t span = span_of(op, bytes, unit);
@@ -282,20 +282,19 @@ static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work,
 
 static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t d, uint32_t s,
                                   uint32_t part) {
-    if (!op->in_place &&
-        hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
+    if (!op->in_place && hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
         return UCC_OK; /* came with its lane: the destination copies it */
     }
     const hd_op_t *to = work->op[d], *from = work->op[s];
     const hd_vector_t *sent = op->in_place ? &from->receive : &from->send;
-    size_t bytes            = hd_vector_count(sent, d) * from->element;
-    size_t expected         = hd_vector_count(&to->receive, s) * to->element;
+    size_t bytes = hd_vector_count(sent, d) * from->element;
+    size_t expected = hd_vector_count(&to->receive, s) * to->element;
     if (bytes != expected) {
         return differ(op, s, d, bytes, expected);
     }
-    span_t span  = span_of(op, bytes, part);
-    uint8_t *dst = (uint8_t *)work->dst[d] +
-                   hd_vector_displacement(&to->receive, s) * to->element + span.at;
+    span_t span = span_of(op, bytes, part);
+    uint8_t *dst =
+        (uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element + span.at;
     size_t offset = hd_vector_displacement(sent, d) * from->element + span.at;
     if (op->in_place) {
         swap(dst, (uint8_t *)work->dst[s] + offset, span.bytes);
@@ -308,14 +307,14 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
 static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t d,
                                  uint32_t unit) {
     uint32_t parts = work->slice[d].parts;
-    uint32_t s     = unit / parts + (op->in_place ? d + 1 : 0);
+    uint32_t s = unit / parts + (op->in_place ? d + 1 : 0);
     if (s >= op->n) {
         return UCC_OK; /* the empty unit of a slice without work */
     }
     if (op->type == HD_ALLTOALLV) {
         return run_alltoallv(op, work, d, s, unit % parts);
     }
-    span_t span  = span_of(op, op->bytes, unit % parts);
+    span_t span = span_of(op, op->bytes, unit % parts);
     uint8_t *dst = (uint8_t *)work->dst[d] + s * op->bytes + span.at;
     if (op->in_place) {
         swap(dst, (uint8_t *)work->dst[s] + d * op->bytes + span.at, span.bytes);

@@ -13,6 +13,8 @@
 
 #include <limits.h>
 
+enum { MAX_TIMEOUT_S = 1000000000 };
+
 typedef struct call {
     ucc_team_h team;
     const ucc_coll_args_t *args;
@@ -100,7 +102,7 @@ static ucc_status_t make_dense(const call_t *c, hd_vector_t *v, int which) {
     hd_request_t *r = c->r;
     if (r->prefix_entries < 2 * (size_t)c->n) {
         hd_free(r->prefix);
-        r->prefix         = hd_alloc(HD_LINE, 2 * (size_t)c->n * sizeof(uint64_t));
+        r->prefix = hd_alloc(HD_LINE, 2 * (size_t)c->n * sizeof(uint64_t));
         r->prefix_entries = r->prefix ? 2 * (size_t)c->n : 0;
         if (!r->prefix) {
             hd_error("%s: no memory for displacements", hd_type_name(c->op->type));
@@ -112,7 +114,7 @@ static ucc_status_t make_dense(const call_t *c, hd_vector_t *v, int which) {
         at[i] = sum;
         sum += hd_vector_count(v, i);
     }
-    v->displacements      = at;
+    v->displacements = at;
     v->wide_displacements = true;
     return UCC_OK;
 }
@@ -121,7 +123,7 @@ static ucc_status_t make_dense(const call_t *c, hd_vector_t *v, int which) {
 static ucc_status_t take_vector(const call_t *c, const char *field,
                                 const ucc_coll_buffer_info_v_t *info, int which, bool dense,
                                 size_t *total) {
-    hd_vector_t *v      = which ? &c->op->receive : &c->op->send;
+    hd_vector_t *v = which ? &c->op->receive : &c->op->send;
     ucc_status_t status = check_datatype(c, field, info->datatype);
     if (status == UCC_OK) {
         status = check_memory(c, field, info->mem_type);
@@ -132,12 +134,12 @@ static ucc_status_t take_vector(const call_t *c, const char *field,
     if (!info->counts) {
         return bad(c, field, "has NULL counts");
     }
-    v->counts             = info->counts;
-    v->wide_counts        = (c->flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
-    v->displacements      = dense ? NULL : info->displacements;
+    v->counts = info->counts;
+    v->wide_counts = (c->flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
+    v->displacements = dense ? NULL : info->displacements;
     v->wide_displacements = (c->flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0;
     size_t element = hd_dt_size(info->datatype), bytes;
-    *total         = 0;
+    *total = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         if (__builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
             __builtin_add_overflow(*total, bytes, total) || *total > SSIZE_MAX) {
@@ -159,29 +161,29 @@ static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t 
 /* --- one function per shape of collective -------------------------------------------------------- */
 
 static ucc_status_t prepare_bcast(call_t *c) {
-    hd_op_t *op         = c->op;
+    hd_op_t *op = c->op;
     ucc_status_t status = take_buffer(c, "src", &c->args->src.info, &op->bytes);
-    op->total           = op->bytes;
-    op->src             = c->args->src.info.buffer;
-    op->dst             = c->args->src.info.buffer;
+    op->total = op->bytes;
+    op->src = c->args->src.info.buffer;
+    op->dst = c->args->src.info.buffer;
     return status;
 }
 
 static ucc_status_t prepare_reduce(call_t *c) {
-    hd_op_t *op              = c->op;
-    bool wants               = op->type == HD_ALLREDUCE || op->is_root;
-    op->in_place             = op->in_place && wants;
+    hd_op_t *op = c->op;
+    bool wants = op->type == HD_ALLREDUCE || op->is_root;
+    op->in_place = op->in_place && wants;
     const ucc_coll_args_t *a = c->args;
-    size_t bytes             = 0;
-    ucc_status_t status      = UCC_OK;
+    size_t bytes = 0;
+    ucc_status_t status = UCC_OK;
     if (wants) {
-        status      = take_buffer(c, "dst", &a->dst.info, &bytes);
-        op->dst     = a->dst.info.buffer;
-        op->bytes   = bytes;
+        status = take_buffer(c, "dst", &a->dst.info, &bytes);
+        op->dst = a->dst.info.buffer;
+        op->bytes = bytes;
         op->element = hd_dt_size(a->dst.info.datatype);
     }
     if (status == UCC_OK && !op->in_place) {
-        status  = take_buffer(c, "src", &a->src.info, &op->bytes);
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
         op->src = a->src.info.buffer;
         if (status == UCC_OK && wants && op->bytes != bytes) {
             return bad(c, "dst.count", "differs from src.count");
@@ -195,7 +197,7 @@ static ucc_status_t prepare_reduce(call_t *c) {
 }
 
 static ucc_status_t prepare_reduce_scatter(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t dst_bytes;
     ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &dst_bytes);
@@ -208,8 +210,8 @@ static ucc_status_t prepare_reduce_scatter(call_t *c) {
         }
         op->total = dst_bytes;
         op->bytes = dst_bytes / c->n;
-        op->src   = a->dst.info.buffer;
-        op->dst   = (uint8_t *)a->dst.info.buffer + c->me * op->bytes;
+        op->src = a->dst.info.buffer;
+        op->dst = (uint8_t *)a->dst.info.buffer + c->me * op->bytes;
         return UCC_OK;
     }
     status = take_buffer(c, "src", &a->src.info, &op->total);
@@ -220,27 +222,27 @@ static ucc_status_t prepare_reduce_scatter(call_t *c) {
         return bad(c, "src.count", "is not dst.count times the team's size");
     }
     op->bytes = dst_bytes;
-    op->src   = a->src.info.buffer;
-    op->dst   = a->dst.info.buffer;
+    op->src = a->src.info.buffer;
+    op->dst = a->dst.info.buffer;
     return status;
 }
 
 static ucc_status_t prepare_reduce_scatterv(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, true, &op->total);
     if (status != UCC_OK) {
         return status;
     }
     size_t element = hd_dt_size(a->dst.info_v.datatype), src_bytes;
-    op->bytes      = hd_vector_count(&op->receive, c->me) * element;
-    op->dst        = a->dst.info_v.buffer;
+    op->bytes = hd_vector_count(&op->receive, c->me) * element;
+    op->dst = a->dst.info_v.buffer;
     if (op->in_place) {
         op->src = a->dst.info_v.buffer;
         op->dst = block_at(&op->receive, a->dst.info_v.buffer, c->me, element);
         return UCC_OK;
     }
-    status  = take_buffer(c, "src", &a->src.info, &src_bytes);
+    status = take_buffer(c, "src", &a->src.info, &src_bytes);
     op->src = a->src.info.buffer;
     if (status == UCC_OK && a->src.info.datatype != a->dst.info_v.datatype) {
         return bad(c, "dst.datatype", "differs from src.datatype");
@@ -252,7 +254,7 @@ static ucc_status_t prepare_reduce_scatterv(call_t *c) {
 }
 
 static ucc_status_t prepare_allgather(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t all;
     ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &all);
@@ -262,11 +264,11 @@ static ucc_status_t prepare_allgather(call_t *c) {
     if (all % c->n) {
         return bad(c, "dst.count", "is not a multiple of the team's size");
     }
-    op->dst   = a->dst.info.buffer;
+    op->dst = a->dst.info.buffer;
     op->bytes = all / c->n;
-    op->src   = op->dst + c->me * op->bytes;
+    op->src = op->dst + c->me * op->bytes;
     if (!op->in_place) {
-        status  = take_buffer(c, "src", &a->src.info, &op->total);
+        status = take_buffer(c, "src", &a->src.info, &op->total);
         op->src = a->src.info.buffer;
         if (status == UCC_OK && op->total != op->bytes) {
             return bad(c, "dst.count", "is not src.count times the team's size");
@@ -277,7 +279,7 @@ static ucc_status_t prepare_allgather(call_t *c) {
 }
 
 static ucc_status_t prepare_allgatherv(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t all;
     ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
@@ -285,14 +287,14 @@ static ucc_status_t prepare_allgatherv(call_t *c) {
         return status;
     }
     size_t element = hd_dt_size(a->dst.info_v.datatype);
-    op->element    = element;
-    op->dst        = a->dst.info_v.buffer;
-    op->src        = block_at(&op->receive, op->dst, c->me, element);
-    op->bytes      = hd_vector_count(&op->receive, c->me) * element;
+    op->element = element;
+    op->dst = a->dst.info_v.buffer;
+    op->src = block_at(&op->receive, op->dst, c->me, element);
+    op->bytes = hd_vector_count(&op->receive, c->me) * element;
     if (!op->in_place) {
         size_t own = op->bytes;
-        status     = take_buffer(c, "src", &a->src.info, &op->bytes);
-        op->src    = a->src.info.buffer;
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
+        op->src = a->src.info.buffer;
         if (status == UCC_OK && own != op->bytes) {
             return bad(c, "src.count", "differs from dst.counts at the own endpoint");
         }
@@ -302,22 +304,22 @@ static ucc_status_t prepare_allgatherv(call_t *c) {
 }
 
 static ucc_status_t prepare_gather(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    size_t all               = 0;
-    ucc_status_t status      = UCC_OK;
-    op->in_place             = op->in_place && op->is_root;
+    size_t all = 0;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
     if (op->is_root) {
         status = take_buffer(c, "dst", &a->dst.info, &all);
         if (status == UCC_OK && all % c->n) {
             return bad(c, "dst.count", "is not a multiple of the team's size");
         }
-        op->dst   = a->dst.info.buffer;
+        op->dst = a->dst.info.buffer;
         op->bytes = all / c->n;
-        op->src   = op->dst ? op->dst + c->me * op->bytes : NULL;
+        op->src = op->dst ? op->dst + c->me * op->bytes : NULL;
     }
     if (status == UCC_OK && !op->in_place) {
-        status  = take_buffer(c, "src", &a->src.info, &op->bytes);
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
         op->src = a->src.info.buffer;
         if (status == UCC_OK && op->is_root && op->bytes != all / c->n) {
             return bad(c, "dst.count", "is not src.count times the team's size");
@@ -328,24 +330,24 @@ static ucc_status_t prepare_gather(call_t *c) {
 }
 
 static ucc_status_t prepare_gatherv(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    size_t all, own          = 0;
-    ucc_status_t status      = UCC_OK;
-    op->in_place             = op->in_place && op->is_root;
+    size_t all, own = 0;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
     if (op->is_root) {
         status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
         if (status != UCC_OK) {
             return status;
         }
         op->element = hd_dt_size(a->dst.info_v.datatype);
-        op->dst     = a->dst.info_v.buffer;
-        op->src     = block_at(&op->receive, op->dst, c->me, op->element);
-        own         = hd_vector_count(&op->receive, c->me) * op->element;
-        op->bytes   = own;
+        op->dst = a->dst.info_v.buffer;
+        op->src = block_at(&op->receive, op->dst, c->me, op->element);
+        own = hd_vector_count(&op->receive, c->me) * op->element;
+        op->bytes = own;
     }
     if (!op->in_place) {
-        status  = take_buffer(c, "src", &a->src.info, &op->bytes);
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
         op->src = a->src.info.buffer;
         if (status == UCC_OK && op->is_root && own != op->bytes) {
             return bad(c, "src.count", "differs from dst.counts at the root");
@@ -356,22 +358,22 @@ static ucc_status_t prepare_gatherv(call_t *c) {
 }
 
 static ucc_status_t prepare_scatter(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    ucc_status_t status      = UCC_OK;
-    op->in_place             = op->in_place && op->is_root;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
     if (op->is_root) {
         status = take_buffer(c, "src", &a->src.info, &op->total);
         if (status == UCC_OK && op->total % c->n) {
             return bad(c, "src.count", "is not a multiple of the team's size");
         }
         op->bytes = op->total / c->n;
-        op->src   = a->src.info.buffer;
-        op->dst   = (uint8_t *)a->src.info.buffer + c->me * op->bytes;
+        op->src = a->src.info.buffer;
+        op->dst = (uint8_t *)a->src.info.buffer + c->me * op->bytes;
     }
     if (status == UCC_OK && !op->in_place) {
         size_t own;
-        status  = take_buffer(c, "dst", &a->dst.info, &own);
+        status = take_buffer(c, "dst", &a->dst.info, &own);
         op->dst = a->dst.info.buffer;
         if (status == UCC_OK && op->is_root && own != op->bytes) {
             return bad(c, "src.count", "is not dst.count times the team's size");
@@ -382,22 +384,22 @@ static ucc_status_t prepare_scatter(call_t *c) {
 }
 
 static ucc_status_t prepare_scatterv(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    ucc_status_t status      = UCC_OK;
-    op->in_place             = op->in_place && op->is_root;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
     if (op->is_root) {
         status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
         if (status != UCC_OK) {
             return status;
         }
         op->element = hd_dt_size(a->src.info_v.datatype);
-        op->src     = a->src.info_v.buffer;
-        op->dst     = block_at(&op->send, a->src.info_v.buffer, c->me, op->element);
-        op->bytes   = hd_vector_count(&op->send, c->me) * op->element;
+        op->src = a->src.info_v.buffer;
+        op->dst = block_at(&op->send, a->src.info_v.buffer, c->me, op->element);
+        op->bytes = hd_vector_count(&op->send, c->me) * op->element;
     }
     if (!op->in_place) {
-        status  = take_buffer(c, "dst", &a->dst.info, &op->bytes);
+        status = take_buffer(c, "dst", &a->dst.info, &op->bytes);
         op->dst = a->dst.info.buffer;
         if (status == UCC_OK && op->is_root &&
             op->bytes != hd_vector_count(&op->send, c->me) * op->element) {
@@ -408,17 +410,17 @@ static ucc_status_t prepare_scatterv(call_t *c) {
 }
 
 static ucc_status_t prepare_alltoall(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    ucc_status_t status      = take_buffer(c, "dst", &a->dst.info, &op->total);
+    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &op->total);
     size_t src_bytes;
     if (status == UCC_OK && op->total % c->n) {
         return bad(c, "dst.count", "is not a multiple of the team's size");
     }
-    op->dst   = a->dst.info.buffer;
+    op->dst = a->dst.info.buffer;
     op->bytes = op->total / c->n;
     if (status == UCC_OK && !op->in_place) {
-        status  = take_buffer(c, "src", &a->src.info, &src_bytes);
+        status = take_buffer(c, "src", &a->src.info, &src_bytes);
         op->src = a->src.info.buffer;
         if (status == UCC_OK && src_bytes != op->total) {
             return bad(c, "src.count", "and dst.count differ");
@@ -428,18 +430,18 @@ static ucc_status_t prepare_alltoall(call_t *c) {
 }
 
 static ucc_status_t prepare_alltoallv(call_t *c) {
-    hd_op_t *op              = c->op;
+    hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t received;
     ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, false, &received);
     if (status != UCC_OK) {
         return status;
     }
-    op->dst     = a->dst.info_v.buffer;
+    op->dst = a->dst.info_v.buffer;
     op->element = hd_dt_size(a->dst.info_v.datatype);
-    op->total   = received;
+    op->total = received;
     if (!op->in_place) {
-        status  = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
+        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
         op->src = a->src.info_v.buffer;
         if (status == UCC_OK && hd_dt_size(a->src.info_v.datatype) != op->element) {
             return bad(c, "src.datatype", "and dst.datatype differ in size");
@@ -460,23 +462,23 @@ typedef struct kind {
 } kind_t;
 
 static const kind_t kind[HD_N_TYPES] = {
-    [HD_ALLGATHER]       = {prepare_allgather, hd_allgather_start, false},
-    [HD_ALLGATHERV]      = {prepare_allgatherv, hd_allgather_start, true},
-    [HD_ALLREDUCE]       = {prepare_reduce, hd_allreduce_start, false},
-    [HD_ALLTOALL]        = {prepare_alltoall, hd_alltoall_start, false},
-    [HD_ALLTOALLV]       = {prepare_alltoallv, hd_alltoall_start, true},
-    [HD_BARRIER]         = {prepare_nothing, hd_barrier_start, false},
-    [HD_BCAST]           = {prepare_bcast, hd_bcast_start, false},
-    [HD_FANIN]           = {prepare_nothing, hd_fanin_start, false},
-    [HD_FANOUT]          = {prepare_nothing, hd_fanout_start, false},
-    [HD_GATHER]          = {prepare_gather, hd_gather_start, false},
-    [HD_GATHERV]         = {prepare_gatherv, hd_gather_start, true},
-    [HD_REDUCE]          = {prepare_reduce, hd_reduce_start, false},
-    [HD_REDUCE_SCATTER]  = {prepare_reduce_scatter, hd_reduce_scatter_start, false},
+    [HD_ALLGATHER] = {prepare_allgather, hd_allgather_start, false},
+    [HD_ALLGATHERV] = {prepare_allgatherv, hd_allgather_start, true},
+    [HD_ALLREDUCE] = {prepare_reduce, hd_allreduce_start, false},
+    [HD_ALLTOALL] = {prepare_alltoall, hd_alltoall_start, false},
+    [HD_ALLTOALLV] = {prepare_alltoallv, hd_alltoall_start, true},
+    [HD_BARRIER] = {prepare_nothing, hd_barrier_start, false},
+    [HD_BCAST] = {prepare_bcast, hd_bcast_start, false},
+    [HD_FANIN] = {prepare_nothing, hd_fanin_start, false},
+    [HD_FANOUT] = {prepare_nothing, hd_fanout_start, false},
+    [HD_GATHER] = {prepare_gather, hd_gather_start, false},
+    [HD_GATHERV] = {prepare_gatherv, hd_gather_start, true},
+    [HD_REDUCE] = {prepare_reduce, hd_reduce_start, false},
+    [HD_REDUCE_SCATTER] = {prepare_reduce_scatter, hd_reduce_scatter_start, false},
     [HD_REDUCE_SCATTERV] = {prepare_reduce_scatterv, hd_reduce_scatter_start, true},
-    [HD_SCATTER]         = {prepare_scatter, hd_scatter_start, false},
-    [HD_SCATTERV]        = {prepare_scatterv, hd_scatter_start, true},
-    [HD_MCAST]           = {prepare_bcast, hd_bcast_start, false},
+    [HD_SCATTER] = {prepare_scatter, hd_scatter_start, false},
+    [HD_SCATTERV] = {prepare_scatterv, hd_scatter_start, true},
+    [HD_MCAST] = {prepare_bcast, hd_bcast_start, false},
 };
 
 /* --- what is common ------------------------------------------------------------------------------ */
@@ -513,11 +515,11 @@ static ucc_datatype_t reduced_datatype(const call_t *c) {
 }
 
 static ucc_status_t prepare_operation(call_t *c) {
-    hd_op_t *op         = c->op;
-    ucc_datatype_t dt   = reduced_datatype(c);
+    hd_op_t *op = c->op;
+    ucc_datatype_t dt = reduced_datatype(c);
     ucc_status_t status = hd_reducer_init(&op->reducer, dt, c->args->op, c->n);
     if (status == UCC_OK) {
-        op->element   = op->reducer.element_size;
+        op->element = op->reducer.element_size;
         op->exclusive = hd_reducer_is_user(&op->reducer);
     }
     return status;
@@ -532,13 +534,15 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
  * root; in place where it changes what peers do. */
 static uint32_t signature_of(const call_t *c) {
     const hd_op_t *op = c->op;
-    uint64_t hash     = mix(0x51ed270b, is_rooted(op->type) ? op->root + 1 : 0);
+    uint64_t hash = mix(0x51ed270b, is_rooted(op->type) ? op->root + 1 : 0);
     if (is_reducing(op->type)) {
         hash = mix(hash, op->exclusive ? op->element : op->reducer.dt);
         hash = mix(hash, op->exclusive ? 99 : (uint64_t)op->reducer.op);
     }
-    if (op->type == HD_REDUCE_SCATTERV) {
-        hash = mix(hash, op->total);
+    if (op->type == HD_REDUCE_SCATTERV) { /* whoever reduces a block goes by its own counts */
+        for (uint32_t i = 0; i < c->n; i++) {
+            hash = mix(hash, hd_vector_count(&op->receive, i) * op->element);
+        }
     } else if (!kind[op->type].vector) {
         hash = mix(hash, op->bytes);
     }
@@ -562,36 +566,37 @@ static ucc_status_t take_type(call_t *c) {
 /* Sets n and me: of the active set if there is one, else of the team. */
 static ucc_status_t take_members(call_t *c, uint64_t *root) {
     hd_request_t *r = c->r;
-    c->n            = c->team->n;
-    c->me           = c->team->ep;
-    r->subset       = NULL;
+    c->n = c->team->n;
+    c->me = c->team->ep;
+    r->subset = NULL;
     if (!(c->args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET)) {
         return UCC_OK;
     }
     uint64_t start = c->args->active_set.start, size = c->args->active_set.size;
     int64_t stride = c->args->active_set.stride;
-    __int128 last  = (__int128)start + (__int128)stride * (__int128)(size - 1);
-    if (size == 0 || size > c->team->n || start >= c->team->n || last < 0 ||
-        last >= c->team->n || (stride == 0 && size > 1)) {
+    __int128 last = (__int128)start + (__int128)stride * (__int128)(size - 1);
+    if (size == 0 || size > c->team->n || start >= c->team->n || last < 0 || last >= c->team->n ||
+        (stride == 0 && size > 1)) {
         return bad(c, "active_set", "has members outside the team");
     }
-    if (stride == 0) {
-        stride = 1; /* of a single member */
+    if (size == 1) {
+        stride = 1; /* means nothing; one cached subset will do for all */
     }
     int64_t offset = (int64_t)c->team->ep - (int64_t)start;
     if (offset % stride || offset / stride < 0 || (uint64_t)(offset / stride) >= size) {
         return bad(c, "active_set", "does not contain the caller");
     }
-    offset         = (int64_t)*root - (int64_t)start;
-    bool root_fits = *root < c->team->n && offset % stride == 0 && offset / stride >= 0 &&
-                     (uint64_t)(offset / stride) < size;
+    bool root_fits = *root < c->team->n; /* a garbage root must not overflow below */
+    offset         = root_fits ? (int64_t)*root - (int64_t)start : 0;
+    root_fits      = root_fits && offset % stride == 0 && offset / stride >= 0 &&
+                (uint64_t)(offset / stride) < size;
     if (is_rooted(c->op->type) && !root_fits) {
         return bad(c, "root", "is not a member of the active set");
     }
     /* the root is named by its number in the team */
-    *root     = is_rooted(c->op->type) ? (uint64_t)(offset / stride) : 0;
-    c->me     = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
-    c->n      = (uint32_t)size;
+    *root = is_rooted(c->op->type) ? (uint64_t)(offset / stride) : 0;
+    c->me = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
+    c->n = (uint32_t)size;
     r->subset = hd_match_subset(c->team->group, start, stride, c->n);
     return r->subset ? UCC_OK : UCC_ERR_NO_MEMORY;
 }
@@ -603,15 +608,18 @@ static ucc_status_t take_timeout(call_t *c) {
             return bad(c, "timeout", "is negative or not a number");
         }
         c->r->timeout = c->args->timeout > 1e-6 ? c->args->timeout : 1e-6;
+        if (c->r->timeout > MAX_TIMEOUT_S) {
+            c->r->timeout = MAX_TIMEOUT_S; /* so that ticks fit 64 bits */
+        }
     }
     return UCC_OK;
 }
 
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
-    hd_op_t *op   = &r->op;
+    hd_op_t *op = &r->op;
     uint64_t root = 0;
-    call_t c      = {.team = team, .args = args, .r = r, .op = op};
-    c.flags       = args->mask & UCC_COLL_ARGS_FIELD_FLAGS ? args->flags : 0;
+    call_t c = {.team = team, .args = args, .r = r, .op = op};
+    c.flags = args->mask & UCC_COLL_ARGS_FIELD_FLAGS ? args->flags : 0;
     ucc_status_t status = take_type(&c);
     if (status != UCC_OK) {
         return status;
@@ -623,21 +631,21 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status != UCC_OK) {
         return status;
     }
-    op->root          = root < c.n ? (uint32_t)root : UINT32_MAX;
-    op->me            = c.me;
-    op->n             = c.n;
-    op->is_root       = is_rooted(op->type) && op->root == c.me;
-    op->in_place      = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
-    op->persistent    = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
-    op->exclusive     = false;
+    op->root = root < c.n ? (uint32_t)root : UINT32_MAX;
+    op->me = c.me;
+    op->n = c.n;
+    op->is_root = is_rooted(op->type) && op->root == c.me;
+    op->in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
+    op->persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
+    op->exclusive = false;
     op->global_errors = args->error_type == UCC_ERR_TYPE_GLOBAL;
-    op->element       = 1;
+    op->element = 1;
     op->bytes = op->total = 0;
-    op->src               = NULL;
-    op->dst               = NULL;
+    op->src = NULL;
+    op->dst = NULL;
     op->prepare = op->finish = NULL;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
-    op->start         = NULL;
+    op->start = NULL;
     if (is_empty(&c)) {
         return UCC_OK; /* start stays NULL: nothing to do, and nothing more to check */
     }
@@ -656,7 +664,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status == UCC_OK && !op->prepare) {
         status = kind[op->type].prepare(&c);
     }
-    op->start     = kind[op->type].start;
+    op->start = kind[op->type].start;
     op->signature = status == UCC_OK ? signature_of(&c) : 0;
     return status;
 }

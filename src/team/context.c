@@ -58,7 +58,7 @@ static void release_group(hd_context_group_t *group) {
 }
 
 static ucc_status_t exchange(const ucc_oob_coll_t *oob, record_t *mine, record_t *all) {
-    void *request       = NULL;
+    void *request = NULL;
     ucc_status_t status = oob->allgather(mine, all, sizeof(*mine), oob->coll_info, &request);
     if (status < 0) {
         return status;
@@ -71,7 +71,7 @@ static ucc_status_t exchange(const ucc_oob_coll_t *oob, record_t *mine, record_t
 }
 
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
-    uint32_t n    = oob->n_oob_eps;
+    uint32_t n = oob->n_oob_eps;
     context->rank = oob->oob_ep;
     if (n == 1) {
         context->peers = make_group(1);
@@ -86,7 +86,7 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
         return UCC_ERR_NO_MEMORY;
     }
     hd_process_identity(mine.process);
-    mine.object         = (uint64_t)(uintptr_t)made;
+    mine.object = (uint64_t)(uintptr_t)made;
     ucc_status_t status = exchange(oob, &mine, all);
     if (status < 0) {
         hd_error("oob allgather of the context failed: %s", ucc_status_string(status));
@@ -104,7 +104,7 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
         hd_free(made);
         context->peers = make_group(1);
         if (context->peers) {
-            context->peers->n               = n;
+            context->peers->n = n;
             context->peers->spans_processes = true;
         }
     }

@@ -38,10 +38,11 @@ struct hd_forming {
     ucc_oob_coll_t oob;
     void *request;
     record_t mine, *all;
+    uint64_t *seen; /* a bit per number, for check_records */
     seed_t *seed;
     hd_meeting_t *meeting;
-    bool excluded;    /* takes no part in the team that a split makes */
-    bool sort_labels; /* numbers are the ranks of the labels */
+    bool excluded;     /* takes no part in the team that a split makes */
+    bool sort_labels;  /* numbers are the ranks of the labels */
     hd_group_t *group; /* found; referenced */
     hd_locality_t locality;
     void *memory;
@@ -52,15 +53,15 @@ struct hd_forming {
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
     const hd_config_t *c = lib->config;
     return (hd_group_config_t){
-        .depth            = (uint32_t)hd_config_uint(c, HD_CFG_LIB_RING),
+        .depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_RING),
         .persistent_depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_PERSISTENT_RING),
-        .flat_max         = (uint32_t)hd_config_uint(c, HD_CFG_LIB_FLAT_MAX),
-        .lines_max        = hd_config_size(c, HD_CFG_LIB_LINES_MAX),
-        .staged_max       = hd_config_size(c, HD_CFG_LIB_STAGED_MAX),
-        .chunk            = hd_config_size(c, HD_CFG_LIB_CHUNK),
-        .two_sided        = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
-        .arrival          = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),
-        .tree             = hd_config_choice(c, HD_CFG_LIB_TREE),
+        .flat_max = (uint32_t)hd_config_uint(c, HD_CFG_LIB_FLAT_MAX),
+        .lines_max = hd_config_size(c, HD_CFG_LIB_LINES_MAX),
+        .staged_max = hd_config_size(c, HD_CFG_LIB_STAGED_MAX),
+        .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
+        .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
+        .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),
+        .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
     };
 }
 
@@ -79,11 +80,11 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
         return NULL;
     }
     memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
-    team->magic       = HD_TEAM_MAGIC;
-    team->n_contexts  = n_contexts;
-    team->lib         = contexts[0]->lib;
+    team->magic = HD_TEAM_MAGIC;
+    team->n_contexts = n_contexts;
+    team->lib = contexts[0]->lib;
     team->thread_mode = team->lib->params.thread_mode;
-    team->locked      = team->thread_mode == UCC_THREAD_MULTIPLE;
+    team->locked = team->thread_mode == UCC_THREAD_MULTIPLE;
     team->debug_order = team->lib->debug_order;
     for (uint32_t i = 0; i < n_contexts; i++) {
         /* relaxed: a count for context_destroy, which the client orders after this */
@@ -95,9 +96,9 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where) {
     hd_home_pin(&group->home);
-    team->group         = group;
-    team->ep            = ep;
-    team->n             = group->n;
+    team->group = group;
+    team->ep = ep;
+    team->n = group->n;
     ucc_status_t status = hd_group_join(group, ep, where);
     if (status == UCC_OK) {
         team->member = group->board->member[ep];
@@ -112,7 +113,7 @@ void hd_team_free(ucc_team_h team) {
     team->magic = HD_DEAD_MAGIC;
     while (team->all) {
         hd_request_t *r = team->all;
-        team->all       = r->all;
+        team->all = r->all;
         hd_pack_release(r);
         hd_free(r->prefix);
         hd_free(r);
@@ -128,6 +129,11 @@ void hd_team_free(ucc_team_h team) {
 }
 
 ucc_status_t hd_team_destroy(ucc_team_h team) {
+    if (team->forming && team->forming->request) {
+        hd_error("team destroyed while its oob allgather is outstanding at endpoint %u",
+                 team->forming->oob.oob_ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
     for (hd_request_t *r = team->all; r; r = r->all) {
         if (r->op.task.magic == HD_TASK_LIVE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
             hd_error("team destroyed while %s is in progress at endpoint %u",
@@ -168,6 +174,7 @@ static void drop_forming(ucc_team_h team) {
         hd_free(f->memory);
     }
     hd_free(f->all);
+    hd_free(f->seen);
     hd_free(f);
     team->forming = NULL;
 }
@@ -176,15 +183,15 @@ static void drop_forming(ucc_team_h team) {
 
 static ucc_status_t start_oob(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
-    bool has_ep     = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
+    bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
     bool contiguous = (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
                       params->ep_range == UCC_COLLECTIVE_EP_RANGE_CONTIG;
-    f->oob          = params->oob;
-    team->n         = f->oob.n_oob_eps;
-    f->mine.number  = has_ep && contiguous ? params->ep : f->oob.oob_ep;
-    f->mine.label   = has_ep ? params->ep : f->oob.oob_ep;
+    f->oob = params->oob;
+    team->n = f->oob.n_oob_eps;
+    f->mine.number = has_ep && contiguous ? params->ep : f->oob.oob_ep;
+    f->mine.label = has_ep ? params->ep : f->oob.oob_ep;
     f->mine.sync_type = (uint32_t)team->sync_type;
-    f->mine.locality  = f->locality;
+    f->mine.locality = f->locality;
     hd_process_identity(f->mine.process);
     if (f->mine.number >= team->n) {
         hd_error("ep %llu is not below the team's size %u", (unsigned long long)f->mine.number,
@@ -199,14 +206,16 @@ static ucc_status_t start_oob(ucc_team_h team, const ucc_team_params_t *params) 
         atomic_store_explicit(&f->seed->refs, team->n, memory_order_relaxed); /* not shared yet */
         f->mine.seed = (uint64_t)(uintptr_t)f->seed;
     }
-    f->all = hd_alloc(HD_LINE, team->n * sizeof(record_t));
-    if (!f->all) {
+    f->all  = hd_alloc(HD_LINE, team->n * sizeof(record_t));
+    f->seen = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*f->seen));
+    if (!f->all || !f->seen) {
+        hd_error("no memory for an exchange among %u endpoints", team->n);
         return UCC_ERR_NO_MEMORY;
     }
     f->step = STEP_GATHER;
     if (team->n == 1) {
         f->all[0] = f->mine; /* no exchange with oneself */
-        f->step   = STEP_SEED;
+        f->step = STEP_SEED;
         return UCC_OK;
     }
     ucc_status_t status =
@@ -220,8 +229,8 @@ static ucc_status_t start_oob(ucc_team_h team, const ucc_team_params_t *params) 
 /* All records are here: one process? every number once? the same kind of team? */
 static ucc_status_t check_records(const ucc_team_h team) {
     const hd_forming_t *f = team->forming;
-    uint64_t *seen        = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*seen));
-    ucc_status_t status   = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
+    uint64_t *seen        = f->seen;
+    ucc_status_t status   = UCC_OK;
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         const record_t *r = &f->all[i];
         if (memcmp(r->process, f->mine.process, sizeof(r->process)) != 0) {
@@ -237,18 +246,30 @@ static ucc_status_t check_records(const ucc_team_h team) {
             seen[r->number / 64] |= (uint64_t)1 << (r->number % 64);
         }
     }
-    hd_free(seen);
     return status;
 }
 
+/* No team will come of these records (all endpoints find the same): nobody will take a seed up, so
+ * everybody lets go of all of them; of its own one in drop_forming. */
+static void release_other_seeds(const ucc_team_h team) {
+    const hd_forming_t *f = team->forming;
+    for (uint32_t i = 0; i < team->n; i++) {
+        seed_t *seed = (seed_t *)(uintptr_t)f->all[i].seed;
+        if (seed && seed != f->seed &&
+            memcmp(f->all[i].process, f->mine.process, sizeof(f->mine.process)) == 0) {
+            release_seed(seed);
+        }
+    }
+}
+
 static ucc_status_t step_gather(ucc_team_h team) {
-    hd_forming_t *f     = team->forming;
+    hd_forming_t *f = team->forming;
     ucc_status_t status = f->oob.req_test(f->request);
     if (status == UCC_INPROGRESS) {
         return UCC_INPROGRESS;
     }
     ucc_status_t freed = f->oob.req_free(f->request);
-    f->request         = NULL;
+    f->request = NULL;
     if (status < 0 || freed < 0) {
         hd_error("oob allgather of the team failed");
         return status < 0 ? status : freed;
@@ -262,6 +283,9 @@ static ucc_status_t step_seed(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!f->group) {
         ucc_status_t status = f->seed && f->mine.number != 0 ? UCC_OK : check_records(team);
+        if (status != UCC_OK) {
+            release_other_seeds(team);
+        }
         if (f->mine.number == 0) {
             hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
             hd_group_t *group = status == UCC_OK ? hd_group_create(team->n, &config) : NULL;
@@ -291,7 +315,7 @@ static ucc_status_t step_seed(ucc_team_h team) {
         }
     }
     team->ep = (uint32_t)f->mine.number;
-    f->step  = STEP_JOIN;
+    f->step = STEP_JOIN;
     return UCC_OK;
 }
 
@@ -303,7 +327,7 @@ typedef struct making {
 } making_t;
 
 static void *make_group(void *arg) {
-    making_t *making         = arg;
+    making_t *making = arg;
     hd_group_config_t config = hd_team_group_config(making->team->lib, making->team->sync_type);
     return hd_group_create(making->n, &config);
 }
@@ -315,8 +339,8 @@ static void drop_group(void *object) {
 /* My number among those whose labels I have to be sorted with; duplicates are an error. */
 static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
     hd_meeting_t *m = team->forming->meeting;
-    uint64_t mine   = hd_meeting_label(m, me);
-    uint32_t below  = 0;
+    uint64_t mine = hd_meeting_label(m, me);
+    uint32_t below = 0;
     for (uint32_t i = 0; i < team->n; i++) {
         uint64_t other = hd_meeting_label(m, i);
         if (i != me && other == mine) {
@@ -331,7 +355,7 @@ static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
 
 /* Split: my number among the included. Says how many there are. */
 static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
-    uint32_t n      = 0;
+    uint32_t n = 0;
     hd_meeting_t *m = team->forming->meeting;
     for (uint32_t i = 0; i < parent_n; i++) {
         if (i == team->forming->mine.number) {
@@ -344,7 +368,7 @@ static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
 
 static ucc_status_t step_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    bool split      = f->mine.reserved != 0; /* participants of a split; 0: not one */
+    bool split = f->mine.reserved != 0; /* participants of a split; 0: not one */
     if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
         return UCC_INPROGRESS;
     }
@@ -356,18 +380,18 @@ static ucc_status_t step_meet(ucc_team_h team) {
             return status;
         }
     }
-    making_t making   = {team, team->n};
+    making_t making = {team, team->n};
     hd_group_t *group = hd_meeting_object(f->meeting, make_group, &making, drop_group);
     if (!group) {
         return UCC_ERR_NO_MEMORY;
     }
+    f->group = group;
     if (group->two_sided !=
         (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
         hd_error("sync_type differs between endpoints");
         return UCC_ERR_INVALID_PARAM;
     }
     group->labels[team->ep] = split ? team->ep : f->mine.label;
-    f->group                = group;
     f->step                 = STEP_JOIN;
     return UCC_OK;
 }
@@ -375,20 +399,20 @@ static ucc_status_t step_meet(ucc_team_h team) {
 static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                   uint32_t me, bool included) {
     hd_forming_t *f = team->forming;
-    f->meeting      = hd_meet(key, size, &me, f->mine.label, included);
+    f->meeting = hd_meet(key, size, &me, f->mine.label, included);
     if (!f->meeting) {
         hd_error("no memory for a meeting of %u endpoints", size);
         return UCC_ERR_NO_MEMORY;
     }
     f->mine.number = me;
-    team->ep       = me;
-    f->step        = STEP_MEET;
+    team->ep = me;
+    f->step = STEP_MEET;
     return UCC_OK;
 }
 
 static ucc_status_t start_by_id(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
-    uint64_t need   = UCC_TEAM_PARAM_FIELD_TEAM_SIZE | UCC_TEAM_PARAM_FIELD_ID;
+    uint64_t need = UCC_TEAM_PARAM_FIELD_TEAM_SIZE | UCC_TEAM_PARAM_FIELD_ID;
     if ((params->mask & need) != need) {
         hd_error("a team without oob and ep_map needs team_size and id: without an id, two teams "
                  "formed at once can't be told apart");
@@ -398,18 +422,18 @@ static ucc_status_t start_by_id(ucc_team_h team, const ucc_team_params_t *params
         hd_error("team_size %llu is not possible", (unsigned long long)params->team_size);
         return UCC_ERR_INVALID_PARAM;
     }
-    team->n       = (uint32_t)params->team_size;
-    bool has_ep   = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
-    bool sorted   = has_ep && (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
+    team->n = (uint32_t)params->team_size;
+    bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
+    bool sorted = has_ep && (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
                   params->ep_range == UCC_COLLECTIVE_EP_RANGE_NONCONTIG;
     if (has_ep && !sorted && params->ep >= team->n) {
         hd_error("ep %llu is not below team_size %u, and ep_range is not NONCONTIG",
                  (unsigned long long)params->ep, team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    f->sort_labels    = sorted;
-    f->mine.label     = params->ep;
-    uint32_t me       = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
+    f->sort_labels = sorted;
+    f->mine.label = params->ep;
+    uint32_t me = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
     hd_meet_key_t key = {.kind = HD_MEET_ID, .id = params->id};
     ucc_status_t status = start_meeting(team, &key, team->n, me, true);
     if (!has_ep) {
@@ -419,6 +443,24 @@ static ucc_status_t start_by_id(ucc_team_h team, const ucc_team_params_t *params
 }
 
 /* --- maps over contexts -------------------------------------------------------------------------- */
+
+/* Every entry below limit, and none twice: else somebody would be waited for in vain. */
+static ucc_status_t check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
+    uint64_t *seen      = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
+    ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
+        uint64_t bit = (uint64_t)1 << (list[i] % 64);
+        if (list[i] >= limit || seen[list[i] / 64] & bit) {
+            hd_error("member %llu of the list is %llu, which is %s", (unsigned long long)i,
+                     (unsigned long long)list[i], list[i] >= limit ? "out of range" : "there twice");
+            status = UCC_ERR_INVALID_PARAM;
+        } else {
+            seen[list[i] / 64] |= bit;
+        }
+    }
+    hd_free(seen);
+    return status;
+}
 
 static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) {
     switch (map->type) {
@@ -447,9 +489,9 @@ static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) 
 }
 
 static ucc_status_t start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
-    ucc_context_h context   = team->contexts[0];
+    ucc_context_h context = team->contexts[0];
     const ucc_ep_map_t *map = &params->ep_map;
-    uint32_t world          = hd_context_world(context);
+    uint32_t world = hd_context_world(context);
     if (!world) {
         hd_error("ep_map needs contexts created with an oob");
         return UCC_ERR_INVALID_PARAM;
@@ -462,19 +504,18 @@ static ucc_status_t start_by_map(ucc_team_h team, const ucc_team_params_t *param
         hd_error("ep_map.ep_num %llu, with %u contexts", (unsigned long long)map->ep_num, world);
         return UCC_ERR_INVALID_PARAM;
     }
-    team->n         = (uint32_t)map->ep_num;
-    uint64_t *list  = hd_alloc(HD_LINE, team->n * sizeof(*list));
-    uint32_t me     = HD_MEET_ANY;
+    team->n = (uint32_t)map->ep_num;
+    uint64_t *list = hd_alloc(HD_LINE, team->n * sizeof(*list));
+    uint32_t me = HD_MEET_ANY;
     ucc_status_t status = list ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         status = map_at(map, i, &list[i]);
-        if (status == UCC_OK && list[i] >= world) {
-            hd_error("ep_map leads to context %llu of %u", (unsigned long long)list[i], world);
-            status = UCC_ERR_INVALID_PARAM;
-        }
         if (status == UCC_OK && list[i] == context->rank) {
             me = i;
         }
+    }
+    if (status == UCC_OK) {
+        status = check_list(list, team->n, world);
     }
     if (status == UCC_OK && me == HD_MEET_ANY) {
         hd_error("ep_map does not contain the caller's context %u", context->rank);
@@ -482,11 +523,9 @@ static ucc_status_t start_by_map(ucc_team_h team, const ucc_team_params_t *param
     }
     if (status == UCC_OK) {
         team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
-        hd_meet_key_t key         = {.kind   = HD_MEET_LIST,
-                                     .scope  = context->peers,
-                                     .list   = list,
-                                     .n_list = team->n};
-        status                    = start_meeting(team, &key, team->n, me, true);
+        hd_meet_key_t key = {
+            .kind = HD_MEET_LIST, .scope = context->peers, .list = list, .n_list = team->n};
+        status = start_meeting(team, &key, team->n, me, true);
     }
     hd_free(list);
     return status;
@@ -496,21 +535,21 @@ static ucc_status_t start_by_map(ucc_team_h team, const ucc_team_params_t *param
 
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
     hd_forming_t *f = team->forming;
-    size_t align    = HD_LINE_PAIR;
-    uint64_t wants  = extra->memory.constraints;
-    size_t asked    = wants & UCC_MEM_ALIGN128  ? 128
-                      : wants & UCC_MEM_ALIGN64 ? 64
-                      : wants & UCC_MEM_ALIGN32 ? 32
-                                                : 1;
+    size_t align = HD_LINE_PAIR;
+    uint64_t wants = extra->memory.constraints;
+    size_t asked = wants & UCC_MEM_ALIGN128  ? 128
+                   : wants & UCC_MEM_ALIGN64 ? 64
+                   : wants & UCC_MEM_ALIGN32 ? 32
+                                             : 1;
     f->memory = extra->memory.address;
-    f->bytes  = extra->memory.bytes;
+    f->bytes = extra->memory.bytes;
     if (f->memory && (uintptr_t)f->memory % asked) {
         hd_error("memory.address is not a multiple of the %zu bytes that its constraints ask for",
                  asked);
         return UCC_ERR_INVALID_PARAM;
     }
     if (!f->memory && f->bytes) {
-        f->memory      = hd_alloc(align, f->bytes);
+        f->memory = hd_alloc(align, f->bytes);
         f->owns_memory = true;
         return f->memory ? UCC_OK : UCC_ERR_NO_MEMORY;
     }
@@ -520,11 +559,11 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
 /* --- create ---------------------------------------------------------------------------------------- */
 
 static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
-    uint64_t mask   = p->mask;
-    team->ordering  = mask & UCC_TEAM_PARAM_FIELD_ORDERING ? p->ordering : 0;
+    uint64_t mask = p->mask;
+    team->ordering = mask & UCC_TEAM_PARAM_FIELD_ORDERING ? p->ordering : 0;
     team->sync_type = mask & UCC_TEAM_PARAM_FIELD_SYNC_TYPE ? p->sync_type : 0;
-    team->ep_range  = mask & UCC_TEAM_PARAM_FIELD_EP_RANGE ? p->ep_range : 0;
-    team->id        = mask & UCC_TEAM_PARAM_FIELD_ID ? p->id : 0;
+    team->ep_range = mask & UCC_TEAM_PARAM_FIELD_EP_RANGE ? p->ep_range : 0;
+    team->id = mask & UCC_TEAM_PARAM_FIELD_ID ? p->id : 0;
     team->outstanding_colls =
         mask & UCC_TEAM_PARAM_FIELD_OUTSTANDING_COLLS ? p->outstanding_colls : 0;
     if (mask & UCC_TEAM_PARAM_FIELD_MEM_PARAMS) {
@@ -550,14 +589,14 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
             return UCC_ERR_INVALID_PARAM;
         }
         team->thread_mode = extra->thread_mode;
-        team->locked      = extra->thread_mode == UCC_THREAD_MULTIPLE;
+        team->locked = extra->thread_mode == UCC_THREAD_MULTIPLE;
     }
     if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_LOCALITY) {
         team->forming->locality = (hd_locality_t){.package = extra->locality.package,
-                                                  .numa    = extra->locality.numa,
-                                                  .l3      = extra->locality.l3,
-                                                  .core    = extra->locality.core,
-                                                  .pu      = -1,
+                                                  .numa = extra->locality.numa,
+                                                  .l3 = extra->locality.l3,
+                                                  .core = extra->locality.core,
+                                                  .pu = -1,
                                                   .trusted = true};
     }
     return extra->mask & HEDDLE_TEAM_PARAM_FIELD_MEMORY ? take_memory(team, extra) : UCC_OK;
@@ -584,8 +623,8 @@ static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t
         return UCC_ERR_INVALID_PARAM;
     }
     if ((p->mask & UCC_TEAM_PARAM_FIELD_TEAM_SIZE) && p->team_size != oob->n_oob_eps) {
-        hd_error("team_size %llu differs from oob.n_oob_eps %u",
-                 (unsigned long long)p->team_size, oob->n_oob_eps);
+        hd_error("team_size %llu differs from oob.n_oob_eps %u", (unsigned long long)p->team_size,
+                 oob->n_oob_eps);
         return UCC_ERR_INVALID_PARAM;
     }
     return UCC_OK;
@@ -631,9 +670,9 @@ static ucc_status_t step_join(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (f->bytes) {
         f->group->region[team->ep].address = f->memory;
-        f->group->region[team->ep].bytes   = f->bytes;
-        f->group->region[team->ep].owned   = f->owns_memory;
-        f->owns_memory                     = false;
+        f->group->region[team->ep].bytes = f->bytes;
+        f->group->region[team->ep].owned = f->owns_memory;
+        f->owns_memory = false;
     }
     f->step = STEP_COMPLETE;
     return hd_team_attach(team, f->group, team->ep, &f->locality);
@@ -668,6 +707,22 @@ static ucc_status_t step(ucc_team_h team) {
     return step_complete(team);
 }
 
+/* The team can't become complete without me: those who join it, or have, must not wait for that. */
+static void give_up(ucc_team_h team, ucc_status_t why) {
+    hd_forming_t *f   = team->forming;
+    hd_group_t *group = team->group;
+    if (!group && f) {
+        making_t making = {team, team->n};
+        group           = f->group;
+        if (!group && f->meeting) {
+            group = hd_meeting_object(f->meeting, make_group, &making, drop_group);
+        }
+    }
+    if (group) {
+        hd_group_poison(group, why);
+    }
+}
+
 ucc_status_t hd_team_create_test(ucc_team_h team) {
     while (team->state == HD_TEAM_FORMING) {
         ucc_status_t status = team->forming ? step(team) : step_complete(team);
@@ -675,6 +730,7 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
             return UCC_INPROGRESS;
         }
         if (status < 0) {
+            give_up(team, status);
             team->state = HD_TEAM_FAILED;
         }
     }
@@ -691,12 +747,12 @@ static ucc_team_h heir(ucc_team_h parent) {
         }
         return NULL;
     }
-    team->ordering          = parent->ordering;
-    team->sync_type         = parent->sync_type;
+    team->ordering = parent->ordering;
+    team->sync_type = parent->sync_type;
     team->outstanding_colls = parent->outstanding_colls;
-    team->thread_mode       = parent->thread_mode;
-    team->locked            = parent->locked;
-    team->mem_params        = parent->mem_params;
+    team->thread_mode = parent->thread_mode;
+    team->locked = parent->locked;
+    team->mem_params = parent->mem_params;
     team->forming->locality = parent->group->locality[parent->ep];
     return team;
 }
@@ -709,8 +765,8 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     hd_lock(&parent->lock);
     uint64_t number = ++parent->splits;
     hd_unlock(&parent->lock);
-    hd_meet_key_t key       = {.kind = HD_MEET_SPLIT, .scope = parent->group, .id = number};
-    ucc_status_t status     = start_meeting(team, &key, parent->n, parent->ep, included);
+    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group, .id = number};
+    ucc_status_t status = start_meeting(team, &key, parent->n, parent->ep, included);
     team->forming->mine.reserved = parent->n;
     if (status == UCC_OK && !included) {
         team->forming->excluded = true;
@@ -728,17 +784,20 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                ucc_team_h *out) {
     uint32_t me = HD_MEET_ANY;
-    for (uint64_t i = 0; i < n; i++) {
-        if (eps[i] >= parent->n) {
-            hd_error("ep %llu is not an endpoint of the parent team",
-                     (unsigned long long)eps[i]);
-            return UCC_ERR_INVALID_PARAM;
-        }
+    if (n > parent->n) {
+        hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = check_list(eps, n, parent->n);
+    if (status != UCC_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         if (eps[i] == parent->ep) {
-            me = (uint32_t)i;
+            me = i;
         }
     }
-    if (me == HD_MEET_ANY || n > parent->n) {
+    if (me == HD_MEET_ANY) {
         hd_error("the list of endpoints does not contain the caller's %u", parent->ep);
         return UCC_ERR_INVALID_PARAM;
     }
@@ -746,12 +805,10 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
     if (!team) {
         return UCC_ERR_NO_MEMORY;
     }
-    team->n             = (uint32_t)n;
-    hd_meet_key_t key   = {.kind   = HD_MEET_LIST,
-                           .scope  = parent->group,
-                           .list   = eps,
-                           .n_list = (uint32_t)n};
-    ucc_status_t status = start_meeting(team, &key, team->n, me, true);
+    team->n = (uint32_t)n;
+    hd_meet_key_t key = {
+        .kind = HD_MEET_LIST, .scope = parent->group, .list = eps, .n_list = (uint32_t)n};
+    status              = start_meeting(team, &key, team->n, me, true);
     team->forming->mine.label = team->ep;
     if (status != UCC_OK) {
         hd_team_free(team);

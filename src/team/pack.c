@@ -23,9 +23,9 @@ static bool needs_packing(const ucc_coll_buffer_info_t *info) {
 }
 
 static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *info, side_t *side) {
-    side->info   = info;
+    side->info = info;
     side->packed = needs_packing(info);
-    side->at     = info->buffer;
+    side->at = info->buffer;
     if (!hd_dt_valid(info->datatype) || (info->count && !info->buffer)) {
         hd_error("%s: datatype or buffer is not valid", field);
         return UCC_ERR_INVALID_PARAM;
@@ -38,8 +38,8 @@ static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *inf
         return UCC_OK;
     }
     ucc_dt_generic_t *dt = hd_dt_generic(info->datatype);
-    void *state          = dt->ops.start_pack(dt->context, info->buffer, info->count);
-    side->bytes          = dt->ops.packed_size(state);
+    void *state = dt->ops.start_pack(dt->context, info->buffer, info->count);
+    side->bytes = dt->ops.packed_size(state);
     dt->ops.finish(state);
     side->at = side->bytes ? hd_alloc(HD_LINE, side->bytes) : NULL;
     if (side->bytes && !side->at) {
@@ -52,8 +52,8 @@ static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *inf
 static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count, uint8_t *to,
                          size_t bytes) {
     ucc_dt_generic_t *dt = hd_dt_generic(type);
-    void *state          = dt->ops.start_pack(dt->context, buffer, count);
-    size_t at            = 0;
+    void *state = dt->ops.start_pack(dt->context, buffer, count);
+    size_t at = 0;
     while (at < bytes) {
         size_t part = dt->ops.pack(state, at, to + at, bytes - at);
         if (part == 0 || part > bytes - at) {
@@ -70,7 +70,7 @@ static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count
 }
 
 static ucc_status_t prepare(hd_op_t *op) {
-    struct hd_pack *p   = &((hd_request_t *)op)->pack;
+    struct hd_pack *p = &((hd_request_t *)op)->pack;
     ucc_status_t status = UCC_OK;
     if (p->src_packed) {
         status = pack(p->src_dt, p->src_user, p->src_count, p->src_packed, p->src_bytes);
@@ -87,8 +87,8 @@ static ucc_status_t finish(hd_op_t *op) {
         return UCC_OK;
     }
     ucc_dt_generic_t *dt = hd_dt_generic(p->dst_dt);
-    void *state          = dt->ops.start_unpack(dt->context, p->dst_user, p->dst_count);
-    ucc_status_t status  = dt->ops.unpack(state, 0, p->dst_packed, p->dst_bytes);
+    void *state = dt->ops.start_unpack(dt->context, p->dst_user, p->dst_count);
+    ucc_status_t status = dt->ops.unpack(state, 0, p->dst_packed, p->dst_bytes);
     dt->ops.finish(state);
     if (status != UCC_OK) {
         hd_error("unpack callback failed: %s", ucc_status_string(status));
@@ -129,18 +129,18 @@ static void significant(const hd_op_t *op, bool *src, bool *dst) {
 
 /* Blocks and pointers, from the sizes in bytes of what matters here. */
 static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
-    uint32_t n  = op->n;
-    size_t all  = 0;
-    op->src     = src->at;
-    op->dst     = dst->at;
+    uint32_t n = op->n;
+    size_t all = 0;
+    op->src = src->at;
+    op->dst = dst->at;
     switch (op->type) {
     case HD_BCAST:
     case HD_MCAST:
         op->bytes = op->total = src->bytes;
-        op->dst               = src->at;
+        op->dst = src->at;
         return UCC_OK;
     case HD_SCATTER:
-        all       = op->is_root ? src->bytes : dst->bytes * n;
+        all = op->is_root ? src->bytes : dst->bytes * n;
         op->bytes = all / n;
         op->total = all;
         if (op->in_place) {
@@ -150,11 +150,11 @@ static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
                    ? UCC_ERR_INVALID_PARAM
                    : UCC_OK;
     case HD_GATHER:
-        all       = op->is_root ? dst->bytes : src->bytes * n;
+        all = op->is_root ? dst->bytes : src->bytes * n;
         op->bytes = op->total = all / n;
         break;
     default:
-        all       = dst->bytes;
+        all = dst->bytes;
         op->bytes = all / n;
         op->total = op->type == HD_ALLTOALL ? all : op->bytes;
     }
@@ -174,31 +174,31 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
         !(use_dst && needs_packing(&args->dst.info))) {
         return UCC_OK;
     }
-    op->in_place = op->in_place &&
-                   (op->is_root || op->type == HD_ALLGATHER || op->type == HD_ALLTOALL);
+    op->in_place =
+        op->in_place && (op->is_root || op->type == HD_ALLGATHER || op->type == HD_ALLTOALL);
     side_t src = {0}, dst = {0};
     ucc_status_t status = use_src ? measure("src", &args->src.info, &src) : UCC_OK;
     if (status == UCC_OK && use_dst) {
         status = measure("dst", &args->dst.info, &dst);
     }
     struct hd_pack *p = &r->pack;
-    bool is_bcast     = op->type == HD_BCAST || op->type == HD_MCAST;
-    side_t *received  = is_bcast ? &src : &dst;
-    bool receives     = is_bcast ? !op->is_root : use_dst;
+    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
+    side_t *received = is_bcast ? &src : &dst;
+    bool receives = is_bcast ? !op->is_root : use_dst;
     if (src.packed && !(is_bcast && receives)) {
         p->src_packed = src.at;
-        p->src_user   = src.info->buffer;
-        p->src_count  = src.info->count;
-        p->src_dt     = src.info->datatype;
-        p->src_bytes  = src.bytes;
+        p->src_user = src.info->buffer;
+        p->src_count = src.info->count;
+        p->src_dt = src.info->datatype;
+        p->src_bytes = src.bytes;
     }
     if (received->packed && receives) {
         p->dst_packed = received->at;
-        p->dst_user   = received->info->buffer;
-        p->dst_count  = received->info->count;
-        p->dst_dt     = received->info->datatype;
-        p->dst_bytes  = received->bytes;
-        p->fill_dst   = op->in_place;
+        p->dst_user = received->info->buffer;
+        p->dst_count = received->info->count;
+        p->dst_dt = received->info->datatype;
+        p->dst_bytes = received->bytes;
+        p->fill_dst = op->in_place;
     }
     if (status == UCC_OK) {
         status = lay_out(op, &src, &dst);
@@ -212,6 +212,6 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
         return status;
     }
     op->prepare = prepare;
-    op->finish  = finish;
+    op->finish = finish;
     return UCC_OK;
 }

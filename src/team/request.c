@@ -30,10 +30,10 @@ static hd_request_t *make(ucc_team_h team) {
         hd_error("no memory for a request");
         return NULL;
     }
-    r->op.team   = team;
+    r->op.team = team;
     r->op.locked = team->locked;
     hd_lock(&team->lock);
-    r->all    = team->all;
+    r->all = team->all;
     team->all = r;
     hd_unlock(&team->lock);
     return r;
@@ -60,7 +60,7 @@ static hd_request_t *take(ucc_team_h team) {
 }
 
 static void give_back(hd_request_t *r) {
-    ucc_team_h team  = r->op.team;
+    ucc_team_h team = r->op.team;
     r->op.task.magic = HD_TASK_FREE;
     atomic_fetch_sub_explicit(&team->busy, 1, memory_order_relaxed); /* see take */
     /* acq_rel: hands on r's fields; takes in those of the one it displaces */
@@ -68,7 +68,7 @@ static void give_back(hd_request_t *r) {
     if (r) {
         hd_lock(&team->lock);
         r->op.task.next = team->free ? &team->free->op.task : NULL;
-        team->free      = r;
+        team->free = r;
         hd_unlock(&team->lock);
     }
 }
@@ -96,12 +96,12 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
     }
     if (tag || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
         r->route = HD_ROUTE_TAG;
-        r->tag   = tag ? *tag : args->tag;
+        r->tag = tag ? *tag : args->tag;
         return UCC_OK;
     }
     if (r->subset) {
         r->route = HD_ROUTE_ACTIVE_SET;
-        r->tag   = 0;
+        r->tag = 0;
         return UCC_OK;
     }
     if (is_unordered(team->ordering)) {
@@ -123,11 +123,11 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     if (!r) {
         return UCC_ERR_NO_MEMORY;
     }
-    hd_op_t *op         = &r->op;
-    r->private_board    = NULL;
-    op->group           = team->group;
-    op->team_ep         = team->ep;
-    op->task.home       = &team->group->home;
+    hd_op_t *op = &r->op;
+    r->private_board = NULL;
+    op->group = team->group;
+    op->team_ep = team->ep;
+    op->task.home = &team->group->home;
     ucc_status_t status = hd_args_prepare(team, args, r);
     if (status == UCC_OK) {
         status = choose_route(team, args, tag, r);
@@ -158,16 +158,16 @@ static hd_board_t *match(hd_request_t *r, hd_match_class_t class) {
 }
 
 static ucc_status_t launch_matched(hd_request_t *r, hd_match_class_t class) {
-    hd_op_t *op       = &r->op;
+    hd_op_t *op = &r->op;
     hd_board_t *board = match(r, class);
     if (!board) {
         return UCC_ERR_NO_MEMORY;
     }
-    op->board    = board;
-    op->k        = board->use;
+    op->board = board;
+    op->k = board->use;
     op->numbered = false;
-    op->leave    = leave_board;
-    op->member   = board->member[op->me];
+    op->leave = leave_board;
+    op->member = board->member[op->me];
     return hd_op_launch(op);
 }
 
@@ -177,8 +177,8 @@ static bool head_may_go(hd_op_t *op) {
 }
 
 static ucc_status_t step_queued(hd_task_t *task) {
-    hd_op_t *op          = &request_of(task)->op;
-    hd_member_t *member  = op->member;
+    hd_op_t *op = &request_of(task)->op;
+    hd_member_t *member = op->member;
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
         failure = UCC_ERR_TIMED_OUT; /* the others will miss it */
@@ -209,26 +209,25 @@ static ucc_status_t step_queued(hd_task_t *task) {
 
 /* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
  * set: then it may already be somebody else's. listed: the task is in its context's list already. */
-static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed,
-                                    bool *queued) {
-    hd_op_t *op         = &r->op;
+static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
+    hd_op_t *op = &r->op;
     hd_member_t *member = board->member[op->me];
-    op->board           = board;
-    op->member          = member;
-    op->numbered        = true;
-    op->leave           = NULL;
-    op->queue_next      = NULL;
+    op->board = board;
+    op->member = member;
+    op->numbered = true;
+    op->leave = NULL;
+    op->queue_next = NULL;
     if (op->locked) {
         hd_lock(&member->lock);
     }
-    op->k        = ++member->taken;
+    op->k = ++member->taken;
     bool is_head = !member->queue;
-    *queued      = !is_head || !head_may_go(op);
+    *queued = !is_head || !head_may_go(op);
     if (*queued) {
-        op->state           = HD_OP_QUEUED;
-        op->task.step       = step_queued;
+        op->state = HD_OP_QUEUED;
+        op->task.step = step_queued;
         *member->queue_tail = op;
-        member->queue_tail  = &op->queue_next;
+        member->queue_tail = &op->queue_next;
     }
     if (op->locked) {
         hd_unlock(&member->lock);
@@ -264,9 +263,13 @@ static ucc_status_t launch_private_or_matched(hd_request_t *r, bool listed, bool
 
 /* Posted before all endpoints have joined: there is no board to be matched on yet. */
 static ucc_status_t step_early(hd_task_t *task) {
-    hd_request_t *r     = request_of(task);
+    hd_request_t *r = request_of(task);
     ucc_status_t failed = hd_group_poisoned(r->op.group);
     bool queued         = false;
+    if (failed == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
+        failed = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_group_poison(r->op.group, failed);
+    }
     if (failed != UCC_OK || !hd_group_is_complete(r->op.group)) {
         return failed != UCC_OK ? failed : UCC_INPROGRESS;
     }
@@ -274,11 +277,10 @@ static ucc_status_t step_early(hd_task_t *task) {
 }
 
 static ucc_status_t launch(hd_request_t *r, bool *queued) {
-    hd_op_t *op          = &r->op;
+    hd_op_t *op = &r->op;
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
-        hd_error("%s: the team has failed: %s", hd_type_name(op->type),
-                 ucc_status_string(failure));
+        hd_error("%s: the team has failed: %s", hd_type_name(op->type), ucc_status_string(failure));
         return failure;
     }
     if (r->route == HD_ROUTE_NUMBER) {
@@ -293,7 +295,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
 
 static void choose_context(hd_request_t *r) {
     ucc_team_h team = r->op.team;
-    uint32_t i      = 0;
+    uint32_t i = 0;
     if (team->n_contexts > 1) {
         /* relaxed: any spread will do */
         i = atomic_fetch_add_explicit(&team->next_context, 1, memory_order_relaxed) %

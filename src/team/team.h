@@ -23,10 +23,10 @@
 #include <heddle/heddle.h>
 
 enum {
-    HD_LIB_MAGIC     = 0x11b0a5e1u,
+    HD_LIB_MAGIC = 0x11b0a5e1u,
     HD_CONTEXT_MAGIC = 0xc0a7e872u,
-    HD_TEAM_MAGIC    = 0x7ea4b0a8u,
-    HD_DEAD_MAGIC    = 0xdeadbea7u
+    HD_TEAM_MAGIC = 0x7ea4b0a8u,
+    HD_DEAD_MAGIC = 0xdeadbea7u
 };
 
 struct ucc_lib_info {
@@ -72,18 +72,18 @@ typedef enum hd_team_state {
 typedef struct hd_request {
     hd_op_t op; /* must stay first */
     enum hd_route {
-        HD_ROUTE_NOTHING,   /* zero bytes: over inside post */
-        HD_ROUTE_NUMBER,    /* the main board, number taken at post */
-        HD_ROUTE_TAG,       /* matched at post by tag */
-        HD_ROUTE_INIT,      /* private exchange joined at init */
+        HD_ROUTE_NOTHING,    /* zero bytes: over inside post */
+        HD_ROUTE_NUMBER,     /* the main board, number taken at post */
+        HD_ROUTE_TAG,        /* matched at post by tag */
+        HD_ROUTE_INIT,       /* private exchange joined at init */
         HD_ROUTE_PERSISTENT, /* private board, number taken at init */
-        HD_ROUTE_ACTIVE_SET /* matched at post among the set's members */
+        HD_ROUTE_ACTIVE_SET  /* matched at post among the set's members */
     } route;
     uint64_t tag; /* or init number */
     hd_subset_t *subset;
     hd_board_t *private_board; /* PERSISTENT: from the first post to finalize */
-    double timeout; /* seconds; 0: none */
-    uint64_t *prefix;      /* displacements of densely packed vectors */
+    double timeout;            /* seconds; 0: none */
+    uint64_t *prefix;          /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {
         const void *src_user;
@@ -105,7 +105,7 @@ struct ucc_team {
     hd_group_t *group;
     uint32_t ep, n;
     hd_member_t *member;
-    bool locked;       /* several threads may use this handle */
+    bool locked; /* several threads may use this handle */
     bool debug_order;
     ucc_lib_h lib;
     ucc_context_h *contexts;
@@ -119,15 +119,15 @@ struct ucc_team {
     ucc_thread_mode_t thread_mode;
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
-    bool owned_by_ep; /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    bool owned_by_ep;         /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     _Atomic uint32_t posting; /* debug_order: a post is under way */
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
     hd_lock_t lock; /* guards the two lists, and the counters below */
     hd_request_t *free, *all;
-    uint64_t inits;   /* operations matched by init order */
+    uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits;  /* teams derived by all members */
+    uint64_t splits;       /* teams derived by all members */
     _Atomic uint32_t busy; /* requests not finalized */
 };
 
@@ -148,8 +148,7 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where);
 void hd_team_free(ucc_team_h team);
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
-ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
-                               ucc_team_h *out);
+ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
 /* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob);
 void hd_context_part(ucc_context_h context);

@@ -10,6 +10,7 @@ struct hd_meeting {
     hd_meet_key_t key;
     uint32_t size, arrived, refs;
     uint32_t gone; /* references of participants that did not wait for the rest */
+    bool made;     /* object is what make returned */
     void *object;
     void (*drop)(void *object);
     uint64_t *label;
@@ -21,8 +22,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static hd_meeting_t *table; /* oldest first; under table_lock, like every meeting in it */
 
 static bool same(const hd_meet_key_t *a, const hd_meet_key_t *b) {
-    return a->kind == b->kind && a->scope == b->scope && a->id == b->id &&
-           a->n_list == b->n_list &&
+    return a->kind == b->kind && a->scope == b->scope && a->id == b->id && a->n_list == b->n_list &&
            (!a->n_list || memcmp(a->list, b->list, a->n_list * sizeof(*a->list)) == 0);
 }
 
@@ -41,11 +41,11 @@ static hd_meeting_t *make_meeting(const hd_meet_key_t *key, uint32_t size) {
     if (!m) {
         return NULL;
     }
-    m->key      = *key;
+    m->key = *key;
     m->key.list = NULL;
-    m->size     = size;
-    m->label    = hd_alloc(64, size * sizeof(*m->label));
-    m->state    = hd_alloc(64, size);
+    m->size = size;
+    m->label = hd_alloc(64, size * sizeof(*m->label));
+    m->state = hd_alloc(64, size);
     uint64_t *list = key->n_list ? hd_alloc(64, key->n_list * sizeof(*list)) : NULL;
     if (!m->label || !m->state || (key->n_list && !list)) {
         hd_free(list);
@@ -72,8 +72,9 @@ hd_meeting_t *hd_meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uin
     }
     hd_meeting_t *m = *at;
     if (m) {
-        if (*me == HD_MEET_ANY) {
-            *me = m->arrived;
+        if (*me == HD_MEET_ANY) { /* the order of arrival, unless others chose their numbers */
+            for (*me = m->arrived; m->state[*me]; *me = *me + 1 < size ? *me + 1 : 0) {
+            }
         }
         m->label[*me] = label;
         m->state[*me] = included ? 2 : 1;
@@ -105,9 +106,10 @@ bool hd_meeting_included(const hd_meeting_t *m, uint32_t i) {
 void *hd_meeting_object(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
                         void (*drop)(void *object)) {
     pthread_mutex_lock(&table_lock);
-    if (!m->object) {
+    if (!m->made) { /* once only: if it can't be made, all participants learn that */
+        m->made = true;
         m->object = make(arg);
-        m->drop   = drop;
+        m->drop = drop;
     }
     void *object = m->object;
     pthread_mutex_unlock(&table_lock);

@@ -62,7 +62,8 @@ void hd_bell_delist(hd_sleeper_t *sleeper) {
     }
     *at = sleeper->next;
     hd_unlock(&bell->lock);
-    atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed); /* only fewer rings follow */
+    atomic_fetch_sub_explicit(&bell->sleepers, 1,
+                              memory_order_relaxed); /* only fewer rings follow */
 }
 
 void hd_bell_wake(hd_bell_t *bell) {
@@ -76,7 +77,7 @@ void hd_bell_wake(hd_bell_t *bell) {
 }
 
 void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
-    struct timespec limit = {.tv_sec  = (time_t)(timeout_ns / 1000000000u),
+    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                              .tv_nsec = (long)(timeout_ns % 1000000000u)};
     syscall(__NR_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns == UINT64_MAX ? NULL : &limit,
             NULL, 0);

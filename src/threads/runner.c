@@ -8,16 +8,17 @@
 enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us) {
-    runner->multiple    = multiple;
-    runner->max_polls   = max_polls ? max_polls : 1;
-    runner->yield_max   = yield_max_us * hd_ticks_per_us;
-    runner->active      = NULL;
+    runner->multiple = multiple;
+    runner->max_polls = max_polls ? max_polls : 1;
+    runner->yield_max = yield_max_us * hd_ticks_per_us;
+    runner->active = NULL;
     runner->active_tail = &runner->active;
-    runner->idle        = (hd_idle_t){0};
+    runner->idle = (hd_idle_t){0};
     atomic_init(&runner->lock.held, 0);
     atomic_init(&runner->incoming, NULL);
     atomic_init(&runner->bell.sleepers, 0);
     atomic_init(&runner->bell.lock.held, 0);
+    atomic_init(&runner->refused, 0);
     runner->bell.list = NULL;
 }
 
@@ -54,7 +55,8 @@ void hd_runner_push(hd_runner_t *runner, hd_task_t *task) {
 
 /* Moves what was posted to the end of the active list, oldest first. */
 static void take_in(hd_runner_t *runner) {
-    if (!atomic_load_explicit(&runner->incoming, memory_order_relaxed)) { /* a look before the RMW */
+    if (!atomic_load_explicit(&runner->incoming,
+                              memory_order_relaxed)) { /* a look before the RMW */
         return;
     }
     /* acquire: pairs with hd_runner_push */
@@ -73,14 +75,15 @@ static void take_in(hd_runner_t *runner) {
 }
 
 /* One step of every active task; the finished ones are appended to *finished. Their status is not
- * published here: the client may destroy everything once it sees it, and the lock is still held. */
-static bool step_all(hd_runner_t *runner, hd_task_t **finished) {
+ * published here: the client may destroy everything once it sees it, and the lock is still held.
+ * Adds the number of steps to *looks. */
+static bool step_all(hd_runner_t *runner, hd_task_t **finished, uint32_t *looks) {
     bool any = false;
     while (*finished) {
         finished = &(*finished)->next;
     }
-    for (hd_task_t **at = &runner->active; *at;) {
-        hd_task_t *task     = *at;
+    for (hd_task_t **at = &runner->active; *at; ++*looks) {
+        hd_task_t *task = *at;
         ucc_status_t status = task->step(task);
         if (status == UCC_INPROGRESS) {
             at = &task->next;
@@ -91,10 +94,10 @@ static bool step_all(hd_runner_t *runner, hd_task_t **finished) {
             runner->active_tail = at;
         }
         task->outcome = status;
-        task->next    = NULL;
-        *finished     = task;
-        finished      = &task->next;
-        any           = true;
+        task->next = NULL;
+        *finished = task;
+        finished = &task->next;
+        any = true;
     }
     return any;
 }
@@ -107,26 +110,61 @@ static void complete_all(hd_task_t *finished) {
     }
 }
 
-bool hd_runner_progress(hd_runner_t *runner) {
+/* Another thread is at work in this context. Its work is ours too, so there is nothing to do but to
+ * come back; if the holder was preempted, it needs the processor more than we do. */
+static void back_off(hd_runner_t *runner, uint64_t *vain) {
+    enum { REFUSALS_PER_YIELD = 32 };
+    uint64_t began = hd_ticks();
+    /* relaxed: only decides who yields */
+    uint32_t n = atomic_fetch_add_explicit(&runner->refused, 1, memory_order_relaxed);
+    hd_relax();
+    if (vain) {
+        *vain += hd_ticks() - began;
+    }
+    if (n % REFUSALS_PER_YIELD == REFUSALS_PER_YIELD - 1) {
+        sched_yield();
+    }
+}
+
+/* What a round came to. */
+typedef enum outcome { ROUND_BUSY, ROUND_NOTHING, ROUND_FINISHED } round_t_;
+
+/* Steps all tasks, and polls for a while if the caller does nothing else. */
+static bool look(hd_runner_t *runner, uint64_t began, hd_task_t **finished) {
+    bool any = step_all(runner, finished);
+    if (any || !runner->active || !hd_idle_is_tight(&runner->idle, began)) {
+        return any;
+    }
+    for (uint32_t poll = 0; poll < runner->max_polls && !any; poll++) {
+        hd_relax();
+        any = step_all(runner, finished);
+    }
+    return any;
+}
+bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
     if (!runner_enter(runner)) {
-        hd_relax(); /* the holder does the work; coming back later is all there is to do */
+        back_off(runner, vain);
         return false;
     }
     hd_task_t *finished = NULL;
     take_in(runner);
-    bool any = step_all(runner, &finished);
+    uint32_t looks = 0;
+    bool any = step_all(runner, &finished, &looks);
     if (any) {
         hd_idle_reset(&runner->idle);
     } else {
         uint64_t began = hd_ticks();
         if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
-            for (uint32_t poll = 0; poll < runner->max_polls && !any; poll++) {
+            while (looks < runner->max_polls && !any) {
                 hd_relax();
-                any = step_all(runner, &finished);
+                any = step_all(runner, &finished, &looks);
             }
         }
         if (!any) {
-            hd_idle_note(&runner->idle, began, runner->yield_max);
+            uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max);
+            if (vain) {
+                *vain += looked;
+            }
         }
     }
     runner_leave(runner);
@@ -193,7 +231,7 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     hd_bell_enlist(&runner->bell, &night.own, &night.word);
     uint64_t longest = enlist_groups(runner, &night) ? LONGEST_US : NAP_US;
     hd_park_fence();
-    bool any = hd_runner_progress(runner); /* the last look */
+    bool any = hd_runner_progress(runner, NULL); /* the last look */
     if (!any && hd_task_status(task) == UCC_INPROGRESS) {
         uint64_t us = limit / hd_ticks_per_us;
         us = us < longest ? us : longest; /* bounded: deadlines of tasks are watched by progress */
@@ -204,27 +242,27 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
 
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                             uint64_t park_after_us) {
-    uint64_t began = 0, limit = UINT64_MAX, spun = park_after_us * hd_ticks_per_us;
+    uint64_t began = hd_ticks(), limit = UINT64_MAX, vain = 0;
+    /* Counted in time spent looking, not in time passed: among many runnable threads a wait takes
+       long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. */
+    uint64_t may_spin = park_after_us * hd_ticks_per_us;
+    if (timeout >= 0 && timeout < 1e9) {
+        limit = (uint64_t)(timeout * 1e6 * (double)hd_ticks_per_us);
+    }
     for (;;) {
+        if (hd_runner_progress(runner, &vain)) {
+            vain = 0;
+        }
         ucc_status_t status = hd_task_status(task);
         if (status != UCC_INPROGRESS) {
             return status;
         }
-        if (hd_runner_progress(runner)) {
-            continue;
+        uint64_t passed = limit == UINT64_MAX ? 0 : hd_ticks() - began;
+        if (passed >= limit) {
+            return UCC_INPROGRESS;
         }
-        uint64_t now = hd_ticks();
-        if (!began) {
-            began = now;
-            if (timeout >= 0 && timeout < 1e9) {
-                limit = (uint64_t)(timeout * 1e6 * (double)hd_ticks_per_us);
-            }
-        }
-        if (now - began >= limit) {
-            return hd_task_status(task);
-        }
-        if (may_park && now - began >= spun) {
-            sleep_once(runner, task, limit - (now - began));
+        if (may_park && vain >= may_spin) {
+            sleep_once(runner, task, limit - passed);
         }
     }
 }

@@ -59,10 +59,12 @@ void hd_bell_wake(hd_bell_t *bell);
 static inline void hd_bell_ring(hd_bell_t *bell) {
     uint32_t sleepers;
     if (__builtin_expect(hd_park_has_membarrier, 1)) {
-        atomic_signal_fence(memory_order_seq_cst); /* compiler only: the load stays below the store */
+        atomic_signal_fence(
+            memory_order_seq_cst); /* compiler only: the load stays below the store */
         sleepers = atomic_load_explicit(&bell->sleepers, memory_order_relaxed); /* see above */
     } else {
-        sleepers = atomic_fetch_add_explicit(&bell->sleepers, 0, memory_order_seq_cst); /* see above */
+        sleepers =
+            atomic_fetch_add_explicit(&bell->sleepers, 0, memory_order_seq_cst); /* see above */
     }
     if (__builtin_expect(sleepers != 0, 0)) {
         hd_bell_wake(bell);
@@ -130,11 +132,12 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
 
 /* --- contexts (context.c) --------------------------------------------------------------------- */
 
-/* Back-off state, owned by the holder of the context's lock. All in ticks. */
+/* Back-off state. All in ticks, all accessed relaxed: written by whoever looked in vain, outside the
+ * context's lock, so that nobody yields while holding it; a lost update only shifts the next yield. */
 typedef struct hd_idle {
-    uint64_t last;   /* when the previous fruitless progress call returned */
-    uint64_t spent;  /* time spent looking in vain since the last yield */
-    uint64_t budget; /* yield when spent exceeds this */
+    _Atomic uint64_t last;   /* when the previous fruitless progress call returned */
+    _Atomic uint64_t spent;  /* time spent looking in vain since the last yield */
+    _Atomic uint64_t budget; /* yield when spent exceeds this */
 } hd_idle_t;
 
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
@@ -144,8 +147,9 @@ typedef struct hd_runner {
     uint64_t yield_max; /* ticks: longest time spent spinning between two yields */
     alignas(64) hd_lock_t lock;
     hd_task_t *active, **active_tail; /* under lock */
-    hd_idle_t idle;                   /* under lock */
+    alignas(64) hd_idle_t idle;       /* also of those who found the lock held */
     alignas(64) _Atomic(hd_task_t *) incoming;
+    _Atomic uint32_t refused; /* progress calls that found the lock taken */
     hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep in hd_wait */
 } hd_runner_t;
 
@@ -154,8 +158,9 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
 void hd_runner_push(hd_runner_t *runner, hd_task_t *task);
-/* One round over all tasks. Never blocks (it may yield the CPU); true if any task finished. */
-bool hd_runner_progress(hd_runner_t *runner);
+/* One round over all tasks. Never blocks (it may yield the CPU); true if any task finished, else the
+ * ticks spent looking in vain are added to *vain (may be NULL). */
+bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain);
 /* Progress, then sleep, until the task is done or `timeout` seconds have passed (negative: never). */
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                             uint64_t park_after_us);
@@ -165,10 +170,11 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
 /* True if the caller seems to do nothing but call progress on this context: then it pays to look
  * at the awaited line many times per call. */
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
-/* A progress call that began at `began` found nothing. May yield. */
-void hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
+/* A progress call that began at `began` found nothing. May yield. Returns the ticks spent looking,
+ * without the yield: what a sleeper counts against the time it may spin. */
+uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
 static inline void hd_idle_reset(hd_idle_t *idle) {
-    idle->spent = 0;
+    atomic_store_explicit(&idle->spent, 0, memory_order_relaxed); /* see hd_idle_t */
 }
 
 #endif

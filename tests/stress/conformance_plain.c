@@ -16,7 +16,14 @@ typedef struct plain_case {
 } plain_case_t;
 
 static uint64_t random_sweep(const batch_params_t *params) {
-    return sweep_random(params, 120, params->world.size);
+    return sweep_random(params, 400, params->world.size);
+}
+
+/* Everything tagged. */
+static uint64_t unordered_sweep(const batch_params_t *params) {
+    batch_params_t unordered = *params;
+    unordered.world.ordering = UCC_COLLECTIVE_POST_UNORDERED;
+    return sweep_random(&unordered, 300, params->world.size + 1);
 }
 
 static const plain_case_t cases[] = {
@@ -32,6 +39,11 @@ static const plain_case_t cases[] = {
     {4, DRIVER_THREADS, UCC_SYNC_COLLECTIVES, WORLD_GROUP, random_sweep},
     {5, DRIVER_SHARED, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, random_sweep},
     {9, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, random_sweep},
+    {17, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_GROUP, random_sweep},
+    {17, DRIVER_SHARED, UCC_SYNC_COLLECTIVES, WORLD_OOB, random_sweep},
+    {5, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, unordered_sweep},
+    {9, DRIVER_SHARED, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, unordered_sweep},
+    {2, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, sweep_large},
 };
 
 int main(void) {
