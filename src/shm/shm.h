@@ -368,6 +368,10 @@ ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slic
 
 /* --- families ----------------------------------------------------------------------------------- */
 
+/* One-sided variants of bcast, mcast, allgather, alltoall into symmetric memory (put.c). fits: the
+ * buffer lies in every member's part of it. */
+ucc_status_t hd_put_start(hd_op_t *op);
+bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes);
 ucc_status_t hd_barrier_start(hd_op_t *op);
 ucc_status_t hd_fanin_start(hd_op_t *op);
 ucc_status_t hd_fanout_start(hd_op_t *op);

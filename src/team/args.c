@@ -532,7 +532,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 /* What must agree across endpoints: the type exactly, the rest hashed. Block bytes for movements
  * (never for v types, where only a pair must agree); datatype, op and count for reductions; the
  * root; in place where it changes what peers do. */
-static uint32_t signature_of(const call_t *c) {
+static uint32_t signature_of(const call_t *c, bool one_sided) {
     const hd_op_t *op = c->op;
     uint64_t hash = mix(0x51ed270b, is_rooted(op->type) ? op->root + 1 : 0);
     if (is_reducing(op->type)) {
@@ -549,7 +549,7 @@ static uint32_t signature_of(const call_t *c) {
     if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
         hash = mix(hash, op->in_place);
     }
-    hash = mix(hash, 7);
+    hash = mix(hash, one_sided ? 11 : 7);
     return (uint32_t)op->type << 27 | (uint32_t)(hash >> 37);
 }
 
@@ -615,6 +615,24 @@ static ucc_status_t take_timeout(call_t *c) {
     return UCC_OK;
 }
 
+/* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that have
+ * one. Only flags that all endpoints give alike: they are part of the signature. */
+static ucc_status_t choose_one_sided(call_t *c, bool *one_sided) {
+    const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
+    hd_op_t *op = c->op;
+    *one_sided = (c->flags & both) == both && !op->in_place && !op->prepare && !c->r->subset &&
+                 !c->team->group->two_sided &&
+                 (op->type == HD_BCAST || op->type == HD_MCAST || op->type == HD_ALLGATHER ||
+                  op->type == HD_ALLTOALL);
+    if (!*one_sided) {
+        return UCC_OK;
+    }
+    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
+    return hd_put_fits(op, op->dst, is_bcast ? op->bytes : op->bytes * c->n)
+               ? UCC_OK
+               : bad(c, is_bcast ? "src" : "dst", "does not lie in the team's symmetric memory");
+}
+
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
     hd_op_t *op = &r->op;
     uint64_t root = 0;
@@ -664,7 +682,11 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status == UCC_OK && !op->prepare) {
         status = kind[op->type].prepare(&c);
     }
-    op->start = kind[op->type].start;
-    op->signature = status == UCC_OK ? signature_of(&c) : 0;
+    bool one_sided = false;
+    if (status == UCC_OK) {
+        status = choose_one_sided(&c, &one_sided);
+    }
+    op->start = one_sided ? hd_put_start : kind[op->type].start;
+    op->signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
     return status;
 }

@@ -488,9 +488,19 @@ static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) 
     return UCC_ERR_INVALID_PARAM;
 }
 
+/* ep_list is an older way to say the same: the context ranks of team_size members. */
+static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
+    if (params->mask & UCC_TEAM_PARAM_FIELD_EP_MAP) {
+        return params->ep_map;
+    }
+    uint64_t n = params->mask & UCC_TEAM_PARAM_FIELD_TEAM_SIZE ? params->team_size : 0;
+    return (ucc_ep_map_t){
+        .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
+}
+
 static ucc_status_t start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
     ucc_context_h context = team->contexts[0];
-    const ucc_ep_map_t *map = &params->ep_map;
+    const ucc_ep_map_t given = map_of(params), *map = &given;
     uint32_t world = hd_context_world(context);
     if (!world) {
         hd_error("ep_map needs contexts created with an oob");
@@ -651,7 +661,8 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
     if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_OOB)) {
         status = check_oob(&params->oob, params);
         status = status == UCC_OK ? start_oob(team, params) : status;
-    } else if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_EP_MAP)) {
+    } else if (status == UCC_OK &&
+               (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST))) {
         status = start_by_map(team, params);
     } else if (status == UCC_OK) {
         status = start_by_id(team, params);

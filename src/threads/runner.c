@@ -126,21 +126,6 @@ static void back_off(hd_runner_t *runner, uint64_t *vain) {
     }
 }
 
-/* What a round came to. */
-typedef enum outcome { ROUND_BUSY, ROUND_NOTHING, ROUND_FINISHED } round_t_;
-
-/* Steps all tasks, and polls for a while if the caller does nothing else. */
-static bool look(hd_runner_t *runner, uint64_t began, hd_task_t **finished) {
-    bool any = step_all(runner, finished);
-    if (any || !runner->active || !hd_idle_is_tight(&runner->idle, began)) {
-        return any;
-    }
-    for (uint32_t poll = 0; poll < runner->max_polls && !any; poll++) {
-        hd_relax();
-        any = step_all(runner, finished);
-    }
-    return any;
-}
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
     if (!runner_enter(runner)) {
         back_off(runner, vain);

@@ -132,12 +132,11 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
 
 /* --- contexts (context.c) --------------------------------------------------------------------- */
 
-/* Back-off state. All in ticks, all accessed relaxed: written by whoever looked in vain, outside the
- * context's lock, so that nobody yields while holding it; a lost update only shifts the next yield. */
+/* Back-off state, owned by the holder of the context's lock. All in ticks. */
 typedef struct hd_idle {
-    _Atomic uint64_t last;   /* when the previous fruitless progress call returned */
-    _Atomic uint64_t spent;  /* time spent looking in vain since the last yield */
-    _Atomic uint64_t budget; /* yield when spent exceeds this */
+    uint64_t last;   /* when the previous fruitless progress call returned */
+    uint64_t spent;  /* time spent looking in vain since the last yield */
+    uint64_t budget; /* yield when spent exceeds this */
 } hd_idle_t;
 
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
@@ -147,7 +146,7 @@ typedef struct hd_runner {
     uint64_t yield_max; /* ticks: longest time spent spinning between two yields */
     alignas(64) hd_lock_t lock;
     hd_task_t *active, **active_tail; /* under lock */
-    alignas(64) hd_idle_t idle;       /* also of those who found the lock held */
+    hd_idle_t idle;                   /* under lock */
     alignas(64) _Atomic(hd_task_t *) incoming;
     _Atomic uint32_t refused; /* progress calls that found the lock taken */
     hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep in hd_wait */
@@ -174,7 +173,7 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
  * without the yield: what a sleeper counts against the time it may spin. */
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
 static inline void hd_idle_reset(hd_idle_t *idle) {
-    atomic_store_explicit(&idle->spent, 0, memory_order_relaxed); /* see hd_idle_t */
+    idle->spent = 0;
 }
 
 #endif

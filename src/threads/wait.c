@@ -20,33 +20,26 @@ static inline uint64_t ns_to_ticks(uint64_t ns) {
     return ns * hd_ticks_per_us / 1000u;
 }
 
-/* All accesses are relaxed: see hd_idle_t. */
-static inline uint64_t get(const _Atomic uint64_t *field) {
-    return atomic_load_explicit(field, memory_order_relaxed);
-}
-
-static inline void set(_Atomic uint64_t *field, uint64_t value) {
-    atomic_store_explicit(field, value, memory_order_relaxed);
-}
-
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
-    return now - get(&idle->last) < ns_to_ticks(TIGHT_NS);
+    return now - idle->last < ns_to_ticks(TIGHT_NS);
 }
 
-void hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
-    uint64_t now = hd_ticks(), floor = ns_to_ticks(MIN_SPIN_NS);
-    uint64_t spent = get(&idle->spent) + now - began, budget = get(&idle->budget);
-    if (spent >= budget) {
-        spent = 0;
+uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
+    uint64_t now = hd_ticks(), longest = ns_to_ticks(LONGEST_LOOK_NS);
+    uint64_t looked = now - began < longest ? now - began : longest;
+    idle->spent += looked;
+    if (idle->spent >= idle->budget) {
+        uint64_t floor = ns_to_ticks(MIN_SPIN_NS);
+        idle->spent = 0;
         sched_yield();
         uint64_t after = hd_ticks();
         if (after - now > ns_to_ticks(FAST_YIELD_NS)) {
-            set(&idle->budget, floor);
-        } else if (budget < yield_max) {
-            set(&idle->budget, budget < floor ? floor : budget * 2);
+            idle->budget = floor;
+        } else if (idle->budget < yield_max) {
+            idle->budget = idle->budget < floor ? floor : idle->budget * 2;
         }
         now = after;
     }
-    set(&idle->spent, spent);
-    set(&idle->last, now);
+    idle->last = now;
+    return looked;
 }

@@ -37,7 +37,7 @@ typedef struct model {
     const model_bug_t *bugs;     /* [0] stands for none; name NULL at the end */
     /* Remembers variant and bug (an index) and fills the first state, which is zeroed. */
     void (*start)(void *state, uint32_t variant, uint32_t bug);
-    /* False, and nothing changed, if this actor can't take this choice now. */
+    /* False if this actor can't take this choice now; then what it did to the state is forgotten. */
     bool (*step)(void *state, uint32_t actor, uint32_t choice);
     /* Nobody can step: NULL if that is a proper end, else what is wrong. */
     const char *(*end)(const void *state);

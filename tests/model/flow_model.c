@@ -152,9 +152,6 @@ static bool scan(state_t *s, member_t *m, uint8_t target) {
             m->floor_cursor = 0;
         }
         m->floor_target = target;
-        if (bug == CURSOR_KEPT && m->floor_cursor == cfg.n) {
-            m->floor_cursor = 1;
-        }
         model_say("floor_reaches %u? the board's floor is %u", target, s->floor);
         return true;
     }
@@ -261,7 +258,7 @@ static const model_bug_t bugs[] = {
     {"low-floor", ONE_WAY_4, "the floor asked for is one number too low"},
     {"root-saw-all", MIXED_3_2, "seeing the root's lane counts as seeing all"},
     {"consume-out-of-order", MIXED_4, "a number's end ends all before it"},
-    {"cursor-kept", THREE_4_ONE_WAY, "a scan for a new target does not start over"},
+    {"cursor-kept", ONE_WAY_4, "a scan for a new target does not start over"},
     {"half-too-small", MIXED_4, "a lane is taken to prove more than its window says"},
     {NULL, 0, NULL},
 };

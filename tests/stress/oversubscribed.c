@@ -59,7 +59,7 @@ static void restrict_processors(void) {
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
         return;
     }
-    for (int i = 0, n = 0; i < CPU_SETSIZE && n < PROCESSORS; i++) {
+    for (size_t i = 0, n = 0; i < CPU_SETSIZE && n < PROCESSORS; i++) {
         if (CPU_ISSET(i, &allowed)) {
             CPU_SET(i, &two);
             n++;

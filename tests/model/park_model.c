@@ -1,0 +1,640 @@
+/* park_model.c: bells and sleepers, src/threads/park.c, hd_bell_ring, and sleep_once of runner.c, over
+ * memory with store buffers.
+ *
+ * A store goes into its thread's buffer and reaches memory later, in order (x86-TSO); a thread reads
+ * its own buffer first. A read-modify-write empties the thread's buffer before it acts. membarrier
+ * empties the buffers of the other threads, one after the other, before it returns. Other stores do
+ * not wait: that is what makes the ringer cheap, and what this model is about.
+ *
+ * The futex is the kernel's: comparing and falling asleep are one step, and waking ends a sleep that
+ * has begun. Sleeps have no time limit here, so that a lost wake-up shows as a sleep for ever.
+ *
+ * Threads: sleepers wait for all events that are theirs; ringers publish an event each and ring its
+ * bell. Variant "helper": one sleeper and a thread that does one hd_runner_progress on the same
+ * context at the same time. The peer's event is seen by whoever holds the context's lock and looks;
+ * who sees it completes the task, then rings the context's bell.
+ *
+ * Properties: nobody sleeps for ever; nobody touches the word of a sleeper that has left.
+ */
+#include "explorer.h"
+
+#include <string.h>
+
+enum { MAX_THREADS = 3, MAX_BELLS = 2, MAX_SLEEPERS = 2, BUFFER = 4 };
+
+enum { /* memory: one cell each */
+    EVENT_0,
+    EVENT_1,
+    TAKEN,  /* helper: the context's only task has been stepped to its end */
+    STATUS, /* and its status has been published */
+    SLEEPERS_0,
+    SLEEPERS_1,
+    BELL_LOCK_0,
+    BELL_LOCK_1,
+    LIST_0, /* bit per sleeper */
+    LIST_1,
+    WORD_0, /* futex word of sleeper 0 */
+    WORD_1,
+    RUNNER_LOCK,
+    CELLS
+};
+
+enum { CONTEXT_BELL = 1 }; /* helper: bell 0 is the group's, bell 1 the context's */
+
+enum { /* planted bugs */
+    NO_BUG,
+    NO_MEMBARRIER,
+    CHECK_BEFORE_ENLIST,
+    RING_BEFORE_STORE,
+    PLAIN_RING,
+    WAKE_WITHOUT_BUMP,
+    WAKE_WITHOUT_LOCK,
+    GROUPS_SKIPPED,
+    LAST_LOOK_SKIPPED,
+    STATUS_NOT_RUNG
+};
+
+enum { /* where a thread is */
+    IDLE,
+    /* a sleeper */
+    S_LOOK,
+    S_LOCK,
+    S_LINK,
+    S_UNLOCK,
+    S_COUNT,
+    S_GROUPS_TRY, /* helper: enlist_groups */
+    S_GROUPS_LEAVE,
+    S_BARRIER,
+    S_LAST_TRY, /* helper: hd_runner_progress */
+    S_LAST,
+    S_LAST_LEAVE,
+    S_STATUS,
+    S_SLEEP,
+    S_ASLEEP,
+    D_LOCK,
+    D_UNLINK,
+    D_UNLOCK,
+    D_COUNT,
+    /* a thread that looks once and does not sleep */
+    P_TRY,
+    P_LOOK,
+    P_LEAVE,
+    /* who saw the event completes the task */
+    C_STATUS,
+    /* a ringer */
+    R_STORE,
+    R_RING,
+    R_LOCK,
+    R_BUMP,
+    R_WAKE,
+    R_UNLOCK,
+    GONE
+};
+
+typedef struct store {
+    uint8_t cell, value;
+} store_t;
+
+typedef struct thread {
+    uint8_t at;
+    uint8_t after_ring; /* where to go on */
+    uint8_t bell;       /* being enlisted on, delisted from, or rung */
+    uint8_t cursor;     /* membarrier: threads done; waking: sleepers done */
+    uint8_t enlisted;   /* bit per bell */
+    uint8_t saw;        /* the last look was successful */
+    uint8_t n_stores;
+    store_t buffer[BUFFER];
+} thread_t;
+
+typedef struct state {
+    uint8_t memory[CELLS];
+    thread_t t[MAX_THREADS];
+} state_t;
+
+typedef struct variant {
+    uint8_t sleepers, ringers;
+    bool helper, fallback;
+} variant_t;
+
+enum { ONE, TWO_BELLS, TWO_SLEEPERS, FALLBACK, HELPER, HELPER_FALLBACK };
+
+static const char *const variant_names[] = {"one",      "two-bells", "two-sleepers",
+                                            "fallback", "helper",    "helper-fallback", NULL};
+static const variant_t variants[]        = {
+    [ONE]             = {.sleepers = 1, .ringers = 1},
+    [TWO_BELLS]       = {.sleepers = 1, .ringers = 2},
+    [TWO_SLEEPERS]    = {.sleepers = 2, .ringers = 1},
+    [FALLBACK]        = {.sleepers = 1, .ringers = 2, .fallback = true},
+    [HELPER]          = {.sleepers = 1, .ringers = 1, .helper = true},
+    [HELPER_FALLBACK] = {.sleepers = 1, .ringers = 1, .helper = true, .fallback = true},
+};
+
+static variant_t cfg;
+static uint32_t bug;
+static uint8_t n_threads;
+
+static void start(void *state, uint32_t variant, uint32_t which) {
+    state_t *s = state;
+    memset(s, 0, sizeof(*s));
+    cfg       = variants[variant];
+    bug       = which;
+    n_threads = 0;
+    for (uint8_t i = 0; i < cfg.sleepers; i++) {
+        s->t[n_threads++].at = S_LOOK;
+    }
+    for (uint8_t i = 0; i < cfg.ringers; i++) {
+        s->t[n_threads].bell = i;
+        s->t[n_threads++].at = R_STORE;
+    }
+    if (cfg.helper) {
+        s->t[n_threads++].at = P_TRY;
+    }
+}
+
+/* --- memory --------------------------------------------------------------------------------------- */
+
+static uint8_t load(const state_t *s, const thread_t *t, uint8_t cell) {
+    for (uint8_t i = t->n_stores; i-- > 0;) {
+        if (t->buffer[i].cell == cell) {
+            return t->buffer[i].value;
+        }
+    }
+    return s->memory[cell];
+}
+
+static void put(thread_t *t, uint8_t cell, uint8_t value) {
+    t->buffer[t->n_stores++] = (store_t){cell, value};
+}
+
+static bool drain(state_t *s, thread_t *t) {
+    if (!t->n_stores) {
+        return false;
+    }
+    s->memory[t->buffer[0].cell] = t->buffer[0].value;
+    memmove(t->buffer, t->buffer + 1, sizeof(t->buffer) - sizeof(t->buffer[0]));
+    t->buffer[--t->n_stores] = (store_t){0, 0};
+    return true;
+}
+
+/* For read-modify-writes: true if the buffer is empty, as it must be. */
+static uint8_t *modify(state_t *s, const thread_t *t, uint8_t cell) {
+    return t->n_stores ? NULL : &s->memory[cell];
+}
+
+static bool try_lock(state_t *s, const thread_t *t, uint8_t cell) {
+    uint8_t *lock = modify(s, t, cell);
+    if (!lock || *lock) {
+        return false;
+    }
+    *lock = 1;
+    return true;
+}
+
+/* --- a sleeper ------------------------------------------------------------------------------------ */
+
+static bool uses_bell(uint8_t bell) {
+    return cfg.helper || bell < cfg.ringers;
+}
+
+static uint8_t first_bell(void) {
+    return cfg.helper ? CONTEXT_BELL : 0;
+}
+
+static bool sees_all(const state_t *s, const thread_t *t) {
+    for (uint8_t i = 0; i < cfg.ringers; i++) {
+        if (!load(s, t, (uint8_t)(EVENT_0 + i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All that is waited for has been seen, outside of the runner's lock (without a helper, nobody else
+ * wants it). With a helper: the task's status, then the group's events. */
+static bool is_over(const state_t *s, const thread_t *t) {
+    return cfg.helper ? load(s, t, STATUS) != 0 : sees_all(s, t);
+}
+
+static void after_enlisting(thread_t *t) {
+    t->cursor = 0;
+    if (cfg.helper && t->bell == CONTEXT_BELL) {
+        t->bell = 0;
+        t->at   = S_GROUPS_TRY;
+    } else if (cfg.helper) {
+        t->at = S_GROUPS_LEAVE;
+    } else if (uses_bell((uint8_t)(t->bell + 1)) && t->bell + 1 < MAX_BELLS) {
+        t->bell++;
+        t->at = S_LOCK;
+    } else {
+        t->at = S_BARRIER;
+    }
+}
+
+static bool step_enlist(state_t *s, thread_t *t, uint8_t me) {
+    uint8_t list = (uint8_t)(LIST_0 + t->bell), lock = (uint8_t)(BELL_LOCK_0 + t->bell);
+    uint8_t *sleepers = modify(s, t, (uint8_t)(SLEEPERS_0 + t->bell));
+    switch (t->at) {
+    case S_LOCK:
+        model_say("hd_bell_enlist: lock of bell %u", t->bell);
+        t->at = S_LINK;
+        return try_lock(s, t, lock);
+    case S_LINK:
+        put(t, list, (uint8_t)(load(s, t, list) | 1u << me));
+        model_say("hd_bell_enlist: linked on bell %u", t->bell);
+        t->at = S_UNLOCK;
+        return true;
+    case S_UNLOCK:
+        put(t, lock, 0);
+        model_say("hd_bell_enlist: unlock");
+        t->at = S_COUNT;
+        return true;
+    default: /* S_COUNT */
+        if (!sleepers) {
+            return false;
+        }
+        ++*sleepers;
+        t->enlisted |= (uint8_t)(1u << t->bell);
+        model_say("hd_bell_enlist: bell %u has %u sleepers", t->bell, *sleepers);
+        after_enlisting(t);
+        return true;
+    }
+}
+
+static void leave_bed(thread_t *t) {
+    t->cursor = 0;
+    for (t->bell = 0; !(t->enlisted >> t->bell & 1); t->bell++) {
+    }
+    t->at = D_LOCK;
+}
+
+/* Falls asleep, or goes back to the loop of hd_runner_wait. */
+static void end_of_last_look(thread_t *t, bool over) {
+    if (over) {
+        leave_bed(t);
+    } else {
+        t->at = S_SLEEP;
+    }
+}
+
+/* step_all, under the runner's lock. */
+static void step_task(const state_t *s, thread_t *t) {
+    t->saw = !load(s, t, TAKEN) && sees_all(s, t);
+    if (t->saw) {
+        put(t, TAKEN, 1);
+    }
+    model_say("hd_runner_progress: %s", t->saw ? "the task has finished" : "nothing");
+}
+
+static bool step_groups(state_t *s, thread_t *t) {
+    switch (t->at) {
+    case S_GROUPS_TRY:
+        if (t->n_stores) {
+            return false;
+        }
+        if (try_lock(s, t, RUNNER_LOCK)) {
+            model_say("enlist_groups: inside");
+            t->at = S_LOCK;
+        } else if (bug == GROUPS_SKIPPED) {
+            model_say("enlist_groups: somebody is inside");
+            t->at = S_BARRIER;
+        } else {
+            model_say("enlist_groups: somebody is inside: a short nap only");
+            leave_bed(t);
+        }
+        return true;
+    case S_GROUPS_LEAVE:
+        put(t, RUNNER_LOCK, 0);
+        model_say("enlist_groups: leaves");
+        t->at = S_BARRIER;
+        return true;
+    case S_LAST_TRY:
+        if (t->n_stores) {
+            return false;
+        }
+        if (try_lock(s, t, RUNNER_LOCK)) {
+            model_say("sleep_once: the last look, inside");
+            t->at = S_LAST;
+        } else if (bug == LAST_LOOK_SKIPPED) {
+            model_say("sleep_once: no last look, somebody is inside");
+            t->at = S_STATUS;
+        } else {
+            model_say("sleep_once: no last look, somebody is inside: a short nap only");
+            leave_bed(t);
+        }
+        return true;
+    case S_LAST:
+        step_task(s, t);
+        t->at = S_LAST_LEAVE;
+        return true;
+    default: /* S_LAST_LEAVE */
+        put(t, RUNNER_LOCK, 0);
+        model_say("hd_runner_progress: leaves");
+        t->at = t->saw ? C_STATUS : S_STATUS;
+        return true;
+    }
+}
+
+/* The barrier drains one thread per step; a thread that is not enlisted yet looks too early. */
+static bool step_barrier(state_t *s, thread_t *t) {
+    if (cfg.fallback || bug == NO_MEMBARRIER || t->cursor == n_threads) {
+        t->cursor = 0;
+        t->at     = bug == CHECK_BEFORE_ENLIST ? S_SLEEP : cfg.helper ? S_LAST_TRY : S_STATUS;
+        model_say("hd_park_fence: done");
+        return true;
+    }
+    while (drain(s, &s->t[t->cursor])) {
+    }
+    model_say("hd_park_fence: thread %u has passed a barrier", t->cursor);
+    t->cursor++;
+    return true;
+}
+
+static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
+    switch (t->at) {
+    case S_LOOK:
+        model_say("hd_runner_wait: %s", is_over(s, t) ? "over" : "not yet");
+        t->bell = first_bell();
+        t->at   = is_over(s, t) ? GONE : S_LOCK;
+        return true;
+    case S_STATUS:
+        model_say("sleep_once: the last look: %s", is_over(s, t) ? "over" : "not yet");
+        end_of_last_look(t, is_over(s, t));
+        return true;
+    case S_SLEEP:
+        if (t->n_stores) {
+            return false;
+        }
+        model_say("hd_park_sleep: the word is %u", s->memory[WORD_0 + me]);
+        t->at = S_ASLEEP;
+        if (s->memory[WORD_0 + me]) {
+            leave_bed(t);
+        }
+        return true;
+    default: /* S_ASLEEP: only waking ends it */
+        return false;
+    }
+}
+
+static bool step_delist(state_t *s, thread_t *t, uint8_t me) {
+    uint8_t list = (uint8_t)(LIST_0 + t->bell), lock = (uint8_t)(BELL_LOCK_0 + t->bell);
+    uint8_t *sleepers = modify(s, t, (uint8_t)(SLEEPERS_0 + t->bell));
+    switch (t->at) {
+    case D_LOCK:
+        model_say("hd_bell_delist: lock of bell %u", t->bell);
+        t->at = D_UNLINK;
+        return try_lock(s, t, lock);
+    case D_UNLINK:
+        put(t, list, (uint8_t)(load(s, t, list) & ~(1u << me)));
+        model_say("hd_bell_delist: unlinked from bell %u", t->bell);
+        t->at = D_UNLOCK;
+        return true;
+    case D_UNLOCK:
+        put(t, lock, 0);
+        model_say("hd_bell_delist: unlock");
+        t->at = D_COUNT;
+        return true;
+    default: /* D_COUNT */
+        if (!sleepers) {
+            return false;
+        }
+        --*sleepers;
+        t->enlisted &= (uint8_t)~(1u << t->bell);
+        model_say("hd_bell_delist: bell %u has %u sleepers", t->bell, *sleepers);
+        if (t->enlisted) {
+            leave_bed(t);
+        } else {
+            s->memory[WORD_0 + me] = 0; /* a new night has a new word */
+            t->bell                = 0;
+            t->at                  = S_LOOK;
+        }
+        return true;
+    }
+}
+
+/* --- completing ----------------------------------------------------------------------------------- */
+
+/* One hd_runner_progress by a thread that has other things to do. */
+static bool step_progress(state_t *s, thread_t *t) {
+    switch (t->at) {
+    case P_TRY:
+        model_say("hd_runner_progress: %s", s->memory[RUNNER_LOCK] ? "somebody is inside" : "inside");
+        t->at = try_lock(s, t, RUNNER_LOCK) ? P_LOOK : GONE;
+        return true;
+    case P_LOOK:
+        step_task(s, t);
+        t->at = P_LEAVE;
+        return true;
+    case P_LEAVE:
+        put(t, RUNNER_LOCK, 0);
+        model_say("hd_runner_progress: leaves");
+        t->at = t->saw ? C_STATUS : GONE;
+        return true;
+    default: /* C_STATUS */
+        if (load(s, t, STATUS)) {
+            model_violation("a task is completed twice");
+        }
+        put(t, STATUS, 1);
+        model_say("hd_task_complete");
+        t->bell       = CONTEXT_BELL;
+        t->cursor     = 0;
+        t->saw        = 0;
+        t->after_ring = t->enlisted ? D_LOCK : GONE;
+        t->at         = R_RING;
+        if (bug == STATUS_NOT_RUNG) {
+            t->at = t->after_ring;
+            if (t->enlisted) {
+                leave_bed(t);
+            }
+        }
+        return true;
+    }
+}
+
+/* --- a ringer ------------------------------------------------------------------------------------- */
+
+static void end_of_ring(thread_t *t) {
+    t->cursor = 0;
+    t->at     = GONE;
+    if (t->enlisted) {
+        leave_bed(t);
+    }
+}
+
+static bool is_linked(const state_t *s, const thread_t *t, uint8_t i) {
+    return load(s, t, (uint8_t)(LIST_0 + t->bell)) >> i & 1;
+}
+
+static bool ring(state_t *s, thread_t *t) {
+    uint8_t cell = (uint8_t)(SLEEPERS_0 + t->bell);
+    if (cfg.fallback && bug != PLAIN_RING && !modify(s, t, cell)) {
+        return false;
+    }
+    uint8_t sleepers = load(s, t, cell);
+    model_say("hd_bell_ring: bell %u has %u sleepers", t->bell, sleepers);
+    if (!sleepers && bug == RING_BEFORE_STORE && t->after_ring == R_STORE) {
+        t->at = R_STORE;
+    } else if (!sleepers) {
+        end_of_ring(t);
+    } else {
+        t->at = bug == WAKE_WITHOUT_LOCK ? R_BUMP : R_LOCK;
+    }
+    return true;
+}
+
+static bool step_wake(state_t *s, thread_t *t) {
+    switch (t->at) {
+    case R_LOCK:
+        model_say("hd_bell_wake: lock of bell %u", t->bell);
+        t->at = R_BUMP;
+        return try_lock(s, t, (uint8_t)(BELL_LOCK_0 + t->bell));
+    case R_BUMP: {
+        while (t->cursor < cfg.sleepers && !is_linked(s, t, t->cursor)) {
+            t->cursor++;
+        }
+        if (t->cursor == cfg.sleepers) {
+            model_say("hd_bell_wake: nobody is left on bell %u", t->bell);
+            t->at = R_UNLOCK;
+            return true;
+        }
+        uint8_t *word = modify(s, t, (uint8_t)(WORD_0 + t->cursor));
+        if (!word) {
+            return false;
+        }
+        *word = bug == WAKE_WITHOUT_BUMP ? 0 : 1;
+        model_say("hd_bell_wake: bumps the word of sleeper %u", t->cursor);
+        t->at = R_WAKE;
+        return true;
+    }
+    case R_WAKE: {
+        thread_t *sleeper = &s->t[t->cursor];
+        if (!(s->memory[LIST_0 + t->bell] >> t->cursor & 1)) {
+            model_violation("the word of a sleeper that has left is touched");
+        }
+        model_say("hd_bell_wake: wakes sleeper %u", t->cursor);
+        if (sleeper->at == S_ASLEEP) {
+            leave_bed(sleeper);
+        }
+        t->cursor++;
+        t->at = R_BUMP;
+        return true;
+    }
+    default: /* R_UNLOCK */
+        if (bug != WAKE_WITHOUT_LOCK) {
+            put(t, (uint8_t)(BELL_LOCK_0 + t->bell), 0);
+        }
+        model_say("hd_bell_wake: unlock");
+        end_of_ring(t);
+        return true;
+    }
+}
+
+static bool step_ringer(state_t *s, thread_t *t) {
+    if (t->at == R_STORE) {
+        if (bug == RING_BEFORE_STORE && !t->after_ring) {
+            t->after_ring = R_STORE;
+            t->at         = R_RING;
+            model_say("(bug) rings first");
+            return true;
+        }
+        put(t, (uint8_t)(EVENT_0 + t->bell), 1);
+        model_say("publish: event %u", t->bell);
+        t->at = bug == RING_BEFORE_STORE ? GONE : R_RING;
+        return true;
+    }
+    return t->at == R_RING ? ring(s, t) : step_wake(s, t);
+}
+
+static bool step(void *state, uint32_t actor, uint32_t choice) {
+    state_t *s  = state;
+    thread_t *t = &s->t[actor];
+    uint8_t me  = (uint8_t)actor;
+    if (actor >= n_threads) {
+        return false;
+    }
+    if (choice == 1) {
+        model_say("(a store reaches memory)");
+        return drain(s, t);
+    }
+    if (t->n_stores == BUFFER) {
+        return false; /* full: it must drain first */
+    }
+    switch (t->at) {
+    case S_LOCK:
+    case S_LINK:
+    case S_UNLOCK:
+    case S_COUNT:
+        return step_enlist(s, t, me);
+    case S_GROUPS_TRY:
+    case S_GROUPS_LEAVE:
+    case S_LAST_TRY:
+    case S_LAST:
+    case S_LAST_LEAVE:
+        return step_groups(s, t);
+    case S_BARRIER:
+        return step_barrier(s, t);
+    case S_LOOK:
+    case S_STATUS:
+    case S_SLEEP:
+        return step_sleep(s, t, me);
+    case D_LOCK:
+    case D_UNLINK:
+    case D_UNLOCK:
+    case D_COUNT:
+        return step_delist(s, t, me);
+    case P_TRY:
+    case P_LOOK:
+    case P_LEAVE:
+    case C_STATUS:
+        return step_progress(s, t);
+    case R_STORE:
+    case R_RING:
+    case R_LOCK:
+    case R_BUMP:
+    case R_WAKE:
+    case R_UNLOCK:
+        return step_ringer(s, t);
+    default: /* GONE, S_ASLEEP */
+        return false;
+    }
+}
+
+static const char *end(const void *state) {
+    const state_t *s = state;
+    for (uint8_t i = 0; i < n_threads; i++) {
+        if (s->t[i].at != GONE) {
+            return s->t[i].at == S_ASLEEP ? "a wake-up is lost: a sleeper sleeps for ever"
+                                          : "a thread waits for ever";
+        }
+    }
+    return NULL;
+}
+
+static const model_bug_t bugs[] = {
+    {"none", 0, ""},
+    {"no-membarrier", ONE, "the sleeper does not make ringers empty their store buffers"},
+    {"check-before-enlist", ONE, "the last look comes before enlisting"},
+    {"ring-before-store", ONE, "the ringer rings, then publishes"},
+    {"plain-ring", FALLBACK, "without membarrier, the ringer loads `sleepers` all the same"},
+    {"wake-without-bump", ONE, "the ringer wakes, but leaves the word as it is"},
+    {"wake-without-lock", ONE, "the ringer walks the list without the bell's lock"},
+    {"groups-skipped", HELPER, "a sleeper that could not enlist with its groups sleeps all the same"},
+    {"last-look-skipped", HELPER, "a sleeper that could not have its last look sleeps all the same"},
+    {"status-not-rung", HELPER, "who completes another thread's task does not ring the context"},
+    {NULL, 0, NULL},
+};
+
+static const model_t model = {
+    .name     = "park",
+    .bytes    = sizeof(state_t),
+    .actors   = MAX_THREADS,
+    .choices  = 2,
+    .variants = variant_names,
+    .bugs     = bugs,
+    .start    = start,
+    .step     = step,
+    .end      = end,
+};
+
+int main(int argc, char **argv) {
+    return model_main(&model, argc, argv);
+}
