@@ -21,7 +21,7 @@
 
 /* --- what is reduced ------------------------------------------------------------------------------ */
 
-enum { MAX_BYTES = 96 * 1024 + 4, RUNS = 1200, JOBS = 10 };
+enum { MAX_BYTES = 96 * 1024 + 4, RUNS = 1920, JOBS = 20 };
 
 static const uint32_t team_sizes[] = {7, 33, 64};
 
@@ -103,7 +103,8 @@ static void free_operands(unsigned char **operands, uint32_t n) {
 
 /* --- judging --------------------------------------------------------------------------------------- */
 
-/* Elements first to first + count of the result for (n, kind). */
+/* Elements first to first + count of the result for (n, kind). Blocks come in order, so at most the
+ * end of it is unknown: first <= kept->elements. */
 static bool same_bits(uint32_t size_index, const kind_t *kind, const unsigned char *result,
                       size_t first, size_t count, const char *what) {
     kept_t *kept = &shared->kept[size_index][kind - kinds];
@@ -246,7 +247,7 @@ static void clean(run_t *run, uint32_t n) {
 /* --- one team: some runs --------------------------------------------------------------------------- */
 
 static const char *const machines[] = {"", "pack:2 numa:4 core:16 pu:2", "pack:4 l3:2 core:4 pu:1",
-                                       "numa:3 core:3"};
+                                       "numa:3 core:3 pu:1"};
 static const char *const arrivals[] = {"static", "counter", "flat", "auto"};
 static const char *const trees[] = {"topology", "number"};
 enum { N_MACHINES = sizeof(machines) / sizeof(machines[0]), N_ARRIVALS = 4 };

@@ -32,8 +32,8 @@ typedef struct slot {
     uint64_t *src, *dst;
     size_t words; /* per block */
     bool gathers;
-    _Atomic uint32_t busy;
     _Atomic uint32_t called_back;
+    _Atomic uint64_t completed; /* uses that are over; the next one may begin */
 } slot_t;
 
 typedef struct endpoint {
@@ -109,7 +109,7 @@ static void completed(void *data, ucc_status_t status) {
         stress_expect(ucc_collective_finalize(s->request), UCC_OK, "finalize in the callback");
     }
     atomic_fetch_add(&run->done, 1);
-    atomic_store_explicit(&s->busy, 0, memory_order_release); /* the slot may be used again */
+    atomic_fetch_add_explicit(&s->completed, 1, memory_order_release); /* the slot may be reused */
 }
 
 static void post(run_t *run, slot_t *s, uint64_t tag) {
@@ -125,7 +125,6 @@ static void post(run_t *run, slot_t *s, uint64_t tag) {
     args.dst.info.count *= s->gathers ? ENDPOINTS : 1;
     ucc_team_h team = run->world->teams[s->endpoint];
     atomic_store(&s->called_back, 0);
-    atomic_store(&s->busy, 1);
     if (run->mode == MODE_TAGGED) {
         must(heddle_collective_init_tagged(&args, tag, &s->request, team), "init tagged");
     } else {
@@ -138,8 +137,9 @@ static void post(run_t *run, slot_t *s, uint64_t tag) {
     must(ucc_collective_post(s->request), "post");
 }
 
-static void wait_for(run_t *run, slot_t *s) {
-    while (atomic_load_explicit(&s->busy, memory_order_acquire)) {
+/* Until the slot has been used so often; the use before may be another thread's. */
+static void wait_for(run_t *run, slot_t *s, uint64_t uses) {
+    while (atomic_load_explicit(&s->completed, memory_order_acquire) != uses) {
         ucc_context_progress(world_context(run->world, s->endpoint));
     }
 }
@@ -176,8 +176,7 @@ static void run_batches(run_t *run, uint32_t e, uint32_t t) {
     for (uint64_t batch = 0; batch < run->batches; batch++) {
         choose(run, e, t, batch, mine);
         for (uint32_t i = 0; i < SHARE; i++) {
-            /* tagged: another thread of this endpoint may have had the slot in the batch before */
-            wait_for(run, &ep->slot[mine[i]]);
+            wait_for(run, &ep->slot[mine[i]], batch);
             uint64_t key = batch * SLOTS + mine[i] + 1;
             fill(&ep->slot[mine[i]], key, mine[i]);
             post(run, &ep->slot[mine[i]], run->mode == MODE_OWNED ? mine[i] : key << 20);
@@ -188,8 +187,10 @@ static void run_batches(run_t *run, uint32_t e, uint32_t t) {
                 while (ucc_collective_test(s->request) == UCC_INPROGRESS) {
                     ucc_context_progress(world_context(run->world, e));
                 }
-                wait_for(run, s); /* the callback may still run elsewhere */
+                wait_for(run, s, batch + 1); /* the callback may still run elsewhere */
                 stress_expect(ucc_collective_finalize(s->request), UCC_OK, "finalize");
+            } else if (batch + 1 == run->batches) {
+                wait_for(run, s, run->batches);
             }
         }
     }
@@ -202,8 +203,9 @@ static void run_ordered(run_t *run, uint32_t e) {
         uint64_t number = ep->posted;
         slot_t *s = &ep->slot[number % SLOTS];
         bool over = number == run->batches * SLOTS;
-        bool free = !over && !atomic_load_explicit(&s->busy, memory_order_acquire);
-        if (free) {
+        bool ready = !over && atomic_load_explicit(&s->completed, memory_order_acquire) ==
+                                  number / SLOTS;
+        if (ready) {
             ep->posted++;
             fill(s, number + 1, (uint32_t)(number % SLOTS));
             post(run, s, 0);
@@ -212,12 +214,12 @@ static void run_ordered(run_t *run, uint32_t e) {
         if (over) {
             break;
         }
-        if (!free || number % 64 == 0) {
+        if (!ready || number % 64 == 0) {
             ucc_context_progress(world_context(run->world, e));
         }
     }
     for (uint32_t i = 0; i < SLOTS; i++) {
-        wait_for(run, &ep->slot[i]);
+        wait_for(run, &ep->slot[i], run->batches);
     }
 }
 
