@@ -53,9 +53,31 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     return UCC_OK;
 }
 
+/* allgatherv: only a member whose exchange is DIRECT, too, has registered: before any chunk of its work
+ * is claimed, all lanes must say so. */
+static ucc_status_t wait_for_direct(hd_op_t *op) {
+    ucc_status_t status = hd_arrived(op);
+    for (uint32_t i = 0; status == UCC_OK && i < op->n; i++) {
+        const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
+        if (hd_lane_regime(lane) != HD_REGIME_DIRECT) {
+            status = hd_op_sizes_differ(op, i, hd_lane_bytes(lane), place_of(op, i).bytes);
+        }
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->state = HD_OP_ENGINE;
+    op->wait = hd_engine_work;
+    return hd_engine_work(op);
+}
+
 ucc_status_t hd_allgather_start(hd_op_t *op) {
     if (hd_regime_for(op->group, largest(op)) == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, op->src, op->dst);
+        ucc_status_t status = hd_engine_start(op, op->src, op->dst);
+        if (op->type == HD_ALLGATHERV) {
+            op->wait = wait_for_direct;
+        }
+        return status;
     }
     op->wait = wait_for_all;
     return hd_lane_publish(op, hd_regime_for(op->group, op->bytes), op->src, op->bytes);

@@ -158,6 +158,25 @@ ParameterizedTest(driver_case_t *c, conformance, drivers) {
     cr_assert_eq(sweep_reduced(&params), 0, "size %u, %s", c->size, driver_name(c->driver));
 }
 
+/* The full table of sizes, with threads. */
+ParameterizedTestParameters(conformance, sizes_by_threads) {
+    static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33};
+    static driver_case_t cases[2 * LENGTH(sizes)];
+    for (size_t k = 0; k < LENGTH(cases); k++) {
+        cases[k] = (driver_case_t){.size = sizes[k / 2],
+                                   .driver = k % 2 == 0 ? DRIVER_THREADS : DRIVER_SHARED,
+                                   .sync = (k / 2) % 2 == 0 ? UCC_NO_SYNC_COLLECTIVES
+                                                            : UCC_SYNC_COLLECTIVES,
+                                   .form = WORLD_OOB};
+    }
+    return cr_make_param_array(driver_case_t, cases, LENGTH(cases));
+}
+
+ParameterizedTest(driver_case_t *c, conformance, sizes_by_threads) {
+    batch_params_t params = params_of(c->size, c->driver, c->sync, c->form);
+    cr_assert_eq(sweep_sizes(&params), 0, "size %u, %s", c->size, driver_name(c->driver));
+}
+
 ParameterizedTestParameters(conformance, random_mix) {
     return cr_make_param_array(driver_case_t, driver_cases, LENGTH(driver_cases));
 }

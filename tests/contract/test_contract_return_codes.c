@@ -175,7 +175,7 @@ Test(contract_return_codes, after_a_failing_create_test_the_user_calls_destroy) 
                                         .req_free = failing_free,
                                         .coll_info = &params,
                                         .n_oob_eps = 2,
-                                        .oob_ep = 0}};
+                                        .oob_ep = 1}};
     ucc_team_h team;
     ucc_status_t st;
     must(ucc_team_create_post(&world->contexts[0], 1, &params, &team), "ucc_team_create_post");

@@ -16,7 +16,8 @@
 
 enum { MAX_N = 4, SLOTS = 2, BLOCKS = 3, TOP = 2 };
 
-enum { /* planted bugs */
+/* planted bugs */
+enum {
     NO_BUG,
     NO_MODULO,
     RESET_AFTER_CONSUME,
@@ -60,11 +61,11 @@ enum { COUNTER_3, COUNTER_4, STATIC_3, STATIC_4 };
 
 static const char *const variant_names[] = {"counter-n3", "counter-n4", "static-n3", "static-n4",
                                             NULL};
-static const variant_t variants[]        = {
+static const variant_t variants[] = {
     [COUNTER_3] = {3, false, "xxyAxyA"},
     [COUNTER_4] = {4, false, "xxyAxA"},
-    [STATIC_3]  = {3, true, "xxyAxyA"},
-    [STATIC_4]  = {4, true, "xxyAxA"},
+    [STATIC_3] = {3, true, "xxyAxyA"},
+    [STATIC_4] = {4, true, "xxyAxA"},
 };
 
 static variant_t cfg;
@@ -74,8 +75,8 @@ static uint8_t last;
 static void start(void *state, uint32_t variant, uint32_t which) {
     state_t *s = state;
     memset(s, 0, sizeof(*s));
-    cfg  = variants[variant];
-    bug  = which;
+    cfg = variants[variant];
+    bug = which;
     last = (uint8_t)strlen(cfg.ops);
     for (uint32_t i = 0; i < cfg.n; i++) {
         s->m[i].k = 1;
@@ -108,11 +109,11 @@ static bool may_publish(const state_t *s, const member_t *m) {
     return true;
 }
 
-/* --- arriving ------------------------------------------------------------------------------------- */
+/* --- arriving --------------------------------------------------------------------------------- */
 
 static void after_publishing(member_t *m, uint8_t me) {
     m->cursor = m->block = 0;
-    m->at                = waits_for_all(m, me) ? WAIT : CONSUME;
+    m->at = waits_for_all(m, me) ? WAIT : CONSUME;
 }
 
 static void after_arriving(member_t *m, uint8_t me) {
@@ -123,9 +124,9 @@ static void after_arriving(member_t *m, uint8_t me) {
 }
 
 static void arrive(member_t *m, uint8_t me) {
-    m->block  = me / 2;
+    m->block = me / 2;
     m->cursor = 0;
-    m->at     = cfg.fixed ? HELP : ADD;
+    m->at = cfg.fixed ? HELP : ADD;
     if (!waits_for_all(m, me) &&
         (bug == LEAVE_WITHOUT_ARRIVING || (bug == LEAVE_WITHOUT_COMBINING && cfg.fixed))) {
         after_arriving(m, me);
@@ -147,17 +148,17 @@ static void combine_or_leave(state_t *s, member_t *m, uint8_t me, bool is_last) 
 
 static bool step_add(state_t *s, member_t *m, uint8_t me) {
     block_t *block = &s->block[m->block][slot_of(m)];
-    uint8_t size   = size_of(m->block);
+    uint8_t size = size_of(m->block);
     if (m->at == ADD && bug == ADD_BY_STORE) {
         m->seen = block->count;
-        m->at   = ADD_STORE;
+        m->at = ADD_STORE;
         model_say("(bug) block %u: loads %u", m->block, m->seen);
         return true;
     }
     uint8_t before = bug == ADD_BY_STORE ? m->seen : block->count;
-    m->seen        = 0;
-    block->count   = (uint8_t)(before + 1);
-    bool is_last   = (before + 1) % size == 0;
+    m->seen = 0;
+    block->count = (uint8_t)(before + 1);
+    bool is_last = (before + 1) % size == 0;
     if (bug == NO_MODULO || bug == RESET_AFTER_CONSUME) {
         is_last = before + 1 == size;
     }
@@ -186,11 +187,11 @@ static bool step_help(state_t *s, member_t *m, uint8_t me) {
 
 static void combined(state_t *s, member_t *m, uint8_t me) {
     block_t *block = &s->block[m->block][slot_of(m)];
-    block->record  = m->k;
-    m->cursor      = 0;
+    block->record = m->k;
+    m->cursor = 0;
     if (m->block == TOP) {
         s->result[slot_of(m)] = 0;
-        m->at                 = RESULT;
+        m->at = RESULT;
         return;
     }
     if (cfg.fixed) {
@@ -201,7 +202,7 @@ static void combined(state_t *s, member_t *m, uint8_t me) {
         return;
     }
     m->block = TOP;
-    m->at    = cfg.fixed ? HELP : ADD;
+    m->at = cfg.fixed ? HELP : ADD;
 }
 
 static bool step_combine(state_t *s, member_t *m, uint8_t me) {
@@ -234,7 +235,7 @@ static bool step_combine(state_t *s, member_t *m, uint8_t me) {
         return true;
     }
     uint8_t operand = operand_of(m);
-    uint8_t value   = m->block == TOP ? s->block[operand][slot].record : s->lane[operand][slot];
+    uint8_t value = m->block == TOP ? s->block[operand][slot].record : s->lane[operand][slot];
     model_say("combine: operand %u of block %u is of %u", m->cursor, m->block, value);
     if (value != m->k) {
         model_violation("an operand is combined that is not there, or of another exchange");
@@ -243,11 +244,11 @@ static bool step_combine(state_t *s, member_t *m, uint8_t me) {
     return true;
 }
 
-/* --- the rest ------------------------------------------------------------------------------------- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static bool publish(state_t *s, member_t *m, uint8_t me) {
     uint8_t *lane = &s->lane[me][slot_of(m)];
-    *lane         = m->k;
+    *lane = m->k;
     model_say("publish: lane = %u", m->k);
     if (bug == ARRIVE_BEFORE_PUBLISH) {
         after_publishing(m, me);
@@ -292,9 +293,9 @@ static bool step_end(state_t *s, member_t *m) {
 }
 
 static bool step(void *state, uint32_t actor, uint32_t choice) {
-    state_t *s  = state;
+    state_t *s = state;
     member_t *m = &s->m[actor];
-    uint8_t me  = (uint8_t)actor;
+    uint8_t me = (uint8_t)actor;
     (void)choice;
     if (actor >= cfg.n) {
         return false;
@@ -352,15 +353,15 @@ static const model_bug_t bugs[] = {
 };
 
 static const model_t model = {
-    .name     = "arrival",
-    .bytes    = sizeof(state_t),
-    .actors   = MAX_N,
-    .choices  = 1,
+    .name = "arrival",
+    .bytes = sizeof(state_t),
+    .actors = MAX_N,
+    .choices = 1,
     .variants = variant_names,
-    .bugs     = bugs,
-    .start    = start,
-    .step     = step,
-    .end      = end,
+    .bugs = bugs,
+    .start = start,
+    .step = step,
+    .end = end,
 };
 
 int main(int argc, char **argv) {

@@ -13,6 +13,10 @@
  *   - a claim that succeeds is of the generation that its slot is in;
  *   - exclusive: never are two units under way;
  *   - nobody waits for ever.
+ *
+ * Variants "early": the last member's data came with its lane, as in gatherv: it has registered its
+ * slice like all others, publishes, and is over; units of its slice are left to the rest, and touch
+ * none of its buffers.
  */
 #include "explorer.h"
 
@@ -20,7 +24,8 @@
 
 enum { MAX_N = 3 };
 
-enum { /* where a member is */
+/* where a member is */
+enum {
     ENTER,
     FLOOR,
     RESET,
@@ -28,7 +33,7 @@ enum { /* where a member is */
     PUBLISH,
     LATE_RESET, /* only with the bug of that name */
     ARRIVED,
-    CLAIM,      /* about to load the claim word of m->slice */
+    CLAIM, /* about to load the claim word of m->slice */
     CLAIM_FINISHED,
     CLAIM_SWAP,
     RUN,
@@ -46,7 +51,8 @@ enum { /* where a member is */
     GONE
 };
 
-enum { /* planted bugs */
+/* planted bugs */
+enum {
     NO_BUG,
     NO_GENERATION,
     OLD_GENERATION_CLOSED,
@@ -91,20 +97,33 @@ typedef struct state {
 typedef struct variant {
     uint8_t n, slices, units, batch, rounds;
     uint8_t may_time_out; /* bit per member */
+    uint8_t early;        /* likewise */
     bool exclusive;
 } variant_t;
 
-enum { QUIET, CANCEL, CANCEL_OF_THREE, BATCH, EXCLUSIVE }; /* variants; QUIET: nobody times out */
+/* Variants. A time-out ends every wait, so waits for ever show only where nobody times out. */
+enum {
+    QUIET,
+    BATCH,
+    EXCLUSIVE,
+    EARLY,
+    CANCEL,
+    CANCEL_OF_THREE,
+    BATCH_CANCEL,
+    EXCLUSIVE_CANCEL,
+    EARLY_CANCEL
+};
 
-static const char *const variant_names[] = {"quiet", "cancel", "cancel-of-three",
-                                            "batch", "exclusive", NULL};
-static const variant_t variants[]        = {
-    [QUIET]           = {.n = 3, .slices = 3, .units = 2, .batch = 1, .rounds = 2},
-    [CANCEL]          = {.n = 2, .slices = 2, .units = 2, .batch = 1, .rounds = 3, .may_time_out = 3},
-    [CANCEL_OF_THREE] = {.n = 3, .slices = 3, .units = 2, .batch = 1, .rounds = 2, .may_time_out = 7},
-    [BATCH]           = {.n = 2, .slices = 2, .units = 5, .batch = 2, .rounds = 2, .may_time_out = 2},
-    [EXCLUSIVE]       = {.n = 3, .slices = 1, .units = 2, .batch = 1, .rounds = 2, .may_time_out = 1,
-                         .exclusive = true},
+static const char *const variant_names[] = {
+    "quiet",           "batch",        "exclusive",        "early",        "cancel",
+    "cancel-of-three", "batch-cancel", "exclusive-cancel", "early-cancel", NULL};
+/* n, slices, units, batch, rounds, may_time_out, early, exclusive */
+static const variant_t variants[] = {
+    [QUIET] = {3, 3, 2, 1, 2, 0, 0, false},        [BATCH] = {2, 2, 5, 2, 3, 0, 0, false},
+    [EXCLUSIVE] = {3, 1, 2, 1, 2, 0, 0, true},     [EARLY] = {3, 3, 2, 1, 2, 0, 4, false},
+    [CANCEL] = {2, 2, 2, 1, 3, 3, 0, false},       [CANCEL_OF_THREE] = {3, 3, 2, 1, 2, 7, 0, false},
+    [BATCH_CANCEL] = {2, 2, 5, 2, 2, 3, 0, false}, [EXCLUSIVE_CANCEL] = {3, 1, 2, 1, 2, 3, 0, true},
+    [EARLY_CANCEL] = {3, 3, 2, 1, 2, 3, 4, false},
 };
 
 static variant_t cfg;
@@ -137,7 +156,7 @@ static void forget(member_t *m) {
     m->seen_hint_generation = m->seen_hint = 0;
 }
 
-/* --- registering ---------------------------------------------------------------------------------- */
+/* --- registering ------------------------------------------------------------------------------ */
 
 static void enter_register(state_t *s, member_t *m, uint8_t me) {
     word_t *word = &s->claim[me];
@@ -182,7 +201,7 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
             memset(s->ran, 0, sizeof(s->ran));
         }
         model_say("publish: lane = %u", m->k);
-        m->at = bug == RESET_FINISHED_LATE ? LATE_RESET : ARRIVED;
+        m->at = bug == RESET_FINISHED_LATE ? LATE_RESET : cfg.early >> me & 1 ? CONSUME : ARRIVED;
         return true;
     default: /* LATE_RESET */
         s->finished[me] = 0;
@@ -192,13 +211,13 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
     }
 }
 
-/* --- claiming ------------------------------------------------------------------------------------- */
+/* --- claiming --------------------------------------------------------------------------------- */
 
 static void begin_work(member_t *m, uint8_t me) {
     forget(m);
     m->stealing = me >= cfg.slices;
-    m->slice    = m->stealing ? 0 : me;
-    m->at       = m->stealing ? HINT : CLAIM;
+    m->slice = m->stealing ? 0 : me;
+    m->at = m->stealing ? HINT : CLAIM;
 }
 
 static bool is_claimable(const member_t *m, const word_t *word) {
@@ -229,9 +248,9 @@ static void swap_claim(state_t *s, member_t *m) {
         }
         return;
     }
-    m->unit    = m->seen.next;
-    m->taken   = cfg.units - m->unit < cfg.batch ? (uint8_t)(cfg.units - m->unit) : cfg.batch;
-    *word      = m->seen;
+    m->unit = m->seen.next;
+    m->taken = cfg.units - m->unit < cfg.batch ? (uint8_t)(cfg.units - m->unit) : cfg.batch;
+    *word = m->seen;
     word->next = (uint8_t)(word->next + m->taken);
     memset(&m->seen, 0, sizeof(m->seen));
     model_say("claim: slice %u, %u units from %u, of round %u", m->slice, m->taken, m->unit, m->k);
@@ -243,7 +262,7 @@ static void swap_claim(state_t *s, member_t *m) {
 
 static void run(state_t *s, member_t *m) {
     for (uint32_t i = 0; i < cfg.n; i++) {
-        if (s->m[i].reported >= m->k) {
+        if (s->m[i].reported >= m->k && !(cfg.early >> i & 1)) {
             model_violation("a unit touches the buffers of a member that has reported");
         }
         if (s->lane[i] != m->k) {
@@ -350,8 +369,8 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
         return true;
     case HINT:
         m->seen_hint_generation = s->hint_generation;
-        m->seen_hint            = s->hint;
-        m->slice                = s->hint_generation == m->k ? s->hint : 0;
+        m->seen_hint = s->hint;
+        m->slice = s->hint_generation == m->k ? s->hint : 0;
         model_say("steal: from slice %u", m->slice);
         m->at = m->slice < cfg.slices ? CLAIM : DONE;
         return true;
@@ -359,10 +378,10 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
         if (!cfg.exclusive) {
             if (s->hint_generation == m->seen_hint_generation && s->hint == m->seen_hint) {
                 s->hint_generation = m->k;
-                s->hint            = (uint8_t)(m->slice + 1);
+                s->hint = (uint8_t)(m->slice + 1);
             }
             m->seen_hint_generation = m->k;
-            m->seen_hint            = (uint8_t)(m->slice + 1);
+            m->seen_hint = (uint8_t)(m->slice + 1);
         }
         model_say("steal: nothing in slice %u", m->slice);
         m->slice++;
@@ -371,7 +390,7 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
     }
 }
 
-/* --- waiting and cancelling ----------------------------------------------------------------------- */
+/* --- waiting and cancelling ------------------------------------------------------------------- */
 
 /* hd_op.c, advance: the operation waits; poison and deadline may end it. */
 static bool give_up(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
@@ -383,9 +402,9 @@ static bool give_up(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
         return false;
     }
     forget(m);
-    m->slice      = bug == CLOSE_OWN_SLICE ? me : 0;
+    m->slice = bug == CLOSE_OWN_SLICE ? me : 0;
     m->cancelling = 1;
-    m->at         = POISON;
+    m->at = POISON;
     return true;
 }
 
@@ -437,7 +456,7 @@ static bool step_cancel(state_t *s, member_t *m) {
             *word = (word_t){m->k, 0, 0};
         }
         word->closed = 1;
-        m->seen      = *word;
+        m->seen = *word;
         model_say("close_slice: slice %u at %u", m->slice, word->next);
         m->at = CLOSE_WAIT;
         return true;
@@ -453,14 +472,14 @@ static bool step_cancel(state_t *s, member_t *m) {
     }
 }
 
-static bool step_report(state_t *s, member_t *m) {
+static bool step_report(state_t *s, member_t *m, uint8_t me) {
     if (m->at == CONSUME) {
         m->consumed = m->k;
         model_say("hd_board_consume: %u", m->k);
         m->at = REPORT;
         return true;
     }
-    for (uint32_t i = 0; i < cfg.n; i++) {
+    for (uint32_t i = 0; i < cfg.n && !(cfg.early >> me & 1); i++) {
         if (s->m[i].k == m->k && s->m[i].at == RUN) {
             model_violation("a member reports while a unit of its exchange is under way");
         }
@@ -469,14 +488,14 @@ static bool step_report(state_t *s, member_t *m) {
     model_say("hd_task_complete: round %u %s", m->k, m->cancelling ? "failed" : "succeeded");
     m->stealing = m->slice = 0;
     m->at = m->cancelling || m->k == cfg.rounds ? GONE : ENTER;
-    m->k  = m->at == ENTER ? (uint8_t)(m->k + 1) : m->k;
+    m->k = m->at == ENTER ? (uint8_t)(m->k + 1) : m->k;
     return true;
 }
 
 static bool step(void *state, uint32_t actor, uint32_t choice) {
-    state_t *s  = state;
+    state_t *s = state;
     member_t *m = &s->m[actor];
-    uint8_t me  = (uint8_t)actor;
+    uint8_t me = (uint8_t)actor;
     if (actor >= cfg.n || m->at == GONE) {
         return false;
     }
@@ -495,7 +514,7 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
     if (m->at < DONE) {
         return step_after_claim(s, m, me);
     }
-    return m->at < CONSUME ? step_cancel(s, m) : step_report(s, m);
+    return m->at < CONSUME ? step_cancel(s, m) : step_report(s, m, me);
 }
 
 static const char *end(const void *state) {
@@ -527,15 +546,15 @@ static const model_bug_t bugs[] = {
 };
 
 static const model_t model = {
-    .name     = "claim",
-    .bytes    = sizeof(state_t),
-    .actors   = MAX_N,
-    .choices  = 2,
+    .name = "claim",
+    .bytes = sizeof(state_t),
+    .actors = MAX_N,
+    .choices = 2,
     .variants = variant_names,
-    .bugs     = bugs,
-    .start    = start,
-    .step     = step,
-    .end      = end,
+    .bugs = bugs,
+    .start = start,
+    .step = step,
+    .end = end,
 };
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 /* explorer.c: breadth-first search over the states of a model.
  *
- * States lie in blocks, numbered in the order of their discovery; beside each lie its parent's number
- * and the move that led here. A hash table of numbers tells known states from new ones.
+ * States lie in blocks, numbered in the order of their discovery; beside each lie its parent's
+ * number and the move that led here. A hash table of numbers tells known states from new ones.
  */
 #include "explorer.h"
 
@@ -79,7 +79,7 @@ static void grow_table(search_t *s) {
     uint32_t size = s->table ? 2 * (s->mask + 1) : 1 << 16;
     free(s->table);
     s->table = must_alloc(size * sizeof(*s->table));
-    s->mask  = size - 1;
+    s->mask = size - 1;
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t at = hash(state_at(s, i), s->stride) & s->mask;
         while (s->table[at] != NONE) {
@@ -106,12 +106,12 @@ static void add(search_t *s, const uint8_t *state, origin_t origin) {
         exit(2);
     }
     if (!s->block[block]) {
-        s->block[block]  = must_alloc(BLOCK_STATES * s->stride);
+        s->block[block] = must_alloc(BLOCK_STATES * s->stride);
         s->origin[block] = must_alloc(BLOCK_STATES * sizeof(origin_t));
     }
     memcpy(state_at(s, s->n), state, s->stride);
     *origin_at(s, s->n) = origin;
-    s->table[at]        = ++s->n;
+    s->table[at] = ++s->n;
 }
 
 static void close_search(search_t *s) {
@@ -126,7 +126,7 @@ static void close_search(search_t *s) {
  * *last is the violating move, or has actor == actors. */
 static bool expand(search_t *s, uint32_t i, uint8_t *scratch, origin_t *last) {
     const model_t *m = s->model;
-    bool any         = false;
+    bool any = false;
     for (uint32_t actor = 0; actor < m->actors; actor++) {
         for (uint32_t choice = 0; choice < m->choices; choice++) {
             memcpy(scratch, state_at(s, i), s->stride);
@@ -156,11 +156,11 @@ static void tell(search_t *s, origin_t last, uint8_t *scratch) {
         length++;
     }
     origin_t *move = must_alloc((length + 1) * sizeof(*move));
-    move[length]   = last;
-    i              = last.parent;
+    move[length] = last;
+    i = last.parent;
     for (uint32_t at = length; at-- > 0;) {
         move[at] = *origin_at(s, i);
-        i        = move[at].parent;
+        i = move[at].parent;
     }
     memcpy(scratch, state_at(s, 0), s->stride);
     telling = true;
@@ -180,7 +180,7 @@ static void tell(search_t *s, origin_t last, uint8_t *scratch) {
 static bool explore(const model_t *model, uint32_t variant, uint32_t bug, bool aloud) {
     search_t s = {.model = model, .stride = (model->bytes + 7) / 8 * 8};
     uint8_t *scratch = must_alloc(s.stride);
-    origin_t last    = {0};
+    origin_t last = {0};
     struct timespec began, ended;
     clock_gettime(CLOCK_MONOTONIC, &began);
     violation = NULL;
@@ -237,7 +237,8 @@ int model_main(const model_t *model, int argc, char **argv) {
     if (argc == 1 || (argc == 2 && strcmp(argv[1], "--self-test") == 0)) {
         return self_test(model);
     }
-    for (uint32_t v = 0; argc == 3 && strcmp(argv[1], "--variant") == 0 && model->variants[v]; v++) {
+    for (uint32_t v = 0; argc == 3 && strcmp(argv[1], "--variant") == 0 && model->variants[v];
+         v++) {
         if (strcmp(argv[2], model->variants[v]) == 0) {
             return explore(model, v, 0, true) ? 0 : 1;
         }

@@ -8,10 +8,10 @@
  * first, so a counterexample is as short as can be.
  *
  * What is found: a step that calls model_violation(); a state in which no actor can step although
- * end() says that it is not a proper end (a deadlock, a lost wake-up). Loops that wait are therefore
- * written as steps that can't be taken while what they wait for is not so. What is not found: missing
- * acquire or release (steps are sequentially consistent; ThreadSanitizer is for that), but a model
- * may hold store buffers of its own, see park_model.c.
+ * end() says that it is not a proper end (a deadlock, a lost wake-up). Loops that wait are
+ * therefore written as steps that can't be taken while what they wait for is not so. What is not
+ * found: missing acquire or release (steps are sequentially consistent; ThreadSanitizer is for
+ * that), but a model may hold store buffers of its own, see park_model.c.
  *
  * A model has VARIANTS (sizes, modes), each of which must be free of counterexamples, and planted
  * BUGS, each of which must have one: a model that can't tell a wrong protocol proves nothing.
@@ -37,7 +37,7 @@ typedef struct model {
     const model_bug_t *bugs;     /* [0] stands for none; name NULL at the end */
     /* Remembers variant and bug (an index) and fills the first state, which is zeroed. */
     void (*start)(void *state, uint32_t variant, uint32_t bug);
-    /* False if this actor can't take this choice now; then what it did to the state is forgotten. */
+    /* False if this actor can't take this choice now; what it did to the state is forgotten. */
     bool (*step)(void *state, uint32_t actor, uint32_t choice);
     /* Nobody can step: NULL if that is a proper end, else what is wrong. */
     const char *(*end)(const void *state);
@@ -45,7 +45,7 @@ typedef struct model {
 
 /* From step: the property that was violated. The first one counts. */
 void model_violation(const char *what);
-/* From step: what this step does, for traces; starts with the function of src/ that it stands for. */
+/* From step: what it does, for traces; starts with the function of src/ that it stands for. */
 __attribute__((format(printf, 1, 2))) void model_say(const char *format, ...);
 
 /* Usage of a model's program: no argument or --self-test: every variant passes, every bug is found.

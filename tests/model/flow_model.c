@@ -1,8 +1,8 @@
 /* flow_model.c: window and floor, src/shm/board.c, and the lane checks of src/shm/op.c.
  *
- * n members run the same sequence of operations on one board of depth 2 or 4. An operation waits for
- * all lanes (A), for the lane of its root (a, b, c: root 0, 1, 2, which itself waits for nobody), or
- * only its root waits for all, the others for nobody (x, y, z: root 0, 1, 2). Posts do not wait: a
+ * n members run the same sequence of operations on one board of depth 2 or 4. An operation waits
+ * for all lanes (A), for the lane of its root (a, b, c: root 0, 1, 2, which itself waits for
+ * nobody), or only its root waits for all, the others for nobody (x, y, z). Posts do not wait: a
  * member has as many operations under way as the window allows, and these end in any order.
  *
  * A step is one look at a lane or at a count, or one publication. The code scans on in one call of
@@ -21,7 +21,8 @@
 
 enum { MAX_N = 3, MAX_D = 4 };
 
-enum { /* planted bugs */
+/* planted bugs */
+enum {
     NO_BUG,
     NO_WINDOW,
     NO_FLOOR,
@@ -43,9 +44,9 @@ typedef struct member {
     uint8_t consumed; /* what peers read */
     uint8_t over;     /* all numbers <= this have really ended */
     uint8_t floor, floor_target, floor_cursor;
-    op_t op[MAX_D];      /* by number - over - 1 */
-    uint8_t scanning;    /* has loaded the board's floor for its target */
-    uint8_t seen_floor;  /* `known` in floor_reaches */
+    op_t op[MAX_D];     /* by number - over - 1 */
+    uint8_t scanning;   /* has loaded the board's floor for its target */
+    uint8_t seen_floor; /* `known` in floor_reaches */
 } member_t;
 
 typedef struct state {
@@ -64,13 +65,10 @@ enum { ONE_WAY_2, MIXED_2, MIXED_3_2, ONE_WAY_4, MIXED_4, THREE_4, THREE_4_ONE_W
 static const char *const variant_names[] = {"one-way-n2-d2", "mixed-n2-d2", "mixed-n3-d2",
                                             "one-way-n2-d4", "mixed-n2-d4", "mixed-n3-d4",
                                             "one-way-n3-d4", NULL};
-static const variant_t variants[]        = {
-    [ONE_WAY_2]       = {2, 2, "aaaaaaaa"},
-    [MIXED_2]         = {2, 2, "aAxbybaAAya"},
-    [MIXED_3_2]       = {3, 2, "abcxAazAy"},
-    [ONE_WAY_4]       = {2, 4, "aaaaaaaaaaabbb"},
-    [MIXED_4]         = {2, 4, "aAxbyAAbbbbbaaaaaaAA"},
-    [THREE_4]         = {3, 4, "aAxbAaab"},
+static const variant_t variants[] = {
+    [ONE_WAY_2] = {2, 2, "aaaaaaaa"},           [MIXED_2] = {2, 2, "aAxbybaAAya"},
+    [MIXED_3_2] = {3, 2, "abcxAazAy"},          [ONE_WAY_4] = {2, 4, "aaaaaaaaaaabbb"},
+    [MIXED_4] = {2, 4, "aAxbyAAbbbbbaaaaaaAA"}, [THREE_4] = {3, 4, "aAxbAaab"},
     [THREE_4_ONE_WAY] = {3, 4, "aaaaaabb"},
 };
 
@@ -80,8 +78,8 @@ static uint8_t last; /* number of operations */
 
 static void start(void *state, uint32_t variant, uint32_t which) {
     memset(state, 0, sizeof(state_t));
-    cfg  = variants[variant];
-    bug  = which;
+    cfg = variants[variant];
+    bug = which;
     last = (uint8_t)strlen(cfg.ops);
 }
 
@@ -91,9 +89,9 @@ static uint8_t half(void) {
 
 /* Which lane operation k waits for at member `me`: all, one root's, or none. */
 static uint8_t first_lane(uint8_t k, uint32_t me, uint8_t *end) {
-    char kind    = cfg.ops[k - 1];
+    char kind = cfg.ops[k - 1];
     uint8_t root = (uint8_t)(kind >= 'x' ? kind - 'x' : kind - 'a');
-    *end         = cfg.n;
+    *end = cfg.n;
     if (kind == 'A' || (kind >= 'x' && root == me)) {
         return 0;
     }
@@ -124,7 +122,7 @@ static void check_floor(const state_t *s, uint8_t floor) {
     }
 }
 
-/* --- publishing ----------------------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 static void publish(state_t *s, member_t *m, uint32_t me, uint8_t k) {
     uint8_t *lane = &s->lane[me][k % cfg.depth];
@@ -132,9 +130,9 @@ static void publish(state_t *s, member_t *m, uint32_t me, uint8_t k) {
     if (*lane && really_consumed(s) < *lane) {
         model_violation("a lane is written while a peer may still read its last use");
     }
-    *lane       = k;
+    *lane = k;
     m->launched = k;
-    op_t *op    = &m->op[k - m->over - 1];
+    op_t *op = &m->op[k - m->over - 1];
     uint8_t end;
     *op = (op_t){.cursor = first_lane(k, me, &end)};
 }
@@ -143,7 +141,7 @@ static void publish(state_t *s, member_t *m, uint32_t me, uint8_t k) {
 static bool scan(state_t *s, member_t *m, uint8_t target) {
     if (!m->scanning) {
         m->seen_floor = s->floor;
-        m->scanning   = 1;
+        m->scanning = 1;
         if (s->floor > m->floor) {
             m->floor = s->floor;
             check_floor(s, m->floor);
@@ -190,7 +188,7 @@ static bool try_publish(state_t *s, member_t *m, uint32_t me) {
     return true;
 }
 
-/* --- looking and consuming ------------------------------------------------------------------------ */
+/* --- looking and consuming -------------------------------------------------------------------- */
 
 static void consume(state_t *s, member_t *m, uint32_t me, uint8_t k) {
     uint8_t proven = bug == HALF_TOO_SMALL ? (uint8_t)(half() - 1) : half();
@@ -233,7 +231,7 @@ static bool step_op(state_t *s, member_t *m, uint32_t me, uint8_t k) {
 }
 
 static bool step(void *state, uint32_t actor, uint32_t choice) {
-    state_t *s  = state;
+    state_t *s = state;
     member_t *m = &s->m[actor];
     if (actor >= cfg.n) {
         return false;
@@ -264,15 +262,15 @@ static const model_bug_t bugs[] = {
 };
 
 static const model_t model = {
-    .name     = "flow",
-    .bytes    = sizeof(state_t),
-    .actors   = MAX_N,
-    .choices  = 1 + MAX_D,
+    .name = "flow",
+    .bytes = sizeof(state_t),
+    .actors = MAX_N,
+    .choices = 1 + MAX_D,
     .variants = variant_names,
-    .bugs     = bugs,
-    .start    = start,
-    .step     = step,
-    .end      = end,
+    .bugs = bugs,
+    .start = start,
+    .step = step,
+    .end = end,
 };
 
 int main(int argc, char **argv) {

@@ -1,13 +1,13 @@
-/* park_model.c: bells and sleepers, src/threads/park.c, hd_bell_ring, and sleep_once of runner.c, over
- * memory with store buffers.
+/* park_model.c: bells and sleepers, src/threads/park.c, hd_bell_ring, and sleep_once of runner.c,
+ * over memory with store buffers.
  *
- * A store goes into its thread's buffer and reaches memory later, in order (x86-TSO); a thread reads
- * its own buffer first. A read-modify-write empties the thread's buffer before it acts. membarrier
+ * A store goes into its thread's buffer and reaches memory later, in order (x86-TSO); a thread
+ * reads its own buffer first. A read-modify-write empties the thread's buffer before it acts. membarrier
  * empties the buffers of the other threads, one after the other, before it returns. Other stores do
  * not wait: that is what makes the ringer cheap, and what this model is about.
  *
- * The futex is the kernel's: comparing and falling asleep are one step, and waking ends a sleep that
- * has begun. Sleeps have no time limit here, so that a lost wake-up shows as a sleep for ever.
+ * The futex is the kernel's: comparing and falling asleep are one step, and waking ends a sleep
+ * that has begun. Sleeps have no time limit here, so that a lost wake-up shows as a sleep for ever.
  *
  * Threads: sleepers wait for all events that are theirs; ringers publish an event each and ring its
  * bell. Variant "helper": one sleeper and a thread that does one hd_runner_progress on the same
@@ -22,7 +22,8 @@
 
 enum { MAX_THREADS = 3, MAX_BELLS = 2, MAX_SLEEPERS = 2, BUFFER = 4 };
 
-enum { /* memory: one cell each */
+/* memory: one cell each */
+enum {
     EVENT_0,
     EVENT_1,
     TAKEN,  /* helper: the context's only task has been stepped to its end */
@@ -41,7 +42,8 @@ enum { /* memory: one cell each */
 
 enum { CONTEXT_BELL = 1 }; /* helper: bell 0 is the group's, bell 1 the context's */
 
-enum { /* planted bugs */
+/* planted bugs */
+enum {
     NO_BUG,
     NO_MEMBARRIER,
     CHECK_BEFORE_ENLIST,
@@ -54,7 +56,8 @@ enum { /* planted bugs */
     STATUS_NOT_RUNG
 };
 
-enum { /* where a thread is */
+/* where a thread is */
+enum {
     IDLE,
     /* a sleeper */
     S_LOOK,
@@ -118,14 +121,14 @@ typedef struct variant {
 
 enum { ONE, TWO_BELLS, TWO_SLEEPERS, FALLBACK, HELPER, HELPER_FALLBACK };
 
-static const char *const variant_names[] = {"one",      "two-bells", "two-sleepers",
-                                            "fallback", "helper",    "helper-fallback", NULL};
-static const variant_t variants[]        = {
-    [ONE]             = {.sleepers = 1, .ringers = 1},
-    [TWO_BELLS]       = {.sleepers = 1, .ringers = 2},
-    [TWO_SLEEPERS]    = {.sleepers = 2, .ringers = 1},
-    [FALLBACK]        = {.sleepers = 1, .ringers = 2, .fallback = true},
-    [HELPER]          = {.sleepers = 1, .ringers = 1, .helper = true},
+static const char *const variant_names[] = {
+    "one", "two-bells", "two-sleepers", "fallback", "helper", "helper-fallback", NULL};
+static const variant_t variants[] = {
+    [ONE] = {.sleepers = 1, .ringers = 1},
+    [TWO_BELLS] = {.sleepers = 1, .ringers = 2},
+    [TWO_SLEEPERS] = {.sleepers = 2, .ringers = 1},
+    [FALLBACK] = {.sleepers = 1, .ringers = 2, .fallback = true},
+    [HELPER] = {.sleepers = 1, .ringers = 1, .helper = true},
     [HELPER_FALLBACK] = {.sleepers = 1, .ringers = 1, .helper = true, .fallback = true},
 };
 
@@ -136,8 +139,8 @@ static uint8_t n_threads;
 static void start(void *state, uint32_t variant, uint32_t which) {
     state_t *s = state;
     memset(s, 0, sizeof(*s));
-    cfg       = variants[variant];
-    bug       = which;
+    cfg = variants[variant];
+    bug = which;
     n_threads = 0;
     for (uint8_t i = 0; i < cfg.sleepers; i++) {
         s->t[n_threads++].at = S_LOOK;
@@ -151,7 +154,7 @@ static void start(void *state, uint32_t variant, uint32_t which) {
     }
 }
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static uint8_t load(const state_t *s, const thread_t *t, uint8_t cell) {
     for (uint8_t i = t->n_stores; i-- > 0;) {
@@ -190,7 +193,7 @@ static bool try_lock(state_t *s, const thread_t *t, uint8_t cell) {
     return true;
 }
 
-/* --- a sleeper ------------------------------------------------------------------------------------ */
+/* --- a sleeper -------------------------------------------------------------------------------- */
 
 static bool uses_bell(uint8_t bell) {
     return cfg.helper || bell < cfg.ringers;
@@ -219,7 +222,7 @@ static void after_enlisting(thread_t *t) {
     t->cursor = 0;
     if (cfg.helper && t->bell == CONTEXT_BELL) {
         t->bell = 0;
-        t->at   = S_GROUPS_TRY;
+        t->at = S_GROUPS_TRY;
     } else if (cfg.helper) {
         t->at = S_GROUPS_LEAVE;
     } else if (uses_bell((uint8_t)(t->bell + 1)) && t->bell + 1 < MAX_BELLS) {
@@ -338,7 +341,7 @@ static bool step_groups(state_t *s, thread_t *t) {
 static bool step_barrier(state_t *s, thread_t *t) {
     if (cfg.fallback || bug == NO_MEMBARRIER || t->cursor == n_threads) {
         t->cursor = 0;
-        t->at     = bug == CHECK_BEFORE_ENLIST ? S_SLEEP : cfg.helper ? S_LAST_TRY : S_STATUS;
+        t->at = bug == CHECK_BEFORE_ENLIST ? S_SLEEP : cfg.helper ? S_LAST_TRY : S_STATUS;
         model_say("hd_park_fence: done");
         return true;
     }
@@ -354,7 +357,7 @@ static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
     case S_LOOK:
         model_say("hd_runner_wait: %s", is_over(s, t) ? "over" : "not yet");
         t->bell = first_bell();
-        t->at   = is_over(s, t) ? GONE : S_LOCK;
+        t->at = is_over(s, t) ? GONE : S_LOCK;
         return true;
     case S_STATUS:
         model_say("sleep_once: the last look: %s", is_over(s, t) ? "over" : "not yet");
@@ -398,26 +401,27 @@ static bool step_delist(state_t *s, thread_t *t, uint8_t me) {
             return false;
         }
         --*sleepers;
-        t->enlisted &= (uint8_t)~(1u << t->bell);
+        t->enlisted &= (uint8_t) ~(1u << t->bell);
         model_say("hd_bell_delist: bell %u has %u sleepers", t->bell, *sleepers);
         if (t->enlisted) {
             leave_bed(t);
         } else {
             s->memory[WORD_0 + me] = 0; /* a new night has a new word */
-            t->bell                = 0;
-            t->at                  = S_LOOK;
+            t->bell = 0;
+            t->at = S_LOOK;
         }
         return true;
     }
 }
 
-/* --- completing ----------------------------------------------------------------------------------- */
+/* --- completing ------------------------------------------------------------------------------- */
 
 /* One hd_runner_progress by a thread that has other things to do. */
 static bool step_progress(state_t *s, thread_t *t) {
     switch (t->at) {
     case P_TRY:
-        model_say("hd_runner_progress: %s", s->memory[RUNNER_LOCK] ? "somebody is inside" : "inside");
+        model_say("hd_runner_progress: %s",
+                  s->memory[RUNNER_LOCK] ? "somebody is inside" : "inside");
         t->at = try_lock(s, t, RUNNER_LOCK) ? P_LOOK : GONE;
         return true;
     case P_LOOK:
@@ -435,11 +439,11 @@ static bool step_progress(state_t *s, thread_t *t) {
         }
         put(t, STATUS, 1);
         model_say("hd_task_complete");
-        t->bell       = CONTEXT_BELL;
-        t->cursor     = 0;
-        t->saw        = 0;
+        t->bell = CONTEXT_BELL;
+        t->cursor = 0;
+        t->saw = 0;
         t->after_ring = t->enlisted ? D_LOCK : GONE;
-        t->at         = R_RING;
+        t->at = R_RING;
         if (bug == STATUS_NOT_RUNG) {
             t->at = t->after_ring;
             if (t->enlisted) {
@@ -450,11 +454,11 @@ static bool step_progress(state_t *s, thread_t *t) {
     }
 }
 
-/* --- a ringer ------------------------------------------------------------------------------------- */
+/* --- a ringer --------------------------------------------------------------------------------- */
 
 static void end_of_ring(thread_t *t) {
     t->cursor = 0;
-    t->at     = GONE;
+    t->at = GONE;
     if (t->enlisted) {
         leave_bed(t);
     }
@@ -532,7 +536,7 @@ static bool step_ringer(state_t *s, thread_t *t) {
     if (t->at == R_STORE) {
         if (bug == RING_BEFORE_STORE && !t->after_ring) {
             t->after_ring = R_STORE;
-            t->at         = R_RING;
+            t->at = R_RING;
             model_say("(bug) rings first");
             return true;
         }
@@ -545,9 +549,9 @@ static bool step_ringer(state_t *s, thread_t *t) {
 }
 
 static bool step(void *state, uint32_t actor, uint32_t choice) {
-    state_t *s  = state;
+    state_t *s = state;
     thread_t *t = &s->t[actor];
-    uint8_t me  = (uint8_t)actor;
+    uint8_t me = (uint8_t)actor;
     if (actor >= n_threads) {
         return false;
     }
@@ -617,22 +621,24 @@ static const model_bug_t bugs[] = {
     {"plain-ring", FALLBACK, "without membarrier, the ringer loads `sleepers` all the same"},
     {"wake-without-bump", ONE, "the ringer wakes, but leaves the word as it is"},
     {"wake-without-lock", ONE, "the ringer walks the list without the bell's lock"},
-    {"groups-skipped", HELPER, "a sleeper that could not enlist with its groups sleeps all the same"},
-    {"last-look-skipped", HELPER, "a sleeper that could not have its last look sleeps all the same"},
+    {"groups-skipped", HELPER,
+     "a sleeper that could not enlist with its groups sleeps all the same"},
+    {"last-look-skipped", HELPER,
+     "a sleeper that could not have its last look sleeps all the same"},
     {"status-not-rung", HELPER, "who completes another thread's task does not ring the context"},
     {NULL, 0, NULL},
 };
 
 static const model_t model = {
-    .name     = "park",
-    .bytes    = sizeof(state_t),
-    .actors   = MAX_THREADS,
-    .choices  = 2,
+    .name = "park",
+    .bytes = sizeof(state_t),
+    .actors = MAX_THREADS,
+    .choices = 2,
     .variants = variant_names,
-    .bugs     = bugs,
-    .start    = start,
-    .step     = step,
-    .end      = end,
+    .bugs = bugs,
+    .start = start,
+    .step = step,
+    .end = end,
 };
 
 int main(int argc, char **argv) {

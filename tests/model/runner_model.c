@@ -18,7 +18,8 @@
 
 enum { MAX_THREADS = 3, MAX_TASKS = 3 };
 
-enum { /* planted bugs */
+/* planted bugs */
+enum {
     NO_BUG,
     NO_LOCK,
     PUSH_BY_STORE,
@@ -64,8 +65,8 @@ typedef struct variant {
 enum { TWO, THREE, AGAIN };
 
 static const char *const variant_names[] = {"two", "three", "again", NULL};
-static const variant_t variants[]        = {
-    [TWO]   = {2, 3, {0, 0, 1}, {1, 1, 1}},
+static const variant_t variants[] = {
+    [TWO] = {2, 3, {0, 0, 1}, {1, 1, 1}},
     [THREE] = {3, 3, {0, 1, 1}, {1, 1, 1}},
     [AGAIN] = {2, 3, {0, 0, 1}, {2, 2, 2}},
 };
@@ -83,7 +84,7 @@ static uint8_t *link_at(state_t *s, uint8_t link) {
     return link ? &s->task[link - 1].next : &s->active;
 }
 
-/* --- posting -------------------------------------------------------------------------------------- */
+/* --- posting ---------------------------------------------------------------------------------- */
 
 static bool begin_post(state_t *s, thread_t *t, uint8_t me, uint8_t i) {
     if (i >= cfg.tasks || cfg.owner[i] != me) {
@@ -94,12 +95,12 @@ static bool begin_post(state_t *s, thread_t *t, uint8_t me, uint8_t i) {
         return false;
     }
     task->posts++;
-    task->status  = IN_PROGRESS;
+    task->status = IN_PROGRESS;
     task->stepped = task->finished = 0;
-    task->order                    = ++t->order;
-    t->seen                        = s->incoming;
-    t->task                        = (uint8_t)(i + 1);
-    t->at                          = PUSH;
+    task->order = ++t->order;
+    t->seen = s->incoming;
+    t->task = (uint8_t)(i + 1);
+    t->at = PUSH;
     model_say("hd_runner_push: task %u, the stack begins with %u", t->task, t->seen);
     return true;
 }
@@ -107,24 +108,24 @@ static bool begin_post(state_t *s, thread_t *t, uint8_t me, uint8_t i) {
 static bool step_push(state_t *s, thread_t *t) {
     if (t->at == PUSH) {
         s->task[t->task - 1].next = t->seen;
-        t->at                     = PUSH_STORE;
+        t->at = PUSH_STORE;
         model_say("hd_runner_push: task %u links to %u", t->task, t->seen);
         return true;
     }
     if (s->incoming != t->seen && bug != PUSH_BY_STORE) {
         t->seen = s->incoming;
-        t->at   = PUSH;
+        t->at = PUSH;
         model_say("hd_runner_push: the stack has changed to %u", t->seen);
         return true;
     }
     s->incoming = t->task;
     model_say("hd_runner_push: task %u is in", t->task);
     t->task = t->seen = 0;
-    t->at             = IDLE;
+    t->at = IDLE;
     return true;
 }
 
-/* --- progress ------------------------------------------------------------------------------------- */
+/* --- progress --------------------------------------------------------------------------------- */
 
 static void append(state_t *s, thread_t *t) {
     uint8_t queue = 0;
@@ -135,8 +136,8 @@ static void append(state_t *s, thread_t *t) {
             break;
         }
         s->task[stack - 1].next = queue;
-        queue                   = stack;
-        stack                   = next;
+        queue = stack;
+        stack = next;
     }
     *link_at(s, s->tail) = queue;
     for (uint8_t n = 0; *link_at(s, s->tail); n++) {
@@ -167,11 +168,11 @@ static bool step_take_in(state_t *s, thread_t *t) {
         model_say("take_in: the stack begins with %u", s->incoming);
         t->seen = bug == TAKE_BY_STORE ? s->incoming : 0;
         t->link = 0;
-        t->at   = !s->incoming ? STEP : bug == TAKE_BY_STORE ? TAKE_STORE : TAKE;
+        t->at = !s->incoming ? STEP : bug == TAKE_BY_STORE ? TAKE_STORE : TAKE;
         return true;
     case TAKE:
     case TAKE_STORE:
-        t->seen     = t->at == TAKE ? s->incoming : t->seen;
+        t->seen = t->at == TAKE ? s->incoming : t->seen;
         s->incoming = 0;
         model_say("take_in: takes the stack from %u on", t->seen);
         t->at = APPEND;
@@ -275,7 +276,7 @@ static bool step_complete(state_t *s, thread_t *t) {
         t->at = STATUS;
         if (bug == NEXT_AFTER_COMPLETE) {
             t->done = t->rest;
-            t->at   = t->done ? STATUS : IDLE;
+            t->at = t->done ? STATUS : IDLE;
             t->rest = 0;
         }
         return true;
@@ -290,14 +291,14 @@ static bool step_complete(state_t *s, thread_t *t) {
         }
         t->done = t->rest;
         t->rest = 0;
-        t->at   = t->done ? NEXT : IDLE;
+        t->at = t->done ? NEXT : IDLE;
         return true;
     }
 }
 
 /* choices 0, 1: the step in hand; from idle, 0 calls progress and 1 + i posts task i. */
 static bool step(void *state, uint32_t actor, uint32_t choice) {
-    state_t *s  = state;
+    state_t *s = state;
     thread_t *t = &s->t[actor];
     if (actor >= cfg.threads) {
         return false;
@@ -353,15 +354,15 @@ static const model_bug_t bugs[] = {
 };
 
 static const model_t model = {
-    .name     = "runner",
-    .bytes    = sizeof(state_t),
-    .actors   = MAX_THREADS,
-    .choices  = 1 + MAX_TASKS,
+    .name = "runner",
+    .bytes = sizeof(state_t),
+    .actors = MAX_THREADS,
+    .choices = 1 + MAX_TASKS,
     .variants = variant_names,
-    .bugs     = bugs,
-    .start    = start,
-    .step     = step,
-    .end      = end,
+    .bugs = bugs,
+    .start = start,
+    .step = step,
+    .end = end,
 };
 
 int main(int argc, char **argv) {

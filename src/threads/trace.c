@@ -1,0 +1,584 @@
+/* trace.c: records of what happened, and the file made of them. See trace.h.
+ *
+ * Records lie in one large mapping, which the kernel fills with pages as it is written. It is cut
+ * into blocks; a thread takes the next block off a counter and is then the only one that writes it,
+ * so a record costs no atomic operation but the release store of the block's count. Block numbers
+ * only grow, so the records of one thread lie in the order in which it made them.
+ *
+ * A SESSION lasts from the first library with a file to the last library of any kind: then nobody is
+ * left who could record. At exit somebody may: recording is switched off, and what is complete by
+ * then is written; the mapping stays.
+ *
+ * The writer sorts records by operation and time, cuts each operation's records into posts (spans),
+ * and sorts those by team and endpoint. Operations of one endpoint that overlap get further rows, so
+ * that on every row spans are nested or apart. All times are whole nanoseconds: children end where
+ * or before their parents do, to the digit.
+ */
+#define _GNU_SOURCE
+#include "threads/trace.h"
+
+#include "core/log.h"
+#include "threads/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucc/api/ucc.h>
+#include <unistd.h>
+
+enum { BLOCK_RECORDS = 256, MAX_BLOCKS = HD_TRACE_EVENTS / BLOCK_RECORDS };
+
+typedef enum kind { POST, PUBLISHED, SEEN, CHUNK, DONE } kind_t;
+
+typedef struct record {
+    uint64_t at; /* ticks; of a chunk: when it began */
+    const void *op;
+    union {
+        const void *team; /* POST */
+        uint64_t until;   /* CHUNK */
+    };
+    const char *name; /* POST: type; PUBLISHED: regime */
+    union {
+        uint64_t number; /* POST: bytes; PUBLISHED: k */
+        int64_t status;  /* DONE */
+        struct {
+            uint32_t slice, unit; /* CHUNK */
+        };
+    };
+    uint32_t kind;
+    uint32_t count; /* POST: endpoint; CHUNK: units */
+} record_t;
+
+typedef struct block {
+    alignas(64) _Atomic uint32_t used; /* records that are complete; written by the block's owner */
+    record_t record[BLOCK_RECORDS];
+} block_t;
+
+atomic_bool hd_trace_recording;
+atomic_int hd_trace_calls = -1;
+
+static struct {
+    pthread_mutex_t lock; /* guards the fields up to the blank line */
+    uint32_t libraries;
+    uint32_t sessions;
+    char path[PATH_MAX];
+    bool open;
+    pid_t process; /* that opened it: a child must not write its parent's file */
+    uint64_t began;
+
+    /* written before `recording` is set, read by who has seen it set */
+    block_t *blocks;
+    _Atomic uint64_t session; /* tells threads that their block is of an earlier session */
+    _Atomic uint32_t taken;   /* blocks; may exceed MAX_BLOCKS */
+} trace = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+    uint64_t session;
+    block_t *block;
+    uint32_t used; /* as in the block: saves the owner a load */
+} mine;
+
+/* --- recording --------------------------------------------------------------------------------- */
+
+static block_t *take_block(void) {
+    /* relaxed: a number that nobody else gets; what is in the block, `used` publishes */
+    uint32_t i = atomic_fetch_add_explicit(&trace.taken, 1, memory_order_relaxed);
+    if (i < MAX_BLOCKS) {
+        return &trace.blocks[i];
+    }
+    /* relaxed: whoever still sees it set ends here */
+    if (atomic_exchange_explicit(&hd_trace_recording, false, memory_order_relaxed)) {
+        hd_warn("%d events are traced: no more are recorded", (int)HD_TRACE_EVENTS);
+    }
+    return NULL;
+}
+
+static void add(const record_t *record) {
+    /* acquire: pairs with the release in start_session, for everything it set up */
+    if (!atomic_load_explicit(&hd_trace_recording, memory_order_acquire)) {
+        return;
+    }
+    /* relaxed: as the load above, it can't be older than what start_session stored */
+    uint64_t session = atomic_load_explicit(&trace.session, memory_order_relaxed);
+    if (mine.session != session || !mine.block || mine.used == BLOCK_RECORDS) {
+        mine.session = session;
+        mine.used = 0;
+        mine.block = take_block();
+        if (!mine.block) {
+            return;
+        }
+    }
+    mine.block->record[mine.used++] = *record;
+    /* release: the record; pairs with the acquire in collect */
+    atomic_store_explicit(&mine.block->used, mine.used, memory_order_release);
+}
+
+void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void *team,
+                   uint32_t ep) {
+    add(&(record_t){.at = hd_ticks(),
+                    .op = op,
+                    .team = team,
+                    .name = name,
+                    .number = bytes,
+                    .kind = POST,
+                    .count = ep});
+}
+
+void hd_trace_published(const void *op, const char *regime, uint64_t k) {
+    add(&(record_t){
+        .at = hd_ticks(), .op = op, .name = regime, .number = k, .kind = PUBLISHED});
+}
+
+void hd_trace_seen(const void *op) {
+    add(&(record_t){.at = hd_ticks(), .op = op, .kind = SEEN});
+}
+
+void hd_trace_done(const void *op, int status) {
+    add(&(record_t){.at = hd_ticks(), .op = op, .status = status, .kind = DONE});
+}
+
+void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit,
+                    uint32_t units) {
+    add(&(record_t){.at = began,
+                    .op = op,
+                    .until = hd_ticks(),
+                    .slice = slice,
+                    .unit = unit,
+                    .kind = CHUNK,
+                    .count = units});
+}
+
+/* --- from records to spans --------------------------------------------------------------------- */
+
+/* One post of one operation. */
+typedef struct span {
+    const record_t *post, *published, *done; /* the last two may be NULL */
+    const record_t *const *events;           /* its records after POST, in order of time */
+    size_t n_events;
+    uint64_t seen, end; /* ticks */
+} span_t;
+
+static int compare(uint64_t a, uint64_t b) {
+    return (a > b) - (a < b);
+}
+
+/* By operation, time, and place: within one tick, one thread's records keep their order. */
+static int by_operation(const void *left, const void *right) {
+    const record_t *a = *(const record_t *const *)left, *b = *(const record_t *const *)right;
+    int order = compare((uintptr_t)a->op, (uintptr_t)b->op);
+    order = order ? order : compare(a->at, b->at);
+    return order ? order : compare((uintptr_t)a, (uintptr_t)b);
+}
+
+/* By team, endpoint and time. */
+static int by_place(const void *left, const void *right) {
+    const record_t *a = ((const span_t *)left)->post, *b = ((const span_t *)right)->post;
+    int order = compare((uintptr_t)a->team, (uintptr_t)b->team);
+    order = order ? order : compare(a->count, b->count);
+    order = order ? order : compare(a->at, b->at);
+    return order ? order : compare((uintptr_t)a, (uintptr_t)b);
+}
+
+/* All complete records, sorted by operation. NULL: no memory, or none. *last: time of the latest. */
+static const record_t **collect(size_t *n, uint64_t *last) {
+    /* relaxed: a block taken meanwhile may be missed */
+    uint32_t taken = atomic_load_explicit(&trace.taken, memory_order_relaxed);
+    uint32_t blocks = taken < MAX_BLOCKS ? taken : MAX_BLOCKS;
+    const record_t **all = malloc(((size_t)blocks * BLOCK_RECORDS + 1) * sizeof(*all));
+    *n = 0;
+    *last = trace.began;
+    for (uint32_t b = 0; all && b < blocks; b++) {
+        const block_t *block = &trace.blocks[b];
+        /* acquire: pairs with the release in add; records below the count never change again */
+        uint32_t used = atomic_load_explicit(&block->used, memory_order_acquire);
+        for (uint32_t i = 0; i < used; i++) {
+            const record_t *r = &block->record[i];
+            uint64_t end = r->kind == CHUNK ? r->until : r->at;
+            *last = end > *last ? end : *last;
+            all[(*n)++] = r;
+        }
+    }
+    if (all) {
+        qsort(all, *n, sizeof(*all), by_operation);
+    }
+    return all;
+}
+
+/* The records from *at on, which starts with a POST: one span. Moves *at behind its last record. A
+ * post that is never done ends with the next one of its operation, or with the trace. */
+static span_t cut(const record_t *const *all, size_t n, size_t *at, uint64_t last) {
+    span_t span = {.post = all[*at], .events = &all[*at + 1], .end = last};
+    span.seen = UINT64_MAX;
+    for (++*at; *at < n && all[*at]->op == span.post->op && !span.done; ++*at) {
+        const record_t *r = all[*at];
+        if (r->kind == POST) {
+            span.end = r->at;
+            break;
+        }
+        span.n_events++;
+        if (r->kind == PUBLISHED) {
+            span.published = r;
+        } else if (r->kind == DONE) {
+            span.done = r;
+            span.end = r->at;
+        } else if (r->at < span.seen) { /* SEEN, or the first CHUNK */
+            span.seen = r->at;
+        }
+    }
+    span.seen = span.seen < span.end ? span.seen : span.end;
+    return span;
+}
+
+/* All spans, sorted by place. NULL: no memory. */
+static span_t *cut_all(const record_t *const *all, size_t n, uint64_t last, size_t *n_spans) {
+    size_t posts = 0;
+    for (size_t i = 0; i < n; i++) {
+        posts += all[i]->kind == POST;
+    }
+    span_t *spans = malloc((posts + 1) * sizeof(*spans));
+    *n_spans = 0;
+    for (size_t i = 0; spans && i < n;) {
+        if (all[i]->kind == POST) {
+            spans[(*n_spans)++] = cut(all, n, &i, last);
+        } else {
+            i++; /* posted before the session, or done twice */
+        }
+    }
+    if (spans) {
+        qsort(spans, *n_spans, sizeof(*spans), by_place);
+    }
+    return spans;
+}
+
+/* --- the file ---------------------------------------------------------------------------------- */
+
+typedef struct writer {
+    FILE *file;
+    bool any;          /* an event was written: the next one needs a comma */
+    uint32_t n_rows;   /* thread ids given out */
+    uint32_t n_teams;
+    uint64_t *row_end; /* of the endpoint at hand: until when each of its rows is taken */
+    uint32_t n_row_ends, room;
+} writer_t;
+
+static uint64_t nanoseconds(uint64_t ticks) {
+    return ticks > trace.began ? (ticks - trace.began) * 1000u / hd_ticks_per_us : 0;
+}
+
+static void begin_event(writer_t *w) {
+    fputs(w->any ? ",\n" : "\n", w->file);
+    w->any = true;
+}
+
+/* A span, up to its arguments. */
+static void begin_span(writer_t *w, const char *name, uint32_t row, uint64_t from, uint64_t to) {
+    uint64_t begin = nanoseconds(from), end = nanoseconds(to > from ? to : from);
+    begin_event(w);
+    fprintf(w->file,
+            "{\"ph\":\"X\",\"pid\":%ld,\"tid\":%u,\"name\":\"%s\",\"ts\":%llu.%03u,"
+            "\"dur\":%llu.%03u,\"args\":{",
+            (long)trace.process, row, name, (unsigned long long)(begin / 1000),
+            (unsigned)(begin % 1000), (unsigned long long)((end - begin) / 1000),
+            (unsigned)((end - begin) % 1000));
+}
+
+static void end_span(writer_t *w) {
+    fputs("}}", w->file);
+}
+
+static void name_process(writer_t *w) {
+    begin_event(w);
+    fprintf(w->file, "{\"ph\":\"M\",\"pid\":%ld,\"name\":\"process_name\",\"args\":{\"name\":\"",
+            (long)trace.process);
+    for (const char *c = program_invocation_short_name; *c; c++) {
+        bool plain = *c >= ' ' && *c < 0x7f && *c != '"' && *c != '\\';
+        fputc(plain ? *c : '_', w->file);
+    }
+    fputs("\"}}", w->file);
+}
+
+static void name_row(writer_t *w, uint32_t row, uint32_t team, uint32_t ep, uint32_t further) {
+    char name[64];
+    int used = snprintf(name, sizeof(name), "team %u endpoint %u", team, ep);
+    if (further) {
+        snprintf(name + used, sizeof(name) - (size_t)used, " (%u)", further + 1);
+    }
+    begin_event(w);
+    fprintf(w->file,
+            "{\"ph\":\"M\",\"pid\":%ld,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":"
+            "\"%s\"}}",
+            (long)trace.process, row, name);
+    begin_event(w);
+    fprintf(w->file,
+            "{\"ph\":\"M\",\"pid\":%ld,\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{"
+            "\"sort_index\":%u}}",
+            (long)trace.process, row, row);
+}
+
+static void write_phases(writer_t *w, const span_t *span, uint32_t row) {
+    uint64_t published = span->published ? span->published->at : span->end;
+    if (span->published || !span->done || span->done->status < 0) {
+        begin_span(w, "queued", row, span->post->at, published);
+        end_span(w);
+    }
+    if (span->published) {
+        begin_span(w, "arrival", row, published, span->seen);
+        end_span(w);
+    }
+    for (size_t i = 0; i < span->n_events; i++) {
+        const record_t *r = span->events[i];
+        if (r->kind == CHUNK) {
+            begin_span(w, "chunk", row, r->at, r->until < span->end ? r->until : span->end);
+            fprintf(w->file, "\"slice\":%u,\"unit\":%u,\"units\":%u", r->slice, r->unit, r->count);
+            end_span(w);
+        }
+    }
+}
+
+static void write_span(writer_t *w, const span_t *span, uint32_t row) {
+    begin_span(w, span->post->name, row, span->post->at, span->end);
+    fprintf(w->file, "\"bytes\":%llu,\"regime\":\"%s\"", (unsigned long long)span->post->number,
+            span->published ? span->published->name : "none");
+    if (span->published) {
+        fprintf(w->file, ",\"k\":%llu", (unsigned long long)span->published->number);
+    }
+    if (!span->done) {
+        fputs(",\"unfinished\":true", w->file);
+    } else if (span->done->status < 0) {
+        fprintf(w->file, ",\"status\":\"%s\"", ucc_status_string((ucc_status_t)span->done->status));
+    }
+    end_span(w);
+    write_phases(w, span, row);
+}
+
+/* The endpoint's first row that is free when this span begins; false: no memory for one more. */
+static bool find_row(writer_t *w, const span_t *span, uint32_t *row) {
+    uint32_t i = 0;
+    while (i < w->n_row_ends && w->row_end[i] > nanoseconds(span->post->at)) {
+        i++;
+    }
+    if (i == w->room) {
+        uint32_t room = w->room ? 2 * w->room : 16;
+        uint64_t *ends = realloc(w->row_end, room * sizeof(*ends));
+        if (!ends) {
+            return false;
+        }
+        w->row_end = ends;
+        w->room = room;
+    }
+    w->row_end[i] = nanoseconds(span->end);
+    *row = i;
+    return true;
+}
+
+/* The spans of one endpoint; returns how many there were. */
+static size_t write_endpoint(writer_t *w, const span_t *spans, size_t n, uint32_t team) {
+    const record_t *first = spans[0].post;
+    size_t i = 0;
+    w->n_row_ends = 0;
+    for (; i < n && spans[i].post->team == first->team && spans[i].post->count == first->count;
+         i++) {
+        uint32_t row;
+        if (!find_row(w, &spans[i], &row)) {
+            continue;
+        }
+        if (row == w->n_row_ends) {
+            w->n_row_ends++;
+            name_row(w, w->n_rows + row, team, first->count, row);
+        }
+        write_span(w, &spans[i], w->n_rows + row);
+    }
+    w->n_rows += w->n_row_ends;
+    return i;
+}
+
+static void write_all(FILE *file, const span_t *spans, size_t n) {
+    writer_t w = {.file = file, .n_rows = 1};
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file);
+    name_process(&w);
+    for (size_t i = 0; i < n;) {
+        w.n_teams += i == 0 || spans[i].post->team != spans[i - 1].post->team;
+        i += write_endpoint(&w, &spans[i], n - i, w.n_teams);
+    }
+    fputs("\n]}\n", file);
+    free(w.row_end);
+}
+
+/* Called under the lock. */
+static void write_file(void) {
+    size_t n, n_spans = 0;
+    uint64_t last;
+    const record_t **all = collect(&n, &last);
+    span_t *spans = all ? cut_all(all, n, last, &n_spans) : NULL;
+    if (!spans) {
+        hd_warn("no memory to write the trace %s", trace.path);
+    }
+    FILE *file = spans ? fopen(trace.path, "w") : NULL;
+    if (file) {
+        write_all(file, spans, n_spans);
+    }
+    if (spans && (!file || ferror(file) || fclose(file) != 0)) {
+        hd_warn("can't write the trace %s: %s", trace.path, strerror(errno));
+    }
+    free(spans);
+    free(all);
+}
+
+/* --- sessions ---------------------------------------------------------------------------------- */
+
+/* Replaces %p and %h; a later session of this process gets a file of its own. False if the name is
+ * too long. */
+static bool expand(const char *file, char *out, size_t size) {
+    char host[256] = "localhost";
+    size_t used = 0;
+    gethostname(host, sizeof(host) - 1);
+    while (*file && used < size) {
+        int n;
+        if (file[0] == '%' && (file[1] == 'p' || file[1] == 'h')) {
+            n = file[1] == 'p' ? snprintf(out + used, size - used, "%ld", (long)getpid())
+                               : snprintf(out + used, size - used, "%s", host);
+            file += 2;
+        } else {
+            n = snprintf(out + used, size - used, "%c", *file++);
+        }
+        used += (size_t)n;
+    }
+    if (trace.sessions && used < size) {
+        used += (size_t)snprintf(out + used, size - used, ".%u", trace.sessions + 1);
+    }
+    return used < size;
+}
+
+/* The file is made now: a path that can't be written is told at once, and a process that is killed
+ * leaves a trace without events, but a trace. */
+static bool make_file(const char *name) {
+    char path[PATH_MAX];
+    FILE *file = NULL;
+    errno = ENAMETOOLONG;
+    if (expand(name, path, sizeof(path))) {
+        file = fopen(path, "w");
+    }
+    if (!file || fputs("{\"traceEvents\":[]}\n", file) < 0 || fclose(file) != 0 ||
+        !realpath(path, trace.path)) { /* the process may change its directory */
+        hd_warn("can't write the trace %s: %s", name, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* The process ends with libraries open. */
+static void at_exit(void) {
+    /* relaxed: who still records adds to blocks that nobody frees */
+    atomic_store_explicit(&hd_trace_recording, false, memory_order_relaxed);
+    pthread_mutex_lock(&trace.lock);
+    if (trace.open && trace.process == getpid()) {
+        trace.open = false;
+        write_file();
+    }
+    pthread_mutex_unlock(&trace.lock);
+}
+
+static void start_session(const char *file) {
+    static bool registered; /* under the lock */
+    void *blocks = mmap(NULL, MAX_BLOCKS * sizeof(block_t), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (blocks == MAP_FAILED) {
+        hd_warn("no address space for a trace: %s", strerror(errno));
+        return;
+    }
+    if (!make_file(file)) {
+        munmap(blocks, MAX_BLOCKS * sizeof(block_t));
+        return;
+    }
+    if (!registered) {
+        registered = atexit(at_exit) == 0;
+    }
+    trace.blocks = blocks;
+    trace.process = getpid();
+    trace.began = hd_ticks();
+    trace.sessions++;
+    trace.open = true;
+    /* relaxed: nobody records yet; published by the store below */
+    atomic_store_explicit(&trace.taken, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&trace.session, 1, memory_order_relaxed);
+    /* release: all of the above; pairs with the acquire in add */
+    atomic_store_explicit(&hd_trace_recording, true, memory_order_release);
+}
+
+static void end_session(void) {
+    /* relaxed: no library is left, so nobody records */
+    atomic_store_explicit(&hd_trace_recording, false, memory_order_relaxed);
+    trace.open = false;
+    if (trace.process == getpid()) {
+        write_file();
+    }
+    munmap(trace.blocks, MAX_BLOCKS * sizeof(block_t));
+    trace.blocks = NULL;
+}
+
+void hd_trace_open(const char *file, int calls) {
+    pthread_mutex_lock(&trace.lock);
+    trace.libraries++;
+    if (file && *file && !trace.open) {
+        start_session(file);
+    }
+    /* relaxed: under the lock; readers need the value only */
+    if (calls > atomic_load_explicit(&hd_trace_calls, memory_order_relaxed)) {
+        atomic_store_explicit(&hd_trace_calls, calls, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&trace.lock);
+}
+
+void hd_trace_close(void) {
+    pthread_mutex_lock(&trace.lock);
+    if (--trace.libraries == 0) {
+        if (trace.open) {
+            end_session();
+        }
+        /* relaxed: as in open */
+        atomic_store_explicit(&hd_trace_calls, -1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&trace.lock);
+}
+
+/* --- log lines --------------------------------------------------------------------------------- */
+
+static void name_flags(uint64_t flags, char *out, size_t size) {
+    static const struct {
+        uint64_t flag;
+        const char *name;
+    } names[] = {{UCC_COLL_ARGS_FLAG_IN_PLACE, " in_place"},
+                 {UCC_COLL_ARGS_FLAG_PERSISTENT, " persistent"},
+                 {UCC_COLL_ARGS_FLAG_COUNT_64BIT, " count_64bit"},
+                 {UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT, " displacements_64bit"},
+                 {UCC_COLL_ARGS_FLAG_CONTIG_SRC_BUFFER, " contig_src"},
+                 {UCC_COLL_ARGS_FLAG_CONTIG_DST_BUFFER, " contig_dst"},
+                 {UCC_COLL_ARGS_FLAG_TIMEOUT, " timeout"},
+                 {UCC_COLL_ARGS_FLAG_MEM_MAPPED_BUFFERS, " mem_mapped"}};
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (flags & names[i].flag && used < size) {
+            used += (size_t)snprintf(out + used, size - used, "%s", names[i].name);
+        }
+    }
+}
+
+void hd_trace_log_call(int level, const hd_trace_call_t *call) {
+    char flags[160], root[24] = "";
+    name_flags(call->flags, flags, sizeof(flags));
+    if (call->root != UINT32_MAX) {
+        snprintf(root, sizeof(root), " root %u", call->root);
+    }
+    hd_log_line((hd_log_level_t)level, call->event,
+                "%s endpoint %u of %u: %llu bytes%s%s%s%s%s, flags%s; %s, arrival %s, %s",
+                call->name, call->ep, call->n, (unsigned long long)call->bytes,
+                call->datatype ? " of " : "", call->datatype ? call->datatype : "",
+                call->op ? " " : "", call->op ? call->op : "", root, *flags ? flags : " none",
+                call->regime, call->arrival, call->order);
+}

@@ -1,0 +1,81 @@
+/* trace.h: what happened when, for people: a timeline of collectives (TRACE=file) and log lines about
+ * them (COLL_TRACE=level).
+ *
+ * TIMELINE. While a library with TRACE set is open, every collective of the process leaves records:
+ *
+ *     post --> published --> seen --> chunk ... --> done
+ *
+ * in memory. When the last library of the process is finalized, or at exit, they are written to the
+ * file as trace events, which Perfetto and chrome://tracing show: a row per endpoint, on it a span
+ * per collective, in it what it waited for and which chunks of work its endpoint ran. A record names
+ * its operation by address; the writer puts the records of one operation together, so nothing is
+ * kept in operations, and nothing is paid for when there is no trace but a relaxed load at each hook.
+ *
+ * Memory is bounded: after HD_TRACE_EVENTS records the process stops recording, and says so.
+ *
+ * Who may call: open and close, any thread; the others, whoever steps the operation. Nothing is
+ * called without hd_trace_is_on() except open and close.
+ */
+#ifndef HD_THREADS_TRACE_H
+#define HD_THREADS_TRACE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HD_TRACE_EVENTS = 1 << 22 };
+
+/* --- libraries --------------------------------------------------------------------------------- */
+
+/* A library was initialized, or goes. file: its TRACE, "" or NULL: none. The first file of those that
+ * are open counts; %p in it stands for the process id, %h for the host. calls: its COLL_TRACE, a
+ * hd_log_level_t. Each open is followed by one close. */
+void hd_trace_open(const char *file, int calls);
+void hd_trace_close(void);
+
+/* --- the timeline ------------------------------------------------------------------------------ */
+
+extern atomic_bool hd_trace_recording;
+
+static inline bool hd_trace_is_on(void) {
+    /* relaxed: whoever records looks again, with acquire */
+    return __builtin_expect(atomic_load_explicit(&hd_trace_recording, memory_order_relaxed), 0);
+}
+
+/* The operation begins, or begins again (persistent). name is a constant; team tells teams apart. */
+void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void *team, uint32_t ep);
+/* Its lane is visible to its peers. regime is a constant. */
+void hd_trace_published(const void *op, const char *regime, uint64_t k);
+/* It has all that it waits for from its peers. Not needed if it is done then, or runs a chunk. */
+void hd_trace_seen(const void *op);
+/* It is over. A second call for the same post is ignored. */
+void hd_trace_done(const void *op, int status);
+/* It ran `units` units of a slice, from `began` (hd_ticks) until now. */
+void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit, uint32_t units);
+
+/* --- log lines --------------------------------------------------------------------------------- */
+
+/* The most detailed COLL_TRACE of the libraries that are open. */
+extern atomic_int hd_trace_calls;
+
+static inline bool hd_trace_logs_calls(int level) {
+    /* relaxed: guards nothing; the library of the call has the last word */
+    return __builtin_expect(atomic_load_explicit(&hd_trace_calls, memory_order_relaxed) >= level,
+                            0);
+}
+
+/* What is said about a collective. Texts may be NULL: then they have no meaning for it. */
+typedef struct hd_trace_call {
+    const char *event; /* "init", "post" */
+    const char *name, *datatype, *op;
+    uint32_t ep, n;
+    uint32_t root; /* UINT32_MAX: none */
+    uint64_t bytes;
+    uint64_t flags; /* of ucc_coll_args_t */
+    const char *regime, *arrival, *order;
+} hd_trace_call_t;
+
+/* One line at this hd_log_level_t, whatever the log's own level is. */
+void hd_trace_log_call(int level, const hd_trace_call_t *call);
+
+#endif
