@@ -50,6 +50,34 @@ ucc_status_t ucc_collective_finalize(ucc_coll_req_h request) {
     return r ? hd_request_finalize(r) : UCC_ERR_INVALID_PARAM;
 }
 
+/* A handle's operations are spread over its contexts, and one may wait for another in a second
+ * context: all are progressed. Sleeps are short naps, since no bell rings for several contexts. */
+static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
+    enum { NAP_US = 100 };
+    ucc_team_h team = r->op.team;
+    uint64_t began = hd_ticks(), vain = 0;
+    uint64_t may_spin = team->lib->park_after_us * hd_ticks_per_us;
+    for (;;) {
+        for (uint32_t i = 0; i < team->n_contexts; i++) {
+            if (hd_runner_progress(&team->contexts[i]->runner, &vain)) {
+                vain = 0;
+            }
+        }
+        ucc_status_t status = hd_task_status(&r->op.task);
+        if (status != UCC_INPROGRESS) {
+            return status;
+        }
+        double passed = (double)(hd_ticks() - began) / (double)hd_ticks_per_us * 1e-6;
+        if (timeout >= 0 && passed >= timeout) {
+            return UCC_INPROGRESS;
+        }
+        if (team->lib->may_park && vain >= may_spin) {
+            _Atomic uint32_t word = 0;
+            hd_park_sleep(&word, 0, NAP_US * 1000u);
+        }
+    }
+}
+
 ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
     hd_request_t *r = hd_api_request(request, __func__);
     if (!r) {
@@ -62,6 +90,9 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
     }
     if (status != UCC_INPROGRESS) {
         return status;
+    }
+    if (r->op.team->n_contexts > 1) {
+        return wait_over_contexts(r, timeout);
     }
     hd_context_t *context = r->op.task.context;
     return hd_runner_wait(&context->runner, &r->op.task, timeout, context->lib->may_park,

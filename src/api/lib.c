@@ -1,6 +1,7 @@
 /* lib.c: library handles: init, attributes, finalize, version, status names. Any thread. */
 #include "api/api.h"
 #include "threads/clock.h"
+#include "threads/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,8 @@ ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_ver
         hd_free(lib);
         return status;
     }
+    hd_trace_open(hd_config_string(lib->config, HD_CFG_LIB_TRACE),
+                  hd_log_level_parse(hd_config_string(lib->config, HD_CFG_LIB_COLL_TRACE)));
     *lib_p = lib;
     return UCC_OK;
 }
@@ -135,6 +138,7 @@ ucc_status_t ucc_finalize(ucc_lib_h lib_p) {
         return UCC_ERR_INVALID_PARAM;
     }
     lib_p->magic = HD_DEAD_MAGIC;
+    hd_trace_close();
     hd_config_release(lib_p->config);
     free(lib_p->env_prefix);
     hd_free(lib_p);

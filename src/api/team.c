@@ -53,6 +53,10 @@ ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_context
         if (!hd_api_context(contexts[i], __func__)) {
             return UCC_ERR_INVALID_PARAM;
         }
+        if (contexts[i]->lib != contexts[0]->lib) {
+            hd_error("%s: contexts belong to different libraries", __func__);
+            return UCC_ERR_INVALID_PARAM;
+        }
         ucc_status_t status = check_exclusive(contexts[i]);
         if (status != UCC_OK) {
             return status;

@@ -18,6 +18,10 @@ static const uint8_t *source(const hd_op_t *op) {
     return op->in_place ? op->dst : op->src;
 }
 
+static size_t sent_element(const hd_op_t *op) {
+    return op->in_place ? op->element : op->send_element;
+}
+
 /* --- alltoall ----------------------------------------------------------------------------------- */
 
 static ucc_status_t wait_for_all(hd_op_t *op) {
@@ -89,10 +93,10 @@ static ucc_status_t publish_vector(hd_op_t *op) {
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
     uint8_t *data = staging + (op->n + 1) * sizeof(*table);
     for (uint32_t i = 0; i < op->n; i++) {
-        size_t bytes = hd_vector_count(sent(op), i) * op->element;
+        size_t bytes = hd_vector_count(sent(op), i) * sent_element(op);
         table[i] = at;
         if (bytes) {
-            memcpy(data + at, source(op) + hd_vector_displacement(sent(op), i) * op->element,
+            memcpy(data + at, source(op) + hd_vector_displacement(sent(op), i) * sent_element(op),
                    bytes);
         }
         at += (uint32_t)bytes;

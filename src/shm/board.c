@@ -201,5 +201,4 @@ void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k, bool s
     hd_delay_point();
     /* release: our reads of these exchanges happen before anybody's reuse of their slots */
     atomic_store_explicit(&member->consumed, consumed, memory_order_release);
-    hd_bell_ring(&board->group->home.bell);
 }

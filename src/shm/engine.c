@@ -21,6 +21,10 @@
  */
 #include "shm/shm.h"
 
+#include "threads/trace.h"
+
+enum { CHUNKS_PER_STEP = 64 };
+
 #define CLOSED    ((uint64_t)1 << 31)
 #define NEXT_MASK (CLOSED - 1)
 
@@ -93,7 +97,9 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     /* relaxed: published by the CAS below and by the lane */
     atomic_store_explicit(&slice->finished, 0, memory_order_relaxed);
     uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
-    while (!is_generation(old, generation(op))) { /* else: closed by a peer that gave up early */
+    /* closed with nothing claimed: by a peer that gave up before I came. (The same generation
+       otherwise: left from 2^32 numbers ago.) */
+    while (old != (generation(op) | CLOSED)) {
         hd_delay_point();
         /* release: the slice's fields, for claimers */
         if (atomic_compare_exchange_weak_explicit(&slice->claim, &old, generation(op),
@@ -117,6 +123,10 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
     return status;
 }
 
+/* User-defined reductions never run concurrently, in whichever exchange or team: several handles may
+ * share one callback. Tried, never waited for: who finds it taken comes back in its next step. */
+static hd_lock_t user_turn;
+
 /* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
 static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
     uint64_t gen = generation(op);
@@ -129,11 +139,7 @@ static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
         }
         uint32_t take = slice->units - next < slice->batch ? slice->units - next : slice->batch;
         if (op->exclusive) {
-            /* acquire: the previous claimer's results are the user's callback's past */
-            if (atomic_load_explicit(&slice->finished, memory_order_acquire) != next) {
-                return 0;
-            }
-            take = 1;
+            take = 1; /* the caller holds the user's turn: the unit before it is finished */
         }
         hd_delay_point();
         /* acq_rel: after this the exchange is pinned, and its members' operations are readable */
@@ -164,13 +170,15 @@ static void slice_done(hd_op_t *op) {
     hd_exchange_t *x = op->exchange;
     uint64_t gen = generation(op);
     uint64_t seen = atomic_load_explicit(&x->slices_done, memory_order_relaxed); /* a guess */
-    uint64_t count;
+    uint64_t count, slices = hd_work_slices(op);
     do {
-        count = (is_generation(seen, gen) ? seen & UINT32_MAX : 0) + 1;
+        /* a full count with our generation is that of 2^32 numbers ago */
+        count = is_generation(seen, gen) && (seen & UINT32_MAX) < slices ? seen & UINT32_MAX : 0;
+        count++;
         /* acq_rel: hands on this slice's results, takes in those of the slices before */
     } while (!atomic_compare_exchange_weak_explicit(&x->slices_done, &seen, gen | count,
                                                     memory_order_acq_rel, memory_order_relaxed));
-    if (count == hd_work_slices(op)) {
+    if (count == slices) {
         end_exchange(op);
     }
 }
@@ -186,18 +194,22 @@ static void note_failure(hd_op_t *op, ucc_status_t status) {
     }
 }
 
-static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
+static bool work_on_claimed(hd_op_t *op, hd_work_t *work, uint32_t s) {
     hd_slice_t *slice = &work->slice[s];
     uint32_t unit, taken = claim(op, slice, &unit);
     if (!taken) {
         return false;
     }
     uint32_t units = slice->units; /* read while pinned */
+    uint64_t began = hd_trace_is_on() ? hd_ticks() : 0;
     for (uint32_t i = 0; i < taken; i++) {
         ucc_status_t status = hd_work_run(op, work, s, unit + i);
         if (status != UCC_OK) {
             note_failure(op, status);
         }
+    }
+    if (began) {
+        hd_trace_chunk(op, began, s, unit, taken);
     }
     hd_delay_point();
     /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
@@ -205,7 +217,22 @@ static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
     if (before + taken == units) {
         slice_done(op);
     }
+    hd_bell_ring(&op->group->home.bell); /* a canceller may sleep until this chunk is finished */
     return true;
+}
+
+static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
+    if (!op->exclusive) {
+        return work_on_claimed(op, work, s);
+    }
+    op->task.impatient = !hd_lock_try(&user_turn);
+    if (op->task.impatient) {
+        return false;
+    }
+    bool worked = work_on_claimed(op, work, s);
+    hd_unlock(&user_turn);
+    hd_bell_ring(&op->group->home.bell); /* members of other groups that were refused only nap */
+    return worked;
 }
 
 /* Others' slices in the order of their numbers, remembering how far all are exhausted, so that
@@ -234,7 +261,10 @@ static bool steal(hd_op_t *op, hd_work_t *work) {
 ucc_status_t hd_engine_work(hd_op_t *op) {
     hd_work_t *work = work_of(op);
     bool own = op->me < hd_work_slices(op);
-    while ((own && work_on(op, work, op->me)) || (own = false, steal(op, work))) {
+    uint32_t chunks = 0; /* bounded per step: others use this context, too */
+    while (chunks < CHUNKS_PER_STEP &&
+           ((own && work_on(op, work, op->me)) || (own = false, steal(op, work)))) {
+        chunks++;
     }
     /* acquire: pairs with end_exchange */
     if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->k) {

@@ -71,6 +71,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->home.release = release;
     /* relaxed: nobody else knows the group yet */
     atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
+    group->serial = hd_serial();
     group->n = n;
     group->depth = config->depth;
     group->persistent_depth = config->persistent_depth;
@@ -107,6 +108,23 @@ static bool locality_is_known(const hd_group_t *group) {
     return true;
 }
 
+/* More endpoints than processors, or two held on one: some of them can't be running. */
+static bool is_crowded(const hd_group_t *group) {
+    if (group->n > hd_topo_n_pus(hd_topo_get())) {
+        return true;
+    }
+    for (uint32_t i = 0; i < group->n; i++) {
+        const hd_locality_t *a = &group->locality[i];
+        for (uint32_t j = 0; j < i; j++) {
+            const hd_locality_t *b = &group->locality[j];
+            if (a->core >= 0 && a->core == b->core && (a->pu < 0 || a->pu == b->pu)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* By the last one to join: the tree by topology, and who combines arrivals. */
 static ucc_status_t seal(hd_group_t *group) {
     group->by_topology = group->canonical;
@@ -119,7 +137,7 @@ static ucc_status_t seal(hd_group_t *group) {
             return status;
         }
     }
-    bool crowded = group->n > hd_topo_n_pus(hd_topo_get());
+    bool crowded = is_crowded(group);
     group->static_arrival =
         group->arrival == HD_CFG_ARRIVAL_STATIC ||
         (group->arrival == HD_CFG_ARRIVAL_AUTO && known && !crowded && group->n > 1);

@@ -115,12 +115,22 @@ static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
     board->subset = subset;
     board->entry = entry;
     entry->board = board;
+    hd_lock(&group->match->lock);
     entry->all = group->match->all;
     group->match->all = entry;
+    hd_unlock(&group->match->lock);
     return board;
 }
 
-/* A board nobody uses, ready for its next use. */
+static void put_back(hd_match_t *match, hd_board_t *board) {
+    hd_lock(&match->lock);
+    hd_board_t **list = free_list(match, board->subset, board->depth);
+    board->next_free = *list;
+    *list = board;
+    hd_unlock(&match->lock);
+}
+
+/* A board nobody uses, ready for its next use. Under no lock: it may have to be made. */
 static hd_board_t *take_board(hd_group_t *group, hd_subset_t *subset, uint32_t depth) {
     hd_match_t *match = group->match;
     hd_lock(&match->lock);
@@ -128,10 +138,11 @@ static hd_board_t *take_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
     hd_board_t *board = *list;
     if (board) {
         *list = board->next_free;
-    } else {
-        board = make_board(group, subset, depth);
     }
     hd_unlock(&match->lock);
+    if (!board) {
+        board = make_board(group, subset, depth);
+    }
     if (!board) {
         hd_error("no memory for an exchange of %u endpoints", subset ? subset->n : group->n);
         return NULL;
@@ -171,31 +182,48 @@ static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
     return entry->board;
 }
 
-hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class_t class,
-                          uint64_t key, uint32_t me) {
-    shard_t *shard = shard_of(group->match, class, key, subset);
-    hd_lock(&shard->lock);
+/* Under the shard's lock: the oldest exchange with this key that `me` has not joined, or the end. */
+static entry_t **find(shard_t *shard, hd_match_class_t class, uint64_t key,
+                      const hd_subset_t *subset, uint32_t me) {
     entry_t **at = &shard->head;
     while (*at && ((*at)->class != class || (*at)->key != key || (*at)->board->subset != subset ||
                    has_joined(*at, me))) {
         at = &(*at)->next;
     }
-    hd_board_t *board = NULL;
-    if (!*at) {
-        board =
-            take_board(group, subset, class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
-        if (!board) {
-            hd_unlock(&shard->lock);
-            return NULL;
-        }
-        board->entry->class = class;
-        board->entry->key = key;
-        at = shard->tail;
-        *at = board->entry;
-        shard->tail = &board->entry->next;
+    return at;
+}
+
+hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class_t class,
+                          uint64_t key, uint32_t me) {
+    shard_t *shard = shard_of(group->match, class, key, subset);
+    hd_lock(&shard->lock);
+    entry_t **at = find(shard, class, key, subset, me);
+    if (*at) {
+        hd_board_t *board = join_locked(shard, at, me);
+        hd_unlock(&shard->lock);
+        return board;
     }
-    board = join_locked(shard, at, me);
     hd_unlock(&shard->lock);
+    hd_board_t *spare =
+        take_board(group, subset, class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
+    if (!spare) {
+        return NULL;
+    }
+    spare->entry->class = class;
+    spare->entry->key = key;
+    hd_lock(&shard->lock);
+    at = find(shard, class, key, subset, me); /* somebody may have opened it meanwhile */
+    hd_board_t *unused = *at ? spare : NULL;
+    if (!*at) {
+        *shard->tail = spare->entry;
+        at = shard->tail;
+        shard->tail = &spare->entry->next;
+    }
+    hd_board_t *board = join_locked(shard, at, me);
+    hd_unlock(&shard->lock);
+    if (unused) {
+        put_back(group->match, unused);
+    }
     return board;
 }
 
@@ -205,9 +233,5 @@ void hd_match_leave(hd_board_t *board) {
     if (atomic_fetch_sub_explicit(&board->to_leave, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    hd_lock(&match->lock);
-    hd_board_t **list = free_list(match, board->subset, board->depth);
-    board->next_free = *list;
-    *list = board;
-    hd_unlock(&match->lock);
+    put_back(match, board);
 }

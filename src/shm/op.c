@@ -6,6 +6,8 @@
  */
 #include "shm/shm.h"
 
+#include "threads/trace.h"
+
 const char *hd_type_name(uint8_t type) {
     static const char *const name[HD_N_TYPES] = {
         "allgather",      "allgatherv",      "allreduce", "alltoall", "alltoallv", "barrier",
@@ -90,6 +92,7 @@ static void end(hd_op_t *op) {
         if (locked) {
             hd_unlock(&member->lock);
         }
+        hd_bell_ring(&op->group->home.bell); /* peers may wait for the floor */
     }
     if (op->leave) {
         op->leave(op);
@@ -142,14 +145,26 @@ static ucc_status_t advance(hd_op_t *op) {
     return status;
 }
 
+static void trace_step(const hd_op_t *op, hd_op_state_t before, ucc_status_t status) {
+    if (status != UCC_INPROGRESS) {
+        hd_trace_done(op, status);
+    } else if (before == HD_OP_WAITING && op->state == HD_OP_ENGINE) {
+        hd_trace_seen(op);
+    }
+}
+
 ucc_status_t hd_op_step(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
+    hd_op_state_t before = op->state;
     ucc_status_t status = advance(op);
     if (status == UCC_OK && op->finish) {
         status = op->finish(op);
     }
     if (status != UCC_INPROGRESS) {
         end(op);
+    }
+    if (hd_trace_is_on()) {
+        trace_step(op, before, status);
     }
     return status;
 }
@@ -173,6 +188,10 @@ ucc_status_t hd_op_launch(hd_op_t *op) {
         op->wait = NULL;
         end(op);
         return status;
+    }
+    if (hd_trace_is_on()) {
+        const char *regime = hd_regime_name(hd_lane_regime(op->lane));
+        hd_trace_published(op, op->start == hd_put_start ? "put" : regime, op->k);
     }
     return hd_op_step(&op->task);
 }

@@ -59,7 +59,7 @@ enum {
     HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
     HD_MAX_DEPTH = 64,
     HD_WATCH_EVERY = 16, /* steps in vain between two looks at the watched lane */
-    HD_RESULT_MAX = 48, /* payload bytes of a block record and of the result line */
+    HD_RESULT_MAX = 48,  /* payload bytes of a block record and of the result line */
 };
 
 typedef enum hd_regime {
@@ -99,6 +99,7 @@ struct hd_member {
     uint32_t floor_cursor; /* members below it are known to have consumed floor_target */
     uint64_t floor_target;
     hd_op_t *queue, **queue_tail;
+    uint64_t queue_deadline;         /* the earliest of those in the queue; 0: none */
     _Atomic(uint8_t *) staging;      /* depth slots of group->staged_max; NULL until first use */
     _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
     hd_lane_t lane[];                /* depth of them */
@@ -178,6 +179,7 @@ typedef struct hd_match hd_match_t;
 
 struct hd_group {
     hd_home_t home; /* must stay first */
+    uint64_t serial;
     uint32_t n;
     uint32_t depth, persistent_depth, flat_max;
     uint32_t lines_max, lines_per_slot, staged_max;
@@ -228,9 +230,10 @@ struct hd_op {
     bool locked;        /* several threads may use this endpoint */
     uint32_t root;      /* member number */
     uint32_t signature;
-    size_t element; /* bytes per element */
-    size_t bytes;   /* per block, or all of it for bcast, reduce, allreduce */
-    size_t total;   /* bytes this member gives in all */
+    size_t element;      /* bytes per element */
+    size_t send_element; /* alltoallv: of what is sent */
+    size_t bytes;        /* per block, or all of it for bcast, reduce, allreduce */
+    size_t total;        /* bytes this member gives in all */
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;
@@ -253,7 +256,7 @@ struct hd_op {
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t watch;             /* lane the mismatch watch looks at next */
-    uint32_t fruitless;    /* steps in vain since the launch */
+    uint32_t fruitless;         /* steps in vain since the launch */
     uint32_t arrive_level;      /* static arrival: next level to combine */
     uint32_t arrive_which;      /* tree in use */
     bool arriving;              /* entered the arrival tree */
@@ -279,7 +282,7 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
 void hd_board_reset(hd_board_t *board);
 /* May `member` publish number k now (window and floor)? Under the member's lock. */
 bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k);
-/* k is over for this member. saw_all: it saw every lane of k, which bounds the floor. Under the
+/* k is over for this member; the caller rings the group's bell after unlocking. saw_all: it saw every lane of k, which bounds the floor. Under the
  * member's lock. */
 void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k, bool saw_all);
 

@@ -287,7 +287,8 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     }
     const hd_op_t *to = work->op[d], *from = work->op[s];
     const hd_vector_t *sent = op->in_place ? &from->receive : &from->send;
-    size_t bytes = hd_vector_count(sent, d) * from->element;
+    size_t element = op->in_place ? from->element : from->send_element;
+    size_t bytes = hd_vector_count(sent, d) * element;
     size_t expected = hd_vector_count(&to->receive, s) * to->element;
     if (bytes != expected) {
         return differ(op, s, d, bytes, expected);
@@ -295,7 +296,7 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     span_t span = span_of(op, bytes, part);
     uint8_t *dst =
         (uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element + span.at;
-    size_t offset = hd_vector_displacement(sent, d) * from->element + span.at;
+    size_t offset = hd_vector_displacement(sent, d) * element + span.at;
     if (op->in_place) {
         swap(dst, (uint8_t *)work->dst[s] + offset, span.bytes);
     } else {

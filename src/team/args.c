@@ -311,7 +311,10 @@ static ucc_status_t prepare_gather(call_t *c) {
     op->in_place = op->in_place && op->is_root;
     if (op->is_root) {
         status = take_buffer(c, "dst", &a->dst.info, &all);
-        if (status == UCC_OK && all % c->n) {
+        if (status != UCC_OK) {
+            return status;
+        }
+        if (all % c->n) {
             return bad(c, "dst.count", "is not a multiple of the team's size");
         }
         op->dst = a->dst.info.buffer;
@@ -364,7 +367,10 @@ static ucc_status_t prepare_scatter(call_t *c) {
     op->in_place = op->in_place && op->is_root;
     if (op->is_root) {
         status = take_buffer(c, "src", &a->src.info, &op->total);
-        if (status == UCC_OK && op->total % c->n) {
+        if (status != UCC_OK) {
+            return status;
+        }
+        if (op->total % c->n) {
             return bad(c, "src.count", "is not a multiple of the team's size");
         }
         op->bytes = op->total / c->n;
@@ -443,9 +449,7 @@ static ucc_status_t prepare_alltoallv(call_t *c) {
     if (!op->in_place) {
         status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
         op->src = a->src.info_v.buffer;
-        if (status == UCC_OK && hd_dt_size(a->src.info_v.datatype) != op->element) {
-            return bad(c, "src.datatype", "and dst.datatype differ in size");
-        }
+        op->send_element = hd_dt_size(a->src.info_v.datatype);
     }
     return status;
 }
@@ -587,8 +591,8 @@ static ucc_status_t take_members(call_t *c, uint64_t *root) {
         return bad(c, "active_set", "does not contain the caller");
     }
     bool root_fits = *root < c->team->n; /* a garbage root must not overflow below */
-    offset         = root_fits ? (int64_t)*root - (int64_t)start : 0;
-    root_fits      = root_fits && offset % stride == 0 && offset / stride >= 0 &&
+    offset = root_fits ? (int64_t)*root - (int64_t)start : 0;
+    root_fits = root_fits && offset % stride == 0 && offset / stride >= 0 &&
                 (uint64_t)(offset / stride) < size;
     if (is_rooted(c->op->type) && !root_fits) {
         return bad(c, "root", "is not a member of the active set");
@@ -645,6 +649,14 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (is_rooted(op->type)) {
         root = args->root;
     }
+    op->start = NULL;
+    op->prepare = op->finish = NULL;
+    op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
+    op->is_root = is_rooted(op->type) && root == team->ep;
+    if (is_empty(&c)) {
+        r->subset = NULL;
+        return UCC_OK; /* start stays NULL: nothing to do, and nothing more to check */
+    }
     status = take_members(&c, &root);
     if (status != UCC_OK) {
         return status;
@@ -656,17 +668,13 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     op->persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
     op->exclusive = false;
-    op->global_errors = args->error_type == UCC_ERR_TYPE_GLOBAL;
-    op->element = 1;
+    /* the arguments of a barrier may be garbage but for type and mask */
+    op->global_errors =
+        kind[op->type].prepare != prepare_nothing && args->error_type == UCC_ERR_TYPE_GLOBAL;
+    op->element = op->send_element = 1;
     op->bytes = op->total = 0;
     op->src = NULL;
     op->dst = NULL;
-    op->prepare = op->finish = NULL;
-    op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
-    op->start = NULL;
-    if (is_empty(&c)) {
-        return UCC_OK; /* start stays NULL: nothing to do, and nothing more to check */
-    }
     if (root >= c.n) {
         return bad(&c, "root", "is not an endpoint of the team");
     }

@@ -14,6 +14,7 @@
 struct hd_context_group {
     _Atomic uint32_t refs;
     uint32_t n;
+    uint64_t serial;
     bool spans_processes;
 };
 
@@ -22,23 +23,34 @@ typedef struct record {
     uint64_t object;
 } record_t;
 
+static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool identity_drawn;
+
+/* In the child of a fork: it is another process, whatever its pid, and alone. */
+static void forget_identity(void) {
+    identity_drawn = false;
+    pthread_mutex_init(&identity_lock, NULL);
+}
+
 void hd_process_identity(uint64_t identity[2]) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint64_t drawn[2];
-    static pid_t owner;
-    pthread_mutex_lock(&lock);
-    if (owner != getpid()) {
+    static bool watched;
+    pthread_mutex_lock(&identity_lock);
+    if (!watched) {
+        watched = pthread_atfork(NULL, NULL, forget_identity) == 0;
+    }
+    if (!identity_drawn) {
         if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) {
             struct timespec t;
             clock_gettime(CLOCK_REALTIME, &t);
             drawn[0] = (uint64_t)t.tv_sec ^ (uint64_t)t.tv_nsec << 32;
             drawn[1] = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&t;
         }
-        owner = getpid();
+        identity_drawn = true;
     }
     identity[0] = drawn[0];
     identity[1] = drawn[1];
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&identity_lock);
 }
 
 static hd_context_group_t *make_group(uint32_t n) {
@@ -46,6 +58,7 @@ static hd_context_group_t *make_group(uint32_t n) {
     if (group) {
         atomic_store_explicit(&group->refs, n, memory_order_relaxed); /* not shared yet */
         group->n = n;
+        group->serial = hd_serial();
     }
     return group;
 }
@@ -123,4 +136,8 @@ uint32_t hd_context_world(ucc_context_h context) {
 
 bool hd_context_spans_processes(ucc_context_h context) {
     return context->peers && context->peers->spans_processes;
+}
+
+uint64_t hd_context_serial(ucc_context_h context) {
+    return context->peers->serial;
 }

@@ -206,7 +206,7 @@ static ucc_status_t start_oob(ucc_team_h team, const ucc_team_params_t *params) 
         atomic_store_explicit(&f->seed->refs, team->n, memory_order_relaxed); /* not shared yet */
         f->mine.seed = (uint64_t)(uintptr_t)f->seed;
     }
-    f->all  = hd_alloc(HD_LINE, team->n * sizeof(record_t));
+    f->all = hd_alloc(HD_LINE, team->n * sizeof(record_t));
     f->seen = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*f->seen));
     if (!f->all || !f->seen) {
         hd_error("no memory for an exchange among %u endpoints", team->n);
@@ -229,8 +229,8 @@ static ucc_status_t start_oob(ucc_team_h team, const ucc_team_params_t *params) 
 /* All records are here: one process? every number once? the same kind of team? */
 static ucc_status_t check_records(const ucc_team_h team) {
     const hd_forming_t *f = team->forming;
-    uint64_t *seen        = f->seen;
-    ucc_status_t status   = UCC_OK;
+    uint64_t *seen = f->seen;
+    ucc_status_t status = UCC_OK;
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         const record_t *r = &f->all[i];
         if (memcmp(r->process, f->mine.process, sizeof(r->process)) != 0) {
@@ -386,13 +386,12 @@ static ucc_status_t step_meet(ucc_team_h team) {
         return UCC_ERR_NO_MEMORY;
     }
     f->group = group;
-    if (group->two_sided !=
-        (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
+    if (group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
         hd_error("sync_type differs between endpoints");
         return UCC_ERR_INVALID_PARAM;
     }
     group->labels[team->ep] = split ? team->ep : f->mine.label;
-    f->step                 = STEP_JOIN;
+    f->step = STEP_JOIN;
     return UCC_OK;
 }
 
@@ -446,13 +445,14 @@ static ucc_status_t start_by_id(ucc_team_h team, const ucc_team_params_t *params
 
 /* Every entry below limit, and none twice: else somebody would be waited for in vain. */
 static ucc_status_t check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
-    uint64_t *seen      = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
+    uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
     ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
         uint64_t bit = (uint64_t)1 << (list[i] % 64);
         if (list[i] >= limit || seen[list[i] / 64] & bit) {
             hd_error("member %llu of the list is %llu, which is %s", (unsigned long long)i,
-                     (unsigned long long)list[i], list[i] >= limit ? "out of range" : "there twice");
+                     (unsigned long long)list[i],
+                     list[i] >= limit ? "out of range" : "there twice");
             status = UCC_ERR_INVALID_PARAM;
         } else {
             seen[list[i] / 64] |= bit;
@@ -533,8 +533,10 @@ static ucc_status_t start_by_map(ucc_team_h team, const ucc_team_params_t *param
     }
     if (status == UCC_OK) {
         team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
-        hd_meet_key_t key = {
-            .kind = HD_MEET_LIST, .scope = context->peers, .list = list, .n_list = team->n};
+        hd_meet_key_t key = {.kind = HD_MEET_LIST,
+                             .scope = hd_context_serial(context),
+                             .list = list,
+                             .n_list = team->n};
         status = start_meeting(team, &key, team->n, me, true);
     }
     hd_free(list);
@@ -598,8 +600,9 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
             hd_error("thread_mode of the team is more than the library was initialised with");
             return UCC_ERR_INVALID_PARAM;
         }
+        /* The handle keeps its locks: the promise is about calls on this endpoint, and other threads
+           may still progress the context it shares. */
         team->thread_mode = extra->thread_mode;
-        team->locked = extra->thread_mode == UCC_THREAD_MULTIPLE;
     }
     if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_LOCALITY) {
         team->forming->locality = (hd_locality_t){.package = extra->locality.package,
@@ -720,11 +723,11 @@ static ucc_status_t step(ucc_team_h team) {
 
 /* The team can't become complete without me: those who join it, or have, must not wait for that. */
 static void give_up(ucc_team_h team, ucc_status_t why) {
-    hd_forming_t *f   = team->forming;
+    hd_forming_t *f = team->forming;
     hd_group_t *group = team->group;
     if (!group && f) {
         making_t making = {team, team->n};
-        group           = f->group;
+        group = f->group;
         if (!group && f->meeting) {
             group = hd_meeting_object(f->meeting, make_group, &making, drop_group);
         }
@@ -776,7 +779,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     hd_lock(&parent->lock);
     uint64_t number = ++parent->splits;
     hd_unlock(&parent->lock);
-    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group, .id = number};
+    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
     ucc_status_t status = start_meeting(team, &key, parent->n, parent->ep, included);
     team->forming->mine.reserved = parent->n;
     if (status == UCC_OK && !included) {
@@ -818,8 +821,8 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
     }
     team->n = (uint32_t)n;
     hd_meet_key_t key = {
-        .kind = HD_MEET_LIST, .scope = parent->group, .list = eps, .n_list = (uint32_t)n};
-    status              = start_meeting(team, &key, team->n, me, true);
+        .kind = HD_MEET_LIST, .scope = parent->group->serial, .list = eps, .n_list = (uint32_t)n};
+    status = start_meeting(team, &key, team->n, me, true);
     team->forming->mine.label = team->ep;
     if (status != UCC_OK) {
         hd_team_free(team);

@@ -14,7 +14,9 @@
  * After the task has been handed to its context, or completed, post does not touch it: the client
  * may have finalized it in its callback.
  */
+#include "core/dtype.h"
 #include "team/team.h"
+#include "threads/trace.h"
 
 #include <string.h>
 
@@ -53,8 +55,6 @@ static hd_request_t *take(ucc_team_h team) {
     if (!r && !(r = make(team))) {
         return NULL;
     }
-    /* relaxed: a count for destroy, which the client orders after all its calls */
-    atomic_fetch_add_explicit(&team->busy, 1, memory_order_relaxed);
     r->op.task.magic = HD_TASK_LIVE;
     return r;
 }
@@ -62,7 +62,6 @@ static hd_request_t *take(ucc_team_h team) {
 static void give_back(hd_request_t *r) {
     ucc_team_h team = r->op.team;
     r->op.task.magic = HD_TASK_FREE;
-    atomic_fetch_sub_explicit(&team->busy, 1, memory_order_relaxed); /* see take */
     /* acq_rel: hands on r's fields; takes in those of the one it displaces */
     r = atomic_exchange_explicit(&team->cached, r, memory_order_acq_rel);
     if (r) {
@@ -71,6 +70,122 @@ static void give_back(hd_request_t *r) {
         team->free = r;
         hd_unlock(&team->lock);
     }
+}
+
+/* --- what COLL_TRACE logs ------------------------------------------------------------------------ */
+
+static bool is_reduction(uint8_t type) {
+    return type == HD_REDUCE || type == HD_ALLREDUCE || type == HD_REDUCE_SCATTER ||
+           type == HD_REDUCE_SCATTERV;
+}
+
+static bool moves_data(uint8_t type) {
+    return type != HD_BARRIER && type != HD_FANIN && type != HD_FANOUT;
+}
+
+static bool is_rooted(uint8_t type) {
+    return type == HD_FANIN || type == HD_FANOUT || type == HD_BCAST || type == HD_MCAST ||
+           type == HD_GATHER || type == HD_GATHERV || type == HD_REDUCE || type == HD_SCATTER ||
+           type == HD_SCATTERV;
+}
+
+/* How a member with data will publish it, as far as one member can tell. */
+static const char *expected_regime(const hd_op_t *op, bool flat) {
+    size_t bytes = op->total;
+    bool windowed = false;
+    if (!moves_data(op->type)) {
+        return "no data";
+    }
+    switch (op->type) {
+    case HD_SCATTER:
+    case HD_ALLTOALL:
+        bytes = op->bytes * op->n;
+        break;
+    case HD_REDUCE:
+    case HD_ALLREDUCE:
+        windowed = true;
+        bytes = op->bytes;
+        break;
+    case HD_SCATTERV:
+    case HD_ALLTOALLV: /* a table of offsets comes first */
+        bytes += (op->n + 1) * sizeof(uint32_t);
+        bool staged = !op->group->two_sided && bytes <= op->group->staged_max;
+        return hd_regime_name(staged ? HD_REGIME_STAGED : HD_REGIME_DIRECT);
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        break;
+    default:
+        bytes = op->bytes;
+    }
+    hd_regime_t regime = hd_regime_for(op->group, bytes);
+    if (is_reduction(op->type) &&
+        (op->exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
+        regime = HD_REGIME_DIRECT;
+    }
+    return op->start == hd_put_start ? "put" : hd_regime_name(regime);
+}
+
+/* Of the buffer that is significant for this type at this endpoint. */
+static ucc_datatype_t datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+        return args->src.info.datatype;
+    case HD_SCATTER:
+        return op->is_root ? args->src.info.datatype : args->dst.info.datatype;
+    case HD_SCATTERV:
+        return op->is_root ? args->src.info_v.datatype : args->dst.info.datatype;
+    case HD_GATHER:
+    case HD_REDUCE:
+        return op->is_root ? args->dst.info.datatype : args->src.info.datatype;
+    case HD_GATHERV:
+        return op->is_root ? args->dst.info_v.datatype : args->src.info.datatype;
+    case HD_ALLGATHERV:
+    case HD_ALLTOALLV:
+    case HD_REDUCE_SCATTERV:
+        return args->dst.info_v.datatype;
+    default:
+        return args->dst.info.datatype;
+    }
+}
+
+static const char *expected_arrival(const hd_op_t *op, bool flat) {
+    if (flat || !hd_group_is_complete(op->group)) { /* the last to join decides who combines */
+        return flat ? "flat" : "by tree";
+    }
+    return op->group->static_arrival ? "static" : "by counter";
+}
+
+/* args: at init; NULL at post, when they may be gone. */
+static void log_call(const hd_request_t *r, const ucc_coll_args_t *args) {
+    static const char *const order[] = {"over at once",          "numbered",   "matched by tag",
+                                        "matched by init order", "persistent", "active set"};
+    const hd_op_t *op = &r->op;
+    const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
+    int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);
+    if (wanted < level || (op->me != 0 && wanted < HD_LOG_TRACE)) {
+        return;
+    }
+    bool flat = op->n == op->group->n ? !op->group->canonical : op->n <= op->group->flat_max;
+    hd_trace_call_t call = {.event = args ? "init" : "post",
+                            .name = hd_type_name(op->type),
+                            .ep = op->me,
+                            .n = op->n,
+                            .root = is_rooted(op->type) ? op->root : UINT32_MAX,
+                            .bytes = op->bytes ? op->bytes : op->total,
+                            .regime = op->start ? expected_regime(op, flat) : "nothing to do",
+                            .arrival = expected_arrival(op, flat),
+                            .order = order[r->route]};
+    if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
+        call.flags = args->flags;
+    }
+    if (args && op->start && moves_data(op->type)) {
+        call.datatype = hd_dt_name(datatype(op, args));
+        call.op = !is_reduction(op->type) ? NULL
+                  : op->reducer.user      ? "user's"
+                                          : hd_op_name(args->op);
+    }
+    hd_trace_log_call(level, &call);
 }
 
 /* --- init ---------------------------------------------------------------------------------------- */
@@ -139,36 +254,47 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     }
     /* relaxed: the handle reaches other threads by the client's own means */
     __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
+    if (hd_trace_logs_calls(HD_LOG_INFO)) {
+        log_call(r, args);
+    }
     *out = r;
     return UCC_OK;
 }
 
 /* --- post ---------------------------------------------------------------------------------------- */
 
+/* For operations that fail without having been launched. */
+static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
+    if (status < 0 && hd_trace_is_on()) {
+        hd_trace_done(op, status);
+    }
+    return status;
+}
+
 static void leave_board(hd_op_t *op) {
     hd_match_leave(op->board);
 }
 
-static hd_board_t *match(hd_request_t *r, hd_match_class_t class) {
-    hd_board_t *board = hd_match_join(r->op.group, r->subset, class, r->tag, r->op.me);
-    if (!board) {
-        hd_group_poison(r->op.group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
-    }
-    return board;
-}
-
-static ucc_status_t launch_matched(hd_request_t *r, hd_match_class_t class) {
+/* The exchange of a matched operation, or the board of a persistent one (looked up once). */
+static hd_board_t *find_board(hd_request_t *r) {
+    static const hd_match_class_t class[] = {
+        [HD_ROUTE_TAG] = HD_MATCH_TAG,
+        [HD_ROUTE_INIT] = HD_MATCH_INIT,
+        [HD_ROUTE_PERSISTENT] = HD_MATCH_PERSISTENT,
+        [HD_ROUTE_ACTIVE_SET] = HD_MATCH_ACTIVE_SET,
+    };
     hd_op_t *op = &r->op;
-    hd_board_t *board = match(r, class);
-    if (!board) {
-        return UCC_ERR_NO_MEMORY;
+    op->board = r->private_board;
+    if (!op->board) {
+        op->board = hd_match_join(op->group, r->subset, class[r->route], r -> tag, op -> me);
     }
-    op->board = board;
-    op->k = board->use;
-    op->numbered = false;
-    op->leave = leave_board;
-    op->member = board->member[op->me];
-    return hd_op_launch(op);
+    if (!op->board) {
+        hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
+    }
+    if (r->route == HD_ROUTE_PERSISTENT) {
+        r->private_board = op->board;
+    }
+    return op->board;
 }
 
 /* Under the member's lock: the head of the queue, if it may be published now. */
@@ -176,25 +302,43 @@ static bool head_may_go(hd_op_t *op) {
     return hd_group_is_complete(op->group) && hd_board_may_publish(op->board, op->member, op->k);
 }
 
+/* Under the member's lock: the earliest deadline in the queue. */
+static void note_deadline(hd_member_t *member, uint64_t deadline) {
+    if (deadline && (!member->queue_deadline || deadline < member->queue_deadline)) {
+        member->queue_deadline = deadline;
+    }
+}
+
+/* Under the member's lock: takes the head off the queue; returns the next. */
+static hd_op_t *dequeue(hd_member_t *member) {
+    hd_op_t *op = member->queue, *next = op->queue_next;
+    member->queue = next;
+    if (!next) {
+        member->queue_tail = &member->queue;
+    }
+    if (op->task.deadline && op->task.deadline == member->queue_deadline) {
+        member->queue_deadline = 0;
+        for (hd_op_t *o = next; o; o = o->queue_next) {
+            note_deadline(member, o->task.deadline);
+        }
+    }
+    return next;
+}
+
 static ucc_status_t step_queued(hd_task_t *task) {
     hd_op_t *op = &request_of(task)->op;
     hd_member_t *member = op->member;
     ucc_status_t failure = hd_group_poisoned(op->group);
-    if (failure == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
-        failure = UCC_ERR_TIMED_OUT; /* the others will miss it */
-        hd_group_poison(op->group, failure);
-    }
     if (op->locked) {
         hd_lock(&member->lock);
     }
-    bool go = failure != UCC_OK || head_may_go(op);
-    hd_op_t *next = NULL;
-    if (go) {
-        member->queue = next = op->queue_next;
-        if (!next) {
-            member->queue_tail = &member->queue;
-        }
+    /* only the head is stepped: it watches the earliest deadline for all that wait behind it */
+    if (failure == UCC_OK && member->queue_deadline && hd_ticks() > member->queue_deadline) {
+        failure = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_group_poison(op->group, failure);
     }
+    bool go = failure != UCC_OK || head_may_go(op);
+    hd_op_t *next = go ? dequeue(member) : NULL;
     if (op->locked) {
         hd_unlock(&member->lock);
     }
@@ -204,7 +348,18 @@ static ucc_status_t step_queued(hd_task_t *task) {
     if (next) {
         hd_runner_push(&next->task.context->runner, &next->task);
     }
-    return failure != UCC_OK ? failure : hd_op_launch(op);
+    return traced(op, failure != UCC_OK ? failure : hd_op_launch(op));
+}
+
+/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise. */
+static void check_order(ucc_team_h team, bool enter) {
+    /* relaxed: a detector, not a lock */
+    if (enter && atomic_exchange_explicit(&team->posting, 1, memory_order_relaxed)) {
+        hd_error("two threads post ordered collectives on endpoint %u at once", team->ep);
+    }
+    if (!enter) {
+        atomic_store_explicit(&team->posting, 0, memory_order_relaxed);
+    }
 }
 
 /* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
@@ -224,6 +379,7 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     bool is_head = !member->queue;
     *queued = !is_head || !head_may_go(op);
     if (*queued) {
+        note_deadline(member, op->task.deadline);
         op->state = HD_OP_QUEUED;
         op->task.step = step_queued;
         *member->queue_tail = op;
@@ -231,6 +387,9 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     }
     if (op->locked) {
         hd_unlock(&member->lock);
+    }
+    if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
+        check_order(op->team, false); /* before the operation can be over, and the handle gone */
     }
     if (!*queued) {
         return hd_op_launch(op);
@@ -241,39 +400,63 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     return UCC_INPROGRESS;
 }
 
-static ucc_status_t launch_persistent(hd_request_t *r, bool listed, bool *queued) {
-    if (!r->private_board && !(r->private_board = match(r, HD_MATCH_PERSISTENT))) {
-        return UCC_ERR_NO_MEMORY;
+/* The board is known. listed: the task is in its context's list already. */
+static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
+    hd_op_t *op = &r->op;
+    if (r->route == HD_ROUTE_PERSISTENT) {
+        return launch_numbered(r, op->board, listed, queued);
     }
-    return launch_numbered(r, r->private_board, listed, queued);
+    op->k = op->board->use;
+    op->numbered = false;
+    op->leave = leave_board;
+    op->member = op->board->member[op->me];
+    return hd_op_launch(op);
 }
 
-static ucc_status_t launch_private_or_matched(hd_request_t *r, bool listed, bool *queued) {
-    switch (r->route) {
-    case HD_ROUTE_PERSISTENT:
-        return launch_persistent(r, listed, queued);
-    case HD_ROUTE_INIT:
-        return launch_matched(r, HD_MATCH_INIT);
-    case HD_ROUTE_ACTIVE_SET:
-        return launch_matched(r, HD_MATCH_ACTIVE_SET);
-    default:
-        return launch_matched(r, HD_MATCH_TAG);
+/* --- posted before all endpoints have joined: there is no board to be matched on yet ------------- */
+
+/* Matches the head of the list, under the handle's lock; UCC_INPROGRESS if it is not r's turn. */
+static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t failed) {
+    if (team->early != r || (failed == UCC_OK && !hd_group_is_complete(r->op.group))) {
+        return UCC_INPROGRESS;
     }
+    if (failed == UCC_OK && !find_board(r)) {
+        failed = UCC_ERR_NO_MEMORY;
+    }
+    team->early = r->next_early;
+    atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed); /* see append_early */
+    return failed;
 }
 
-/* Posted before all endpoints have joined: there is no board to be matched on yet. */
 static ucc_status_t step_early(hd_task_t *task) {
     hd_request_t *r = request_of(task);
+    ucc_team_h team = r->op.team;
     ucc_status_t failed = hd_group_poisoned(r->op.group);
-    bool queued         = false;
+    bool queued = false;
     if (failed == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
         failed = UCC_ERR_TIMED_OUT; /* the others will miss it */
         hd_group_poison(r->op.group, failed);
     }
-    if (failed != UCC_OK || !hd_group_is_complete(r->op.group)) {
-        return failed != UCC_OK ? failed : UCC_INPROGRESS;
+    hd_lock(&team->lock);
+    ucc_status_t status = leave_early(team, r, failed);
+    hd_unlock(&team->lock);
+    return status == UCC_OK ? launch_found(r, true, &queued) : traced(&r->op, status);
+}
+
+/* Operations wait in the handle's list, so that they are matched in the order of their posts also
+ * when the team becomes complete between two of them. */
+static void append_early(ucc_team_h team, hd_request_t *r) {
+    hd_request_t **at = &team->early;
+    r->op.task.step = step_early;
+    r->next_early = NULL;
+    hd_lock(&team->lock);
+    while (*at) {
+        at = &(*at)->next_early;
     }
-    return launch_private_or_matched(r, true, &queued);
+    *at = r;
+    /* relaxed: read under the lock, or by a post that the caller orders after this one */
+    atomic_fetch_add_explicit(&team->n_early, 1, memory_order_relaxed);
+    hd_unlock(&team->lock);
 }
 
 static ucc_status_t launch(hd_request_t *r, bool *queued) {
@@ -286,11 +469,14 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     if (r->route == HD_ROUTE_NUMBER) {
         return launch_numbered(r, op->group->board, false, queued);
     }
-    if (!hd_group_is_complete(op->group)) {
-        op->task.step = step_early;
+    ucc_team_h team = op->team;
+    /* relaxed: see append_early */
+    if (!hd_group_is_complete(op->group) ||
+        atomic_load_explicit(&team->n_early, memory_order_relaxed) != 0) {
+        append_early(team, r);
         return UCC_INPROGRESS;
     }
-    return launch_private_or_matched(r, false, queued);
+    return find_board(r) ? launch_found(r, false, queued) : UCC_ERR_NO_MEMORY;
 }
 
 static void choose_context(hd_request_t *r) {
@@ -309,17 +495,6 @@ static bool may_post(const hd_request_t *r) {
     return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
 }
 
-/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise. */
-static void check_order(ucc_team_h team, bool enter) {
-    /* relaxed: a detector, not a lock */
-    if (enter && atomic_exchange_explicit(&team->posting, 1, memory_order_relaxed)) {
-        hd_error("two threads post ordered collectives on endpoint %u at once", team->ep);
-    }
-    if (!enter) {
-        atomic_store_explicit(&team->posting, 0, memory_order_relaxed);
-    }
-}
-
 ucc_status_t hd_request_post(hd_request_t *r) {
     hd_task_t *task = &r->op.task;
     ucc_team_h team = r->op.team;
@@ -328,26 +503,34 @@ ucc_status_t hd_request_post(hd_request_t *r) {
                  ucc_status_string(hd_task_status(task)));
         return UCC_ERR_INVALID_PARAM;
     }
-    bool queued = false, watched = team->debug_order && r->route == HD_ROUTE_NUMBER;
-    if (watched) {
+    bool queued = false;
+    if (team->debug_order && r->route == HD_ROUTE_NUMBER) {
         check_order(team, true);
     }
     choose_context(r);
+    task->impatient = false;
     task->deadline =
         r->timeout > 0 ? hd_ticks() + (uint64_t)(r->timeout * 1e6 * (double)hd_ticks_per_us) : 0;
     /* relaxed: the client knows that it posted; completion publishes with release */
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+    if (hd_trace_is_on()) {
+        uint64_t bytes = r->op.bytes ? r->op.bytes : r->op.total;
+        hd_trace_post(r, hd_type_name(r->op.type), bytes, team->group, team->ep);
+    }
+    if (hd_trace_logs_calls(HD_LOG_DEBUG)) {
+        log_call(r, NULL);
+    }
     hd_runner_t *runner = &task->context->runner;
     ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);
-    if (watched) {
-        check_order(team, false);
-    }
     if (queued) {
         return UCC_OK;
     }
     if (status == UCC_INPROGRESS) {
         hd_runner_push(runner, task);
         return UCC_OK;
+    }
+    if (hd_trace_is_on()) {
+        hd_trace_done(r, status); /* of those that were launched, op.c has said it already */
     }
     hd_task_complete(task, status);
     return status < 0 ? status : UCC_OK;

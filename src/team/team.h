@@ -94,6 +94,7 @@ typedef struct hd_request {
         size_t src_bytes, dst_bytes;
         bool fill_dst; /* in place: dst holds data to send */
     } pack;
+    struct hd_request *next_early;
     struct hd_request *all; /* every request this handle ever made */
 } hd_request_t;
 
@@ -127,8 +128,9 @@ struct ucc_team {
     hd_request_t *free, *all;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits;       /* teams derived by all members */
-    _Atomic uint32_t busy; /* requests not finalized */
+    uint64_t splits;     /* teams derived by all members */
+    hd_request_t *early; /* matched operations posted before the team was complete */
+    _Atomic uint32_t n_early;
 };
 
 /* --- group configuration (form.c) ------------------------------------------------------------- */
@@ -155,6 +157,7 @@ void hd_context_part(ucc_context_h context);
 /* Contexts in the exchange; 0 without one. */
 uint32_t hd_context_world(ucc_context_h context);
 bool hd_context_spans_processes(ucc_context_h context);
+uint64_t hd_context_serial(ucc_context_h context);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
 

@@ -2,6 +2,7 @@
 #include "threads/meet.h"
 
 #include "core/mem.h"
+#include "threads/threads.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -86,6 +87,12 @@ hd_meeting_t *hd_meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uin
     }
     pthread_mutex_unlock(&table_lock);
     return m;
+}
+
+uint64_t hd_serial(void) {
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) +
+           1; /* only uniqueness counts */
 }
 
 bool hd_meeting_is_complete(hd_meeting_t *m) {

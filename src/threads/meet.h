@@ -16,7 +16,7 @@ typedef enum hd_meet_kind { HD_MEET_ID, HD_MEET_LIST, HD_MEET_SPLIT } hd_meet_ki
 
 typedef struct hd_meet_key {
     hd_meet_kind_t kind;
-    const void *scope;
+    uint64_t scope; /* serial number of the object it belongs to; 0: the process */
     uint64_t id;
     const uint64_t *list; /* may be NULL; copied */
     uint32_t n_list;

@@ -126,19 +126,23 @@ static void back_off(hd_runner_t *runner, uint64_t *vain) {
     }
 }
 
-bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
-    if (!runner_enter(runner)) {
+/* *refused: another thread was inside, so nothing was looked at. */
+static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
+    *refused = !runner_enter(runner);
+    if (*refused) {
         back_off(runner, vain);
         return false;
     }
     hd_task_t *finished = NULL;
     take_in(runner);
     uint32_t looks = 0;
+    /* with many tasks the first round is most of the time spent; for one a clock costs too much */
+    uint64_t began = runner->active && runner->active->next ? hd_ticks() : 0;
     bool any = step_all(runner, &finished, &looks);
     if (any) {
         hd_idle_reset(&runner->idle);
     } else {
-        uint64_t began = hd_ticks();
+        began = began ? began : hd_ticks();
         if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
             while (looks < runner->max_polls && !any) {
                 hd_relax();
@@ -160,13 +164,19 @@ bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
     return any;
 }
 
+bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
+    bool refused;
+    return progress(runner, vain, &refused);
+}
+
 /* --- sleeping --------------------------------------------------------------------------------- */
 
 /* One thread's night: the futex word and its places on bells. */
 typedef struct night {
     _Atomic uint32_t word;
     uint32_t n_groups;
-    hd_sleeper_t own; /* on the context's bell: another thread may complete my task */
+    uint64_t until_deadline; /* us to the earliest deadline of the context's tasks */
+    hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
     hd_sleeper_t group[MAX_BELLS];
     hd_home_t *home[MAX_BELLS];
 } night_t;
@@ -179,8 +189,14 @@ static bool enlist_groups(hd_runner_t *runner, night_t *night) {
     }
     bool all = true;
     take_in(runner);
+    uint64_t now = hd_ticks();
     for (hd_task_t *task = runner->active; task; task = task->next) {
         uint32_t i = 0;
+        all = all && !task->impatient;
+        if (task->deadline) {
+            uint64_t us = task->deadline > now ? (task->deadline - now) / hd_ticks_per_us + 1 : 0;
+            night->until_deadline = us < night->until_deadline ? us : night->until_deadline;
+        }
         while (i < night->n_groups && night->home[i] != task->home) {
             i++;
         }
@@ -211,15 +227,17 @@ static void delist_all(night_t *night) {
 /* Sleeps until something rings, at most `limit` ticks from now. */
 static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
-    night_t night = {.n_groups = 0};
+    night_t night = {.n_groups = 0, .until_deadline = UINT64_MAX};
     atomic_init(&night.word, 0);
     hd_bell_enlist(&runner->bell, &night.own, &night.word);
     uint64_t longest = enlist_groups(runner, &night) ? LONGEST_US : NAP_US;
     hd_park_fence();
-    bool any = hd_runner_progress(runner, NULL); /* the last look */
+    bool refused, any = progress(runner, NULL, &refused); /* the last look */
     if (!any && hd_task_status(task) == UCC_INPROGRESS) {
         uint64_t us = limit / hd_ticks_per_us;
-        us = us < longest ? us : longest; /* bounded: deadlines of tasks are watched by progress */
+        longest = refused ? NAP_US : longest; /* it was no look: something may have come before */
+        us = us < longest ? us : longest;
+        us = night.until_deadline < us ? night.until_deadline : us;
         hd_park_sleep(&night.word, 0, us * 1000u);
     }
     delist_all(&night);
@@ -248,6 +266,8 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
         }
         if (may_park && vain >= may_spin) {
             sleep_once(runner, task, limit - passed);
+            vain =
+                may_spin / 2; /* a few looks between two sleeps: some errors are found by looking */
         }
     }
 }

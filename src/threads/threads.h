@@ -99,6 +99,9 @@ static inline void hd_home_unpin(hd_home_t *home) {
     }
 }
 
+/* Serial numbers of objects that endpoints meet by; never reused, unlike addresses. */
+uint64_t hd_serial(void);
+
 /* --- tasks ------------------------------------------------------------------------------------ */
 
 struct hd_task {
@@ -109,6 +112,7 @@ struct hd_task {
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
     ucc_status_t (*step)(hd_task_t *task);
     hd_home_t *home;      /* the group it works in */
+    bool impatient;       /* waits for something that no bell announces: sleepers only nap */
     uint64_t deadline;    /* ticks; 0: none */
     ucc_status_t outcome; /* final status, between the step that found it and its publication */
     ucc_coll_callback_t callback;

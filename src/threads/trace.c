@@ -130,8 +130,7 @@ void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void 
 }
 
 void hd_trace_published(const void *op, const char *regime, uint64_t k) {
-    add(&(record_t){
-        .at = hd_ticks(), .op = op, .name = regime, .number = k, .kind = PUBLISHED});
+    add(&(record_t){.at = hd_ticks(), .op = op, .name = regime, .number = k, .kind = PUBLISHED});
 }
 
 void hd_trace_seen(const void *op) {
@@ -142,8 +141,7 @@ void hd_trace_done(const void *op, int status) {
     add(&(record_t){.at = hd_ticks(), .op = op, .status = status, .kind = DONE});
 }
 
-void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit,
-                    uint32_t units) {
+void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit, uint32_t units) {
     add(&(record_t){.at = began,
                     .op = op,
                     .until = hd_ticks(),
@@ -259,8 +257,8 @@ static span_t *cut_all(const record_t *const *all, size_t n, uint64_t last, size
 
 typedef struct writer {
     FILE *file;
-    bool any;          /* an event was written: the next one needs a comma */
-    uint32_t n_rows;   /* thread ids given out */
+    bool any;        /* an event was written: the next one needs a comma */
+    uint32_t n_rows; /* thread ids given out */
     uint32_t n_teams;
     uint64_t *row_end; /* of the endpoint at hand: until when each of its rows is taken */
     uint32_t n_row_ends, room;

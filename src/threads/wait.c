@@ -5,7 +5,9 @@
  * somebody did, so the next yield comes after the shortest spin. That sees other processes and
  * cgroups too. Time is accounted per context, in time spent looking in vain: a thread that sweeps
  * over thousands of contexts spends little in each, and so yields once per so many microseconds of
- * looking, not once per context.
+ * looking, not once per context. Nor may it do so at one context after the other: a context also
+ * waits until it has spent as long as the caller was away since its last call here, which adds up to
+ * about one yield per sweep over all of them.
  */
 #include "threads/threads.h"
 
@@ -27,8 +29,9 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
     uint64_t now = hd_ticks(), longest = ns_to_ticks(LONGEST_LOOK_NS);
     uint64_t looked = now - began < longest ? now - began : longest;
+    uint64_t away = began - idle->last;
     idle->spent += looked;
-    if (idle->spent >= idle->budget) {
+    if (idle->spent >= idle->budget && idle->spent >= away) {
         uint64_t floor = ns_to_ticks(MIN_SPIN_NS);
         idle->spent = 0;
         sched_yield();

@@ -33,11 +33,12 @@ enum {
     PUBLISH,
     LATE_RESET, /* only with the bug of that name */
     ARRIVED,
+    TURN,  /* exclusive: about to try for the user's turn */
     CLAIM, /* about to load the claim word of m->slice */
-    CLAIM_FINISHED,
     CLAIM_SWAP,
     RUN,
     FINISH,
+    UNLOCK, /* exclusive: gives the turn back, then goes on at m->after */
     SLICE_DONE,
     END_EXCHANGE,
     HINT,
@@ -66,7 +67,7 @@ enum {
     FINISH_BEFORE_RUN,
     CLAIM_BEFORE_ARRIVAL,
     NO_FLOOR,
-    EXCLUSIVE_IGNORES_FINISHED
+    EXCLUSIVE_WITHOUT_TURN
 };
 
 typedef struct word {
@@ -76,6 +77,7 @@ typedef struct word {
 typedef struct member {
     uint8_t at, k, cursor;
     uint8_t slice, unit, taken, stealing, cancelling;
+    uint8_t has_turn, after;
     word_t seen;
     uint8_t seen_hint_generation, seen_hint;
     uint8_t consumed;
@@ -89,6 +91,7 @@ typedef struct state {
     uint8_t slices_generation, slices_count;
     uint8_t hint_generation, hint;
     uint8_t done, poison;
+    uint8_t turn;       /* user_turn is taken */
     uint8_t ran[MAX_N]; /* bit per unit, of round ran_k */
     uint8_t ran_k;
     member_t m[MAX_N];
@@ -118,13 +121,19 @@ static const char *const variant_names[] = {
     "quiet",           "batch",        "exclusive",        "early",        "cancel",
     "cancel-of-three", "batch-cancel", "exclusive-cancel", "early-cancel", NULL};
 /* n, slices, units, batch, rounds, may_time_out, early, exclusive */
+/* clang-format off */
 static const variant_t variants[] = {
-    [QUIET] = {3, 3, 2, 1, 2, 0, 0, false},        [BATCH] = {2, 2, 5, 2, 3, 0, 0, false},
-    [EXCLUSIVE] = {3, 1, 2, 1, 2, 0, 0, true},     [EARLY] = {3, 3, 2, 1, 2, 0, 4, false},
-    [CANCEL] = {2, 2, 2, 1, 3, 3, 0, false},       [CANCEL_OF_THREE] = {3, 3, 2, 1, 2, 7, 0, false},
-    [BATCH_CANCEL] = {2, 2, 5, 2, 2, 3, 0, false}, [EXCLUSIVE_CANCEL] = {3, 1, 2, 1, 2, 3, 0, true},
-    [EARLY_CANCEL] = {3, 3, 2, 1, 2, 3, 4, false},
+    [QUIET]            = {3, 3, 2, 1, 2, 0, 0, false},
+    [BATCH]            = {2, 2, 5, 2, 3, 0, 0, false},
+    [EXCLUSIVE]        = {3, 1, 2, 1, 2, 0, 0, true},
+    [EARLY]            = {3, 3, 2, 1, 2, 0, 4, false},
+    [CANCEL]           = {2, 2, 2, 1, 3, 3, 0, false},
+    [CANCEL_OF_THREE]  = {3, 3, 2, 1, 2, 7, 0, false},
+    [BATCH_CANCEL]     = {2, 2, 5, 2, 2, 3, 0, false},
+    [EXCLUSIVE_CANCEL] = {3, 1, 2, 1, 2, 3, 0, true},
+    [EARLY_CANCEL]     = {3, 3, 2, 1, 2, 3, 4, false},
 };
+/* clang-format on */
 
 static variant_t cfg;
 static uint32_t bug;
@@ -213,11 +222,22 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
+/* work_on begins. */
+static uint8_t first_step(void) {
+    return cfg.exclusive && bug != EXCLUSIVE_WITHOUT_TURN ? TURN : CLAIM;
+}
+
+/* work_on is over. */
+static void go_on(member_t *m, uint8_t at) {
+    m->after = m->has_turn ? at : 0;
+    m->at = m->has_turn ? UNLOCK : at;
+}
+
 static void begin_work(member_t *m, uint8_t me) {
     forget(m);
     m->stealing = me >= cfg.slices;
     m->slice = m->stealing ? 0 : me;
-    m->at = m->stealing ? HINT : CLAIM;
+    m->at = m->stealing ? HINT : first_step();
 }
 
 static bool is_claimable(const member_t *m, const word_t *word) {
@@ -226,7 +246,7 @@ static bool is_claimable(const member_t *m, const word_t *word) {
 }
 
 static void not_claimed(member_t *m) {
-    m->at = !m->stealing ? HINT : MOVE_HINT;
+    go_on(m, !m->stealing ? HINT : MOVE_HINT);
     m->stealing = true;
     memset(&m->seen, 0, sizeof(m->seen));
 }
@@ -243,8 +263,6 @@ static void swap_claim(state_t *s, member_t *m) {
                   word->closed ? " closed" : "");
         if (!is_claimable(m, &m->seen)) {
             not_claimed(m);
-        } else if (cfg.exclusive) {
-            m->at = CLAIM_FINISHED;
         }
         return;
     }
@@ -285,7 +303,7 @@ static void after_finish(member_t *m, bool last, uint8_t me) {
     if (last) {
         m->at = SLICE_DONE;
     } else {
-        m->at = m->stealing ? HINT : CLAIM;
+        go_on(m, m->stealing ? HINT : first_step());
         forget(m);
         m->slice = m->stealing ? 0 : me;
     }
@@ -298,18 +316,25 @@ static bool step_claim(state_t *s, member_t *m, uint8_t me) {
         model_say("claim: slice %u is %u.%u%s", m->slice, m->seen.generation, m->seen.next,
                   m->seen.closed ? " closed" : "");
         if (is_claimable(m, &m->seen)) {
-            m->at = cfg.exclusive ? CLAIM_FINISHED : CLAIM_SWAP;
-        } else {
-            not_claimed(m);
-        }
-        return true;
-    case CLAIM_FINISHED:
-        model_say("claim: %u of slice %u are finished", s->finished[m->slice], m->slice);
-        if (s->finished[m->slice] == m->seen.next || bug == EXCLUSIVE_IGNORES_FINISHED) {
             m->at = CLAIM_SWAP;
         } else {
             not_claimed(m);
         }
+        return true;
+    case TURN:
+        model_say("work_on: the user's turn is %s", s->turn ? "taken" : "mine");
+        if (s->turn) {
+            not_claimed(m);
+        } else {
+            s->turn = m->has_turn = 1;
+            m->at = CLAIM;
+        }
+        return true;
+    case UNLOCK:
+        s->turn = m->has_turn = 0;
+        m->at = m->after;
+        m->after = 0;
+        model_say("work_on: gives the user's turn back");
         return true;
     case CLAIM_SWAP:
         swap_claim(s, m);
@@ -372,7 +397,7 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
         m->seen_hint = s->hint;
         m->slice = s->hint_generation == m->k ? s->hint : 0;
         model_say("steal: from slice %u", m->slice);
-        m->at = m->slice < cfg.slices ? CLAIM : DONE;
+        m->at = m->slice < cfg.slices ? first_step() : DONE;
         return true;
     default: /* MOVE_HINT */
         if (!cfg.exclusive) {
@@ -385,14 +410,14 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
         }
         model_say("steal: nothing in slice %u", m->slice);
         m->slice++;
-        m->at = m->slice < cfg.slices ? CLAIM : DONE;
+        m->at = m->slice < cfg.slices ? first_step() : DONE;
         return true;
     }
 }
 
 /* --- waiting and cancelling ------------------------------------------------------------------- */
 
-/* hd_op.c, advance: the operation waits; poison and deadline may end it. */
+/* op.c, advance: the operation waits; poison and deadline may end it. */
 static bool give_up(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
     if (choice == 1 && cfg.may_time_out >> me & 1) {
         model_say("timed_out: round %u", m->k);
@@ -408,9 +433,9 @@ static bool give_up(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
     return true;
 }
 
-/* The rest of the exclusive slice can be claimed again: the next step will find that. */
+/* The user's turn was taken, and is not any more: the next step will find that. */
 static bool is_there_work(const state_t *s, const member_t *m) {
-    return cfg.exclusive && is_claimable(m, &s->claim[0]) && s->finished[0] == s->claim[0].next;
+    return cfg.exclusive && is_claimable(m, &s->claim[0]) && !s->turn;
 }
 
 static bool step_wait(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
@@ -541,7 +566,7 @@ static const model_bug_t bugs[] = {
     {"finish-before-run", CANCEL, "units are counted as finished before they are run"},
     {"claim-before-arrival", QUIET, "claims do not wait for all arrivals"},
     {"no-floor", QUIET, "the slot is used again before all have consumed its last use"},
-    {"exclusive-no-finished", EXCLUSIVE, "exclusive claims do not wait for the unit before"},
+    {"exclusive-without-turn", EXCLUSIVE, "exclusive claims do not take the user's turn"},
     {NULL, 0, NULL},
 };
 

@@ -35,12 +35,13 @@ enum {
 };
 
 typedef struct op {
+    uint8_t published;
     uint8_t cursor; /* lanes before it are dealt with */
     uint8_t ended;
 } op_t;
 
 typedef struct member {
-    uint8_t launched; /* last number published */
+    uint8_t launched; /* last number that may be published */
     uint8_t consumed; /* what peers read */
     uint8_t over;     /* all numbers <= this have really ended */
     uint8_t floor, floor_target, floor_cursor;
@@ -68,8 +69,8 @@ static const char *const variant_names[] = {"one-way-n2-d2", "mixed-n2-d2", "mix
 static const variant_t variants[] = {
     [ONE_WAY_2] = {2, 2, "aaaaaaaa"},           [MIXED_2] = {2, 2, "aAxbybaAAya"},
     [MIXED_3_2] = {3, 2, "abcxAazAy"},          [ONE_WAY_4] = {2, 4, "aaaaaaaaaaabbb"},
-    [MIXED_4] = {2, 4, "aAxbyAAbbbbbaaaaaaAA"}, [THREE_4] = {3, 4, "aAxbAaab"},
-    [THREE_4_ONE_WAY] = {3, 4, "aaaaaabb"},
+    [MIXED_4] = {2, 4, "aAxbyAAbbbbbaaaaaaAA"}, [THREE_4] = {3, 4, "aAxbaaA"},
+    [THREE_4_ONE_WAY] = {3, 4, "aaaaaab"},
 };
 
 static variant_t cfg;
@@ -131,10 +132,9 @@ static void publish(state_t *s, member_t *m, uint32_t me, uint8_t k) {
         model_violation("a lane is written while a peer may still read its last use");
     }
     *lane = k;
-    m->launched = k;
     op_t *op = &m->op[k - m->over - 1];
     uint8_t end;
-    *op = (op_t){.cursor = first_lane(k, me, &end)};
+    *op = (op_t){.published = 1, .cursor = first_lane(k, me, &end)};
 }
 
 /* One look of floor_reaches; true if there was something to look at. */
@@ -171,7 +171,9 @@ static bool scan(state_t *s, member_t *m, uint8_t target) {
     return true;
 }
 
-static bool try_publish(state_t *s, member_t *m, uint32_t me) {
+/* The decision, under the member's lock. Numbers are then published without it, in any order: one
+ * by a post, another by a progress call that drains the queue. */
+static bool may_publish(state_t *s, member_t *m) {
     uint8_t k = (uint8_t)(m->launched + 1), window = bug == NO_WINDOW ? cfg.depth : half();
     if (bug == EMPTY_WINDOW) {
         window--;
@@ -184,7 +186,8 @@ static bool try_publish(state_t *s, member_t *m, uint32_t me) {
         return scan(s, m, (uint8_t)(k - depth));
     }
     m->scanning = m->seen_floor = 0;
-    publish(s, m, me, k);
+    m->launched = k;
+    model_say("hd_board_may_publish: %u", k);
     return true;
 }
 
@@ -214,6 +217,10 @@ static bool step_op(state_t *s, member_t *m, uint32_t me, uint8_t k) {
     if (op->ended) {
         return false;
     }
+    if (!op->published) {
+        publish(s, m, me, k);
+        return true;
+    }
     if (op->cursor >= end) {
         consume(s, m, me, k);
         return true;
@@ -237,7 +244,7 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
         return false;
     }
     if (choice == 0) {
-        return try_publish(s, m, actor);
+        return may_publish(s, m);
     }
     uint8_t k = (uint8_t)(m->over + choice);
     return k <= m->launched && step_op(s, m, actor, k);

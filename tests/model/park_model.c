@@ -2,9 +2,9 @@
  * over memory with store buffers.
  *
  * A store goes into its thread's buffer and reaches memory later, in order (x86-TSO); a thread
- * reads its own buffer first. A read-modify-write empties the thread's buffer before it acts. membarrier
- * empties the buffers of the other threads, one after the other, before it returns. Other stores do
- * not wait: that is what makes the ringer cheap, and what this model is about.
+ * reads its own buffer first. A read-modify-write empties the thread's buffer before it acts.
+ * membarrier empties the buffers of all threads, one after the other, before it returns. Other
+ * stores do not wait: that is what makes the ringer cheap, and what this model is about.
  *
  * The futex is the kernel's: comparing and falling asleep are one step, and waking ends a sleep
  * that has begun. Sleeps have no time limit here, so that a lost wake-up shows as a sleep for ever.
@@ -58,7 +58,6 @@ enum {
 
 /* where a thread is */
 enum {
-    IDLE,
     /* a sleeper */
     S_LOOK,
     S_LOCK,
@@ -337,7 +336,7 @@ static bool step_groups(state_t *s, thread_t *t) {
     }
 }
 
-/* The barrier drains one thread per step; a thread that is not enlisted yet looks too early. */
+/* hd_park_fence: the barrier reaches one thread per step. */
 static bool step_barrier(state_t *s, thread_t *t) {
     if (cfg.fallback || bug == NO_MEMBARRIER || t->cursor == n_threads) {
         t->cursor = 0;

@@ -1,5 +1,6 @@
-/* oversubscribed.c: 64 threads on two processors, each an endpoint, in the loops that any UCC client
- * writes: post, then test and progress until done. 10,000 barriers end, and allreduces are right.
+/* oversubscribed.c: 64 threads on two processors, each an endpoint, in the loops that any client
+ * of UCC writes: post, then test and progress until done. 10,000 barriers
+ * end, and allreduces are right.
  */
 #include "stress.h"
 

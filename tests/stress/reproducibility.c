@@ -199,13 +199,13 @@ static void prepare(run_t *run, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         bool in_place = run->in_place && (run->type != UCC_COLL_TYPE_REDUCE || i == run->root);
         run->dst[i] = must_alloc(run->elements, run->kind->element);
-        run->args[i] = (ucc_coll_args_t){
-            .coll_type = run->type,
-            .mask = UCC_COLL_ARGS_FIELD_FLAGS,
-            .flags = in_place ? UCC_COLL_ARGS_FLAG_IN_PLACE : 0,
-            .op = run->kind->op,
-            .root = run->root,
-            .src.info = info(run->operands[i], run->elements, run->kind->dt)};
+        run->args[i] =
+            (ucc_coll_args_t){.coll_type = run->type,
+                              .mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                              .flags = in_place ? UCC_COLL_ARGS_FLAG_IN_PLACE : 0,
+                              .op = run->kind->op,
+                              .root = run->root,
+                              .src.info = info(run->operands[i], run->elements, run->kind->dt)};
         if (in_place) {
             memcpy(run->dst[i], run->operands[i], run->elements * run->kind->element);
         }
@@ -222,8 +222,8 @@ static bool check(const run_t *run, uint32_t size_index) {
             fprintf(stderr, "FAILED: status %d: %s\n", (int)run->statuses[i], run->name);
             return false;
         }
-        bool scattered = run->type == UCC_COLL_TYPE_REDUCE_SCATTER ||
-                         run->type == UCC_COLL_TYPE_REDUCE_SCATTERV;
+        bool scattered =
+            run->type == UCC_COLL_TYPE_REDUCE_SCATTER || run->type == UCC_COLL_TYPE_REDUCE_SCATTERV;
         size_t count = scattered ? run->counts[i] : run->elements;
         size_t skip = scattered && run->in_place ? first * run->kind->element : 0;
         if (run->type != UCC_COLL_TYPE_REDUCE || i == run->root) {
@@ -277,7 +277,8 @@ static run_t draw_run(const setting_t *s, const kind_t *kind, unsigned char **op
         run.type = UCC_COLL_TYPE_REDUCE_SCATTERV;
     }
     snprintf(run.name, sizeof(run.name),
-             "%s%s of %zu bytes, kind %d, %" PRIu32 " endpoints, machine '%s', arrival %s, tree %s, "
+             "%s%s of %zu bytes, kind %d, %" PRIu32
+             " endpoints, machine '%s', arrival %s, tree %s, "
              "placing %d, %s",
              reference_coll_name(run.type), run.in_place ? " in place" : "", bytes,
              (int)(kind - kinds), n, machines[s->machine], arrivals[s->arrival], trees[s->tree],

@@ -203,8 +203,8 @@ static void run_ordered(run_t *run, uint32_t e) {
         uint64_t number = ep->posted;
         slot_t *s = &ep->slot[number % SLOTS];
         bool over = number == run->batches * SLOTS;
-        bool ready = !over && atomic_load_explicit(&s->completed, memory_order_acquire) ==
-                                  number / SLOTS;
+        bool ready =
+            !over && atomic_load_explicit(&s->completed, memory_order_acquire) == number / SLOTS;
         if (ready) {
             ep->posted++;
             fill(s, number + 1, (uint32_t)(number % SLOTS));
@@ -273,7 +273,8 @@ static world_t *make_world(bool shared) {
         world->contexts[i] = world_new_context(world->libs[i], UCC_CONTEXT_SHARED, NULL);
     }
     for (uint32_t e = 0; e < ENDPOINTS; e++) {
-        ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB, .oob = oob_endpoint(world->board, e)};
+        ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                    .oob = oob_endpoint(world->board, e)};
         ucc_context_h context = world_context(world, e);
         must(ucc_team_create_post(&context, 1, &params, &world->teams[e]), "ucc_team_create_post");
     }

@@ -1,9 +1,9 @@
 /* sleepers.c: heddle_wait parks, and no wake-up is lost.
  *
  * A wake-up that got lost would show as a wait that only ends with the longest sleep (100 ms, see
- * threads/runner.c), long after the peer has posted: waits are timed from the peer's post. On a busy
- * machine a thread may be kept from running that long for other reasons, so a few in ten thousand
- * are tolerated; a protocol with a hole loses many more when delays are armed.
+ * threads/runner.c), long after the peer has posted: waits are timed from the peer's post. On a
+ * busy machine a thread may be kept from running that long for other reasons, so a few in ten
+ * thousand are tolerated; a protocol with a hole loses many more when delays are armed.
  */
 #include "stress.h"
 
@@ -53,7 +53,7 @@ static void wait_and_finalize(ucc_coll_req_h request) {
     stress_expect(ucc_collective_finalize(request), UCC_OK, "finalize");
 }
 
-/* --- a late peer ---------------------------------------------------------------------------------- */
+/* --- a late peer ------------------------------------------------------------------------------ */
 
 typedef struct pair {
     world_t *world;
@@ -86,7 +86,7 @@ static void late_peer(void) {
     world_destroy(run.world);
 }
 
-/* --- a counter tree: 12 sleepers ------------------------------------------------------------------ */
+/* --- a counter tree: 12 sleepers -------------------------------------------------------------- */
 
 static void crowd_thread(void *arg, uint32_t e) {
     pair_t *run = arg;
@@ -111,7 +111,7 @@ static void crowd(void) {
     world_destroy(run.world);
 }
 
-/* --- many teams on one context -------------------------------------------------------------------- */
+/* --- many teams on one context ---------------------------------------------------------------- */
 
 /* The sleeper's context has work in TEAMS teams; it waits for one, and the peer of each posts in an
  * order of its own. With more teams than a sleeper has places on bells, it naps. */
@@ -190,24 +190,21 @@ static void too_many_teams(void) {
     many_teams_of(MAX_TEAMS, stress_scaled(150));
 }
 
-/* --- several sleepers on one context --------------------------------------------------------------- */
+/* --- several sleepers on one context ---------------------------------------------------------- */
 
 /* All endpoints on one context, a thread each: any of them may complete any task. */
 static void shared_sleepers(void) {
-    pair_t run = {.world = world_create(&(world_params_t){
-                      .size = 4, .form = WORLD_OOB, .shared_context = true}),
+    pair_t run = {.world = world_create(
+                      &(world_params_t){.size = 4, .form = WORLD_OOB, .shared_context = true}),
                   .rounds = stress_scaled(4000),
                   .n = 4};
     driver_threads(run.n, late_peer_thread, &run);
     world_destroy(run.world);
 }
 
-/* One of two threads on a context leaves it for good in every round, while the other waits there for
- * a third, which is on another context. */
-enum { STRAGGLERS = 3 };
-
+/* One of two threads on a context leaves it in every round, while the other waits there for a
+ * third, which is on another context. */
 typedef struct mixed {
-    world_t *near, *far; /* near: both on one context; far: endpoint 0 there too */
     uint64_t rounds;
     ucc_lib_h lib[2];
     ucc_context_h context[2];
@@ -272,7 +269,7 @@ static void leaving_neighbour(void) {
     pthread_barrier_destroy(&run.start);
 }
 
-/* --- what sleeping costs --------------------------------------------------------------------------- */
+/* --- what sleeping costs ---------------------------------------------------------------------- */
 
 static void idle_thread(void *arg, uint32_t e) {
     world_t *world = arg;
@@ -295,8 +292,7 @@ static void idle_costs(void) {
     world_t *world = world_create(&(world_params_t){.size = 6, .form = WORLD_OOB});
     driver_threads(6, idle_thread, world);
     world_destroy(world);
-    world = world_create(
-        &(world_params_t){.size = 6, .form = WORLD_OOB, .shared_context = true});
+    world = world_create(&(world_params_t){.size = 6, .form = WORLD_OOB, .shared_context = true});
     driver_threads(6, idle_thread, world);
     world_destroy(world);
 }

@@ -1,5 +1,5 @@
-/* stress.h: what the stress programs share: how much to do, which delays, and a watchdog that turns a
- * hang into a failure with a name.
+/* stress.h: what the stress programs share: how much to do, which delays, and a watchdog that turns
+ * a hang into a failure with a name.
  *
  *     int main(int argc, char **argv) {
  *         stress_begin(argc, argv);

@@ -74,11 +74,10 @@ static void allreduce(ucc_team_h team, ucc_context_h context, uint32_t endpoint,
 
 /* A team of endpoints that share `context` or have one each. */
 static world_t *new_world(uint32_t size, bool shared, world_form_t form) {
-    return world_create(
-        &(world_params_t){.size = size, .form = form, .shared_context = shared});
+    return world_create(&(world_params_t){.size = size, .form = form, .shared_context = shared});
 }
 
-/* --- separate ---------------------------------------------------------------------------------- */
+/* --- separate --------------------------------------------------------------------------------- */
 
 enum { PAIRS = 3 };
 
@@ -107,7 +106,7 @@ static void separate(void) {
     }
 }
 
-/* --- one context ------------------------------------------------------------------------------- */
+/* --- one context ------------------------------------------------------------------------------ */
 
 enum { SHARERS = 6 };
 
@@ -130,7 +129,7 @@ static void one_context(void) {
     world_destroy(run.world);
 }
 
-/* --- handed over ------------------------------------------------------------------------------- */
+/* --- handed over ------------------------------------------------------------------------------ */
 
 /* Endpoint e is posted by thread 2e and completed by thread 2e + 1, through a ring of requests. */
 enum { HANDED_ENDPOINTS = 3, RING = 64 };
@@ -191,7 +190,7 @@ static void handed_over(void) {
     free(run);
 }
 
-/* --- tagged posts on one handle ---------------------------------------------------------------- */
+/* --- tagged posts on one handle --------------------------------------------------------------- */
 
 enum { TAG_ENDPOINTS = 2, TAG_THREADS = 3 };
 
@@ -211,7 +210,7 @@ static void tagged_handle(void) {
     world_destroy(run.world);
 }
 
-/* --- creation while others communicate ---------------------------------------------------------- */
+/* --- creation while others communicate -------------------------------------------------------- */
 
 enum { MAKERS = 3 };
 
@@ -292,7 +291,7 @@ static void creation(void) {
     world_destroy(run.talking);
 }
 
-/* --- chains of callbacks ------------------------------------------------------------------------ */
+/* --- chains of callbacks ---------------------------------------------------------------------- */
 
 enum { CHAINS = 8, CHAIN_ENDPOINTS = 3 };
 
@@ -369,14 +368,14 @@ static void chained(void) {
     }
 }
 
-/* --- churn -------------------------------------------------------------------------------------- */
+/* --- churn ------------------------------------------------------------------------------------ */
 
 typedef struct churn {
     oob_board_t *board;
     uint64_t rounds;
 } churn_t;
 
-/* Every thread is an endpoint of one team after the other, and leaves without waiting for the rest. */
+/* Every thread is an endpoint of one team after the other, and leaves without waiting. */
 static void churn_thread(void *arg, uint32_t e) {
     churn_t *run = arg;
     for (uint64_t i = 0; i < run->rounds; i++) {
@@ -411,9 +410,12 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } part[] = {
-        {"separate", separate},           {"one context", one_context},
-        {"handed over", handed_over},     {"tagged posts on one handle", tagged_handle},
-        {"creation meanwhile", creation}, {"chained callbacks", chained},
+        {"separate", separate},
+        {"one context", one_context},
+        {"handed over", handed_over},
+        {"tagged posts on one handle", tagged_handle},
+        {"creation meanwhile", creation},
+        {"chained callbacks", chained},
         {"churn", churn},
     };
     stress_begin(argc, argv);

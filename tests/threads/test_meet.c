@@ -1,0 +1,227 @@
+/* test_meet.c: where endpoints of one process find each other. */
+#include "threads/meet.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+TestSuite(meet, .timeout = 60);
+
+static hd_meet_key_t key_of(uint64_t id) {
+    return (hd_meet_key_t){.kind = HD_MEET_ID, .id = id};
+}
+
+static hd_meeting_t *join(const hd_meet_key_t *key, uint32_t size, uint32_t me) {
+    return hd_meet(key, size, &me, 100 + me, true);
+}
+
+Test(meet, equal_keys_meet) {
+    hd_meet_key_t key = key_of(1);
+    hd_meeting_t *a = join(&key, 2, 0), *b = join(&key, 2, 1);
+    cr_assert_not_null(a);
+    cr_assert_eq(a, b);
+    hd_meeting_release(a, false);
+    hd_meeting_release(b, false);
+}
+
+Test(meet, meeting_is_complete_when_all_have_come) {
+    hd_meet_key_t key = key_of(2);
+    hd_meeting_t *a = join(&key, 2, 1);
+    cr_assert_not(hd_meeting_is_complete(a));
+    hd_meeting_t *b = join(&key, 2, 0);
+    cr_assert(hd_meeting_is_complete(a));
+    hd_meeting_release(a, false);
+    hd_meeting_release(b, false);
+}
+
+Test(meet, whatever_differs_in_the_key_keeps_apart) {
+    uint64_t list[2] = {1, 2}, other[2] = {1, 3};
+    hd_meet_key_t base = {.kind = HD_MEET_LIST, .scope = 11, .id = 3, .list = list, .n_list = 2};
+    hd_meet_key_t keys[6] = {base, base, base, base, base, base};
+    keys[1].kind = HD_MEET_SPLIT;
+    keys[2].scope = 12;
+    keys[3].id = 4;
+    keys[4].list = other;
+    keys[5].n_list = 1;
+    hd_meeting_t *meeting[6];
+    for (int i = 0; i < 6; i++) {
+        meeting[i] = join(&keys[i], 2, 0);
+        for (int j = 0; j < i; j++) {
+            cr_assert_neq(meeting[i], meeting[j], "keys %d and %d", i, j);
+        }
+    }
+    for (int i = 0; i < 6; i++) {
+        hd_meeting_release(meeting[i], false);
+    }
+}
+
+Test(meet, size_is_part_of_the_key) {
+    hd_meet_key_t key = key_of(5);
+    hd_meeting_t *a = join(&key, 2, 0), *b = join(&key, 3, 1);
+    cr_assert_neq(a, b);
+    hd_meeting_release(a, false);
+    hd_meeting_release(b, false);
+}
+
+Test(meet, list_is_copied) {
+    uint64_t mine[3] = {7, 8, 9}, yours[3] = {7, 8, 9};
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .list = mine, .n_list = 3};
+    hd_meeting_t *a = join(&key, 2, 0);
+    mine[1] = 0;
+    key.list = yours;
+    hd_meeting_t *b = join(&key, 2, 1);
+    cr_assert_eq(a, b);
+    hd_meeting_release(a, false);
+    hd_meeting_release(b, false);
+}
+
+Test(meet, participant_that_comes_again_opens_the_next_meeting) {
+    hd_meet_key_t key = key_of(6);
+    hd_meeting_t *first = join(&key, 2, 0), *second = join(&key, 2, 0);
+    cr_assert_neq(first, second);
+    cr_assert_eq(join(&key, 2, 1), first);
+    cr_assert_eq(join(&key, 2, 1), second);
+    for (int i = 0; i < 2; i++) {
+        hd_meeting_release(first, false);
+        hd_meeting_release(second, false);
+    }
+}
+
+Test(meet, complete_meeting_has_left_the_table) {
+    hd_meet_key_t key = key_of(7);
+    hd_meeting_t *first = join(&key, 1, 0), *second = join(&key, 1, 0);
+    cr_assert_neq(first, second);
+    hd_meeting_release(first, false);
+    hd_meeting_release(second, false);
+}
+
+Test(meet, any_gives_the_free_numbers) {
+    hd_meet_key_t key = key_of(8);
+    uint32_t seen = 0;
+    hd_meeting_t *meeting = join(&key, 4, 1);
+    for (int i = 0; i < 3; i++) {
+        uint32_t me = HD_MEET_ANY;
+        cr_assert_eq(hd_meet(&key, 4, &me, 0, true), meeting);
+        cr_assert_lt(me, 4);
+        seen |= 1u << me;
+    }
+    cr_assert_eq(seen, 0xd); /* all but the one that was taken */
+    for (int i = 0; i < 4; i++) {
+        hd_meeting_release(meeting, false);
+    }
+}
+
+Test(meet, labels_and_inclusion_are_everybodys) {
+    hd_meet_key_t key = key_of(9);
+    hd_meeting_t *meeting = NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t me = i;
+        meeting = hd_meet(&key, 3, &me, 50 + i, i != 1);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(hd_meeting_label(meeting, i), 50 + i);
+        cr_assert_eq(hd_meeting_included(meeting, i), i != 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        hd_meeting_release(meeting, false);
+    }
+}
+
+static int made, dropped;
+
+static void *make(void *arg) {
+    made++;
+    return arg;
+}
+
+static void drop(void *object) {
+    (void)object;
+    dropped++;
+}
+
+Test(meet, object_is_made_once_and_dropped_with_the_meeting) {
+    hd_meet_key_t key = key_of(10);
+    int object;
+    hd_meeting_t *meeting = join(&key, 2, 0);
+    cr_assert_eq(join(&key, 2, 1), meeting);
+    cr_assert_eq(hd_meeting_object(meeting, make, &object, drop), &object);
+    cr_assert_eq(hd_meeting_object(meeting, make, NULL, drop), &object);
+    cr_assert_eq(made, 1);
+    hd_meeting_release(meeting, false);
+    cr_assert_eq(dropped, 0);
+    hd_meeting_release(meeting, false);
+    cr_assert_eq(dropped, 1);
+}
+
+Test(meet, object_that_cannot_be_made_is_not_tried_again) {
+    hd_meet_key_t key = key_of(11);
+    hd_meeting_t *meeting = join(&key, 1, 0);
+    cr_assert_null(hd_meeting_object(meeting, make, NULL, drop));
+    cr_assert_null(hd_meeting_object(meeting, make, &key, drop));
+    hd_meeting_release(meeting, false);
+    cr_assert_eq(dropped, 0);
+}
+
+Test(meet, meeting_that_all_gave_up_is_forgotten) {
+    hd_meet_key_t key = key_of(12);
+    hd_meeting_t *stale = join(&key, 3, 0);
+    join(&key, 3, 1);
+    hd_meeting_release(stale, false);
+    hd_meeting_release(stale, false);
+    hd_meeting_t *fresh = join(&key, 3, 2);
+    cr_assert_not(hd_meeting_is_complete(fresh));
+    join(&key, 3, 0);
+    join(&key, 3, 1);
+    cr_assert(hd_meeting_is_complete(fresh));
+    for (int i = 0; i < 3; i++) {
+        hd_meeting_release(fresh, false);
+    }
+}
+
+Test(meet, who_does_not_wait_is_counted_all_the_same) {
+    hd_meet_key_t key = key_of(13);
+    hd_meeting_t *meeting = join(&key, 3, 0);
+    int object;
+    hd_meeting_release(meeting, true);
+    cr_assert_eq(join(&key, 3, 1), meeting);
+    cr_assert_eq(join(&key, 3, 2), meeting);
+    cr_assert(hd_meeting_is_complete(meeting));
+    hd_meeting_object(meeting, make, &object, drop);
+    hd_meeting_release(meeting, false);
+    cr_assert_eq(dropped, 0);
+    hd_meeting_release(meeting, false);
+    cr_assert_eq(dropped, 1);
+}
+
+/* --- from many threads ------------------------------------------------------------------------ */
+
+enum { THREADS = 6, ROUNDS = 300 };
+
+static _Atomic uint64_t sum;
+
+static void *crowd(void *arg) {
+    (void)arg;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        hd_meet_key_t key = key_of(1000 + round);
+        uint32_t me = HD_MEET_ANY;
+        hd_meeting_t *meeting = hd_meet(&key, THREADS, &me, round, true);
+        while (!hd_meeting_is_complete(meeting)) {
+            sched_yield();
+        }
+        atomic_fetch_add(&sum, me + 1);
+        hd_meeting_release(meeting, false);
+    }
+    return NULL;
+}
+
+Test(meet, threads_meet_in_every_round) {
+    pthread_t thread[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        cr_assert_eq(pthread_create(&thread[i], NULL, crowd, NULL), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    cr_assert_eq(atomic_load(&sum), (uint64_t)ROUNDS * THREADS * (THREADS + 1) / 2);
+}

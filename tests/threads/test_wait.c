@@ -1,0 +1,91 @@
+/* test_wait.c: when a thread that looks in vain gives up its processor. */
+#include "threads/threads.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(wait, .init = hd_clock_init, .timeout = 60);
+
+static uint64_t ticks_of_ns(uint64_t ns) {
+    return ns * hd_ticks_per_us / 1000u;
+}
+
+Test(wait, caller_that_comes_back_at_once_is_tight) {
+    hd_idle_t idle = {.last = 1000000};
+    cr_assert(hd_idle_is_tight(&idle, idle.last + ticks_of_ns(50)));
+}
+
+Test(wait, caller_that_did_something_in_between_is_not_tight) {
+    hd_idle_t idle = {.last = 1000000};
+    cr_assert_not(hd_idle_is_tight(&idle, idle.last + ticks_of_ns(5000)));
+}
+
+Test(wait, first_call_ever_is_not_tight) {
+    hd_idle_t idle = {0};
+    cr_assert_not(hd_idle_is_tight(&idle, hd_ticks()));
+}
+
+Test(wait, note_returns_the_time_spent_looking) {
+    hd_idle_t idle = {.budget = UINT64_MAX};
+    uint64_t began = hd_ticks() - ticks_of_ns(2000);
+    uint64_t looked = hd_idle_note(&idle, began, UINT64_MAX);
+    cr_assert_geq(looked, ticks_of_ns(1900));
+    cr_assert_eq(idle.spent, looked);
+}
+
+Test(wait, preemption_does_not_count_as_looking) {
+    hd_idle_t idle = {.budget = UINT64_MAX};
+    uint64_t a_second_ago = hd_ticks() - ticks_of_ns(1000000000);
+    cr_assert_lt(hd_idle_note(&idle, a_second_ago, UINT64_MAX), ticks_of_ns(1000000));
+}
+
+Test(wait, looking_within_the_budget_does_not_yield) {
+    hd_idle_t idle = {.budget = UINT64_MAX};
+    hd_idle_note(&idle, hd_ticks(), UINT64_MAX);
+    uint64_t first = idle.spent;
+    hd_idle_note(&idle, hd_ticks() - ticks_of_ns(100), UINT64_MAX);
+    cr_assert_gt(idle.spent, first); /* a yield would have cleared it */
+    cr_assert_eq(idle.budget, UINT64_MAX);
+}
+
+Test(wait, looking_beyond_the_budget_yields_and_starts_again) {
+    uint64_t enough = ticks_of_ns(1000000000), now = hd_ticks();
+    hd_idle_t idle = {.last = now, .spent = enough, .budget = enough};
+    hd_idle_note(&idle, now, ticks_of_ns(200000));
+    cr_assert_eq(idle.spent, 0);
+}
+
+/* It has other contexts to look at, or work to do: it yields after it has looked as long here. */
+Test(wait, caller_that_was_away_longer_than_it_looked_does_not_yield) {
+    uint64_t looked = ticks_of_ns(1000000), now = hd_ticks();
+    hd_idle_t idle = {.last = now - ticks_of_ns(500000000), .spent = looked, .budget = 1};
+    hd_idle_note(&idle, now, ticks_of_ns(200000));
+    cr_assert_geq(idle.spent, looked);
+}
+
+/* Each yield either doubles the budget or puts it back to the shortest spin. */
+Test(wait, budget_stays_between_the_shortest_spin_and_twice_the_longest) {
+    uint64_t longest = ticks_of_ns(200000);
+    hd_idle_t idle = {0};
+    for (int i = 0; i < 1000; i++) {
+        idle.spent = ticks_of_ns(1000000000); /* more than any preemption between the lines here */
+        idle.last = hd_ticks();
+        hd_idle_note(&idle, idle.last, longest);
+        cr_assert_geq(idle.budget, ticks_of_ns(500));
+        cr_assert_leq(idle.budget, 2 * longest);
+    }
+}
+
+Test(wait, success_forgets_the_time_spent_in_vain) {
+    hd_idle_t idle = {.spent = 12345, .budget = 777};
+    hd_idle_reset(&idle);
+    cr_assert_eq(idle.spent, 0);
+    cr_assert_eq(idle.budget, 777);
+}
+
+Test(wait, ticks_follow_the_clock) {
+    struct timespec nap = {.tv_nsec = 20000000};
+    uint64_t before = hd_ticks();
+    nanosleep(&nap, NULL);
+    uint64_t us = (hd_ticks() - before) / hd_ticks_per_us;
+    cr_assert_geq(us, 19000);
+}
