@@ -25,10 +25,14 @@ static bool needs_packing(const ucc_coll_buffer_info_t *info) {
 static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *info, side_t *side) {
     side->info = info;
     side->packed = needs_packing(info);
-    side->at = info->buffer;
+    side->at = side->packed ? NULL : info->buffer; /* what release may free */
     if (!hd_dt_valid(info->datatype) || (info->count && !info->buffer)) {
         hd_error("%s: datatype or buffer is not valid", field);
         return UCC_ERR_INVALID_PARAM;
+    }
+    if (info->mem_type != UCC_MEMORY_TYPE_HOST && info->mem_type != UCC_MEMORY_TYPE_UNKNOWN) {
+        hd_error("%s.mem_type: device memory is not supported by this build", field);
+        return UCC_ERR_NOT_SUPPORTED;
     }
     if (!side->packed) {
         if (__builtin_mul_overflow(info->count, hd_dt_size(info->datatype), &side->bytes)) {

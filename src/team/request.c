@@ -14,7 +14,6 @@
  * After the task has been handed to its context, or completed, post does not touch it: the client
  * may have finalized it in its callback.
  */
-#include "core/dtype.h"
 #include "team/team.h"
 #include "threads/trace.h"
 
@@ -70,122 +69,6 @@ static void give_back(hd_request_t *r) {
         team->free = r;
         hd_unlock(&team->lock);
     }
-}
-
-/* --- what COLL_TRACE logs ------------------------------------------------------------------------ */
-
-static bool is_reduction(uint8_t type) {
-    return type == HD_REDUCE || type == HD_ALLREDUCE || type == HD_REDUCE_SCATTER ||
-           type == HD_REDUCE_SCATTERV;
-}
-
-static bool moves_data(uint8_t type) {
-    return type != HD_BARRIER && type != HD_FANIN && type != HD_FANOUT;
-}
-
-static bool is_rooted(uint8_t type) {
-    return type == HD_FANIN || type == HD_FANOUT || type == HD_BCAST || type == HD_MCAST ||
-           type == HD_GATHER || type == HD_GATHERV || type == HD_REDUCE || type == HD_SCATTER ||
-           type == HD_SCATTERV;
-}
-
-/* How a member with data will publish it, as far as one member can tell. */
-static const char *expected_regime(const hd_op_t *op, bool flat) {
-    size_t bytes = op->total;
-    bool windowed = false;
-    if (!moves_data(op->type)) {
-        return "no data";
-    }
-    switch (op->type) {
-    case HD_SCATTER:
-    case HD_ALLTOALL:
-        bytes = op->bytes * op->n;
-        break;
-    case HD_REDUCE:
-    case HD_ALLREDUCE:
-        windowed = true;
-        bytes = op->bytes;
-        break;
-    case HD_SCATTERV:
-    case HD_ALLTOALLV: /* a table of offsets comes first */
-        bytes += (op->n + 1) * sizeof(uint32_t);
-        bool staged = !op->group->two_sided && bytes <= op->group->staged_max;
-        return hd_regime_name(staged ? HD_REGIME_STAGED : HD_REGIME_DIRECT);
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        break;
-    default:
-        bytes = op->bytes;
-    }
-    hd_regime_t regime = hd_regime_for(op->group, bytes);
-    if (is_reduction(op->type) &&
-        (op->exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
-        regime = HD_REGIME_DIRECT;
-    }
-    return op->start == hd_put_start ? "put" : hd_regime_name(regime);
-}
-
-/* Of the buffer that is significant for this type at this endpoint. */
-static ucc_datatype_t datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
-    switch (op->type) {
-    case HD_BCAST:
-    case HD_MCAST:
-        return args->src.info.datatype;
-    case HD_SCATTER:
-        return op->is_root ? args->src.info.datatype : args->dst.info.datatype;
-    case HD_SCATTERV:
-        return op->is_root ? args->src.info_v.datatype : args->dst.info.datatype;
-    case HD_GATHER:
-    case HD_REDUCE:
-        return op->is_root ? args->dst.info.datatype : args->src.info.datatype;
-    case HD_GATHERV:
-        return op->is_root ? args->dst.info_v.datatype : args->src.info.datatype;
-    case HD_ALLGATHERV:
-    case HD_ALLTOALLV:
-    case HD_REDUCE_SCATTERV:
-        return args->dst.info_v.datatype;
-    default:
-        return args->dst.info.datatype;
-    }
-}
-
-static const char *expected_arrival(const hd_op_t *op, bool flat) {
-    if (flat || !hd_group_is_complete(op->group)) { /* the last to join decides who combines */
-        return flat ? "flat" : "by tree";
-    }
-    return op->group->static_arrival ? "static" : "by counter";
-}
-
-/* args: at init; NULL at post, when they may be gone. */
-static void log_call(const hd_request_t *r, const ucc_coll_args_t *args) {
-    static const char *const order[] = {"over at once",          "numbered",   "matched by tag",
-                                        "matched by init order", "persistent", "active set"};
-    const hd_op_t *op = &r->op;
-    const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
-    int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);
-    if (wanted < level || (op->me != 0 && wanted < HD_LOG_TRACE)) {
-        return;
-    }
-    bool flat = op->n == op->group->n ? !op->group->canonical : op->n <= op->group->flat_max;
-    hd_trace_call_t call = {.event = args ? "init" : "post",
-                            .name = hd_type_name(op->type),
-                            .ep = op->me,
-                            .n = op->n,
-                            .root = is_rooted(op->type) ? op->root : UINT32_MAX,
-                            .bytes = op->bytes ? op->bytes : op->total,
-                            .regime = op->start ? expected_regime(op, flat) : "nothing to do",
-                            .arrival = expected_arrival(op, flat),
-                            .order = order[r->route]};
-    if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
-        call.flags = args->flags;
-    }
-    if (args && op->start && moves_data(op->type)) {
-        call.datatype = hd_dt_name(datatype(op, args));
-        call.op = !is_reduction(op->type) ? NULL
-                  : op->reducer.user      ? "user's"
-                                          : hd_op_name(args->op);
-    }
-    hd_trace_log_call(level, &call);
 }
 
 /* --- init ---------------------------------------------------------------------------------------- */
@@ -255,7 +138,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     /* relaxed: the handle reaches other threads by the client's own means */
     __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
     if (hd_trace_logs_calls(HD_LOG_INFO)) {
-        log_call(r, args);
+        hd_request_log(r, args);
     }
     *out = r;
     return UCC_OK;
@@ -277,7 +160,7 @@ static void leave_board(hd_op_t *op) {
 
 /* The exchange of a matched operation, or the board of a persistent one (looked up once). */
 static hd_board_t *find_board(hd_request_t *r) {
-    static const hd_match_class_t class[] = {
+    static const hd_match_class_t class_of[] = {
         [HD_ROUTE_TAG] = HD_MATCH_TAG,
         [HD_ROUTE_INIT] = HD_MATCH_INIT,
         [HD_ROUTE_PERSISTENT] = HD_MATCH_PERSISTENT,
@@ -286,7 +169,7 @@ static hd_board_t *find_board(hd_request_t *r) {
     hd_op_t *op = &r->op;
     op->board = r->private_board;
     if (!op->board) {
-        op->board = hd_match_join(op->group, r->subset, class[r->route], r -> tag, op -> me);
+        op->board = hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->me);
     }
     if (!op->board) {
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
@@ -440,7 +323,7 @@ static ucc_status_t step_early(hd_task_t *task) {
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
-    return status == UCC_OK ? launch_found(r, true, &queued) : traced(&r->op, status);
+    return traced(&r->op, status == UCC_OK ? launch_found(r, true, &queued) : status);
 }
 
 /* Operations wait in the handle's list, so that they are matched in the order of their posts also
@@ -518,7 +401,7 @@ ucc_status_t hd_request_post(hd_request_t *r) {
         hd_trace_post(r, hd_type_name(r->op.type), bytes, team->group, team->ep);
     }
     if (hd_trace_logs_calls(HD_LOG_DEBUG)) {
-        log_call(r, NULL);
+        hd_request_log(r, NULL);
     }
     hd_runner_t *runner = &task->context->runner;
     ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);

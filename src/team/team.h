@@ -176,5 +176,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
                              hd_request_t **out);
 ucc_status_t hd_request_post(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
+/* One line about this call; args as at init, NULL at post (call_log.c). */
+void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
 
 #endif

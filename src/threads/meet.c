@@ -83,6 +83,7 @@ hd_meeting_t *hd_meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uin
         if (++m->arrived == size) {
             *at = m->next;
             m->refs -= m->gone; /* at least the caller's is left */
+            m->gone = 0;
         }
     }
     pthread_mutex_unlock(&table_lock);
@@ -132,7 +133,7 @@ void hd_meeting_release(hd_meeting_t *m, bool early) {
         pthread_mutex_unlock(&table_lock);
         return;
     }
-    bool last = --m->refs == 0;
+    bool last = --m->refs == m->gone;
     if (last && m->arrived < m->size) {
         hd_meeting_t **at = &table;
         while (*at != m) {

@@ -149,19 +149,19 @@ static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
                 any = step_all(runner, &finished, &looks);
             }
         }
-        if (!any) {
-            uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max);
-            if (vain) {
-                *vain += looked;
-            }
-        }
     }
     runner_leave(runner);
     if (any) {
         complete_all(finished);
         hd_bell_ring(&runner->bell);
+        return true;
     }
-    return any;
+    /* outside the lock: nobody should have to wait for a thread that yields */
+    uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max);
+    if (vain) {
+        *vain += looked;
+    }
+    return false;
 }
 
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {

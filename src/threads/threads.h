@@ -136,11 +136,12 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
 
 /* --- contexts (context.c) --------------------------------------------------------------------- */
 
-/* Back-off state, owned by the holder of the context's lock. All in ticks. */
+/* Back-off state, in ticks. Atomic because it is kept after the context's lock is given back (nobody
+ * should wait for a yielding thread); always relaxed: a lost update costs a yield more or less. */
 typedef struct hd_idle {
-    uint64_t last;   /* when the previous fruitless progress call returned */
-    uint64_t spent;  /* time spent looking in vain since the last yield */
-    uint64_t budget; /* yield when spent exceeds this */
+    _Atomic uint64_t last;   /* when the previous fruitless progress call returned */
+    _Atomic uint64_t spent;  /* time spent looking in vain since the last yield */
+    _Atomic uint64_t budget; /* yield when spent exceeds this */
 } hd_idle_t;
 
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
@@ -177,7 +178,7 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
  * without the yield: what a sleeper counts against the time it may spin. */
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
 static inline void hd_idle_reset(hd_idle_t *idle) {
-    idle->spent = 0;
+    atomic_store_explicit(&idle->spent, 0, memory_order_relaxed); /* see hd_idle_t */
 }
 
 #endif

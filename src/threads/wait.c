@@ -22,27 +22,41 @@ static inline uint64_t ns_to_ticks(uint64_t ns) {
     return ns * hd_ticks_per_us / 1000u;
 }
 
+/* relaxed throughout: see hd_idle_t */
+static uint64_t get(const _Atomic uint64_t *field) {
+    return atomic_load_explicit(field, memory_order_relaxed);
+}
+
+static void set(_Atomic uint64_t *field, uint64_t value) {
+    atomic_store_explicit(field, value, memory_order_relaxed);
+}
+
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
-    return now - idle->last < ns_to_ticks(TIGHT_NS);
+    return now - get(&idle->last) < ns_to_ticks(TIGHT_NS);
+}
+
+/* Yields, and learns from how long that took. Returns the time after it. */
+static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
+    uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget);
+    sched_yield();
+    uint64_t after = hd_ticks();
+    if (after - now > ns_to_ticks(FAST_YIELD_NS)) {
+        set(&idle->budget, shortest);
+    } else if (budget < yield_max) {
+        set(&idle->budget, budget < shortest ? shortest : budget * 2);
+    }
+    return after;
 }
 
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
     uint64_t now = hd_ticks(), longest = ns_to_ticks(LONGEST_LOOK_NS);
     uint64_t looked = now - began < longest ? now - began : longest;
-    uint64_t away = began - idle->last;
-    idle->spent += looked;
-    if (idle->spent >= idle->budget && idle->spent >= away) {
-        uint64_t floor = ns_to_ticks(MIN_SPIN_NS);
-        idle->spent = 0;
-        sched_yield();
-        uint64_t after = hd_ticks();
-        if (after - now > ns_to_ticks(FAST_YIELD_NS)) {
-            idle->budget = floor;
-        } else if (idle->budget < yield_max) {
-            idle->budget = idle->budget < floor ? floor : idle->budget * 2;
-        }
-        now = after;
+    uint64_t away = began - get(&idle->last), spent = get(&idle->spent) + looked;
+    if (spent >= get(&idle->budget) && spent >= away) {
+        spent = 0;
+        now = yield(idle, now, yield_max);
     }
-    idle->last = now;
+    set(&idle->spent, spent);
+    set(&idle->last, now);
     return looked;
 }

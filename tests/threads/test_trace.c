@@ -412,6 +412,26 @@ Test(trace, persistent_requests_have_a_span_per_post) {
     unlink(path);
 }
 
+Test(trace, a_collective_that_fails_says_how) {
+    world_t *world = make_world(2, "TRACE", new_path());
+    ucc_coll_args_t args = small_barrier();
+    args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+    args.flags = UCC_COLL_ARGS_FLAG_TIMEOUT;
+    args.timeout = 0.01;
+    ucc_coll_req_h request = small_start(world, 0, &args); /* endpoint 1 never comes */
+    small_wait(world, &request, 1);
+    cr_assert_eq(ucc_collective_test(request), UCC_ERR_TIMED_OUT);
+    must(ucc_collective_finalize(request), "ucc_collective_finalize");
+    world_destroy(world);
+    timeline_t *t = read_timeline(path);
+    const span_t *s = find(t, "barrier");
+    cr_assert_not_null(s);
+    cr_assert(s->failed && !s->unfinished);
+    cr_assert_geq(s->end - s->begin, 9000000);
+    free_timeline(t);
+    unlink(path);
+}
+
 /* --- when the file is written ----------------------------------------------------------------------- */
 
 Test(trace, a_process_that_exits_in_the_middle_leaves_what_was_not_finished) {

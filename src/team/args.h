@@ -1,0 +1,30 @@
+/* args.h: between args.c (what is common to all collectives) and shapes.c (buffers and sizes of each). */
+#ifndef HD_TEAM_ARGS_H
+#define HD_TEAM_ARGS_H
+
+#include "core/dtype.h"
+#include "team/team.h"
+
+/* One call being prepared. */
+typedef struct hd_call {
+    ucc_team_h team;
+    const ucc_coll_args_t *args;
+    hd_request_t *r;
+    hd_op_t *op;
+    uint64_t flags;
+    uint32_t n, me; /* members of this collective, and my number among them */
+} hd_call_t;
+
+/* What there is to know of a collective type. */
+typedef struct hd_kind {
+    ucc_status_t (*prepare)(hd_call_t *c); /* checks and takes the buffers; NULL: it has none */
+    ucc_status_t (*start)(hd_op_t *op);
+    bool vector, rooted, reducing;
+} hd_kind_t;
+
+extern const hd_kind_t hd_kind[HD_N_TYPES];
+
+/* Logs "type at endpoint e: field what" and returns UCC_ERR_INVALID_PARAM. */
+ucc_status_t hd_args_bad(const hd_call_t *c, const char *field, const char *what);
+
+#endif

@@ -1,0 +1,108 @@
+/* call_log.c: what COLL_TRACE logs: a line per collective, at init and at post. Off, it costs one load of
+ * a flag in each caller.
+ */
+#include "team/args.h"
+#include "threads/trace.h"
+
+static bool moves_data(uint8_t type) {
+    return type != HD_BARRIER && type != HD_FANIN && type != HD_FANOUT;
+}
+
+/* How a member with data will publish it, as far as one member can tell. */
+static const char *expected_regime(const hd_op_t *op, bool flat) {
+    size_t bytes = op->total;
+    bool windowed = false;
+    if (!moves_data(op->type)) {
+        return "no data";
+    }
+    switch (op->type) {
+    case HD_SCATTER:
+    case HD_ALLTOALL:
+        bytes = op->bytes * op->n;
+        break;
+    case HD_REDUCE:
+    case HD_ALLREDUCE:
+        windowed = true;
+        bytes = op->bytes;
+        break;
+    case HD_SCATTERV:
+    case HD_ALLTOALLV: /* a table of offsets comes first */
+        bytes += (op->n + 1) * sizeof(uint32_t);
+        bool staged = !op->group->two_sided && bytes <= op->group->staged_max;
+        return hd_regime_name(staged ? HD_REGIME_STAGED : HD_REGIME_DIRECT);
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        break;
+    default:
+        bytes = op->bytes;
+    }
+    hd_regime_t regime = hd_regime_for(op->group, bytes);
+    if (hd_kind[op->type].reducing &&
+        (op->exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
+        regime = HD_REGIME_DIRECT;
+    }
+    return op->start == hd_put_start ? "put" : hd_regime_name(regime);
+}
+
+/* Of the buffer that is significant for this type at this endpoint. */
+static ucc_datatype_t datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+        return args->src.info.datatype;
+    case HD_SCATTER:
+        return op->is_root ? args->src.info.datatype : args->dst.info.datatype;
+    case HD_SCATTERV:
+        return op->is_root ? args->src.info_v.datatype : args->dst.info.datatype;
+    case HD_GATHER:
+    case HD_REDUCE:
+        return op->is_root ? args->dst.info.datatype : args->src.info.datatype;
+    case HD_GATHERV:
+        return op->is_root ? args->dst.info_v.datatype : args->src.info.datatype;
+    case HD_ALLGATHERV:
+    case HD_ALLTOALLV:
+    case HD_REDUCE_SCATTERV:
+        return args->dst.info_v.datatype;
+    default:
+        return args->dst.info.datatype;
+    }
+}
+
+static const char *expected_arrival(const hd_op_t *op, bool flat) {
+    if (flat || !hd_group_is_complete(op->group)) { /* the last to join decides who combines */
+        return flat ? "flat" : "by tree";
+    }
+    return op->group->static_arrival ? "static" : "by counter";
+}
+
+/* args: at init; NULL at post, when they may be gone. */
+void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
+    static const char *const order[] = {"over at once",          "numbered",   "matched by tag",
+                                        "matched by init order", "persistent", "active set"};
+    const hd_op_t *op = &r->op;
+    const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
+    int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);
+    if (wanted < level || (op->me != 0 && wanted < HD_LOG_TRACE)) {
+        return;
+    }
+    bool flat = op->n == op->group->n ? !op->group->canonical : op->n <= op->group->flat_max;
+    hd_trace_call_t call = {.event = args ? "init" : "post",
+                            .name = hd_type_name(op->type),
+                            .ep = op->me,
+                            .n = op->n,
+                            .root = hd_kind[op->type].rooted ? op->root : UINT32_MAX,
+                            .bytes = op->bytes ? op->bytes : op->total,
+                            .regime = op->start ? expected_regime(op, flat) : "nothing to do",
+                            .arrival = expected_arrival(op, flat),
+                            .order = order[r->route]};
+    if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
+        call.flags = args->flags;
+    }
+    if (args && op->start && moves_data(op->type)) {
+        call.datatype = hd_dt_name(datatype(op, args));
+        call.op = !hd_kind[op->type].reducing ? NULL
+                  : op->reducer.user          ? "user's"
+                                              : hd_op_name(args->op);
+    }
+    hd_trace_log_call(level, &call);
+}

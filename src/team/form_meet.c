@@ -1,0 +1,314 @@
+/* form_meet.c: forming a team without an exchange: endpoints meet in the process's table of meetings
+ * (threads/meet.h), by an id, by the list of members over contexts that know each other, or as
+ * endpoints of a parent team.
+ */
+#include "team/form.h"
+
+/* --- meeting without an exchange ------------------------------------------------------------------- */
+
+typedef struct making {
+    ucc_team_h team;
+    uint32_t n;
+} making_t;
+
+static void *make_group(void *arg) {
+    making_t *making = arg;
+    hd_group_config_t config = hd_team_group_config(making->team->lib, making->team->sync_type);
+    return hd_group_create(making->n, &config);
+}
+
+static void drop_group(void *object) {
+    hd_home_unpin(&((hd_group_t *)object)->home);
+}
+
+hd_group_t *hd_form_meeting_group(ucc_team_h team) {
+    making_t making = {team, team->n};
+    return hd_meeting_object(team->forming->meeting, make_group, &making, drop_group);
+}
+
+/* My number among those whose labels I have to be sorted with; duplicates are an error. */
+static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
+    hd_meeting_t *m = team->forming->meeting;
+    uint64_t mine = hd_meeting_label(m, me);
+    uint32_t below = 0;
+    for (uint32_t i = 0; i < team->n; i++) {
+        uint64_t other = hd_meeting_label(m, i);
+        if (i != me && other == mine) {
+            hd_error("ep %llu is taken twice", (unsigned long long)mine);
+            return UCC_ERR_INVALID_PARAM;
+        }
+        below += other < mine;
+    }
+    team->ep = below;
+    return UCC_OK;
+}
+
+/* Split: my number among the included. Says how many there are. */
+static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
+    uint32_t n = 0;
+    hd_meeting_t *m = team->forming->meeting;
+    for (uint32_t i = 0; i < parent_n; i++) {
+        if (i == team->forming->mine.number) {
+            team->ep = n;
+        }
+        n += hd_meeting_included(m, i);
+    }
+    return n;
+}
+
+ucc_status_t hd_form_meet(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    bool split = f->mine.reserved != 0; /* participants of a split; 0: not one */
+    if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
+        return UCC_INPROGRESS;
+    }
+    if (split) {
+        team->n = count_included(team, f->mine.reserved);
+    } else if (f->sort_labels) {
+        ucc_status_t status = sort_label(team, (uint32_t)f->mine.number);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    hd_group_t *group = hd_form_meeting_group(team);
+    if (!group) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    f->group = group;
+    if (group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
+        hd_error("sync_type differs between endpoints");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    group->labels[team->ep] = split ? team->ep : f->mine.label;
+    f->step = STEP_JOIN;
+    return UCC_OK;
+}
+
+static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
+                                  uint32_t me, bool included) {
+    hd_forming_t *f = team->forming;
+    f->meeting = hd_meet(key, size, &me, f->mine.label, included);
+    if (!f->meeting) {
+        hd_error("no memory for a meeting of %u endpoints", size);
+        return UCC_ERR_NO_MEMORY;
+    }
+    f->mine.number = me;
+    team->ep = me;
+    f->step = STEP_MEET;
+    return UCC_OK;
+}
+
+ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params) {
+    hd_forming_t *f = team->forming;
+    uint64_t need = UCC_TEAM_PARAM_FIELD_TEAM_SIZE | UCC_TEAM_PARAM_FIELD_ID;
+    if ((params->mask & need) != need) {
+        hd_error("a team without oob and ep_map needs team_size and id: without an id, two teams "
+                 "formed at once can't be told apart");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (params->team_size == 0 || params->team_size > UINT32_MAX / 2) {
+        hd_error("team_size %llu is not possible", (unsigned long long)params->team_size);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    team->n = (uint32_t)params->team_size;
+    bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
+    bool sorted = has_ep && (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
+                  params->ep_range == UCC_COLLECTIVE_EP_RANGE_NONCONTIG;
+    if (has_ep && !sorted && params->ep >= team->n) {
+        hd_error("ep %llu is not below team_size %u, and ep_range is not NONCONTIG",
+                 (unsigned long long)params->ep, team->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    f->sort_labels = sorted;
+    f->mine.label = params->ep;
+    uint32_t me = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
+    hd_meet_key_t key = {.kind = HD_MEET_ID, .id = params->id};
+    ucc_status_t status = start_meeting(team, &key, team->n, me, true);
+    if (!has_ep) {
+        f->mine.label = team->ep;
+    }
+    return status;
+}
+
+/* --- maps over contexts -------------------------------------------------------------------------- */
+
+/* Every entry below limit, and none twice: else somebody would be waited for in vain. */
+static ucc_status_t check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
+    uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
+    ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
+        uint64_t bit = (uint64_t)1 << (list[i] % 64);
+        if (list[i] >= limit || seen[list[i] / 64] & bit) {
+            hd_error("member %llu of the list is %llu, which is %s", (unsigned long long)i,
+                     (unsigned long long)list[i],
+                     list[i] >= limit ? "out of range" : "there twice");
+            status = UCC_ERR_INVALID_PARAM;
+        } else {
+            seen[list[i] / 64] |= bit;
+        }
+    }
+    hd_free(seen);
+    return status;
+}
+
+static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) {
+    switch (map->type) {
+    case UCC_EP_MAP_FULL:
+        *rank = i;
+        return UCC_OK;
+    case UCC_EP_MAP_STRIDED:
+        *rank = map->strided.start + i * (uint64_t)map->strided.stride;
+        return UCC_OK;
+    case UCC_EP_MAP_ARRAY:
+        if (!map->array.map || (map->array.elem_size != 4 && map->array.elem_size != 8)) {
+            break;
+        }
+        *rank = map->array.elem_size == 4 ? ((const uint32_t *)map->array.map)[i]
+                                          : ((const uint64_t *)map->array.map)[i];
+        return UCC_OK;
+    case UCC_EP_MAP_CB:
+        if (!map->cb.cb) {
+            break;
+        }
+        *rank = map->cb.cb(i, map->cb.cb_ctx);
+        return UCC_OK;
+    }
+    hd_error("ep_map is not valid");
+    return UCC_ERR_INVALID_PARAM;
+}
+
+/* ep_list is an older way to say the same: the context ranks of team_size members. */
+static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
+    if (params->mask & UCC_TEAM_PARAM_FIELD_EP_MAP) {
+        return params->ep_map;
+    }
+    uint64_t n = params->mask & UCC_TEAM_PARAM_FIELD_TEAM_SIZE ? params->team_size : 0;
+    return (ucc_ep_map_t){
+        .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
+}
+
+ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
+    ucc_context_h context = team->contexts[0];
+    const ucc_ep_map_t given = map_of(params), *map = &given;
+    uint32_t world = hd_context_world(context);
+    if (!world) {
+        hd_error("ep_map needs contexts created with an oob");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (hd_context_spans_processes(context)) {
+        hd_error("team of several processes: this build joins threads of one process");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (map->ep_num == 0 || map->ep_num > world) {
+        hd_error("ep_map.ep_num %llu, with %u contexts", (unsigned long long)map->ep_num, world);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    team->n = (uint32_t)map->ep_num;
+    uint64_t *list = hd_alloc(HD_LINE, team->n * sizeof(*list));
+    uint32_t me = HD_MEET_ANY;
+    ucc_status_t status = list ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
+        status = map_at(map, i, &list[i]);
+        if (status == UCC_OK && list[i] == context->rank) {
+            me = i;
+        }
+    }
+    if (status == UCC_OK) {
+        status = check_list(list, team->n, world);
+    }
+    if (status == UCC_OK && me == HD_MEET_ANY) {
+        hd_error("ep_map does not contain the caller's context %u", context->rank);
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status == UCC_OK) {
+        team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
+        hd_meet_key_t key = {.kind = HD_MEET_LIST,
+                             .scope = hd_context_serial(context),
+                             .list = list,
+                             .n_list = team->n};
+        status = start_meeting(team, &key, team->n, me, true);
+    }
+    hd_free(list);
+    return status;
+}
+
+/* --- teams from teams ------------------------------------------------------------------------------- */
+
+static ucc_team_h heir(ucc_team_h parent) {
+    ucc_team_h team = hd_team_alloc(parent->contexts, parent->n_contexts);
+    if (!team || hd_form_begin(team) != UCC_OK) {
+        if (team) {
+            hd_team_free(team);
+        }
+        return NULL;
+    }
+    team->ordering = parent->ordering;
+    team->sync_type = parent->sync_type;
+    team->outstanding_colls = parent->outstanding_colls;
+    team->thread_mode = parent->thread_mode;
+    team->locked = parent->locked;
+    team->mem_params = parent->mem_params;
+    team->forming->locality = parent->group->locality[parent->ep];
+    return team;
+}
+
+ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
+    ucc_team_h team = heir(parent);
+    if (!team) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_lock(&parent->lock);
+    uint64_t number = ++parent->splits;
+    hd_unlock(&parent->lock);
+    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
+    ucc_status_t status = start_meeting(team, &key, parent->n, parent->ep, included);
+    team->forming->mine.reserved = parent->n;
+    if (status == UCC_OK && !included) {
+        team->forming->excluded = true;
+        hd_form_drop(team); /* has been counted; takes no further part */
+        team->state = HD_TEAM_EXCLUDED;
+    }
+    if (status != UCC_OK) {
+        hd_team_free(team);
+        return status;
+    }
+    *out = team;
+    return UCC_OK;
+}
+
+ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
+                               ucc_team_h *out) {
+    uint32_t me = HD_MEET_ANY;
+    if (n > parent->n) {
+        hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = check_list(eps, n, parent->n);
+    if (status != UCC_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (eps[i] == parent->ep) {
+            me = i;
+        }
+    }
+    if (me == HD_MEET_ANY) {
+        hd_error("the list of endpoints does not contain the caller's %u", parent->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_team_h team = heir(parent);
+    if (!team) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    team->n = (uint32_t)n;
+    hd_meet_key_t key = {
+        .kind = HD_MEET_LIST, .scope = parent->group->serial, .list = eps, .n_list = (uint32_t)n};
+    status = start_meeting(team, &key, team->n, me, true);
+    team->forming->mine.label = team->ep;
+    if (status != UCC_OK) {
+        hd_team_free(team);
+        return status;
+    }
+    *out = team;
+    return UCC_OK;
+}

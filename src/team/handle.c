@@ -1,0 +1,95 @@
+/* handle.c: team handles: made, attached to a group, freed. Whoever forms a team calls these. */
+#include "team/form.h"
+
+#include <string.h>
+
+hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
+    const hd_config_t *c = lib->config;
+    return (hd_group_config_t){
+        .depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_RING),
+        .persistent_depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_PERSISTENT_RING),
+        .flat_max = (uint32_t)hd_config_uint(c, HD_CFG_LIB_FLAT_MAX),
+        .lines_max = hd_config_size(c, HD_CFG_LIB_LINES_MAX),
+        .staged_max = hd_config_size(c, HD_CFG_LIB_STAGED_MAX),
+        .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
+        .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
+        .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),
+        .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
+    };
+}
+
+ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
+    ucc_team_h team = hd_alloc(HD_LINE_PAIR, sizeof(*team));
+    if (!team) {
+        hd_error("no memory for a team handle");
+        return NULL;
+    }
+    team->contexts = hd_alloc(HD_LINE, n_contexts * sizeof(*contexts));
+    if (!team->contexts) {
+        hd_free(team);
+        hd_error("no memory for a team handle");
+        return NULL;
+    }
+    memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
+    team->magic = HD_TEAM_MAGIC;
+    team->n_contexts = n_contexts;
+    team->lib = contexts[0]->lib;
+    team->thread_mode = team->lib->params.thread_mode;
+    team->locked = team->thread_mode == UCC_THREAD_MULTIPLE;
+    team->debug_order = team->lib->debug_order;
+    for (uint32_t i = 0; i < n_contexts; i++) {
+        /* relaxed: a count for context_destroy, which the client orders after this */
+        atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
+    }
+    return team;
+}
+
+ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
+                            const hd_locality_t *where) {
+    hd_home_pin(&group->home);
+    team->group = group;
+    team->ep = ep;
+    team->n = group->n;
+    ucc_status_t status = hd_group_join(group, ep, where);
+    if (status == UCC_OK) {
+        team->member = group->board->member[ep];
+    }
+    return status;
+}
+
+void hd_team_free(ucc_team_h team) {
+    hd_form_drop(team);
+    team->magic = HD_DEAD_MAGIC;
+    while (team->all) {
+        hd_request_t *r = team->all;
+        team->all = r->all;
+        hd_pack_release(r);
+        hd_free(r->prefix);
+        hd_free(r);
+    }
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
+        atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
+    }
+    if (team->group) {
+        hd_home_unpin(&team->group->home);
+    }
+    hd_free(team->contexts);
+    hd_free(team);
+}
+
+ucc_status_t hd_team_destroy(ucc_team_h team) {
+    if (team->forming && team->forming->request) {
+        hd_error("team destroyed while its oob allgather is outstanding at endpoint %u",
+                 team->forming->oob.oob_ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        if (r->op.task.magic == HD_TASK_LIVE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            hd_error("team destroyed while %s is in progress at endpoint %u",
+                     hd_type_name(r->op.type), team->ep);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    hd_team_free(team);
+    return UCC_OK;
+}

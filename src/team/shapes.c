@@ -1,0 +1,448 @@
+/* shapes.c: the buffers of each collective: which are significant at this endpoint, how large they must
+ * be relative to each other, and what the operation gets of them (src, dst, bytes, total, vectors).
+ *
+ * Only significant fields are looked at. No heap but for densely packed vectors, whose displacements
+ * are worked out here once, into memory that the request keeps.
+ */
+#include "team/args.h"
+
+#include <limits.h>
+
+/* --- buffers ------------------------------------------------------------------------------------ */
+
+static ucc_status_t check_memory(const hd_call_t *c, const char *field, ucc_memory_type_t type) {
+    if (type == UCC_MEMORY_TYPE_HOST || type == UCC_MEMORY_TYPE_UNKNOWN) {
+        return UCC_OK;
+    }
+    if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
+        return hd_args_bad(c, field, "has a memory type that does not exist");
+    }
+    hd_error("%s at endpoint %u: %s.mem_type: device memory is not supported by this build",
+             hd_type_name(c->op->type), c->team->ep, field);
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
+static ucc_status_t check_datatype(const hd_call_t *c, const char *field, ucc_datatype_t dt) {
+    if (!hd_dt_valid(dt)) {
+        return hd_args_bad(c, field, "is not a datatype");
+    }
+    if (!hd_dt_is_contiguous(dt)) {
+        hd_error("%s at endpoint %u: %s: a datatype packed by the user is not supported here",
+                 hd_type_name(c->op->type), c->team->ep, field);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return UCC_OK;
+}
+
+/* Bytes of a plain buffer; checks its datatype, memory type, size and address. */
+static ucc_status_t take_buffer(const hd_call_t *c, const char *field,
+                                const ucc_coll_buffer_info_t *info, size_t *bytes) {
+    ucc_status_t status = check_datatype(c, field, info->datatype);
+    if (status == UCC_OK) {
+        status = check_memory(c, field, info->mem_type);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (__builtin_mul_overflow(info->count, hd_dt_size(info->datatype), bytes) ||
+        *bytes > SSIZE_MAX) {
+        return hd_args_bad(c, field, "has a count beyond the address space");
+    }
+    if (*bytes && !info->buffer) {
+        return hd_args_bad(c, field, "has a NULL buffer");
+    }
+    return UCC_OK;
+}
+
+/* Displacements of a densely packed vector, kept with the request. which: 0 send, 1 receive. */
+static ucc_status_t make_dense(const hd_call_t *c, hd_vector_t *v, int which) {
+    hd_request_t *r = c->r;
+    if (r->prefix_entries < 2 * (size_t)c->n) {
+        hd_free(r->prefix);
+        r->prefix = hd_alloc(HD_LINE, 2 * (size_t)c->n * sizeof(uint64_t));
+        r->prefix_entries = r->prefix ? 2 * (size_t)c->n : 0;
+        if (!r->prefix) {
+            hd_error("%s: no memory for displacements", hd_type_name(c->op->type));
+            return UCC_ERR_NO_MEMORY;
+        }
+    }
+    uint64_t *at = r->prefix + (which ? c->n : 0), sum = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        at[i] = sum;
+        sum += hd_vector_count(v, i);
+    }
+    v->displacements = at;
+    v->wide_displacements = true;
+    return UCC_OK;
+}
+
+/* dense: displacements are not significant (reduce_scatterv). total: sum of all blocks in bytes. */
+static ucc_status_t take_vector(const hd_call_t *c, const char *field,
+                                const ucc_coll_buffer_info_v_t *info, int which, bool dense,
+                                size_t *total) {
+    hd_vector_t *v = which ? &c->op->receive : &c->op->send;
+    ucc_status_t status = check_datatype(c, field, info->datatype);
+    if (status == UCC_OK) {
+        status = check_memory(c, field, info->mem_type);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (!info->counts) {
+        return hd_args_bad(c, field, "has NULL counts");
+    }
+    v->counts = info->counts;
+    v->wide_counts = (c->flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
+    v->displacements = dense ? NULL : info->displacements;
+    v->wide_displacements = (c->flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0;
+    size_t element = hd_dt_size(info->datatype), bytes;
+    *total = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (__builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
+            __builtin_add_overflow(*total, bytes, total) || *total > SSIZE_MAX) {
+            return hd_args_bad(c, field, "has counts beyond the address space");
+        }
+    }
+    /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
+    size_t held = dense && !c->op->in_place ? hd_vector_count(v, c->me) * element : *total;
+    if (held && !info->buffer) {
+        return hd_args_bad(c, field, "has a NULL buffer");
+    }
+    return v->displacements ? UCC_OK : make_dense(c, v, which);
+}
+
+static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t element) {
+    return (uint8_t *)buffer + hd_vector_displacement(v, i) * element;
+}
+
+/* --- one function per shape of collective -------------------------------------------------------- */
+
+static ucc_status_t prepare_bcast(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    ucc_status_t status = take_buffer(c, "src", &c->args->src.info, &op->bytes);
+    op->total = op->bytes;
+    op->src = c->args->src.info.buffer;
+    op->dst = c->args->src.info.buffer;
+    return status;
+}
+
+static ucc_status_t prepare_reduce(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    bool wants = op->type == HD_ALLREDUCE || op->is_root;
+    op->in_place = op->in_place && wants;
+    const ucc_coll_args_t *a = c->args;
+    size_t bytes = 0;
+    ucc_status_t status = UCC_OK;
+    if (wants) {
+        status = take_buffer(c, "dst", &a->dst.info, &bytes);
+        op->dst = a->dst.info.buffer;
+        op->bytes = bytes;
+        op->element = hd_dt_size(a->dst.info.datatype);
+    }
+    if (status == UCC_OK && !op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && wants && op->bytes != bytes) {
+            return hd_args_bad(c, "dst.count", "differs from src.count");
+        }
+        if (status == UCC_OK && wants && a->src.info.datatype != a->dst.info.datatype) {
+            return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+        }
+    }
+    op->total = op->bytes;
+    return status;
+}
+
+static ucc_status_t prepare_reduce_scatter(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    size_t dst_bytes;
+    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &dst_bytes);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (op->in_place) {
+        if (a->dst.info.count % c->n) {
+            return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
+        }
+        op->total = dst_bytes;
+        op->bytes = dst_bytes / c->n;
+        op->src = a->dst.info.buffer;
+        op->dst = (uint8_t *)a->dst.info.buffer + c->me * op->bytes;
+        return UCC_OK;
+    }
+    status = take_buffer(c, "src", &a->src.info, &op->total);
+    if (status == UCC_OK && a->src.info.datatype != a->dst.info.datatype) {
+        return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+    }
+    if (status == UCC_OK && (op->total % c->n || op->total / c->n != dst_bytes)) {
+        return hd_args_bad(c, "src.count", "is not dst.count times the team's size");
+    }
+    op->bytes = dst_bytes;
+    op->src = a->src.info.buffer;
+    op->dst = a->dst.info.buffer;
+    return status;
+}
+
+static ucc_status_t prepare_reduce_scatterv(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, true, &op->total);
+    if (status != UCC_OK) {
+        return status;
+    }
+    size_t element = hd_dt_size(a->dst.info_v.datatype), src_bytes;
+    op->bytes = hd_vector_count(&op->receive, c->me) * element;
+    op->dst = a->dst.info_v.buffer;
+    if (op->in_place) {
+        op->src = a->dst.info_v.buffer;
+        op->dst = block_at(&op->receive, a->dst.info_v.buffer, c->me, element);
+        return UCC_OK;
+    }
+    status = take_buffer(c, "src", &a->src.info, &src_bytes);
+    op->src = a->src.info.buffer;
+    if (status == UCC_OK && a->src.info.datatype != a->dst.info_v.datatype) {
+        return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+    }
+    if (status == UCC_OK && src_bytes != op->total) {
+        return hd_args_bad(c, "src.count", "is not the sum of dst.counts");
+    }
+    return status;
+}
+
+static ucc_status_t prepare_allgather(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    size_t all;
+    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &all);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (all % c->n) {
+        return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
+    }
+    op->dst = a->dst.info.buffer;
+    op->bytes = all / c->n;
+    op->src = op->dst + c->me * op->bytes;
+    if (!op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->total);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && op->total != op->bytes) {
+            return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
+        }
+    }
+    op->total = op->bytes;
+    return status;
+}
+
+static ucc_status_t prepare_allgatherv(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    size_t all;
+    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
+    if (status != UCC_OK) {
+        return status;
+    }
+    size_t element = hd_dt_size(a->dst.info_v.datatype);
+    op->element = element;
+    op->dst = a->dst.info_v.buffer;
+    op->src = block_at(&op->receive, op->dst, c->me, element);
+    op->bytes = hd_vector_count(&op->receive, c->me) * element;
+    if (!op->in_place) {
+        size_t own = op->bytes;
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && own != op->bytes) {
+            return hd_args_bad(c, "src.count", "differs from dst.counts at the own endpoint");
+        }
+    }
+    op->total = op->bytes;
+    return status;
+}
+
+static ucc_status_t prepare_gather(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    size_t all = 0;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
+    if (op->is_root) {
+        status = take_buffer(c, "dst", &a->dst.info, &all);
+        if (status != UCC_OK) {
+            return status;
+        }
+        if (all % c->n) {
+            return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
+        }
+        op->dst = a->dst.info.buffer;
+        op->bytes = all / c->n;
+        op->src = op->dst ? op->dst + c->me * op->bytes : NULL;
+    }
+    if (status == UCC_OK && !op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && op->is_root && op->bytes != all / c->n) {
+            return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
+        }
+    }
+    op->total = op->bytes;
+    return status;
+}
+
+static ucc_status_t prepare_gatherv(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    size_t all, own = 0;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
+    if (op->is_root) {
+        status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
+        if (status != UCC_OK) {
+            return status;
+        }
+        op->element = hd_dt_size(a->dst.info_v.datatype);
+        op->dst = a->dst.info_v.buffer;
+        op->src = block_at(&op->receive, op->dst, c->me, op->element);
+        own = hd_vector_count(&op->receive, c->me) * op->element;
+        op->bytes = own;
+    }
+    if (!op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && op->is_root && own != op->bytes) {
+            return hd_args_bad(c, "src.count", "differs from dst.counts at the root");
+        }
+    }
+    op->total = op->bytes;
+    return status;
+}
+
+static ucc_status_t prepare_scatter(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
+    if (op->is_root) {
+        status = take_buffer(c, "src", &a->src.info, &op->total);
+        if (status != UCC_OK) {
+            return status;
+        }
+        if (op->total % c->n) {
+            return hd_args_bad(c, "src.count", "is not a multiple of the team's size");
+        }
+        op->bytes = op->total / c->n;
+        op->src = a->src.info.buffer;
+        op->dst = (uint8_t *)a->src.info.buffer + c->me * op->bytes;
+    }
+    if (status == UCC_OK && !op->in_place) {
+        size_t own;
+        status = take_buffer(c, "dst", &a->dst.info, &own);
+        op->dst = a->dst.info.buffer;
+        if (status == UCC_OK && op->is_root && own != op->bytes) {
+            return hd_args_bad(c, "src.count", "is not dst.count times the team's size");
+        }
+        op->bytes = own;
+    }
+    return status;
+}
+
+static ucc_status_t prepare_scatterv(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    ucc_status_t status = UCC_OK;
+    op->in_place = op->in_place && op->is_root;
+    if (op->is_root) {
+        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
+        if (status != UCC_OK) {
+            return status;
+        }
+        op->element = hd_dt_size(a->src.info_v.datatype);
+        op->src = a->src.info_v.buffer;
+        op->dst = block_at(&op->send, a->src.info_v.buffer, c->me, op->element);
+        op->bytes = hd_vector_count(&op->send, c->me) * op->element;
+    }
+    if (!op->in_place) {
+        status = take_buffer(c, "dst", &a->dst.info, &op->bytes);
+        op->dst = a->dst.info.buffer;
+        if (status == UCC_OK && op->is_root &&
+            op->bytes != hd_vector_count(&op->send, c->me) * op->element) {
+            return hd_args_bad(c, "dst.count", "differs from src.counts at the root");
+        }
+    }
+    return status;
+}
+
+static ucc_status_t prepare_alltoall(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &op->total);
+    size_t src_bytes;
+    if (status == UCC_OK && op->total % c->n) {
+        return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
+    }
+    op->dst = a->dst.info.buffer;
+    op->bytes = op->total / c->n;
+    if (status == UCC_OK && !op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &src_bytes);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && src_bytes != op->total) {
+            return hd_args_bad(c, "src.count", "and dst.count differ");
+        }
+    }
+    return status;
+}
+
+static ucc_status_t prepare_alltoallv(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    size_t received;
+    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, false, &received);
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->dst = a->dst.info_v.buffer;
+    op->element = hd_dt_size(a->dst.info_v.datatype);
+    op->total = received;
+    if (!op->in_place) {
+        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
+        op->src = a->src.info_v.buffer;
+        op->send_element = hd_dt_size(a->src.info_v.datatype);
+    }
+    return status;
+}
+
+/* --- the table ----------------------------------------------------------------------------------- */
+
+const hd_kind_t hd_kind[HD_N_TYPES] = {
+    [HD_ALLGATHER] = {.prepare = prepare_allgather, .start = hd_allgather_start},
+    [HD_ALLGATHERV] = {.prepare = prepare_allgatherv, .start = hd_allgather_start, .vector = true},
+    [HD_ALLREDUCE] = {.prepare = prepare_reduce, .start = hd_allreduce_start, .reducing = true},
+    [HD_ALLTOALL] = {.prepare = prepare_alltoall, .start = hd_alltoall_start},
+    [HD_ALLTOALLV] = {.prepare = prepare_alltoallv, .start = hd_alltoall_start, .vector = true},
+    [HD_BARRIER] = {.start = hd_barrier_start},
+    [HD_BCAST] = {.prepare = prepare_bcast, .start = hd_bcast_start, .rooted = true},
+    [HD_FANIN] = {.start = hd_fanin_start, .rooted = true},
+    [HD_FANOUT] = {.start = hd_fanout_start, .rooted = true},
+    [HD_GATHER] = {.prepare = prepare_gather, .start = hd_gather_start, .rooted = true},
+    [HD_GATHERV] = {.prepare = prepare_gatherv,
+                    .start = hd_gather_start,
+                    .vector = true,
+                    .rooted = true},
+    [HD_REDUCE] = {.prepare = prepare_reduce,
+                   .start = hd_reduce_start,
+                   .rooted = true,
+                   .reducing = true},
+    [HD_REDUCE_SCATTER] = {.prepare = prepare_reduce_scatter,
+                           .start = hd_reduce_scatter_start,
+                           .reducing = true},
+    [HD_REDUCE_SCATTERV] = {.prepare = prepare_reduce_scatterv,
+                            .start = hd_reduce_scatter_start,
+                            .vector = true,
+                            .reducing = true},
+    [HD_SCATTER] = {.prepare = prepare_scatter, .start = hd_scatter_start, .rooted = true},
+    [HD_SCATTERV] = {.prepare = prepare_scatterv,
+                     .start = hd_scatter_start,
+                     .vector = true,
+                     .rooted = true},
+    [HD_MCAST] = {.prepare = prepare_bcast, .start = hd_bcast_start, .rooted = true},
+};
