@@ -17,7 +17,7 @@ function(heddle_optimize_kernels)
 endfunction()
 
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are
-# criterion (counts its own tests), plain, stress, example: one check per program.
+# criterion (counts its own tests), plain, stress, model, example: one check per program.
 function(heddle_add_check suite name target)
     if(HEDDLE_BUILD_TESTS)
         add_test(NAME ${name} COMMAND ${target})

@@ -8,8 +8,8 @@
 
 #include "core/reduce_scalar.h"
 
-#define HD_TARGET         __attribute__((target("avx2,f16c")))
-#define HD_KERNELS        hd_kernels_avx2
+#define HD_TARGET  __attribute__((target("avx2,f16c")))
+#define HD_KERNELS hd_kernels_avx2
 
 HD_TARGET static void widen_halves(float *out, const hd_u16 *in, size_t n) {
     size_t i = 0;

@@ -7,8 +7,8 @@
 
 #include "core/reduce_scalar.h"
 
-#define HD_TARGET         __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
-#define HD_KERNELS        hd_kernels_avx512
+#define HD_TARGET  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
+#define HD_KERNELS hd_kernels_avx512
 
 HD_TARGET static void widen_halves(float *out, const hd_u16 *in, size_t n) {
     size_t i = 0;

@@ -4,7 +4,7 @@
 #include "core/reduce_scalar.h"
 
 #define HD_TARGET
-#define HD_KERNELS        hd_kernels_base
+#define HD_KERNELS hd_kernels_base
 
 static void widen_halves(float *out, const hd_u16 *in, size_t n) {
     for (size_t i = 0; i < n; i++) {
