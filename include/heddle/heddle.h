@@ -14,6 +14,7 @@
  * Terms: an endpoint is one participant of a team (a thread or a task, not an OS process); endpoint
  * numbers run from 0 to size - 1; counts are in elements unless a name says bytes; all calls return
  * UCC_OK or a negative ucc_status_t, and a failing call has logged one line that names the culprit.
+ * A call may use up to 48 KiB of the caller's stack: give tasks stacks of at least 64 KiB.
  */
 #ifndef HEDDLE_H_
 #define HEDDLE_H_

@@ -122,7 +122,7 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
     f->sort_labels = sorted;
     f->mine.label = params->ep;
     uint32_t me = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
-    hd_meet_key_t key = {.kind = HD_MEET_ID, .id = params->id};
+    hd_meet_key_t key = {.kind = sorted ? HD_MEET_LABELS : HD_MEET_ID, .id = params->id};
     ucc_status_t status = start_meeting(team, &key, team->n, me, true);
     if (!has_ep) {
         f->mine.label = team->ep;

@@ -12,7 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum hd_meet_kind { HD_MEET_ID, HD_MEET_LIST, HD_MEET_SPLIT } hd_meet_kind_t;
+/* ID and LABELS differ in how numbers come about: one meeting must not mix them. */
+typedef enum hd_meet_kind {
+    HD_MEET_ID,
+    HD_MEET_LABELS,
+    HD_MEET_LIST,
+    HD_MEET_SPLIT
+} hd_meet_kind_t;
 
 typedef struct hd_meet_key {
     hd_meet_kind_t kind;
