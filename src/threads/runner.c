@@ -144,7 +144,8 @@ static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
     } else {
         began = began ? began : hd_ticks();
         if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
-            while (looks < runner->max_polls && !any) {
+            uint64_t until = began + hd_idle_left(&runner->idle);
+            while (looks < runner->max_polls && !any && hd_ticks() < until) {
                 hd_relax();
                 any = step_all(runner, &finished, &looks);
             }

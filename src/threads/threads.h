@@ -174,6 +174,8 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
 /* True if the caller seems to do nothing but call progress on this context: then it pays to look
  * at the awaited line many times per call. */
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
+/* Ticks to look before the next yield is due: no use in looking longer than that in one call. */
+uint64_t hd_idle_left(const hd_idle_t *idle);
 /* A progress call that began at `began` found nothing. May yield. Returns the ticks spent looking,
  * without the yield: what a sleeper counts against the time it may spin. */
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);

@@ -35,6 +35,13 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
     return now - get(&idle->last) < ns_to_ticks(TIGHT_NS);
 }
 
+uint64_t hd_idle_left(const hd_idle_t *idle) {
+    uint64_t budget = get(&idle->budget), spent = get(&idle->spent);
+    uint64_t shortest = ns_to_ticks(MIN_SPIN_NS);
+    budget = budget > shortest ? budget : shortest;
+    return budget > spent ? budget - spent : 0;
+}
+
 /* Yields, and learns from how long that took. Returns the time after it. */
 static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
     uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget);
