@@ -63,26 +63,7 @@ static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
 }
 
 static ucc_status_t wait_for_vector(hd_op_t *op) {
-    const hd_lane_t *lane;
-    for (; op->cursor < op->n; op->cursor++) {
-        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
-        if (status == UCC_OK) {
-            status = take(op, op->cursor, lane);
-        }
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
-    op->saw_all = true;
-    if (!hd_arrive_help(op)) {
-        return UCC_INPROGRESS;
-    }
-    if (!op->any_direct) {
-        op->exposed = false; /* no work in this exchange */
-        return UCC_OK;
-    }
-    op->state = HD_OP_ENGINE;
-    return hd_engine_work(op);
+    return hd_engine_after_lanes(op, take);
 }
 
 static ucc_status_t publish_vector(hd_op_t *op) {

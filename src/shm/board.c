@@ -104,17 +104,6 @@ void hd_board_reset(hd_board_t *board) {
     atomic_store_explicit(&board->floor, 0, memory_order_relaxed);
 }
 
-static void destroy_work(hd_exchange_t *x) {
-    hd_work_t *work = atomic_load_explicit(&x->work, memory_order_relaxed); /* last reference */
-    if (work) {
-        hd_free(work->slice);
-        hd_free((void *)work->src);
-        hd_free(work->dst);
-        hd_free(work->op);
-        hd_free(work);
-    }
-}
-
 void hd_board_destroy(hd_board_t *board) {
     for (uint32_t i = 0; board->member && i < board->n; i++) {
         if (board->member[i]) {
@@ -126,7 +115,8 @@ void hd_board_destroy(hd_board_t *board) {
     }
     for (uint32_t d = 0; board->exchange && d < board->depth; d++) {
         hd_exchange_t *x = &board->exchange[d];
-        destroy_work(x);
+        /* relaxed: the last reference */
+        hd_engine_free_work(atomic_load_explicit(&x->work, memory_order_relaxed));
         if (x->block[1] != x->block[0]) {
             hd_free(x->block[1]);
         }

@@ -36,7 +36,7 @@ static bool is_generation(uint64_t word, uint64_t gen) {
     return (word & ~(uint64_t)UINT32_MAX) == gen;
 }
 
-static void free_work(hd_work_t *work) {
+void hd_engine_free_work(hd_work_t *work) {
     if (work) {
         hd_free(work->slice);
         hd_free((void *)work->src);
@@ -56,7 +56,7 @@ static hd_work_t *create_work(uint32_t n) {
     work->dst = hd_alloc(HD_LINE, n * sizeof(*work->dst));
     work->op = hd_alloc(HD_LINE, n * sizeof(*work->op));
     if (!work->slice || !work->src || !work->dst || !work->op) {
-        free_work(work);
+        hd_engine_free_work(work);
         return NULL;
     }
     return work;
@@ -79,7 +79,7 @@ static hd_work_t *install_work(hd_op_t *op) {
                                                 memory_order_acq_rel, memory_order_acquire)) {
         return mine;
     }
-    free_work(mine);
+    hd_engine_free_work(mine);
     return work;
 }
 
@@ -278,6 +278,30 @@ ucc_status_t hd_engine_step(hd_op_t *op) {
     ucc_status_t status = hd_arrived(op);
     if (status != UCC_OK) {
         return status;
+    }
+    op->state = HD_OP_ENGINE;
+    return hd_engine_work(op);
+}
+
+ucc_status_t hd_engine_after_lanes(hd_op_t *op,
+                                   ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *)) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->n; op->cursor++) {
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status == UCC_OK) {
+            status = take(op, op->cursor, lane);
+        }
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->saw_all = true;
+    if (!hd_arrive_help(op)) {
+        return UCC_INPROGRESS;
+    }
+    if (!op->any_direct) {
+        op->exposed = false; /* nobody has work on my buffers */
+        return UCC_OK;
     }
     op->state = HD_OP_ENGINE;
     return hd_engine_work(op);

@@ -360,6 +360,13 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst);
 ucc_status_t hd_engine_step(hd_op_t *op);
 /* The same when the caller has already seen every lane. */
 ucc_status_t hd_engine_work(hd_op_t *op);
+/* For members that wait for all lanes, of which some may be DIRECT: take() gets what came with each
+ * lane (and sets op->any_direct, or returns UCC_INPROGRESS to be called again), then the engine works on
+ * the rest, if there is any. */
+ucc_status_t hd_engine_after_lanes(hd_op_t *op,
+                                   ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
+/* NULL is allowed. By the owner of the board, at its end. */
+void hd_engine_free_work(hd_work_t *work);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 
