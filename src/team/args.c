@@ -180,8 +180,13 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (hd_kind[op->type].rooted) {
         root = args->root;
     }
+    /* what post, finalize and the logs read of every request, an empty one, too */
     op->start = NULL;
     op->prepare = op->finish = NULL;
+    op->persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
+    op->me = team->ep;
+    op->n = team->n;
+    op->bytes = op->total = 0;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->is_root = hd_kind[op->type].rooted && root == team->ep;
     if (is_empty(&c)) {
@@ -197,12 +202,10 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->n = c.n;
     op->is_root = hd_kind[op->type].rooted && op->root == c.me;
     op->in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
-    op->persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
     op->exclusive = false;
     /* the arguments of a barrier may be garbage but for type and mask */
     op->global_errors = hd_kind[op->type].prepare && args->error_type == UCC_ERR_TYPE_GLOBAL;
     op->element = op->send_element = 1;
-    op->bytes = op->total = 0;
     op->src = NULL;
     op->dst = NULL;
     if (root >= c.n) {

@@ -51,6 +51,20 @@ Test(contract_zero_bytes, take_no_sequence_number) {
     world_destroy(world);
 }
 
+Test(contract_zero_bytes, may_be_posted_again_when_persistent_and_only_then) {
+    world_t *world = small_world(N);
+    for (int persistent = 1; persistent >= 0; persistent--) { /* the second reuses the request */
+        ucc_coll_args_t args = empty(UCC_COLL_TYPE_ALLREDUCE, true);
+        args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+        args.flags = persistent ? UCC_COLL_ARGS_FLAG_PERSISTENT : 0;
+        ucc_coll_req_h request = small_start(world, 0, &args);
+        cr_assert_eq(ucc_collective_post(request), persistent ? UCC_OK : UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(ucc_collective_test(request), UCC_OK);
+        cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+    }
+    world_destroy(world);
+}
+
 Test(contract_zero_bytes, come_before_any_other_check) {
     world_t *world = small_world(N);
     for (int t = 0; t < N_LOCAL_TYPES; t++) {
