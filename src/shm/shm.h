@@ -57,9 +57,8 @@ enum {
     HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
     HD_INLINE_MAX = 48,    /* payload bytes in a lane's line */
     HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
-    HD_MAX_DEPTH = 64,
-    HD_WATCH_EVERY = 16, /* steps in vain between two looks at the watched lane */
-    HD_RESULT_MAX = 48,  /* payload bytes of a block record and of the result line */
+    HD_WATCH_EVERY = 16,   /* steps in vain between two looks at the watched lane */
+    HD_RESULT_MAX = 48,    /* payload bytes of a block record and of the result line */
 };
 
 typedef enum hd_regime {

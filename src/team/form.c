@@ -34,7 +34,6 @@ void hd_form_drop(ucc_team_h team) {
 
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
     hd_forming_t *f = team->forming;
-    size_t align = HD_LINE_PAIR;
     uint64_t wants = extra->memory.constraints;
     size_t asked = wants & UCC_MEM_ALIGN128  ? 128
                    : wants & UCC_MEM_ALIGN64 ? 64
@@ -48,7 +47,7 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
         return UCC_ERR_INVALID_PARAM;
     }
     if (!f->memory && f->bytes) {
-        f->memory = hd_alloc(align, f->bytes);
+        f->memory = hd_alloc(HD_LINE_PAIR, f->bytes); /* the strictest there is */
         f->owns_memory = true;
         return f->memory ? UCC_OK : UCC_ERR_NO_MEMORY;
     }

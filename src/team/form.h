@@ -20,7 +20,6 @@ typedef struct hd_record {
     uint64_t label;
     uint64_t seed;
     uint32_t sync_type;
-    uint32_t reserved;
     hd_locality_t locality;
 } hd_record_t;
 
@@ -40,6 +39,7 @@ struct hd_forming {
     uint64_t *seen; /* a bit per number, for check_records */
     hd_seed_t *seed;
     hd_meeting_t *meeting;
+    uint32_t split_of; /* a split: endpoints of the parent; else 0 */
     bool excluded;     /* takes no part in the team that a split makes */
     bool sort_labels;  /* numbers are the ranks of the labels */
     hd_group_t *group; /* found; referenced */

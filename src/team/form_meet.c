@@ -58,12 +58,12 @@ static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
 
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    bool split = f->mine.reserved != 0; /* participants of a split; 0: not one */
+    bool split = f->split_of != 0;
     if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
         return UCC_INPROGRESS;
     }
     if (split) {
-        team->n = count_included(team, f->mine.reserved);
+        team->n = count_included(team, f->split_of);
     } else if (f->sort_labels) {
         ucc_status_t status = sort_label(team, (uint32_t)f->mine.number);
         if (status != UCC_OK) {
@@ -262,7 +262,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     hd_unlock(&parent->lock);
     hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
     ucc_status_t status = start_meeting(team, &key, parent->n, parent->ep, included);
-    team->forming->mine.reserved = parent->n;
+    team->forming->split_of = parent->n;
     if (status == UCC_OK && !included) {
         team->forming->excluded = true;
         hd_form_drop(team); /* has been counted; takes no further part */

@@ -124,41 +124,58 @@ ucc_status_t hd_form_gather(ucc_team_h team) {
     return UCC_OK;
 }
 
-/* Number 0 makes the group; all take it from the seed. */
+/* By number 0: makes the group, or says that there will be none. */
+static ucc_status_t plant(ucc_team_h team, ucc_status_t status) {
+    hd_forming_t *f = team->forming;
+    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
+    hd_group_t *group = status == UCC_OK ? hd_group_create(team->n, &config) : NULL;
+    for (uint32_t i = 0; group && i < team->n; i++) {
+        group->labels[f->all[i].number] = f->all[i].label;
+    }
+    if (status == UCC_OK && !group) {
+        status = UCC_ERR_NO_MEMORY;
+    }
+    /* relaxed: the release below publishes it */
+    atomic_store_explicit(&f->seed->status, (int32_t)status, memory_order_relaxed);
+    /* release: the group; pairs with the acquire in hd_form_seed */
+    atomic_store_explicit(&f->seed->group, group, memory_order_release);
+    return status;
+}
+
+/* The records are here, looked at once: number 0 plants the seed, the others find it. */
+static ucc_status_t find_seed(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t status = check_records(team);
+    if (status != UCC_OK) {
+        release_other_seeds(team);
+    }
+    if (f->mine.number == 0) {
+        return plant(team, status);
+    }
+    for (uint32_t i = 0; status == UCC_OK && i < team->n; i++) {
+        if (f->all[i].number == 0) {
+            f->seed = (hd_seed_t *)(uintptr_t)f->all[i].seed;
+        }
+    }
+    return status;
+}
+
 ucc_status_t hd_form_seed(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    if (!f->group) {
-        ucc_status_t status = f->seed && f->mine.number != 0 ? UCC_OK : check_records(team);
-        if (status != UCC_OK) {
-            release_other_seeds(team);
-        }
-        if (f->mine.number == 0) {
-            hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
-            hd_group_t *group = status == UCC_OK ? hd_group_create(team->n, &config) : NULL;
-            for (uint32_t i = 0; group && i < team->n; i++) {
-                group->labels[f->all[i].number] = f->all[i].label;
-            }
-            status = status == UCC_OK && !group ? UCC_ERR_NO_MEMORY : status;
-            /* relaxed: the release below publishes it */
-            atomic_store_explicit(&f->seed->status, (int32_t)status, memory_order_relaxed);
-            /* release: the group; pairs with the acquire below */
-            atomic_store_explicit(&f->seed->group, group, memory_order_release);
-        }
+    if (!f->seed ||
+        f->mine.number == 0) { /* number 0 has its seed from the start, and is done at once */
+        ucc_status_t status = find_seed(team);
         if (status != UCC_OK) {
             return status;
         }
-        for (uint32_t i = 0; !f->seed && i < team->n; i++) {
-            if (f->all[i].number == 0) {
-                f->seed = (hd_seed_t *)(uintptr_t)f->all[i].seed;
-            }
-        }
-        /* acquire: pairs with number 0's release */
-        f->group = atomic_load_explicit(&f->seed->group, memory_order_acquire);
-        if (!f->group) {
-            return atomic_load_explicit(&f->seed->status, memory_order_relaxed) < 0
-                       ? UCC_ERR_NO_RESOURCE /* number 0 has logged why */
-                       : UCC_INPROGRESS;
-        }
+    }
+    /* acquire: pairs with number 0's release */
+    f->group = atomic_load_explicit(&f->seed->group, memory_order_acquire);
+    if (!f->group) {
+        /* relaxed: number 0 wrote it before it gave up for good, and has logged why */
+        return atomic_load_explicit(&f->seed->status, memory_order_relaxed) < 0
+                   ? UCC_ERR_NO_RESOURCE
+                   : UCC_INPROGRESS;
     }
     team->ep = (uint32_t)f->mine.number;
     f->step = STEP_JOIN;

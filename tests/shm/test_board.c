@@ -1,24 +1,13 @@
 /* Flow control of a board: the window, the floor, and what seeing all lanes says about it. */
-#include "shm/shm.h"
+#include "small_group.h"
 
-#include <criterion/criterion.h>
-
-enum { N = 3, DEPTH = 8 };
+enum { N = 3, DEPTH = SMALL_DEPTH };
 
 static hd_group_t *group;
 static hd_board_t *board;
 
 static void setup(void) {
-    hd_group_config_t config = {.depth = DEPTH,
-                                .persistent_depth = 4,
-                                .flat_max = 8,
-                                .lines_max = 1024,
-                                .staged_max = 16384,
-                                .chunk = 1 << 20};
-    group = hd_group_create(N, &config);
-    for (uint32_t i = 0; i < N; i++) {
-        cr_assert_eq(hd_group_join(group, i, NULL), UCC_OK);
-    }
+    group = small_group(N);
     board = group->board;
 }
 

@@ -1,26 +1,16 @@
 /* Regimes: which one a size gets, and that every byte comes back from any part of a payload. */
-#include "shm/shm.h"
+#include "small_group.h"
 
-#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MAX = 1024, STAGED_MAX = 16384 };
+enum { LINES_MAX = SMALL_LINES_MAX, STAGED_MAX = SMALL_STAGED_MAX };
 
 static hd_group_t *group;
 static hd_op_t op;
 
 static void setup(void) {
-    hd_group_config_t config = {.depth = 8,
-                                .persistent_depth = 4,
-                                .flat_max = 8,
-                                .lines_max = LINES_MAX,
-                                .staged_max = STAGED_MAX,
-                                .chunk = 1 << 20};
-    group = hd_group_create(2, &config);
-    for (uint32_t i = 0; i < 2; i++) {
-        cr_assert_eq(hd_group_join(group, i, NULL), UCC_OK);
-    }
+    group = small_group(2);
     memset(&op, 0, sizeof(op));
     op.group = group;
     op.board = group->board;

@@ -1,23 +1,12 @@
 /* Matching by key: order of joins, pools, subsets. */
-#include "shm/shm.h"
-
-#include <criterion/criterion.h>
+#include "small_group.h"
 
 enum { N = 3 };
 
 static hd_group_t *group;
 
 static void setup(void) {
-    hd_group_config_t config = {.depth = 8,
-                                .persistent_depth = 4,
-                                .flat_max = 8,
-                                .lines_max = 1024,
-                                .staged_max = 16384,
-                                .chunk = 1 << 20};
-    group = hd_group_create(N, &config);
-    for (uint32_t i = 0; i < N; i++) {
-        cr_assert_eq(hd_group_join(group, i, NULL), UCC_OK);
-    }
+    group = small_group(N);
 }
 
 static void teardown(void) {
