@@ -15,6 +15,9 @@ hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller);
 /* NULL pointers: false, and a line that names the argument. */
 bool hd_api_pointer(const void *pointer, const char *name, const char *caller);
 
+/* A collective from its arguments to its end. published: 0, or the number under which its lane is out
+ * already (team/express.c). */
+ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published);
 /* ucc_init_version and ucc_context_create without configuration objects (heddle.c). */
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params,
                                    ucc_context_h *out);

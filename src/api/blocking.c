@@ -6,7 +6,9 @@
 /* Vectors are 64 bits wide throughout heddle.h. */
 enum { WIDE = UCC_COLL_ARGS_FLAG_COUNT_64BIT | UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT };
 
-static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args, bool in_place) {
+/* published: see hd_api_run. */
+static __attribute__((noinline)) ucc_status_t go_on(heddle_ep_t *ep, ucc_coll_args_t *args,
+                                                    bool in_place, uint64_t published) {
     ucc_team_h team = heddle_ep_team(ep);
     if (!team) {
         hd_error("not an endpoint");
@@ -14,7 +16,11 @@ static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args, bool in_place) {
     }
     args->mask |= UCC_COLL_ARGS_FIELD_FLAGS;
     args->flags |= in_place ? (uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE : 0;
-    return heddle_collective(args, team);
+    return hd_api_run(args, team, published);
+}
+
+static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args, bool in_place) {
+    return go_on(ep, args, in_place, 0);
 }
 
 static ucc_coll_buffer_info_t plain(const void *buffer, uint64_t count, ucc_datatype_t dt) {
@@ -35,9 +41,20 @@ static uint64_t all_of(const heddle_ep_t *ep, uint64_t count) {
     return __builtin_mul_overflow(count, heddle_ep_size(ep), &all) ? UINT64_MAX : all;
 }
 
-ucc_status_t heddle_barrier(heddle_ep_t *ep) {
+/* Barrier, bcast and allreduce first try the express: small ones are over there. */
+
+static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t published) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
-    return run(ep, &args, false);
+    return go_on(ep, &args, false, published);
+}
+
+ucc_status_t heddle_barrier(heddle_ep_t *ep) {
+    ucc_team_h team = heddle_ep_team(ep);
+    uint64_t k = 0;
+    if (team && hd_team_barrier(team, &k) == UCC_OK) {
+        return UCC_OK;
+    }
+    return barrier(ep, k);
 }
 
 ucc_status_t heddle_fanin(heddle_ep_t *ep, uint32_t root) {
@@ -50,11 +67,22 @@ ucc_status_t heddle_fanout(heddle_ep_t *ep, uint32_t root) {
     return run(ep, &args, false);
 }
 
-ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
-                          uint32_t root) {
+static __attribute__((noinline)) ucc_status_t bcast(heddle_ep_t *ep, void *buffer, uint64_t count,
+                                                    ucc_datatype_t dt, uint32_t root,
+                                                    uint64_t published) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BCAST, .root = root};
     args.src.info = plain(buffer, count, dt);
-    return run(ep, &args, false);
+    return go_on(ep, &args, false, published);
+}
+
+ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
+                          uint32_t root) {
+    ucc_team_h team = heddle_ep_team(ep);
+    uint64_t k = 0;
+    if (team && hd_team_bcast(team, buffer, count, dt, root, &k) == UCC_OK) {
+        return UCC_OK;
+    }
+    return bcast(ep, buffer, count, dt, root, k);
 }
 
 ucc_status_t heddle_mcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
@@ -72,12 +100,23 @@ ucc_status_t heddle_reduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t
     return run(ep, &args, src == HEDDLE_IN_PLACE);
 }
 
-ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
-                              ucc_datatype_t dt, ucc_reduction_op_t op) {
+static __attribute__((noinline)) ucc_status_t allreduce(heddle_ep_t *ep, const void *src, void *dst,
+                                                        uint64_t count, ucc_datatype_t dt,
+                                                        ucc_reduction_op_t op, uint64_t published) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLREDUCE, .op = op};
     args.src.info = plain(src, count, dt);
     args.dst.info = plain(dst, count, dt);
-    return run(ep, &args, src == HEDDLE_IN_PLACE);
+    return go_on(ep, &args, src == HEDDLE_IN_PLACE, published);
+}
+
+ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                              ucc_datatype_t dt, ucc_reduction_op_t op) {
+    ucc_team_h team = heddle_ep_team(ep);
+    uint64_t k = 0;
+    if (team && hd_team_allreduce(team, src, dst, count, dt, op, &k) == UCC_OK) {
+        return UCC_OK;
+    }
+    return allreduce(ep, src, dst, count, dt, op, k);
 }
 
 ucc_status_t heddle_reduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,

@@ -99,17 +99,27 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
                           context->lib->park_after_us);
 }
 
-ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team) {
+ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published) {
     ucc_coll_req_h request;
     ucc_status_t status = init(args, NULL, &request, team, __func__);
     if (status != UCC_OK) {
+        if (published) {
+            hd_group_poison(team->group, status); /* the others have seen me come */
+        }
         return status;
     }
     hd_request_t *r = (hd_request_t *)(void *)request;
-    status = hd_request_post(r);
+    status = published ? hd_request_resume(r, published) : hd_request_post(r);
     if (status == UCC_OK) {
         status = heddle_wait(request, -1);
     }
+    if (status == UCC_OK && !published) {
+        hd_team_learn(r);
+    }
     hd_request_finalize(r);
     return status;
+}
+
+ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team) {
+    return hd_api_run(args, team, 0);
 }

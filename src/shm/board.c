@@ -131,7 +131,7 @@ void hd_board_destroy(hd_board_t *board) {
 }
 
 /* Scans everybody's consumed counts, going on where the last look met a laggard. */
-static bool floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t target) {
+bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t target) {
     /* acquire: whoever stored it had seen the counts with acquire, and so have we now */
     uint64_t known = atomic_load_explicit(&board->floor, memory_order_acquire);
     if (known > member->floor) {
@@ -144,13 +144,18 @@ static bool floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t targe
         member->floor_target = target;
         member->floor_cursor = 0;
     }
+    /* if nobody lags, the look at all says more than was asked: where the slowest is */
+    uint64_t least = member->floor_cursor == 0 ? UINT64_MAX : target;
     for (; member->floor_cursor < board->n; member->floor_cursor++) {
         hd_member_t *peer = board->member[member->floor_cursor];
         /* acquire: pairs with consume; the peer's reads of the slot happen before our writes */
-        if (atomic_load_explicit(&peer->consumed, memory_order_acquire) < target) {
+        uint64_t consumed = atomic_load_explicit(&peer->consumed, memory_order_acquire);
+        if (consumed < target) {
             return false;
         }
+        least = consumed < least ? consumed : least;
     }
+    target = least;
     member->floor = target;
     /* release: hands on what the acquires above saw; a lost race leaves a larger or equal floor */
     while (known < target &&
@@ -160,26 +165,7 @@ static bool floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t targe
     return true;
 }
 
-bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k) {
-    if (board->depth == 1) {
-        return true; /* the pool hands the board out only when all have left it */
-    }
-    /* relaxed: our own count, only we write it */
-    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
-    if (k - consumed > board->depth / 2) {
-        return false;
-    }
-    return k <= board->depth || member->floor >= k - board->depth ||
-           floor_reaches(board, member, k - board->depth);
-}
-
-void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k, bool saw_all) {
-    uint64_t half = board->depth / 2;
-    if (saw_all && k > half && member->floor < k - half) {
-        member->floor = k - half;
-    }
-    /* relaxed: our own count, only we write it */
-    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed) {
     member->over |= (uint64_t)1 << (k - consumed - 1);
     if (!(member->over & 1)) {
         return;

@@ -268,6 +268,9 @@ ucc_status_t hd_engine_work(hd_op_t *op) {
     }
     /* acquire: pairs with end_exchange */
     if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->k) {
+        if (!op->exclusive && chunks < CHUNKS_PER_STEP) {
+            hd_op_await(op, &op->exchange->done); /* every unit is claimed */
+        }
         return UCC_INPROGRESS;
     }
     op->exposed = false;

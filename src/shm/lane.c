@@ -25,16 +25,8 @@ const char *hd_regime_name(hd_regime_t regime) {
     return name[regime];
 }
 
-/* Publishes what was put into the lane. */
 static void publish(hd_op_t *op, hd_regime_t regime, size_t bytes) {
-    hd_lane_t *lane = op->lane;
-    lane->signature = op->signature;
-    lane->regime_bytes =
-        (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
-    hd_delay_point();
-    /* release: publishes the line's other fields, staging, and what else peers may then read;
-       pairs with the acquire in hd_lane_is_there */
-    atomic_store_explicit(&lane->seq, op->k, memory_order_release);
+    hd_lane_fill(op->lane, op->k, op->signature, regime, bytes);
 }
 
 static size_t slot_of(const hd_op_t *op) {
@@ -100,6 +92,9 @@ static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes
 
 ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes) {
     ucc_status_t status = UCC_OK;
+    if (op->published) {
+        return UCC_OK;
+    }
     switch (regime) {
     case HD_REGIME_NONE:
     case HD_REGIME_DIRECT:

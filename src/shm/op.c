@@ -49,6 +49,7 @@ ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t 
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
     const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
     if (!hd_lane_is_there(lane, op->k)) {
+        hd_op_await(op, &lane->seq);
         return UCC_INPROGRESS;
     }
     *out = lane;
@@ -156,6 +157,7 @@ static void trace_step(const hd_op_t *op, hd_op_state_t before, ucc_status_t sta
 ucc_status_t hd_op_step(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     hd_op_state_t before = op->state;
+    task->awaited = NULL;
     ucc_status_t status = advance(op);
     if (status == UCC_OK && op->finish) {
         status = op->finish(op);
@@ -170,6 +172,11 @@ ucc_status_t hd_op_step(hd_task_t *task) {
 }
 
 ucc_status_t hd_op_launch(hd_op_t *op) {
+    op->published = false;
+    return hd_op_launch_published(op);
+}
+
+ucc_status_t hd_op_launch_published(hd_op_t *op) {
     op->lane = hd_board_lane(op->board, op->me, op->k);
     op->exchange = &op->board->exchange[op->k & op->board->mask];
     op->cursor = 0;

@@ -48,6 +48,8 @@
 #include "threads/delay.h"
 #include "threads/threads.h"
 
+#include <string.h>
+
 typedef struct hd_group hd_group_t;
 typedef struct hd_board hd_board_t;
 typedef struct hd_member hd_member_t;
@@ -91,10 +93,9 @@ struct hd_member {
     alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
     /* line 2: the owner's; under `lock` when several threads use the endpoint */
     alignas(HD_LINE_PAIR) hd_lock_t lock;
-    uint64_t taken;    /* last number given to a post */
-    uint64_t launched; /* last number published; taken - launched operations wait in the queue */
-    uint64_t over;     /* bit i: consumed + 1 + i is over */
-    uint64_t floor;    /* a lower bound of everybody's consumed */
+    uint64_t taken;        /* last number given to a post */
+    uint64_t over;         /* bit i: consumed + 1 + i is over */
+    uint64_t floor;        /* a lower bound of everybody's consumed */
     uint32_t floor_cursor; /* members below it are known to have consumed floor_target */
     uint64_t floor_target;
     hd_op_t *queue, **queue_tail;
@@ -263,7 +264,8 @@ struct hd_op {
     bool reducing;              /* the arrival tree combines payloads */
     bool any_direct;            /* some lane is DIRECT */
     bool exposed;               /* peers may work on my buffers: registered with the engine */
-    bool numbered; /* takes part in the board's flow control (not on boards of depth 1) */
+    bool numbered;  /* takes part in the board's flow control (not on boards of depth 1) */
+    bool published; /* the lane is out already (express.c): start must not write it again */
     hd_op_t *queue_next;
 };
 
@@ -279,11 +281,44 @@ void hd_board_destroy(hd_board_t *board);
 ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology);
 /* Puts all sequence state back to the start; nobody may be using the board. */
 void hd_board_reset(hd_board_t *board);
+/* Have all consumed `target`? Looks at their counts. Under the member's lock. */
+bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t target);
+/* k is over for this member, but not the oldest that is. Under the member's lock. */
+void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed);
+
 /* May `member` publish number k now (window and floor)? Under the member's lock. */
-bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k);
-/* k is over for this member; the caller rings the group's bell after unlocking. saw_all: it saw every lane of k, which bounds the floor. Under the
- * member's lock. */
-void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k, bool saw_all);
+static inline bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k) {
+    uint64_t depth = board->depth;
+    if (depth == 1) {
+        return true; /* the pool hands the board out only when all have left it */
+    }
+    /* relaxed: our own count, only we write it */
+    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    if (k - consumed > depth / 2) {
+        return false;
+    }
+    return k <= depth || member->floor >= k - depth ||
+           hd_board_floor_reaches(board, member, k - depth);
+}
+
+/* k is over for this member; the caller rings the group's bell after unlocking. saw_all: it saw every
+ * lane of k, which bounds the floor. Under the member's lock. */
+static inline void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k,
+                                    bool saw_all) {
+    uint64_t half = board->depth / 2;
+    if (saw_all && k > half && member->floor < k - half) {
+        member->floor = k - half;
+    }
+    /* relaxed: our own count, only we write it */
+    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    if (k != consumed + 1 || member->over != 0) {
+        hd_board_consume_early(member, k, consumed);
+        return;
+    }
+    hd_delay_point();
+    /* release: our reads of this exchange happen before anybody's reuse of its slot */
+    atomic_store_explicit(&member->consumed, k, memory_order_release);
+}
 
 static inline hd_lane_t *hd_board_lane(const hd_board_t *board, uint32_t i, uint64_t k) {
     return &board->member[i]->lane[k & board->mask];
@@ -293,6 +328,17 @@ static inline hd_lane_t *hd_board_lane(const hd_board_t *board, uint32_t i, uint
 
 hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes);
 const char *hd_regime_name(hd_regime_t regime);
+/* Publishes what was put into the lane. */
+static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_regime_t regime,
+                                size_t bytes) {
+    lane->signature = signature;
+    lane->regime_bytes =
+        (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
+    hd_delay_point();
+    /* release: publishes the line's other fields, staging, and what else peers may then read;
+       pairs with the acquire in hd_lane_is_there */
+    atomic_store_explicit(&lane->seq, k, memory_order_release);
+}
 /* Publishes `bytes` from data under the regime that fits; or no data (HD_REGIME_NONE). */
 ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes);
 /* A staging slot to assemble a payload in (STAGED, or INLINE if it fits); then publish_staged. */
@@ -319,6 +365,13 @@ const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch);
 
 /* Gives a prepared operation (group, board, member, k, me, n set) its first push. */
 ucc_status_t hd_op_launch(hd_op_t *op);
+/* The same with op->published set by the caller. */
+ucc_status_t hd_op_launch_published(hd_op_t *op);
+/* From a wait that returns UCC_INPROGRESS: nothing to be done before this word is k. */
+static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
+    op->task.awaited = word;
+    op->task.awaited_value = op->k;
+}
 /* task.step of a launched operation: the family's wait, poison, deadline, mismatch watch. */
 ucc_status_t hd_op_step(hd_task_t *task);
 /* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
@@ -335,6 +388,27 @@ static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
 }
 const char *hd_type_name(uint8_t type);
+
+/* --- express.c: small blocking collectives of few endpoints ------------------------------------- */
+
+enum { HD_EXPRESS_LOOKS = 2000 }; /* at one lane: a few hundred nanoseconds */
+
+/* What is known of a small collective that was prepared before. */
+typedef struct hd_express {
+    uint32_t signature;
+    uint32_t root;
+    size_t bytes, count;
+} hd_express_t;
+
+/* UCC_OK: over. UCC_INPROGRESS: *k is the number whose lane is out, to be gone on with by an operation,
+ * or 0: nothing has happened. */
+ucc_status_t hd_express_barrier(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
+                                uint64_t *k);
+ucc_status_t hd_express_bcast(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
+                              bool is_root, void *buffer, uint64_t *k);
+ucc_status_t hd_express_allreduce(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
+                                  const hd_reducer_t *reducer, const void *src, void *dst,
+                                  uint64_t *k);
 
 /* --- arrival.c -------------------------------------------------------------------------------- */
 

@@ -231,3 +231,109 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
     return status;
 }
+
+/* --- the plan of the call before ------------------------------------------------------------------ */
+
+/* Arguments that only the whole preparation understands: matching, symmetric memory, persistence. */
+static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
+    return (a->mask & ~(uint64_t)(UCC_COLL_ARGS_FIELD_FLAGS | UCC_COLL_ARGS_FIELD_CB)) == 0 &&
+           (flags & ~(uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE) == 0;
+}
+
+static uint64_t flags_of(const ucc_coll_args_t *a) {
+    return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
+}
+
+static bool is_host(const ucc_coll_buffer_info_t *info) {
+    return info->mem_type == UCC_MEMORY_TYPE_HOST || info->mem_type == UCC_MEMORY_TYPE_UNKNOWN;
+}
+
+static bool is_predefined(ucc_datatype_t dt) {
+    return (dt & UCC_DATATYPE_CLASS_MASK) == UCC_DATATYPE_PREDEFINED;
+}
+
+/* Which of the two buffers have meaning here. In place, only reductions to a whole buffer are kept. */
+static bool significant(const hd_op_t *op, uint64_t flags, bool *src, bool *dst) {
+    bool in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
+    *src = *dst = hd_kind[op->type].prepare != NULL;
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+        *dst = false;
+        return true;
+    case HD_ALLREDUCE:
+    case HD_REDUCE:
+        *dst = op->type == HD_ALLREDUCE || op->is_root;
+        *src = !op->in_place;
+        return true;
+    case HD_GATHER:
+        *dst = op->is_root;
+        return !in_place;
+    case HD_SCATTER:
+        *src = op->is_root;
+        return !in_place;
+    default:
+        return !in_place && !hd_kind[op->type].vector;
+    }
+}
+
+void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
+    const hd_op_t *op = &r->op;
+    uint64_t flags = flags_of(a);
+    bool src, dst;
+    r->shape.type = 0;
+    if (r->route != HD_ROUTE_NUMBER || !is_plain(a, flags) || op->prepare ||
+        !significant(op, flags, &src, &dst) || (src && !is_predefined(a->src.info.datatype)) ||
+        (dst && !is_predefined(a->dst.info.datatype))) {
+        return;
+    }
+    bool reducing = hd_kind[op->type].reducing, rooted = hd_kind[op->type].rooted;
+    r->shape = (hd_shape_t){
+        .type = (uint64_t)a->coll_type,
+        .flags = flags,
+        .op = reducing ? (uint64_t)a->op : 0,
+        .root = rooted ? a->root : 0,
+        .src_count = src ? a->src.info.count : 0,
+        .src_dt = src ? a->src.info.datatype : 0,
+        .dst_count = dst ? a->dst.info.count : 0,
+        .dst_dt = dst ? a->dst.info.datatype : 0,
+        .op_mask = reducing ? UINT64_MAX : 0,
+        .root_mask = rooted ? UINT64_MAX : 0,
+        .src_mask = src ? UINT64_MAX : 0,
+        .dst_mask = dst ? UINT64_MAX : 0,
+    };
+}
+
+bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
+    const hd_shape_t *s = &r->shape;
+    hd_op_t *op = &r->op;
+    uint64_t flags = flags_of(a);
+    if (s->type == 0 || (uint64_t)a->coll_type != s->type || flags != s->flags ||
+        !is_plain(a, flags) || (a->root & s->root_mask) != s->root) {
+        return false;
+    }
+    const ucc_coll_buffer_info_t *src = &a->src.info, *dst = &a->dst.info;
+    uint64_t differs =
+        (((uint64_t)a->op & s->op_mask) ^ s->op) | ((src->count & s->src_mask) ^ s->src_count) |
+        ((src->datatype & s->src_mask) ^ s->src_dt) | ((dst->count & s->dst_mask) ^ s->dst_count) |
+        ((dst->datatype & s->dst_mask) ^ s->dst_dt);
+    bool usable = (!s->src_mask || (src->buffer && is_host(src))) &&
+                  (!s->dst_mask || (dst->buffer && is_host(dst)));
+    if (differs || !usable) {
+        return false;
+    }
+    if (s->src_mask) {
+        op->src = src->buffer;
+        op->dst = src->buffer; /* bcast; the others' follows */
+    }
+    if (s->dst_mask) {
+        op->dst = dst->buffer;
+    } else if (op->type != HD_BCAST && op->type != HD_MCAST) {
+        op->dst = NULL;
+    }
+    if (s->src_mask | s->dst_mask) {
+        op->global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;
+    }
+    op->task.callback = a->mask & UCC_COLL_ARGS_FIELD_CB ? a->cb : (ucc_coll_callback_t){0};
+    return true;
+}

@@ -40,9 +40,20 @@ static hd_request_t *make(ucc_team_h team) {
     return r;
 }
 
+/* Exchanges the request at hand; a handle that one thread uses at a time needs no locked instruction. */
+static hd_request_t *swap_cached(ucc_team_h team, hd_request_t *r) {
+    if (team->locked) {
+        /* acq_rel: hands on r's fields; takes in those of the one it displaces */
+        return atomic_exchange_explicit(&team->cached, r, memory_order_acq_rel);
+    }
+    /* relaxed: the caller keeps the handle's users apart */
+    hd_request_t *before = atomic_load_explicit(&team->cached, memory_order_relaxed);
+    atomic_store_explicit(&team->cached, r, memory_order_relaxed); /* likewise */
+    return before;
+}
+
 static hd_request_t *take(ucc_team_h team) {
-    /* acquire: pairs with the release in give_back, for the request's fields */
-    hd_request_t *r = atomic_exchange_explicit(&team->cached, NULL, memory_order_acquire);
+    hd_request_t *r = swap_cached(team, NULL);
     if (!r) {
         hd_lock(&team->lock);
         r = team->free;
@@ -61,8 +72,7 @@ static hd_request_t *take(ucc_team_h team) {
 static void give_back(hd_request_t *r) {
     ucc_team_h team = r->op.team;
     r->op.task.magic = HD_TASK_FREE;
-    /* acq_rel: hands on r's fields; takes in those of the one it displaces */
-    r = atomic_exchange_explicit(&team->cached, r, memory_order_acq_rel);
+    r = swap_cached(team, r);
     if (r) {
         hd_lock(&team->lock);
         r->op.task.next = team->free ? &team->free->op.task : NULL;
@@ -122,18 +132,22 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
         return UCC_ERR_NO_MEMORY;
     }
     hd_op_t *op = &r->op;
-    r->private_board = NULL;
-    op->group = team->group;
-    op->team_ep = team->ep;
-    op->task.home = &team->group->home;
-    ucc_status_t status = hd_args_prepare(team, args, r);
-    if (status == UCC_OK) {
-        status = choose_route(team, args, tag, r);
-    }
-    if (status != UCC_OK) {
-        hd_pack_release(r);
-        give_back(r);
-        return status;
+    if (tag || !hd_args_repeat(r, args)) {
+        r->private_board = NULL;
+        op->group = team->group;
+        op->team_ep = team->ep;
+        op->task.home = &team->group->home;
+        r->shape.type = 0;
+        ucc_status_t status = hd_args_prepare(team, args, r);
+        if (status == UCC_OK) {
+            status = choose_route(team, args, tag, r);
+        }
+        if (status != UCC_OK) {
+            hd_pack_release(r);
+            give_back(r);
+            return status;
+        }
+        hd_args_note_shape(r, args);
     }
     /* relaxed: the handle reaches other threads by the client's own means */
     __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
@@ -414,6 +428,29 @@ ucc_status_t hd_request_post(hd_request_t *r) {
     }
     if (hd_trace_is_on()) {
         hd_trace_done(r, status); /* of those that were launched, op.c has said it already */
+    }
+    hd_task_complete(task, status);
+    return status < 0 ? status : UCC_OK;
+}
+
+ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k) {
+    hd_op_t *op = &r->op;
+    hd_task_t *task = &op->task;
+    choose_context(r);
+    task->impatient = false;
+    task->deadline = 0;
+    /* relaxed: as in post */
+    __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+    op->board = op->group->board;
+    op->member = op->board->member[op->me];
+    op->numbered = true;
+    op->leave = NULL;
+    op->k = k;
+    op->published = true;
+    ucc_status_t status = hd_op_launch_published(op);
+    if (status == UCC_INPROGRESS) {
+        hd_runner_push(&task->context->runner, task);
+        return UCC_OK;
     }
     hd_task_complete(task, status);
     return status < 0 ? status : UCC_OK;

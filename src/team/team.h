@@ -68,6 +68,16 @@ typedef enum hd_team_state {
     HD_TEAM_EXCLUDED
 } hd_team_state_t;
 
+/* What of a call's arguments decided its plan. A request whose next call agrees in all of it keeps
+ * the plan: only addresses are taken anew. Fields that have no meaning for the collective at this
+ * endpoint are not compared: their masks are 0. */
+typedef struct hd_shape {
+    uint64_t type; /* ucc_coll_type_t; 0: nothing to be compared with */
+    uint64_t flags, op, root;
+    uint64_t src_count, src_dt, dst_count, dst_dt;
+    uint64_t op_mask, root_mask, src_mask, dst_mask;
+} hd_shape_t;
+
 /* A request: an operation, and what team/ keeps with it. */
 typedef struct hd_request {
     hd_op_t op; /* must stay first */
@@ -83,7 +93,8 @@ typedef struct hd_request {
     hd_subset_t *subset;
     hd_board_t *private_board; /* PERSISTENT: from the first post to finalize */
     double timeout;            /* seconds; 0: none */
-    uint64_t *prefix;          /* displacements of densely packed vectors */
+    hd_shape_t shape;
+    uint64_t *prefix; /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {
         const void *src_user;
@@ -99,6 +110,14 @@ typedef struct hd_request {
 } hd_request_t;
 
 typedef struct hd_forming hd_forming_t;
+
+/* What the last blocking call of a kind taught (express.c): a repetition needs no request. */
+typedef struct hd_lesson {
+    bool known;
+    ucc_datatype_t dt;
+    ucc_reduction_op_t op;
+    hd_express_t express;
+} hd_lesson_t;
 
 struct ucc_team {
     uint32_t magic;
@@ -131,6 +150,11 @@ struct ucc_team {
     uint64_t splits;     /* teams derived by all members */
     hd_request_t *early; /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
+    struct {
+        hd_lesson_t barrier, allreduce;
+        hd_lesson_t bcast[HD_REDUCE_BLOCK]; /* by root */
+        hd_reducer_t reducer;               /* allreduce's */
+    } lesson;                               /* by the handle's only user */
 };
 
 /* --- group configuration (form.c) ------------------------------------------------------------- */
@@ -166,9 +190,25 @@ void hd_process_identity(uint64_t identity[2]);
 /* Checks the fields that matter for this collective at this endpoint, and only those, and puts
  * what the operation needs into r. Logs the field that is wrong. */
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
+/* The same for a request whose plan can be kept: true if r was prepared for arguments of this shape
+ * and now has these addresses. hd_args_note_shape says, after all of init succeeded, that it can. */
+bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *args);
+void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *args);
 /* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 void hd_pack_release(hd_request_t *r);
+
+/* --- small blocking collectives (express.c) ------------------------------------------------------ */
+
+/* UCC_OK: over. UCC_INPROGRESS: the caller runs it with a request, which goes on from number *k unless
+ * that is 0. */
+ucc_status_t hd_team_barrier(ucc_team_h team, uint64_t *k);
+ucc_status_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
+                           uint32_t root, uint64_t *k);
+ucc_status_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                               ucc_datatype_t dt, ucc_reduction_op_t op, uint64_t *k);
+/* After a blocking call with a request has succeeded: remembers it for the next one. */
+void hd_team_learn(const hd_request_t *r);
 
 /* --- requests (request.c) ------------------------------------------------------------------------ */
 
@@ -176,6 +216,8 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
                              hd_request_t **out);
 ucc_status_t hd_request_post(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
+/* Instead of post: the lane of number k is out already. */
+ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k);
 /* One line about this call; args as at init, NULL at post (call_log.c). */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
 

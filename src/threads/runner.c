@@ -13,7 +13,7 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     runner->yield_max = yield_max_us * hd_ticks_per_us;
     runner->active = NULL;
     runner->active_tail = &runner->active;
-    runner->idle = (hd_idle_t){0};
+    hd_idle_init(&runner->idle);
     atomic_init(&runner->lock.held, 0);
     atomic_init(&runner->incoming, NULL);
     atomic_init(&runner->bell.sleepers, 0);
@@ -126,6 +126,25 @@ static void back_off(hd_runner_t *runner, uint64_t *vain) {
     }
 }
 
+/* The caller does nothing else than to wait: looks again and again, until `until`. */
+static bool look_on(hd_runner_t *runner, hd_task_t **finished, uint64_t until) {
+    enum { LOOKS_PER_CLOCK = 32 };
+    const hd_task_t *only = runner->active->next ? NULL : runner->active;
+    bool any = false;
+    for (uint32_t looks = 1; looks < runner->max_polls && !any && hd_ticks() < until;) {
+        if (only && only->awaited) {
+            looks += LOOKS_PER_CLOCK;
+            if (!hd_task_look(only, LOOKS_PER_CLOCK)) {
+                continue;
+            }
+        } else {
+            hd_relax();
+        }
+        any = step_all(runner, finished, &looks);
+    }
+    return any;
+}
+
 /* *refused: another thread was inside, so nothing was looked at. */
 static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
     *refused = !runner_enter(runner);
@@ -144,11 +163,7 @@ static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
     } else {
         began = began ? began : hd_ticks();
         if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
-            uint64_t until = began + hd_idle_left(&runner->idle);
-            while (looks < runner->max_polls && !any && hd_ticks() < until) {
-                hd_relax();
-                any = step_all(runner, &finished, &looks);
-            }
+            any = look_on(runner, &finished, began + hd_idle_left(&runner->idle));
         }
     }
     runner_leave(runner);

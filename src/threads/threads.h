@@ -111,14 +111,30 @@ struct hd_task {
     hd_task_t *next; /* on `incoming`, `active`, a finished list, or a free list */
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
     ucc_status_t (*step)(hd_task_t *task);
-    hd_home_t *home;      /* the group it works in */
-    bool impatient;       /* waits for something that no bell announces: sleepers only nap */
-    uint64_t deadline;    /* ticks; 0: none */
+    hd_home_t *home;   /* the group it works in */
+    bool impatient;    /* waits for something that no bell announces: sleepers only nap */
+    uint64_t deadline; /* ticks; 0: none */
+    /* A hint, from the last step that returned UCC_INPROGRESS: no use in another one before this
+     * word has this value (unless something fails). NULL: nothing so simple. */
+    const _Atomic uint64_t *awaited;
+    uint64_t awaited_value;
     ucc_status_t outcome; /* final status, between the step that found it and its publication */
     ucc_coll_callback_t callback;
 };
 
 enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_FREE = 0x0f4ee000u };
+
+/* Looks at the awaited word up to `looks` times: true if it has come. No pause between the looks: they
+ * are few, and the pause would be most of what a collective takes. */
+static inline bool hd_task_look(const hd_task_t *task, uint32_t looks) {
+    for (uint32_t i = 0; i < looks; i++) {
+        /* relaxed: only a hint; the step that follows reads it again, with acquire */
+        if (atomic_load_explicit(task->awaited, memory_order_relaxed) == task->awaited_value) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static inline ucc_status_t hd_task_status(const hd_task_t *task) {
     return __atomic_load_n(&task->req.status, __ATOMIC_ACQUIRE); /* pairs with hd_task_complete */
@@ -141,7 +157,7 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
 typedef struct hd_idle {
     _Atomic uint64_t last;   /* when the previous fruitless progress call returned */
     _Atomic uint64_t spent;  /* time spent looking in vain since the last yield */
-    _Atomic uint64_t budget; /* yield when spent exceeds this */
+    _Atomic uint64_t budget; /* yield when spent exceeds this; 0: at once */
 } hd_idle_t;
 
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
@@ -171,6 +187,11 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
 
 /* --- idling (wait.c) -------------------------------------------------------------------------- */
 
+void hd_idle_init(hd_idle_t *idle);
+/* The last yield found somebody else who wanted the processor. */
+static inline bool hd_idle_is_crowded(const hd_idle_t *idle) {
+    return atomic_load_explicit(&idle->budget, memory_order_relaxed) == 0; /* see hd_idle_t */
+}
 /* True if the caller seems to do nothing but call progress on this context: then it pays to look
  * at the awaited line many times per call. */
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);

@@ -1,21 +1,24 @@
 /* wait.c: the one place that decides when a thread with nothing to do gives up its processor.
  *
  * No thread counting, no thread-local state: the cost of a yield says all. If sched_yield() came
- * back at once, nobody wanted the processor, so the next spin may be twice as long; if it took long,
- * somebody did, so the next yield comes after the shortest spin. That sees other processes and
- * cgroups too. Time is accounted per context, in time spent looking in vain: a thread that sweeps
- * over thousands of contexts spends little in each, and so yields once per so many microseconds of
- * looking, not once per context. Nor may it do so at one context after the other: a context also
- * waits until it has spent as long as the caller was away since its last call here, which adds up to
- * about one yield per sweep over all of them.
+ * back at once, nobody wanted the processor, so the next spin may be twice as long. If it took long,
+ * somebody did: the place is crowded, and from then on the first look in vain is followed by a yield,
+ * because whoever we wait for needs the processor more than we do. "At once" is judged against the
+ * fastest yield that this process has seen. That sees other processes and cgroups too. Time is
+ * accounted per context, in time spent looking in vain: a thread that sweeps over thousands of contexts
+ * spends little in each, and so yields once per so many microseconds of looking, not once per context.
+ * Nor may it do so at one context after the other: a context also waits until it has spent as long as
+ * the caller was away since its last call here, which adds up to about one yield per sweep over all of
+ * them.
  */
 #include "threads/threads.h"
 
 enum {
     TIGHT_NS = 400,          /* a caller that came back this soon did nothing else in between */
-    MIN_SPIN_NS = 600,       /* shortest time between two yields */
+    MIN_SPIN_NS = 600,       /* between two yields, when the last one found nobody */
     LONGEST_LOOK_NS = 20000, /* one call's looking takes less: more means preemption */
-    FAST_YIELD_NS = 1500     /* a yield this short found nobody else runnable */
+    SLOWEST_YIELD_NS = 600,  /* of those that find nobody else, before any was timed */
+    YIELD_SLACK_NS = 100
 };
 
 static inline uint64_t ns_to_ticks(uint64_t ns) {
@@ -35,11 +38,26 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
     return now - get(&idle->last) < ns_to_ticks(TIGHT_NS);
 }
 
+void hd_idle_init(hd_idle_t *idle) {
+    *idle = (hd_idle_t){.budget = ns_to_ticks(MIN_SPIN_NS)};
+}
+
 uint64_t hd_idle_left(const hd_idle_t *idle) {
     uint64_t budget = get(&idle->budget), spent = get(&idle->spent);
-    uint64_t shortest = ns_to_ticks(MIN_SPIN_NS);
-    budget = budget > shortest ? budget : shortest;
     return budget > spent ? budget - spent : 0;
+}
+
+/* The fastest yield this process has seen, in ticks; 0: none yet. */
+static _Atomic uint64_t fastest;
+
+/* Did a yield that took so long let somebody else run? */
+static bool was_slow(uint64_t took) {
+    uint64_t best = get(&fastest);
+    if (best == 0 || took < best) {
+        best = best ? took : ns_to_ticks(SLOWEST_YIELD_NS / 2);
+        set(&fastest, took < best ? took : best); /* a lost update is made up by a later yield */
+    }
+    return took > 2 * best + ns_to_ticks(YIELD_SLACK_NS);
 }
 
 /* Yields, and learns from how long that took. Returns the time after it. */
@@ -47,8 +65,8 @@ static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
     uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget);
     sched_yield();
     uint64_t after = hd_ticks();
-    if (after - now > ns_to_ticks(FAST_YIELD_NS)) {
-        set(&idle->budget, shortest);
+    if (was_slow(after - now)) {
+        set(&idle->budget, 0);
     } else if (budget < yield_max) {
         set(&idle->budget, budget < shortest ? shortest : budget * 2);
     }
