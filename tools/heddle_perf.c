@@ -10,6 +10,9 @@ int main(int argc, char **argv) {
     if (!perf_options_parse(argc, argv, &options, &exit_status)) {
         return exit_status;
     }
+    if (options.tune) {
+        return perf_tune(&options);
+    }
     perf_clock_start();
     double limit = options.reference ? perf_exchange_limit() : -1.0;
     if (!perf_report_open(&options, limit)) {

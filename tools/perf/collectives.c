@@ -90,11 +90,15 @@ uint64_t perf_destination_bytes(const perf_case_t *c) {
     return shape_elements(c, shape) * c->options->datatype->bytes;
 }
 
-bool perf_is_in_place(const perf_case_t *c, uint32_t e) {
+bool perf_is_in_place(const perf_case_t *c, const perf_endpoint_t *e) {
     if (!c->options->in_place || (c->coll->traits & PERF_IN_PLACE) == 0) {
         return false;
     }
-    return (c->coll->traits & PERF_ROOTED) == 0 || e == c->options->root;
+    return (c->coll->traits & PERF_ROOTED) == 0 || e->index == e->root;
+}
+
+bool perf_scatters(const perf_coll_t *coll) {
+    return coll->type == UCC_COLL_TYPE_SCATTER || coll->type == UCC_COLL_TYPE_SCATTERV;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -151,21 +155,25 @@ static void fill_buffers(const perf_case_t *c, perf_endpoint_t *e) {
 void perf_args_fill(const perf_case_t *c, perf_endpoint_t *e) {
     memset(&e->args, 0, sizeof(e->args));
     e->args.coll_type = c->coll->type;
-    e->args.root = c->options->root;
     e->args.op = c->options->operation->op;
     fill_buffers(c, e);
     if ((c->coll->traits & PERF_VECTOR) != 0) {
         e->args.flags |= UCC_COLL_ARGS_FLAG_COUNT_64BIT | UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT;
     }
-    if (perf_is_in_place(c, e->index)) {
-        e->args.flags |= UCC_COLL_ARGS_FLAG_IN_PLACE;
-    }
     if (c->options->persistent) {
         e->args.flags |= UCC_COLL_ARGS_FLAG_PERSISTENT;
     }
-    if (e->args.flags != 0) {
-        e->args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+    perf_root_set(c, e, e->root);
+}
+
+void perf_root_set(const perf_case_t *c, perf_endpoint_t *e, uint32_t root) {
+    e->root = root;
+    e->args.root = root;
+    e->args.flags &= ~(uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE;
+    if (perf_is_in_place(c, e)) {
+        e->args.flags |= UCC_COLL_ARGS_FLAG_IN_PLACE;
     }
+    e->args.mask = e->args.flags != 0 ? UCC_COLL_ARGS_FIELD_FLAGS : 0;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -178,7 +186,7 @@ static ucc_status_t call_reduction(const perf_case_t *c, perf_endpoint_t *e, con
     ucc_reduction_op_t op = o->operation->op;
     switch (c->coll->type) {
     case UCC_COLL_TYPE_REDUCE:
-        return heddle_reduce(e->handle, source, e->destination, c->count, dt, op, o->root);
+        return heddle_reduce(e->handle, source, e->destination, c->count, dt, op, e->root);
     case UCC_COLL_TYPE_ALLREDUCE:
         return heddle_allreduce(e->handle, source, e->destination, c->count, dt, op);
     case UCC_COLL_TYPE_REDUCE_SCATTER:
@@ -192,7 +200,7 @@ static ucc_status_t call_movement(const perf_case_t *c, perf_endpoint_t *e, cons
                                   void *destination) {
     heddle_ep_t *handle = e->handle;
     ucc_datatype_t dt = c->options->datatype->dt;
-    uint32_t root = c->options->root;
+    uint32_t root = e->root;
     uint64_t mine = c->counts[e->index];
     switch (c->coll->type) {
     case UCC_COLL_TYPE_ALLGATHER:
@@ -224,19 +232,17 @@ ucc_status_t perf_call_blocking(const perf_case_t *c, perf_endpoint_t *e) {
     case UCC_COLL_TYPE_BARRIER:
         return heddle_barrier(e->handle);
     case UCC_COLL_TYPE_FANIN:
-        return heddle_fanin(e->handle, o->root);
+        return heddle_fanin(e->handle, e->root);
     case UCC_COLL_TYPE_FANOUT:
-        return heddle_fanout(e->handle, o->root);
+        return heddle_fanout(e->handle, e->root);
     case UCC_COLL_TYPE_BCAST:
-        return heddle_bcast(e->handle, e->source, c->count, o->datatype->dt, o->root);
+        return heddle_bcast(e->handle, e->source, c->count, o->datatype->dt, e->root);
     case UCC_COLL_TYPE_MCAST:
-        return heddle_mcast(e->handle, e->source, c->count, o->datatype->dt, o->root);
+        return heddle_mcast(e->handle, e->source, c->count, o->datatype->dt, e->root);
     default:
         break;
     }
-    bool in_place = perf_is_in_place(c, e->index);
-    bool scatters =
-        c->coll->type == UCC_COLL_TYPE_SCATTER || c->coll->type == UCC_COLL_TYPE_SCATTERV;
+    bool in_place = perf_is_in_place(c, e), scatters = perf_scatters(c->coll);
     const void *source = in_place && !scatters ? HEDDLE_IN_PLACE : e->source;
     void *destination = in_place && scatters ? HEDDLE_IN_PLACE : e->destination;
     if ((c->coll->traits & PERF_REDUCES) != 0) {

@@ -22,8 +22,18 @@ enum {
     OPTION_JSON,
     OPTION_QUICK,
     OPTION_NO_REFERENCE,
-    OPTION_LIST
+    OPTION_LIST,
+    OPTION_TOUCH,
+    OPTION_LIMITS,
+    OPTION_OVERLAP,
+    OPTION_INTERVAL,
+    OPTION_BACK_TO_BACK,
+    OPTION_CSV,
+    OPTION_TUNE,
+    OPTION_VARIABLES
 };
+
+enum { MOST_ENDPOINTS = 1 << 20 };
 
 static const struct option long_options[] = {
     {"threads", required_argument, NULL, 'n'},
@@ -48,61 +58,17 @@ static const struct option long_options[] = {
     {"quick", no_argument, NULL, OPTION_QUICK},
     {"no-reference", no_argument, NULL, OPTION_NO_REFERENCE},
     {"list", no_argument, NULL, OPTION_LIST},
+    {"touch", no_argument, NULL, OPTION_TOUCH},
+    {"limits", no_argument, NULL, OPTION_LIMITS},
+    {"overlap", no_argument, NULL, OPTION_OVERLAP},
+    {"interval", required_argument, NULL, OPTION_INTERVAL},
+    {"back-to-back", no_argument, NULL, OPTION_BACK_TO_BACK},
+    {"csv", required_argument, NULL, OPTION_CSV},
+    {"tune", optional_argument, NULL, OPTION_TUNE},
+    {"variables", required_argument, NULL, OPTION_VARIABLES},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
-
-static void help(void) {
-    puts(
-        "heddle_perf: measures collectives among the threads or tasks of one process\n"
-        "\n"
-        "usage: heddle_perf [options] [collective...]        (no collective: all)\n"
-        "\n"
-        "Who takes part\n"
-        "  -n, --threads N      N threads, one endpoint each (default: one per processor, 2 or "
-        "more)\n"
-        "      --tasks N        N endpoints that are tasks, driven by a few threads (UCC calls)\n"
-        "      --drivers M      the number of those threads (default: one per processor)\n"
-        "      --bind HOW       auto (compact unless oversubscribed), none, compact, spread\n"
-        "What is run\n"
-        "  -b, --min BYTES      smallest block, K M G may follow (default 8)\n"
-        "  -e, --max BYTES      largest block (default 1M); a block is what one endpoint sends "
-        "to,\n"
-        "                       or receives from, one peer\n"
-        "  -f, --factor F       each size is F times the one before (default 4)\n"
-        "  -d, --datatype NAME  default float32\n"
-        "  -o, --op NAME        default sum\n"
-        "      --in-place       use the in-place form where there is one\n"
-        "      --uneven         vector collectives with blocks of 1/2 and 3/2 of the size in turn\n"
-        "      --root E         endpoint (default 0)\n"
-        "      --api API        heddle: blocking calls of heddle.h (default); ucc: init, post, "
-        "test\n"
-        "                       and progress until complete, finalize\n"
-        "      --persistent     UCC persistent requests: one init and finalize per size\n"
-        "How long\n"
-        "  -i, --iterations N   timed iterations (default: as many as --seconds allows)\n"
-        "      --warmup N       untimed iterations (default 10)\n"
-        "      --seconds S      aim per line (default 0.1)\n"
-        "      --quick          a short table: barrier, bcast, allreduce, alltoall at a few sizes\n"
-        "Output\n"
-        "      --no-verify      do not check results (otherwise every size is checked once, with\n"
-        "                       data of its own per endpoint, against a plain computation)\n"
-        "      --no-reference   do not measure the two-store exchange\n"
-        "      --json FILE      also write all results to FILE\n"
-        "      --list           print collectives, datatypes and operations\n"
-        "  -h, --help\n"
-        "\n"
-        "Times are per call. A sample is the slowest endpoint's time of one iteration (of a batch "
-        "of\n"
-        "iterations where one would be too short to time). Collectives that synchronize all "
-        "endpoints\n"
-        "run back to back; before each iteration of a rooted one there is an untimed barrier.\n"
-        "GB/s is the bytes of the largest buffer of one endpoint over the median. \"limit\" is "
-        "the\n"
-        "median over the time that two threads need to exchange two flags, the least any "
-        "two-thread\n"
-        "synchronization can take. Exits with 1 if a result was wrong or a call failed.");
-}
 
 static void list(void) {
     printf("collectives:");
@@ -149,6 +115,10 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
     return *value >= least && *value <= most;
 }
 
+bool perf_parse_bytes(const char *text, uint64_t *bytes) {
+    return parse_number(text, 0, UINT64_MAX, bytes);
+}
+
 static bool parse_u32(const char *text, uint64_t least, uint64_t most, uint32_t *value) {
     uint64_t wide = 0;
     if (!parse_number(text, least, most, &wide)) {
@@ -162,6 +132,19 @@ static bool parse_seconds(const char *text, double *value) {
     char *end = NULL;
     *value = strtod(text, &end);
     return end != text && *end == '\0' && *value > 0.0 && *value <= 3600.0;
+}
+
+static bool parse_interval(const char *text, double *seconds) {
+    double microseconds = 0.0;
+    char *end = NULL;
+    microseconds = strtod(text, &end);
+    *seconds = microseconds * 1e-6;
+    return end != text && *end == '\0' && microseconds > 0.0 && microseconds <= 1e9;
+}
+
+static bool parse_root(const char *text, perf_options_t *o) {
+    o->alternate = strcmp(text, "alternate") == 0;
+    return o->alternate || parse_u32(text, 0, MOST_ENDPOINTS, &o->root);
 }
 
 static bool parse_api(const char *text, perf_api_t *api) {
@@ -196,9 +179,37 @@ typedef struct given {
     uint32_t n_drivers;
 } given_t;
 
+/* How it is measured, and tuning. */
+static bool take_manner(perf_options_t *o, int option) {
+    switch (option) {
+    case OPTION_TOUCH:
+        o->touch = true;
+        return true;
+    case OPTION_LIMITS:
+        o->limits = true;
+        return true;
+    case OPTION_OVERLAP:
+        o->overlap = true;
+        return true;
+    case OPTION_INTERVAL:
+        return parse_interval(optarg, &o->interval);
+    case OPTION_BACK_TO_BACK:
+        o->back_to_back = true;
+        return true;
+    case OPTION_TUNE:
+        o->tune = true;
+        o->tune_file = optarg;
+        return true;
+    case OPTION_VARIABLES:
+        o->variables = optarg;
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* One option; false when its value is not acceptable. */
 static bool take(perf_options_t *o, given_t *given, int option) {
-    enum { MOST_ENDPOINTS = 1 << 20 };
     const uint64_t most_bytes = UINT64_C(1) << 40;
     switch (option) {
     case 'n':
@@ -232,7 +243,7 @@ static bool take(perf_options_t *o, given_t *given, int option) {
         o->in_place = true;
         return true;
     case OPTION_ROOT:
-        return parse_u32(optarg, 0, MOST_ENDPOINTS, &o->root);
+        return parse_root(optarg, o);
     case OPTION_PERSISTENT:
         o->persistent = true;
         return true;
@@ -255,6 +266,9 @@ static bool take(perf_options_t *o, given_t *given, int option) {
     case OPTION_JSON:
         o->json = optarg;
         return true;
+    case OPTION_CSV:
+        o->csv = optarg;
+        return true;
     case OPTION_QUICK:
         o->quick = true;
         return true;
@@ -262,7 +276,7 @@ static bool take(perf_options_t *o, given_t *given, int option) {
         o->reference = false;
         return true;
     default:
-        return false;
+        return take_manner(o, option);
     }
 }
 
@@ -286,6 +300,26 @@ static void apply_quick(perf_options_t *o, const given_t *given) {
     }
 }
 
+static const char *contradiction_in_manner(const perf_options_t *o) {
+    if (o->overlap && (o->touch || o->limits || o->back_to_back)) {
+        return "--overlap has a loop of its own: not with --touch, --limits or --back-to-back";
+    }
+    if (o->interval > 0.0 && !o->overlap) {
+        return "--interval needs --overlap";
+    }
+    if (o->touch && o->back_to_back) {
+        return "--touch and --back-to-back exclude each other";
+    }
+    if (o->alternate && o->persistent) {
+        return "--root alternate and --persistent exclude each other: a persistent request keeps "
+               "its root";
+    }
+    if (o->tune && (o->tasks || o->overlap || o->limits || o->json != NULL || o->csv != NULL)) {
+        return "--tune takes --threads, --seconds, --variables and collectives only";
+    }
+    return o->variables != NULL && !o->tune ? "--variables needs --tune" : NULL;
+}
+
 static const char *contradiction(const perf_options_t *o, const given_t *given) {
     if (given->threads && given->tasks) {
         return "--threads and --tasks exclude each other";
@@ -293,8 +327,9 @@ static const char *contradiction(const perf_options_t *o, const given_t *given) 
     if (given->drivers && !given->tasks) {
         return "--drivers needs --tasks";
     }
-    if (given->api && o->api == PERF_API_HEDDLE && (o->tasks || o->persistent)) {
-        return "--tasks and --persistent need --api ucc: a blocking call cannot serve them";
+    if (given->api && o->api == PERF_API_HEDDLE && (o->tasks || o->persistent || o->overlap)) {
+        return "--tasks, --persistent and --overlap need --api ucc: a blocking call cannot serve "
+               "them";
     }
     if (o->bytes_min > o->bytes_max) {
         return "--min is larger than --max";
@@ -302,7 +337,7 @@ static const char *contradiction(const perf_options_t *o, const given_t *given) 
     if (o->root >= o->endpoints) {
         return "--root is not an endpoint";
     }
-    return NULL;
+    return contradiction_in_manner(o);
 }
 
 static bool finish(perf_options_t *o, const given_t *given) {
@@ -320,8 +355,17 @@ static bool finish(perf_options_t *o, const given_t *given) {
         o->workers = given->drivers ? given->n_drivers : processors;
         o->workers = o->workers > o->endpoints ? o->endpoints : o->workers;
     }
-    if (o->tasks || o->persistent) {
+    if (o->limits && o->workers < 2) {
+        fprintf(stderr, "heddle_perf: --limits needs two threads or more\n");
+        return false;
+    }
+    if (o->tasks || o->persistent || o->overlap) {
         o->api = PERF_API_UCC;
+    }
+    o->reference = o->reference && !o->limits && !o->overlap; /* --limits measures it in between */
+    if (o->tune) {
+        o->tune_seconds = given->seconds ? o->seconds : 0.0;
+        return true; /* the variables say which collectives decide */
     }
     if (o->quick) {
         apply_quick(o, given);
@@ -348,7 +392,7 @@ bool perf_options_parse(int argc, char **argv, perf_options_t *o, int *exit_stat
     int option;
     while ((option = getopt_long(argc, argv, "n:b:e:f:d:o:i:h", long_options, NULL)) != -1) {
         if (option == 'h' || option == OPTION_LIST) {
-            option == 'h' ? help() : list();
+            option == 'h' ? perf_help() : list();
             *exit_status = 0;
             return false;
         }
@@ -359,6 +403,11 @@ bool perf_options_parse(int argc, char **argv, perf_options_t *o, int *exit_stat
         if (!take(o, &given, option)) {
             fprintf(stderr, "heddle_perf: '%s' is not a possible value here, see --help\n", optarg);
             return false;
+        }
+        /* --tune FILE as two words, where the second one cannot be anything else */
+        if (option == OPTION_TUNE && optarg == NULL && optind < argc && argv[optind][0] != '-' &&
+            perf_coll_find(argv[optind]) == NULL) {
+            o->tune_file = argv[optind++];
         }
     }
     for (; optind < argc; optind++) {

@@ -5,23 +5,34 @@
  * the same list of cases in step; between the steps of a case they meet at an ordinary pthread
  * barrier, so nothing that a step prepares is written while another worker reads it.
  *
- *     heddle_perf.c   main, the list of cases
- *     options.c       command line
+ *     heddle_perf.c   main
+ *     options.c       command line; help.c what it says about itself
  *     collectives.c   what each collective needs and how it is called, both APIs
+ *     datatypes.c     datatypes, operations, and small whole numbers in each of them
  *     pattern.c       sources, and the naive expectation that results are compared with
- *     run.c           workers, verification and timing of one case
- *     timer.c         the clock, and the two-store exchange that bounds small collectives
- *     report.c        table and JSON
+ *     run.h, run.c    workers, the list of cases, verification
+ *     calls.c         one call on all endpoints of a worker
+ *     measure.c       timing of one case; touch.c the form in which memory is used meanwhile
+ *     limits.c        the machine's limits, by the same threads in turn with the collective
+ *     traffic.c       what each collective must at least read and write
+ *     overlap.c       how much of a nonblocking collective hides behind computation
+ *     tune.h, tune.c  good values of the variables that choose regimes; tune_file.c writes them
+ *     timer.c         the clock, places for threads, the two-store exchange
+ *     kernels.h       copying, reading and writing as the limits mean them
+ *     report.c        table; export.c JSON and CSV
  *
  * "Bytes" of a case is what one endpoint sends to, or receives from, one peer, like `count` in
  * heddle.h. Bandwidth is algorithm bandwidth: the bytes of the largest buffer of one endpoint (so n
- * blocks for alltoall, one for allreduce) over the median time.
+ * blocks for alltoall, one for allreduce) over the median time. Bus bandwidth is that times the
+ * factor by which nccl-tests makes collectives comparable.
  */
 #ifndef HEDDLE_PERF_H_
 #define HEDDLE_PERF_H_
 
 #include <heddle/heddle.h>
 #include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +46,8 @@ typedef enum {
     PERF_KIND_SIGNED,
     PERF_KIND_UNSIGNED,
     PERF_KIND_FLOAT,
-    PERF_KIND_COMPLEX
+    PERF_KIND_COMPLEX,
+    PERF_KIND_PAIR /**< a value and an index */
 } perf_kind_t;
 
 typedef struct perf_datatype {
@@ -43,6 +55,9 @@ typedef struct perf_datatype {
     ucc_datatype_t dt;
     uint32_t bytes;
     perf_kind_t kind;
+    /* pairs only */
+    ucc_datatype_t value;
+    uint32_t index_offset, index_bytes;
 } perf_datatype_t;
 
 typedef struct perf_operation {
@@ -83,6 +98,13 @@ void perf_operations_print(FILE *stream);
 /** Whether this tool (and UCC) can reduce the datatype with the operation. */
 bool perf_reducible(const perf_datatype_t *datatype, ucc_reduction_op_t op);
 
+enum { PERF_ELEMENT_MAX = 32 }; /* bytes of the largest element */
+
+/** Writes a small non-negative whole number, with its imaginary part or index, as one element. */
+void perf_encode(const perf_datatype_t *datatype, double first, double second, void *element);
+/** The opposite: value[0] the number, value[1] its imaginary part or index (0 if none). */
+void perf_decode(const perf_datatype_t *datatype, const void *element, double value[2]);
+
 /* ------------------------------------------------------------------------------------------------
  * Options
  * ---------------------------------------------------------------------------------------------- */
@@ -102,17 +124,31 @@ typedef struct perf_options {
     const perf_coll_t *chosen[PERF_MAX_CHOSEN];
     size_t n_chosen;
     bool in_place, persistent, verify, uneven, quick, reference;
+    bool touch, limits, overlap, back_to_back;
     uint32_t root;
+    bool alternate;  /**< the root changes with every iteration */
+    double interval; /**< seconds between progress calls with `overlap`; 0: a tenth of the work */
     perf_api_t api;
     perf_bind_t bind;
     uint64_t warmup;     /**< iterations */
     uint64_t iterations; /**< 0: by size */
     double seconds;      /**< aim per case when iterations == 0 */
     const char *json;    /**< NULL: none */
+    const char *csv;     /**< NULL: none */
+    bool tune;
+    const char *tune_file; /**< NULL: standard output */
+    const char *variables; /**< NULL: all that can be tuned; else names, separated by commas */
+    double tune_seconds;   /**< aim per point; 0: each variable's own */
 } perf_options_t;
 
 /** Parses argv. Returns true to go on; else *exit_status says how to leave (0 after --help). */
 bool perf_options_parse(int argc, char **argv, perf_options_t *options, int *exit_status);
+
+/** A number of bytes as the command line and the library's configuration write it: digits, then
+ *  perhaps k, m or g. */
+bool perf_parse_bytes(const char *text, uint64_t *bytes);
+
+void perf_help(void);
 
 /** Processors that this process may use. */
 uint32_t perf_processors(void);
@@ -139,6 +175,7 @@ typedef struct perf_case {
 /** One endpoint as this tool sees it; touched by its worker only. */
 typedef struct perf_endpoint {
     uint32_t index;
+    uint32_t root; /**< of the present iteration */
     heddle_ep_t *handle;
     ucc_team_h team;
     ucc_context_h context;
@@ -159,10 +196,14 @@ uint64_t perf_source_bytes(const perf_case_t *c);
 uint64_t perf_destination_bytes(const perf_case_t *c);
 
 /** Whether endpoint e reads its input where the in-place rule says (and not from its source). */
-bool perf_is_in_place(const perf_case_t *c, uint32_t e);
+bool perf_is_in_place(const perf_case_t *c, const perf_endpoint_t *e);
+/** scatter and scatterv, whose in-place form keeps the root's block in the source */
+bool perf_scatters(const perf_coll_t *coll);
 
-/** Fills e->args for ucc_collective_init(). */
+/** Fills e->args for ucc_collective_init(), with e->root. */
 void perf_args_fill(const perf_case_t *c, perf_endpoint_t *e);
+/** The root of the next call; changes the arguments where they depend on it. */
+void perf_root_set(const perf_case_t *c, perf_endpoint_t *e, uint32_t root);
 
 /** The blocking call of heddle.h that does the same. */
 ucc_status_t perf_call_blocking(const perf_case_t *c, perf_endpoint_t *e);
@@ -175,8 +216,8 @@ enum { PERF_PERIOD = 251 }; /* prime, so that no block or chunk boundary falls o
 
 /** Results of reducing PERF_PERIOD elements over all endpoints; computed once per run. */
 typedef struct perf_expectation {
-    double real[PERF_PERIOD];
-    double imaginary[PERF_PERIOD];
+    double first[PERF_PERIOD];  /**< the number, or its real part, or a pair's value */
+    double second[PERF_PERIOD]; /**< the imaginary part, or a pair's index */
 } perf_expectation_t;
 
 void perf_expectation_compute(const perf_options_t *options, perf_expectation_t *expectation);
@@ -204,6 +245,14 @@ const char *perf_clock_name(void);
  *  negative number when there are not two processors. */
 double perf_exchange_limit(void);
 
+/** One side's flag, on lines far enough apart that no prefetcher couples them. */
+typedef struct perf_flag {
+    alignas(256) _Atomic uint64_t value;
+} perf_flag_t;
+
+/** One round of the exchange: stores `round` to my flag and waits until theirs has it, too. */
+void perf_exchange_round(perf_flag_t *mine, const perf_flag_t *theirs, uint64_t round);
+
 /** Pins the calling thread to the index-th of `n` places, as `bind` says. */
 void perf_bind(perf_bind_t bind, uint32_t index, uint32_t n);
 
@@ -211,29 +260,67 @@ void perf_bind(perf_bind_t bind, uint32_t index, uint32_t n);
  * Results
  * ---------------------------------------------------------------------------------------------- */
 
+/** What the machine allows; all in seconds, negative where it was not measured. */
+typedef struct perf_limits {
+    uint64_t bytes;  /**< T: bytes per thread that copy and read were measured with */
+    double exchange; /**< X: two threads exchange two flags */
+    double ring;     /**< a token goes round all threads, which only yield */
+    double copy;     /**< M(T): all threads copy, the faster of two ways */
+    double read;     /**< R(T): all threads read what another has just written */
+    double limit;    /**< what follows for the collective */
+    const char *formula;
+} perf_limits_t;
+
 typedef struct perf_result {
     const perf_coll_t *coll;
     uint64_t bytes, iterations, batch;
     uint64_t data_bytes;           /**< what bandwidth is computed from */
+    double bus_factor;             /**< bus bandwidth over algorithm bandwidth */
     double min, median, p99, mean; /**< seconds */
+    perf_limits_t limits;
+    double ratio; /**< time over limit; 0: no limit measured */
     bool verified;
     uint64_t wrong;
 } perf_result_t;
 
-/** Opens the report (a JSON file that can't be written is an error, logged). */
+/** Of --overlap: medians in seconds. */
+typedef struct perf_overlap {
+    const perf_coll_t *coll;
+    uint64_t bytes, iterations;
+    double pure, compute, total;
+    double percent;
+    bool verified;
+    uint64_t wrong;
+} perf_overlap_t;
+
+/** Opens the report (a file that can't be written is an error, logged). */
 bool perf_report_open(const perf_options_t *options, double exchange_limit);
 void perf_report_collective(const perf_coll_t *coll);
 void perf_report_result(const perf_result_t *result);
+void perf_report_overlap(const perf_overlap_t *result);
 void perf_report_skip(uint64_t bytes, const char *why);
-/** Closes the JSON file; false when it could not be written in full. */
+/** Closes the files; false when one could not be written in full. */
 bool perf_report_close(void);
+
+/** The files behind the report. */
+bool perf_export_open(const perf_options_t *options, double exchange_limit);
+void perf_export_result(const perf_result_t *result);
+void perf_export_overlap(const perf_overlap_t *result);
+bool perf_export_close(void);
 
 /* ------------------------------------------------------------------------------------------------
  * Running
  * ---------------------------------------------------------------------------------------------- */
 
+/** Bytes that a collective reads and writes, over all endpoints; see the table in traffic.c. */
+uint64_t perf_traffic(const perf_coll_t *coll, uint64_t endpoints, uint64_t bytes);
+double perf_bus_factor(const perf_coll_t *coll, uint64_t endpoints);
+
 /** Runs all cases and returns the number of wrong elements; a call that fails ends the process. */
 uint64_t perf_run(const perf_options_t *options);
+
+/** --tune; returns the exit status. */
+int perf_tune(const perf_options_t *options);
 
 /** Says what failed and ends the process. Used where another worker may sit inside a collective that
  *  can't complete any more, so that no orderly way out exists. */

@@ -7,8 +7,6 @@
 #include "perf.h"
 
 #include <sched.h>
-#include <stdalign.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -127,13 +125,8 @@ void perf_bind(perf_bind_t bind, uint32_t index, uint32_t n) {
 
 enum { EXCHANGE_BATCHES = 41, EXCHANGE_ROUNDS = 2000 };
 
-/* One flag per side, on lines far enough apart that no prefetcher couples them. */
-typedef struct exchange_side {
-    alignas(256) atomic_uint_fast64_t flag;
-} exchange_side_t;
-
 typedef struct exchange {
-    exchange_side_t sides[2];
+    perf_flag_t flags[2];
     double samples[EXCHANGE_BATCHES];
 } exchange_t;
 
@@ -142,12 +135,12 @@ typedef struct exchange_thread {
     uint32_t side;
 } exchange_thread_t;
 
-static void exchange_round(exchange_t *x, uint32_t side, uint64_t round) {
+void perf_exchange_round(perf_flag_t *mine, const perf_flag_t *theirs, uint64_t round) {
     /* release: as a collective would publish a payload; pairs with the acquire below */
-    atomic_store_explicit(&x->sides[side].flag, round, memory_order_release);
+    atomic_store_explicit(&mine->value, round, memory_order_release);
     uint32_t spins = 0;
     /* acquire: as a collective would read the payload; pairs with the release above */
-    while (atomic_load_explicit(&x->sides[1 - side].flag, memory_order_acquire) < round) {
+    while (atomic_load_explicit(&theirs->value, memory_order_acquire) < round) {
         if (++spins == 100000) { /* the other side has lost its processor */
             sched_yield();
             spins = 0;
@@ -157,16 +150,16 @@ static void exchange_round(exchange_t *x, uint32_t side, uint64_t round) {
 
 static void *exchange_run(void *arg) {
     const exchange_thread_t *self = arg;
+    exchange_t *x = self->exchange;
     uint64_t round = 0;
     perf_bind(PERF_BIND_COMPACT, self->side, 2);
     for (uint32_t batch = 0; batch < EXCHANGE_BATCHES; batch++) {
         uint64_t begin = perf_clock_ticks();
         for (uint32_t i = 0; i < EXCHANGE_ROUNDS; i++) {
-            exchange_round(self->exchange, self->side, ++round);
+            perf_exchange_round(&x->flags[self->side], &x->flags[1 - self->side], ++round);
         }
         if (self->side == 0) {
-            self->exchange->samples[batch] =
-                perf_clock_seconds(perf_clock_ticks() - begin) / EXCHANGE_ROUNDS;
+            x->samples[batch] = perf_clock_seconds(perf_clock_ticks() - begin) / EXCHANGE_ROUNDS;
         }
     }
     return NULL;

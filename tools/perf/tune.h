@@ -1,0 +1,40 @@
+/* tune.h: what --tune varies, what decides, and what came out. */
+#ifndef HEDDLE_PERF_TUNE_H_
+#define HEDDLE_PERF_TUNE_H_
+
+#include "perf.h"
+
+enum { PERF_TUNE_CANDIDATES = 12, PERF_TUNE_COLLECTIVES = 4, PERF_TUNE_POINTS = 64 };
+
+/** A variable of the library's configuration, the values to try, and which measurements decide. */
+typedef struct perf_variable {
+    const char *name;
+    const char *meaning;
+    const char *candidates[PERF_TUNE_CANDIDATES]; /**< the default is tried anyway */
+    const char *collectives[PERF_TUNE_COLLECTIVES];
+    uint64_t bytes_min, bytes_max, factor;
+    double seconds; /**< aim per point and round */
+} perf_variable_t;
+
+/** One value of a variable and its measurements. */
+typedef struct perf_candidate {
+    char value[32];
+    double seconds[PERF_TUNE_POINTS]; /**< per point: median time, of the best round */
+    double ratio; /**< geometric mean over the points of time over the default's */
+} perf_candidate_t;
+
+/** candidates[0] is the default. */
+typedef struct perf_tuned {
+    const perf_variable_t *variable;
+    perf_candidate_t candidates[PERF_TUNE_CANDIDATES + 1];
+    size_t n_candidates, n_points, rounds;
+    size_t best;
+} perf_tuned_t;
+
+/** Whether a collective decides: the command line may restrict a variable's to some. */
+bool perf_tune_chosen(const perf_options_t *options, const char *collective);
+
+/** Writes the configuration file; false when that failed (logged). */
+bool perf_tune_write(const perf_options_t *options, const perf_tuned_t *tuned, size_t n);
+
+#endif
