@@ -1,90 +1,29 @@
 /*
  * Reducers: which kernel serves which datatype and operation, and the reduction of one block.
  *
- * The choice of the vector unit is made once per process. See reduce.h for the rules that all
- * kernels follow, reduce_tree.c for what is built from blocks.
+ * See reduce.h for the rules that all kernels follow, reduce_tree.c for what is built from blocks.
  */
 #include "core/reduce.h"
-
-#include <stdatomic.h>
-#include <string.h>
 
 #include "core/log.h"
 #include "core/reduce_kernels.h"
 #include "core/reduce_user.h"
 
+/* Kernels by vector unit. */
+static const hd_kernel_table_t *const kernels[HD_ISA_LAST] = {
+    [HD_ISA_BASE] = &hd_kernels_base,
 #if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
-/* ---- the vector unit ---- */
-
-typedef struct isa_entry {
-    const char *name;
-    const hd_kernel_table_t *kernels;
-} isa_entry_t;
-
-static const isa_entry_t isas[HD_ISA_LAST] = {
-    [HD_ISA_BASE] = {"base", &hd_kernels_base},
-#if defined(__x86_64__)
-    [HD_ISA_AVX2] = {"avx2", &hd_kernels_avx2},
-    [HD_ISA_AVX512] = {"avx512", &hd_kernels_avx512},
+    [HD_ISA_AVX2] = &hd_kernels_avx2,
+    [HD_ISA_AVX512] = &hd_kernels_avx512,
 #endif
 };
 
-/* The entry in use, NULL until the first reducer. */
-static _Atomic(const isa_entry_t *) active_isa;
-
+static const hd_stream_table_t *const streams[HD_ISA_LAST] = {
 #if defined(__x86_64__)
-/* Conversion of float16 has a CPUID bit of its own, which not every compiler can name. */
-static bool cpu_has_f16c(void) {
-    unsigned a, b, c = 0, d;
-
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
+    [HD_ISA_AVX2] = &hd_streams_avx2,
+    [HD_ISA_AVX512] = &hd_streams_avx512,
 #endif
-
-static bool cpu_has(hd_isa_t isa) {
-    switch (isa) {
-    case HD_ISA_BASE:
-        return true;
-#if defined(__x86_64__)
-    case HD_ISA_AVX2: /* the builtins ask the operating system too */
-        return __builtin_cpu_supports("avx2") && cpu_has_f16c();
-    case HD_ISA_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               cpu_has_f16c();
-#endif
-    default:
-        return false;
-    }
-}
-
-static const isa_entry_t *isa_in_use(void) {
-    /* relaxed: the entries are constants */
-    const isa_entry_t *isa = atomic_load_explicit(&active_isa, memory_order_relaxed);
-
-    for (int i = HD_ISA_LAST - 1; isa == NULL; i--) {
-        if (cpu_has((hd_isa_t)i)) {
-            isa = &isas[i];
-            atomic_store_explicit(&active_isa, isa, memory_order_relaxed); /* all find the same */
-        }
-    }
-    return isa;
-}
-
-const char *hd_reduce_isa_name(void) {
-    return isa_in_use()->name;
-}
-
-bool hd_reduce_force_isa(hd_isa_t isa) {
-    if (!cpu_has(isa)) {
-        return false;
-    }
-    atomic_store_explicit(&active_isa, &isas[isa], memory_order_relaxed); /* a constant */
-    return true;
-}
+};
 
 /* ---- datatype and operation ---- */
 
@@ -158,9 +97,15 @@ static uint32_t kernel_type(uint64_t *number, ucc_reduction_op_t op, size_t elem
 }
 
 static hd_kernel_fn kernel_find(uint64_t number, ucc_reduction_op_t op) {
-    hd_kernel_fn kernel = (*isa_in_use()->kernels)[number][op];
+    hd_kernel_fn kernel = (*kernels[hd_isa()])[number][op];
 
     return kernel != NULL ? kernel : hd_kernels_wide[number][op];
+}
+
+static hd_stream_fn stream_find(uint64_t number, ucc_reduction_op_t op) {
+    const hd_stream_table_t *table = streams[hd_isa()];
+
+    return table != NULL ? (*table)[number][op] : NULL;
 }
 
 static ucc_status_t init_user(hd_reducer_t *r, ucc_datatype_t dt) {
@@ -205,6 +150,7 @@ ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_o
     }
     r->scalars = kernel_type(&number, op, r->element_size);
     r->root = kernel_find(number, op);
+    r->stream = stream_find(number, op);
     r->inner = op == UCC_OP_AVG ? kernel_find(number, UCC_OP_SUM) : r->root;
     if (r->root == NULL) {
         hd_error("datatype %s is not supported on this machine", hd_dt_name(dt));
@@ -215,17 +161,46 @@ ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_o
 
 /* ---- one block ---- */
 
+enum { ALIGN_BYTES = 4096 /* from here on, aligning the destination pays for a second call */ };
+
+/* Scalars before the first whole line of dst, 0 if aligning it is impossible or not worth while. A
+ * store across the end of a line costs two: a tenth of the time of a large block, whose vectors are
+ * lines. Sources that lie across lines cost less than half of that. */
+static size_t scalars_to_line(const hd_reducer_t *r, const void *dst, size_t scalars) {
+    size_t bytes = hd_copy_gap(dst);
+    size_t scalar_bytes = r->element_size / r->scalars;
+
+    return scalars * scalar_bytes >= ALIGN_BYTES && bytes % scalar_bytes == 0 ? bytes / scalar_bytes
+                                                                              : 0;
+}
+
+static void run_kernel(const hd_reducer_t *r, uint32_t k, const void *const src[], void *dst,
+                       size_t scalars, bool last) {
+    hd_kernel_fn kernel = last ? r->root : r->inner;
+    size_t head = scalars_to_line(r, dst, scalars);
+    size_t head_bytes = head * (r->element_size / r->scalars);
+    const void *rest[HD_REDUCE_BLOCK];
+
+    if (head == 0) {
+        kernel(k, src, dst, scalars, r->n);
+        return;
+    }
+    for (uint32_t i = 0; i < k; i++) {
+        rest[i] = (const char *)src[i] + head_bytes;
+    }
+    kernel(k, src, dst, head, r->n);
+    kernel(k, rest, (char *)dst + head_bytes, scalars - head, r->n);
+}
+
 ucc_status_t hd_reduce_block(const hd_reducer_t *r, uint32_t k, const void *const src[], void *dst,
                              size_t count, bool last) {
     if (k == 1) { /* also AVG's root: it has one operand only if n is 1 */
-        if (dst != src[0] && count != 0) {
-            memcpy(dst, src[0], count * r->element_size);
-        }
+        hd_copy(dst, src[0], count * r->element_size, HD_STORES_PLAIN);
         return UCC_OK;
     }
     if (r->user != NULL) {
         return hd_reduce_user(r, k, src, dst, count);
     }
-    (last ? r->root : r->inner)(k, src, dst, count * r->scalars, r->n);
+    run_kernel(r, k, src, dst, count * r->scalars, last);
     return UCC_OK;
 }

@@ -37,13 +37,22 @@
 #include <stdint.h>
 #include <ucc/api/ucc.h>
 
+#include "core/copy.h"
+#include "core/isa.h"
+
 enum {
-    HD_REDUCE_BLOCK = 8 /* operands of a canonical block */
+    HD_REDUCE_BLOCK = 8,              /* operands of a canonical block */
+    HD_REDUCE_TURN = 4 * HD_COPY_LINE /* what a streaming kernel reads of a source at once */
 };
 
 /* dst[i] = src[0][i] op ... op src[k - 1][i] for i < count scalars. k >= 2. Only AVG looks at n. */
 typedef void (*hd_kernel_fn)(uint32_t k, const void *const *src, void *dst, size_t count,
                              uint32_t n);
+
+/* The same at the root, to m destinations by streaming stores. Destinations begin at lines; bytes is
+ * a multiple of HD_REDUCE_TURN. */
+typedef void (*hd_stream_fn)(uint32_t k, const void *const *src, uint32_t m, void *const *dst,
+                             size_t bytes, uint32_t n);
 
 /* How one pair of datatype and operation is reduced over n operands. Plain data: copy it freely; it
  * stays valid as long as a generic datatype does. */
@@ -54,6 +63,7 @@ typedef struct hd_reducer {
     uint32_t scalars;    /* per element, as the kernel counts: 2 for the sum of complex numbers */
     hd_kernel_fn inner;  /* of a block below the root; NULL for generic types */
     hd_kernel_fn root;   /* of the root: differs for AVG */
+    hd_stream_fn stream; /* NULL: there is none, results stream through scratch memory */
     ucc_dt_generic_t *user; /* NULL for predefined and pair types */
     ucc_reduction_op_t op;
 } hd_reducer_t;
@@ -75,20 +85,16 @@ ucc_status_t hd_reduce_block(const hd_reducer_t *r, uint32_t k, const void *cons
 
 /* The whole tree over the n operands src[i] + src_offset (bytes), written to each of the m
  * destinations dst[j] + dst_offset. m may be 0. Any dst may be any src: the work is done in small
- * windows, and all sources of a window are read before its first destination is complete. n is the
- * one given to hd_reducer_init(). Uses 40 KiB of stack at most; fails like hd_reduce_block(). */
+ * windows, and all sources of a window are read before its first destination is written. n is the
+ * one given to hd_reducer_init(). With streaming stores, hd_copy_fence() is left to the caller. Uses
+ * 48 KiB of stack at most; fails like hd_reduce_block(). */
 ucc_status_t hd_reduce_tree(const hd_reducer_t *r, uint32_t n, const void *const *src,
                             size_t src_offset, uint32_t m, void *const *dst, size_t dst_offset,
-                            size_t count);
-
-/* The vector units that kernels exist for; the best of this CPU is used. */
-typedef enum hd_isa { HD_ISA_BASE, HD_ISA_AVX2, HD_ISA_AVX512, HD_ISA_LAST } hd_isa_t;
+                            size_t count, hd_stores_t stores);
 
 /* Name of the kernels in use: "avx512", ... */
-const char *hd_reduce_isa_name(void);
-
-/* For tests: reducers initialised from now on use these kernels. False, and no change, if the CPU
- * or the build lacks them. */
-bool hd_reduce_force_isa(hd_isa_t isa);
+static inline const char *hd_reduce_isa_name(void) {
+    return hd_isa_name();
+}
 
 #endif

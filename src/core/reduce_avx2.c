@@ -39,6 +39,12 @@ HD_TARGET static void narrow_halves(hd_u16 *out, const float *in, size_t n) {
 
 #include "core/reduce_vector.h"
 
+#define HD_STREAM_KERNELS      hd_streams_avx2
+#define HD_VECTOR_BYTES        32
+#define HD_STREAM(_to, _value) _mm256_stream_si256((__m256i *)(void *)(_to), (__m256i)(_value))
+
+#include "core/reduce_stream.h"
+
 #else
 typedef int hd_reduce_avx2_not_here; /* a translation unit has to declare something */
 #endif

@@ -25,6 +25,14 @@ extern const hd_kernel_table_t hd_kernels_avx2;
 extern const hd_kernel_table_t hd_kernels_avx512;
 #endif
 
+/* Only some types and operations have one: reduce_stream.h. */
+typedef hd_stream_fn hd_stream_table_t[UCC_DT_PREDEFINED_LAST][UCC_OP_LAST];
+
+#if defined(__x86_64__)
+extern const hd_stream_table_t hd_streams_avx2;
+extern const hd_stream_table_t hd_streams_avx512;
+#endif
+
 /* 128-bit integers, long double, and its complex product. */
 extern const hd_kernel_table_t hd_kernels_wide;
 

@@ -77,7 +77,8 @@ static uint32_t *pack_level(hd_tree_level_t *level, const uint32_t *begin, uint3
     level->parent = storage + level->n_blocks + 1;
     memcpy(level->first, begin, level->n_blocks * sizeof(*begin));
     level->first[level->n_blocks] = n_items;
-    return level->parent + level->n_blocks;
+    level->line = level->parent + level->n_blocks; /* zeroed: none */
+    return level->line + level->n_blocks;
 }
 
 /* Which block of `level` holds each of its items. */
@@ -91,7 +92,7 @@ static void fill_holders(const hd_tree_level_t *level, uint32_t *holder) {
 
 /* Makes the tree of the builder's levels; its order is the identity. */
 static ucc_status_t builder_pack(const builder_t *builder, uint32_t n, hd_tree_t **out) {
-    size_t words = 2 * (size_t)n + 2 * builder->used + builder->n_levels;
+    size_t words = 2 * (size_t)n + 3 * builder->used + builder->n_levels;
     hd_tree_t *tree = hd_alloc(HD_LINE, sizeof(*tree) + words * sizeof(uint32_t));
 
     if (tree == NULL) {
@@ -307,6 +308,75 @@ static void apply_order(hd_tree_t *tree, const uint32_t *order, uint32_t *scratc
     memcpy(tree->leaf, scratch, tree->n_endpoints * sizeof(*scratch));
 }
 
+/* Positions of the endpoints below a block, and how many of the outermost stages they share. */
+typedef struct span {
+    uint32_t begin, end, shared;
+} span_t;
+
+static span_t span_of(const hd_tree_t *tree, const hd_locality_t *loc, uint32_t level, uint32_t b) {
+    span_t span = {tree->level[level].first[b], tree->level[level].first[b + 1], 0};
+
+    while (level-- > 0) {
+        span.begin = tree->level[level].first[span.begin];
+        span.end = tree->level[level].first[span.end];
+    }
+    /* the order is sorted by domains: what first and last share, all share */
+    const hd_locality_t *first = &loc[tree->order[span.begin]];
+    const hd_locality_t *last = &loc[tree->order[span.end - 1]];
+    while (span.shared < N_STAGES && hd_locality_domain(first, stages[span.shared]) ==
+                                         hd_locality_domain(last, stages[span.shared])) {
+        span.shared++;
+    }
+    return span;
+}
+
+/* Gives lines of release to the blocks that need one: see tree.h. */
+static void mark_lines(hd_tree_t *tree, const hd_locality_t *loc) {
+    span_t all = span_of(tree, loc, tree->n_levels - 1, 0);
+
+    if (all.shared >= N_STAGES - 1 && tree->n_endpoints <= HD_TREE_FANIN * HD_TREE_FANIN) {
+        return; /* within one NUMA node, so few may as well read one line */
+    }
+    for (uint32_t l = 0; l + 1 < tree->n_levels; l++) {
+        for (uint32_t b = 0; b < tree->level[l].n_blocks; b++) {
+            span_t mine = span_of(tree, loc, l, b);
+            span_t above = span_of(tree, loc, l + 1, tree->level[l].parent[b]);
+            uint32_t endpoints = mine.end - mine.begin;
+
+            if (endpoints > 1 && endpoints < above.end - above.begin &&
+                (mine.shared > above.shared || endpoints > HD_TREE_FANIN)) {
+                tree->level[l].line[b] = 1;
+                tree->n_lines++;
+            }
+        }
+    }
+}
+
+hd_tree_release_t hd_tree_release(const hd_tree_t *tree, uint32_t me, uint32_t origin) {
+    hd_tree_release_t part = {HD_TREE_ORIGIN, 0};
+    uint32_t b = tree->leaf[me], with_origin = tree->leaf[origin];
+    bool leads = tree->order[tree->level[0].first[b]] == me; /* am I the first of the block? */
+
+    if (tree->n_lines == 0) {
+        return part;
+    }
+    for (uint32_t l = 0; b != with_origin; l++) {
+        const hd_tree_level_t *level = &tree->level[l];
+
+        if (level->line[b] && !leads) {
+            part.from = hd_tree_slot(tree, l, b);
+            return part;
+        }
+        if (level->line[b]) {
+            part.relays = l + 1;
+        }
+        leads = leads && tree->level[l + 1].first[level->parent[b]] == b;
+        b = level->parent[b];
+        with_origin = level->parent[with_origin];
+    }
+    return part;
+}
+
 ucc_status_t hd_tree_by_topology(uint32_t n, const hd_locality_t *loc, uint32_t fan_in,
                                  hd_tree_t **out) {
     if (n == 0 || fan_in < 2) {
@@ -335,6 +405,7 @@ ucc_status_t hd_tree_by_topology(uint32_t n, const hd_locality_t *loc, uint32_t 
     }
     if (status == UCC_OK) {
         apply_order(*out, order, head); /* the heads have served: n entries of scratch */
+        mark_lines(*out, loc);
     }
     hd_free(builder.begin);
     hd_free(order);

@@ -18,6 +18,15 @@
  * release only. Both are pure functions of their arguments: every process and thread that asks
  * with the same input gets the same tree.
  *
+ * Release runs the other way. One endpoint, the origin, knows (it combined the top block, or has the
+ * data of a bcast) and writes a line. A tree by topology gives further lines to some blocks, namely
+ * to those whose parent joins another domain, and to those of more than HD_TREE_FANIN endpoints. The
+ * first endpoint of such a block (who combines it, too) reads the line above and writes the block's;
+ * the others in the block read that. So what goes down crosses a border once per domain behind it,
+ * and no line has more than a few dozen readers, however large the machine. The origin's line stands
+ * for the lines of all blocks that contain the origin. Trees by number have no lines, nor have those of
+ * up to HD_TREE_FANIN^2 endpoints within one NUMA node: all read the origin's line.
+ *
  * Trees are immutable, O(n) in memory, one allocation each; any thread may read one.
  */
 #ifndef HD_CORE_TREE_H
@@ -41,14 +50,16 @@ typedef struct hd_tree_level {
     uint32_t first_slot;
     uint32_t *first;  /* n_blocks + 1 entries */
     uint32_t *parent; /* n_blocks entries: block of the level above; 0 at the top level */
+    uint32_t *line;   /* n_blocks entries: 1 if the block has a line of release, else 0 */
 } hd_tree_level_t;
 
 typedef struct hd_tree {
     uint32_t n_endpoints;
     uint32_t n_levels;
     uint32_t n_slots;
-    uint32_t *order; /* position -> endpoint */
-    uint32_t *leaf;  /* endpoint -> block of level 0 */
+    uint32_t n_lines; /* blocks that have a line of release */
+    uint32_t *order;  /* position -> endpoint */
+    uint32_t *leaf;   /* endpoint -> block of level 0 */
     hd_tree_level_t level[HD_TREE_MAX_LEVELS];
 } hd_tree_t;
 
@@ -71,6 +82,17 @@ void hd_tree_print(const hd_tree_t *tree, const hd_locality_t *loc, FILE *out);
  * and (loc given) no block joins two domains although one of its members could still have been
  * joined inside its own. Logs the first fault and returns UCC_ERR_INVALID_PARAM. */
 ucc_status_t hd_tree_check(const hd_tree_t *tree, const hd_locality_t *loc);
+
+#define HD_TREE_ORIGIN UINT32_MAX /* too large for an enum */
+
+/* One endpoint's part in a release. */
+typedef struct hd_tree_release {
+    uint32_t from;   /* slot of the block whose line I read, or HD_TREE_ORIGIN */
+    uint32_t relays; /* then I write the lines of my blocks on the levels below this one */
+} hd_tree_release_t;
+
+/* The part of endpoint `me` when `origin` releases. Both < n_endpoints. */
+hd_tree_release_t hd_tree_release(const hd_tree_t *tree, uint32_t me, uint32_t origin);
 
 static inline uint32_t hd_tree_slot(const hd_tree_t *tree, uint32_t level, uint32_t block) {
     return tree->level[level].first_slot + block;

@@ -554,7 +554,7 @@ static void one_block(const type_t *t, ucc_reduction_op_t op, uint32_t k, size_t
 }
 
 static void all_blocks(hd_isa_t isa) {
-    if (!hd_reduce_force_isa(isa)) {
+    if (!hd_isa_force(isa)) {
         cr_skip("this CPU lacks them");
     }
     for (size_t i = 0; i < N_TYPES; i++) {
@@ -590,7 +590,7 @@ Test(reduce, every_float16_and_bfloat16_survives_a_sum_with_zero_in_all_kernels)
         zero[i] = 0x8000; /* -0 changes nothing, not even -0 */
     }
     for (int isa = 0; isa < HD_ISA_LAST; isa++) {
-        for (int d = 0; d < 2 && hd_reduce_force_isa((hd_isa_t)isa); d++) {
+        for (int d = 0; d < 2 && hd_isa_force((hd_isa_t)isa); d++) {
             unsigned infinity = d == 0 ? 0x7c00 : 0x7f80, nan = d == 0 ? 0x7e00 : 0x7fc0;
             hd_reducer_t r;
 
@@ -633,7 +633,8 @@ static void one_tree(const type_t *t, ucc_reduction_op_t op, uint32_t n, size_t 
     }
     cr_assert_eq(hd_reducer_init(&r, t->dt, op, n), UCC_OK);
     size_t dst_offset = in_place ? OFFSET_SRC : OFFSET_DST;
-    cr_assert_eq(hd_reduce_tree(&r, n, src, OFFSET_SRC, m, dst, dst_offset, count), UCC_OK);
+    cr_assert_eq(hd_reduce_tree(&r, n, src, OFFSET_SRC, m, dst, dst_offset, count, HD_STORES_PLAIN),
+                 UCC_OK);
     for (uint32_t j = 0; j < m; j++) {
         check_equal(t, op, (unsigned char *)dst[j] + dst_offset, want, count, "tree", n);
     }
@@ -674,7 +675,8 @@ Test(reduce, the_tree_works_in_windows_with_many_operands_and_destinations) {
         {11, UCC_OP_SUM, 2, 5000},  {11, UCC_OP_AVG, 8, 3001},    {11, UCC_OP_SUM, 9, 5000},
         {10, UCC_OP_AVG, 65, 4321}, {12, UCC_OP_MAX, 64, 2000},   {15, UCC_OP_PROD, 20, 1500},
         {17, UCC_OP_PROD, 73, 500}, {18, UCC_OP_MINLOC, 66, 700}, {3, UCC_OP_BXOR, 513, 300},
-        {11, UCC_OP_SUM, 4097, 30}, {0, UCC_OP_SUM, 40000, 3},
+        {11, UCC_OP_SUM, 4097, 30}, {0, UCC_OP_SUM, 40000, 3},    {0, UCC_OP_SUM, 2, 9001},
+        {3, UCC_OP_BXOR, 3, 3001},
     };
 
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
@@ -686,6 +688,126 @@ Test(reduce, the_tree_works_in_windows_with_many_operands_and_destinations) {
         one_tree(t, cases[c].op, n, cases[c].count, 1, true);
         one_tree(t, cases[c].op, n, cases[c].count, 0, false);
     }
+}
+
+/* ---- streaming stores ---- */
+
+typedef enum placement { APART, FIRST_IN_PLACE, SECOND_IN_PLACE, ALL_IN_PLACE } placement_t;
+
+enum { STREAM_N = 20, STREAM_M = 5, STREAM_BYTES = 700 * MAX_ELEMENT + 256 };
+static _Alignas(64) unsigned char stream_src[STREAM_N][STREAM_BYTES];
+static _Alignas(64) unsigned char stream_backup[STREAM_N][STREAM_BYTES];
+static _Alignas(64) unsigned char stream_dst[STREAM_M][STREAM_BYTES], stream_want[STREAM_BYTES];
+
+static bool is_in_place(placement_t placement, uint32_t j) {
+    return placement == ALL_IN_PLACE || (placement == FIRST_IN_PLACE && j == 0) ||
+           (placement == SECOND_IN_PLACE && j == 1);
+}
+
+typedef struct stream_case {
+    uint32_t n, m;
+    size_t at[STREAM_M]; /* where the destinations begin that are not in place */
+    placement_t placement;
+} stream_case_t;
+
+/* Results of plain stores, to one place apart, are what streaming ones have to give everywhere. */
+static void one_stream(const type_t *t, ucc_reduction_op_t op, const stream_case_t *c,
+                       size_t count) {
+    enum { SRC_AT = 32, DST_AT = 24 };
+    size_t bytes = count * extent(t);
+    void *want_at = stream_want, *dst[STREAM_M];
+    const void *src[STREAM_N];
+    hd_reducer_t r;
+
+    for (uint32_t i = 0; i < c->n; i++) {
+        src[i] = stream_src[i];
+    }
+    for (uint32_t j = 0; j < c->m; j++) { /* another order than that of the sources */
+        unsigned char *place = stream_src[(j + 1) % c->n] + SRC_AT - DST_AT;
+
+        memset(stream_dst[j], GUARD, bytes + 256);
+        dst[j] = is_in_place(c->placement, j) ? place : stream_dst[j] + c->at[j];
+    }
+    cr_assert_eq(hd_reducer_init(&r, t->dt, op, c->n), UCC_OK);
+    cr_assert_eq(hd_reduce_tree(&r, c->n, src, SRC_AT, 1, &want_at, 0, count, HD_STORES_PLAIN),
+                 UCC_OK);
+    cr_assert_eq(
+        hd_reduce_tree(&r, c->n, src, SRC_AT, c->m, dst, DST_AT, count, HD_STORES_STREAMING),
+        UCC_OK);
+    hd_copy_fence();
+    for (uint32_t j = 0; j < c->m; j++) {
+        const unsigned char *got = (unsigned char *)dst[j] + DST_AT;
+
+        check_equal(t, op, got, stream_want, count, "streaming", c->n);
+        for (const unsigned char *p = stream_dst[j]; p < stream_dst[j] + bytes + 256; p++) {
+            cr_assert((p >= got && p < got + bytes) || *p == GUARD, "wrote outside");
+        }
+    }
+    for (uint32_t i = 0; i < c->n; i++) { /* nothing else of the sources either */
+        unsigned char *end = stream_src[i] + SRC_AT + bytes;
+
+        cr_assert_arr_eq(stream_src[i], stream_backup[i], SRC_AT);
+        cr_assert_arr_eq(end, stream_backup[i] + SRC_AT + bytes, 64);
+        memcpy(stream_src[i], stream_backup[i], SRC_AT + bytes);
+    }
+}
+
+static void all_streams(hd_isa_t isa) {
+    static const stream_case_t cases[] = {
+        {1, 1, {0}, APART},
+        {1, 3, {0, 8, 40}, APART},
+        {2, 1, {0}, APART},
+        {2, 1, {16}, APART},
+        {2, 1, {7}, APART},
+        {2, 1, {0}, ALL_IN_PLACE},
+        {2, 2, {40, 104}, APART},
+        {2, 2, {48, 48}, APART},
+        {2, 2, {0, 24}, APART},
+        {2, 2, {16, 0}, SECOND_IN_PLACE},
+        {2, 2, {0, 1}, FIRST_IN_PLACE},
+        {2, 2, {0}, ALL_IN_PLACE},
+        {3, 4, {96, 32, 32, 96}, APART},
+        {4, 2, {31, 31}, APART},
+        {4, 5, {0, 0, 0, 0, 0}, APART},
+        {5, 3, {8, 16, 3}, APART},
+        {7, 3, {0, 0, 64}, SECOND_IN_PLACE},
+        {8, 2, {0, 64}, APART},
+        {8, 5, {0, 1, 2, 3, 4}, ALL_IN_PLACE},
+        {9, 1, {0}, APART},
+        {9, 3, {0, 5, 32}, SECOND_IN_PLACE},
+        {20, 2, {4, 4}, APART},
+        {20, 5, {0}, ALL_IN_PLACE},
+    };
+    static const size_t counts[] = {1, 9, 64, 65, 700};
+
+    if (!hd_isa_force(isa)) {
+        cr_skip("this CPU lacks them");
+    }
+    for (size_t i = 0; i < N_TYPES; i++) {
+        for (int k = 0; k < STREAM_N; k++) {
+            random_elements(&types[i], stream_src[k] + 32, 700 + 64 / extent(&types[i]));
+        }
+        memcpy(stream_backup, stream_src, sizeof(stream_src));
+        for (int op = 0; op < UCC_OP_LAST; op++) {
+            for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) * 5; c++) {
+                if (meaningful(&types[i], (ucc_reduction_op_t)op)) {
+                    one_stream(&types[i], (ucc_reduction_op_t)op, &cases[c / 5], counts[c % 5]);
+                }
+            }
+        }
+    }
+}
+
+Test(reduce, streaming_stores_give_the_same_bits_with_the_base_kernels) {
+    all_streams(HD_ISA_BASE);
+}
+
+Test(reduce, streaming_stores_give_the_same_bits_with_the_avx2_kernels) {
+    all_streams(HD_ISA_AVX2);
+}
+
+Test(reduce, streaming_stores_give_the_same_bits_with_the_avx512_kernels) {
+    all_streams(HD_ISA_AVX512);
 }
 
 Test(reduce, blocks_reduced_one_by_one_give_the_bits_of_the_tree) {
@@ -703,7 +825,7 @@ Test(reduce, blocks_reduced_one_by_one_give_the_bits_of_the_tree) {
     hd_reduce_block(&r, 8, src + 8, partial[1], COUNT, false);
     hd_reduce_block(&r, 4, src + 16, partial[2], COUNT, false);
     hd_reduce_block(&r, 3, partials, by_blocks, COUNT, true);
-    hd_reduce_tree(&r, N, src, 0, 1, (void *const[]){by_tree}, 0, COUNT);
+    hd_reduce_tree(&r, N, src, 0, 1, (void *const[]){by_tree}, 0, COUNT, HD_STORES_PLAIN);
     cr_assert_arr_eq(by_blocks, by_tree, sizeof(by_tree));
 }
 
@@ -766,7 +888,7 @@ Test(reduce, complex_products_are_not_fused) {
     hd_reducer_t r;
 
     for (int isa = 0; isa < HD_ISA_LAST; isa++) {
-        if (hd_reduce_force_isa((hd_isa_t)isa)) {
+        if (hd_isa_force((hd_isa_t)isa)) {
             cr_assert_eq(hd_reducer_init(&r, UCC_DT_FLOAT32_COMPLEX, UCC_OP_PROD, 2), UCC_OK);
             hd_reduce_block(&r, 2, (const void *const[]){a, b}, c, 1, true);
             cr_assert_eq(c[0], 0.0f);
@@ -856,6 +978,7 @@ static uint64_t affine_tree(const uint64_t *values, uint32_t n) {
 }
 
 static void check_generic(ucc_datatype_t dt, uint32_t n, size_t count, bool in_place) {
+    hd_stores_t stores = (n + count) % 2 == 0 ? HD_STORES_PLAIN : HD_STORES_STREAMING;
     size_t size = hd_dt_size(dt);
     unsigned char *memory = calloc(2 * n * count, size);
     uint64_t *values = malloc(n * count * sizeof(*values));
@@ -873,7 +996,7 @@ static void check_generic(ucc_datatype_t dt, uint32_t n, size_t count, bool in_p
     }
     cr_assert_eq(hd_reducer_init(&r, dt, (ucc_reduction_op_t)99, n), UCC_OK);
     cr_assert(hd_reducer_is_user(&r));
-    cr_assert_eq(hd_reduce_tree(&r, n, src, 0, n, dst, 0, count), UCC_OK);
+    cr_assert_eq(hd_reduce_tree(&r, n, src, 0, n, dst, 0, count, stores), UCC_OK);
     for (uint32_t j = 0; j < n; j++) {
         for (size_t e = 0; e < count; e++) {
             uint64_t got;
@@ -912,7 +1035,7 @@ Test(reduce, an_error_of_the_callback_is_returned_and_logged_once) {
         src[i] = &values[i];
     }
     cr_assert_eq(hd_reducer_init(&r, dt, UCC_OP_SUM, 9), UCC_OK);
-    cr_assert_eq(hd_reduce_tree(&r, 9, src, 0, 1, (void *const[]){&out}, 0, 1),
+    cr_assert_eq(hd_reduce_tree(&r, 9, src, 0, 1, (void *const[]){&out}, 0, 1, HD_STORES_PLAIN),
                  UCC_ERR_NO_RESOURCE);
     cr_assert_eq(n_logged, 1);
     ucc_dt_destroy(dt);

@@ -1,0 +1,191 @@
+/*
+ * Plain copies are memcpy: no loop of our own was faster between 1 KiB and 1 MiB, neither in one
+ * core's caches nor out of another core's.
+ *
+ * Streaming copies: up to the first whole line of the destination by plain stores, then whole lines,
+ * then the rest. A line has to be written whole and at once, or its parts go to memory one by one.
+ * Sources are read at any alignment. Long copies walk through four pages at a time, some lines of
+ * each in turn: the hardware then prefetches four sources at once, and more banks of memory are open.
+ *
+ * One source to several destinations goes window by window: the first destination's copy brings the
+ * window to the first cache level, the others find it there.
+ */
+#include "core/copy.h"
+
+#include <string.h>
+
+#include "core/isa.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum {
+    PAGE = 4096,
+    WALK = 4 * PAGE,          /* pages walked through together */
+    TURN = 4 * HD_COPY_LINE,  /* of one page before it is the next one's turn */
+    SHORT = 4 * HD_COPY_LINE, /* up to here streaming is not worth its beginning and end */
+    PLAIN_WINDOW = 2 * 4096   /* stays in the first cache level beside its destinations */
+};
+
+static size_t min_size(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- whole lines: dst is a multiple of a line, and so is bytes ---- */
+
+#if defined(__x86_64__)
+
+#define TARGET_BASE
+#define TARGET_AVX2   __attribute__((target("avx2")))
+#define TARGET_AVX512 __attribute__((target("avx512f")))
+
+static inline void line_base(char *dst, const char *src) {
+    __m128i a = _mm_loadu_si128((const __m128i_u *)(const void *)src);
+    __m128i b = _mm_loadu_si128((const __m128i_u *)(const void *)(src + 16));
+    __m128i c = _mm_loadu_si128((const __m128i_u *)(const void *)(src + 32));
+    __m128i d = _mm_loadu_si128((const __m128i_u *)(const void *)(src + 48));
+
+    _mm_stream_si128((__m128i *)(void *)dst, a);
+    _mm_stream_si128((__m128i *)(void *)(dst + 16), b);
+    _mm_stream_si128((__m128i *)(void *)(dst + 32), c);
+    _mm_stream_si128((__m128i *)(void *)(dst + 48), d);
+}
+
+TARGET_AVX2 static inline void line_avx2(char *dst, const char *src) {
+    __m256i a = _mm256_loadu_si256((const __m256i_u *)(const void *)src);
+    __m256i b = _mm256_loadu_si256((const __m256i_u *)(const void *)(src + 32));
+
+    _mm256_stream_si256((__m256i *)(void *)dst, a);
+    _mm256_stream_si256((__m256i *)(void *)(dst + 32), b);
+}
+
+TARGET_AVX512 static inline void line_avx512(char *dst, const char *src) {
+    _mm512_stream_si512((void *)dst, _mm512_loadu_si512(src));
+}
+
+/* A function per vector unit around its line, for a call per line would cost as much as the line. */
+#define DEFINE_STREAM(_name, _line, _target)                                                       \
+    _target static void _name(char *dst, const char *src, size_t bytes) {                          \
+        size_t at = 0;                                                                             \
+        for (; bytes - at >= WALK; at += WALK) {                                                   \
+            for (size_t turn = at; turn < at + PAGE; turn += TURN) {                               \
+                for (size_t i = turn; i < turn + WALK; i += PAGE) {                                \
+                    _line(dst + i, src + i);                                                       \
+                    _line(dst + i + HD_COPY_LINE, src + i + HD_COPY_LINE);                         \
+                    _line(dst + i + 2 * HD_COPY_LINE, src + i + 2 * HD_COPY_LINE);                 \
+                    _line(dst + i + 3 * HD_COPY_LINE, src + i + 3 * HD_COPY_LINE);                 \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (; at < bytes; at += HD_COPY_LINE) {                                                   \
+            _line(dst + at, src + at);                                                             \
+        }                                                                                          \
+    }
+
+DEFINE_STREAM(stream_base, line_base, TARGET_BASE)
+DEFINE_STREAM(stream_avx2, line_avx2, TARGET_AVX2)
+DEFINE_STREAM(stream_avx512, line_avx512, TARGET_AVX512)
+
+static void stream_lines(char *dst, const char *src, size_t bytes) {
+    switch (hd_isa()) {
+    case HD_ISA_AVX512:
+        stream_avx512(dst, src, bytes);
+        break;
+    case HD_ISA_AVX2:
+        stream_avx2(dst, src, bytes);
+        break;
+    default:
+        stream_base(dst, src, bytes);
+        break;
+    }
+}
+
+#else
+
+static void stream_lines(char *dst, const char *src, size_t bytes) {
+    memcpy(dst, src, bytes);
+}
+
+#endif
+
+/* ---- copies ---- */
+
+static void stream(char *dst, const char *src, size_t bytes) {
+    size_t head = hd_copy_gap(dst), lines;
+
+    if (bytes < SHORT) {
+        memcpy(dst, src, bytes);
+        return;
+    }
+    memcpy(dst, src, head);
+    lines = (bytes - head) / HD_COPY_LINE * HD_COPY_LINE;
+    stream_lines(dst + head, src + head, lines);
+    memcpy(dst + head + lines, src + head + lines, bytes - head - lines);
+}
+
+void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
+    if (bytes == 0 || dst == src) {
+        return;
+    }
+    if (stores == HD_STORES_STREAMING) {
+        stream(dst, src, bytes);
+    } else {
+        memcpy(dst, src, bytes);
+    }
+}
+
+/* How far the windows up to byte `end` have filled whole lines of dst. */
+static size_t filled(const char *dst, size_t end) {
+    size_t partial = (uintptr_t)(dst + end) % HD_COPY_LINE;
+
+    return partial < end ? end - partial : 0;
+}
+
+void hd_copy_stream_window(void *dst, const void *data, size_t begin, size_t end, bool last) {
+    size_t from = filled(dst, begin), to = last ? end : filled(dst, end);
+
+    stream((char *)dst + from, (const char *)data - (begin - from), to - from);
+}
+
+static void window_to_many(uint32_t m, void *const *dst, size_t dst_offset, const char *src,
+                           size_t begin, size_t end, size_t bytes, hd_stores_t stores) {
+    for (uint32_t j = 0; j < m; j++) {
+        char *to = (char *)dst[j] + dst_offset;
+
+        if (to == src) {
+            continue;
+        }
+        if (stores == HD_STORES_STREAMING) {
+            hd_copy_stream_window(to, src + begin, begin, end, end == bytes);
+        } else {
+            memcpy(to + begin, src + begin, end - begin);
+        }
+    }
+}
+
+void hd_copy_to_many(uint32_t m, void *const *dst, size_t dst_offset, const void *src, size_t bytes,
+                     hd_stores_t stores) {
+    size_t window = stores == HD_STORES_STREAMING ? HD_COPY_WINDOW : PLAIN_WINDOW;
+    uint32_t first = 0, end;
+
+    if (bytes == 0) {
+        return;
+    }
+    while (first < m && (char *)dst[first] + dst_offset == src) {
+        first++;
+    }
+    for (end = m; end > first && (char *)dst[end - 1] + dst_offset == src;) {
+        end--;
+    }
+    if (end - first == 1) { /* one alone needs no windows */
+        hd_copy((char *)dst[first] + dst_offset, src, bytes, stores);
+        return;
+    }
+    for (size_t at = 0; first < end && at < bytes; at += window) {
+        size_t next = at + min_size(window, bytes - at);
+
+        hd_copy_prefetch((const char *)src + next, bytes - next);
+        window_to_many(end - first, dst + first, dst_offset, src, at, next, bytes, stores);
+    }
+}
