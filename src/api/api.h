@@ -5,6 +5,20 @@
 #include "api/lib_internal.h"
 #include "team/team.h"
 
+enum { HD_EP_MAGIC = 0x6e0dee00u };
+
+struct heddle_ep {
+    uint32_t magic;
+    heddle_group_t *group;
+    ucc_team_h team;
+    ucc_context_h context;
+    bool owns_context;
+};
+
+static inline bool hd_api_is_ep(const heddle_ep_t *ep) {
+    return __builtin_expect(ep && ep->magic == HD_EP_MAGIC, 1);
+}
+
 /* True for a live handle; logs the caller's name otherwise. */
 bool hd_api_lib(ucc_lib_h lib, const char *caller);
 bool hd_api_context(ucc_context_h context, const char *caller);

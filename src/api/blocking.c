@@ -49,9 +49,8 @@ static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t 
 }
 
 ucc_status_t heddle_barrier(heddle_ep_t *ep) {
-    ucc_team_h team = heddle_ep_team(ep);
     uint64_t k = 0;
-    if (team && hd_team_barrier(team, &k) == UCC_OK) {
+    if (hd_api_is_ep(ep) && hd_team_barrier(ep->team, &k) == UCC_OK) {
         return UCC_OK;
     }
     return barrier(ep, k);
@@ -77,9 +76,8 @@ static __attribute__((noinline)) ucc_status_t bcast(heddle_ep_t *ep, void *buffe
 
 ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root) {
-    ucc_team_h team = heddle_ep_team(ep);
     uint64_t k = 0;
-    if (team && hd_team_bcast(team, buffer, count, dt, root, &k) == UCC_OK) {
+    if (hd_api_is_ep(ep) && hd_team_bcast(ep->team, buffer, count, dt, root, &k) == UCC_OK) {
         return UCC_OK;
     }
     return bcast(ep, buffer, count, dt, root, k);
@@ -111,9 +109,8 @@ static __attribute__((noinline)) ucc_status_t allreduce(heddle_ep_t *ep, const v
 
 ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt, ucc_reduction_op_t op) {
-    ucc_team_h team = heddle_ep_team(ep);
     uint64_t k = 0;
-    if (team && hd_team_allreduce(team, src, dst, count, dt, op, &k) == UCC_OK) {
+    if (hd_api_is_ep(ep) && hd_team_allreduce(ep->team, src, dst, count, dt, op, &k) == UCC_OK) {
         return UCC_OK;
     }
     return allreduce(ep, src, dst, count, dt, op, k);

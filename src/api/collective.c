@@ -99,6 +99,17 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
                           context->lib->park_after_us);
 }
 
+/* A call that is over without a wait has progressed nothing. Who only makes blocking calls (and tests
+ * for completion) must still see the rest of what it has outstanding end. */
+static void progress_others(ucc_team_h team) {
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
+        hd_runner_t *runner = &team->contexts[i]->runner;
+        if (!hd_runner_is_empty(runner)) {
+            hd_runner_progress(runner, NULL);
+        }
+    }
+}
+
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published) {
     ucc_coll_req_h request;
     ucc_status_t status = init(args, NULL, &request, team, __func__);
@@ -110,6 +121,9 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
     }
     hd_request_t *r = (hd_request_t *)(void *)request;
     status = published ? hd_request_resume(r, published) : hd_request_post(r);
+    if (status == UCC_OK && hd_task_status(&r->op.task) != UCC_INPROGRESS) {
+        progress_others(team);
+    }
     if (status == UCC_OK) {
         status = heddle_wait(request, -1);
     }

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { GROUP_MAGIC = 0x6e0d9a11u, EP_MAGIC = 0x6e0dee00u };
+enum { GROUP_MAGIC = 0x6e0d9a11u };
 
 struct heddle_group {
     uint32_t magic;
@@ -16,14 +16,6 @@ struct heddle_group {
     heddle_group_params_t params;
     ucc_context_h *contexts; /* params.contexts of them; NULL: one per endpoint */
     _Atomic uint64_t *taken; /* a bit per endpoint that has joined */
-};
-
-struct heddle_ep {
-    uint32_t magic;
-    heddle_group_t *group;
-    ucc_team_h team;
-    ucc_context_h context;
-    bool owns_context;
 };
 
 static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
@@ -210,7 +202,7 @@ static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t 
         hd_group_poison(g->group, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
-    ep->magic = EP_MAGIC;
+    ep->magic = HD_EP_MAGIC;
     ep->group = g;
     ucc_status_t status = take_place(g, index, where, ep);
     if (status != UCC_OK) {
@@ -247,12 +239,8 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
     return heddle_join_at(group, index, NULL, ep);
 }
 
-static bool is_ep(const heddle_ep_t *ep) {
-    return ep && ep->magic == EP_MAGIC;
-}
-
 ucc_status_t heddle_leave(heddle_ep_t *ep) {
-    if (!is_ep(ep)) {
+    if (!hd_api_is_ep(ep)) {
         hd_error("%s: not an endpoint", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
@@ -270,19 +258,19 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
 }
 
 uint32_t heddle_ep_index(const heddle_ep_t *ep) {
-    return is_ep(ep) ? ep->team->ep : 0;
+    return hd_api_is_ep(ep) ? ep->team->ep : 0;
 }
 
 uint32_t heddle_ep_size(const heddle_ep_t *ep) {
-    return is_ep(ep) ? ep->team->n : 0;
+    return hd_api_is_ep(ep) ? ep->team->n : 0;
 }
 
 ucc_team_h heddle_ep_team(const heddle_ep_t *ep) {
-    return is_ep(ep) ? ep->team : NULL;
+    return hd_api_is_ep(ep) ? ep->team : NULL;
 }
 
 ucc_context_h heddle_ep_context(const heddle_ep_t *ep) {
-    return is_ep(ep) ? ep->context : NULL;
+    return hd_api_is_ep(ep) ? ep->context : NULL;
 }
 
 /* --- heddle_run --------------------------------------------------------------------------------- */

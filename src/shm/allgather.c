@@ -32,20 +32,22 @@ static size_t largest(const hd_op_t *op) {
 static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
     for (; op->cursor < op->n; op->cursor++) {
-        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
-        if (status != UCC_OK) {
-            return status;
-        }
         place_t place = place_of(op, op->cursor);
-        /* were our sizes the same, a peer's exchange would not be DIRECT where mine is not */
-        if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != place.bytes) {
-            return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
-        }
         if (op->cursor == op->me) {
             if (op->dst + place.at != op->src && place.bytes) {
                 memcpy(op->dst + place.at, op->src, place.bytes);
             }
-        } else if (!hd_lane_read(lane, op->k, 0, place.bytes, op->dst + place.at)) {
+            continue;
+        }
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status != UCC_OK) {
+            return status;
+        }
+        /* were our sizes the same, a peer's exchange would not be DIRECT where mine is not */
+        if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != place.bytes) {
+            return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
+        }
+        if (!hd_lane_read(lane, op->k, 0, place.bytes, op->dst + place.at)) {
             return UCC_INPROGRESS;
         }
     }

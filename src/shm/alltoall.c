@@ -27,6 +27,10 @@ static size_t sent_element(const hd_op_t *op) {
 static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
     for (; op->cursor < op->n; op->cursor++) {
+        if (op->cursor == op->me) {
+            memmove(op->dst + op->me * op->bytes, source(op) + op->me * op->bytes, op->bytes);
+            continue;
+        }
         ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
         if (status != UCC_OK) {
             return status;
@@ -44,11 +48,14 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
 
 static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     uint32_t span[2];
-    if (hd_lane_regime(lane) == HD_REGIME_DIRECT) {
+    if ((lane ? hd_lane_regime(lane) : op->regime) == HD_REGIME_DIRECT) {
         op->any_direct = true;
         return UCC_OK;
     }
     size_t expected = hd_vector_count(&op->receive, from) * op->element;
+    if (!lane) {
+        lane = op->lane;
+    }
     if (!hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
         return UCC_INPROGRESS;
     }

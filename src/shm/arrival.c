@@ -8,7 +8,20 @@
  *            than processors. Costs one contended atomic addition per member.
  *   static   the block's first member waits for the others' lines, combines, publishes the block's
  *            own line. No line has two writers: right when every endpoint has a processor.
- * Whoever combines the top block writes the exchange's result line, which all read.
+ * Whoever combines the top block writes the exchange's result line.
+ *
+ * Release: all read the result line, unless arrival is static and the machine has several domains.
+ * Then the result travels from domain to domain over lines of release, as hd_tree_release says; the
+ * tree by topology shapes that also for reductions. Only where all members wait for all: elsewhere a
+ * member that waits for nobody would have to stay for others' sake. A bcast's data travels
+ * the same way from the root's lane.
+ *
+ * A line of slot k is used again at k + depth without a lock: its writer w publishes k + depth before
+ * it writes, so (floor, shm.h) all have consumed k: whoever was to read the line has done so, and its
+ * reads happen before the write (consume releases, the floor's scan acquires). And who waits for
+ * k in that slot finds k or an older number, never a newer one. On boards of depth 1 nobody starts a
+ * use before all have left the last. Nobody is waited for in vain: w owes the line from its launch
+ * on, can't end alone before (hd_arrive_help), and if it ends it has poisoned the group.
  *
  * Combining compares signatures and, for small reductions, applies the operation to the block's
  * payloads in the order of their numbers: the operand order never depends on who came last. A
@@ -38,7 +51,11 @@ typedef struct operand {
 
 static operand_t operand_of(const hd_op_t *op, uint32_t level, uint32_t position) {
     if (level == 0) {
-        const hd_lane_t *lane = hd_board_lane(op->board, op_tree(op)->order[position], op->k);
+        uint32_t i = op_tree(op)->order[position];
+        if (i == op->me) { /* the payload is looked at only by reductions */
+            return (operand_t){op->signature, UCC_OK, hd_op_operand(op)};
+        }
+        const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
         return (operand_t){lane->signature, UCC_OK, lane->payload};
     }
     const hd_block_t *below = block_at(op, level - 1, position);
@@ -109,8 +126,8 @@ static void arrive_by_counter(hd_op_t *op) {
 /* Is operand `position` of this level published? */
 static bool operand_is_there(const hd_op_t *op, uint32_t level, uint32_t position) {
     if (level == 0) {
-        return hd_lane_is_there(hd_board_lane(op->board, op_tree(op)->order[position], op->k),
-                                op->k);
+        uint32_t i = op_tree(op)->order[position];
+        return i == op->me || hd_lane_is_there(hd_board_lane(op->board, i, op->k), op->k);
     }
     /* acquire: pairs with the release below */
     return atomic_load_explicit(&block_at(op, level - 1, position)->seq, memory_order_acquire) ==
@@ -119,11 +136,8 @@ static bool operand_is_there(const hd_op_t *op, uint32_t level, uint32_t positio
 
 /* Static arrival: I combine a block of level l if I am the first member of its first block below,
  * recursively. Goes up as far as what is there allows. */
-bool hd_arrive_help(hd_op_t *op) {
+static bool combine_mine(hd_op_t *op) {
     const hd_tree_t *tree = op_tree(op);
-    if (!op->arriving || !op->group->static_arrival) {
-        return true;
-    }
     uint32_t b = tree->leaf[op->me], first = 0; /* my position must be the first of its block */
     for (uint32_t level = 0; level < tree->n_levels; level++) {
         const hd_tree_level_t *at = &tree->level[level];
@@ -154,6 +168,148 @@ bool hd_arrive_help(hd_op_t *op) {
     return true;
 }
 
+/* --- release ------------------------------------------------------------------------------------ */
+
+/* A bcast combines nothing. */
+#define BEYOND_ALL_LEVELS UINT32_MAX
+
+static hd_release_t *line_at(const hd_op_t *op, uint32_t slot) {
+    return &op->exchange->block[1][slot].release;
+}
+
+/* What I wait for is there; *status is the one announced with it. Its payload may be read. */
+static bool has_come(hd_op_t *op, ucc_status_t *status) {
+    if (op->release.from == HD_TREE_ORIGIN) {
+        hd_exchange_t *x = op->exchange;
+        /* acquire: pairs with the release in announce */
+        if (atomic_load_explicit(&x->arrived, memory_order_acquire) != op->k) {
+            hd_op_await(op, &x->arrived);
+            return false;
+        }
+        *status = (ucc_status_t)x->arrived_status;
+        return true;
+    }
+    const hd_release_t *line = line_at(op, op->release.from);
+    /* acquire: pairs with the release in hand_on */
+    if (atomic_load_explicit(&line->seq, memory_order_acquire) != op->k) {
+        hd_op_await(op, &line->seq);
+        return false;
+    }
+    *status = line->signature == op->signature ? (ucc_status_t)line->status
+                                               : hd_op_mismatch(op, op->me, 0);
+    return true;
+}
+
+/* Writes the lines of my blocks, the outermost first: it has the longest way before it. */
+static void hand_on(hd_op_t *op, ucc_status_t status, const void *payload, size_t bytes) {
+    const hd_tree_t *tree = op->board->tree[1];
+    uint32_t mine[HD_TREE_MAX_LEVELS], b = tree->leaf[op->me];
+    for (uint32_t level = 0; level < op->release.relays; level++) {
+        mine[level] = b;
+        b = tree->level[level].parent[b];
+    }
+    for (uint32_t level = op->release.relays; level-- > 0;) {
+        if (tree->level[level].line[mine[level]]) {
+            hd_release_t *line = line_at(op, hd_tree_slot(tree, level, mine[level]));
+            line->status = status;
+            line->signature = op->signature;
+            if (bytes) {
+                memcpy(line->payload, payload, bytes);
+            }
+            hd_delay_point();
+            /* release: the line's other fields and all that I know; pairs with has_come */
+            atomic_store_explicit(&line->seq, op->k, memory_order_release);
+        }
+    }
+    op->release.relays = 0;
+    hd_bell_ring(&op->group->home.bell);
+}
+
+const void *hd_arrive_result(const hd_op_t *op) {
+    return op->release.from == HD_TREE_ORIGIN ? op->exchange->result
+                                              : line_at(op, op->release.from)->payload;
+}
+
+/* Hands on to my blocks what has come; true when I owe them nothing. */
+static bool relay_mine(hd_op_t *op) {
+    ucc_status_t status;
+    if (op->release.relays == 0) {
+        return true;
+    }
+    if (op->arrive_level == BEYOND_ALL_LEVELS || !has_come(op, &status)) {
+        return false; /* a bcast hands on in its own wait */
+    }
+    hand_on(op, status, hd_arrive_result(op), op->reducing && status == UCC_OK ? op->bytes : 0);
+    return true;
+}
+
+bool hd_arrive_help(hd_op_t *op) {
+    if (!op->arriving || !op->group->static_arrival) {
+        return true;
+    }
+    return combine_mine(op) && relay_mine(op);
+}
+
+/* Does everybody in this collective wait for all, whatever its arguments? */
+static bool all_wait(const hd_op_t *op) {
+    switch (op->type) {
+    case HD_FANIN:
+    case HD_GATHERV:
+    case HD_SCATTERV:
+    case HD_ALLTOALLV:
+        return false;
+    case HD_REDUCE:
+        return !op->reducing; /* the engine's: yes */
+    default:
+        return true;
+    }
+}
+
+bool hd_relay_enter(hd_op_t *op) {
+    const hd_tree_t *tree = op->board->tree[1];
+    if (!op->group->static_arrival || !tree || tree->n_lines == 0) {
+        return false;
+    }
+    op->arriving = true;
+    op->arrive_level = BEYOND_ALL_LEVELS;
+    op->arrive_which = 1;
+    op->release = hd_tree_release(tree, op->me, op->root);
+    return true;
+}
+
+ucc_status_t hd_relay_data(hd_op_t *op, const void **data) {
+    ucc_status_t status;
+    if (!has_come(op, &status)) {
+        return UCC_INPROGRESS;
+    }
+    const hd_release_t *line = line_at(op, op->release.from);
+    *data = op->bytes <= HD_RESULT_MAX ? line->payload : line->data;
+    return status;
+}
+
+ucc_status_t hd_relay(hd_op_t *op, const void *data) {
+    if (op->release.relays == 0) {
+        return UCC_OK;
+    }
+    if (op->bytes <= HD_RESULT_MAX) {
+        hand_on(op, UCC_OK, data, op->bytes);
+        return UCC_OK;
+    }
+    /* not the user's buffer: that is free once this operation is over. My staging slot of k is not
+       used otherwise, as my lane has no data, and is used again no sooner than my lane. */
+    void *staging = hd_lane_staging(op);
+    if (!staging) {
+        hd_error("%s: no memory for a staging ring", hd_type_name(op->type));
+        hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* others wait for me */
+        return UCC_ERR_NO_MEMORY;
+    }
+    memcpy(staging, data, op->bytes);
+    hand_on(op, UCC_OK, &staging, sizeof(staging));
+    return UCC_OK;
+}
+
+/* --- arriving ----------------------------------------------------------------------------------- */
+
 void hd_arrive(hd_op_t *op, bool reducing) {
     if (hd_op_is_flat(op)) {
         return;
@@ -162,7 +318,11 @@ void hd_arrive(hd_op_t *op, bool reducing) {
     op->reducing = reducing;
     op->arrive_which = reducing ? 0 : 1;
     op->arrive_level = 0;
+    op->release = (hd_tree_release_t){HD_TREE_ORIGIN, 0};
     if (op->group->static_arrival) {
+        if (all_wait(op)) { /* the first endpoint of the arrival tree combines its top */
+            op->release = hd_tree_release(op->board->tree[1], op->me, op_tree(op)->order[0]);
+        }
         hd_arrive_help(op);
     } else {
         arrive_by_counter(op);
@@ -176,10 +336,10 @@ ucc_status_t hd_arrived(hd_op_t *op) {
     if (!hd_arrive_help(op)) {
         return UCC_INPROGRESS;
     }
-    /* acquire: pairs with the release in announce */
-    if (atomic_load_explicit(&op->exchange->arrived, memory_order_acquire) != op->k) {
+    ucc_status_t status;
+    if (!has_come(op, &status)) {
         return UCC_INPROGRESS;
     }
     op->saw_all = true;
-    return (ucc_status_t)op->exchange->arrived_status;
+    return status;
 }

@@ -1,9 +1,12 @@
 /* bcast.c: bcast and mcast. Small: the root publishes the data and is done; each of the others
- * copies it from the root's lane. Large: the engine copies windows to all.
+ * copies it from the root's lane; or, over several domains of a machine, from a line that the first
+ * member of its domain writes. Large: the engine copies windows to all.
  *
  * op->src is the buffer at the root, op->dst the same buffer elsewhere; op->bytes its size.
  */
 #include "shm/shm.h"
+
+#include <string.h>
 
 static ucc_status_t done(hd_op_t *op) {
     (void)op;
@@ -19,6 +22,20 @@ static ucc_status_t wait_for_data(hd_op_t *op) {
     return status;
 }
 
+/* Over several domains: takes the data from above, hands it on to those below. */
+static ucc_status_t wait_for_relay(hd_op_t *op) {
+    const void *data = op->dst;
+    ucc_status_t status =
+        op->release.from == HD_TREE_ORIGIN ? wait_for_data(op) : hd_relay_data(op, &data);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (data != op->dst && op->bytes) {
+        memcpy(op->dst, data, op->bytes);
+    }
+    return hd_relay(op, op->dst);
+}
+
 ucc_status_t hd_bcast_start(hd_op_t *op) {
     hd_regime_t regime = hd_regime_for(op->group, op->bytes);
     if (regime == HD_REGIME_DIRECT) {
@@ -26,7 +43,7 @@ ucc_status_t hd_bcast_start(hd_op_t *op) {
                                op->is_root ? (void *)(uintptr_t)op->src : op->dst);
     }
     if (!op->is_root) {
-        op->wait = wait_for_data;
+        op->wait = hd_relay_enter(op) ? wait_for_relay : wait_for_data;
         return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     op->wait = done;

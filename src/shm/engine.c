@@ -288,9 +288,12 @@ ucc_status_t hd_engine_step(hd_op_t *op) {
 
 ucc_status_t hd_engine_after_lanes(hd_op_t *op,
                                    ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *)) {
-    const hd_lane_t *lane;
     for (; op->cursor < op->n; op->cursor++) {
-        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        const hd_lane_t *lane = NULL;
+        ucc_status_t status = UCC_OK;
+        if (op->cursor != op->me) {
+            status = hd_op_lane(op, op->cursor, &lane);
+        }
         if (status == UCC_OK) {
             status = take(op, op->cursor, lane);
         }

@@ -7,8 +7,8 @@
  * operation whose lane is out already (hd_op_launch_published). Errors are found there, too: a lane that
  * does not match ends the looking, and the operation that takes over finds and reports it.
  *
- * Who may call: the only user of the endpoint's handle at this time, of a flat group of at most
- * HD_REDUCE_BLOCK members that is complete, not poisoned, and not two-sided.
+ * Who may call: an endpoint of a flat group of at most HD_REDUCE_BLOCK members that is complete, not
+ * poisoned, and not two-sided. The reduction is one of a predefined datatype, which can't fail.
  */
 #include "shm/shm.h"
 
@@ -24,13 +24,21 @@ static inline void copy_small(void *dst, const void *src, size_t bytes) {
 }
 
 /* The next number, published; 0 if it can't be now. */
-static inline uint64_t publish(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                               const void *data, size_t bytes) {
+static inline uint64_t publish(const hd_express_t *x, const void *data, size_t bytes) {
+    hd_board_t *board = x->board;
+    hd_member_t *m = x->member;
+    if (x->locked) {
+        hd_lock(&m->lock);
+    }
     uint64_t k = m->taken + 1;
-    if (m->queue || !hd_board_may_publish(board, m, k)) {
+    bool may = !m->queue && hd_board_may_publish(board, m, k);
+    m->taken += may;
+    if (x->locked) {
+        hd_unlock(&m->lock);
+    }
+    if (!may) {
         return 0;
     }
-    m->taken = k;
     hd_lane_t *lane = &m->lane[k & board->mask];
     if (bytes) {
         copy_small(lane->payload, data, bytes);
@@ -41,64 +49,81 @@ static inline uint64_t publish(hd_board_t *board, hd_member_t *m, const hd_expre
 }
 
 /* Has member i published a lane for k that matches? */
-static inline bool look(const hd_board_t *board, const hd_express_t *x, uint32_t i, uint64_t k) {
-    const hd_lane_t *lane = hd_board_lane(board, i, k);
-    for (uint32_t looks = 0; !hd_lane_is_there(lane, k);) {
-        if (++looks == HD_EXPRESS_LOOKS) {
+static inline bool look(const hd_express_t *x, uint32_t i, uint64_t k, uint32_t looks) {
+    const hd_lane_t *lane = hd_board_lane(x->board, i, k);
+    while (!hd_lane_is_there(lane, k)) {
+        if (looks-- == 0) {
             return false;
         }
     }
     return lane->signature == x->signature;
 }
 
-static inline bool look_at_all(const hd_board_t *board, const hd_express_t *x, uint64_t k) {
-    for (uint32_t i = 0; i < board->n; i++) {
-        if (!look(board, x, i, k)) {
+/* At the others', nearest number first: everybody begins with another one. */
+static inline bool look_at_all(const hd_express_t *x, uint64_t k, uint32_t looks) {
+    uint32_t n = x->board->n, me = x->me;
+    for (uint32_t i = me + 1; i < n; i++) {
+        if (!look(x, i, k, looks)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < me; i++) {
+        if (!look(x, i, k, looks)) {
             return false;
         }
     }
     return true;
 }
 
-static inline ucc_status_t end(hd_board_t *board, hd_member_t *m, uint64_t k, bool saw_all) {
-    hd_board_consume(board, m, k, saw_all);
-    hd_bell_ring(&board->group->home.bell); /* peers may wait for the floor */
+static inline ucc_status_t end(const hd_express_t *x, uint64_t k, bool saw_all) {
+    hd_member_t *m = x->member;
+    if (x->locked) {
+        hd_lock(&m->lock);
+    }
+    hd_board_consume(x->board, m, k, saw_all);
+    if (x->locked) {
+        hd_unlock(&m->lock);
+    }
+    hd_bell_ring(&x->board->group->home.bell); /* peers may wait for the floor */
     return UCC_OK;
 }
 
-ucc_status_t hd_express_barrier(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                                uint64_t *k) {
-    *k = publish(board, m, x, NULL, 0);
-    if (!*k || !look_at_all(board, x, *k)) {
+ucc_status_t hd_express_barrier(const hd_express_t *x, uint32_t looks, uint64_t *k) {
+    *k = publish(x, NULL, 0);
+    if (!*k || !look_at_all(x, *k, looks)) {
         return UCC_INPROGRESS;
     }
-    return end(board, m, *k, true);
+    return end(x, *k, true);
 }
 
-ucc_status_t hd_express_bcast(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                              bool is_root, void *buffer, uint64_t *k) {
-    *k = publish(board, m, x, buffer, is_root ? x->bytes : 0);
-    if (!*k || (!is_root && !look(board, x, x->root, *k))) {
+ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t looks, uint64_t *k) {
+    bool is_root = x->me == x->root;
+    *k = publish(x, buffer, is_root ? x->bytes : 0);
+    if (!*k || (!is_root && !look(x, x->root, *k, looks))) {
         return UCC_INPROGRESS;
     }
     if (!is_root) {
-        copy_small(buffer, hd_board_lane(board, x->root, *k)->payload, x->bytes);
+        copy_small(buffer, hd_board_lane(x->board, x->root, *k)->payload, x->bytes);
     }
-    return end(board, m, *k, false);
+    return end(x, *k, false);
 }
 
-ucc_status_t hd_express_allreduce(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                                  const hd_reducer_t *reducer, const void *src, void *dst,
-                                  uint64_t *k) {
+ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
+                                  const void *src, void *dst, uint32_t looks, uint64_t *k) {
     const void *operand[HD_REDUCE_BLOCK];
-    *k = publish(board, m, x, src, x->bytes);
-    if (!*k || !look_at_all(board, x, *k)) {
+    uint32_t n = x->board->n;
+    *k = publish(x, src, x->bytes);
+    if (!*k || !look_at_all(x, *k, looks)) {
         return UCC_INPROGRESS;
     }
-    for (uint32_t i = 0; i < board->n; i++) {
-        operand[i] = hd_board_lane(board, i, *k)->payload;
+    if (n == 1) {
+        memmove(dst, src, x->bytes);
+        return end(x, *k, true);
     }
-    /* a predefined datatype: can't fail */
-    (void)hd_reduce_block(reducer, board->n, operand, dst, x->count, true);
-    return end(board, m, *k, true);
+    for (uint32_t i = 0; i < n; i++) {
+        operand[i] = hd_board_lane(x->board, i, *k)->payload;
+    }
+    operand[x->me] = src; /* not my lane: see shm.h */
+    reducer->root(n, operand, dst, x->count * reducer->scalars, n);
+    return end(x, *k, true);
 }

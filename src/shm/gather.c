@@ -27,7 +27,7 @@ static ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
     size_t bytes;
     uint8_t *place = place_of(op, i, &bytes);
     if (i == op->me) {
-        if (hd_lane_regime(lane) != HD_REGIME_DIRECT && bytes && place != op->src) {
+        if (bytes && place != op->src) {
             memcpy(place, op->src, bytes);
         }
         return UCC_OK;

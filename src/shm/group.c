@@ -26,6 +26,10 @@ static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config
     group->lines_per_slot = (uint32_t)((lines + HD_LINE_DATA - 1) / HD_LINE_DATA);
     group->staged_max = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
+    size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
+    cache = cache ? cache : (size_t)1 << 20;
+    bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
+    group->streaming_min = automatic ? cache : config->streaming_min;
 }
 
 static void release(hd_home_t *home) {
@@ -125,10 +129,46 @@ static bool is_crowded(const hd_group_t *group) {
     return false;
 }
 
+static bool spans_packages(const hd_group_t *group) {
+    for (uint32_t i = 1; i < group->n; i++) {
+        if (group->locality[i].package != group->locality[0].package) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A flat group gets a tree after all. Nobody uses the board yet, but its members may be looked up. */
+static ucc_status_t plant_tree(hd_group_t *group) {
+    hd_board_t *board = group->board;
+    ucc_status_t status = hd_tree_by_number(group->n, &group->canonical);
+    if (status == UCC_OK) {
+        status = hd_board_set_topology(board, group->canonical);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    board->tree[0] = group->canonical;
+    for (uint32_t d = 0; d < board->depth; d++) {
+        board->exchange[d].block[0] = board->exchange[d].block[1];
+    }
+    return UCC_OK;
+}
+
 /* By the last one to join: the tree by topology, and who combines arrivals. */
 static ucc_status_t seal(hd_group_t *group) {
-    group->by_topology = group->canonical;
     bool known = locality_is_known(group);
+    group->dedicated = known && !is_crowded(group);
+    bool settled = group->arrival == HD_CFG_ARRIVAL_AUTO && group->dedicated;
+    /* Flat, everybody would read everybody across packages; of two, each reads the other anyway. */
+    if (settled && !group->canonical && group->n > 2 && spans_packages(group) &&
+        group->tree_choice != HD_CFG_TREE_NUMBER) {
+        ucc_status_t status = plant_tree(group);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    group->by_topology = group->canonical;
     if (group->canonical && known && group->tree_choice != HD_CFG_TREE_NUMBER) {
         ucc_status_t status =
             hd_tree_by_topology(group->n, group->locality, HD_TREE_FANIN, &group->by_topology);
@@ -137,10 +177,7 @@ static ucc_status_t seal(hd_group_t *group) {
             return status;
         }
     }
-    bool crowded = is_crowded(group);
-    group->static_arrival =
-        group->arrival == HD_CFG_ARRIVAL_STATIC ||
-        (group->arrival == HD_CFG_ARRIVAL_AUTO && known && !crowded && group->n > 1);
+    group->static_arrival = group->arrival == HD_CFG_ARRIVAL_STATIC || (settled && group->n > 1);
     return hd_board_set_topology(group->board, group->by_topology);
 }
 

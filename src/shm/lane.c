@@ -26,6 +26,7 @@ const char *hd_regime_name(hd_regime_t regime) {
 }
 
 static void publish(hd_op_t *op, hd_regime_t regime, size_t bytes) {
+    op->regime = regime;
     hd_lane_fill(op->lane, op->k, op->signature, regime, bytes);
 }
 

@@ -59,6 +59,9 @@ ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
 ucc_status_t hd_op_all_lanes(hd_op_t *op) {
     const hd_lane_t *lane;
     for (; op->cursor < op->n; op->cursor++) {
+        if (op->cursor == op->me) {
+            continue;
+        }
         ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
         if (status != UCC_OK) {
             return status;
@@ -75,10 +78,12 @@ static ucc_status_t watch(hd_op_t *op) {
     if (++op->fruitless % HD_WATCH_EVERY != 0) {
         return UCC_OK;
     }
-    const hd_lane_t *lane;
-    ucc_status_t status = hd_op_lane(op, op->watch, &lane);
-    op->watch = op->watch + 1 < op->n ? op->watch + 1 : 0;
-    return status == UCC_INPROGRESS ? UCC_OK : status;
+    /* not by hd_op_lane: this is not the lane that the operation waits for */
+    uint32_t i = op->watch;
+    const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
+    op->watch = i + 1 < op->n ? i + 1 : 0;
+    bool odd = hd_lane_is_there(lane, op->k) && lane->signature != op->signature;
+    return odd ? hd_op_mismatch(op, i, lane->signature) : UCC_OK;
 }
 
 /* The number is over for me: frees my window, lets the next queued operation be tried. */

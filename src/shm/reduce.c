@@ -3,7 +3,7 @@
  *   flat, small    everybody publishes its operand; whoever wants the result reads all operands and
  *                  reduces them itself: redundant arithmetic, but one line transfer of latency
  *   tree, inline   operands are combined on the way up the canonical tree; the result comes back
- *                  in the exchange's result line
+ *                  in the exchange's result line, or down lines of release
  *   else           the engine reduces windows, each once, and writes them where they are wanted
  *
  * All three apply the operation in the canonical order (core/reduce.h): same bits everywhere.
@@ -22,6 +22,10 @@ static ucc_status_t reduce_lanes(hd_op_t *op) {
     const void *source[HD_REDUCE_BLOCK];
     alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
     for (uint32_t i = 0; i < op->n; i++) {
+        if (i == op->me) {
+            source[i] = hd_op_operand(op);
+            continue;
+        }
         source[i] = hd_lane_view(hd_board_lane(op->board, i, op->k), op->k, scratch[i]);
         if (!source[i]) {
             return UCC_INPROGRESS;
@@ -38,7 +42,7 @@ static ucc_status_t wait_flat(hd_op_t *op) {
 static ucc_status_t wait_tree(hd_op_t *op) {
     ucc_status_t status = hd_arrived(op);
     if (status == UCC_OK) {
-        memcpy(op->dst, op->exchange->result, op->bytes);
+        memcpy(op->dst, hd_arrive_result(op), op->bytes);
     }
     return status;
 }
@@ -49,7 +53,7 @@ static ucc_status_t wait_nothing(hd_op_t *op) {
 }
 
 static ucc_status_t start(hd_op_t *op, bool wants_result) {
-    const void *operand = op->in_place ? op->dst : op->src;
+    const void *operand = hd_op_operand(op);
     hd_regime_t regime = hd_regime_for(op->group, op->bytes);
     bool flat = hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
     if (regime == HD_REGIME_DIRECT || op->exclusive || (!flat && regime != HD_REGIME_INLINE) ||

@@ -21,6 +21,10 @@ static ucc_status_t wait_flat(hd_op_t *op) {
     }
     size_t offset = own_offset(op);
     for (uint32_t i = 0; i < op->n; i++) {
+        if (i == op->me) {
+            source[i] = op->src + offset;
+            continue;
+        }
         const uint8_t *view = hd_lane_view(hd_board_lane(op->board, i, op->k), op->k, scratch[i]);
         if (!view) {
             return UCC_INPROGRESS;

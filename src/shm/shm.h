@@ -30,6 +30,9 @@
  * publish k once their callers have posted it, and an exchange all have published completes.
  * Boards of depth 1 are not subject to this: the pool hands one out only when all have left it.
  *
+ * Nobody looks at its own lane: a load from a line that peers are just fetching from here takes as long
+ * as their fetch. What is in it is known anyway.
+ *
  * REGIMES (chosen by the source of the data by its own byte count, see hd_lane_publish):
  *   INLINE   in the lane's own line
  *   LINES    in lines of 8 bytes sequence + 56 bytes data: flag and data arrive together
@@ -105,10 +108,26 @@ struct hd_member {
     hd_lane_t lane[];                /* depth of them */
 };
 
-/* One block of an arrival tree in one exchange. */
+/* A block's line of release (core/tree.h): what came down from the origin. Written by the block's first
+ * endpoint, read by those to whom hd_tree_release names it. */
+typedef struct hd_release {
+    alignas(HD_LINE) _Atomic uint64_t seq; /* k once written */
+    int32_t status;
+    uint32_t signature; /* the writer's */
+    union {
+        uint8_t payload[HD_RESULT_MAX];
+        const uint8_t *data; /* bcast beyond HD_RESULT_MAX: in the writer's staging slot */
+    };
+} hd_release_t;
+
+/* One block of an arrival tree in one exchange. Who uses the first line is decided once per group. */
 typedef struct hd_block {
-    alignas(HD_LINE) _Atomic uint64_t count; /* arrivals ever; each use of the slot adds `size` */
-    alignas(HD_LINE) _Atomic uint64_t seq;   /* k once combined (read only with static arrival) */
+    union {
+        /* arrival by counter: arrivals ever; each use of the slot adds `size` */
+        alignas(HD_LINE) _Atomic uint64_t count;
+        hd_release_t release; /* static arrival, tree by topology */
+    };
+    alignas(HD_LINE) _Atomic uint64_t seq; /* k once combined (read only with static arrival) */
     uint32_t signature;
     int32_t status; /* UCC_OK, or what went wrong below */
     uint8_t payload[HD_RESULT_MAX];
@@ -184,8 +203,10 @@ struct hd_group {
     uint32_t depth, persistent_depth, flat_max;
     uint32_t lines_max, lines_per_slot, staged_max;
     size_t chunk;
-    bool two_sided;      /* SYNC or CHECK: every operation is entered and left by all together */
-    bool static_arrival; /* fixed combiners instead of last arrivers: everybody has a processor */
+    size_t streaming_min; /* bytes an endpoint receives from which stores go past the caches */
+    bool dedicated;       /* every endpoint is held on a processor of its own */
+    bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
+    bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
     _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
@@ -250,6 +271,7 @@ struct hd_op {
     hd_exchange_t *exchange;
     uint64_t k;
     uint32_t me, n;
+    hd_regime_t regime; /* what my lane says */
     hd_op_state_t state;
     uint32_t team_ep;           /* my number in the team; me is my number on the board */
     ucc_status_t why;           /* CANCEL: what to report */
@@ -259,6 +281,7 @@ struct hd_op {
     uint32_t fruitless;         /* steps in vain since the launch */
     uint32_t arrive_level;      /* static arrival: next level to combine */
     uint32_t arrive_which;      /* tree in use */
+    hd_tree_release_t release;  /* my part in it; relays is 0 once I have handed on */
     bool arriving;              /* entered the arrival tree */
     bool saw_all;               /* every lane of k was seen: says where the floor is */
     bool reducing;              /* the arrival tree combines payloads */
@@ -376,7 +399,11 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
 ucc_status_t hd_op_step(hd_task_t *task);
 /* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **lane);
-/* Walks op->cursor over all lanes; UCC_OK when every one was there and matched. */
+/* What I give to a reduction to one place. */
+static inline const uint8_t *hd_op_operand(const hd_op_t *op) {
+    return op->in_place ? op->dst : op->src;
+}
+/* Walks op->cursor over the others' lanes; UCC_OK when every one was there and matched. */
 ucc_status_t hd_op_all_lanes(hd_op_t *op);
 /* A mismatch was found: poisons the group, logs, returns the status to fail with. */
 ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer, uint32_t signature);
@@ -389,26 +416,23 @@ static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
 }
 const char *hd_type_name(uint8_t type);
 
-/* --- express.c: small blocking collectives of few endpoints ------------------------------------- */
-
-enum { HD_EXPRESS_LOOKS = 2000 }; /* at one lane: a few hundred nanoseconds */
+/* --- express.c: small collectives of few endpoints ---------------------------------------------- */
 
 /* What is known of a small collective that was prepared before. */
 typedef struct hd_express {
-    uint32_t signature;
-    uint32_t root;
+    hd_board_t *board; /* NULL: not known yet */
+    hd_member_t *member;
+    uint32_t me, root, signature;
+    bool locked; /* several threads may use this endpoint */
     size_t bytes, count;
 } hd_express_t;
 
-/* UCC_OK: over. UCC_INPROGRESS: *k is the number whose lane is out, to be gone on with by an operation,
- * or 0: nothing has happened. */
-ucc_status_t hd_express_barrier(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                                uint64_t *k);
-ucc_status_t hd_express_bcast(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                              bool is_root, void *buffer, uint64_t *k);
-ucc_status_t hd_express_allreduce(hd_board_t *board, hd_member_t *m, const hd_express_t *x,
-                                  const hd_reducer_t *reducer, const void *src, void *dst,
-                                  uint64_t *k);
+/* looks: how often one lane that is awaited is looked at again. UCC_OK: over. UCC_INPROGRESS: *k is the
+ * number whose lane is out, to be gone on with by an operation, or 0: nothing has happened. */
+ucc_status_t hd_express_barrier(const hd_express_t *x, uint32_t looks, uint64_t *k);
+ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t looks, uint64_t *k);
+ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
+                                  const void *src, void *dst, uint32_t looks, uint64_t *k);
 
 /* --- arrival.c -------------------------------------------------------------------------------- */
 
@@ -418,10 +442,22 @@ static inline bool hd_op_is_flat(const hd_op_t *op) {
 /* After publishing, beyond FLAT_MAX members: enters the arrival tree. reducing: combine inline
  * payloads with op->reducer in canonical order. Which = 0 canonical, 1 topology. */
 void hd_arrive(hd_op_t *op, bool reducing);
-/* Static arrival: do my share of combining; true when I owe nothing more. */
+/* Static arrival: do my share of combining and of handing the release on; true when I owe nothing
+ * more. */
 bool hd_arrive_help(hd_op_t *op);
 /* UCC_OK when all have arrived (tree or flat), an error if they don't match. */
 ucc_status_t hd_arrived(hd_op_t *op);
+/* After UCC_OK from hd_arrived, when reducing: the result. */
+const void *hd_arrive_result(const hd_op_t *op);
+
+/* Bcast over several domains (small regimes, beyond FLAT_MAX): the origin is the root's lane; the
+ * first member of each domain reads it and hands the data on. */
+/* Before publishing; false if there are no domains: everybody reads the root's lane. */
+bool hd_relay_enter(hd_op_t *op);
+/* op->release.from is a line: the data it announces. UCC_INPROGRESS: not there yet. */
+ucc_status_t hd_relay_data(hd_op_t *op, const void **data);
+/* I have the data: hands it on. */
+ucc_status_t hd_relay(hd_op_t *op, const void *data);
 
 /* --- engine.c: the DIRECT regime ----------------------------------------------------------------- */
 
@@ -434,8 +470,8 @@ ucc_status_t hd_engine_step(hd_op_t *op);
 /* The same when the caller has already seen every lane. */
 ucc_status_t hd_engine_work(hd_op_t *op);
 /* For members that wait for all lanes, of which some may be DIRECT: take() gets what came with each
- * lane (and sets op->any_direct, or returns UCC_INPROGRESS to be called again), then the engine works on
- * the rest, if there is any. */
+ * lane (NULL: my own; it sets op->any_direct, or returns UCC_INPROGRESS to be called again), then the
+ * engine works on the rest, if there is any. */
 ucc_status_t hd_engine_after_lanes(hd_op_t *op,
                                    ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
 /* NULL is allowed. By the owner of the board, at its end. */
@@ -492,6 +528,7 @@ hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, 
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, chunk;
+    size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
     bool two_sided;
     int arrival; /* hd_cfg_arrival_t */
     int tree;    /* hd_cfg_tree_t */

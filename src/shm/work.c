@@ -1,6 +1,7 @@
 /* work.c: what the units of a DIRECT exchange are, collective by collective.
  *
  *   bcast, reduce, allreduce      a unit is a byte window; slices are equal runs of windows
+ *   allgather, pulled             slice d holds, source by source, the parts of d's result
  *   allgather(v), gather(v)       slice s holds the parts of member s's block
  *   scatter(v), reduce_scatter(v) slice d holds the parts of member d's block
  *   alltoall(v)                   slice d holds, source by source, the parts of the pair's block;
@@ -11,9 +12,15 @@
  * as often as the collective needs it and no more: a window of an allreduce is reduced once and
  * written to all; of a bcast, read once and written to all.
  *
+ * Push or pull. Who copies to one destination only should be its owner if the data fits its caches:
+ * the result then lies where it is used (allgather is pulled, alltoall always is). Results of a
+ * reduction are pushed at every size: each is computed once. Results that would not stay in their
+ * readers' caches are written past them, by streaming stores: docs/performance.md has the figures.
+ *
  * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
  * slices needs no knowledge of their contents.
  */
+#include "core/copy.h"
 #include "shm/shm.h"
 
 #include <string.h>
@@ -21,7 +28,7 @@
 enum {
     MAX_SHARES = 64,         /* slices of a windowed collective */
     SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
-    COPY_WINDOW = 16 * 1024  /* a window copied to many stays in the first-level cache */
+    PUSH_WINDOW = 8 * 1024   /* a result that is copied on while the first-level cache holds it */
 };
 
 static bool is_windowed(uint8_t type) {
@@ -36,6 +43,33 @@ static bool is_vector(uint8_t type) {
 static bool is_reduction(uint8_t type) {
     return type == HD_REDUCE || type == HD_ALLREDUCE || type == HD_REDUCE_SCATTER ||
            type == HD_REDUCE_SCATTERV;
+}
+
+/* --- plans: the same at all members, for they depend on what all agree on ------------------------- */
+
+/* About as many bytes as one member receives. For v types each knows its own; only who copies minds. */
+static size_t received(const hd_op_t *op) {
+    switch (op->type) {
+    case HD_ALLGATHER:
+    case HD_ALLGATHERV:
+    case HD_ALLTOALL:
+    case HD_GATHER:
+    case HD_GATHERV:
+        return op->bytes * op->n;
+    case HD_ALLTOALLV:
+        return op->total;
+    default:
+        return op->bytes;
+    }
+}
+
+static bool pulls(const hd_op_t *op) {
+    return op->type == HD_ALLGATHER && received(op) < op->group->streaming_min;
+}
+
+/* Results that would not stay in their readers' caches go past them. */
+static hd_stores_t stores_of(const hd_op_t *op) {
+    return received(op) >= op->group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
 }
 
 /* Streams of memory that one byte of a window touches. */
@@ -103,14 +137,14 @@ void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
             size_t all = windows(op, op->bytes);
             units = all * (op->me + 1) / slices - all * op->me / slices;
         }
-    } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
+    } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV || pulls(op)) {
         size_t block = largest_received(op);
         size_t parts = windows(op, block);
         slice->parts = (uint32_t)(parts ? parts : 1);
         if (slice->parts == 1) {
             slice->batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
         }
-        units = (size_t)slice->parts * (op->in_place ? op->n - op->me - 1 : op->n);
+        units = (size_t)slice->parts * (op->in_place && !pulls(op) ? op->n - op->me - 1 : op->n);
     } else if (op->exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
         slice->parts = (uint32_t)windows(op, largest_received(op));
         units = (size_t)slice->parts * op->n;
@@ -121,23 +155,6 @@ void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
 }
 
 /* --- moving data -------------------------------------------------------------------------------- */
-
-static void copy(void *dst, const void *src, size_t bytes) {
-    if (bytes && dst != src) {
-        memcpy(dst, src, bytes);
-    }
-}
-
-/* One source window to every member's buffer at `offset`; those that are the source are skipped. */
-static void copy_to_all(const hd_work_t *work, uint32_t n, const uint8_t *src, size_t offset,
-                        size_t bytes) {
-    for (size_t at = 0; at < bytes; at += COPY_WINDOW) {
-        size_t part = bytes - at < COPY_WINDOW ? bytes - at : COPY_WINDOW;
-        for (uint32_t i = 0; i < n; i++) {
-            copy((uint8_t *)work->dst[i] + offset + at, src + at, part);
-        }
-    }
-}
 
 static void swap(uint8_t *a, uint8_t *b, size_t bytes) {
     uint8_t held[4096];
@@ -162,6 +179,33 @@ static span_t span_of(const hd_op_t *op, size_t all, size_t index) {
     return (span_t){at, all - at < w ? all - at : w};
 }
 
+/* A window of the result in the caches: to the claimer's own destination first, where the stores are
+ * cheapest, and from there to the others'. All operands are read before any is overwritten. */
+static ucc_status_t push_window(const hd_op_t *op, const hd_work_t *work, size_t at, size_t bytes) {
+    uint8_t *own = (uint8_t *)work->dst[op->me] + at;
+    ucc_status_t status = hd_reduce_tree(&op->reducer, op->n, work->src, at, 1, &work->dst[op->me],
+                                         at, bytes / op->element, HD_STORES_PLAIN);
+    for (uint32_t i = 1; status == UCC_OK && i < op->n; i++) {
+        uint32_t to = (op->me + i) % op->n;
+        hd_copy((uint8_t *)work->dst[to] + at, own, bytes, HD_STORES_PLAIN);
+    }
+    return status;
+}
+
+static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, span_t span) {
+    if (stores_of(op) == HD_STORES_STREAMING) {
+        return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, op->n, work->dst, span.at,
+                              span.bytes / op->element, HD_STORES_STREAMING);
+    }
+    ucc_status_t status = UCC_OK;
+    size_t step = op->element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->element : op->element;
+    for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
+        size_t left = span.bytes - done;
+        status = push_window(op, work, span.at + done, left < step ? left : step);
+    }
+    return status;
+}
+
 static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
                                  uint32_t unit) {
     size_t all = windows(op, op->bytes);
@@ -173,13 +217,13 @@ static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint3
     size_t count = span.bytes / op->element;
     if (op->type == HD_REDUCE) {
         return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, 1, &work->dst[op->root],
-                              span.at, count);
+                              span.at, count, stores_of(op));
     }
     if (op->type == HD_ALLREDUCE) {
-        return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, op->n, work->dst, span.at,
-                              count);
+        return run_allreduce(op, work, span);
     }
-    copy_to_all(work, op->n, (const uint8_t *)work->src[op->root] + span.at, span.at, span.bytes);
+    hd_copy_to_many(op->n, work->dst, span.at, (const uint8_t *)work->src[op->root] + span.at,
+                    span.bytes, stores_of(op));
     return UCC_OK;
 }
 
@@ -192,10 +236,17 @@ static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t
 
 static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                   uint32_t unit) {
+    if (pulls(op)) {
+        uint32_t parts = work->slice[s].parts, from = unit / parts;
+        span_t span = span_of(op, op->bytes, unit % parts);
+        hd_copy((uint8_t *)work->dst[s] + from * op->bytes + span.at,
+                (const uint8_t *)work->src[from] + span.at, span.bytes, HD_STORES_PLAIN);
+        return UCC_OK;
+    }
     if (op->type == HD_ALLGATHER) {
         span_t span = span_of(op, op->bytes, unit);
-        copy_to_all(work, op->n, (const uint8_t *)work->src[s] + span.at, s * op->bytes + span.at,
-                    span.bytes);
+        hd_copy_to_many(op->n, work->dst, s * op->bytes + span.at,
+                        (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
         return UCC_OK;
     }
     size_t bytes = work->op[s]->bytes;
@@ -206,9 +257,9 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
         if (expected != bytes) {
             return differ(op, s, d, bytes, expected);
         }
-        copy((uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element +
-                 span.at,
-             (const uint8_t *)work->src[s] + span.at, span.bytes);
+        hd_copy((uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element +
+                    span.at,
+                (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
     }
     return UCC_OK;
 }
@@ -217,8 +268,8 @@ static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_
                                uint32_t unit) {
     if (op->type == HD_GATHER) {
         span_t span = span_of(op, op->bytes, unit);
-        copy((uint8_t *)work->dst[op->root] + s * op->bytes + span.at,
-             (const uint8_t *)work->src[s] + span.at, span.bytes);
+        hd_copy((uint8_t *)work->dst[op->root] + s * op->bytes + span.at,
+                (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
         return UCC_OK;
     }
     if (hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
@@ -234,9 +285,9 @@ static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_
         return differ(op, s, op->root, bytes, expected);
     }
     span_t span = span_of(op, bytes, unit);
-    copy((uint8_t *)work->dst[op->root] +
-             hd_vector_displacement(&root->receive, s) * root->element + span.at,
-         (const uint8_t *)work->src[s] + span.at, span.bytes);
+    hd_copy((uint8_t *)work->dst[op->root] +
+                hd_vector_displacement(&root->receive, s) * root->element + span.at,
+            (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
     return UCC_OK;
 }
 
@@ -245,7 +296,8 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
     const uint8_t *src = work->src[op->root];
     if (op->type == HD_SCATTER) {
         span_t span = span_of(op, op->bytes, unit);
-        copy((uint8_t *)work->dst[d] + span.at, src + d * op->bytes + span.at, span.bytes);
+        hd_copy((uint8_t *)work->dst[d] + span.at, src + d * op->bytes + span.at, span.bytes,
+                stores_of(op));
         return UCC_OK;
     }
     const hd_op_t *root = work->op[op->root];
@@ -255,8 +307,9 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
         return differ(op, op->root, d, sent, bytes);
     }
     span_t span = span_of(op, bytes, unit);
-    copy((uint8_t *)work->dst[d] + span.at,
-         src + hd_vector_displacement(&root->send, d) * root->element + span.at, span.bytes);
+    hd_copy((uint8_t *)work->dst[d] + span.at,
+            src + hd_vector_displacement(&root->send, d) * root->element + span.at, span.bytes,
+            stores_of(op));
     return UCC_OK;
 }
 
@@ -277,7 +330,7 @@ static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work,
     }
     span_t span = span_of(op, bytes, unit);
     return hd_reduce_tree(&op->reducer, op->n, work->src, before + span.at, 1, &work->dst[d],
-                          span.at, span.bytes / op->element);
+                          span.at, span.bytes / op->element, stores_of(op));
 }
 
 static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t d, uint32_t s,
@@ -300,7 +353,7 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     if (op->in_place) {
         swap(dst, (uint8_t *)work->dst[s] + offset, span.bytes);
     } else {
-        copy(dst, (const uint8_t *)work->src[s] + offset, span.bytes);
+        hd_copy(dst, (const uint8_t *)work->src[s] + offset, span.bytes, stores_of(op));
     }
     return UCC_OK;
 }
@@ -320,12 +373,13 @@ static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint3
     if (op->in_place) {
         swap(dst, (uint8_t *)work->dst[s] + d * op->bytes + span.at, span.bytes);
     } else {
-        copy(dst, (const uint8_t *)work->src[s] + d * op->bytes + span.at, span.bytes);
+        hd_copy(dst, (const uint8_t *)work->src[s] + d * op->bytes + span.at, span.bytes,
+                stores_of(op));
     }
     return UCC_OK;
 }
 
-ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
+static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
     switch (op->type) {
     case HD_ALLGATHER:
     case HD_ALLGATHERV:
@@ -345,4 +399,12 @@ ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slic
     default:
         return run_windowed(op, work, slice, unit);
     }
+}
+
+ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
+    ucc_status_t status = run(op, work, slice, unit);
+    if (stores_of(op) == HD_STORES_STREAMING) {
+        hd_copy_fence(); /* before anybody is told that the unit is finished */
+    }
+    return status;
 }

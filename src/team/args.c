@@ -282,8 +282,9 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     uint64_t flags = flags_of(a);
     bool src, dst;
     r->shape.type = 0;
-    if (r->route != HD_ROUTE_NUMBER || !is_plain(a, flags) || op->prepare ||
-        !significant(op, flags, &src, &dst) || (src && !is_predefined(a->src.info.datatype)) ||
+    if (r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) || !is_plain(a, flags) ||
+        op->prepare || !significant(op, flags, &src, &dst) ||
+        (src && !is_predefined(a->src.info.datatype)) ||
         (dst && !is_predefined(a->dst.info.datatype))) {
         return;
     }
@@ -317,8 +318,8 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
         (((uint64_t)a->op & s->op_mask) ^ s->op) | ((src->count & s->src_mask) ^ s->src_count) |
         ((src->datatype & s->src_mask) ^ s->src_dt) | ((dst->count & s->dst_mask) ^ s->dst_count) |
         ((dst->datatype & s->dst_mask) ^ s->dst_dt);
-    bool usable = (!s->src_mask || (src->buffer && is_host(src))) &&
-                  (!s->dst_mask || (dst->buffer && is_host(dst)));
+    bool usable = (!s->src_mask || (hd_is_address(src->buffer) && is_host(src))) &&
+                  (!s->dst_mask || (hd_is_address(dst->buffer) && is_host(dst)));
     if (differs || !usable) {
         return false;
     }

@@ -85,7 +85,8 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     if (wanted < level || (op->me != 0 && wanted < HD_LOG_TRACE)) {
         return;
     }
-    bool flat = op->n == op->group->n ? !op->group->canonical : op->n <= op->group->flat_max;
+    bool whole = op->n == op->group->n && hd_group_is_complete(op->group);
+    bool flat = whole ? !op->group->canonical : op->n <= op->group->flat_max;
     hd_trace_call_t call = {.event = args ? "init" : "post",
                             .name = hd_type_name(op->type),
                             .ep = op->me,

@@ -1,18 +1,113 @@
-/* express.c: which blocking calls may take the express (shm/express.c), and with what.
+/* express.c: which calls may take the express (shm/express.c), and with what.
  *
- * The first call of a kind runs with a request, which checks everything; if it was one that the express
- * understands, its signature and reducer are remembered in the handle. A call with the same arguments
- * then needs no request: it publishes and looks. Whatever is out of the ordinary (several users of the
- * handle, a failed or incomplete team, tracing, more runnable threads than processors) goes the ordinary
- * way, as do the calls whose peers are late, after a short look.
+ * A request knows from its preparation whether it may; then post publishes and looks, and only if a peer
+ * is late an operation is launched for the rest. A blocking call does not even need a request: the first
+ * of its kind runs with one, which checks everything, and what it was prepared to is remembered in the
+ * handle for the next call with the same arguments.
+ *
+ * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
+ * processors) goes the ordinary way.
  */
 #include "team/team.h"
 #include "threads/trace.h"
 
-static bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
-    return lesson->known && hd_group_poisoned(team->group) == UCC_OK && !hd_trace_is_on() &&
+enum { BLOCKING_LOOKS = 2000, POST_LOOKS = 512, LONGEST_PENALTY = 1023 };
+
+static bool is_ordinary(const ucc_team_h team) {
+    return hd_group_poisoned(team->group) == UCC_OK && !hd_trace_is_on() &&
            !hd_trace_logs_calls(HD_LOG_INFO) &&
            !hd_idle_is_crowded(&team->contexts[0]->runner.idle);
+}
+
+/* --- posts ---------------------------------------------------------------------------------------- */
+
+void hd_request_plan_express(hd_request_t *r) {
+    const hd_op_t *op = &r->op;
+    const ucc_team_h team = op->team;
+    bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
+    bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
+                 op->start == hd_allreduce_start;
+    r->may_express = known && numbered && !op->prepare && !op->exclusive && r->timeout == 0 &&
+                     op->bytes <= HD_INLINE_MAX && op->n <= HD_REDUCE_BLOCK &&
+                     !op->group->two_sided && !team->debug_order &&
+                     hd_group_is_complete(op->group) && !op->group->board->tree[0];
+    if (!r->may_express) {
+        return;
+    }
+    r->express = (hd_express_t){
+        .me = op->me,
+        .root = op->root,
+        .signature = op->signature,
+        .locked = op->locked,
+        .bytes = op->bytes,
+        .count = op->bytes / op->element,
+    };
+    if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
+        r->express.board = op->group->board;
+        r->express.member = team->member;
+    }
+}
+
+/* When all come at about the same time, the last line is in flight while post would hand the task over:
+ * looking for it a hundred nanoseconds more ends the collective here. A handle whose peers come later
+ * (or are driven by this very thread) soon stops doing so: each look in vain doubles the number of
+ * posts that don't. */
+static uint32_t looks_of(ucc_team_h team) {
+    /* relaxed, here and below: see linger_skip */
+    uint32_t skip = atomic_load_explicit(&team->linger_skip, memory_order_relaxed);
+    if (skip > 0) {
+        atomic_store_explicit(&team->linger_skip, skip - 1, memory_order_relaxed);
+        return 0;
+    }
+    return POST_LOOKS;
+}
+
+static void note_looks(ucc_team_h team, bool in_vain) {
+    uint32_t penalty = 0;
+    if (in_vain) {
+        penalty = 2 * atomic_load_explicit(&team->linger_penalty, memory_order_relaxed) + 1;
+        penalty = penalty < LONGEST_PENALTY ? penalty : LONGEST_PENALTY;
+        atomic_store_explicit(&team->linger_skip, penalty, memory_order_relaxed);
+    }
+    atomic_store_explicit(&team->linger_penalty, penalty, memory_order_relaxed);
+}
+
+ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k) {
+    hd_op_t *op = &r->op;
+    *k = 0;
+    if (!r->express.board || !is_ordinary(op->team)) {
+        return UCC_INPROGRESS;
+    }
+    uint32_t looks = looks_of(op->team);
+    ucc_status_t status;
+    switch (op->type) {
+    case HD_BARRIER:
+        status = hd_express_barrier(&r->express, looks, k);
+        break;
+    case HD_ALLREDUCE:
+        status = hd_express_allreduce(&r->express, &op->reducer, op->in_place ? op->dst : op->src,
+                                      op->dst, looks, k);
+        break;
+    default: /* at the root, dst is src */
+        status = hd_express_bcast(&r->express, op->dst, looks, k);
+        break;
+    }
+    if (looks) {
+        note_looks(op->team, status != UCC_OK && *k != 0);
+    }
+    return status;
+}
+
+/* --- blocking calls ------------------------------------------------------------------------------- */
+
+/* Not while something is outstanding in the caller's context: it needs the progress that the ordinary
+ * way makes, and somebody who only makes blocking calls makes no other. The context is the caller's
+ * alone, as the handle is (hd_team_learn). */
+static bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
+    const hd_runner_t *runner = &team->contexts[0]->runner;
+    return lesson->known && !runner->active &&
+           /* relaxed: the caller's own pushes */
+           !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
 }
 
 ucc_status_t hd_team_barrier(ucc_team_h team, uint64_t *k) {
@@ -21,7 +116,7 @@ ucc_status_t hd_team_barrier(ucc_team_h team, uint64_t *k) {
     if (!may_take(team, lesson)) {
         return UCC_INPROGRESS;
     }
-    return hd_express_barrier(team->group->board, team->member, &lesson->express, k);
+    return hd_express_barrier(&lesson->express, BLOCKING_LOOKS, k);
 }
 
 ucc_status_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
@@ -29,56 +124,52 @@ ucc_status_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_da
     const hd_lesson_t *lesson = &team->lesson.bcast[root % HD_REDUCE_BLOCK];
     const hd_express_t *x = &lesson->express;
     *k = 0;
-    if (x->count != count || lesson->dt != dt || x->root != root || !buffer ||
+    if (lesson->count != count || lesson->dt != dt || x->root != root || !hd_is_address(buffer) ||
         !may_take(team, lesson)) {
         return UCC_INPROGRESS;
     }
-    return hd_express_bcast(team->group->board, team->member, x, root == team->ep, buffer, k);
+    return hd_express_bcast(x, buffer, BLOCKING_LOOKS, k);
 }
 
 ucc_status_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
                                ucc_datatype_t dt, ucc_reduction_op_t op, uint64_t *k) {
     const hd_lesson_t *lesson = &team->lesson.allreduce;
-    const hd_express_t *x = &lesson->express;
     *k = 0;
-    if (x->count != count || lesson->dt != dt || lesson->op != op || !src || !dst ||
-        !may_take(team, lesson)) {
+    if (lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
+        !hd_is_address(dst) || !may_take(team, lesson)) {
         return UCC_INPROGRESS;
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
-    return hd_express_allreduce(team->group->board, team->member, x, &team->lesson.reducer, operand,
-                                dst, k);
-}
-
-/* The shape of the call is known to be plain: not matched, not packed, not in symmetric memory. */
-static bool suits(const hd_request_t *r) {
-    const hd_op_t *op = &r->op;
-    const ucc_team_h team = op->team;
-    return r->shape.type != 0 && !team->locked && !team->debug_order && team->n_contexts == 1 &&
-           hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK && !op->group->two_sided &&
-           !op->exclusive && op->bytes <= HD_INLINE_MAX;
+    return hd_express_allreduce(&lesson->express, &team->lesson.reducer, operand, dst,
+                                BLOCKING_LOOKS, k);
 }
 
 void hd_team_learn(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
     struct ucc_team *team = op->team;
-    hd_lesson_t *lesson = op->type == HD_BARRIER     ? &team->lesson.barrier
-                          : op->type == HD_ALLREDUCE ? &team->lesson.allreduce
-                          : op->type == HD_BCAST ? &team->lesson.bcast[op->root % HD_REDUCE_BLOCK]
-                                                 : NULL;
+    /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
+       have one reader and writer; a mcast is not a bcast to those who compare signatures */
+    if (r->shape.type == 0 || !r->may_express || op->locked || team->n_contexts > 1 ||
+        op->type == HD_MCAST) {
+        return;
+    }
+    hd_lesson_t *lesson = op->type == HD_BARRIER ? &team->lesson.barrier
+                          : op->type == HD_ALLREDUCE
+                              ? &team->lesson.allreduce
+                              : &team->lesson.bcast[op->root % HD_REDUCE_BLOCK];
     bool reduces = op->type == HD_ALLREDUCE;
-    size_t count = reduces ? r->shape.dst_count : r->shape.src_count;
-    if (!lesson ||
-        (lesson->known && lesson->express.signature == op->signature &&
-         lesson->express.count == count) ||
-        !suits(r)) {
+    uint64_t count = reduces ? r->shape.dst_count : r->shape.src_count;
+    ucc_datatype_t dt = (ucc_datatype_t)(reduces ? r->shape.dst_dt : r->shape.src_dt);
+    if (lesson->known && lesson->express.signature == op->signature && lesson->count == count &&
+        lesson->dt == dt) {
         return;
     }
     *lesson = (hd_lesson_t){
         .known = true,
-        .dt = (ucc_datatype_t)(reduces ? r->shape.dst_dt : r->shape.src_dt),
+        .count = count,
+        .dt = dt,
         .op = (ucc_reduction_op_t)r->shape.op,
-        .express = {op->signature, op->root, op->bytes, count},
+        .express = r->express,
     };
     if (reduces) {
         team->lesson.reducer = op->reducer;

@@ -148,6 +148,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
             return status;
         }
         hd_args_note_shape(r, args);
+        hd_request_plan_express(r);
     }
     /* relaxed: the handle reaches other threads by the client's own means */
     __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
@@ -188,8 +189,10 @@ static hd_board_t *find_board(hd_request_t *r) {
     if (!op->board) {
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
     }
-    if (r->route == HD_ROUTE_PERSISTENT) {
+    if (r->route == HD_ROUTE_PERSISTENT && op->board) {
         r->private_board = op->board;
+        r->express.board = op->board;
+        r->express.member = op->board->member[op->me];
     }
     return op->board;
 }
@@ -392,20 +395,45 @@ static bool may_post(const hd_request_t *r) {
     return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
 }
 
-ucc_status_t hd_request_post(hd_request_t *r) {
+/* The lane of number k is out on this board: an operation does the rest. */
+static ucc_status_t resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
+    hd_op_t *op = &r->op;
+    hd_task_t *task = &op->task;
+    choose_context(r);
+    task->impatient = false;
+    task->deadline = 0;
+    /* relaxed: as in post */
+    __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+    op->board = board;
+    op->member = board->member[op->me];
+    op->numbered = true;
+    op->leave = NULL;
+    op->k = k;
+    op->published = true;
+    ucc_status_t status = hd_op_launch_published(op);
+    if (status == UCC_INPROGRESS) {
+        hd_runner_push(&task->context->runner, task);
+        return UCC_OK;
+    }
+    hd_task_complete(task, status);
+    return status < 0 ? status : UCC_OK;
+}
+
+ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k) {
+    return resume(r, r->op.group->board, k);
+}
+
+/* The ordinary way: every route, every check. */
+static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     hd_task_t *task = &r->op.task;
     ucc_team_h team = r->op.team;
-    if (!may_post(r)) {
-        hd_error("%s: posted with status %s", hd_type_name(r->op.type),
-                 ucc_status_string(hd_task_status(task)));
-        return UCC_ERR_INVALID_PARAM;
-    }
     bool queued = false;
     if (team->debug_order && r->route == HD_ROUTE_NUMBER) {
         check_order(team, true);
     }
     choose_context(r);
     task->impatient = false;
+    task->awaited = NULL;
     task->deadline =
         r->timeout > 0 ? hd_ticks() + (uint64_t)(r->timeout * 1e6 * (double)hd_ticks_per_us) : 0;
     /* relaxed: the client knows that it posted; completion publishes with release */
@@ -433,27 +461,18 @@ ucc_status_t hd_request_post(hd_request_t *r) {
     return status < 0 ? status : UCC_OK;
 }
 
-ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k) {
-    hd_op_t *op = &r->op;
-    hd_task_t *task = &op->task;
-    choose_context(r);
-    task->impatient = false;
-    task->deadline = 0;
-    /* relaxed: as in post */
-    __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
-    op->board = op->group->board;
-    op->member = op->board->member[op->me];
-    op->numbered = true;
-    op->leave = NULL;
-    op->k = k;
-    op->published = true;
-    ucc_status_t status = hd_op_launch_published(op);
-    if (status == UCC_INPROGRESS) {
-        hd_runner_push(&task->context->runner, task);
+ucc_status_t hd_request_post(hd_request_t *r) {
+    if (__builtin_expect(!may_post(r), 0)) {
+        hd_error("%s: posted with status %s", hd_type_name(r->op.type),
+                 ucc_status_string(hd_task_status(&r->op.task)));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    uint64_t k = 0;
+    if (r->may_express && hd_request_express(r, &k) == UCC_OK) {
+        hd_task_complete(&r->op.task, UCC_OK);
         return UCC_OK;
     }
-    hd_task_complete(task, status);
-    return status < 0 ? status : UCC_OK;
+    return k ? resume(r, r->express.board, k) : post(r);
 }
 
 /* --- finalize ------------------------------------------------------------------------------------ */

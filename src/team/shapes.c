@@ -48,8 +48,9 @@ static ucc_status_t take_buffer(const hd_call_t *c, const char *field,
         *bytes > SSIZE_MAX) {
         return hd_args_bad(c, field, "has a count beyond the address space");
     }
-    if (*bytes && !info->buffer) {
-        return hd_args_bad(c, field, "has a NULL buffer");
+    if (*bytes && !hd_is_address(info->buffer)) {
+        return hd_args_bad(c, field,
+                           info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
     }
     return UCC_OK;
 }

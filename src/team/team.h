@@ -94,7 +94,9 @@ typedef struct hd_request {
     hd_board_t *private_board; /* PERSISTENT: from the first post to finalize */
     double timeout;            /* seconds; 0: none */
     hd_shape_t shape;
-    uint64_t *prefix; /* displacements of densely packed vectors */
+    bool may_express;     /* small, flat, nothing special: express is filled in */
+    hd_express_t express; /* also taken over by the handle's lessons */
+    uint64_t *prefix;     /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {
         const void *src_user;
@@ -114,6 +116,7 @@ typedef struct hd_forming hd_forming_t;
 /* What the last blocking call of a kind taught (express.c): a repetition needs no request. */
 typedef struct hd_lesson {
     bool known;
+    uint64_t count; /* the arguments that must be the same */
     ucc_datatype_t dt;
     ucc_reduction_op_t op;
     hd_express_t express;
@@ -141,6 +144,9 @@ struct ucc_team {
     hd_forming_t *forming;
     bool owned_by_ep;         /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     _Atomic uint32_t posting; /* debug_order: a post is under way */
+    /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
+       a lost update costs some looks more or less */
+    _Atomic uint32_t linger_skip, linger_penalty;
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
     hd_lock_t lock; /* guards the two lists, and the counters below */
@@ -185,6 +191,11 @@ uint64_t hd_context_serial(ucc_context_h context);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
 
+/* Neither NULL nor HEDDLE_IN_PLACE. */
+static inline bool hd_is_address(const void *p) {
+    return (uintptr_t)p + 1 > 1;
+}
+
 /* --- arguments (args.c, pack.c) ------------------------------------------------------------------ */
 
 /* Checks the fields that matter for this collective at this endpoint, and only those, and puts
@@ -198,9 +209,13 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *args);
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 void hd_pack_release(hd_request_t *r);
 
-/* --- small blocking collectives (express.c) ------------------------------------------------------ */
+/* --- small collectives (express.c) --------------------------------------------------------------- */
 
-/* UCC_OK: over. UCC_INPROGRESS: the caller runs it with a request, which goes on from number *k unless
+/* At the end of init: decides whether posts may try the express. */
+void hd_request_plan_express(hd_request_t *r);
+/* The post of such a request: results as below. */
+ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k);
+/* Blocking calls. UCC_OK: over. UCC_INPROGRESS: the caller runs it with a request, which goes on from number *k unless
  * that is 0. */
 ucc_status_t hd_team_barrier(ucc_team_h team, uint64_t *k);
 ucc_status_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
@@ -216,7 +231,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
                              hd_request_t **out);
 ucc_status_t hd_request_post(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
-/* Instead of post: the lane of number k is out already. */
+/* Instead of post: the lane of number k on the main board is out already. */
 ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k);
 /* One line about this call; args as at init, NULL at post (call_log.c). */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);

@@ -128,7 +128,7 @@ static void back_off(hd_runner_t *runner, uint64_t *vain) {
 
 /* The caller does nothing else than to wait: looks again and again, until `until`. */
 static bool look_on(hd_runner_t *runner, hd_task_t **finished, uint64_t until) {
-    enum { LOOKS_PER_CLOCK = 32 };
+    enum { LOOKS_PER_CLOCK = 64 };
     const hd_task_t *only = runner->active->next ? NULL : runner->active;
     bool any = false;
     for (uint32_t looks = 1; looks < runner->max_polls && !any && hd_ticks() < until;) {

@@ -18,7 +18,8 @@ enum {
     MIN_SPIN_NS = 600,       /* between two yields, when the last one found nobody */
     LONGEST_LOOK_NS = 20000, /* one call's looking takes less: more means preemption */
     SLOWEST_YIELD_NS = 600,  /* of those that find nobody else, before any was timed */
-    YIELD_SLACK_NS = 100
+    YIELD_SLACK_NS = 100,
+    FASTEST_YIELD_NS = 150 /* a system call takes as long: less is a clock's mistake */
 };
 
 static inline uint64_t ns_to_ticks(uint64_t ns) {
@@ -52,7 +53,8 @@ static _Atomic uint64_t fastest;
 
 /* Did a yield that took so long let somebody else run? */
 static bool was_slow(uint64_t took) {
-    uint64_t best = get(&fastest);
+    uint64_t best = get(&fastest), least = ns_to_ticks(FASTEST_YIELD_NS);
+    took = took > least ? took : least;
     if (best == 0 || took < best) {
         best = best ? took : ns_to_ticks(SLOWEST_YIELD_NS / 2);
         set(&fastest, took < best ? took : best); /* a lost update is made up by a later yield */

@@ -5,7 +5,11 @@
  * have consumed k - 2) allow. By counter the last member of a block to arrive combines it and goes
  * on above; static, the first member of a block waits for the others.
  *
- * A record (a block's, the result) is empty while it is being written.
+ * With lines of release the second block has one: its first member, 2, hands on to member 3 what it
+ * has seen, in A, and in B: everybody waits for member 0's lane, member 0 for nobody, and no one
+ * arrives.
+ *
+ * A record (a block's, the result, a line's) is empty while it is being written.
  *
  * Properties: who combines finds every operand complete and of this exchange; who waits gets this
  * exchange's result; every exchange is announced once; nobody waits for ever.
@@ -14,7 +18,7 @@
 
 #include <string.h>
 
-enum { MAX_N = 4, SLOTS = 2, BLOCKS = 3, TOP = 2 };
+enum { MAX_N = 4, SLOTS = 2, BLOCKS = 3, TOP = 2, RELAY = 2, BELOW_RELAY = 3 };
 
 /* planted bugs */
 enum {
@@ -27,10 +31,30 @@ enum {
     LEAVE_WITHOUT_ARRIVING,
     LEAVE_WITHOUT_COMBINING,
     ANNOUNCE_EARLY,
-    COMBINE_WITHOUT_WAITING
+    COMBINE_WITHOUT_WAITING,
+    RELAY_WITHOUT_WAITING,
+    LEAVE_WITHOUT_RELAYING,
+    RELAY_EARLY,
+    NO_FLOOR_FOR_LINES
 };
 
-enum { ENTER, PUBLISH, ADD, ADD_STORE, HELP, COMBINE, RESULT, ARRIVED, WAIT, CONSUME, RESET, GONE };
+enum {
+    ENTER,
+    PUBLISH,
+    ADD,
+    ADD_STORE,
+    HELP,
+    COMBINE,
+    RESULT,
+    ARRIVED,
+    WAIT,
+    HAND_ON,
+    HANDED_ON,
+    READ_LINE,
+    CONSUME,
+    RESET,
+    GONE
+};
 
 typedef struct block {
     uint8_t count;  /* arrivals ever */
@@ -48,24 +72,25 @@ typedef struct state {
     uint8_t lane[MAX_N][SLOTS];
     block_t block[BLOCKS][SLOTS];
     uint8_t result[SLOTS], arrived[SLOTS];
+    uint8_t line_record[SLOTS], line_seq[SLOTS];
     member_t m[MAX_N];
 } state_t;
 
 typedef struct variant {
     uint8_t n;
     bool fixed; /* static arrival */
+    bool lines; /* of release */
     const char *ops;
 } variant_t;
 
-enum { COUNTER_3, COUNTER_4, STATIC_3, STATIC_4 };
+enum { COUNTER_3, COUNTER_4, STATIC_3, STATIC_4, LINES_4, LINES_BCAST };
 
-static const char *const variant_names[] = {"counter-n3", "counter-n4", "static-n3", "static-n4",
-                                            NULL};
+static const char *const variant_names[] = {
+    "counter-n3", "counter-n4", "static-n3", "static-n4", "lines-n4", "lines-bcast-n4", NULL};
 static const variant_t variants[] = {
-    [COUNTER_3] = {3, false, "xxyAxyA"},
-    [COUNTER_4] = {4, false, "xxyAxA"},
-    [STATIC_3] = {3, true, "xxyAxyA"},
-    [STATIC_4] = {4, true, "xxyAxA"},
+    [COUNTER_3] = {3, false, false, "xxyAxyA"}, [COUNTER_4] = {4, false, false, "xxyAxA"},
+    [STATIC_3] = {3, true, false, "xxyAxyA"},   [STATIC_4] = {4, true, false, "xxyAxA"},
+    [LINES_4] = {4, true, true, "xAByA"},       [LINES_BCAST] = {4, true, true, "BBBBB"},
 };
 
 static variant_t cfg;
@@ -85,7 +110,16 @@ static void start(void *state, uint32_t variant, uint32_t which) {
 
 static bool waits_for_all(const member_t *m, uint8_t me) {
     char kind = cfg.ops[m->k - 1];
-    return kind == 'A' || kind - 'x' == me;
+    return kind == 'A' || (kind == 'B' && me != 0) || kind - 'x' == me;
+}
+
+static bool is_bcast(const member_t *m) {
+    return cfg.ops[m->k - 1] == 'B';
+}
+
+/* Does this operation's release pass over the line? */
+static bool uses_line(const member_t *m) {
+    return cfg.lines && (cfg.ops[m->k - 1] == 'A' || is_bcast(m));
 }
 
 static uint8_t slot_of(const member_t *m) {
@@ -102,7 +136,7 @@ static uint8_t operand_of(const member_t *m) {
 
 static bool may_publish(const state_t *s, const member_t *m) {
     for (uint32_t i = 0; i < cfg.n; i++) {
-        if (s->m[i].consumed + SLOTS < m->k && bug != NO_FLOOR) {
+        if (s->m[i].consumed + SLOTS < m->k && bug != NO_FLOOR && bug != NO_FLOOR_FOR_LINES) {
             return false;
         }
     }
@@ -114,6 +148,9 @@ static bool may_publish(const state_t *s, const member_t *m) {
 static void after_publishing(member_t *m, uint8_t me) {
     m->cursor = m->block = 0;
     m->at = waits_for_all(m, me) ? WAIT : CONSUME;
+    if (bug == RELAY_WITHOUT_WAITING && me == RELAY && uses_line(m)) {
+        m->at = HAND_ON;
+    }
 }
 
 static void after_arriving(member_t *m, uint8_t me) {
@@ -124,6 +161,10 @@ static void after_arriving(member_t *m, uint8_t me) {
 }
 
 static void arrive(member_t *m, uint8_t me) {
+    if (is_bcast(m)) {
+        after_publishing(m, me);
+        return;
+    }
     m->block = me / 2;
     m->cursor = 0;
     m->at = cfg.fixed ? HELP : ADD;
@@ -244,6 +285,58 @@ static bool step_combine(state_t *s, member_t *m, uint8_t me) {
     return true;
 }
 
+/* --- release ------------------------------------------------------------------------------------ */
+
+/* What the origin wrote: the result, or its lane. */
+static uint8_t origin_record(const state_t *s, const member_t *m) {
+    return is_bcast(m) ? s->lane[0][slot_of(m)] : s->result[slot_of(m)];
+}
+
+static bool step_wait(state_t *s, member_t *m, uint8_t me) {
+    uint8_t slot = slot_of(m);
+    if (uses_line(m) && me == BELOW_RELAY) {
+        if (s->line_seq[slot] != m->k) {
+            return false;
+        }
+        model_say("has_come: the line of %u", m->k);
+        m->at = READ_LINE;
+        return true;
+    }
+    if ((is_bcast(m) ? s->lane[0][slot] : s->arrived[slot]) != m->k) {
+        return false;
+    }
+    model_say("has_come: %u, the result is of %u", m->k, origin_record(s, m));
+    if (origin_record(s, m) != m->k) {
+        model_violation("a result is read that is not this exchange's");
+    }
+    m->at = CONSUME;
+    if (uses_line(m) && me == RELAY && bug != LEAVE_WITHOUT_RELAYING) {
+        m->at = HAND_ON;
+    }
+    return true;
+}
+
+static bool step_line(state_t *s, member_t *m) {
+    uint8_t slot = slot_of(m);
+    bool first = bug == RELAY_EARLY ? m->at == HANDED_ON : m->at == HAND_ON;
+    if (m->at == READ_LINE) {
+        model_say("hd_arrive_result: the line's record is of %u", s->line_record[slot]);
+        if (s->line_record[slot] != m->k) {
+            model_violation("a line is read that is not this exchange's");
+        }
+        m->at = CONSUME;
+    } else if (first) {
+        s->line_record[slot] = origin_record(s, m);
+        model_say("hand_on: the record of %u", m->k);
+        m->at = m->at == HAND_ON ? HANDED_ON : CONSUME;
+    } else {
+        s->line_seq[slot] = m->k;
+        model_say("hand_on: seq = %u", m->k);
+        m->at = m->at == HAND_ON ? HANDED_ON : CONSUME;
+    }
+    return true;
+}
+
 /* --- the rest --------------------------------------------------------------------------------- */
 
 static bool publish(state_t *s, member_t *m, uint8_t me) {
@@ -259,18 +352,7 @@ static bool publish(state_t *s, member_t *m, uint8_t me) {
 }
 
 static bool step_end(state_t *s, member_t *m) {
-    uint8_t slot = slot_of(m);
     switch (m->at) {
-    case WAIT:
-        if (s->arrived[slot] != m->k) {
-            return false;
-        }
-        model_say("hd_arrived: %u, the result is of %u", m->k, s->result[slot]);
-        if (s->result[slot] != m->k) {
-            model_violation("a result is read that is not this exchange's");
-        }
-        m->at = CONSUME;
-        return true;
     case CONSUME:
         m->consumed = m->k;
         model_say("hd_board_consume: %u", m->k);
@@ -278,7 +360,7 @@ static bool step_end(state_t *s, member_t *m) {
         break;
     default: /* RESET */
         for (uint32_t b = 0; b < BLOCKS; b++) {
-            s->block[b][slot].count = 0;
+            s->block[b][slot_of(m)].count = 0;
         }
         model_say("(bug) member 0 resets the counters");
         m->at = ENTER;
@@ -320,6 +402,11 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
     case ARRIVED:
         return step_combine(s, m, me);
     case WAIT:
+        return step_wait(s, m, me);
+    case HAND_ON:
+    case HANDED_ON:
+    case READ_LINE:
+        return step_line(s, m);
     case CONSUME:
     case RESET:
         return step_end(s, m);
@@ -349,6 +436,10 @@ static const model_bug_t bugs[] = {
     {"leave-without-combining", STATIC_3, "who waits for nobody does not combine its block"},
     {"announce-early", COUNTER_3, "the top block is announced, then combined"},
     {"combine-without-waiting", STATIC_3, "fixed combiners do not wait for the others"},
+    {"relay-without-waiting", LINES_4, "who hands on does not wait for what it hands on"},
+    {"leave-without-relaying", LINES_4, "who should hand on leaves"},
+    {"relay-early", LINES_4, "a line's number is written before its record"},
+    {"no-floor-for-lines", LINES_BCAST, "lines are used again before all have consumed"},
     {NULL, 0, NULL},
 };
 
