@@ -61,6 +61,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_TREE,             /* choice: hd_cfg_tree_t */
     HD_CFG_LIB_LINES_MAX,        /* size */
     HD_CFG_LIB_STAGED_MAX,       /* size */
+    HD_CFG_LIB_DIRECT_ABOVE,     /* size */
     HD_CFG_LIB_CHUNK,            /* size: bytes touched by one chunk */
     HD_CFG_LIB_NONTEMPORAL_MIN,  /* size or auto */
     HD_CFG_LIB_RING,             /* uint: lanes per endpoint, power of two 4..64 */

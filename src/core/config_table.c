@@ -99,7 +99,7 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
     [HD_CFG_LIB_LINES_MAX] = {.scope = HD_CFG_SCOPE_LIB,
                               .type = HD_CFG_SIZE,
                               .name = "LINES_MAX",
-                              .value = "1k",
+                              .value = "256",
                               .max = 64 * 1024,
                               .meaning = "Bytes up to which data travels in lines that carry "
                                          "their own sequence number."},
@@ -110,6 +110,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                .max = 16 * 1024 * 1024,
                                .meaning = "Bytes up to which data is copied through the source's "
                                           "staging ring; above, peers read user buffers."},
+    [HD_CFG_LIB_DIRECT_ABOVE] = {.scope = HD_CFG_SCOPE_LIB,
+                                 .type = HD_CFG_SIZE,
+                                 .name = "DIRECT_ABOVE",
+                                 .value = "2k",
+                                 .meaning =
+                                     "Stands for STAGED_MAX, if smaller, where every endpoint "
+                                     "is pinned to a processor of its own: there a second "
+                                     "synchronization costs less than a copy."},
     [HD_CFG_LIB_CHUNK] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_SIZE,
                           .name = "CHUNK",

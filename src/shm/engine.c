@@ -4,7 +4,9 @@
  * Every member registers its buffers and initialises its own slice of the work before it publishes;
  * when all have arrived, whoever is in progress claims units, its own slice first (its lines stay in
  * its caches from one iteration to the next), then those of others. The exchange is over when every
- * slice is; whoever finishes the last one writes the end line, for which all wait.
+ * slice is. Few members (flat) look at each slice's count of finished units themselves: the last finisher
+ * is one line transfer away. Beyond, slices are counted, and whoever finishes the last one writes the
+ * end line, for which all wait.
  *
  * The claim word of a slice is (generation:32 | closed:1 | next:31), the generation being the low
  * half of k. It is only ever changed by CAS:
@@ -83,19 +85,54 @@ static hd_work_t *install_work(hd_op_t *op) {
     return work;
 }
 
+/* Few members, all DIRECT: their buffers are named in their lanes, which all look at anyway. Else in the
+ * arrays of the exchange, whose lines have several writers. */
+static bool lanes_tell(const hd_op_t *op) {
+    return hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK && !hd_work_is_vector(op->type);
+}
+
+typedef struct view {
+    hd_work_t work;
+    const void *src[HD_REDUCE_BLOCK];
+    void *dst[HD_REDUCE_BLOCK];
+    hd_op_t *op[HD_REDUCE_BLOCK];
+} view_t;
+
+/* The members' buffers; all have arrived. */
+static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
+    hd_work_t *work = work_of(op);
+    if (!lanes_tell(op)) {
+        return work;
+    }
+    for (uint32_t i = 0; i < op->n; i++) {
+        const hd_expose_t *from =
+            i == op->me ? &op->expose : &hd_board_lane(op->board, i, op->k)->direct;
+        view->src[i] = from->src;
+        view->dst[i] = from->dst;
+        view->op[i] = from->op;
+    }
+    view->work = (hd_work_t){work->slice, view->src, view->dst, view->op};
+    return &view->work;
+}
+
 ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     hd_work_t *work = install_work(op);
     if (!work) {
         hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->type), op->n);
         return UCC_ERR_NO_MEMORY;
     }
-    work->src[op->me] = src;
-    work->dst[op->me] = dst;
-    work->op[op->me] = op;
+    op->expose.src = src;
+    op->expose.dst = dst;
+    op->expose.op = op;
+    if (!lanes_tell(op)) {
+        work->src[op->me] = src;
+        work->dst[op->me] = dst;
+        work->op[op->me] = op;
+    }
     hd_slice_t *slice = &work->slice[op->me];
     hd_work_layout(op, slice);
     /* relaxed: published by the CAS below and by the lane */
-    atomic_store_explicit(&slice->finished, 0, memory_order_relaxed);
+    atomic_store_explicit(&slice->finished, generation(op), memory_order_relaxed);
     uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
     /* closed with nothing claimed: by a peer that gave up before I came. (The same generation
        otherwise: left from 2^32 numbers ago.) */
@@ -151,15 +188,21 @@ static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
     }
 }
 
+/* Every unit is finished: what came of it. */
+static ucc_status_t work_status(hd_op_t *op) {
+    /* acquire: pairs with note_failure */
+    uint64_t failure = atomic_load_explicit(&op->exchange->work_status, memory_order_acquire);
+    if (!is_generation(failure, generation(op))) {
+        return UCC_OK;
+    }
+    hd_group_poison(op->group, (ucc_status_t)(int32_t)(uint32_t)failure);
+    return (ucc_status_t)(int32_t)(uint32_t)failure;
+}
+
 /* The last slice is finished: tells everybody. */
 static void end_exchange(hd_op_t *op) {
     hd_exchange_t *x = op->exchange;
-    /* acquire: pairs with note_failure */
-    uint64_t failure = atomic_load_explicit(&x->work_status, memory_order_acquire);
-    x->done_status = is_generation(failure, generation(op)) ? (int32_t)(uint32_t)failure : UCC_OK;
-    if (x->done_status != UCC_OK) {
-        hd_group_poison(op->group, (ucc_status_t)x->done_status);
-    }
+    x->done_status = (int32_t)work_status(op);
     hd_delay_point();
     /* release: all chunks' results (each came in through slices_done); pairs with work's acquire */
     atomic_store_explicit(&x->done, op->k, memory_order_release);
@@ -194,7 +237,7 @@ static void note_failure(hd_op_t *op, ucc_status_t status) {
     }
 }
 
-static bool work_on_claimed(hd_op_t *op, hd_work_t *work, uint32_t s) {
+static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     hd_slice_t *slice = &work->slice[s];
     uint32_t unit, taken = claim(op, slice, &unit);
     if (!taken) {
@@ -213,15 +256,18 @@ static bool work_on_claimed(hd_op_t *op, hd_work_t *work, uint32_t s) {
     }
     hd_delay_point();
     /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
-    uint32_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
-    if (before + taken == units) {
-        slice_done(op);
+    uint64_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
+    if (before + taken == (generation(op) | units)) {
+        op->own_finished = op->own_finished || s == op->me;
+        if (!hd_op_is_flat(op)) {
+            slice_done(op);
+        }
     }
     hd_bell_ring(&op->group->home.bell); /* a canceller may sleep until this chunk is finished */
     return true;
 }
 
-static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
+static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     if (!op->exclusive) {
         return work_on_claimed(op, work, s);
     }
@@ -237,7 +283,7 @@ static bool work_on(hd_op_t *op, hd_work_t *work, uint32_t s) {
 
 /* Others' slices in the order of their numbers, remembering how far all are exhausted, so that
  * thousands of members don't each look at thousands of slices. */
-static bool steal(hd_op_t *op, hd_work_t *work) {
+static bool steal(hd_op_t *op, const hd_work_t *work) {
     hd_exchange_t *x = op->exchange;
     uint64_t gen = generation(op);
     uint32_t slices = hd_work_slices(op);
@@ -258,23 +304,69 @@ static bool steal(hd_op_t *op, hd_work_t *work) {
     return false;
 }
 
-ucc_status_t hd_engine_work(hd_op_t *op) {
-    hd_work_t *work = work_of(op);
+/* Few members: my slice, then what the others have left of theirs; over when every slice says so. One
+ * look at a slice's line tells what there is to do, so that nothing is fetched in vain. */
+static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
+    uint32_t slices = hd_work_slices(op), chunks = 0; /* bounded: others use this context, too */
+    while (op->me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
+           work_on(op, work, op->me)) {
+        chunks++;
+    }
+    while (op->finished < slices) {
+        hd_slice_t *slice = &work->slice[op->finished];
+        uint64_t all = generation(op) | slice->units;
+        if ((op->own_finished && op->finished == op->me) ||
+            /* acquire: pairs with each finisher's addition; takes in the slice's results */
+            atomic_load_explicit(&slice->finished, memory_order_acquire) == all) {
+            op->finished++;
+            continue;
+        }
+        if (chunks < CHUNKS_PER_STEP && work_on(op, work, op->finished)) {
+            chunks++;
+            continue;
+        }
+        if (!op->exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
+            op->task.awaited = &slice->finished;
+            op->task.awaited_value = all;
+        }
+        return UCC_INPROGRESS;
+    }
+    return work_status(op);
+}
+
+static bool has_ended(hd_op_t *op, ucc_status_t *status) {
+    /* acquire: pairs with end_exchange */
+    if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->k) {
+        hd_op_await(op, &op->exchange->done);
+        return false;
+    }
+    *status = (ucc_status_t)op->exchange->done_status;
+    return true;
+}
+
+static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
     bool own = op->me < hd_work_slices(op);
-    uint32_t chunks = 0; /* bounded per step: others use this context, too */
+    uint32_t chunks = 0; /* as above */
     while (chunks < CHUNKS_PER_STEP &&
            ((own && work_on(op, work, op->me)) || (own = false, steal(op, work)))) {
         chunks++;
     }
-    /* acquire: pairs with end_exchange */
-    if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->k) {
-        if (!op->exclusive && chunks < CHUNKS_PER_STEP) {
-            hd_op_await(op, &op->exchange->done); /* every unit is claimed */
-        }
-        return UCC_INPROGRESS;
+    ucc_status_t status;
+    if (has_ended(op, &status)) {
+        return status;
     }
-    op->exposed = false;
-    return (ucc_status_t)op->exchange->done_status;
+    if (op->exclusive || chunks == CHUNKS_PER_STEP) {
+        op->task.awaited = NULL; /* there may be units to claim */
+    }
+    return UCC_INPROGRESS;
+}
+
+ucc_status_t hd_engine_work(hd_op_t *op) {
+    view_t view;
+    const hd_work_t *work = work_seen(op, &view);
+    ucc_status_t status = hd_op_is_flat(op) ? work_flat(op, work) : work_deep(op, work);
+    op->exposed = status == UCC_INPROGRESS;
+    return status;
 }
 
 ucc_status_t hd_engine_step(hd_op_t *op) {
@@ -330,7 +422,8 @@ static bool close_slice(const hd_op_t *op, hd_slice_t *slice) {
     uint32_t claimed = (uint32_t)(shut & NEXT_MASK);
     /* acquire: pairs with the finisher; its accesses are over. With no claim of this generation the
        count may be an older one's: not looked at. */
-    return claimed == 0 || atomic_load_explicit(&slice->finished, memory_order_acquire) == claimed;
+    return claimed == 0 ||
+           atomic_load_explicit(&slice->finished, memory_order_acquire) == (gen | claimed);
 }
 
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {

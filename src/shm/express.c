@@ -7,6 +7,9 @@
  * operation whose lane is out already (hd_op_launch_published). Errors are found there, too: a lane that
  * does not match ends the looking, and the operation that takes over finds and reports it.
  *
+ * Payloads in lines: reader and writer know the size, so the reader looks at the lane and at all lines at
+ * once, and their misses overlap. (One after the other, the lane's and the first line's would add up.)
+ *
  * Who may call: an endpoint of a flat group of at most HD_REDUCE_BLOCK members that is complete, not
  * poisoned, and not two-sided. The reduction is one of a predefined datatype, which can't fail.
  */
@@ -31,7 +34,8 @@ static inline uint64_t publish(const hd_express_t *x, const void *data, size_t b
         hd_lock(&m->lock);
     }
     uint64_t k = m->taken + 1;
-    bool may = !m->queue && hd_board_may_publish(board, m, k);
+    bool may = !m->queue && hd_board_may_publish(board, m, k) &&
+               (bytes <= HD_INLINE_MAX || hd_lines_of(board, x->me, k));
     m->taken += may;
     if (x->locked) {
         hd_unlock(&m->lock);
@@ -40,10 +44,14 @@ static inline uint64_t publish(const hd_express_t *x, const void *data, size_t b
         return 0;
     }
     hd_lane_t *lane = &m->lane[k & board->mask];
-    if (bytes) {
-        copy_small(lane->payload, data, bytes);
+    if (bytes > HD_INLINE_MAX) {
+        hd_lane_fill_lines(lane, k, x->signature, hd_lines_of(board, x->me, k), data, bytes);
+    } else {
+        if (bytes) {
+            copy_small(lane->payload, data, bytes);
+        }
+        hd_lane_fill(lane, k, x->signature, bytes ? HD_REGIME_INLINE : HD_REGIME_NONE, bytes);
     }
-    hd_lane_fill(lane, k, x->signature, bytes ? HD_REGIME_INLINE : HD_REGIME_NONE, bytes);
     hd_bell_ring(&board->group->home.bell);
     return k;
 }
@@ -59,16 +67,40 @@ static inline bool look(const hd_express_t *x, uint32_t i, uint64_t k, uint32_t 
     return lane->signature == x->signature;
 }
 
+/* The same for the lane and all its lines. */
+static __attribute__((noinline)) bool look_at_lines(const hd_express_t *x, uint32_t i, uint64_t k,
+                                                    uint32_t looks) {
+    const hd_lane_t *lane = hd_board_lane(x->board, i, k);
+    const hd_data_line_t *line = hd_lines_of(x->board, i, k);
+    size_t n = (x->bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
+    uint64_t missing;
+    if (!line) {
+        return false;
+    }
+    do {
+        /* acquire, here and below: pairs with hd_lane_fill_lines; the data is readable after it */
+        missing = atomic_load_explicit(&lane->seq, memory_order_acquire) ^ k;
+        for (size_t j = 0; j < n; j++) {
+            missing |= atomic_load_explicit(&line[j].seq, memory_order_acquire) ^ k;
+        }
+    } while (missing && looks-- > 0);
+    return !missing && lane->signature == x->signature;
+}
+
+static inline bool look_at(const hd_express_t *x, uint32_t i, uint64_t k, uint32_t looks) {
+    return x->bytes > HD_INLINE_MAX ? look_at_lines(x, i, k, looks) : look(x, i, k, looks);
+}
+
 /* At the others', nearest number first: everybody begins with another one. */
 static inline bool look_at_all(const hd_express_t *x, uint64_t k, uint32_t looks) {
     uint32_t n = x->board->n, me = x->me;
     for (uint32_t i = me + 1; i < n; i++) {
-        if (!look(x, i, k, looks)) {
+        if (!look_at(x, i, k, looks)) {
             return false;
         }
     }
     for (uint32_t i = 0; i < me; i++) {
-        if (!look(x, i, k, looks)) {
+        if (!look_at(x, i, k, looks)) {
             return false;
         }
     }
@@ -99,13 +131,30 @@ ucc_status_t hd_express_barrier(const hd_express_t *x, uint32_t looks, uint64_t 
 ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t looks, uint64_t *k) {
     bool is_root = x->me == x->root;
     *k = publish(x, buffer, is_root ? x->bytes : 0);
-    if (!*k || (!is_root && !look(x, x->root, *k, looks))) {
+    if (!*k || (!is_root && !look_at(x, x->root, *k, looks))) {
         return UCC_INPROGRESS;
     }
     if (!is_root) {
-        copy_small(buffer, hd_board_lane(x->board, x->root, *k)->payload, x->bytes);
+        const hd_lane_t *lane = hd_board_lane(x->board, x->root, *k);
+        if (x->bytes > HD_INLINE_MAX) {
+            (void)hd_lane_read(lane, *k, 0, x->bytes, buffer); /* all lines are there */
+        } else {
+            copy_small(buffer, lane->payload, x->bytes);
+        }
     }
     return end(x, *k, false);
+}
+
+static __attribute__((noinline)) void reduce_lines(const hd_express_t *x,
+                                                   const hd_reducer_t *reducer, const void *src,
+                                                   void *dst, uint64_t k) {
+    const void *operand[HD_REDUCE_BLOCK];
+    alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
+    uint32_t n = x->board->n;
+    for (uint32_t i = 0; i < n; i++) {
+        operand[i] = i == x->me ? src : hd_lane_view(hd_board_lane(x->board, i, k), k, scratch[i]);
+    }
+    reducer->root(n, operand, dst, x->count * reducer->scalars, n);
 }
 
 ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
@@ -118,6 +167,10 @@ ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *red
     }
     if (n == 1) {
         memmove(dst, src, x->bytes);
+        return end(x, *k, true);
+    }
+    if (x->bytes > HD_INLINE_MAX) {
+        reduce_lines(x, reducer, src, dst, *k);
         return end(x, *k, true);
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -24,7 +24,9 @@ static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config
     size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
     group->lines_max = (uint32_t)lines;
     group->lines_per_slot = (uint32_t)((lines + HD_LINE_DATA - 1) / HD_LINE_DATA);
-    group->staged_max = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
+    group->staged_slot = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
+    group->staged_max = group->staged_slot;
+    group->direct_above = config->direct_above;
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
     cache = cache ? cache : (size_t)1 << 20;
@@ -159,6 +161,9 @@ static ucc_status_t plant_tree(hd_group_t *group) {
 static ucc_status_t seal(hd_group_t *group) {
     bool known = locality_is_known(group);
     group->dedicated = known && !is_crowded(group);
+    if (group->dedicated) { /* waiting for all costs little: not worth a copy */
+        group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+    }
     bool settled = group->arrival == HD_CFG_ARRIVAL_AUTO && group->dedicated;
     /* Flat, everybody would read everybody across packages; of two, each reads the other anyway. */
     if (settled && !group->canonical && group->n > 2 && spans_packages(group) &&

@@ -61,7 +61,7 @@ static uint8_t *own_staging(hd_op_t *op) {
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
     if (!staging) {
         int node = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
-        uint8_t *mine = hd_alloc_local((size_t)op->board->depth * op->group->staged_max, node);
+        uint8_t *mine = hd_alloc_local((size_t)op->board->depth * op->group->staged_slot, node);
         /* acq_rel: publishes the memory, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(
                          &m->staging, &staging, mine, memory_order_acq_rel, memory_order_acquire)) {
@@ -70,24 +70,34 @@ static uint8_t *own_staging(hd_op_t *op) {
             hd_free_local(mine);
         }
     }
-    return staging ? staging + slot_of(op) * op->group->staged_max : NULL;
+    return staging ? staging + slot_of(op) * op->group->staged_slot : NULL;
 }
 
 /* The lane goes out first, so that readers' misses on the lines overlap with our writing them. */
+void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
+                        const uint8_t *data, size_t bytes) {
+    lane->data = (const uint8_t *)line;
+    hd_lane_fill(lane, k, signature, HD_REGIME_LINES, bytes);
+    for (size_t at = 0; at < bytes; at += HD_LINE_DATA, line++) {
+        size_t left = bytes - at;
+        if (left >= HD_LINE_DATA) {
+            memcpy(line->data, data + at, HD_LINE_DATA);
+        } else {
+            memcpy(line->data, data + at, left);
+        }
+        hd_delay_point();
+        /* release: publishes this line's data; pairs with the acquire in read_lines */
+        atomic_store_explicit(&line->seq, k, memory_order_release);
+    }
+}
+
 static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes) {
     hd_data_line_t *line = own_lines(op);
     if (!line) {
         return UCC_ERR_NO_MEMORY;
     }
-    op->lane->data = (const uint8_t *)line;
-    publish(op, HD_REGIME_LINES, bytes);
-    for (size_t at = 0; at < bytes; at += HD_LINE_DATA, line++) {
-        size_t part = bytes - at < HD_LINE_DATA ? bytes - at : HD_LINE_DATA;
-        memcpy(line->data, data + at, part);
-        hd_delay_point();
-        /* release: publishes this line's data; pairs with the acquire in read_lines */
-        atomic_store_explicit(&line->seq, op->k, memory_order_release);
-    }
+    op->regime = HD_REGIME_LINES;
+    hd_lane_fill_lines(op->lane, op->k, op->signature, line, data, bytes);
     return UCC_OK;
 }
 
@@ -97,8 +107,11 @@ ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, 
         return UCC_OK;
     }
     switch (regime) {
-    case HD_REGIME_NONE:
     case HD_REGIME_DIRECT:
+        op->lane->direct = op->expose;
+        publish(op, regime, 0);
+        break;
+    case HD_REGIME_NONE:
         publish(op, regime, 0);
         break;
     case HD_REGIME_INLINE:
@@ -152,6 +165,10 @@ static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t 
         size_t from = i * HD_LINE_DATA, skip = offset > from ? offset - from : 0;
         size_t part = HD_LINE_DATA - skip;
         size_t want = offset + bytes - (from + skip);
+        if (part == HD_LINE_DATA && want >= HD_LINE_DATA) {
+            memcpy(dst + (from - offset), line[i].data, HD_LINE_DATA);
+            continue;
+        }
         part = part < want ? part : want;
         memcpy(dst + (from + skip - offset), line[i].data + skip, part);
     }

@@ -185,6 +185,8 @@ ucc_status_t hd_op_launch_published(hd_op_t *op) {
     op->lane = hd_board_lane(op->board, op->me, op->k);
     op->exchange = &op->board->exchange[op->k & op->board->mask];
     op->cursor = 0;
+    op->finished = 0;
+    op->own_finished = false;
     op->watch = op->me + 1 < op->n ? op->me + 1 : 0;
     op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;
     op->arrive_level = 0;

@@ -74,6 +74,13 @@ typedef enum hd_regime {
     HD_REGIME_DIRECT
 } hd_regime_t;
 
+/* What a DIRECT member lets its peers work on. op is read only after a successful claim. */
+typedef struct hd_expose {
+    const void *src;
+    void *dst;
+    hd_op_t *op;
+} hd_expose_t;
+
 /* Written by its owner only, before seq; read by all after seq. One line; lanes stand two lines
  * apart because adjacent-line prefetchers couple pairs. */
 typedef struct hd_lane {
@@ -83,6 +90,7 @@ typedef struct hd_lane {
     union {
         uint8_t payload[HD_INLINE_MAX];
         const uint8_t *data; /* LINES: first line; STAGED: first byte */
+        hd_expose_t direct;
     };
 } hd_lane_t;
 
@@ -103,7 +111,7 @@ struct hd_member {
     uint64_t floor_target;
     hd_op_t *queue, **queue_tail;
     uint64_t queue_deadline;         /* the earliest of those in the queue; 0: none */
-    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_max; NULL until first use */
+    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
     _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
     hd_lane_t lane[];                /* depth of them */
 };
@@ -136,7 +144,7 @@ typedef struct hd_block {
 /* One member's share of an exchange's work; initialised by that member before it publishes. */
 typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
-    _Atomic uint32_t finished;               /* chunks of this generation done */
+    _Atomic uint64_t finished;               /* generation:32 | units finished:32 */
     uint32_t units;                          /* pieces of work in this slice, at least 1 */
     uint32_t batch;                          /* pieces taken by one claim */
     uint32_t parts;                          /* pieces that one block is cut into */
@@ -144,7 +152,7 @@ typedef struct hd_slice {
 
 /* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
  * src, dst, op: entry i written by member i before it publishes, read after all arrived, or (op)
- * after a successful claim. */
+ * after a successful claim; not used where lanes carry the same (engine.c). */
 typedef struct hd_work {
     hd_slice_t *slice;
     const void **src;
@@ -201,7 +209,10 @@ struct hd_group {
     uint64_t serial;
     uint32_t n;
     uint32_t depth, persistent_depth, flat_max;
-    uint32_t lines_max, lines_per_slot, staged_max;
+    uint32_t lines_max, lines_per_slot;
+    uint32_t staged_slot; /* bytes of a staging slot */
+    uint32_t staged_max;  /* up to which it is used: direct_above if everybody has a processor */
+    size_t direct_above;
     size_t chunk;
     size_t streaming_min; /* bytes an endpoint receives from which stores go past the caches */
     bool dedicated;       /* every endpoint is held on a processor of its own */
@@ -277,6 +288,9 @@ struct hd_op {
     ucc_status_t why;           /* CANCEL: what to report */
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
+    uint32_t finished;          /* slices before it are finished (flat) */
+    bool own_finished;          /* so is mine, as I know without looking */
+    hd_expose_t expose;         /* DIRECT: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
     uint32_t fruitless;         /* steps in vain since the launch */
     uint32_t arrive_level;      /* static arrival: next level to combine */
@@ -347,6 +361,13 @@ static inline hd_lane_t *hd_board_lane(const hd_board_t *board, uint32_t i, uint
     return &board->member[i]->lane[k & board->mask];
 }
 
+/* Member i's lines for number k; NULL: it has none yet. */
+static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, uint64_t k) {
+    /* acquire: pairs with the release that installed the zeroed lines */
+    hd_data_line_t *lines = atomic_load_explicit(&board->member[i]->lines, memory_order_acquire);
+    return lines ? lines + (k & board->mask) * board->group->lines_per_slot : NULL;
+}
+
 /* --- lane.c ----------------------------------------------------------------------------------- */
 
 hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes);
@@ -362,6 +383,9 @@ static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature,
        pairs with the acquire in hd_lane_is_there */
     atomic_store_explicit(&lane->seq, k, memory_order_release);
 }
+/* The same for a payload in lines. */
+void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
+                        const uint8_t *data, size_t bytes);
 /* Publishes `bytes` from data under the regime that fits; or no data (HD_REGIME_NONE). */
 ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes);
 /* A staging slot to assemble a payload in (STAGED, or INLINE if it fits); then publish_staged. */
@@ -481,6 +505,7 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 
 /* What one unit of work is, per collective (work.c). Pure functions of the arguments that all
  * members agree on, but for the v types, where slice i's units are counted by member i. */
+bool hd_work_is_vector(uint8_t type);
 void hd_work_layout(const hd_op_t *op, hd_slice_t *slice);
 uint32_t hd_work_slices(const hd_op_t *op);
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
@@ -527,7 +552,7 @@ hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, 
 
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
-    size_t lines_max, staged_max, chunk;
+    size_t lines_max, staged_max, direct_above, chunk;
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
     bool two_sided;
     int arrival; /* hd_cfg_arrival_t */

@@ -28,6 +28,7 @@
 enum {
     MAX_SHARES = 64,         /* slices of a windowed collective */
     SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
+    UNSHARED = 32 * 1024,    /* a member's share of so many bytes is one unit */
     PUSH_WINDOW = 8 * 1024   /* a result that is copied on while the first-level cache holds it */
 };
 
@@ -35,7 +36,7 @@ static bool is_windowed(uint8_t type) {
     return type == HD_BCAST || type == HD_MCAST || type == HD_REDUCE || type == HD_ALLREDUCE;
 }
 
-static bool is_vector(uint8_t type) {
+bool hd_work_is_vector(uint8_t type) {
     return type == HD_ALLGATHERV || type == HD_ALLTOALLV || type == HD_GATHERV ||
            type == HD_SCATTERV || type == HD_REDUCE_SCATTERV;
 }
@@ -95,8 +96,12 @@ static size_t window(const hd_op_t *op, size_t all) {
     /* only reductions agree on the element; blocks of data may be cut anywhere */
     size_t grain = is_reduction(op->type) && HD_LINE % op->element != 0 ? op->element : HD_LINE;
     size_t bytes = op->group->chunk / streams(op);
-    size_t share = is_windowed(op->type) ? all / (2 * (size_t)op->n) : all / 2;
-    if (!is_vector(op->type) && bytes > share) {
+    size_t share = is_windowed(op->type) ? all / op->n : all;
+    if (share > UNSHARED) {
+        share /= 2; /* so that who is done first can take from who is not */
+    }
+    share += grain - 1; /* a remainder is not worth a unit of its own */
+    if (!hd_work_is_vector(op->type) && bytes > share) {
         bytes = share;
     }
     bytes -= bytes % grain;
@@ -117,7 +122,7 @@ uint32_t hd_work_slices(const hd_op_t *op) {
 
 static size_t largest_received(const hd_op_t *op) {
     uint64_t most = 0;
-    if (!is_vector(op->type)) {
+    if (!hd_work_is_vector(op->type)) {
         return op->bytes;
     }
     for (uint32_t i = 0; i < op->n; i++) {

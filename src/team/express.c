@@ -28,8 +28,8 @@ void hd_request_plan_express(hd_request_t *r) {
     bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
                  op->start == hd_allreduce_start;
     r->may_express = known && numbered && !op->prepare && !op->exclusive && r->timeout == 0 &&
-                     op->bytes <= HD_INLINE_MAX && op->n <= HD_REDUCE_BLOCK &&
-                     !op->group->two_sided && !team->debug_order &&
+                     (op->bytes <= HD_INLINE_MAX || op->bytes <= op->group->lines_max) &&
+                     op->n <= HD_REDUCE_BLOCK && !op->group->two_sided && !team->debug_order &&
                      hd_group_is_complete(op->group) && !op->group->board->tree[0];
     if (!r->may_express) {
         return;

@@ -11,6 +11,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .flat_max = (uint32_t)hd_config_uint(c, HD_CFG_LIB_FLAT_MAX),
         .lines_max = hd_config_size(c, HD_CFG_LIB_LINES_MAX),
         .staged_max = hd_config_size(c, HD_CFG_LIB_STAGED_MAX),
+        .direct_above = hd_config_size(c, HD_CFG_LIB_DIRECT_ABOVE),
         .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
         .streaming_min = hd_config_size(c, HD_CFG_LIB_NONTEMPORAL_MIN),
         .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
