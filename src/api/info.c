@@ -37,7 +37,10 @@ static void print_trees(FILE *out, uint32_t n) {
 /* What runs for a collective whose deciding size (see the table's head) is `bytes`. */
 static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) {
     bool flat = !group->canonical;
-    hd_regime_t regime = hd_regime_for(group, bytes);
+    bool in_part = type == HD_SCATTER || type == HD_ALLTOALL || type == HD_REDUCE_SCATTER ||
+                   type == HD_REDUCE_SCATTERV;
+    size_t read = in_part ? bytes / group->n * (group->n - 1) : bytes;
+    hd_regime_t regime = hd_regime_for_part(group, bytes, read);
     switch (type) {
     case HD_BARRIER:
     case HD_FANIN:
@@ -73,10 +76,12 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
     hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
     hd_group_t *group = hd_group_create(n, &config);
     if (group) {
-        fprintf(out,
-                "plans for %u endpoints, by the bytes that one endpoint gives in all (allgather, "
-                "gather: one block)\n%-16s",
-                n, "");
+        fprintf(
+            out,
+            "plans for %u endpoints (each on a processor of its own: direct above DIRECT_ABOVE), "
+            "by the bytes that one endpoint gives in all (allgather, "
+            "gather: one block)\n%-16s",
+            n, "");
         for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
             fprintf(out, "%12zu", size[i]);
         }

@@ -81,6 +81,8 @@ ucc_status_t hd_allgather_start(hd_op_t *op) {
         }
         return status;
     }
+    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
     op->wait = wait_for_all;
-    return hd_lane_publish(op, hd_regime_for(op->group, op->bytes), op->src, op->bytes);
+    hd_op_expect(op, op->type == HD_ALLGATHER ? regime : HD_REGIME_NONE, op->bytes);
+    return hd_lane_publish(op, regime, op->src, op->bytes);
 }

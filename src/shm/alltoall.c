@@ -117,10 +117,11 @@ ucc_status_t hd_alltoall_start(hd_op_t *op) {
     if (op->type == HD_ALLTOALLV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->bytes * op->n);
+    hd_regime_t regime = hd_regime_for_part(op->group, op->bytes * op->n, op->bytes * (op->n - 1));
     if (regime == HD_REGIME_DIRECT) {
         return hd_engine_start(op, source(op), op->dst);
     }
     op->wait = wait_for_all;
+    hd_op_expect(op, regime, op->bytes * op->n);
     return hd_lane_publish(op, regime, source(op), op->bytes * op->n);
 }

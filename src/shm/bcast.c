@@ -44,6 +44,7 @@ ucc_status_t hd_bcast_start(hd_op_t *op) {
     }
     if (!op->is_root) {
         op->wait = hd_relay_enter(op) ? wait_for_relay : wait_for_data;
+        hd_op_expect(op, regime, op->bytes);
         return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     op->wait = done;

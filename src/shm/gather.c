@@ -78,6 +78,7 @@ ucc_status_t hd_gather_start(hd_op_t *op) {
         return hd_engine_start(op, op->src, op->dst);
     }
     op->wait = op->is_root ? root_wait : done;
+    hd_op_expect(op, regime, op->bytes);
     return op->is_root ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0)
                        : hd_lane_publish(op, regime, op->src, op->bytes);
 }

@@ -8,6 +8,10 @@
 #include <string.h>
 
 hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes) {
+    return hd_regime_for_part(group, bytes, bytes);
+}
+
+hd_regime_t hd_regime_for_part(const hd_group_t *group, size_t bytes, size_t read) {
     if (group->two_sided) {
         return HD_REGIME_DIRECT;
     }
@@ -17,7 +21,8 @@ hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes) {
     if (bytes <= group->lines_max) {
         return HD_REGIME_LINES;
     }
-    return bytes <= group->staged_max ? HD_REGIME_STAGED : HD_REGIME_DIRECT;
+    return bytes <= group->staged_slot && read <= group->staged_max ? HD_REGIME_STAGED
+                                                                    : HD_REGIME_DIRECT;
 }
 
 const char *hd_regime_name(hd_regime_t regime) {

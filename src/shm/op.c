@@ -50,6 +50,10 @@ ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
     const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
     if (!hd_lane_is_there(lane, op->k)) {
         hd_op_await(op, &lane->seq);
+        if (op->lines_expected) {
+            op->task.along = (const char *)hd_lines_of(op->board, i, op->k);
+            op->task.n_along = op->task.along ? op->lines_expected : 0;
+        }
         return UCC_INPROGRESS;
     }
     *out = lane;
@@ -163,6 +167,7 @@ ucc_status_t hd_op_step(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     hd_op_state_t before = op->state;
     task->awaited = NULL;
+    task->n_along = 0;
     ucc_status_t status = advance(op);
     if (status == UCC_OK && op->finish) {
         status = op->finish(op);
@@ -186,6 +191,7 @@ ucc_status_t hd_op_launch_published(hd_op_t *op) {
     op->exchange = &op->board->exchange[op->k & op->board->mask];
     op->cursor = 0;
     op->finished = 0;
+    op->lines_expected = 0;
     op->own_finished = false;
     op->watch = op->me + 1 < op->n ? op->me + 1 : 0;
     op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;

@@ -61,6 +61,7 @@ static ucc_status_t start(hd_op_t *op, bool wants_result) {
         return hd_engine_start(op, operand, wants_result ? op->dst : NULL);
     }
     op->wait = !wants_result ? wait_nothing : flat ? wait_flat : wait_tree;
+    hd_op_expect(op, regime, op->bytes);
     ucc_status_t status = hd_lane_publish(op, regime, operand, op->bytes);
     if (status == UCC_OK) {
         hd_arrive(op, true);

@@ -37,11 +37,14 @@ static ucc_status_t wait_flat(hd_op_t *op) {
 }
 
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->total);
+    /* of what is published, peers read all but the own block; the same at all, also of uneven ones */
+    size_t read = op->total / op->n * (op->n - 1);
+    hd_regime_t regime = hd_regime_for_part(op->group, op->total, read);
     if (regime == HD_REGIME_DIRECT || op->exclusive || !hd_op_is_flat(op) ||
         op->n > HD_REDUCE_BLOCK) {
         return hd_engine_start(op, op->src, op->dst);
     }
     op->wait = wait_flat;
+    hd_op_expect(op, regime, op->total);
     return hd_lane_publish(op, regime, op->src, op->total);
 }

@@ -115,12 +115,13 @@ ucc_status_t hd_scatter_start(hd_op_t *op) {
     if (op->type == HD_SCATTERV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->bytes * op->n);
+    hd_regime_t regime = hd_regime_for_part(op->group, op->bytes * op->n, op->bytes * (op->n - 1));
     if (regime == HD_REGIME_DIRECT) {
         return hd_engine_start(op, op->src, op->dst);
     }
     if (!op->is_root) {
         op->wait = wait_for_block;
+        hd_op_expect(op, regime, op->bytes * op->n);
         return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     op->wait = done;

@@ -289,6 +289,7 @@ struct hd_op {
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* slices before it are finished (flat) */
+    uint32_t lines_expected;    /* of each lane that is awaited; 0: none, or not known */
     bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
@@ -371,6 +372,13 @@ static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, u
 /* --- lane.c ----------------------------------------------------------------------------------- */
 
 hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes);
+/* The same where peers read only part of what is published. */
+hd_regime_t hd_regime_for_part(const hd_group_t *group, size_t bytes, size_t read);
+/* The lanes that this operation waits for carry so many bytes: their lines are fetched with them. */
+static inline void hd_op_expect(hd_op_t *op, hd_regime_t regime, size_t bytes) {
+    op->lines_expected =
+        regime == HD_REGIME_LINES ? (uint32_t)((bytes + HD_LINE_DATA - 1) / HD_LINE_DATA) : 0;
+}
 const char *hd_regime_name(hd_regime_t regime);
 /* Publishes what was put into the lane. */
 static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_regime_t regime,

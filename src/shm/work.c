@@ -1,21 +1,20 @@
 /* work.c: what the units of a DIRECT exchange are, collective by collective.
  *
  *   bcast, reduce, allreduce      a unit is a byte window; slices are equal runs of windows
- *   allgather, pulled             slice d holds, source by source, the parts of d's result
  *   allgather(v), gather(v)       slice s holds the parts of member s's block
  *   scatter(v), reduce_scatter(v) slice d holds the parts of member d's block
- *   alltoall(v)                   slice d holds, source by source, the parts of the pair's block;
- *                                 in place, only sources above d, and a unit swaps the pair
+ *   alltoall(v)                   slice s holds, destination by destination, the parts of the pair's
+ *                                 block; in place, only members above s, and a unit swaps the pair
  *
  * A unit touches at most about group->chunk bytes over all its sources and destinations, and, where
  * all members know the size, is at most half of a member's share. Every byte is read and written
  * as often as the collective needs it and no more: a window of an allreduce is reduced once and
  * written to all; of a bcast, read once and written to all.
  *
- * Push or pull. Who copies to one destination only should be its owner if the data fits its caches:
- * the result then lies where it is used (allgather is pulled, alltoall always is). Results of a
- * reduction are pushed at every size: each is computed once. Results that would not stay in their
- * readers' caches are written past them, by streaming stores: docs/performance.md has the figures.
+ * Results are pushed: who has the source writes them to all, so that each byte is read once, and cores
+ * write to each other's lines at the same time, which measured faster than reading from them. Results that
+ * would not stay in their readers' caches are written past them, by streaming stores: docs/performance.md
+ * has the figures.
  *
  * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
  * slices needs no knowledge of their contents.
@@ -26,10 +25,11 @@
 #include <string.h>
 
 enum {
-    MAX_SHARES = 64,         /* slices of a windowed collective */
-    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
-    UNSHARED = 32 * 1024,    /* a member's share of so many bytes is one unit */
-    PUSH_WINDOW = 8 * 1024   /* a result that is copied on while the first-level cache holds it */
+    MAX_SHARES = 64,          /* slices of a windowed collective */
+    SMALL_BATCH = 64 * 1024,  /* bytes of small blocks taken by one claim */
+    UNSHARED = 32 * 1024,     /* a member's share of so many bytes is one unit */
+    UNSHARED_PULL = 4 * 1024, /* less in a scatter, whose root is soon done with its own block */
+    PUSH_WINDOW = 8 * 1024    /* a result that is copied on while the first-level cache holds it */
 };
 
 static bool is_windowed(uint8_t type) {
@@ -64,10 +64,6 @@ static size_t received(const hd_op_t *op) {
     }
 }
 
-static bool pulls(const hd_op_t *op) {
-    return op->type == HD_ALLGATHER && received(op) < op->group->streaming_min;
-}
-
 /* Results that would not stay in their readers' caches go past them. */
 static hd_stores_t stores_of(const hd_op_t *op) {
     return received(op) >= op->group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
@@ -97,8 +93,11 @@ static size_t window(const hd_op_t *op, size_t all) {
     size_t grain = is_reduction(op->type) && HD_LINE % op->element != 0 ? op->element : HD_LINE;
     size_t bytes = op->group->chunk / streams(op);
     size_t share = is_windowed(op->type) ? all / op->n : all;
+    /* so that who is done first can take from who is not */
     if (share > UNSHARED) {
-        share /= 2; /* so that who is done first can take from who is not */
+        share /= op->type == HD_SCATTER ? 4 : 2;
+    } else if (share > UNSHARED_PULL && op->type == HD_SCATTER) {
+        share /= 2;
     }
     share += grain - 1; /* a remainder is not worth a unit of its own */
     if (!hd_work_is_vector(op->type) && bytes > share) {
@@ -120,16 +119,22 @@ uint32_t hd_work_slices(const hd_op_t *op) {
     return is_windowed(op->type) && op->n > MAX_SHARES ? MAX_SHARES : op->n;
 }
 
-static size_t largest_received(const hd_op_t *op) {
+static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
     uint64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t count = hd_vector_count(v, i);
+        most = count > most ? count : most;
+    }
+    return (size_t)most * element;
+}
+
+/* Of the blocks that a slice of several is made of. */
+static size_t largest_block(const hd_op_t *op) {
     if (!hd_work_is_vector(op->type)) {
         return op->bytes;
     }
-    for (uint32_t i = 0; i < op->n; i++) {
-        uint64_t count = hd_vector_count(&op->receive, i);
-        most = count > most ? count : most;
-    }
-    return (size_t)most * op->element;
+    return op->type == HD_ALLTOALLV && !op->in_place ? largest(&op->send, op->n, op->send_element)
+                                                     : largest(&op->receive, op->n, op->element);
 }
 
 void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
@@ -142,16 +147,16 @@ void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
             size_t all = windows(op, op->bytes);
             units = all * (op->me + 1) / slices - all * op->me / slices;
         }
-    } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV || pulls(op)) {
-        size_t block = largest_received(op);
+    } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
+        size_t block = largest_block(op);
         size_t parts = windows(op, block);
         slice->parts = (uint32_t)(parts ? parts : 1);
         if (slice->parts == 1) {
             slice->batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
         }
-        units = (size_t)slice->parts * (op->in_place && !pulls(op) ? op->n - op->me - 1 : op->n);
+        units = (size_t)slice->parts * (op->in_place ? op->n - op->me - 1 : op->n);
     } else if (op->exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
-        slice->parts = (uint32_t)windows(op, largest_received(op));
+        slice->parts = (uint32_t)windows(op, largest_block(op));
         units = (size_t)slice->parts * op->n;
     } else {
         units = windows(op, op->bytes); /* v types: op->bytes is my own block's size */
@@ -241,13 +246,6 @@ static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t
 
 static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                   uint32_t unit) {
-    if (pulls(op)) {
-        uint32_t parts = work->slice[s].parts, from = unit / parts;
-        span_t span = span_of(op, op->bytes, unit % parts);
-        hd_copy((uint8_t *)work->dst[s] + from * op->bytes + span.at,
-                (const uint8_t *)work->src[from] + span.at, span.bytes, HD_STORES_PLAIN);
-        return UCC_OK;
-    }
     if (op->type == HD_ALLGATHER) {
         span_t span = span_of(op, op->bytes, unit);
         hd_copy_to_many(op->n, work->dst, s * op->bytes + span.at,
@@ -363,22 +361,22 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     return UCC_OK;
 }
 
-static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
                                  uint32_t unit) {
-    uint32_t parts = work->slice[d].parts;
-    uint32_t s = unit / parts + (op->in_place ? d + 1 : 0);
-    if (s >= op->n) {
+    uint32_t parts = work->slice[slice].parts, part = unit % parts;
+    uint32_t other = unit / parts + (op->in_place ? slice + 1 : 0);
+    if (other >= op->n) {
         return UCC_OK; /* the empty unit of a slice without work */
     }
     if (op->type == HD_ALLTOALLV) {
-        return run_alltoallv(op, work, d, s, unit % parts);
+        return run_alltoallv(op, work, other, slice, part);
     }
-    span_t span = span_of(op, op->bytes, unit % parts);
-    uint8_t *dst = (uint8_t *)work->dst[d] + s * op->bytes + span.at;
+    span_t span = span_of(op, op->bytes, part);
+    uint8_t *dst = (uint8_t *)work->dst[other] + slice * op->bytes + span.at;
     if (op->in_place) {
-        swap(dst, (uint8_t *)work->dst[s] + d * op->bytes + span.at, span.bytes);
+        swap(dst, (uint8_t *)work->dst[slice] + other * op->bytes + span.at, span.bytes);
     } else {
-        hd_copy(dst, (const uint8_t *)work->src[s] + d * op->bytes + span.at, span.bytes,
+        hd_copy(dst, (const uint8_t *)work->src[slice] + other * op->bytes + span.at, span.bytes,
                 stores_of(op));
     }
     return UCC_OK;

@@ -19,7 +19,7 @@ static bool is_ordinary(const ucc_team_h team) {
            !hd_idle_is_crowded(&team->contexts[0]->runner.idle);
 }
 
-/* --- posts ---------------------------------------------------------------------------------------- */
+/* --- plans ---------------------------------------------------------------------------------------- */
 
 void hd_request_plan_express(hd_request_t *r) {
     const hd_op_t *op = &r->op;
@@ -48,6 +48,8 @@ void hd_request_plan_express(hd_request_t *r) {
     }
 }
 
+/* --- lingering ------------------------------------------------------------------------------------ */
+
 /* When all come at about the same time, the last line is in flight while post would hand the task over:
  * looking for it a hundred nanoseconds more ends the collective here. A handle whose peers come later
  * (or are driven by this very thread) soon stops doing so: each look in vain doubles the number of
@@ -71,6 +73,26 @@ static void note_looks(ucc_team_h team, bool in_vain) {
     }
     atomic_store_explicit(&team->linger_penalty, penalty, memory_order_relaxed);
 }
+
+ucc_status_t hd_request_linger(hd_request_t *r) {
+    hd_task_t *task = &r->op.task;
+    ucc_team_h team = r->op.team;
+    ucc_status_t status = UCC_INPROGRESS;
+    uint32_t looks = 0;
+    if (task->awaited && !hd_idle_is_crowded(&task->context->runner.idle)) {
+        looks = looks_of(team);
+    }
+    if (looks == 0) {
+        return status;
+    }
+    while (status == UCC_INPROGRESS && task->awaited && hd_task_look(task, looks)) {
+        status = hd_op_step(task);
+    }
+    note_looks(team, status == UCC_INPROGRESS);
+    return status;
+}
+
+/* --- posts by the express ------------------------------------------------------------------------- */
 
 ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k) {
     hd_op_t *op = &r->op;

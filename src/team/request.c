@@ -451,6 +451,9 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
         return UCC_OK;
     }
     if (status == UCC_INPROGRESS) {
+        status = hd_request_linger(r);
+    }
+    if (status == UCC_INPROGRESS) {
         hd_runner_push(runner, task);
         return UCC_OK;
     }

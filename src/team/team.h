@@ -213,6 +213,8 @@ void hd_pack_release(hd_request_t *r);
 
 /* At the end of init: decides whether posts may try the express. */
 void hd_request_plan_express(hd_request_t *r);
+/* After launching: looks a little longer for what the operation awaits; its status then. */
+ucc_status_t hd_request_linger(hd_request_t *r);
 /* The post of such a request: results as below. */
 ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k);
 /* Blocking calls. UCC_OK: over. UCC_INPROGRESS: the caller runs it with a request, which goes on from number *k unless

@@ -118,6 +118,9 @@ struct hd_task {
      * word has this value (unless something fails). NULL: nothing so simple. */
     const _Atomic uint64_t *awaited;
     uint64_t awaited_value;
+    /* Lines that come with it: fetched again and again while looking, so that they arrive together. */
+    const char *along;
+    uint32_t n_along;
     ucc_status_t outcome; /* final status, between the step that found it and its publication */
     ucc_coll_callback_t callback;
 };
@@ -128,6 +131,9 @@ enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_FREE = 0x0f4ee000u };
  * are few, and the pause would be most of what a collective takes. */
 static inline bool hd_task_look(const hd_task_t *task, uint32_t looks) {
     for (uint32_t i = 0; i < looks; i++) {
+        for (uint32_t j = 0; j < task->n_along; j++) {
+            __builtin_prefetch(task->along + j * (size_t)64);
+        }
         /* relaxed: only a hint; the step that follows reads it again, with acquire */
         if (atomic_load_explicit(task->awaited, memory_order_relaxed) == task->awaited_value) {
             return true;
