@@ -87,6 +87,39 @@ DEFINE_STREAM(stream_base, line_base, TARGET_BASE)
 DEFINE_STREAM(stream_avx2, line_avx2, TARGET_AVX2)
 DEFINE_STREAM(stream_avx512, line_avx512, TARGET_AVX512)
 
+/* To two destinations: some lines of one, then of the other, which the source's lines still in the first
+ * cache level serve. */
+#define DEFINE_STREAM_TWO(_name, _line, _target)                                                   \
+    _target static void _name(char *dst, char *dst2, const char *src, size_t bytes) {              \
+        for (size_t turn = 0; turn < bytes; turn += TURN) {                                        \
+            size_t end = turn + min_size(TURN, bytes - turn);                                      \
+            for (size_t at = turn; at < end; at += HD_COPY_LINE) {                                 \
+                _line(dst + at, src + at);                                                         \
+            }                                                                                      \
+            for (size_t at = turn; at < end; at += HD_COPY_LINE) {                                 \
+                _line(dst2 + at, src + at);                                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_STREAM_TWO(stream_two_base, line_base, TARGET_BASE)
+DEFINE_STREAM_TWO(stream_two_avx2, line_avx2, TARGET_AVX2)
+DEFINE_STREAM_TWO(stream_two_avx512, line_avx512, TARGET_AVX512)
+
+static void stream_lines_two(char *dst, char *dst2, const char *src, size_t bytes) {
+    switch (hd_isa()) {
+    case HD_ISA_AVX512:
+        stream_two_avx512(dst, dst2, src, bytes);
+        break;
+    case HD_ISA_AVX2:
+        stream_two_avx2(dst, dst2, src, bytes);
+        break;
+    default:
+        stream_two_base(dst, dst2, src, bytes);
+        break;
+    }
+}
+
 static void stream_lines(char *dst, const char *src, size_t bytes) {
     switch (hd_isa()) {
     case HD_ISA_AVX512:
@@ -107,6 +140,11 @@ static void stream_lines(char *dst, const char *src, size_t bytes) {
     memcpy(dst, src, bytes);
 }
 
+static void stream_lines_two(char *dst, char *dst2, const char *src, size_t bytes) {
+    memcpy(dst, src, bytes);
+    memcpy(dst2, src, bytes);
+}
+
 #endif
 
 /* ---- copies ---- */
@@ -122,6 +160,18 @@ static void stream(char *dst, const char *src, size_t bytes) {
     lines = (bytes - head) / HD_COPY_LINE * HD_COPY_LINE;
     stream_lines(dst + head, src + head, lines);
     memcpy(dst + head + lines, src + head + lines, bytes - head - lines);
+}
+
+/* Destinations whose lines begin at the same places. */
+static void stream_two(char *dst, char *dst2, const char *src, size_t bytes) {
+    size_t head = hd_copy_gap(dst), lines = (bytes - head) / HD_COPY_LINE * HD_COPY_LINE;
+    size_t tail = head + lines;
+
+    memcpy(dst, src, head);
+    memcpy(dst2, src, head);
+    stream_lines_two(dst + head, dst2 + head, src + head, lines);
+    memcpy(dst + tail, src + tail, bytes - tail);
+    memcpy(dst2 + tail, src + tail, bytes - tail);
 }
 
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
@@ -181,6 +231,14 @@ void hd_copy_to_many(uint32_t m, void *const *dst, size_t dst_offset, const void
     if (end - first == 1) { /* one alone needs no windows */
         hd_copy((char *)dst[first] + dst_offset, src, bytes, stores);
         return;
+    }
+    if (end - first == 2 && stores == HD_STORES_STREAMING && bytes >= SHORT) {
+        char *one = (char *)dst[first] + dst_offset, *two = (char *)dst[first + 1] + dst_offset;
+
+        if (hd_copy_gap(one) == hd_copy_gap(two)) {
+            stream_two(one, two, src, bytes);
+            return;
+        }
     }
     for (size_t at = 0; first < end && at < bytes; at += window) {
         size_t next = at + min_size(window, bytes - at);
