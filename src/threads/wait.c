@@ -7,14 +7,15 @@
  * fastest yield that this process has seen. That sees other processes and cgroups too. Time is
  * accounted per context, in time spent looking in vain: a thread that sweeps over thousands of contexts
  * spends little in each, and so yields once per so many microseconds of looking, not once per context.
- * Nor may it do so at one context after the other: a context also waits until it has spent as long as
- * the caller was away since its last call here, which adds up to about one yield per sweep over all of
- * them.
+ * Nor may it do so at one context after the other: where the caller was away for longer than it takes to
+ * post the next operation, a context also waits until it has spent as long as that, which adds up to
+ * about one yield per sweep over all of them.
  */
 #include "threads/threads.h"
 
 enum {
     TIGHT_NS = 400,          /* a caller that came back this soon did nothing else in between */
+    SOON_NS = 1000,          /* from one vain call, over a completion and a post, to the next */
     MIN_SPIN_NS = 600,       /* between two yields, when the last one found nobody */
     LONGEST_LOOK_NS = 20000, /* one call's looking takes less: more means preemption */
     SLOWEST_YIELD_NS = 600,  /* of those that find nobody else, before any was timed */
@@ -79,7 +80,8 @@ uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
     uint64_t now = hd_ticks(), longest = ns_to_ticks(LONGEST_LOOK_NS);
     uint64_t looked = now - began < longest ? now - began : longest;
     uint64_t away = began - get(&idle->last), spent = get(&idle->spent) + looked;
-    if (spent >= get(&idle->budget) && spent >= away) {
+    bool returns_soon = away < ns_to_ticks(SOON_NS); /* it may have posted meanwhile, no more */
+    if (spent >= get(&idle->budget) && (returns_soon || spent >= away)) {
         spent = 0;
         now = yield(idle, now, yield_max);
     }
