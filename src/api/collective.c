@@ -120,7 +120,11 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
         return status;
     }
     hd_request_t *r = (hd_request_t *)(void *)request;
-    status = published ? hd_request_resume(r, published) : hd_request_post(r);
+    if (published) {
+        hd_request_resume(r, published);
+    } else {
+        status = hd_request_post(r);
+    }
     if (status == UCC_OK && hd_task_status(&r->op.task) != UCC_INPROGRESS) {
         progress_others(team);
     }

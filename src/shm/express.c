@@ -4,7 +4,7 @@
  * the others'. This file is that and nothing else: no operation, no request, no task. What it publishes
  * is what the operation would publish (same number, same lane, same signature), so a peer cannot tell
  * and need not care; and if the others are not there after some looks, the caller goes on with an
- * operation whose lane is out already (hd_op_launch_published). Errors are found there, too: a lane that
+ * operation whose lane is out already (hd_op_resume). Errors are found there, too: a lane that
  * does not match ends the looking, and the operation that takes over finds and reports it.
  *
  * Payloads in lines: reader and writer know the size, so the reader looks at the lane and at all lines at

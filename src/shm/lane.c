@@ -60,13 +60,19 @@ static hd_data_line_t *own_lines(hd_op_t *op) {
     return lines ? lines + slot_of(op) * run : NULL;
 }
 
+/* Never less than lines carry: what came in lines, a relay of a bcast hands on through its slot. */
+static size_t staging_slot(const hd_group_t *group) {
+    size_t lines = (group->lines_max + HD_LINE - 1) / HD_LINE * HD_LINE;
+    return group->staged_slot > lines ? group->staged_slot : lines;
+}
+
 static uint8_t *own_staging(hd_op_t *op) {
     hd_member_t *m = op->member;
     /* acquire: pairs with the release below */
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
     if (!staging) {
         int node = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
-        uint8_t *mine = hd_alloc_local((size_t)op->board->depth * op->group->staged_slot, node);
+        uint8_t *mine = hd_alloc_local(op->board->depth * staging_slot(op->group), node);
         /* acq_rel: publishes the memory, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(
                          &m->staging, &staging, mine, memory_order_acq_rel, memory_order_acquire)) {
@@ -75,7 +81,7 @@ static uint8_t *own_staging(hd_op_t *op) {
             hd_free_local(mine);
         }
     }
-    return staging ? staging + slot_of(op) * op->group->staged_slot : NULL;
+    return staging ? staging + slot_of(op) * staging_slot(op->group) : NULL;
 }
 
 /* The lane goes out first, so that readers' misses on the lines overlap with our writing them. */

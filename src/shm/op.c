@@ -181,12 +181,8 @@ ucc_status_t hd_op_step(hd_task_t *task) {
     return status;
 }
 
-ucc_status_t hd_op_launch(hd_op_t *op) {
-    op->published = false;
-    return hd_op_launch_published(op);
-}
-
-ucc_status_t hd_op_launch_published(hd_op_t *op) {
+/* Publishes, unless that has been done. */
+static ucc_status_t begin(hd_op_t *op) {
     op->lane = hd_board_lane(op->board, op->me, op->k);
     op->exchange = &op->board->exchange[op->k & op->board->mask];
     op->cursor = 0;
@@ -210,8 +206,19 @@ ucc_status_t hd_op_launch_published(hd_op_t *op) {
         return status;
     }
     if (hd_trace_is_on()) {
-        const char *regime = hd_regime_name(hd_lane_regime(op->lane));
+        const char *regime = hd_regime_name(op->regime);
         hd_trace_published(op, op->start == hd_put_start ? "put" : regime, op->k);
     }
-    return hd_op_step(&op->task);
+    return UCC_OK;
+}
+
+ucc_status_t hd_op_launch(hd_op_t *op) {
+    op->published = false;
+    ucc_status_t status = begin(op);
+    return status == UCC_OK ? hd_op_step(&op->task) : status;
+}
+
+void hd_op_resume(hd_op_t *op) {
+    op->published = true;
+    (void)begin(op); /* only publishing can fail */
 }

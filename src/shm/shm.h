@@ -420,8 +420,9 @@ const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch);
 
 /* Gives a prepared operation (group, board, member, k, me, n set) its first push. */
 ucc_status_t hd_op_launch(hd_op_t *op);
-/* The same with op->published set by the caller. */
-ucc_status_t hd_op_launch_published(hd_op_t *op);
+/* The same for one whose lane is out already (express.c), short of the first step: the caller has just
+ * looked. */
+void hd_op_resume(hd_op_t *op);
 /* From a wait that returns UCC_INPROGRESS: nothing to be done before this word is k. */
 static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
     op->task.awaited = word;

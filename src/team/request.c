@@ -395,8 +395,8 @@ static bool may_post(const hd_request_t *r) {
     return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
 }
 
-/* The lane of number k is out on this board: an operation does the rest. */
-static ucc_status_t resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
+/* The lane of number k is out on this board, and a peer's is not: an operation does the rest. */
+static void resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
     hd_op_t *op = &r->op;
     hd_task_t *task = &op->task;
     choose_context(r);
@@ -409,18 +409,12 @@ static ucc_status_t resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
     op->numbered = true;
     op->leave = NULL;
     op->k = k;
-    op->published = true;
-    ucc_status_t status = hd_op_launch_published(op);
-    if (status == UCC_INPROGRESS) {
-        hd_runner_push(&task->context->runner, task);
-        return UCC_OK;
-    }
-    hd_task_complete(task, status);
-    return status < 0 ? status : UCC_OK;
+    hd_op_resume(op);
+    hd_runner_push(&task->context->runner, task);
 }
 
-ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k) {
-    return resume(r, r->op.group->board, k);
+void hd_request_resume(hd_request_t *r, uint64_t k) {
+    resume(r, r->op.group->board, k);
 }
 
 /* The ordinary way: every route, every check. */
@@ -475,7 +469,11 @@ ucc_status_t hd_request_post(hd_request_t *r) {
         hd_task_complete(&r->op.task, UCC_OK);
         return UCC_OK;
     }
-    return k ? resume(r, r->express.board, k) : post(r);
+    if (k) {
+        resume(r, r->express.board, k);
+        return UCC_OK;
+    }
+    return post(r);
 }
 
 /* --- finalize ------------------------------------------------------------------------------------ */

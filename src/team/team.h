@@ -234,7 +234,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
 ucc_status_t hd_request_post(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
 /* Instead of post: the lane of number k on the main board is out already. */
-ucc_status_t hd_request_resume(hd_request_t *r, uint64_t k);
+void hd_request_resume(hd_request_t *r, uint64_t k);
 /* One line about this call; args as at init, NULL at post (call_log.c). */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
 
