@@ -304,34 +304,41 @@ static bool steal(hd_op_t *op, const hd_work_t *work) {
     return false;
 }
 
-/* Few members: my slice, then what the others have left of theirs; over when every slice says so. One
- * look at a slice's line tells what there is to do, so that nothing is fetched in vain. */
+static bool is_finished(const hd_op_t *op, hd_slice_t *slice) {
+    /* acquire: pairs with each finisher's addition; takes in the slice's results */
+    return atomic_load_explicit(&slice->finished, memory_order_acquire) ==
+           (generation(op) | slice->units);
+}
+
+/* Few members: my slice, then what the others have left of theirs, beginning with my neighbour's; over when
+ * every slice says so. One look at a slice's line tells what there is to do: nothing is fetched in vain. */
 static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     uint32_t slices = hd_work_slices(op), chunks = 0; /* bounded: others use this context, too */
+    hd_slice_t *unfinished = NULL;
     while (op->me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
            work_on(op, work, op->me)) {
         chunks++;
     }
-    while (op->finished < slices) {
-        hd_slice_t *slice = &work->slice[op->finished];
-        uint64_t all = generation(op) | slice->units;
-        if ((op->own_finished && op->finished == op->me) ||
-            /* acquire: pairs with each finisher's addition; takes in the slice's results */
-            atomic_load_explicit(&slice->finished, memory_order_acquire) == all) {
-            op->finished++;
-            continue;
-        }
-        if (chunks < CHUNKS_PER_STEP && work_on(op, work, op->finished)) {
+    for (uint32_t i = op->finished; i < slices; i++) {
+        uint32_t s = (op->me + 1 + i) % slices;
+        hd_slice_t *slice = &work->slice[s];
+        while (!(op->own_finished && s == op->me) && !is_finished(op, slice)) {
+            if (chunks == CHUNKS_PER_STEP || !work_on(op, work, s)) {
+                unfinished = unfinished ? unfinished : slice;
+                break;
+            }
             chunks++;
-            continue;
         }
-        if (!op->exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
-            op->task.awaited = &slice->finished;
-            op->task.awaited_value = all;
-        }
-        return UCC_INPROGRESS;
+        op->finished += !unfinished; /* those before it need no second look */
     }
-    return work_status(op);
+    if (!unfinished) {
+        return work_status(op);
+    }
+    if (!op->exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
+        op->task.awaited = &unfinished->finished;
+        op->task.awaited_value = generation(op) | unfinished->units;
+    }
+    return UCC_INPROGRESS;
 }
 
 static bool has_ended(hd_op_t *op, ucc_status_t *status) {

@@ -165,10 +165,10 @@ typedef struct hd_exchange {
     alignas(HD_LINE_PAIR) _Atomic uint64_t arrived; /* k when all have arrived (trees only) */
     int32_t arrived_status;
     uint8_t result[HD_RESULT_MAX];
-    /* end line: written once per use by whoever finishes the last slice */
+    /* end line: written once per use by whoever finishes the last slice (trees only) */
     alignas(HD_LINE) _Atomic uint64_t done; /* k when all work is finished */
     int32_t done_status;
-    /* work line: touched once per slice */
+    /* work line: touched once per slice (trees only), but for the status */
     alignas(HD_LINE) _Atomic uint64_t slices_done; /* generation:32 | count:32 */
     _Atomic uint64_t hint;        /* generation:32 | first slice that may still have units:32 */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
@@ -288,7 +288,7 @@ struct hd_op {
     ucc_status_t why;           /* CANCEL: what to report */
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
-    uint32_t finished;          /* slices before it are finished (flat) */
+    uint32_t finished;          /* so many slices after mine are finished (flat) */
     uint32_t lines_expected;    /* of each lane that is awaited; 0: none, or not known */
     bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */

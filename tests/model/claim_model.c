@@ -6,17 +6,22 @@
  * the names of the functions they stand for. A loop around a compare-and-swap that cannot fail for
  * good is one step.
  *
+ * The end is seen in one of two ways. Deep: finished slices are counted, and who finishes the last one
+ * writes the end line. Flat: each member looks at every slice's `finished` word (generation and count)
+ * in the order of their numbers, but for its own where its own addition was the last one.
+ *
  * Properties:
  *   - a unit is run only by who has seen all arrivals, and by one member only;
  *   - once a member has reported, with success or not, no unit of that exchange is under way;
- *   - the end line is written once per exchange, when every unit has been run;
+ *   - who sees the end does so when every unit has been run; deep: the end line is written once;
+ *   - if a unit failed, nobody reports success;
  *   - a claim that succeeds is of the generation that its slot is in;
  *   - exclusive: never are two units under way;
  *   - nobody waits for ever.
  *
  * Variants "early": the last member's data came with its lane, as in gatherv: it has registered its
  * slice like all others, publishes, and is over; units of its slice are left to the rest, and touch
- * none of its buffers.
+ * none of its buffers. Variants "failing": the first unit of slice 0 fails.
  */
 #include "explorer.h"
 
@@ -37,13 +42,16 @@ enum {
     CLAIM, /* about to load the claim word of m->slice */
     CLAIM_SWAP,
     RUN,
+    NOTE, /* a unit has failed */
     FINISH,
     UNLOCK, /* exclusive: gives the turn back, then goes on at m->after */
     SLICE_DONE,
     END_EXCHANGE,
     HINT,
     MOVE_HINT,
-    DONE,
+    LOOK,   /* flat: about to load `finished` of slice m->finished */
+    STATUS, /* flat: has seen every slice finished */
+    DONE,   /* waits for the end */
     POISON,
     CLOSE,
     CLOSE_WAIT,
@@ -67,17 +75,41 @@ enum {
     FINISH_BEFORE_RUN,
     CLAIM_BEFORE_ARRIVAL,
     NO_FLOOR,
-    EXCLUSIVE_WITHOUT_TURN
+    EXCLUSIVE_WITHOUT_TURN,
+    NOTE_FAILURE_LATE,
+    END_WITHOUT_OTHERS,
+    END_BY_CLAIMS,
+    OWN_FINISHED_BY_CLAIM,
+    OWN_FINISHED_WHEN_EMPTY,
+    UNITS_OF_LAST_USE,
+    N_BUGS, /* below: bugs from above, found in a flat variant */
+    FLAT_NO_GENERATION = N_BUGS,
+    FLAT_RESET_FINISHED_LATE,
+    FLAT_NO_RESET,
+    FLAT_CANCEL_WITHOUT_WAITING,
+    FLAT_FINISH_BEFORE_RUN,
+    FLAT_NO_FLOOR,
+    FLAT_NOTE_FAILURE_LATE
 };
+
+static const uint8_t same_bug[] = {NO_GENERATION,          RESET_FINISHED_LATE, NO_RESET,
+                                   CANCEL_WITHOUT_WAITING, FINISH_BEFORE_RUN,   NO_FLOOR,
+                                   NOTE_FAILURE_LATE};
 
 typedef struct word {
     uint8_t generation, closed, next;
 } word_t;
 
+typedef struct finished {
+    uint8_t generation, count;
+} finished_t;
+
 typedef struct member {
     uint8_t at, k, cursor;
     uint8_t slice, unit, taken, stealing, cancelling;
     uint8_t has_turn, after;
+    uint8_t finished, own_finished; /* flat */
+    uint8_t failed;                 /* a unit did, as I know */
     word_t seen;
     uint8_t seen_hint_generation, seen_hint;
     uint8_t consumed;
@@ -86,11 +118,12 @@ typedef struct member {
 
 typedef struct state {
     word_t claim[MAX_N];
-    uint8_t finished[MAX_N];
+    finished_t finished[MAX_N];
     uint8_t lane[MAX_N];
     uint8_t slices_generation, slices_count;
     uint8_t hint_generation, hint;
-    uint8_t done, poison;
+    uint8_t done, done_failed, poison;
+    uint8_t failure;    /* work_status: the round in which a unit failed */
     uint8_t turn;       /* user_turn is taken */
     uint8_t ran[MAX_N]; /* bit per unit, of round ran_k */
     uint8_t ran_k;
@@ -101,7 +134,7 @@ typedef struct variant {
     uint8_t n, slices, units, batch, rounds;
     uint8_t may_time_out; /* bit per member */
     uint8_t early;        /* likewise */
-    bool exclusive;
+    bool exclusive, flat, failing;
 } variant_t;
 
 /* Variants. A time-out ends every wait, so waits for ever show only where nobody times out. */
@@ -114,24 +147,64 @@ enum {
     CANCEL_OF_THREE,
     BATCH_CANCEL,
     EXCLUSIVE_CANCEL,
-    EARLY_CANCEL
+    EARLY_CANCEL,
+    FAILING,
+    FLAT,
+    FLAT_BATCH,
+    FLAT_EXCLUSIVE,
+    FLAT_EARLY,
+    FLAT_CANCEL,
+    FLAT_CANCEL_OF_THREE,
+    FLAT_BATCH_CANCEL,
+    FLAT_EXCLUSIVE_CANCEL,
+    FLAT_EARLY_CANCEL,
+    FLAT_FAILING
 };
 
-static const char *const variant_names[] = {
-    "quiet",           "batch",        "exclusive",        "early",        "cancel",
-    "cancel-of-three", "batch-cancel", "exclusive-cancel", "early-cancel", NULL};
-/* n, slices, units, batch, rounds, may_time_out, early, exclusive */
+static const char *const variant_names[] = {"quiet",
+                                            "batch",
+                                            "exclusive",
+                                            "early",
+                                            "cancel",
+                                            "cancel-of-three",
+                                            "batch-cancel",
+                                            "exclusive-cancel",
+                                            "early-cancel",
+                                            "failing",
+                                            "flat",
+                                            "flat-batch",
+                                            "flat-exclusive",
+                                            "flat-early",
+                                            "flat-cancel",
+                                            "flat-cancel-of-three",
+                                            "flat-batch-cancel",
+                                            "flat-exclusive-cancel",
+                                            "flat-early-cancel",
+                                            "flat-failing",
+                                            NULL};
+/* n, slices, units, batch, rounds, may_time_out, early, exclusive, flat, failing */
 /* clang-format off */
 static const variant_t variants[] = {
-    [QUIET]            = {3, 3, 2, 1, 2, 0, 0, false},
-    [BATCH]            = {2, 2, 5, 2, 3, 0, 0, false},
-    [EXCLUSIVE]        = {3, 1, 2, 1, 2, 0, 0, true},
-    [EARLY]            = {3, 3, 2, 1, 2, 0, 4, false},
-    [CANCEL]           = {2, 2, 2, 1, 3, 3, 0, false},
-    [CANCEL_OF_THREE]  = {3, 3, 2, 1, 2, 7, 0, false},
-    [BATCH_CANCEL]     = {2, 2, 5, 2, 2, 3, 0, false},
-    [EXCLUSIVE_CANCEL] = {3, 1, 2, 1, 2, 3, 0, true},
-    [EARLY_CANCEL]     = {3, 3, 2, 1, 2, 3, 4, false},
+    [QUIET]                 = {3, 3, 2, 1, 2, 0, 0, false, false, false},
+    [BATCH]                 = {2, 2, 5, 2, 3, 0, 0, false, false, false},
+    [EXCLUSIVE]             = {3, 1, 2, 1, 2, 0, 0, true,  false, false},
+    [EARLY]                 = {3, 3, 2, 1, 2, 0, 4, false, false, false},
+    [CANCEL]                = {2, 2, 2, 1, 3, 3, 0, false, false, false},
+    [CANCEL_OF_THREE]       = {3, 3, 2, 1, 2, 7, 0, false, false, false},
+    [BATCH_CANCEL]          = {2, 2, 5, 2, 2, 3, 0, false, false, false},
+    [EXCLUSIVE_CANCEL]      = {3, 1, 2, 1, 2, 3, 0, true,  false, false},
+    [EARLY_CANCEL]          = {3, 3, 2, 1, 2, 3, 4, false, false, false},
+    [FAILING]               = {2, 2, 2, 1, 2, 3, 0, false, false, true},
+    [FLAT]                  = {3, 3, 2, 1, 2, 0, 0, false, true,  false},
+    [FLAT_BATCH]            = {2, 2, 5, 2, 3, 0, 0, false, true,  false},
+    [FLAT_EXCLUSIVE]        = {3, 1, 2, 1, 2, 0, 0, true,  true,  false},
+    [FLAT_EARLY]            = {3, 3, 2, 1, 2, 0, 4, false, true,  false},
+    [FLAT_CANCEL]           = {2, 2, 2, 1, 3, 3, 0, false, true,  false},
+    [FLAT_CANCEL_OF_THREE]  = {3, 3, 2, 1, 2, 7, 0, false, true,  false},
+    [FLAT_BATCH_CANCEL]     = {2, 2, 5, 2, 2, 3, 0, false, true,  false},
+    [FLAT_EXCLUSIVE_CANCEL] = {3, 1, 2, 1, 2, 3, 0, true,  true,  false},
+    [FLAT_EARLY_CANCEL]     = {3, 3, 2, 1, 2, 3, 4, false, true,  false},
+    [FLAT_FAILING]          = {3, 3, 2, 1, 2, 0, 0, false, true,  true},
 };
 /* clang-format on */
 
@@ -142,7 +215,7 @@ static void start(void *state, uint32_t variant, uint32_t which) {
     state_t *s = state;
     memset(s, 0, sizeof(*s));
     cfg = variants[variant];
-    bug = which;
+    bug = which < N_BUGS ? which : same_bug[which - N_BUGS];
     for (uint32_t i = 0; i < cfg.n; i++) {
         s->m[i].k = 1;
     }
@@ -194,10 +267,11 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
         m->at = GONE;
         return s->poison;
     case RESET:
-        if (bug != RESET_FINISHED_LATE && bug != NO_RESET) {
-            s->finished[me] = 0;
+        if (bug != RESET_FINISHED_LATE && bug != NO_RESET && bug != UNITS_OF_LAST_USE) {
+            s->finished[me] = (finished_t){m->k, 0};
         }
-        model_say("hd_engine_register: finished = 0");
+        model_say("hd_engine_register: finished = %u.%u", s->finished[me].generation,
+                  s->finished[me].count);
         m->at = REGISTER;
         return true;
     case REGISTER:
@@ -213,8 +287,8 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
         m->at = bug == RESET_FINISHED_LATE ? LATE_RESET : cfg.early >> me & 1 ? CONSUME : ARRIVED;
         return true;
     default: /* LATE_RESET */
-        s->finished[me] = 0;
-        model_say("(bug) finished = 0");
+        s->finished[me] = (finished_t){m->k, 0};
+        model_say("(bug) finished = %u.0", m->k);
         m->at = ARRIVED;
         return true;
     }
@@ -233,11 +307,16 @@ static void go_on(member_t *m, uint8_t at) {
     m->at = m->has_turn ? UNLOCK : at;
 }
 
+/* Where work on others' slices begins. */
+static uint8_t steal_step(void) {
+    return cfg.flat ? LOOK : HINT;
+}
+
 static void begin_work(member_t *m, uint8_t me) {
     forget(m);
-    m->stealing = me >= cfg.slices;
+    m->stealing = me >= cfg.slices || m->own_finished;
     m->slice = m->stealing ? 0 : me;
-    m->at = m->stealing ? HINT : first_step();
+    m->at = m->stealing ? steal_step() : first_step();
 }
 
 static bool is_claimable(const member_t *m, const word_t *word) {
@@ -246,7 +325,12 @@ static bool is_claimable(const member_t *m, const word_t *word) {
 }
 
 static void not_claimed(member_t *m) {
-    go_on(m, !m->stealing ? HINT : MOVE_HINT);
+    if (!m->stealing) {
+        m->own_finished = bug == OWN_FINISHED_WHEN_EMPTY;
+        go_on(m, steal_step());
+    } else {
+        go_on(m, cfg.flat ? DONE : MOVE_HINT);
+    }
     m->stealing = true;
     memset(&m->seen, 0, sizeof(m->seen));
 }
@@ -299,14 +383,32 @@ static void run(state_t *s, member_t *m) {
     model_say("hd_work_run: slice %u, %u units from %u", m->slice, m->taken, m->unit);
 }
 
-static void after_finish(member_t *m, bool last, uint8_t me) {
-    if (last) {
-        m->at = SLICE_DONE;
-    } else {
-        go_on(m, m->stealing ? HINT : first_step());
-        forget(m);
-        m->slice = m->stealing ? 0 : me;
+static bool is_finished(const state_t *s, const member_t *m, uint8_t slice) {
+    const finished_t *finished = &s->finished[slice];
+    if (bug == END_BY_CLAIMS) {
+        return s->claim[slice].next == cfg.units;
     }
+    return (finished->generation == m->k || bug == UNITS_OF_LAST_USE) &&
+           finished->count == cfg.units;
+}
+
+static void after_finish(member_t *m, bool last, uint8_t me) {
+    if (last && !cfg.flat) {
+        m->at = SLICE_DONE;
+        return;
+    }
+    if (cfg.flat && m->slice == me) {
+        bool claimed_last = bug == OWN_FINISHED_BY_CLAIM && m->unit + m->taken == cfg.units;
+        m->own_finished = m->own_finished || last || claimed_last;
+    }
+    m->stealing = m->stealing || m->own_finished;
+    go_on(m, m->stealing ? steal_step() : first_step());
+    forget(m);
+    m->slice = m->stealing ? 0 : me;
+}
+
+static bool fails(const member_t *m) {
+    return cfg.failing && m->slice == 0 && m->unit == 0;
 }
 
 static bool step_claim(state_t *s, member_t *m, uint8_t me) {
@@ -342,33 +444,50 @@ static bool step_claim(state_t *s, member_t *m, uint8_t me) {
     case RUN:
         run(s, m);
         if (bug == FINISH_BEFORE_RUN) {
-            after_finish(m, s->finished[m->slice] == cfg.units, me);
+            after_finish(m, is_finished(s, m, m->slice), me);
         } else {
-            m->at = FINISH;
+            m->at = fails(m) && bug != NOTE_FAILURE_LATE ? NOTE : FINISH;
+        }
+        return true;
+    case NOTE:
+        s->failure = m->k;
+        model_say("note_failure: of slice %u", m->slice);
+        m->at = FINISH;
+        if (bug == NOTE_FAILURE_LATE) {
+            after_finish(m, is_finished(s, m, m->slice), me);
         }
         return true;
     default: /* FINISH */
-        s->finished[m->slice] = (uint8_t)(s->finished[m->slice] + m->taken);
-        model_say("work_on: %u of slice %u are finished", s->finished[m->slice], m->slice);
+        s->finished[m->slice].count = (uint8_t)(s->finished[m->slice].count + m->taken);
+        model_say("work_on: %u of slice %u are finished", s->finished[m->slice].count, m->slice);
         if (bug == FINISH_BEFORE_RUN) {
             m->at = RUN;
+        } else if (bug == NOTE_FAILURE_LATE && fails(m)) {
+            m->at = NOTE;
         } else {
-            after_finish(m, s->finished[m->slice] == cfg.units, me);
+            after_finish(m, is_finished(s, m, m->slice), me);
         }
         return true;
     }
 }
 
-static void end_exchange(state_t *s, const member_t *m) {
+/* This member takes the exchange for over. */
+static void see_end(const state_t *s) {
     uint8_t all = (uint8_t)((1u << cfg.units) - 1);
+    for (uint32_t i = 0; i < cfg.slices; i++) {
+        if (s->ran[i] != all) {
+            model_violation("the end is seen before every unit has been run");
+        }
+    }
+}
+
+static void end_exchange(state_t *s, const member_t *m) {
     if (s->done == m->k) {
         model_violation("the end line is written twice");
     }
-    for (uint32_t i = 0; i < cfg.slices; i++) {
-        if (s->ran[i] != all) {
-            model_violation("the end line is written before every unit has been run");
-        }
-    }
+    see_end(s);
+    s->done_failed = s->failure == m->k;
+    s->poison = s->poison || s->done_failed;
     s->done = m->k;
     model_say("end_exchange: done = %u", m->k);
 }
@@ -415,6 +534,54 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
     }
 }
 
+/* --- the flat end ------------------------------------------------------------------------------- */
+
+static void skip_own(member_t *m, uint8_t me) {
+    if (m->own_finished && m->finished == me) {
+        m->finished++;
+    }
+}
+
+/* work_flat: one look at a slice. */
+static bool look(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
+    skip_own(m, me);
+    bool finished = m->finished == cfg.slices || is_finished(s, m, m->finished);
+    if (!finished && choice == 1) {
+        model_say("work_flat: enough for one step");
+        m->at = DONE;
+        return cfg.may_time_out >> me & 1; /* else it makes no difference */
+    }
+    if (choice == 1) {
+        return false;
+    }
+    if (!finished) {
+        model_say("work_flat: slice %u is not finished", m->finished);
+        m->slice = m->finished;
+        m->at = first_step();
+        return true;
+    }
+    model_say("work_flat: slice %u is finished", m->finished);
+    m->finished = (uint8_t)(m->finished + (m->finished < cfg.slices));
+    skip_own(m, me);
+    if (m->finished == cfg.slices || (bug == END_WITHOUT_OTHERS && m->own_finished)) {
+        see_end(s);
+        m->at = STATUS;
+    }
+    return true;
+}
+
+static bool step_flat_end(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
+    if (m->at == LOOK) {
+        return look(s, m, me, choice);
+    }
+    m->failed = s->failure == m->k;
+    s->poison = s->poison || m->failed;
+    model_say("work_status: round %u is over", m->k);
+    forget(m);
+    m->at = CONSUME;
+    return choice == 0;
+}
+
 /* --- waiting and cancelling ------------------------------------------------------------------- */
 
 /* op.c, advance: the operation waits; poison and deadline may end it. */
@@ -433,9 +600,17 @@ static bool give_up(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
     return true;
 }
 
-/* The user's turn was taken, and is not any more: the next step will find that. */
+/* What the next step will find: the user's turn was taken, and is not any more; or the last step had
+ * done enough. */
 static bool is_there_work(const state_t *s, const member_t *m) {
-    return cfg.exclusive && is_claimable(m, &s->claim[0]) && !s->turn;
+    if (!cfg.flat && !cfg.exclusive) {
+        return false;
+    }
+    return is_claimable(m, &s->claim[m->finished]) && !s->turn;
+}
+
+static bool has_ended(const state_t *s, const member_t *m) {
+    return cfg.flat ? is_finished(s, m, m->finished) : s->done == m->k;
 }
 
 static bool step_wait(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
@@ -449,13 +624,14 @@ static bool step_wait(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
         }
         return give_up(s, m, me, choice);
     }
-    if (choice == 0 && s->done == m->k) {
+    if (choice == 0 && !cfg.flat && has_ended(s, m)) {
         model_say("hd_engine_work: round %u is over", m->k);
+        m->failed = s->done_failed;
         forget(m);
         m->at = CONSUME;
         return true;
     }
-    if (choice == 0 && is_there_work(s, m)) {
+    if (choice == 0 && (has_ended(s, m) || is_there_work(s, m))) {
         model_say("hd_engine_work: again");
         begin_work(m, me);
         return true;
@@ -486,8 +662,9 @@ static bool step_cancel(state_t *s, member_t *m) {
         m->at = CLOSE_WAIT;
         return true;
     default: /* CLOSE_WAIT */
-        if (m->seen.next && s->finished[m->slice] != m->seen.next &&
-            bug != CANCEL_WITHOUT_WAITING) {
+        if (m->seen.next && bug != CANCEL_WITHOUT_WAITING &&
+            (s->finished[m->slice].generation != m->k ||
+             s->finished[m->slice].count != m->seen.next)) {
             return false;
         }
         model_say("close_slice: no claimed unit of slice %u is unfinished", m->slice);
@@ -509,10 +686,14 @@ static bool step_report(state_t *s, member_t *m, uint8_t me) {
             model_violation("a member reports while a unit of its exchange is under way");
         }
     }
+    bool failed = m->cancelling || m->failed;
+    if (!failed && cfg.failing && !(cfg.early >> me & 1)) {
+        model_violation("a member reports success although a unit failed");
+    }
     m->reported = m->k;
-    model_say("hd_task_complete: round %u %s", m->k, m->cancelling ? "failed" : "succeeded");
-    m->stealing = m->slice = 0;
-    m->at = m->cancelling || m->k == cfg.rounds ? GONE : ENTER;
+    model_say("hd_task_complete: round %u %s", m->k, failed ? "failed" : "succeeded");
+    m->stealing = m->slice = m->finished = m->own_finished = m->failed = 0;
+    m->at = failed || m->k == cfg.rounds ? GONE : ENTER;
     m->k = m->at == ENTER ? (uint8_t)(m->k + 1) : m->k;
     return true;
 }
@@ -526,6 +707,9 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
     }
     if (m->at == ARRIVED || m->at == DONE) {
         return step_wait(s, m, me, choice);
+    }
+    if (m->at == LOOK || m->at == STATUS) {
+        return step_flat_end(s, m, me, choice);
     }
     if (choice != 0) {
         return false;
@@ -549,7 +733,12 @@ static const char *end(const void *state) {
             return "a member waits for ever";
         }
     }
-    return s->poison || s->done == cfg.rounds ? NULL : "the last exchange did not end";
+    for (uint32_t i = 0; i < cfg.n; i++) {
+        if (!s->poison && s->m[i].reported != cfg.rounds) {
+            return "the last exchange did not end";
+        }
+    }
+    return NULL;
 }
 
 static const model_bug_t bugs[] = {
@@ -567,6 +756,20 @@ static const model_bug_t bugs[] = {
     {"claim-before-arrival", QUIET, "claims do not wait for all arrivals"},
     {"no-floor", QUIET, "the slot is used again before all have consumed its last use"},
     {"exclusive-without-turn", EXCLUSIVE, "exclusive claims do not take the user's turn"},
+    {"note-failure-late", FAILING, "a failure is noted after its unit is counted"},
+    {"end-without-others", FLAT, "a member is content with its own slice"},
+    {"end-by-claims", FLAT, "a slice whose units are all claimed is taken for finished"},
+    {"own-finished-by-claim", FLAT,
+     "the owner ran its last unit, others are still at earlier ones"},
+    {"own-finished-when-empty", FLAT, "the owner finds no unit left in its slice"},
+    {"units-of-last-use", FLAT, "`finished` is not reset, and looked at without its generation"},
+    {"flat-no-generation", FLAT_CANCEL, "as above"},
+    {"flat-reset-finished-late", FLAT, "as above"},
+    {"flat-no-reset", FLAT, "as above"},
+    {"flat-cancel-without-waiting", FLAT_CANCEL, "as above"},
+    {"flat-finish-before-run", FLAT, "as above"},
+    {"flat-no-floor", FLAT, "as above"},
+    {"flat-note-failure-late", FLAT_FAILING, "as above"},
     {NULL, 0, NULL},
 };
 

@@ -1,11 +1,15 @@
 /* test_errors_cancel.c: timeouts, aborts, and error_type GLOBAL. When a request reports an error, nobody
  * touches its buffers any more: here every endpoint frees them at once, while others are in the
  * middle of chunks, so that AddressSanitizer catches a late touch.
+ *
+ * All this holds however members arrive, so the tests can also be run with any HEDDLE_ARRIVAL. What
+ * differs is who may end alone: with static arrival, not a member that combines for others.
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
 #include "../support/driver.h"
 #include "../support/random.h"
+#include "team/team.h"
 #include "threads/delay.h"
 
 #include <criterion/criterion.h>
@@ -23,16 +27,27 @@ TestSuite(errors_cancel, .timeout = 600, .init = quiet);
 
 /* --- buffers that die with the request ------------------------------------------------------------ */
 
-enum { N = 4, ROUNDS = 60, BLOCK = 60000 };
+enum { MAX_N = 11, SEEDS = 20, BLOCK = 60000, ALL_BLOCKS = 4 * BLOCK, EARLY = 4 };
 
-typedef enum cause { TIMEOUT, ABORT, CAUSES } cause_t;
+/* Flat ones, whose members look at each slice for the end, and beyond FLAT_MAX. */
+static const uint32_t sizes[] = {2, 4, 8, 3, MAX_N};
+enum { N_SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+typedef enum cause { TIMEOUT, ABORT } cause_t;
+
+typedef struct large {
+    ucc_coll_type_t type;
+    bool user; /* a user's reduction: one chunk at a time */
+} large_t;
 
 typedef struct round {
     world_t *world;
-    ucc_coll_type_t type;
+    large_t large;
+    ucc_datatype_t user_dt;
+    uint32_t n;
     cause_t cause;
     uint64_t seed;
-    ucc_status_t first[N], next[N];
+    ucc_status_t first[MAX_N], next[MAX_N];
 } round_t;
 
 static ucc_coll_buffer_info_t info(void *buffer, uint64_t count) {
@@ -49,20 +64,49 @@ static ucc_coll_buffer_info_v_t info_v(void *buffer, uint32_t *counts) {
                                       .mem_type = UCC_MEMORY_TYPE_HOST};
 }
 
-static ucc_coll_args_t large_args(ucc_coll_type_t type, int32_t *src, int32_t *dst,
+/* Blocks of gatherv and scatterv: every other member has next to nothing. What it gives comes with its
+ * lane, and it is over while the others still work. */
+static void set_counts(const round_t *round, uint32_t *counts) {
+    bool uneven =
+        round->large.type == UCC_COLL_TYPE_GATHERV || round->large.type == UCC_COLL_TYPE_SCATTERV;
+    for (uint32_t j = 0; j < round->n; j++) {
+        counts[j] = uneven && (j + round->seed) % 2 ? EARLY : ALL_BLOCKS / round->n;
+    }
+}
+
+static ucc_coll_args_t large_args(const round_t *round, uint32_t i, int32_t *src, int32_t *dst,
                                   uint32_t *counts) {
+    ucc_coll_type_t type = round->large.type;
+    uint32_t block = ALL_BLOCKS / round->n, all = block * round->n;
     bool blocks_in_src = type == UCC_COLL_TYPE_ALLTOALL || type == UCC_COLL_TYPE_SCATTER ||
                          type == UCC_COLL_TYPE_REDUCE_SCATTER;
     bool blocks_in_dst = type == UCC_COLL_TYPE_ALLTOALL || type == UCC_COLL_TYPE_ALLGATHER ||
                          type == UCC_COLL_TYPE_GATHER;
-    ucc_coll_args_t args = {.coll_type = type, .op = UCC_OP_SUM};
-    args.src.info = info(src, blocks_in_src ? N * BLOCK : BLOCK);
-    args.dst.info = info(dst, blocks_in_dst ? N * BLOCK : BLOCK);
-    if (type == UCC_COLL_TYPE_ALLTOALLV) {
+    ucc_coll_args_t args = {
+        .coll_type = type, .op = UCC_OP_SUM, .root = round->seed / 3 % round->n};
+    args.src.info = info(src, blocks_in_src ? all : block);
+    args.dst.info = info(dst, blocks_in_dst ? all : block);
+    switch (type) {
+    case UCC_COLL_TYPE_ALLTOALLV:
         args.src.info_v = info_v(src, counts);
-    }
-    if (type == UCC_COLL_TYPE_ALLTOALLV || type == UCC_COLL_TYPE_ALLGATHERV) {
         args.dst.info_v = info_v(dst, counts);
+        break;
+    case UCC_COLL_TYPE_ALLGATHERV:
+        args.dst.info_v = info_v(dst, counts);
+        break;
+    case UCC_COLL_TYPE_GATHERV:
+        args.src.info.count = counts[i];
+        args.dst.info_v = info_v(dst, counts);
+        break;
+    case UCC_COLL_TYPE_SCATTERV:
+        args.src.info_v = info_v(src, counts);
+        args.dst.info.count = counts[i];
+        break;
+    default:
+        break;
+    }
+    if (round->large.user) {
+        args.src.info.datatype = args.dst.info.datatype = round->user_dt;
     }
     return args;
 }
@@ -92,18 +136,17 @@ static ucc_status_t collective(world_t *world, uint32_t i, ucc_coll_args_t *args
 static void endpoint(void *arg, uint32_t i) {
     round_t *round = arg;
     uint64_t random = round->seed * 977 + i;
-    int32_t *src = must_alloc(N * BLOCK, sizeof(*src)), *dst = must_alloc(N * BLOCK, sizeof(*dst));
-    uint32_t *counts = must_alloc(N, sizeof(*counts));
-    for (uint32_t j = 0; j < N; j++) {
-        counts[j] = BLOCK;
-    }
-    ucc_coll_args_t args = large_args(round->type, src, dst, counts);
-    if (round->cause == TIMEOUT && i == round->seed % N) {
+    int32_t *src = must_alloc(ALL_BLOCKS, sizeof(*src));
+    int32_t *dst = must_alloc(ALL_BLOCKS, sizeof(*dst));
+    uint32_t *counts = must_alloc(round->n, sizeof(*counts));
+    set_counts(round, counts);
+    ucc_coll_args_t args = large_args(round, i, src, dst, counts);
+    if (round->cause == TIMEOUT && i == round->seed % round->n) {
         args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
         args.flags = UCC_COLL_ARGS_FLAG_TIMEOUT;
-        args.timeout = 1e-6 * (double)random_below(&random, 600);
+        args.timeout = 1e-6 * (double)random_below(&random, 100 * round->n);
     }
-    if (round->cause == ABORT && i == round->seed % N) { /* instead of taking part, or besides */
+    if (round->cause == ABORT && i == round->seed % round->n) { /* besides taking part */
         usleep((useconds_t)random_below(&random, 400));
         heddle_team_abort(round->world->teams[i]);
     } else {
@@ -121,43 +164,68 @@ static void endpoint(void *arg, uint32_t i) {
  * ones do. Returns whether it failed. */
 static bool run_round(round_t *round, ucc_status_t expected) {
     bool failed = false;
-    round->world = world_create(&(world_params_t){.size = N, .form = WORLD_GROUP});
+    round->world = world_create(&(world_params_t){.size = round->n, .form = WORLD_GROUP});
     hd_delay_arm((uint32_t)round->seed * 2654435761u + 1);
-    driver_threads(N, endpoint, round);
+    driver_threads(round->n, endpoint, round);
     hd_delay_arm(0);
-    for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < round->n; i++) {
         cr_assert(round->first[i] == UCC_OK || round->first[i] == expected,
-                  "%s: endpoint %u: status %d", reference_coll_name(round->type), i,
-                  (int)round->first[i]);
+                  "%s: endpoint %u of %u: status %d", reference_coll_name(round->large.type), i,
+                  round->n, (int)round->first[i]);
         failed = failed || round->first[i] != UCC_OK;
     }
-    for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < round->n; i++) {
         cr_assert(!failed || round->next[i] == expected,
-                  "%s: endpoint %u: the next operation has status %d",
-                  reference_coll_name(round->type), i, (int)round->next[i]);
+                  "%s: endpoint %u of %u: the next operation has status %d",
+                  reference_coll_name(round->large.type), i, round->n, (int)round->next[i]);
     }
     world_destroy(round->world);
     return failed;
 }
 
-static const ucc_coll_type_t large_types[] = {UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_BCAST,
-                                              UCC_COLL_TYPE_ALLTOALL,  UCC_COLL_TYPE_ALLGATHER,
-                                              UCC_COLL_TYPE_GATHER,    UCC_COLL_TYPE_SCATTER,
-                                              UCC_COLL_TYPE_REDUCE,    UCC_COLL_TYPE_REDUCE_SCATTER,
-                                              UCC_COLL_TYPE_ALLTOALLV, UCC_COLL_TYPE_ALLGATHERV};
-enum { N_LARGE = sizeof(large_types) / sizeof(large_types[0]) };
+static ucc_status_t add_words(const ucc_reduce_cb_params_t *params) {
+    const int32_t *a = params->src1, *b = params->src2;
+    int32_t *sum = params->dst;
+    for (uint64_t i = 0; i < params->count; i++) {
+        sum[i] = a[i] + b[i];
+    }
+    return UCC_OK;
+}
+
+static const large_t larges[] = {
+    {UCC_COLL_TYPE_ALLREDUCE, false}, {UCC_COLL_TYPE_BCAST, false},
+    {UCC_COLL_TYPE_ALLTOALL, false},  {UCC_COLL_TYPE_ALLGATHER, false},
+    {UCC_COLL_TYPE_GATHER, false},    {UCC_COLL_TYPE_SCATTER, false},
+    {UCC_COLL_TYPE_REDUCE, false},    {UCC_COLL_TYPE_REDUCE_SCATTER, false},
+    {UCC_COLL_TYPE_ALLTOALLV, false}, {UCC_COLL_TYPE_ALLGATHERV, false},
+    {UCC_COLL_TYPE_GATHERV, false},   {UCC_COLL_TYPE_SCATTERV, false},
+    {UCC_COLL_TYPE_ALLREDUCE, true}};
+enum { N_LARGE = sizeof(larges) / sizeof(larges[0]) };
 
 static void cancel_all(cause_t cause, ucc_status_t expected) {
-    unsigned failed = 0, rounds = 0;
-    for (uint64_t seed = 1; seed <= ROUNDS / 3; seed++) {
+    ucc_generic_dt_ops_t ops = {.mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+                                .flags =
+                                    UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
+                                .contig_size = sizeof(int32_t),
+                                .reduce.cb = add_words};
+    round_t round = {.cause = cause};
+    must(ucc_dt_create_generic(&ops, NULL, &round.user_dt), "ucc_dt_create_generic");
+    unsigned failed[N_SIZES] = {0}, total = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         for (uint32_t t = 0; t < N_LARGE; t++) {
-            round_t round = {.type = large_types[t], .cause = cause, .seed = seed * N_LARGE + t};
-            failed += run_round(&round, expected);
-            rounds++;
+            round.large = larges[t];
+            round.seed = seed * N_LARGE + t;
+            round.n = sizes[seed % N_SIZES];
+            failed[seed % N_SIZES] += run_round(&round, expected);
         }
     }
-    printf("%u of %u rounds were cut short\n", failed, rounds);
-    cr_assert_gt(failed, 0u);
+    for (uint32_t s = 0; s < N_SIZES; s++) {
+        printf("%u endpoints: %u of %u rounds were cut short\n", sizes[s], failed[s],
+               SEEDS / N_SIZES * N_LARGE);
+        total += failed[s];
+    }
+    cr_assert_gt(total, 0u);
+    ucc_dt_destroy(round.user_dt);
 }
 
 Test(errors_cancel, buffers_are_nobodys_any_more_when_a_timeout_is_reported) {
@@ -195,9 +263,19 @@ Test(errors_cancel, abort_ends_what_waits_and_what_comes_later) {
 
 typedef struct lonely {
     coll_case_t c;
-    uint32_t waiter; /* it posts alone, and times out */
-    bool usable;     /* the others can still complete, and the team lives on */
+    uint32_t waiter;    /* it posts alone, and times out */
+    bool usable;        /* the others can still complete, and the team lives on: if flat */
+    bool usable_tree;   /* the same with a tree of arrivals */
+    bool usable_static; /* whose combiners are fixed: the waiter is one */
 } lonely_t;
+
+static bool stays_usable(const lonely_t *l, const world_t *world) {
+    const hd_group_t *group = world->teams[0]->group;
+    if (!group->board->tree[0]) {
+        return l->usable;
+    }
+    return group->static_arrival ? l->usable_static : l->usable_tree;
+}
 
 static void set_timeout(ucc_coll_args_t *args, double seconds) {
     args->flags =
@@ -210,8 +288,8 @@ static void run_lonely(const lonely_t *l, ucc_error_type_t error_type) {
     uint32_t n = l->c.size;
     /* a barrier's arguments may be garbage but for type and mask: its error_type says nothing */
     bool says = !(l->c.type & (UCC_COLL_TYPE_BARRIER | UCC_COLL_TYPE_FANIN | UCC_COLL_TYPE_FANOUT));
-    bool usable = l->usable && (error_type == UCC_ERR_TYPE_LOCAL || !says);
     world_t *world = world_create(&(world_params_t){.size = n, .form = WORLD_GROUP});
+    bool usable = stays_usable(l, world) && (error_type == UCC_ERR_TYPE_LOCAL || !says);
     prepared_t *p = case_prepare(&l->c);
     set_timeout(&p->args[l->waiter], 0.002);
     p->args[l->waiter].error_type = error_type;
@@ -254,19 +332,25 @@ static void run_lonely(const lonely_t *l, ucc_error_type_t error_type) {
 
 /* Which operations may time out without harm: those whose data, up to STAGED_MAX, leaves with the lane.
  * alltoallv, and the side of gatherv and scatterv that learns the regime from its peers, expose
- * buffers from the start; so does everything direct, and reductions that a tree can't carry. */
+ * buffers from the start; so does everything direct, and reductions that a tree can't carry. With static
+ * arrival, what the waiter combines for others they would wait for in vain. */
 static void run_lonely_table(uint64_t count, uint32_t n, bool direct) {
     for (uint32_t t = 0; t < COLL_TYPES; t++) {
         ucc_coll_type_t type = coll_type_at(t);
         bool waits_at_root = type == UCC_COLL_TYPE_FANIN || type == UCC_COLL_TYPE_REDUCE ||
                              type == UCC_COLL_TYPE_GATHER || type == UCC_COLL_TYPE_GATHERV;
-        bool by_engine = coll_is_reduction(type) && n > 8 &&
-                         (count > 12 || type == UCC_COLL_TYPE_REDUCE_SCATTER ||
-                          type == UCC_COLL_TYPE_REDUCE_SCATTERV);
+        bool is_reduction = coll_is_reduction(type);
+        bool blocks = type == UCC_COLL_TYPE_REDUCE_SCATTER || type == UCC_COLL_TYPE_REDUCE_SCATTERV;
+        bool by_engine = is_reduction && (count > 12 || blocks);
         bool adapts = type == UCC_COLL_TYPE_ALLTOALLV || type == UCC_COLL_TYPE_GATHERV ||
                       type == UCC_COLL_TYPE_SCATTERV;
+        bool combines =
+            is_reduction || type == UCC_COLL_TYPE_BARRIER || type == UCC_COLL_TYPE_FANIN;
+        bool alone = (!direct || !coll_moves_data(type)) && !adapts;
         lonely_t l = {.waiter = 0,
-                      .usable = (!direct || !coll_moves_data(type)) && !by_engine && !adapts};
+                      .usable = alone && !(is_reduction && n > HD_REDUCE_BLOCK),
+                      .usable_tree = alone && !by_engine,
+                      .usable_static = alone && !by_engine && !combines};
         l.c = (coll_case_t){.type = type,
                             .size = n,
                             .root = waits_at_root ? 0 : 1,
@@ -326,8 +410,11 @@ Test(errors_cancel, an_endless_timeout_is_as_good_as_none) {
     must(ucc_collective_post(request), "post");
     cr_assert_eq(heddle_wait(request, 0.05), UCC_INPROGRESS);
     ucc_coll_args_t barrier = {.coll_type = UCC_COLL_TYPE_BARRIER};
-    cr_assert_eq(collective(world, 1, &barrier), UCC_OK);
-    cr_assert_eq(wait_for(world, 0, request), UCC_OK);
+    ucc_coll_req_h late;
+    must(ucc_collective_init(&barrier, &late, world->teams[1]), "init");
+    must(ucc_collective_post(late), "post");
+    cr_assert_eq(wait_for(world, 0, request), UCC_OK); /* first: it may combine for both */
+    cr_assert_eq(wait_for(world, 1, late), UCC_OK);
     world_destroy(world);
 }
 
