@@ -99,10 +99,11 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
     [HD_CFG_LIB_LINES_MAX] = {.scope = HD_CFG_SCOPE_LIB,
                               .type = HD_CFG_SIZE,
                               .name = "LINES_MAX",
-                              .value = "256",
+                              .value = "512",
                               .max = 64 * 1024,
-                              .meaning = "Bytes up to which data travels in lines that carry "
-                                         "their own sequence number."},
+                              .meaning =
+                                  "Bytes up to which data of one endpoint travels in lines that "
+                                  "carry their own sequence number; half of it where all publish."},
     [HD_CFG_LIB_STAGED_MAX] = {.scope = HD_CFG_SCOPE_LIB,
                                .type = HD_CFG_SIZE,
                                .name = "STAGED_MAX",

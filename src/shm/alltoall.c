@@ -53,7 +53,9 @@ static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
         return UCC_OK;
     }
     size_t expected = hd_vector_count(&op->receive, from) * op->element;
-    if (!lane) {
+    if (lane) {
+        hd_lane_prefetch(lane);
+    } else {
         lane = op->lane;
     }
     if (!hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
@@ -90,8 +92,7 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         at += (uint32_t)bytes;
     }
     table[op->n] = at;
-    hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
-    return UCC_OK;
+    return hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {

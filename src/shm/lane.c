@@ -12,6 +12,12 @@ hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes) {
 }
 
 hd_regime_t hd_regime_for_part(const hd_group_t *group, size_t bytes, size_t read) {
+    hd_regime_t regime = hd_regime_of_one(group, bytes, read);
+    /* everybody writes lines and looks at the others': more of that than of one's */
+    return regime == HD_REGIME_LINES && bytes > group->lines_max / 2 ? HD_REGIME_STAGED : regime;
+}
+
+hd_regime_t hd_regime_of_one(const hd_group_t *group, size_t bytes, size_t read) {
     if (group->two_sided) {
         return HD_REGIME_DIRECT;
     }
@@ -158,10 +164,16 @@ void *hd_lane_staging(hd_op_t *op) {
     return own_staging(op);
 }
 
-void hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
-    op->lane->data = own_staging(op); /* exists: hd_lane_staging gave it out */
+ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
+    const uint8_t *staging = own_staging(op); /* exists: hd_lane_staging gave it out */
+    hd_regime_t regime = hd_regime_for(op->group, bytes);
+    if (regime == HD_REGIME_INLINE || regime == HD_REGIME_LINES) {
+        return hd_lane_publish(op, regime, staging, bytes);
+    }
+    op->lane->data = staging;
     publish(op, HD_REGIME_STAGED, bytes);
     hd_bell_ring(&op->group->home.bell);
+    return UCC_OK;
 }
 
 static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes,

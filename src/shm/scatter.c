@@ -54,6 +54,7 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
         op->wait = hd_engine_step;
         return hd_engine_step(op);
     }
+    hd_lane_prefetch(lane);
     if (!hd_arrive_help(op) ||
         !hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
         return UCC_INPROGRESS;
@@ -84,8 +85,8 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         at += (uint32_t)bytes;
     }
     table[op->n] = at;
-    hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
-    return take_own(op);
+    ucc_status_t status = hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
+    return status == UCC_OK ? take_own(op) : status;
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
@@ -115,7 +116,7 @@ ucc_status_t hd_scatter_start(hd_op_t *op) {
     if (op->type == HD_SCATTERV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for_part(op->group, op->bytes * op->n, op->bytes * (op->n - 1));
+    hd_regime_t regime = hd_regime_of_one(op->group, op->bytes * op->n, op->bytes * (op->n - 1));
     if (regime == HD_REGIME_DIRECT) {
         return hd_engine_start(op, op->src, op->dst);
     }

@@ -209,7 +209,8 @@ struct hd_group {
     uint64_t serial;
     uint32_t n;
     uint32_t depth, persistent_depth, flat_max;
-    uint32_t lines_max, lines_per_slot;
+    uint32_t lines_max; /* of one that publishes; half of it where all do */
+    uint32_t lines_per_slot;
     uint32_t staged_slot; /* bytes of a staging slot */
     uint32_t staged_max;  /* up to which it is used: direct_above if everybody has a processor */
     size_t direct_above;
@@ -374,6 +375,8 @@ static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, u
 hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes);
 /* The same where peers read only part of what is published. */
 hd_regime_t hd_regime_for_part(const hd_group_t *group, size_t bytes, size_t read);
+/* The same where only one member publishes. */
+hd_regime_t hd_regime_of_one(const hd_group_t *group, size_t bytes, size_t read);
 /* The lanes that this operation waits for carry so many bytes: their lines are fetched with them. */
 static inline void hd_op_expect(hd_op_t *op, hd_regime_t regime, size_t bytes) {
     op->lines_expected =
@@ -396,9 +399,10 @@ void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data
                         const uint8_t *data, size_t bytes);
 /* Publishes `bytes` from data under the regime that fits; or no data (HD_REGIME_NONE). */
 ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes);
-/* A staging slot to assemble a payload in (STAGED, or INLINE if it fits); then publish_staged. */
+/* A staging slot to assemble a payload in; publish_staged then lets it travel in lines or in the lane if it
+ * is small enough. */
 void *hd_lane_staging(hd_op_t *op);
-void hd_lane_publish_staged(hd_op_t *op, size_t bytes);
+ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes);
 
 static inline hd_regime_t hd_lane_regime(const hd_lane_t *lane) {
     return (hd_regime_t)(lane->regime_bytes >> 28);
@@ -410,6 +414,15 @@ static inline size_t hd_lane_bytes(const hd_lane_t *lane) {
 static inline bool hd_lane_is_there(const hd_lane_t *lane, uint64_t k) {
     /* acquire: pairs with the release in publish; the payload is readable after it */
     return atomic_load_explicit(&lane->seq, memory_order_acquire) == k;
+}
+/* Asks for the beginning of a payload that will be read in several steps, each of which tells where the
+ * next is. */
+static inline void hd_lane_prefetch(const hd_lane_t *lane) {
+    enum { MOST = 1024 };
+    size_t bytes = hd_lane_regime(lane) == HD_REGIME_STAGED ? hd_lane_bytes(lane) : 0;
+    for (size_t at = 0; at < bytes && at < MOST; at += HD_LINE) {
+        __builtin_prefetch(lane->data + at);
+    }
 }
 /* Copies part of a published payload; false if a line of it is still being written. */
 bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst);

@@ -21,6 +21,12 @@ static bool is_ordinary(const ucc_team_h team) {
 
 /* --- plans ---------------------------------------------------------------------------------------- */
 
+/* What travels in the lane or in lines. */
+static size_t express_bytes(const hd_op_t *op) {
+    size_t lines = op->group->lines_max / (op->type == HD_BCAST ? 1 : 2);
+    return lines > HD_INLINE_MAX ? lines : HD_INLINE_MAX;
+}
+
 void hd_request_plan_express(hd_request_t *r) {
     const hd_op_t *op = &r->op;
     const ucc_team_h team = op->team;
@@ -28,8 +34,8 @@ void hd_request_plan_express(hd_request_t *r) {
     bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
                  op->start == hd_allreduce_start;
     r->may_express = known && numbered && !op->prepare && !op->exclusive && r->timeout == 0 &&
-                     (op->bytes <= HD_INLINE_MAX || op->bytes <= op->group->lines_max) &&
-                     op->n <= HD_REDUCE_BLOCK && !op->group->two_sided && !team->debug_order &&
+                     op->bytes <= express_bytes(op) && op->n <= HD_REDUCE_BLOCK &&
+                     !op->group->two_sided && !team->debug_order &&
                      hd_group_is_complete(op->group) && !op->group->board->tree[0];
     if (!r->may_express) {
         return;

@@ -82,7 +82,7 @@ Test(config, defaults_are_read_as_their_types) {
     hd_config_t *cfg = read_lib();
 
     cr_assert_str_eq(hd_config_string(cfg, HD_CFG_LIB_CLS), "basic");
-    cr_assert_eq(hd_config_size(cfg, HD_CFG_LIB_LINES_MAX), 256);
+    cr_assert_eq(hd_config_size(cfg, HD_CFG_LIB_LINES_MAX), 512);
     cr_assert_eq(hd_config_size(cfg, HD_CFG_LIB_CHUNK), 1 << 20);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_RING), 8);
     cr_assert_eq(hd_config_bool(cfg, HD_CFG_LIB_PARK), true);

@@ -36,8 +36,10 @@ Test(lane, changes_regime_exactly_at_the_edges) {
     cr_assert_eq(hd_regime_for(group, 0), HD_REGIME_INLINE);
     cr_assert_eq(hd_regime_for(group, HD_INLINE_MAX), HD_REGIME_INLINE);
     cr_assert_eq(hd_regime_for(group, HD_INLINE_MAX + 1), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, LINES_MAX), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, LINES_MAX + 1), HD_REGIME_STAGED);
+    cr_assert_eq(hd_regime_for(group, LINES_MAX / 2), HD_REGIME_LINES);
+    cr_assert_eq(hd_regime_for(group, LINES_MAX / 2 + 1), HD_REGIME_STAGED);
+    cr_assert_eq(hd_regime_of_one(group, LINES_MAX, LINES_MAX), HD_REGIME_LINES);
+    cr_assert_eq(hd_regime_of_one(group, LINES_MAX + 1, 1), HD_REGIME_STAGED);
     cr_assert_eq(hd_regime_for(group, STAGED_MAX), HD_REGIME_STAGED);
     cr_assert_eq(hd_regime_for(group, STAGED_MAX + 1), HD_REGIME_DIRECT);
     group->two_sided = true;
