@@ -282,8 +282,8 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
         }
         if (may_park && vain >= may_spin) {
             sleep_once(runner, task, limit - passed);
-            vain =
-                may_spin / 2; /* a few looks between two sleeps: some errors are found by looking */
+            /* a few looks between two sleeps: some errors are found by looking */
+            vain = may_spin - may_spin / 16;
         }
     }
 }
