@@ -40,7 +40,7 @@ static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) 
     bool in_part = type == HD_SCATTER || type == HD_ALLTOALL || type == HD_REDUCE_SCATTER ||
                    type == HD_REDUCE_SCATTERV;
     size_t read = in_part ? bytes / group->n * (group->n - 1) : bytes;
-    bool of_one = type == HD_BCAST || type == HD_MCAST || type == HD_SCATTER;
+    bool of_one = type == HD_BCAST || type == HD_MCAST;
     hd_regime_t regime =
         of_one ? hd_regime_of_one(group, bytes, read) : hd_regime_for_part(group, bytes, read);
     switch (type) {
