@@ -28,7 +28,9 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
     for (; op->cursor < op->n; op->cursor++) {
         if (op->cursor == op->me) {
-            memmove(op->dst + op->me * op->bytes, source(op) + op->me * op->bytes, op->bytes);
+            if (op->bytes) { /* else there may be no buffers */
+                memmove(op->dst + op->me * op->bytes, source(op) + op->me * op->bytes, op->bytes);
+            }
             continue;
         }
         ucc_status_t status = hd_op_lane(op, op->cursor, &lane);

@@ -145,6 +145,22 @@ ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t look
     return end(x, *k, false);
 }
 
+ucc_status_t hd_express_scatter(const hd_express_t *x, const void *src, void *dst, uint32_t looks,
+                                uint64_t *k) {
+    bool is_root = x->me == x->root;
+    size_t block = x->bytes / x->board->n, at = x->me * block;
+    *k = publish(x, src, is_root ? x->bytes : 0);
+    if (!*k || (!is_root && !look_at(x, x->root, *k, looks))) {
+        return UCC_INPROGRESS;
+    }
+    if (!is_root) {
+        (void)hd_lane_read(hd_board_lane(x->board, x->root, *k), *k, at, block, dst); /* is there */
+    } else if (dst != (const uint8_t *)src + at) {
+        memcpy(dst, (const uint8_t *)src + at, block);
+    }
+    return end(x, *k, false);
+}
+
 static __attribute__((noinline)) void reduce_lines(const hd_express_t *x,
                                                    const hd_reducer_t *reducer, const void *src,
                                                    void *dst, uint64_t k) {
@@ -166,7 +182,9 @@ ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *red
         return UCC_INPROGRESS;
     }
     if (n == 1) {
-        memmove(dst, src, x->bytes);
+        if (dst != src) {
+            memcpy(dst, src, x->bytes);
+        }
         return end(x, *k, true);
     }
     if (x->bytes > HD_INLINE_MAX) {

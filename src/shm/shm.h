@@ -477,6 +477,8 @@ typedef struct hd_express {
  * number whose lane is out, to be gone on with by an operation, or 0: nothing has happened. */
 ucc_status_t hd_express_barrier(const hd_express_t *x, uint32_t looks, uint64_t *k);
 ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t looks, uint64_t *k);
+ucc_status_t hd_express_scatter(const hd_express_t *x, const void *src, void *dst, uint32_t looks,
+                                uint64_t *k);
 ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
                                   const void *src, void *dst, uint32_t looks, uint64_t *k);
 

@@ -32,10 +32,11 @@ void hd_request_plan_express(hd_request_t *r) {
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
     bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
-                 op->start == hd_allreduce_start;
+                 op->start == hd_allreduce_start || op->type == HD_SCATTER;
+    size_t bytes = op->type == HD_SCATTER ? op->bytes * op->n : op->bytes; /* in one lane */
     r->may_express = known && numbered && !op->prepare && !op->exclusive && r->timeout == 0 &&
-                     op->bytes <= express_bytes(op) && op->n <= HD_REDUCE_BLOCK &&
-                     !op->group->two_sided && !team->debug_order &&
+                     bytes <= express_bytes(op) && (bytes > 0 || op->type == HD_BARRIER) &&
+                     op->n <= HD_REDUCE_BLOCK && !op->group->two_sided && !team->debug_order &&
                      hd_group_is_complete(op->group) && !op->group->board->tree[0];
     if (!r->may_express) {
         return;
@@ -45,7 +46,7 @@ void hd_request_plan_express(hd_request_t *r) {
         .root = op->root,
         .signature = op->signature,
         .locked = op->locked,
-        .bytes = op->bytes,
+        .bytes = bytes,
         .count = op->bytes / op->element,
     };
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
@@ -116,6 +117,9 @@ ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k) {
         status = hd_express_allreduce(&r->express, &op->reducer, op->in_place ? op->dst : op->src,
                                       op->dst, looks, k);
         break;
+    case HD_SCATTER:
+        status = hd_express_scatter(&r->express, op->src, op->dst, looks, k);
+        break;
     default: /* at the root, dst is src */
         status = hd_express_bcast(&r->express, op->dst, looks, k);
         break;
@@ -178,7 +182,7 @@ void hd_team_learn(const hd_request_t *r) {
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
        have one reader and writer; a mcast is not a bcast to those who compare signatures */
     if (r->shape.type == 0 || !r->may_express || op->locked || team->n_contexts > 1 ||
-        op->type == HD_MCAST) {
+        (op->type != HD_BARRIER && op->type != HD_ALLREDUCE && op->type != HD_BCAST)) {
         return;
     }
     hd_lesson_t *lesson = op->type == HD_BARRIER ? &team->lesson.barrier

@@ -155,6 +155,32 @@ Test(express, repeated_bcast_brings_the_data_of_each_root_in_each_size) {
     dismiss(crew);
 }
 
+static void scatter_in_sizes(void *arg, uint32_t e) {
+    enum { ROUNDS = 400, LARGEST = 100 };
+    crew_t *crew = arg;
+    uint16_t all[MOST * LARGEST], mine[LARGEST];
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t root = round % crew->n, count = 1 + round / 20 * 5 % LARGEST;
+        bool in_place = e == root && round % 3 == 0;
+        for (uint32_t i = 0; i < crew->n * count; i++) {
+            all[i] = (uint16_t)(e == root ? round * 7 + i : 0xdead);
+        }
+        expect(crew, heddle_scatter(crew->ep[e], all, in_place ? HEDDLE_IN_PLACE : mine, count,
+                                    UCC_DT_UINT16, root) == UCC_OK);
+        for (uint32_t i = 0; i < count && !in_place; i++) {
+            expect(crew, mine[i] == (uint16_t)(round * 7 + e * count + i));
+        }
+    }
+}
+
+Test(express, repeated_scatter_brings_each_its_block_in_each_size) {
+    for (uint32_t n = 2; n <= MOST; n++) {
+        crew_t *crew = crew_of(n);
+        together(crew, scatter_in_sizes);
+        dismiss(crew);
+    }
+}
+
 /* The root needs nobody, so it runs ahead until the ring of lanes is full. */
 static void one_way(void *arg, uint32_t e) {
     crew_t *crew = arg;
