@@ -37,12 +37,7 @@ static void print_trees(FILE *out, uint32_t n) {
 /* What runs for a collective whose deciding size (see the table's head) is `bytes`. */
 static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) {
     bool flat = !group->canonical;
-    bool in_part = type == HD_SCATTER || type == HD_ALLTOALL || type == HD_REDUCE_SCATTER ||
-                   type == HD_REDUCE_SCATTERV;
-    size_t read = in_part ? bytes / group->n * (group->n - 1) : bytes;
-    bool of_one = type == HD_BCAST || type == HD_MCAST;
-    hd_regime_t regime =
-        of_one ? hd_regime_of_one(group, bytes, read) : hd_regime_for_part(group, bytes, read);
+    hd_regime_t regime = hd_regime_for(group, type, group->n, bytes);
     switch (type) {
     case HD_BARRIER:
     case HD_FANIN:

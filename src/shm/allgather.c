@@ -74,14 +74,14 @@ static ucc_status_t wait_for_direct(hd_op_t *op) {
 }
 
 ucc_status_t hd_allgather_start(hd_op_t *op) {
-    if (hd_regime_for(op->group, largest(op)) == HD_REGIME_DIRECT) {
+    if (hd_regime_for(op->group, op->type, op->n, largest(op)) == HD_REGIME_DIRECT) {
         ucc_status_t status = hd_engine_start(op, op->src, op->dst);
         if (op->type == HD_ALLGATHERV) {
             op->wait = wait_for_direct;
         }
         return status;
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
     op->wait = wait_for_all;
     hd_op_expect(op, op->type == HD_ALLGATHER ? regime : HD_REGIME_NONE, op->bytes);
     return hd_lane_publish(op, regime, op->src, op->bytes);

@@ -120,7 +120,7 @@ ucc_status_t hd_alltoall_start(hd_op_t *op) {
     if (op->type == HD_ALLTOALLV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for_part(op->group, op->bytes * op->n, op->bytes * (op->n - 1));
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes * op->n);
     if (regime == HD_REGIME_DIRECT) {
         return hd_engine_start(op, source(op), op->dst);
     }

@@ -37,7 +37,7 @@ static ucc_status_t wait_for_relay(hd_op_t *op) {
 }
 
 ucc_status_t hd_bcast_start(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_of_one(op->group, op->bytes, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
     if (regime == HD_REGIME_DIRECT) {
         return hd_engine_start(op, op->is_root ? op->src : NULL,
                                op->is_root ? (void *)(uintptr_t)op->src : op->dst);

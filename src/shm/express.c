@@ -72,7 +72,7 @@ static __attribute__((noinline)) bool look_at_lines(const hd_express_t *x, uint3
                                                     uint32_t looks) {
     const hd_lane_t *lane = hd_board_lane(x->board, i, k);
     const hd_data_line_t *line = hd_lines_of(x->board, i, k);
-    size_t n = (x->bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
+    size_t n = hd_lines_for(x->bytes);
     uint64_t missing;
     if (!line) {
         return false;
@@ -161,18 +161,6 @@ ucc_status_t hd_express_scatter(const hd_express_t *x, const void *src, void *ds
     return end(x, *k, false);
 }
 
-static __attribute__((noinline)) void reduce_lines(const hd_express_t *x,
-                                                   const hd_reducer_t *reducer, const void *src,
-                                                   void *dst, uint64_t k) {
-    const void *operand[HD_REDUCE_BLOCK];
-    alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
-    uint32_t n = x->board->n;
-    for (uint32_t i = 0; i < n; i++) {
-        operand[i] = i == x->me ? src : hd_lane_view(hd_board_lane(x->board, i, k), k, scratch[i]);
-    }
-    reducer->root(n, operand, dst, x->count * reducer->scalars, n);
-}
-
 ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
                                   const void *src, void *dst, uint32_t looks, uint64_t *k) {
     const void *operand[HD_REDUCE_BLOCK];
@@ -188,7 +176,8 @@ ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *red
         return end(x, *k, true);
     }
     if (x->bytes > HD_INLINE_MAX) {
-        reduce_lines(x, reducer, src, dst, *k);
+        /* all lines are there, and a predefined datatype can't fail */
+        (void)hd_reduce_lanes(x->board, x->me, *k, reducer, src, dst, x->count);
         return end(x, *k, true);
     }
     for (uint32_t i = 0; i < n; i++) {

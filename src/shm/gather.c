@@ -47,7 +47,7 @@ static ucc_status_t root_wait(hd_op_t *op) {
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
     ucc_status_t status = hd_engine_register(op, op->src, op->dst);
     if (status != UCC_OK) {
         return status;
@@ -73,7 +73,7 @@ ucc_status_t hd_gather_start(hd_op_t *op) {
     if (op->type == HD_GATHERV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
     if (regime == HD_REGIME_DIRECT) {
         return hd_engine_start(op, op->src, op->dst);
     }

@@ -23,7 +23,7 @@ static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config
     staged = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
     size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
     group->lines_max = (uint32_t)lines;
-    group->lines_per_slot = (uint32_t)((lines + HD_LINE_DATA - 1) / HD_LINE_DATA);
+    group->lines_per_slot = (uint32_t)hd_lines_for(lines);
     group->staged_slot = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
     group->staged_max = group->staged_slot;
     group->direct_above = config->direct_above;

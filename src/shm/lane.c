@@ -7,28 +7,38 @@
 
 #include <string.h>
 
-hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes) {
-    return hd_regime_for_part(group, bytes, bytes);
+/* Of what one member publishes, how much does each peer read? */
+static size_t read_by_peers(uint8_t type, uint32_t n, size_t bytes) {
+    switch (type) {
+    case HD_SCATTER:
+    case HD_ALLTOALL:
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV: /* the same at all, also of uneven blocks */
+        return bytes / n * (n - 1);
+    default:
+        return bytes;
+    }
 }
 
-hd_regime_t hd_regime_for_part(const hd_group_t *group, size_t bytes, size_t read) {
-    hd_regime_t regime = hd_regime_of_one(group, bytes, read);
-    /* everybody writes lines and looks at the others': more of that than of one's */
-    return regime == HD_REGIME_LINES && bytes > group->lines_max / 2 ? HD_REGIME_STAGED : regime;
+size_t hd_lines_max(const hd_group_t *group, uint8_t type) {
+    /* where everybody writes lines and looks at the others', they are in each other's way sooner */
+    return type == HD_BCAST || type == HD_MCAST ? group->lines_max : group->lines_max / 2;
 }
 
-hd_regime_t hd_regime_of_one(const hd_group_t *group, size_t bytes, size_t read) {
+hd_regime_t hd_regime_for(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes) {
     if (group->two_sided) {
         return HD_REGIME_DIRECT;
     }
     if (bytes <= HD_INLINE_MAX) {
         return HD_REGIME_INLINE;
     }
-    if (bytes <= group->lines_max) {
+    if (bytes <= hd_lines_max(group, type)) {
         return HD_REGIME_LINES;
     }
-    return bytes <= group->staged_slot && read <= group->staged_max ? HD_REGIME_STAGED
-                                                                    : HD_REGIME_DIRECT;
+    return bytes <= group->lines_max || (bytes <= group->staged_slot &&
+                                         read_by_peers(type, n, bytes) <= group->staged_max)
+               ? HD_REGIME_STAGED
+               : HD_REGIME_DIRECT;
 }
 
 const char *hd_regime_name(hd_regime_t regime) {
@@ -166,7 +176,7 @@ void *hd_lane_staging(hd_op_t *op) {
 
 ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
     const uint8_t *staging = own_staging(op); /* exists: hd_lane_staging gave it out */
-    hd_regime_t regime = hd_regime_for(op->group, bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, bytes);
     if (regime == HD_REGIME_INLINE || regime == HD_REGIME_LINES) {
         return hd_lane_publish(op, regime, staging, bytes);
     }

@@ -17,26 +17,28 @@ static size_t elements(const hd_op_t *op) {
     return op->bytes / op->element;
 }
 
-/* Everybody's operands in this chunk of lines are read into the stack, then reduced. */
-static ucc_status_t reduce_lanes(hd_op_t *op) {
+/* The others' operands are read into the stack where they came in lines, then reduced. */
+ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
+                             const hd_reducer_t *reducer, const void *operand, void *dst,
+                             size_t count) {
     const void *source[HD_REDUCE_BLOCK];
     alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
-    for (uint32_t i = 0; i < op->n; i++) {
-        if (i == op->me) {
-            source[i] = hd_op_operand(op);
-            continue;
-        }
-        source[i] = hd_lane_view(hd_board_lane(op->board, i, op->k), op->k, scratch[i]);
+    for (uint32_t i = 0; i < board->n; i++) {
+        source[i] = i == me ? operand : hd_lane_view(hd_board_lane(board, i, k), k, scratch[i]);
         if (!source[i]) {
             return UCC_INPROGRESS;
         }
     }
-    return hd_reduce_block(&op->reducer, op->n, source, op->dst, elements(op), true);
+    return hd_reduce_block(reducer, board->n, source, dst, count, true);
 }
 
 static ucc_status_t wait_flat(hd_op_t *op) {
     ucc_status_t status = hd_op_all_lanes(op);
-    return status == UCC_OK ? reduce_lanes(op) : status;
+    if (status != UCC_OK) {
+        return status;
+    }
+    return hd_reduce_lanes(op->board, op->me, op->k, &op->reducer, hd_op_operand(op), op->dst,
+                           elements(op));
 }
 
 static ucc_status_t wait_tree(hd_op_t *op) {
@@ -54,7 +56,7 @@ static ucc_status_t wait_nothing(hd_op_t *op) {
 
 static ucc_status_t start(hd_op_t *op, bool wants_result) {
     const void *operand = hd_op_operand(op);
-    hd_regime_t regime = hd_regime_for(op->group, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
     bool flat = hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
     if (regime == HD_REGIME_DIRECT || op->exclusive || (!flat && regime != HD_REGIME_INLINE) ||
         (!flat && hd_op_is_flat(op))) {

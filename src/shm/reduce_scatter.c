@@ -37,9 +37,7 @@ static ucc_status_t wait_flat(hd_op_t *op) {
 }
 
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op) {
-    /* of what is published, peers read all but the own block; the same at all, also of uneven ones */
-    size_t read = op->total / op->n * (op->n - 1);
-    hd_regime_t regime = hd_regime_for_part(op->group, op->total, read);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->total);
     if (regime == HD_REGIME_DIRECT || op->exclusive || !hd_op_is_flat(op) ||
         op->n > HD_REDUCE_BLOCK) {
         return hd_engine_start(op, op->src, op->dst);

@@ -372,15 +372,17 @@ static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, u
 
 /* --- lane.c ----------------------------------------------------------------------------------- */
 
-hd_regime_t hd_regime_for(const hd_group_t *group, size_t bytes);
-/* The same where peers read only part of what is published. */
-hd_regime_t hd_regime_for_part(const hd_group_t *group, size_t bytes, size_t read);
-/* The same where only one member publishes. */
-hd_regime_t hd_regime_of_one(const hd_group_t *group, size_t bytes, size_t read);
+/* Of a collective among n members in which one publishes so many bytes. */
+hd_regime_t hd_regime_for(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes);
+/* Bytes up to which its data travels in lines. */
+size_t hd_lines_max(const hd_group_t *group, uint8_t type);
+/* Lines that take so many bytes. */
+static inline size_t hd_lines_for(size_t bytes) {
+    return (bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
+}
 /* The lanes that this operation waits for carry so many bytes: their lines are fetched with them. */
 static inline void hd_op_expect(hd_op_t *op, hd_regime_t regime, size_t bytes) {
-    op->lines_expected =
-        regime == HD_REGIME_LINES ? (uint32_t)((bytes + HD_LINE_DATA - 1) / HD_LINE_DATA) : 0;
+    op->lines_expected = regime == HD_REGIME_LINES ? (uint32_t)hd_lines_for(bytes) : 0;
 }
 const char *hd_regime_name(hd_regime_t regime);
 /* Publishes what was put into the lane. */
@@ -533,6 +535,12 @@ bool hd_work_is_vector(uint8_t type);
 void hd_work_layout(const hd_op_t *op, hd_slice_t *slice);
 uint32_t hd_work_slices(const hd_op_t *op);
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
+
+/* Reduces the small operands that all members of a flat board published; mine is known. UCC_INPROGRESS: a
+ * line is still being written. */
+ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
+                             const hd_reducer_t *reducer, const void *operand, void *dst,
+                             size_t count);
 
 /* --- families ----------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  *                                 block; in place, only members above s, and a unit swaps the pair
  *
  * A unit touches at most about group->chunk bytes over all its sources and destinations, and, where
- * all members know the size, is at most half of a member's share. Every byte is read and written
+ * all members know the size, is at most half of a member's share, unless that is small. Every byte is read and written
  * as often as the collective needs it and no more: a window of an allreduce is reduced once and
  * written to all; of a bcast, read once and written to all.
  *

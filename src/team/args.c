@@ -17,6 +17,10 @@ ucc_status_t hd_args_bad(const hd_call_t *c, const char *field, const char *what
     return UCC_ERR_INVALID_PARAM;
 }
 
+static uint64_t flags_of(const ucc_coll_args_t *a) {
+    return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
+}
+
 /* Zero bytes: these complete inside post, before any other check, without taking part. */
 static bool is_empty(const hd_call_t *c) {
     const ucc_coll_args_t *a = c->args;
@@ -172,7 +176,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     hd_op_t *op = &r->op;
     uint64_t root = 0;
     hd_call_t c = {.team = team, .args = args, .r = r, .op = op};
-    c.flags = args->mask & UCC_COLL_ARGS_FIELD_FLAGS ? args->flags : 0;
+    c.flags = flags_of(args);
     ucc_status_t status = take_type(&c);
     if (status != UCC_OK) {
         return status;
@@ -240,18 +244,6 @@ static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
            (flags & ~(uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE) == 0;
 }
 
-static uint64_t flags_of(const ucc_coll_args_t *a) {
-    return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
-}
-
-static bool is_host(const ucc_coll_buffer_info_t *info) {
-    return info->mem_type == UCC_MEMORY_TYPE_HOST || info->mem_type == UCC_MEMORY_TYPE_UNKNOWN;
-}
-
-static bool is_predefined(ucc_datatype_t dt) {
-    return (dt & UCC_DATATYPE_CLASS_MASK) == UCC_DATATYPE_PREDEFINED;
-}
-
 /* Which of the two buffers have meaning here. In place, only reductions to a whole buffer are kept. */
 static bool significant(const hd_op_t *op, uint64_t flags, bool *src, bool *dst) {
     bool in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
@@ -284,8 +276,8 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     r->shape.type = 0;
     if (r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) || !is_plain(a, flags) ||
         op->prepare || !significant(op, flags, &src, &dst) ||
-        (src && !is_predefined(a->src.info.datatype)) ||
-        (dst && !is_predefined(a->dst.info.datatype))) {
+        (src && hd_dt_is_generic(a->src.info.datatype)) ||
+        (dst && hd_dt_is_generic(a->dst.info.datatype))) {
         return;
     }
     bool reducing = hd_kind[op->type].reducing, rooted = hd_kind[op->type].rooted;
@@ -318,8 +310,8 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
         (((uint64_t)a->op & s->op_mask) ^ s->op) | ((src->count & s->src_mask) ^ s->src_count) |
         ((src->datatype & s->src_mask) ^ s->src_dt) | ((dst->count & s->dst_mask) ^ s->dst_count) |
         ((dst->datatype & s->dst_mask) ^ s->dst_dt);
-    bool usable = (!s->src_mask || (hd_is_address(src->buffer) && is_host(src))) &&
-                  (!s->dst_mask || (hd_is_address(dst->buffer) && is_host(dst)));
+    bool usable = (!s->src_mask || (hd_is_address(src->buffer) && hd_is_host(src->mem_type))) &&
+                  (!s->dst_mask || (hd_is_address(dst->buffer) && hd_is_host(dst->mem_type)));
     if (differs || !usable) {
         return false;
     }

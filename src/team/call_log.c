@@ -36,12 +36,7 @@ static const char *expected_regime(const hd_op_t *op, bool flat) {
     default:
         bytes = op->bytes;
     }
-    bool in_part = op->type == HD_SCATTER || op->type == HD_ALLTOALL ||
-                   op->type == HD_REDUCE_SCATTER || op->type == HD_REDUCE_SCATTERV;
-    size_t read = in_part ? bytes / op->n * (op->n - 1) : bytes;
-    bool of_one = op->type == HD_BCAST || op->type == HD_MCAST;
-    hd_regime_t regime = of_one ? hd_regime_of_one(op->group, bytes, read)
-                                : hd_regime_for_part(op->group, bytes, read);
+    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, bytes);
     if (hd_kind[op->type].reducing &&
         (op->exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
         regime = HD_REGIME_DIRECT;

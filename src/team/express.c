@@ -23,7 +23,7 @@ static bool is_ordinary(const ucc_team_h team) {
 
 /* What travels in the lane or in lines. */
 static size_t express_bytes(const hd_op_t *op) {
-    size_t lines = op->group->lines_max / (op->type == HD_BCAST ? 1 : 2);
+    size_t lines = hd_lines_max(op->group, op->type);
     return lines > HD_INLINE_MAX ? lines : HD_INLINE_MAX;
 }
 

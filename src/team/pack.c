@@ -30,7 +30,7 @@ static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *inf
         hd_error("%s: datatype or buffer is not valid", field);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (info->mem_type != UCC_MEMORY_TYPE_HOST && info->mem_type != UCC_MEMORY_TYPE_UNKNOWN) {
+    if (!hd_is_host(info->mem_type)) {
         hd_error("%s.mem_type: device memory is not supported by this build", field);
         return UCC_ERR_NOT_SUPPORTED;
     }

@@ -11,7 +11,7 @@
 /* --- buffers ------------------------------------------------------------------------------------ */
 
 static ucc_status_t check_memory(const hd_call_t *c, const char *field, ucc_memory_type_t type) {
-    if (type == UCC_MEMORY_TYPE_HOST || type == UCC_MEMORY_TYPE_UNKNOWN) {
+    if (hd_is_host(type)) {
         return UCC_OK;
     }
     if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {

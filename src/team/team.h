@@ -196,6 +196,11 @@ static inline bool hd_is_address(const void *p) {
     return (uintptr_t)p + 1 > 1;
 }
 
+/* Memory that this build reaches; UNKNOWN is taken for it. */
+static inline bool hd_is_host(ucc_memory_type_t type) {
+    return type == UCC_MEMORY_TYPE_HOST || type == UCC_MEMORY_TYPE_UNKNOWN;
+}
+
 /* --- arguments (args.c, pack.c) ------------------------------------------------------------------ */
 
 /* Checks the fields that matter for this collective at this endpoint, and only those, and puts

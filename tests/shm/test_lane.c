@@ -28,22 +28,32 @@ TestSuite(lane, .init = setup, .fini = teardown);
 static const hd_lane_t *publish(uint64_t k, const uint8_t *data, size_t bytes) {
     op.k = k;
     op.lane = hd_board_lane(op.board, 0, k);
-    cr_assert_eq(hd_lane_publish(&op, hd_regime_for(group, bytes), data, bytes), UCC_OK);
+    cr_assert_eq(hd_lane_publish(&op, hd_regime_for(group, HD_ALLREDUCE, 2, bytes), data, bytes),
+                 UCC_OK);
     return op.lane;
 }
 
 Test(lane, changes_regime_exactly_at_the_edges) {
-    cr_assert_eq(hd_regime_for(group, 0), HD_REGIME_INLINE);
-    cr_assert_eq(hd_regime_for(group, HD_INLINE_MAX), HD_REGIME_INLINE);
-    cr_assert_eq(hd_regime_for(group, HD_INLINE_MAX + 1), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, LINES_MAX / 2), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, LINES_MAX / 2 + 1), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_of_one(group, LINES_MAX, LINES_MAX), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_of_one(group, LINES_MAX + 1, 1), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_for(group, STAGED_MAX), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_for(group, STAGED_MAX + 1), HD_REGIME_DIRECT);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, 0), HD_REGIME_INLINE);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, HD_INLINE_MAX), HD_REGIME_INLINE);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, HD_INLINE_MAX + 1), HD_REGIME_LINES);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, LINES_MAX / 2), HD_REGIME_LINES);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, LINES_MAX / 2 + 1), HD_REGIME_STAGED);
+    cr_assert_eq(hd_regime_for(group, HD_BCAST, 2, LINES_MAX), HD_REGIME_LINES);
+    cr_assert_eq(hd_regime_for(group, HD_BCAST, 2, LINES_MAX + 1), HD_REGIME_STAGED);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, STAGED_MAX), HD_REGIME_STAGED);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, STAGED_MAX + 1), HD_REGIME_DIRECT);
     group->two_sided = true;
-    cr_assert_eq(hd_regime_for(group, 1), HD_REGIME_DIRECT);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, 1), HD_REGIME_DIRECT);
+}
+
+Test(lane, regime_goes_by_what_peers_read_while_there_is_room_for_all) {
+    group->staged_max = STAGED_MAX / 4;
+    cr_assert_eq(hd_regime_for(group, HD_ALLTOALL, 2, STAGED_MAX / 2), HD_REGIME_STAGED);
+    cr_assert_eq(hd_regime_for(group, HD_ALLTOALL, 2, STAGED_MAX / 2 + 2), HD_REGIME_DIRECT);
+    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, STAGED_MAX / 2), HD_REGIME_DIRECT);
+    group->staged_max = 2 * STAGED_MAX;
+    cr_assert_eq(hd_regime_for(group, HD_ALLTOALL, 2, STAGED_MAX + 2), HD_REGIME_DIRECT);
 }
 
 Test(lane, is_there_only_for_its_own_number) {
