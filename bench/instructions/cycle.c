@@ -1,28 +1,38 @@
-/* cycle.c: one thread drives both endpoints of a team through 8-byte allreduces, for callgrind to count
+/* cycle.c: one thread drives all endpoints of a team through one kind of collective, for callgrind to count
  * the instructions of each phase. See run.sh.
  *
- * usage: cycle [ITERATIONS]
+ * usage: cycle ITERATIONS [COLLECTIVE [ENDPOINTS]]
  *
- * The phases are functions of their own, never inlined, so that a profile shows them by name: init,
- * post_to_done (post at both endpoints, progress, test, until both are complete) and finalize; persistent
- * does the same with requests that are initialised once.
+ * COLLECTIVE is barrier, bcast, allreduce, scatter (8 bytes per endpoint; the default is allreduce) or large
+ * (an allreduce of 64 KiB). The phases are functions of their own, never inlined, so that a profile shows
+ * them by name:
+ *     init, post_to_done, finalize   at all endpoints, by UCC's calls; post_to_done is post at each, then
+ *                                    progress and test until all are complete
+ *     persistent                     post_to_done of requests that are initialised once
+ *     last_ucc                       init, post, test, finalize at endpoint 0, after all others have posted:
+ *                                    what a collective costs whose peers are there already
+ *     last_blocking                  the same by heddle.h's blocking call
  */
 #include <heddle/heddle.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PHASE static __attribute__((noinline)) void
 
-enum { ENDPOINTS = 2, WARM_UP = 100 };
+enum { WARM_UP = 100, MOST = 64, LARGE = 8192 };
 
 typedef struct endpoint {
     heddle_ep_t *handle;
     ucc_team_h team;
     ucc_context_h context;
-    double source, result;
+    double *source, *result;
     ucc_coll_args_t args;
     ucc_coll_req_h request;
 } endpoint_t;
+
+static uint32_t endpoints = 2;
+static uint64_t count = 1;
 
 static void require(ucc_status_t status, const char *what) {
     if (status != UCC_OK) {
@@ -31,18 +41,20 @@ static void require(ucc_status_t status, const char *what) {
     }
 }
 
+/* --- phases -------------------------------------------------------------------------------------- */
+
 PHASE phase_init(endpoint_t *endpoint) {
-    for (int i = 0; i < ENDPOINTS; i++) {
+    for (uint32_t i = 0; i < endpoints; i++) {
         endpoint_t *e = &endpoint[i];
         require(ucc_collective_init(&e->args, &e->request, e->team), "init");
     }
 }
 
 PHASE phase_post_to_done(endpoint_t *endpoint) {
-    for (int i = 0; i < ENDPOINTS; i++) {
+    for (uint32_t i = 0; i < endpoints; i++) {
         require(ucc_collective_post(endpoint[i].request), "post");
     }
-    for (int i = 0; i < ENDPOINTS; i++) {
+    for (uint32_t i = 0; i < endpoints; i++) {
         while (ucc_collective_test(endpoint[i].request) == UCC_INPROGRESS) {
             ucc_context_progress(endpoint[i].context);
         }
@@ -54,10 +66,42 @@ PHASE phase_persistent(endpoint_t *endpoint) {
 }
 
 PHASE phase_finalize(endpoint_t *endpoint) {
-    for (int i = 0; i < ENDPOINTS; i++) {
+    for (uint32_t i = 0; i < endpoints; i++) {
         require(ucc_collective_finalize(endpoint[i].request), "finalize");
     }
 }
+
+PHASE phase_last_ucc(endpoint_t *e) {
+    require(ucc_collective_init(&e->args, &e->request, e->team), "init");
+    require(ucc_collective_post(e->request), "post");
+    while (ucc_collective_test(e->request) == UCC_INPROGRESS) {
+        ucc_context_progress(e->context);
+    }
+    require(ucc_collective_finalize(e->request), "finalize");
+}
+
+PHASE phase_last_blocking(endpoint_t *e) {
+    ucc_status_t status = UCC_ERR_NOT_SUPPORTED;
+    switch (e->args.coll_type) {
+    case UCC_COLL_TYPE_BARRIER:
+        status = heddle_barrier(e->handle);
+        break;
+    case UCC_COLL_TYPE_BCAST:
+        status = heddle_bcast(e->handle, e->source, count, UCC_DT_FLOAT64, endpoints - 1);
+        break;
+    case UCC_COLL_TYPE_SCATTER:
+        status =
+            heddle_scatter(e->handle, e->source, e->result, count, UCC_DT_FLOAT64, endpoints - 1);
+        break;
+    default:
+        status =
+            heddle_allreduce(e->handle, e->source, e->result, count, UCC_DT_FLOAT64, UCC_OP_SUM);
+        break;
+    }
+    require(status, "blocking call");
+}
+
+/* --- what is counted ------------------------------------------------------------------------------ */
 
 static void cycles(endpoint_t *endpoint, long iterations) {
     for (long i = 0; i < iterations; i++) {
@@ -68,45 +112,127 @@ static void cycles(endpoint_t *endpoint, long iterations) {
 }
 
 static void persistent_cycles(endpoint_t *endpoint, long iterations) {
+    for (uint32_t i = 0; i < endpoints; i++) {
+        endpoint[i].args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+        endpoint[i].args.flags |= UCC_COLL_ARGS_FLAG_PERSISTENT;
+    }
     phase_init(endpoint);
     for (long i = 0; i < iterations; i++) {
         phase_persistent(endpoint);
     }
     phase_finalize(endpoint);
+    for (uint32_t i = 0; i < endpoints; i++) {
+        endpoint[i].args.mask &= ~(uint64_t)UCC_COLL_ARGS_FIELD_FLAGS;
+        endpoint[i].args.flags = 0;
+    }
+}
+
+/* All but endpoint 0 post, it runs `last`, the others end. */
+static void last_cycles(endpoint_t *endpoint, long iterations, void (*last)(endpoint_t *)) {
+    for (long n = 0; n < iterations; n++) {
+        for (uint32_t i = 1; i < endpoints; i++) {
+            endpoint_t *e = &endpoint[i];
+            require(ucc_collective_init(&e->args, &e->request, e->team), "init");
+            require(ucc_collective_post(e->request), "post");
+        }
+        last(&endpoint[0]);
+        for (uint32_t i = 1; i < endpoints; i++) {
+            while (ucc_collective_test(endpoint[i].request) == UCC_INPROGRESS) {
+                ucc_context_progress(endpoint[i].context);
+            }
+            require(ucc_collective_finalize(endpoint[i].request), "finalize");
+        }
+    }
+}
+
+/* --- the team ------------------------------------------------------------------------------------- */
+
+static void prepare(endpoint_t *e, uint32_t i, const char *collective) {
+    bool scatters = strcmp(collective, "scatter") == 0;
+    size_t bytes = count * endpoints * sizeof(double);
+    e->source = malloc(bytes);
+    e->result = malloc(bytes);
+    require(e->source && e->result ? UCC_OK : UCC_ERR_NO_MEMORY, "buffers");
+    for (uint64_t j = 0; j < count * endpoints; j++) {
+        e->source[j] = i + 1;
+        e->result[j] = 0;
+    }
+    e->team = heddle_ep_team(e->handle);
+    e->context = heddle_ep_context(e->handle);
+    e->args = (ucc_coll_args_t){.coll_type = UCC_COLL_TYPE_ALLREDUCE, .op = UCC_OP_SUM};
+    e->args.root = endpoints - 1;
+    e->args.src.info = (ucc_coll_buffer_info_t){e->source, scatters ? count * endpoints : count,
+                                                UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
+    e->args.dst.info =
+        (ucc_coll_buffer_info_t){e->result, count, UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
+    if (scatters) {
+        e->args.coll_type = UCC_COLL_TYPE_SCATTER;
+    } else if (strcmp(collective, "barrier") == 0) {
+        e->args.coll_type = UCC_COLL_TYPE_BARRIER;
+    } else if (strcmp(collective, "bcast") == 0) {
+        e->args.coll_type = UCC_COLL_TYPE_BCAST;
+    }
+}
+
+/* What endpoint 0 must have in the end: the root's number n, or the sum of all numbers. */
+static bool is_right(const endpoint_t *e) {
+    double n = endpoints;
+    switch (e->args.coll_type) {
+    case UCC_COLL_TYPE_BARRIER:
+        return true;
+    case UCC_COLL_TYPE_BCAST:
+        return e->source[0] == n;
+    case UCC_COLL_TYPE_SCATTER:
+        return e->result[0] == n;
+    default:
+        return e->result[count - 1] == n * (n + 1) / 2;
+    }
+}
+
+/* contexts: one for all endpoints, or 0: each has its own. */
+static heddle_group_t *open_team(endpoint_t *endpoint, uint32_t contexts, const char *collective) {
+    heddle_group_params_t params = {.endpoints = endpoints, .contexts = contexts};
+    heddle_group_t *group;
+    require(heddle_group_create(&params, &group), "heddle_group_create");
+    for (uint32_t i = 0; i < endpoints; i++) {
+        require(heddle_join(group, i, &endpoint[i].handle), "heddle_join");
+        prepare(&endpoint[i], i, collective);
+    }
+    return group;
+}
+
+static bool close_team(endpoint_t *endpoint, heddle_group_t *group) {
+    bool right = is_right(&endpoint[0]);
+    for (uint32_t i = 0; i < endpoints; i++) {
+        require(heddle_leave(endpoint[i].handle), "heddle_leave");
+        free(endpoint[i].source);
+        free(endpoint[i].result);
+    }
+    require(heddle_group_destroy(group), "heddle_group_destroy");
+    return right;
 }
 
 int main(int argc, char **argv) {
     long iterations = argc > 1 ? atol(argv[1]) : 1000;
-    heddle_group_params_t params = {.endpoints = ENDPOINTS, .contexts = 1};
-    heddle_group_t *group;
-    endpoint_t endpoint[ENDPOINTS];
-    require(heddle_group_create(&params, &group), "heddle_group_create");
-    for (uint32_t i = 0; i < ENDPOINTS; i++) {
-        endpoint_t *e = &endpoint[i];
-        require(heddle_join(group, i, &e->handle), "heddle_join");
-        e->team = heddle_ep_team(e->handle);
-        e->context = heddle_ep_context(e->handle);
-        e->source = i + 1;
-        e->args = (ucc_coll_args_t){.coll_type = UCC_COLL_TYPE_ALLREDUCE, .op = UCC_OP_SUM};
-        e->args.src.info =
-            (ucc_coll_buffer_info_t){&e->source, 1, UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
-        e->args.dst.info =
-            (ucc_coll_buffer_info_t){&e->result, 1, UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
+    const char *collective = argc > 2 ? argv[2] : "allreduce";
+    endpoints = argc > 3 ? (uint32_t)atoi(argv[3]) : 2;
+    if (endpoints < 1 || endpoints > MOST) {
+        fprintf(stderr, "cycle: 1 to %d endpoints\n", MOST);
+        return 2;
     }
+    count = strcmp(collective, "large") == 0 ? LARGE : 1;
+    endpoint_t endpoint[MOST];
+    heddle_group_t *group = open_team(endpoint, 1, collective);
     cycles(endpoint, WARM_UP + iterations);
-    for (int i = 0; i < ENDPOINTS; i++) {
-        endpoint[i].args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
-        endpoint[i].args.flags |= UCC_COLL_ARGS_FLAG_PERSISTENT;
-    }
     persistent_cycles(endpoint, WARM_UP + iterations);
-    int wrong = 0;
-    for (int i = 0; i < ENDPOINTS; i++) {
-        wrong += endpoint[i].result != 3.0;
-        require(heddle_leave(endpoint[i].handle), "heddle_leave");
-    }
-    require(heddle_group_destroy(group), "heddle_group_destroy");
-    if (wrong) {
+    bool right = close_team(endpoint, group);
+    /* a blocking call takes the short way only where nothing else is outstanding in its context */
+    group = open_team(endpoint, 0, collective);
+    last_cycles(endpoint, WARM_UP + iterations, phase_last_ucc);
+    last_cycles(endpoint, WARM_UP + iterations, phase_last_blocking);
+    right = close_team(endpoint, group) && right;
+    if (!right) {
         fprintf(stderr, "cycle: wrong result\n");
     }
-    return wrong != 0;
+    return right ? 0 : 1;
 }
