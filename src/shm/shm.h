@@ -273,7 +273,7 @@ struct hd_op {
     hd_reducer_t reducer;
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
-    ucc_status_t (*prepare)(hd_op_t *op); /* packed datatypes: before start; else NULL */
+    ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
     ucc_status_t (*finish)(hd_op_t *op);  /* packed datatypes: after success; else NULL */
     /* set per post */
     hd_group_t *group;

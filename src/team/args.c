@@ -172,6 +172,35 @@ static ucc_status_t choose_one_sided(hd_call_t *c, bool *one_sided) {
                              "does not lie in the team's symmetric memory");
 }
 
+/* --- v types ------------------------------------------------------------------------------------- */
+
+/* Counts and displacements are the client's until the post, and its again from completion on: what
+ * init summed may be out of date. Before every launch the shape is worked out again, by the same
+ * function as at init, so that nothing is staged, registered or signed by old totals. */
+static ucc_status_t recount(hd_op_t *op) {
+    hd_request_t *r = (hd_request_t *)op;
+    hd_call_t c = {.team = op->team,
+                   .args = &r->vectors,
+                   .r = r,
+                   .op = op,
+                   .flags = r->vectors.flags,
+                   .n = op->n,
+                   .me = op->me};
+    ucc_status_t status = hd_kind[op->type].prepare(&c);
+    if (status == UCC_OK &&
+        op->type == HD_REDUCE_SCATTERV) { /* the only one that signs its counts */
+        op->signature = signature_of(&c, false);
+    }
+    return status;
+}
+
+static void keep_vectors(const hd_call_t *c) {
+    c->r->vectors.flags = c->flags;
+    c->r->vectors.src = c->args->src;
+    c->r->vectors.dst = c->args->dst;
+    c->op->prepare = recount;
+}
+
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
     hd_op_t *op = &r->op;
     uint64_t root = 0;
@@ -233,6 +262,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     }
     op->start = one_sided ? hd_put_start : hd_kind[op->type].start;
     op->signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
+    if (hd_kind[op->type].vector) {
+        keep_vectors(&c);
+    }
     return status;
 }
 

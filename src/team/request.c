@@ -487,7 +487,7 @@ ucc_status_t hd_request_finalize(hd_request_t *r) {
         hd_match_leave(r->private_board);
         r->private_board = NULL;
     }
-    if (r->op.prepare) {
+    if (r->op.finish) { /* packed datatypes have one */
         hd_pack_release(r);
     }
     give_back(r);

@@ -107,6 +107,7 @@ typedef struct hd_request {
         size_t src_bytes, dst_bytes;
         bool fill_dst; /* in place: dst holds data to send */
     } pack;
+    ucc_coll_args_t vectors; /* v types: flags, src, dst as at init, whose counts each post reads */
     struct hd_request *next_early;
     struct hd_request *all; /* every request this handle ever made */
 } hd_request_t;

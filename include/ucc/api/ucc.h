@@ -584,7 +584,7 @@ typedef enum {
 } ucc_coll_args_hints_t;
 
 /** A buffer of n blocks, one for (or from) each endpoint. The arrays have n entries, belong to the
- *  caller, and must stay unchanged until the operation has completed. */
+ *  caller, and must stay unchanged from post to completion: what they hold is read at each post. */
 typedef struct ucc_coll_buffer_info_v {
     void *buffer;
     ucc_count_t *counts;       /**< elements of block i; entry width: see ucc_count_t */
