@@ -1,6 +1,7 @@
 /* lib.c: library handles: init, attributes, finalize, version, status names. Any thread. */
 #include "api/api.h"
 #include "threads/clock.h"
+#include "threads/stall.h"
 #include "threads/trace.h"
 
 #include <stdlib.h>
@@ -85,6 +86,8 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     lib->max_polls = (uint32_t)hd_config_uint(c, HD_CFG_LIB_SPIN_POLLS);
     lib->yield_max_us = hd_config_uint(c, HD_CFG_LIB_YIELD_MAX_US);
     lib->park_after_us = hd_config_uint(c, HD_CFG_LIB_PARK_SPIN_US);
+    lib->stall = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_STALL));
+    lib->timeout = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_TIMEOUT));
     return UCC_OK;
 }
 

@@ -32,10 +32,10 @@ typedef enum hd_cfg_scope { HD_CFG_SCOPE_LIB, HD_CFG_SCOPE_CONTEXT } hd_cfg_scop
 
 typedef enum hd_cfg_type {
     HD_CFG_STRING,
-    HD_CFG_BOOL, /* y yes on true 1, n no off false 0 */
-    HD_CFG_UINT, /* decimal, "inf", "auto" */
-    HD_CFG_SIZE, /* bytes: 4096, 4k, 1m, 2g, "inf", "auto" */
-    HD_CFG_DOUBLE,
+    HD_CFG_BOOL,   /* y yes on true 1, n no off false 0 */
+    HD_CFG_UINT,   /* decimal, "inf", "auto" */
+    HD_CFG_SIZE,   /* bytes: 4096, 4k, 1m, 2g, "inf", "auto" */
+    HD_CFG_DOUBLE, /* 0 or more */
     HD_CFG_CHOICE, /* one of the row's words */
 } hd_cfg_type_t;
 
@@ -74,6 +74,8 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_STRICT_EXCLUSIVE, /* bool */
     HD_CFG_LIB_DEBUG_ORDER,      /* bool */
     HD_CFG_LIB_TRACE,            /* string: file */
+    HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
+    HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */
     /* context */
     HD_CFG_CTX_ESTIMATED_NUM_EPS,    /* uint */
     HD_CFG_CTX_ESTIMATED_NUM_PPN,    /* uint */

@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -104,7 +103,7 @@ static bool parse_double(const char *text, double *out) {
     char *end;
 
     *out = strtod(text, &end);
-    return end != text && *end == '\0' && !isnan(*out);
+    return end != text && *end == '\0' && *out >= 0; /* no number is not, either */
 }
 
 bool hd_config_parse(const hd_config_variable_t *variable, const char *text,
@@ -140,7 +139,7 @@ const char *hd_config_expected(const hd_config_variable_t *variable) {
     case HD_CFG_SIZE:
         return "bytes within its bounds, as 4096, 4k or 1m";
     case HD_CFG_DOUBLE:
-        return "a number";
+        return "a number, 0 or more";
     case HD_CFG_CHOICE:
         return variable->words;
     }

@@ -203,6 +203,19 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                           .value = "",
                           .meaning = "File that a timeline of all collectives is written to, for "
                                      "chrome://tracing or Perfetto."},
+    [HD_CFG_LIB_STALL] = {.scope = HD_CFG_SCOPE_LIB,
+                          .type = HD_CFG_DOUBLE,
+                          .name = "STALL",
+                          .value = "10",
+                          .meaning = "Seconds after which a wait logs what it waits for and what "
+                                     "its peers do; again each time it has lasted twice as long. "
+                                     "0: never."},
+    [HD_CFG_LIB_TIMEOUT] = {.scope = HD_CFG_SCOPE_LIB,
+                            .type = HD_CFG_DOUBLE,
+                            .name = "TIMEOUT",
+                            .value = "0",
+                            .meaning = "Seconds after which collectives fail that have no time-out "
+                                       "of their own, blocking calls too. 0: never."},
     [HD_CFG_CTX_ESTIMATED_NUM_EPS] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                       .type = HD_CFG_UINT,
                                       .name = "ESTIMATED_NUM_EPS",

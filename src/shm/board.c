@@ -63,7 +63,8 @@ hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
     hd_member_t *member = hd_alloc(HD_LINE_PAIR, member_bytes(board->depth));
     if (member) {
         member_init(member);
-        board->member[i] = member;
+        /* release: for those who look who has joined (stall.c); others know that all have */
+        __atomic_store_n(&board->member[i], member, __ATOMIC_RELEASE);
     }
     return member;
 }

@@ -49,6 +49,7 @@
 #include "core/topo.h"
 #include "core/tree.h"
 #include "threads/delay.h"
+#include "threads/stall.h"
 #include "threads/threads.h"
 
 #include <string.h>
@@ -220,6 +221,8 @@ struct hd_group {
     bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
     bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
     _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
+    uint64_t stall;         /* ticks after which a wait is talked about; 0: never */
+    uint64_t timeout;       /* ticks after which an operation without a time-out fails; 0: never */
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
     hd_locality_t *locality; /* by endpoint */
@@ -587,8 +590,9 @@ typedef struct hd_group_config {
     size_t lines_max, staged_max, direct_above, chunk;
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
     bool two_sided;
-    int arrival; /* hd_cfg_arrival_t */
-    int tree;    /* hd_cfg_tree_t */
+    int arrival;             /* hd_cfg_arrival_t */
+    int tree;                /* hd_cfg_tree_t */
+    uint64_t stall, timeout; /* ticks; 0: never */
 } hd_group_config_t;
 
 /* One reference, for the creator. */
@@ -598,6 +602,11 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
 /* All have joined. */
 bool hd_group_is_complete(const hd_group_t *group);
+
+/* --- stall.c ------------------------------------------------------------------------------------ */
+
+/* A look, now, whether all have joined was in vain: says who has not, if that is due (threads/stall.h). */
+void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me);
 
 /* --- vectors ------------------------------------------------------------------------------------ */
 

@@ -17,6 +17,8 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
         .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),
         .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
+        .stall = lib->stall,
+        .timeout = lib->timeout,
     };
 }
 

@@ -37,6 +37,8 @@ struct ucc_lib_info {
     bool check, strict_exclusive, debug_order, may_park;
     uint32_t max_polls;
     uint64_t yield_max_us, park_after_us;
+    uint64_t stall;            /* ticks after which a wait is talked about; 0: never */
+    uint64_t timeout;          /* ticks after which one fails that has no other; 0: never */
     _Atomic uint32_t contexts; /* alive */
 };
 
