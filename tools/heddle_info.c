@@ -13,7 +13,7 @@ static void help(void) {
          "      --build         version, compiler, kernels chosen on this processor\n"
          "      --topology      the machine, or the one that HEDDLE_TOPOLOGY describes\n"
          "      --trees         trees for the endpoints, placed by topology\n"
-         "      --config        every variable: name, default, value, meaning\n"
+         "      --config        every variable: meaning, default, value in force, its origin\n"
          "      --plans         which protocol runs per collective and size\n"
          "  -n, --endpoints N   number of endpoints for trees and plans (default: one per "
          "processor)\n"

@@ -310,8 +310,9 @@ typedef enum {
     HEDDLE_INFO_BUILD = UCC_BIT(0),    /**< version, compiler, kernels chosen on this CPU */
     HEDDLE_INFO_TOPOLOGY = UCC_BIT(1), /**< the machine, or HEDDLE_TOPOLOGY */
     HEDDLE_INFO_TREES = UCC_BIT(2),    /**< trees for `endpoints` endpoints placed by topology */
-    HEDDLE_INFO_CONFIG = UCC_BIT(3),   /**< every variable: name, default, value, meaning */
-    HEDDLE_INFO_PLANS = UCC_BIT(4), /**< which regime and protocol runs per collective and size */
+    HEDDLE_INFO_CONFIG = UCC_BIT(3), /**< every variable: meaning, default, the value that a program
+                                            started now would get, and where that comes from */
+    HEDDLE_INFO_PLANS = UCC_BIT(4),  /**< which regime and protocol runs per collective and size */
     HEDDLE_INFO_ALL = 0x1f
 } heddle_info_flags_t;
 

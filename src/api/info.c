@@ -117,7 +117,11 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
         print_trees(stream, n);
     }
     if (flags & HEDDLE_INFO_CONFIG) {
-        hd_config_describe(stream);
+        hd_config_check_environment("");
+        ucc_status_t status = hd_config_describe(stream);
+        if (status != UCC_OK) {
+            return status;
+        }
         fputc('\n', stream);
     }
     return flags & HEDDLE_INFO_PLANS ? print_plans(stream, n) : UCC_OK;

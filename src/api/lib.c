@@ -79,6 +79,7 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     const hd_config_t *c = lib->config;
     hd_log_set_level((hd_log_level_t)hd_log_level_parse(hd_config_string(c, HD_CFG_LIB_LOG_LEVEL)));
     hd_log_set_file(hd_config_string(c, HD_CFG_LIB_LOG_FILE));
+    hd_config_check_environment(hd_config_env_prefix(c));
     lib->check = hd_config_bool(c, HD_CFG_LIB_CHECK);
     lib->strict_exclusive = hd_config_bool(c, HD_CFG_LIB_STRICT_EXCLUSIVE);
     lib->debug_order = hd_config_bool(c, HD_CFG_LIB_DEBUG_ORDER);

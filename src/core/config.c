@@ -22,7 +22,8 @@ static const uint32_t config_magic = 0x48644366;
 static const uint32_t released_magic = 0x64656164;
 
 typedef struct value {
-    char *text; /* NULL: the variable belongs to the other scope */
+    char *text;   /* NULL: the variable belongs to the other scope */
+    char *origin; /* where the value came from, for people; NULL: it is the default */
     hd_config_parsed_t parsed;
 } value_t;
 
@@ -36,30 +37,47 @@ struct hd_config {
 /* Variables whose malformed value was reported: once per process, not once per context. */
 static atomic_bool malformed_reported[HD_CFG_N_IDS];
 
-static ucc_status_t set_value(hd_config_t *cfg, size_t id, const char *text) {
+static void release_value(value_t *value) {
+    hd_free(value->text);
+    hd_free(value->origin);
+}
+
+static ucc_status_t set_value(hd_config_t *cfg, size_t id, const char *text, const char *origin) {
     hd_config_parsed_t parsed;
 
     if (!hd_config_parse(hd_config_variable(id), text, &parsed)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    char *copy = hd_config_strdup(text);
-    if (copy == NULL) {
+    value_t value = {hd_config_strdup(text), origin != NULL ? hd_config_strdup(origin) : NULL,
+                     parsed};
+    if (value.text == NULL || (origin != NULL && value.origin == NULL)) {
+        release_value(&value);
         return UCC_ERR_NO_MEMORY;
     }
-    hd_free(cfg->value[id].text);
-    cfg->value[id] = (value_t){copy, parsed};
+    release_value(&cfg->value[id]);
+    cfg->value[id] = value;
     return UCC_OK;
 }
 
-/* Takes a value from outside the program. NOT_FOUND: there is none, ask the next source. */
-static ucc_status_t try_source(hd_config_t *cfg, size_t id, const char *source, const char *text) {
-    ucc_status_t status = text != NULL ? set_value(cfg, id, text) : UCC_ERR_NOT_FOUND;
+/* Takes a value from outside the program: the variable `name` of the environment or of a file.
+ * NOT_FOUND: there is none, ask the next source. */
+static ucc_status_t try_source(hd_config_t *cfg, size_t id, const char *file, const char *name,
+                               const char *text) {
+    char origin[2 * NAME_MAX_BYTES + 64];
+    if (text == NULL) {
+        return UCC_ERR_NOT_FOUND;
+    }
+    snprintf(origin, sizeof(origin), "%s %s", file != NULL ? "file" : "environment",
+             file != NULL ? file : name);
 
+    ucc_status_t status = set_value(cfg, id, text, origin);
     if (status == UCC_ERR_INVALID_PARAM) {
         /* relaxed: which of two threads reports does not matter */
         if (!atomic_exchange_explicit(&malformed_reported[id], true, memory_order_relaxed)) {
-            hd_warn("%s=%s is malformed and ignored: expected %s", source, text,
-                    hd_config_expected(hd_config_variable(id)));
+            char expected[NAME_MAX_BYTES];
+            hd_config_expected(hd_config_variable(id), expected, sizeof(expected));
+            hd_warn("%s=%s%s%s is not allowed and ignored: expected %s", name, text,
+                    file != NULL ? " in " : "", file != NULL ? file : "", expected);
         }
         status = UCC_ERR_NOT_FOUND;
     }
@@ -78,7 +96,7 @@ static ucc_status_t read_environment(hd_config_t *cfg, size_t id) {
     for (int i = 0; i < 3 && status == UCC_ERR_NOT_FOUND; i++) {
         if (prefixes[i] != NULL) {
             hd_config_full_name(hd_config_variable(id), prefixes[i], name, sizeof(name));
-            status = try_source(cfg, id, name, getenv(name));
+            status = try_source(cfg, id, NULL, name, getenv(name));
         }
     }
     return status;
@@ -93,10 +111,10 @@ static ucc_status_t fill(hd_config_t *cfg, const hd_config_file_t *file) {
         }
         ucc_status_t status = read_environment(cfg, id);
         if (status == UCC_ERR_NOT_FOUND) {
-            status = try_source(cfg, id, variable->name, file->text[id]);
+            status = try_source(cfg, id, file->name, variable->name, file->text[id]);
         }
         if (status == UCC_ERR_NOT_FOUND) {
-            status = set_value(cfg, id, variable->value);
+            status = set_value(cfg, id, variable->value, NULL);
         }
         if (status != UCC_OK) {
             hd_error("can't set the configuration variable %s", variable->name);
@@ -153,7 +171,8 @@ hd_config_t *hd_config_copy(const hd_config_t *cfg) {
     hd_config_t *copy = config_new(cfg->scope, cfg->env_prefix);
 
     for (size_t id = 0; copy != NULL && id < HD_CFG_N_IDS; id++) {
-        if (cfg->value[id].text != NULL && set_value(copy, id, cfg->value[id].text) != UCC_OK) {
+        const value_t *value = &cfg->value[id];
+        if (value->text != NULL && set_value(copy, id, value->text, value->origin) != UCC_OK) {
             hd_error("no memory for a copy of the configuration");
             hd_config_release(copy);
             copy = NULL;
@@ -167,7 +186,7 @@ void hd_config_release(hd_config_t *cfg) {
         return;
     }
     for (size_t id = 0; id < HD_CFG_N_IDS; id++) {
-        hd_free(cfg->value[id].text);
+        release_value(&cfg->value[id]);
     }
     hd_free(cfg->env_prefix);
     cfg->magic = released_magic;
@@ -293,13 +312,15 @@ ucc_status_t hd_config_modify(hd_config_t *cfg, const char *component, const cha
         const hd_config_variable_t *variable = hd_config_variable(targets.id[i]);
 
         if (!hd_config_parse(variable, value, &parsed)) {
+            char expected[NAME_MAX_BYTES];
+            hd_config_expected(variable, expected, sizeof(expected));
             hd_error("failed to modify the configuration: %s=%s, expected %s", name, value,
-                     hd_config_expected(variable));
+                     expected);
             return UCC_ERR_INVALID_PARAM; /* before the first is changed */
         }
     }
     for (size_t i = 0; i < targets.n && status == UCC_OK; i++) {
-        status = set_value(cfg, targets.id[i], value);
+        status = set_value(cfg, targets.id[i], value, "the program");
         if (status != UCC_OK) {
             hd_error("no memory for %s=%s", name, value);
         }
@@ -340,4 +361,9 @@ int hd_config_choice(const hd_config_t *cfg, hd_cfg_id_t id) {
 
 const char *hd_config_string(const hd_config_t *cfg, hd_cfg_id_t id) {
     return get_value(cfg, id)->text;
+}
+
+const char *hd_config_origin(const hd_config_t *cfg, hd_cfg_id_t id) {
+    const value_t *value = get_value(cfg, id);
+    return value->origin != NULL ? value->origin : "default";
 }

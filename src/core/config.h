@@ -11,10 +11,10 @@
  *   3. HEDDLE_NAME, then UCC_NAME in the environment
  *   4. a file: the given one, else the one that HEDDLE_CONFIG_FILE or UCC_CONFIG_FILE names
  *   5. the default
- * A malformed value from 2 to 4 is reported, once per variable, and the next source is used: a
- * typing error in the environment must not stop a program. In a file the last line about a variable
- * counts; keys are UCC_NAME, HEDDLE_NAME, <PREFIX>_UCC_NAME or NAME. Variables of a component carry its name: NPOLLS of tl/ucp is
- * UCC_TL_UCP_NPOLLS.
+ * A malformed value from 2 to 4, or one out of its bounds, is reported, once per variable, and the
+ * next source is used: a typing error in the environment must not stop a program. In a file the last
+ * line about a variable counts; keys are UCC_NAME, HEDDLE_NAME, <PREFIX>_UCC_NAME or NAME. Variables
+ * of a component carry its name: NPOLLS of tl/ucp is UCC_TL_UCP_NPOLLS.
  *
  * An object belongs to one owner; it may be read by several threads while nobody modifies it.
  */
@@ -121,8 +121,8 @@ typedef struct hd_config_variable {
 
 typedef struct hd_config hd_config_t;
 
-/* env_prefix and filename may be NULL. A file that does not exist is no error; one that can't be
- * read is reported and ignored. */
+/* env_prefix and filename may be NULL. A file that does not exist or can't be read is no error: it is
+ * reported, and ignored. */
 ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *env_prefix, const char *filename,
                             hd_config_t **out);
 /* NULL when memory is short. */
@@ -156,13 +156,21 @@ bool hd_config_bool(const hd_config_t *cfg, hd_cfg_id_t id);
 double hd_config_double(const hd_config_t *cfg, hd_cfg_id_t id);
 /* Any type, as text; lives as long as the object and is replaced by hd_config_modify. */
 const char *hd_config_string(const hd_config_t *cfg, hd_cfg_id_t id);
+/* Where the value came from, for people: "default", "environment HEDDLE_RING", "file NAME", or "the
+ * program" (hd_config_modify). Lives as long as the string. */
+const char *hd_config_origin(const hd_config_t *cfg, hd_cfg_id_t id);
 /* Index into the row's words. */
 int hd_config_choice(const hd_config_t *cfg, hd_cfg_id_t id);
 
 /* The table, in the order of hd_cfg_id_t. */
 size_t hd_config_count(void);
 const hd_config_variable_t *hd_config_variable(size_t i);
-/* Every variable with its environment name, default and meaning. */
-void hd_config_describe(FILE *stream);
+/* Every variable with its meaning, its default, the value that a program without an environment prefix
+ * would get now, and where that value comes from. */
+ucc_status_t hd_config_describe(FILE *stream);
+
+/* Warns of each variable under HEDDLE_, UCC_ and <PREFIX>_UCC_ in the environment that nobody reads, and
+ * names the one that was probably meant; once per process. The prefix may be "". */
+void hd_config_check_environment(const char *env_prefix);
 
 #endif

@@ -11,13 +11,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/config_parse.h"
 #include "core/log.h"
 #include "core/mem.h"
 
-/* Unknown keys are reported by the first reading of a file that has some, not by every context. */
-static atomic_bool unknown_reported;
+/* Unknown keys are reported by the first reading of a file that has some, not by every context; so is a
+ * file that can't be read. */
+static atomic_bool unknown_reported, unreadable_reported;
 
 typedef struct reader {
     hd_config_file_t *file;
@@ -70,10 +72,15 @@ static ucc_status_t store(reader_t *reader, const char *key, const char *value) 
         reader->file->text[id] = copy;
         known = true;
     }
-    if (!known && reader->report_unknown) {
+    if (known || hd_config_known(bare)) {
+        return UCC_OK;
+    }
+    if (reader->report_unknown && hd_config_nearest(bare, name, sizeof(name))) {
+        hd_warn("%s: unknown variable %s: did you mean %s?", reader->name, key, name);
+    } else if (reader->report_unknown) {
         hd_warn("%s: unknown variable %s", reader->name, key);
     }
-    reader->has_unknown |= !known;
+    reader->has_unknown = true;
     return UCC_OK;
 }
 
@@ -125,17 +132,20 @@ ucc_status_t hd_config_file_read(const char *filename, const char *env_prefix,
     reader_t reader = {file, name, env_prefix, !reported, false};
     ucc_status_t status;
 
-    if (name == NULL || name[0] == '\0') {
+    /* "auto" is the released library's word for its own places, where it may find nothing either. */
+    if (name == NULL || name[0] == '\0' || strcasecmp(name, "auto") == 0) {
         return UCC_OK;
     }
     FILE *stream = fopen(name, "re");
     if (stream == NULL) {
-        if (errno != ENOENT) {
-            hd_warn("can't read the configuration file %s: %s", name, strerror(errno));
+        /* relaxed: which of two threads reports does not matter */
+        if (!atomic_exchange_explicit(&unreadable_reported, true, memory_order_relaxed)) {
+            hd_warn("the configuration file %s is ignored: %s", name, strerror(errno));
         }
         return UCC_OK;
     }
-    status = read_lines(&reader, stream);
+    file->name = hd_config_strdup(name);
+    status = file->name != NULL ? read_lines(&reader, stream) : UCC_ERR_NO_MEMORY;
     fclose(stream);
     if (reader.has_unknown) {
         atomic_store_explicit(&unknown_reported, true, memory_order_relaxed);
@@ -150,4 +160,5 @@ void hd_config_file_free(hd_config_file_t *file) {
     for (size_t id = 0; id < HD_CFG_N_IDS; id++) {
         hd_free(file->text[id]);
     }
+    hd_free(file->name);
 }

@@ -127,23 +127,36 @@ bool hd_config_parse(const hd_config_variable_t *variable, const char *text,
     return false;
 }
 
-const char *hd_config_expected(const hd_config_variable_t *variable) {
+void hd_config_expected(const hd_config_variable_t *variable, char *out, size_t size) {
+    const char *kind = variable->power_of_two ? "a power of two" : "a number";
+    unsigned long long min = variable->min, max = variable->max;
+
     switch (variable->type) {
     case HD_CFG_STRING:
-        return "a text";
+        snprintf(out, size, "a text");
+        return;
     case HD_CFG_BOOL:
-        return "y or n";
-    case HD_CFG_UINT:
-        return variable->power_of_two ? "a power of two within its bounds"
-                                      : "a number within its bounds";
-    case HD_CFG_SIZE:
-        return "bytes within its bounds, as 4096, 4k or 1m";
+        snprintf(out, size, "y or n");
+        return;
     case HD_CFG_DOUBLE:
-        return "a number, 0 or more";
+        snprintf(out, size, "a number, 0 or more");
+        return;
     case HD_CFG_CHOICE:
-        return variable->words;
+        snprintf(out, size, "one of %s", variable->words);
+        return;
+    case HD_CFG_SIZE:
+        kind = "bytes, as 4096, 4k or 1m,";
+        break;
+    case HD_CFG_UINT:
+        break;
     }
-    return "";
+    if (max != 0) {
+        snprintf(out, size, "%s from %llu to %llu", kind, min, max);
+    } else if (min != 0) {
+        snprintf(out, size, "%s from %llu on, inf or auto", kind, min);
+    } else {
+        snprintf(out, size, "%s%s inf or auto", kind, variable->type == HD_CFG_SIZE ? "" : ",");
+    }
 }
 
 void hd_config_component_name(const char *component, char *out, size_t size) {

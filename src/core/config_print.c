@@ -33,8 +33,17 @@ static void print_comment(FILE *stream, const char *text) {
     fputc('\n', stream);
 }
 
-static void print_variable(FILE *stream, const hd_config_variable_t *variable, const char *prefix,
-                           const char *value, unsigned flags) {
+/* How a configuration is shown. */
+typedef struct style {
+    const char *prefix; /* of names */
+    unsigned flags;     /* ucc_config_print_flags_t */
+    bool origins;       /* with each default, and where the value came from */
+} style_t;
+
+static void print_variable(FILE *stream, const hd_config_t *cfg, hd_cfg_id_t id,
+                           const style_t *style) {
+    const hd_config_variable_t *variable = hd_config_variable(id);
+    unsigned flags = style->flags;
     char name[512];
 
     if (variable->hidden && !(flags & UCC_CONFIG_PRINT_HIDDEN)) {
@@ -46,9 +55,14 @@ static void print_variable(FILE *stream, const hd_config_variable_t *variable, c
             print_comment(stream, variable->words);
         }
     }
+    if (style->origins) {
+        fprintf(stream, "# default: %s; value from: %s\n",
+                variable->value[0] != '\0' ? variable->value : "nothing",
+                hd_config_origin(cfg, id));
+    }
     if (flags & UCC_CONFIG_PRINT_CONFIG) {
-        hd_config_full_name(variable, prefix, name, sizeof(name));
-        fprintf(stream, "%s=%s\n", name, value);
+        hd_config_full_name(variable, style->prefix, name, sizeof(name));
+        fprintf(stream, "%s=%s\n", name, hd_config_string(cfg, id));
     }
     if (flags & UCC_CONFIG_PRINT_DOC) {
         fputc('\n', stream);
@@ -60,25 +74,22 @@ static bool same_component(const char *a, const char *b) {
 }
 
 static void print_section(const hd_config_t *cfg, FILE *stream, hd_cfg_scope_t scope,
-                          const char *component, const char *prefix, unsigned flags) {
+                          const char *component, const style_t *style) {
     for (size_t id = 0; id < hd_config_count(); id++) {
         const hd_config_variable_t *variable = hd_config_variable(id);
 
         if (variable->scope == scope && same_component(variable->component, component)) {
-            print_variable(stream, variable, prefix,
-                           cfg != NULL ? hd_config_string(cfg, (hd_cfg_id_t)id) : variable->value,
-                           flags);
+            print_variable(stream, cfg, (hd_cfg_id_t)id, style);
         }
     }
 }
 
 /* The sections of a context's configuration: its own variables, then each component's. */
-static void print_context_sections(const hd_config_t *cfg, FILE *stream, const char *prefix,
-                                   unsigned flags) {
+static void print_context_sections(const hd_config_t *cfg, FILE *stream, const style_t *style) {
     const char *previous = NULL;
 
     print_title(stream, "CORE");
-    print_section(cfg, stream, HD_CFG_SCOPE_CONTEXT, NULL, prefix, flags);
+    print_section(cfg, stream, HD_CFG_SCOPE_CONTEXT, NULL, style);
     /* rows of one component are neighbours in the table */
     for (size_t id = 0; id < hd_config_count(); id++) {
         const hd_config_variable_t *variable = hd_config_variable(id);
@@ -91,7 +102,7 @@ static void print_context_sections(const hd_config_t *cfg, FILE *stream, const c
         hd_config_component_name(previous, title, sizeof(title));
         fputc('\n', stream);
         print_title(stream, title);
-        print_section(cfg, stream, HD_CFG_SCOPE_CONTEXT, previous, prefix, flags);
+        print_section(cfg, stream, HD_CFG_SCOPE_CONTEXT, previous, style);
     }
 }
 
@@ -100,21 +111,34 @@ void hd_config_print(const hd_config_t *cfg, FILE *stream, const char *title,
     const char *env_prefix = hd_config_env_prefix(cfg);
     char prefix[300];
 
+    style_t style = {prefix, (unsigned)flags, false};
+
     snprintf(prefix, sizeof(prefix), "%s%sUCC_", env_prefix, env_prefix[0] != '\0' ? "_" : "");
     if ((flags & UCC_CONFIG_PRINT_HEADER) && title != NULL) {
         print_title(stream, title);
     }
     if (hd_config_valid(cfg, HD_CFG_SCOPE_LIB)) {
-        print_section(cfg, stream, HD_CFG_SCOPE_LIB, NULL, prefix, (unsigned)flags);
+        print_section(cfg, stream, HD_CFG_SCOPE_LIB, NULL, &style);
     } else {
-        print_context_sections(cfg, stream, prefix, (unsigned)flags);
+        print_context_sections(cfg, stream, &style);
     }
 }
 
-void hd_config_describe(FILE *stream) {
-    unsigned flags = UCC_CONFIG_PRINT_CONFIG | UCC_CONFIG_PRINT_DOC | UCC_CONFIG_PRINT_HIDDEN;
+ucc_status_t hd_config_describe(FILE *stream) {
+    const style_t style = {
+        "HEDDLE_", UCC_CONFIG_PRINT_CONFIG | UCC_CONFIG_PRINT_DOC | UCC_CONFIG_PRINT_HIDDEN, true};
+    hd_config_t *lib = NULL, *context = NULL;
 
-    print_title(stream, "LIBRARY");
-    print_section(NULL, stream, HD_CFG_SCOPE_LIB, NULL, "HEDDLE_", flags);
-    print_context_sections(NULL, stream, "HEDDLE_", flags);
+    ucc_status_t status = hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &lib);
+    if (status == UCC_OK) {
+        status = hd_config_read(HD_CFG_SCOPE_CONTEXT, NULL, NULL, &context);
+    }
+    if (status == UCC_OK) {
+        print_title(stream, "LIBRARY");
+        print_section(lib, stream, HD_CFG_SCOPE_LIB, NULL, &style);
+        print_context_sections(context, stream, &style);
+    }
+    hd_config_release(lib);
+    hd_config_release(context);
+    return status;
 }

@@ -3,9 +3,11 @@
  */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <heddle/heddle.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <ucc/api/ucc.h>
 #include <unistd.h>
 
@@ -259,9 +261,136 @@ Test(config, the_file_may_be_named_in_the_environment) {
     setenv("HEDDLE_CONFIG_FILE", "/nonexistent", 1); /* wins, and is no error */
     cfg = read_lib();
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_RING), 8);
-    cr_assert_eq(n_lines, 0);
+    cr_assert_eq(n_lines, 1); /* it is told, once */
+    cr_assert_not_null(strstr(last_line, "/nonexistent"));
     hd_config_release(cfg);
+    hd_config_release(read_context());
+    cr_assert_eq(n_lines, 1);
     unlink(path);
+}
+
+Test(config, auto_is_no_missing_file) {
+    setenv("UCC_CONFIG_FILE", "auto", 1);
+    hd_config_release(read_lib());
+    cr_assert_eq(n_lines, 0);
+}
+
+Test(config, a_value_out_of_bounds_is_told_with_the_bounds) {
+    setenv("HEDDLE_FLAT_MAX", "1000", 1);
+    hd_config_t *cfg = read_lib();
+    cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_FLAT_MAX), 8);
+    cr_assert_eq(n_lines, 1);
+    cr_assert_not_null(strstr(last_line, "HEDDLE_FLAT_MAX=1000"), "%s", last_line);
+    cr_assert_not_null(strstr(last_line, "from 1 to 64"), "%s", last_line);
+    hd_config_release(cfg);
+}
+
+Test(config, a_value_in_a_file_is_refused_with_the_files_name) {
+    char path[] = "/tmp/heddle-config-XXXXXX";
+
+    write_file(path, "RING = 5\n");
+    hd_config_release(read_config(HD_CFG_SCOPE_LIB, NULL, path));
+    cr_assert_eq(n_lines, 1);
+    cr_assert_not_null(strstr(last_line, path), "%s", last_line);
+    unlink(path);
+}
+
+/* A library with this environment prefix, for a moment. */
+static void init_library(const char *env_prefix) {
+    ucc_lib_params_t params = {0};
+    ucc_lib_config_h config;
+    ucc_lib_h lib;
+
+    cr_assert_eq(ucc_lib_config_read(env_prefix, NULL, &config), UCC_OK);
+    cr_assert_eq(ucc_init(&params, config, &lib), UCC_OK);
+    ucc_lib_config_release(config);
+    cr_assert_eq(ucc_finalize(lib), UCC_OK);
+}
+
+Test(config, a_misspelt_variable_is_told_once_with_the_name_that_was_meant) {
+    static const char *const cases[][2] = {
+        {"HEDDLE_RNIG", "HEDDLE_RING?"},
+        {"HEDDLE_STAGED", "HEDDLE_STAGED_MAX?"},
+        {"UCC_LOG_LEVL", "UCC_LOG_LEVEL?"},
+        {"UCC_ESTIMATED_NUM_EP", "UCC_ESTIMATED_NUM_EPS?"},
+        {"HEDDLE_WHATEVER_THIS_IS", "heddle_info"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pid_t child = fork();
+        cr_assert_geq(child, 0);
+        if (child == 0) { /* what is told once a process needs a process each */
+            setenv(cases[i][0], "1", 1);
+            init_library(NULL);
+            bool told = n_lines == 1 && strstr(last_line, cases[i][0]) != NULL &&
+                        strstr(last_line, cases[i][1]) != NULL;
+            init_library(NULL);
+            _exit(told && n_lines == 1 ? 0 : 1);
+        }
+        int status;
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert_eq(status, 0, "%s", cases[i][0]);
+    }
+}
+
+Test(config, a_misspelt_variable_under_the_programs_prefix_is_told) {
+    setenv("OMPI_UCC_RINGS", "16", 1);
+    init_library("OMPI");
+    cr_assert_eq(n_lines, 1);
+    cr_assert_not_null(strstr(last_line, "OMPI_UCC_RING?"), "%s", last_line);
+}
+
+Test(config, variables_of_the_released_library_and_of_scripts_are_no_mistakes) {
+    static const char *const names[] = {
+        "UCC_TL_CUDA_TUNE",   "UCC_CL_HIER_TLS",   "UCC_EC_CUDA_STREAM_TASK_MODE",
+        "UCC_MC_CPU_REG_MT",  "UCC_TLS",           "UCC_CLS",
+        "UCC_MODULES",        "UCC_PROFILE_MODE",  "UCC_PROFILE_LOG_SIZE",
+        "UCC_LOG_FILE_SIZE",  "UCC_LOG_DATA_SIZE", "UCC_HOME",
+        "UCC_INSTALL_PREFIX", "HEDDLE_DIR",        "HEDDLE_RING",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        setenv(names[i], "8", 1);
+    }
+    init_library(NULL);
+    cr_assert_eq(n_lines, 0, "%s", last_line);
+}
+
+/* Where `text` says that the variable's value comes from: the line above NAME=value. */
+static const char *line_above(const char *text, const char *setting) {
+    static char line[256];
+    const char *at = strstr(text, setting);
+
+    cr_assert_not_null(at, "%s not in %s", setting, text);
+    const char *start = at - 1;
+    while (start > text && start[-1] != '\n') {
+        start--;
+    }
+    snprintf(line, sizeof(line), "%.*s", (int)(at - start - 1), start);
+    return line;
+}
+
+Test(config, info_shows_the_values_in_force_and_where_they_come_from) {
+    char path[] = "/tmp/heddle-config-XXXXXX", expected[128], *text = NULL;
+    size_t size;
+
+    write_file(path, "CHUNK = 2m\nTL_UCP_NPOLLS = 3\n");
+    setenv("HEDDLE_CONFIG_FILE", path, 1);
+    setenv("UCC_RING", "16", 1);
+    setenv("HEDDLE_FLAT_MAX", "4", 1);
+    FILE *stream = open_memstream(&text, &size);
+    cr_assert_eq(heddle_info_print(stream, HEDDLE_INFO_CONFIG, 2), UCC_OK);
+    fclose(stream);
+    unlink(path);
+
+    cr_assert_str_eq(line_above(text, "HEDDLE_RING=16\n"),
+                     "# default: 8; value from: environment UCC_RING");
+    cr_assert_str_eq(line_above(text, "HEDDLE_FLAT_MAX=4\n"),
+                     "# default: 8; value from: environment HEDDLE_FLAT_MAX");
+    snprintf(expected, sizeof(expected), "# default: 1m; value from: file %s", path);
+    cr_assert_str_eq(line_above(text, "HEDDLE_CHUNK=2m\n"), expected);
+    snprintf(expected, sizeof(expected), "# default: 10; value from: file %s", path);
+    cr_assert_str_eq(line_above(text, "HEDDLE_TL_UCP_NPOLLS=3\n"), expected);
+    cr_assert_str_eq(line_above(text, "HEDDLE_PARK=y\n"), "# default: y; value from: default");
+    free(text);
 }
 
 Test(config, modify_tells_unknown_names_from_malformed_values) {
