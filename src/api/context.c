@@ -112,8 +112,9 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
 }
 
 /* One-sided clients allocate this much scratch per endpoint; threads share memory and need none, but
- * clients take zero for "one-sided collectives are missing". */
-enum { WORK_BUFFER_BYTES = 64 };
+ * clients take zero for "one-sided collectives are missing", and the size that the released library's
+ * default transport has for granted. */
+enum { WORK_BUFFER_BYTES = 5 };
 
 ucc_status_t ucc_context_get_attr(ucc_context_h context, ucc_context_attr_t *context_attr) {
     if (!hd_api_context(context, __func__) ||

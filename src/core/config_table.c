@@ -33,8 +33,11 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                              .type = HD_CFG_STRING,
                              .name = "LOG_FILE",
                              .value = "",
-                             .meaning = "File that log lines are appended to instead of stderr. %p "
-                                        "stands for the process id, %h for the host."},
+                             .meaning =
+                                 "Where log lines go: stdout, stderr, or the name of a file that "
+                                 "they are appended to (NAME or file:NAME; %p stands for the "
+                                 "process id, %h for the host). If empty: stderr, or stdout, as "
+                                 "UCC does, in a program that runs on libucc.so.1."},
     [HD_CFG_LIB_CONFIG_FILE] = {.scope = HD_CFG_SCOPE_LIB,
                                 .type = HD_CFG_STRING,
                                 .name = "CONFIG_FILE",

@@ -28,7 +28,8 @@ atomic_int hd_log_threshold = -1;
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static int file_fd = -1;                     /* under file_lock; -1 until a file was opened */
-static atomic_int output_fd = STDERR_FILENO; /* STDERR_FILENO or file_fd */
+static int default_fd = STDERR_FILENO;       /* under file_lock; or STDOUT_FILENO */
+static atomic_int output_fd = STDERR_FILENO; /* STDOUT_FILENO, STDERR_FILENO or file_fd */
 static _Atomic(hd_log_capture_fn) capture_fn;
 static _Atomic(void *) capture_arg;
 
@@ -134,19 +135,40 @@ static int open_file(const char *path) {
     return error;
 }
 
+/* The descriptor of a destination that is no file, or -1. Called under file_lock. */
+static int standard_stream(const char *pattern) {
+    if (pattern == NULL || pattern[0] == '\0') {
+        return default_fd;
+    }
+    if (strcmp(pattern, "stdout") == 0) {
+        return STDOUT_FILENO;
+    }
+    return strcmp(pattern, "stderr") == 0 ? STDERR_FILENO : -1;
+}
+
+void hd_log_set_default(int fd) {
+    pthread_mutex_lock(&file_lock);
+    /* relaxed, here and below: a descriptor's number carries no data */
+    if (atomic_load_explicit(&output_fd, memory_order_relaxed) == default_fd) {
+        atomic_store_explicit(&output_fd, fd, memory_order_relaxed);
+    }
+    default_fd = fd;
+    pthread_mutex_unlock(&file_lock);
+}
+
 void hd_log_set_file(const char *pattern) {
     char path[PATH_MAX];
     int error = 0;
 
     pthread_mutex_lock(&file_lock);
-    if (pattern == NULL || pattern[0] == '\0') {
-        /* relaxed, here and below: a descriptor's number carries no data */
-        atomic_store_explicit(&output_fd, STDERR_FILENO, memory_order_relaxed);
-    } else {
-        error = expand_file_name(pattern, path, sizeof(path)) ? open_file(path) : ENAMETOOLONG;
-        if (error == 0) {
-            atomic_store_explicit(&output_fd, file_fd, memory_order_relaxed);
-        }
+    int fd = standard_stream(pattern);
+    if (fd < 0) {
+        const char *name = strncmp(pattern, "file:", 5) == 0 ? pattern + 5 : pattern;
+        error = expand_file_name(name, path, sizeof(path)) ? open_file(path) : ENAMETOOLONG;
+        fd = file_fd;
+    }
+    if (error == 0) {
+        atomic_store_explicit(&output_fd, fd, memory_order_relaxed);
     }
     pthread_mutex_unlock(&file_lock);
     if (error != 0) {

@@ -7,8 +7,10 @@
  * also before anything else of the library was called: the first use reads HEDDLE_LOG_LEVEL,
  * UCC_LOG_LEVEL, HEDDLE_LOG_FILE and UCC_LOG_FILE from the environment.
  *
- * Lines read "[heddle ERROR] function: text". They go to stderr, or to the log file, in whose name
- * %p stands for the process id and %h for the host.
+ * Lines read "[heddle ERROR] function: text". They go to stderr, or to where LOG_FILE says: stdout,
+ * stderr, NAME or file:NAME, where %p stands for the process id and %h for the host. In a program that
+ * found this library under the name libucc.so.1 they go to stdout by default, as the released
+ * library's do.
  */
 #ifndef HD_CORE_LOG_H
 #define HD_CORE_LOG_H
@@ -41,9 +43,12 @@ void hd_log_set_level(hd_log_level_t level);
  * levels (data, func, poll) mean trace. */
 int hd_log_level_parse(const char *name);
 
-/* Sends lines to this file (NULL or "": stderr). Meant for start-up: a line that is being written
- * while the destination changes may go to either. */
+/* Sends lines to this file, or to "stdout" or "stderr" (NULL or "": the default). Meant for start-up: a
+ * line that is being written while the destination changes may go to either. */
 void hd_log_set_file(const char *pattern);
+
+/* Where lines go when no file is named: STDERR_FILENO, or STDOUT_FILENO from now on. */
+void hd_log_set_default(int fd);
 
 /* For tests: hands lines to fn until the next call; fn NULL ends it. Lines being logged by other
  * threads during the call may still reach the previous fn. */

@@ -140,6 +140,56 @@ Test(log_file, lines_of_concurrent_threads_do_not_mix) {
     cr_assert_eq(n, N_THREADS * N_LINES);
 }
 
+/* What the next log line writes to this descriptor, which is given back afterwards. */
+static const char *line_on(int fd, const char *destination) {
+    static char line[256];
+    int pipe_fds[2], saved = dup(fd);
+
+    cr_assert_eq(pipe(pipe_fds), 0);
+    fflush(NULL);
+    dup2(pipe_fds[1], fd);
+    hd_log_set_file(destination);
+    hd_warn("here");
+    dup2(saved, fd);
+    close(saved);
+    close(pipe_fds[1]); /* the last writer: reading ends where nothing was written */
+    ssize_t n = read(pipe_fds[0], line, sizeof(line) - 1);
+    line[n > 0 ? n : 0] = '\0';
+    close(pipe_fds[0]);
+    return line;
+}
+
+static const char here[] = "[heddle WARN] line_on: here\n";
+
+Test(log_file, stdout_and_stderr_are_no_files) {
+    cr_assert_str_eq(line_on(STDOUT_FILENO, "stdout"), here);
+    cr_assert_str_eq(line_on(STDERR_FILENO, "stderr"), here);
+    cr_assert_neq(access("stdout", F_OK), 0);
+    cr_assert_neq(access("stderr", F_OK), 0);
+}
+
+Test(log_file, a_name_may_stand_behind_file) {
+    char pattern[] = "file:/tmp/heddle-log-test-%p", path[64], line[256] = "";
+
+    snprintf(path, sizeof(path), "/tmp/heddle-log-test-%ld", (long)getpid());
+    hd_log_set_file(pattern);
+    hd_warn("one");
+    hd_log_set_file(NULL);
+    FILE *stream = fopen(path, "r");
+    cr_assert_not_null(stream);
+    cr_assert_not_null(fgets(line, sizeof(line), stream));
+    cr_assert_not_null(strstr(line, ": one\n"));
+    fclose(stream);
+    unlink(path);
+}
+
+Test(log_file, the_default_is_stderr_until_another_is_chosen) {
+    cr_assert_str_eq(line_on(STDERR_FILENO, ""), here);
+    hd_log_set_default(STDOUT_FILENO);
+    cr_assert_str_eq(line_on(STDOUT_FILENO, ""), here);
+    cr_assert_str_eq(line_on(STDERR_FILENO, "stderr"), here);
+}
+
 Test(log_file, a_file_that_cannot_be_opened_is_reported) {
     hd_log_capture(capture, &seen);
     hd_log_set_file("/nonexistent/folder/log");
