@@ -273,7 +273,8 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
 
 /** Endpoint ep's part of the team's memory (heddle_team_params_t::memory,
  *  heddle_group_params_t::symmetric_bytes). The pointer is valid in the whole process while
- *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none. */
+ *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or (the caller's
+ *  own part is known at once) as long as not all have joined. */
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);
 
 /** Number of endpoints. */

@@ -58,7 +58,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     }
     context->locality = hd_locality_unknown();
     hd_process_identity(context->address.process);
-    context->address.number = (uint64_t)(uintptr_t)context;
+    context->address.number = hd_serial();
     if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
         status = hd_context_meet(context, &p->oob);
     }
@@ -106,7 +106,6 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
     }
     context->magic = HD_DEAD_MAGIC;
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
-    hd_context_part(context);
     hd_free(context);
     return UCC_OK;
 }

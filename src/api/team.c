@@ -3,6 +3,8 @@
  */
 #include "api/api.h"
 
+#include <string.h>
+
 bool hd_api_team(ucc_team_h team, const char *caller) {
     if (!team || team->magic != HD_TEAM_MAGIC) {
         hd_error("%s: not a team handle", caller);
@@ -112,7 +114,10 @@ ucc_status_t ucc_team_get_attr(ucc_team_h team, ucc_team_attr_t *attr) {
         attr->size = team->n;
     }
     if (mask & UCC_TEAM_ATTR_FIELD_EPS) {
-        attr->eps = team->group->labels;
+        if (!hd_api_pointer(attr->eps, "team_attr->eps", __func__)) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        memcpy(attr->eps, team->group->labels, team->n * sizeof(*attr->eps));
     }
     return UCC_OK;
 }
@@ -215,7 +220,8 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
         hd_error("%s: ep %llu of %u", __func__, (unsigned long long)ep, team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (!hd_group_is_complete(team->group) || !team->group->region[ep].bytes) {
+    /* the caller's part is its own; the others' are there when they have joined */
+    if ((ep != team->ep && !hd_group_is_complete(team->group)) || !team->group->region[ep].bytes) {
         return UCC_ERR_NOT_FOUND;
     }
     *address = team->group->region[ep].address;

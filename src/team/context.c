@@ -1,8 +1,8 @@
 /* context.c: what contexts that were created by one out-of-band exchange know of each other: how many
- * they are, whether they live in one process, and an object by which teams over them meet.
+ * they are, whether they live in one process, and a number by which teams over them meet.
  *
- * The exchange carries process identities and, from rank 0, the address of the shared object, which
- * holds one reference per rank. Identity tells processes apart after a fork, too.
+ * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing that
+ * could be gone when the others hear of it. Identity tells processes apart after a fork, too.
  */
 #include "team/team.h"
 
@@ -11,16 +11,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-struct hd_context_group {
-    _Atomic uint32_t refs;
-    uint32_t n;
-    uint64_t serial;
-    bool spans_processes;
-};
-
 typedef struct record {
     uint64_t process[2];
-    uint64_t object;
+    uint64_t serial;
 } record_t;
 
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,23 +46,6 @@ void hd_process_identity(uint64_t identity[2]) {
     pthread_mutex_unlock(&identity_lock);
 }
 
-static hd_context_group_t *make_group(uint32_t n) {
-    hd_context_group_t *group = hd_alloc(HD_LINE, sizeof(*group));
-    if (group) {
-        atomic_store_explicit(&group->refs, n, memory_order_relaxed); /* not shared yet */
-        group->n = n;
-        group->serial = hd_serial();
-    }
-    return group;
-}
-
-static void release_group(hd_context_group_t *group) {
-    /* acq_rel: all are done with it before it goes */
-    if (group && atomic_fetch_sub_explicit(&group->refs, 1, memory_order_acq_rel) == 1) {
-        hd_free(group);
-    }
-}
-
 static ucc_status_t exchange(const ucc_oob_coll_t *oob, record_t *mine, record_t *all) {
     void *request = NULL;
     ucc_status_t status = oob->allgather(mine, all, sizeof(*mine), oob->coll_info, &request);
@@ -86,58 +62,30 @@ static ucc_status_t exchange(const ucc_oob_coll_t *oob, record_t *mine, record_t
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
     uint32_t n = oob->n_oob_eps;
     context->rank = oob->oob_ep;
+    context->peers.n = n;
+    record_t mine = {.serial = hd_serial()};
     if (n == 1) {
-        context->peers = make_group(1);
-        return context->peers ? UCC_OK : UCC_ERR_NO_MEMORY;
+        context->peers.serial = mine.serial;
+        return UCC_OK;
     }
-    record_t mine = {{0}, 0}, *all = hd_alloc(HD_LINE, n * sizeof(*all));
-    hd_context_group_t *made = oob->oob_ep == 0 ? make_group(n) : NULL;
-    if (!all || (oob->oob_ep == 0 && !made)) {
-        hd_free(all);
-        hd_free(made);
+    record_t *all = hd_alloc(HD_LINE, n * sizeof(*all));
+    if (!all) {
         hd_error("no memory for an exchange among %u contexts", n);
         return UCC_ERR_NO_MEMORY;
     }
     hd_process_identity(mine.process);
-    mine.object = (uint64_t)(uintptr_t)made;
     ucc_status_t status = exchange(oob, &mine, all);
     if (status < 0) {
         hd_error("oob allgather of the context failed: %s", ucc_status_string(status));
         hd_free(all);
-        hd_free(made);
         return status;
     }
-    bool one_process = true;
+    context->peers.serial = all[0].serial;
     for (uint32_t i = 0; i < n; i++) {
-        one_process = one_process && !memcmp(all[i].process, mine.process, sizeof(mine.process));
-    }
-    if (one_process) {
-        context->peers = (hd_context_group_t *)(uintptr_t)all[0].object;
-    } else {
-        hd_free(made);
-        context->peers = make_group(1);
-        if (context->peers) {
-            context->peers->n = n;
-            context->peers->spans_processes = true;
+        if (memcmp(all[i].process, mine.process, sizeof(mine.process)) != 0) {
+            context->peers.spans_processes = true;
         }
     }
     hd_free(all);
-    return context->peers ? UCC_OK : UCC_ERR_NO_MEMORY;
-}
-
-void hd_context_part(ucc_context_h context) {
-    release_group(context->peers);
-    context->peers = NULL;
-}
-
-uint32_t hd_context_world(ucc_context_h context) {
-    return context->peers ? context->peers->n : 0;
-}
-
-bool hd_context_spans_processes(ucc_context_h context) {
-    return context->peers && context->peers->spans_processes;
-}
-
-uint64_t hd_context_serial(ucc_context_h context) {
-    return context->peers->serial;
+    return UCC_OK;
 }

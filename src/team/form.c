@@ -1,22 +1,28 @@
 /* form.c: how endpoints become a team. All ways end in the same: a group that every endpoint has
  * joined (shm/group.c).
  *
- *   OOB      one allgather of a record per endpoint; the record of number 0 points to a SEED, in which
- *            number 0 leaves the group for the others to find
+ *   OOB      one allgather of a record per endpoint; with the record of number 0 the others find its
+ *            notice, and there the group
  *   EP_MAP   contexts that were created by one exchange meet by the list of members
  *   ID       no exchange at all: endpoints meet by the team's id and size
  *
  * create_post never blocks; create_test drives. One OOB call is outstanding at a time.
+ *
+ * An endpoint that fails, or is destroyed before the team is complete, says so where the others look: in the
+ * group, in the meeting, in its notice. So all of them fail, each with a status that stays.
  */
 #include "team/form.h"
+
+#include "threads/fork.h"
 
 void hd_form_drop(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!f) {
         return;
     }
-    if (f->seed) {
-        hd_form_release_seed(f->seed);
+    hd_notice_take_down(&f->notice);
+    if (f->pinned) {
+        hd_home_unpin(f->pinned);
     }
     if (f->meeting) {
         hd_meeting_release(f->meeting, f->excluded);
@@ -107,6 +113,7 @@ ucc_status_t hd_form_begin(ucc_team_h team) {
         hd_error("no memory to form a team");
         return UCC_ERR_NO_MEMORY;
     }
+    team->forming->forks = hd_forks();
     return UCC_OK;
 }
 
@@ -184,7 +191,8 @@ static ucc_status_t step_complete(ucc_team_h team) {
         return failed;
     }
     if (!hd_group_is_complete(team->group)) {
-        return UCC_INPROGRESS;
+        failed = hd_form_watch(team);
+        return failed == UCC_OK ? UCC_INPROGRESS : failed;
     }
     hd_form_drop(team);
     team->state = HD_TEAM_ACTIVE;
@@ -192,11 +200,15 @@ static ucc_status_t step_complete(ucc_team_h team) {
 }
 
 static ucc_status_t step(ucc_team_h team) {
+    if (team->forming->forks != hd_forks()) {
+        hd_error("the endpoint was inherited through a fork: its team can't be formed here");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     switch (team->forming->step) {
     case STEP_GATHER:
         return hd_form_gather(team);
-    case STEP_SEED:
-        return hd_form_seed(team);
+    case STEP_FIND:
+        return hd_form_find(team);
     case STEP_MEET:
         return hd_form_meet(team);
     case STEP_JOIN:
@@ -207,15 +219,14 @@ static ucc_status_t step(ucc_team_h team) {
     return step_complete(team);
 }
 
-/* The team can't become complete without me: those who join it, or have, must not wait for that. */
-static void give_up(ucc_team_h team, ucc_status_t why) {
+void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
-    hd_group_t *group = team->group;
-    if (!group && f) {
-        group = f->group;
-        if (!group && f->meeting) {
-            group = hd_form_meeting_group(team);
-        }
+    hd_group_t *group = team->group ? team->group : f->group;
+    if (f->meeting) {
+        hd_meeting_fail(f->meeting, why);
+    }
+    if (f->notice.serial) {
+        hd_notice_change(&f->notice, why, f->notice.home);
     }
     if (group) {
         hd_group_poison(group, why);
@@ -224,14 +235,15 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
 
 ucc_status_t hd_team_create_test(ucc_team_h team) {
     while (team->state == HD_TEAM_FORMING) {
-        ucc_status_t status = team->forming ? step(team) : step_complete(team);
+        ucc_status_t status = step(team);
         if (status == UCC_INPROGRESS) {
             return UCC_INPROGRESS;
         }
         if (status < 0) {
-            give_up(team, status);
+            hd_form_give_up(team, status);
             team->state = HD_TEAM_FAILED;
+            team->failure = status;
         }
     }
-    return team->state == HD_TEAM_FAILED ? UCC_ERR_NO_RESOURCE : UCC_OK;
+    return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
 }

@@ -21,7 +21,8 @@ static void drop_group(void *object) {
     hd_home_unpin(&((hd_group_t *)object)->home);
 }
 
-hd_group_t *hd_form_meeting_group(ucc_team_h team) {
+/* The group that this meeting is about; made by the first who asks. */
+static hd_group_t *meeting_group(ucc_team_h team) {
     making_t making = {team, team->n};
     return hd_meeting_object(team->forming->meeting, make_group, &making, drop_group);
 }
@@ -56,9 +57,22 @@ static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
     return n;
 }
 
+ucc_status_t hd_form_meeting_status(ucc_team_h team) {
+    ucc_status_t failed = hd_meeting_failed(team->forming->meeting);
+    if (failed != UCC_OK) {
+        hd_error("endpoint %u: another endpoint has failed to form the team: %s", team->ep,
+                 ucc_status_string(failed));
+    }
+    return failed;
+}
+
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     bool split = f->split_of != 0;
+    ucc_status_t failed = hd_form_meeting_status(team);
+    if (failed != UCC_OK) {
+        return failed;
+    }
     if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
         return UCC_INPROGRESS;
     }
@@ -70,7 +84,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
             return status;
         }
     }
-    hd_group_t *group = hd_form_meeting_group(team);
+    hd_group_t *group = meeting_group(team);
     if (!group) {
         return UCC_ERR_NO_MEMORY;
     }
@@ -87,10 +101,9 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
 static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                   uint32_t me, bool included) {
     hd_forming_t *f = team->forming;
-    f->meeting = hd_meet(key, size, &me, f->mine.label, included);
-    if (!f->meeting) {
-        hd_error("no memory for a meeting of %u endpoints", size);
-        return UCC_ERR_NO_MEMORY;
+    ucc_status_t status = hd_meet(key, size, &me, f->mine.label, included, &f->meeting);
+    if (status != UCC_OK) {
+        return status;
     }
     f->mine.number = me;
     team->ep = me;
@@ -190,12 +203,12 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
     ucc_context_h context = team->contexts[0];
     const ucc_ep_map_t given = map_of(params), *map = &given;
-    uint32_t world = hd_context_world(context);
+    uint32_t world = context->peers.n;
     if (!world) {
         hd_error("ep_map needs contexts created with an oob");
         return UCC_ERR_INVALID_PARAM;
     }
-    if (hd_context_spans_processes(context)) {
+    if (context->peers.spans_processes) {
         hd_error("team of several processes: this build joins threads of one process");
         return UCC_ERR_NOT_SUPPORTED;
     }
@@ -223,9 +236,8 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     if (status == UCC_OK) {
         team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
         hd_meet_key_t key = {.kind = HD_MEET_LIST,
-                             .scope = hd_context_serial(context),
-                             .list = list,
-                             .n_list = team->n};
+                             .scope = context->peers.serial,
+                             .list = hd_fingerprint(list, team->n)};
         status = start_meeting(team, &key, team->n, me, true);
     }
     hd_free(list);
@@ -301,8 +313,9 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         return UCC_ERR_NO_MEMORY;
     }
     team->n = (uint32_t)n;
-    hd_meet_key_t key = {
-        .kind = HD_MEET_LIST, .scope = parent->group->serial, .list = eps, .n_list = (uint32_t)n};
+    hd_meet_key_t key = {.kind = HD_MEET_LIST,
+                         .scope = parent->group->serial,
+                         .list = hd_fingerprint(eps, (uint32_t)n)};
     status = start_meeting(team, &key, team->n, me, true);
     team->forming->mine.label = team->ep;
     if (status != UCC_OK) {

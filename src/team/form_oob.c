@@ -1,25 +1,13 @@
-/* form_oob.c: forming a team by one out-of-band allgather. Each endpoint contributes a record; the record
- * of number 0 points to a seed, in which number 0 leaves the group for the others to find.
+/* form_oob.c: forming a team by one out-of-band allgather. Each endpoint puts up a notice (threads/meet.h)
+ * and contributes a record with its number. Number 0 makes the group and hangs it on its notice for the
+ * others to find; it stays there until number 0 has seen the team complete, so all have found it then.
+ *
+ * The exchange may fail at some endpoints only, or an endpoint may fail after it. What it leaves behind is its
+ * notice, with the failure on it, or taken down: whoever misses it looks there now and then.
  */
 #include "team/form.h"
 
 #include <string.h>
-
-/* --- the seed ------------------------------------------------------------------------------------ */
-
-void hd_form_release_seed(hd_seed_t *seed) {
-    /* acq_rel: all have read it before it goes */
-    if (atomic_fetch_sub_explicit(&seed->refs, 1, memory_order_acq_rel) == 1) {
-        /* relaxed: the last reference */
-        hd_group_t *group = atomic_load_explicit(&seed->group, memory_order_relaxed);
-        if (group) {
-            hd_home_unpin(&group->home);
-        }
-        hd_free(seed);
-    }
-}
-
-/* --- out of band --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
@@ -38,35 +26,23 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
                  team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (f->mine.number == 0) {
-        f->seed = hd_alloc(HD_LINE, sizeof(*f->seed));
-        if (!f->seed) {
-            return UCC_ERR_NO_MEMORY;
-        }
-        atomic_store_explicit(&f->seed->refs, 1, memory_order_relaxed); /* not shared yet */
-        f->mine.seed = (uint64_t)(uintptr_t)f->seed;
-    }
     f->all = hd_alloc(HD_LINE, team->n * sizeof(hd_record_t));
     f->seen = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*f->seen));
     if (!f->all || !f->seen) {
         hd_error("no memory for an exchange among %u endpoints", team->n);
         return UCC_ERR_NO_MEMORY;
     }
+    hd_notice_put_up(&f->notice);
+    f->mine.notice = f->notice.serial;
     f->step = STEP_GATHER;
     if (team->n == 1) {
         f->all[0] = f->mine; /* no exchange with oneself */
-        f->step = STEP_SEED;
+        f->step = STEP_FIND;
         return UCC_OK;
-    }
-    if (f->seed) {
-        atomic_store_explicit(&f->seed->refs, team->n, memory_order_relaxed); /* still not shared */
     }
     ucc_status_t status =
         f->oob.allgather(&f->mine, f->all, sizeof(f->mine), f->oob.coll_info, &f->request);
     if (status < 0) {
-        if (f->seed) { /* nobody will hear of it */
-            atomic_store_explicit(&f->seed->refs, 1, memory_order_relaxed); /* mine alone */
-        }
         hd_error("oob.allgather failed: %s", ucc_status_string(status));
     }
     return status < 0 ? status : UCC_OK;
@@ -95,19 +71,6 @@ static ucc_status_t check_records(const ucc_team_h team) {
     return status;
 }
 
-/* No team will come of these records (all endpoints find the same): nobody will take a seed up, so
- * everybody lets go of all of them; of its own one in hd_form_drop. */
-static void release_other_seeds(const ucc_team_h team) {
-    const hd_forming_t *f = team->forming;
-    for (uint32_t i = 0; i < team->n; i++) {
-        hd_seed_t *seed = (hd_seed_t *)(uintptr_t)f->all[i].seed;
-        if (seed && seed != f->seed &&
-            memcmp(f->all[i].process, f->mine.process, sizeof(f->mine.process)) == 0) {
-            hd_form_release_seed(seed);
-        }
-    }
-}
-
 ucc_status_t hd_form_gather(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     ucc_status_t status = f->oob.req_test(f->request);
@@ -117,67 +80,76 @@ ucc_status_t hd_form_gather(ucc_team_h team) {
     ucc_status_t freed = f->oob.req_free(f->request);
     f->request = NULL;
     if (status < 0 || freed < 0) {
-        hd_error("oob allgather of the team failed");
-        return status < 0 ? status : freed;
+        status = status < 0 ? status : freed;
+        hd_error("oob allgather of the team failed at endpoint %u: %s", f->oob.oob_ep,
+                 ucc_status_string(status));
+        return status;
     }
-    f->step = STEP_SEED;
+    f->step = STEP_FIND;
     return UCC_OK;
 }
 
-/* By number 0: makes the group, or says that there will be none. */
-static ucc_status_t plant(ucc_team_h team, ucc_status_t status) {
+/* By number 0: makes the group. */
+static ucc_status_t make_group(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
-    hd_group_t *group = status == UCC_OK ? hd_group_create(team->n, &config) : NULL;
-    for (uint32_t i = 0; group && i < team->n; i++) {
+    hd_group_t *group = hd_group_create(team->n, &config);
+    if (!group) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < team->n; i++) {
         group->labels[f->all[i].number] = f->all[i].label;
     }
-    if (status == UCC_OK && !group) {
-        status = UCC_ERR_NO_MEMORY;
-    }
-    /* relaxed: the release below publishes it */
-    atomic_store_explicit(&f->seed->status, (int32_t)status, memory_order_relaxed);
-    /* release: the group; pairs with the acquire in hd_form_seed */
-    atomic_store_explicit(&f->seed->group, group, memory_order_release);
-    return status;
+    hd_notice_change(&f->notice, UCC_OK, &group->home);
+    return UCC_OK;
 }
 
-/* The records are here, looked at once: number 0 plants the seed, the others find it. */
-static ucc_status_t find_seed(ucc_team_h team) {
+/* An endpoint that is needed will not come. */
+static ucc_status_t missed(ucc_team_h team, uint64_t number, ucc_status_t why) {
+    hd_error("team of %u: endpoint %llu %s before all had joined: %s", team->n,
+             (unsigned long long)number, why == UCC_ERR_NOT_FOUND ? "went" : "failed",
+             ucc_status_string(why));
+    return why;
+}
+
+/* The records are here, looked at once; then number 0's notice, until it says more than "in progress". */
+ucc_status_t hd_form_find(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    ucc_status_t status = check_records(team);
-    if (status != UCC_OK) {
-        release_other_seeds(team);
-    }
-    if (f->mine.number == 0) {
-        return plant(team, status);
-    }
-    for (uint32_t i = 0; status == UCC_OK && i < team->n; i++) {
-        if (f->all[i].number == 0) {
-            f->seed = (hd_seed_t *)(uintptr_t)f->all[i].seed;
+    if (f->looks++ == 0) {
+        ucc_status_t status = check_records(team);
+        if (status == UCC_OK && f->mine.number == 0) {
+            status = make_group(team);
         }
-    }
-    return status;
-}
-
-ucc_status_t hd_form_seed(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    if (!f->seed ||
-        f->mine.number == 0) { /* number 0 has its seed from the start, and is done at once */
-        ucc_status_t status = find_seed(team);
         if (status != UCC_OK) {
             return status;
         }
+        while (f->all[f->watched].number != 0) {
+            f->watched++;
+        }
     }
-    /* acquire: pairs with number 0's release */
-    f->group = atomic_load_explicit(&f->seed->group, memory_order_acquire);
-    if (!f->group) {
-        /* relaxed: number 0 wrote it before it gave up for good, and has logged why */
-        return atomic_load_explicit(&f->seed->status, memory_order_relaxed) < 0
-                   ? UCC_ERR_NO_RESOURCE
-                   : UCC_INPROGRESS;
+    ucc_status_t status = hd_notice_read(f->all[f->watched].notice, &f->pinned);
+    if (status != UCC_OK) {
+        return status == UCC_INPROGRESS ? status : missed(team, 0, status);
     }
+    f->group = (hd_group_t *)f->pinned;
     team->ep = (uint32_t)f->mine.number;
     f->step = STEP_JOIN;
+    f->looks = 0;
     return UCC_OK;
+}
+
+ucc_status_t hd_form_watch(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    if (f->meeting) {
+        return hd_form_meeting_status(team);
+    }
+    if (++f->looks % HD_WATCH_EVERY != 0) {
+        return UCC_OK;
+    }
+    const hd_record_t *r = &f->all[f->watched];
+    f->watched = f->watched + 1 < team->n ? f->watched + 1 : 0;
+    ucc_status_t status = hd_notice_read(r->notice, NULL);
+    /* Who has seen the team complete takes its notice down, too: then so do I, now. */
+    return status >= 0 || hd_group_is_complete(team->group) ? UCC_OK
+                                                            : missed(team, r->number, status);
 }

@@ -94,6 +94,11 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
             return UCC_ERR_INVALID_PARAM;
         }
     }
+    if (team->state == HD_TEAM_FORMING) {
+        hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
+                team->ep);
+        hd_form_give_up(team, UCC_ERR_NOT_FOUND);
+    }
     hd_team_free(team);
     return UCC_OK;
 }

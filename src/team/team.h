@@ -42,9 +42,6 @@ struct ucc_lib_info {
     _Atomic uint32_t contexts; /* alive */
 };
 
-/* The contexts of this process that were created by one out-of-band exchange (form.c). */
-typedef struct hd_context_group hd_context_group_t;
-
 struct ucc_context {
     hd_runner_t runner;
     uint32_t magic;
@@ -54,12 +51,16 @@ struct ucc_context {
     uint64_t id;
     hd_locality_t locality; /* of the thread that created it, or a hint */
     uint32_t rank;          /* in the out-of-band exchange */
-    hd_context_group_t *peers;
+    struct {                /* what the exchange told of all its contexts (context.c) */
+        uint32_t n;         /* how many; 0: there was no exchange */
+        uint64_t serial;    /* what teams over them meet by; rank 0 drew it */
+        bool spans_processes;
+    } peers;
     ucc_mem_map_params_t mem_params;
     _Atomic uint32_t teams; /* alive */
     struct {
         uint64_t process[2];
-        uint64_t number;
+        uint64_t number; /* never reused: not an address */
     } address;
 };
 
@@ -145,6 +146,7 @@ struct ucc_team {
     ucc_thread_mode_t thread_mode;
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
+    ucc_status_t failure;     /* FAILED: why */
     bool owned_by_ep;         /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     _Atomic uint32_t posting; /* debug_order: a post is under way */
     /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
@@ -186,11 +188,6 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
 /* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob);
-void hd_context_part(ucc_context_h context);
-/* Contexts in the exchange; 0 without one. */
-uint32_t hd_context_world(ucc_context_h context);
-bool hd_context_spans_processes(ucc_context_h context);
-uint64_t hd_context_serial(ucc_context_h context);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
 

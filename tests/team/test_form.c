@@ -375,6 +375,38 @@ Test(form, different_sync_types_fail_at_all_endpoints) {
     }
 }
 
+/* Who contradicts is refused at once; those who came before learn it when they test. */
+Test(form, contradictions_over_an_id_fail_at_all_endpoints) {
+    static const struct {
+        uint64_t ep[3], size[3];
+        ucc_ep_range_type_t range[3];
+    } cases[] = {
+        {{0, 1, 2}, {2, 3, 3}, {0}}, /* sizes differ */
+        {{0, 1, 2}, {3, 3, 4}, {0}}, /* only the last one differs */
+        {{0, 1, 1}, {3, 3, 3}, {0}}, /* an ep is taken twice */
+        {{0, 0, 1}, {3, 3, 3}, {0}}, /* the first one's */
+        {{0, 1, 2}, {3, 3, 3}, {0, UCC_COLLECTIVE_EP_RANGE_NONCONTIG, 0}},
+    };
+    for (uint32_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        stage_t s = stage_open(3, false);
+        uint32_t refused = 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            ucc_team_params_t p = by_id(31, cases[c].ep[i], cases[c].size[i]);
+            p.mask |= UCC_TEAM_PARAM_FIELD_EP_RANGE;
+            p.ep_range = cases[c].range[i];
+            ucc_status_t status = post(&s, i, &p);
+            cr_assert(status == UCC_OK || status == UCC_ERR_INVALID_PARAM);
+            refused += status != UCC_OK;
+        }
+        cr_assert_geq(refused, 1, "case %u", c);
+        for (uint32_t i = 0; i < 3; i++) {
+            cr_assert(!s.teams[i] || ucc_team_create_test(s.teams[i]) == UCC_ERR_INVALID_PARAM,
+                      "endpoint %u in case %u", i, c);
+        }
+        stage_close(&s);
+    }
+}
+
 static ucc_status_t failing_allgather(void *src, void *dst, size_t bytes, void *arg,
                                       void **request) {
     (void)src, (void)dst, (void)bytes, (void)arg, (void)request;
@@ -401,6 +433,69 @@ Test(form, a_team_is_not_destroyed_under_its_outstanding_allgather) {
     must(post(&s, 1, &p), "post");
     all_work(&s);
     stage_close(&s);
+}
+
+/* --- what is known of a team ------------------------------------------------------------------------ */
+
+Test(form, endpoints_are_listed_in_the_callers_array) {
+    static const uint64_t labels[] = {900, 7, 40000000000};
+    stage_t s = stage_open(3, false);
+    for (uint32_t i = 0; i < 3; i++) {
+        ucc_team_params_t p = by_oob(&s, i);
+        p.mask |= UCC_TEAM_PARAM_FIELD_EP;
+        p.ep = labels[i];
+        must(post(&s, i, &p), "post");
+    }
+    all_work(&s);
+    uint64_t eps[3] = {1, 1, 1};
+    ucc_team_attr_t attr = {.mask = UCC_TEAM_ATTR_FIELD_EPS, .eps = eps};
+    cr_assert_eq(ucc_team_get_attr(s.teams[1], &attr), UCC_OK);
+    cr_assert_eq(attr.eps, eps, "the pointer stays the caller's");
+    cr_assert_arr_eq(eps, labels, sizeof(eps));
+    attr.eps = NULL;
+    cr_assert_eq(ucc_team_get_attr(s.teams[1], &attr), UCC_ERR_INVALID_PARAM);
+    stage_close(&s);
+}
+
+Test(form, own_memory_is_known_before_all_have_joined) {
+    heddle_group_params_t params = {.endpoints = 2, .symmetric_bytes = 100};
+    heddle_group_t *group;
+    heddle_ep_t *ep[2];
+    void *address = NULL;
+    size_t bytes = 0;
+    must(heddle_group_create(&params, &group), "group");
+    must(heddle_join(group, 1, &ep[1]), "join");
+    cr_assert_eq(heddle_team_memory(heddle_ep_team(ep[1]), 1, &address, &bytes), UCC_OK);
+    cr_assert_not_null(address);
+    cr_assert_eq(bytes, 100);
+    cr_assert_eq(heddle_team_memory(heddle_ep_team(ep[1]), 0, &address, &bytes), UCC_ERR_NOT_FOUND);
+    must(heddle_join(group, 0, &ep[0]), "join");
+    cr_assert_eq(heddle_team_memory(heddle_ep_team(ep[1]), 0, &address, &bytes), UCC_OK);
+    must(heddle_group_destroy(group), "group");
+    must(heddle_leave(ep[0]), "leave");
+    must(heddle_leave(ep[1]), "leave");
+}
+
+/* An address that somebody kept may not come to mean another context. */
+Test(form, address_of_a_context_is_never_used_again) {
+    ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE);
+    uint8_t address[2][64];
+    size_t length = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        ucc_context_h context = world_new_context(lib, UCC_CONTEXT_SHARED, NULL);
+        ucc_context_attr_t attr = {.mask = UCC_CONTEXT_ATTR_FIELD_CTX_ADDR |
+                                           UCC_CONTEXT_ATTR_FIELD_CTX_ADDR_LEN};
+        must(ucc_context_get_attr(context, &attr), "attr");
+        length = attr.ctx_addr_len;
+        cr_assert_leq(length, sizeof(address[i]));
+        memcpy(address[i], attr.ctx_addr, length);
+        for (size_t at = 0; at + sizeof(context) <= length; at++) {
+            cr_assert_neq(memcmp(address[i] + at, &context, sizeof(context)), 0, "it is a pointer");
+        }
+        must(ucc_context_destroy(context), "destroy");
+    }
+    cr_assert_neq(memcmp(address[0], address[1], length), 0);
+    must(ucc_finalize(lib), "finalize");
 }
 
 /* --- teams from teams ------------------------------------------------------------------------------ */

@@ -12,8 +12,19 @@ static hd_meet_key_t key_of(uint64_t id) {
     return (hd_meet_key_t){.kind = HD_MEET_ID, .id = id};
 }
 
+static hd_meeting_t *meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uint64_t label,
+                          bool included) {
+    hd_meeting_t *meeting = NULL;
+    cr_assert_eq(hd_meet(key, size, me, label, included, &meeting), UCC_OK);
+    return meeting;
+}
+
 static hd_meeting_t *join(const hd_meet_key_t *key, uint32_t size, uint32_t me) {
-    return hd_meet(key, size, &me, 100 + me, true);
+    return meet(key, size, &me, 100 + me, true);
+}
+
+static hd_meet_key_t list_of(uint64_t number) {
+    return (hd_meet_key_t){.kind = HD_MEET_LIST, .id = number};
 }
 
 Test(meet, equal_keys_meet) {
@@ -37,13 +48,14 @@ Test(meet, meeting_is_complete_when_all_have_come) {
 
 Test(meet, whatever_differs_in_the_key_keeps_apart) {
     uint64_t list[2] = {1, 2}, other[2] = {1, 3};
-    hd_meet_key_t base = {.kind = HD_MEET_LIST, .scope = 11, .id = 3, .list = list, .n_list = 2};
+    hd_meet_key_t base = {
+        .kind = HD_MEET_LIST, .scope = 11, .id = 3, .list = hd_fingerprint(list, 2)};
     hd_meet_key_t keys[6] = {base, base, base, base, base, base};
     keys[1].kind = HD_MEET_SPLIT;
     keys[2].scope = 12;
     keys[3].id = 4;
-    keys[4].list = other;
-    keys[5].n_list = 1;
+    keys[4].list = hd_fingerprint(other, 2);
+    keys[5].list = hd_fingerprint(list, 1);
     hd_meeting_t *meeting[6];
     for (int i = 0; i < 6; i++) {
         meeting[i] = join(&keys[i], 2, 0);
@@ -56,28 +68,69 @@ Test(meet, whatever_differs_in_the_key_keeps_apart) {
     }
 }
 
-Test(meet, size_is_part_of_the_key) {
-    hd_meet_key_t key = key_of(5);
-    hd_meeting_t *a = join(&key, 2, 0), *b = join(&key, 3, 1);
-    cr_assert_neq(a, b);
-    hd_meeting_release(a, false);
-    hd_meeting_release(b, false);
+Test(meet, fingerprint_tells_lists_apart) {
+    uint64_t list[3] = {7, 8, 9}, copy[3] = {7, 8, 9}, swapped[3] = {8, 7, 9}, zeros[3] = {0};
+    hd_fingerprint_t f[5] = {hd_fingerprint(list, 3), hd_fingerprint(list, 2),
+                             hd_fingerprint(swapped, 3), hd_fingerprint(zeros, 3),
+                             hd_fingerprint(zeros, 2)};
+    hd_fingerprint_t again = hd_fingerprint(copy, 3);
+    cr_assert_eq(f[0].word[0], again.word[0]);
+    cr_assert_eq(f[0].word[1], again.word[1]);
+    for (int i = 0; i < 5; i++) {
+        for (int j = 0; j < i; j++) {
+            cr_assert(f[i].word[0] != f[j].word[0] && f[i].word[1] != f[j].word[1]);
+        }
+    }
 }
 
-Test(meet, list_is_copied) {
-    uint64_t mine[3] = {7, 8, 9}, yours[3] = {7, 8, 9};
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .list = mine, .n_list = 3};
-    hd_meeting_t *a = join(&key, 2, 0);
-    mine[1] = 0;
-    key.list = yours;
-    hd_meeting_t *b = join(&key, 2, 1);
-    cr_assert_eq(a, b);
+/* Whoever contradicts an open meeting fails it, for those who are in it and for those who still come. */
+static void contradicts(hd_meet_key_t key, hd_meet_kind_t kind, uint32_t size, uint32_t me) {
+    hd_meeting_t *first = join(&key, 3, 0), *none = NULL;
+    hd_meet_key_t odd = key;
+    odd.kind = kind;
+    cr_assert_eq(hd_meet(&odd, size, &me, 0, true, &none), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(hd_meeting_failed(first), UCC_ERR_INVALID_PARAM);
+    uint32_t late = 2;
+    cr_assert_eq(hd_meet(&key, 3, &late, 0, true, &none), UCC_ERR_INVALID_PARAM);
+    cr_assert_null(none);
+    hd_meeting_t *again = join(&key, 3, 0); /* it may try again, knowing that it has failed */
+    cr_assert_neq(again, first);
+    cr_assert_eq(hd_meeting_failed(again), UCC_OK);
+    hd_meeting_release(first, false);
+    hd_meeting_release(again, false);
+}
+
+Test(meet, another_size_with_the_same_id_is_a_contradiction) {
+    contradicts(key_of(5), HD_MEET_ID, 4, 3);
+}
+
+Test(meet, the_same_number_twice_with_the_same_id_is_a_contradiction) {
+    contradicts(key_of(25), HD_MEET_ID, 3, 0);
+}
+
+Test(meet, another_way_to_number_with_the_same_id_is_a_contradiction) {
+    contradicts(key_of(35), HD_MEET_LABELS, 3, HD_MEET_ANY);
+}
+
+Test(meet, participant_that_gives_up_fails_those_who_have_come_and_those_who_will) {
+    hd_meet_key_t key = list_of(45);
+    hd_meeting_t *a = join(&key, 3, 0), *b = join(&key, 3, 1), *none = NULL;
+    uint32_t last = 2;
+    hd_meeting_fail(a, UCC_ERR_NO_MEMORY);
+    hd_meeting_fail(a, UCC_ERR_TIMED_OUT); /* the first cause stays */
     hd_meeting_release(a, false);
+    cr_assert_eq(hd_meeting_failed(b), UCC_ERR_NO_MEMORY);
+    cr_assert(hd_meeting_has_come(b, 0));
+    cr_assert_not(hd_meeting_has_come(b, 2));
+    cr_assert_eq(hd_meet(&key, 3, &last, 0, true, &none), UCC_ERR_NO_MEMORY);
     hd_meeting_release(b, false);
+    hd_meeting_t *fresh = join(&key, 3, 2);
+    cr_assert_eq(hd_meeting_failed(fresh), UCC_OK);
+    hd_meeting_release(fresh, false);
 }
 
 Test(meet, participant_that_comes_again_opens_the_next_meeting) {
-    hd_meet_key_t key = key_of(6);
+    hd_meet_key_t key = list_of(6);
     hd_meeting_t *first = join(&key, 2, 0), *second = join(&key, 2, 0);
     cr_assert_neq(first, second);
     cr_assert_eq(join(&key, 2, 1), first);
@@ -102,7 +155,7 @@ Test(meet, any_gives_the_free_numbers) {
     hd_meeting_t *meeting = join(&key, 4, 1);
     for (int i = 0; i < 3; i++) {
         uint32_t me = HD_MEET_ANY;
-        cr_assert_eq(hd_meet(&key, 4, &me, 0, true), meeting);
+        cr_assert_eq(meet(&key, 4, &me, 0, true), meeting);
         cr_assert_lt(me, 4);
         seen |= 1u << me;
     }
@@ -117,7 +170,7 @@ Test(meet, labels_and_inclusion_are_everybodys) {
     hd_meeting_t *meeting = NULL;
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t me = i;
-        meeting = hd_meet(&key, 3, &me, 50 + i, i != 1);
+        meeting = meet(&key, 3, &me, 50 + i, i != 1);
     }
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_eq(hd_meeting_label(meeting, i), 50 + i);
@@ -205,7 +258,7 @@ static void *crowd(void *arg) {
     for (uint64_t round = 0; round < ROUNDS; round++) {
         hd_meet_key_t key = key_of(1000 + round);
         uint32_t me = HD_MEET_ANY;
-        hd_meeting_t *meeting = hd_meet(&key, THREADS, &me, round, true);
+        hd_meeting_t *meeting = meet(&key, THREADS, &me, round, true);
         while (!hd_meeting_is_complete(meeting)) {
             sched_yield();
         }
