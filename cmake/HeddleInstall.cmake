@@ -2,14 +2,18 @@
 # installed tree may be moved.
 #
 #   include/{ucc/api,heddle}/                headers
-#   lib/libheddle.so*                        the library
+#   lib/libheddle.so* (or libheddle.a)       the library
 #   lib/pkgconfig/heddle.pc, lib/cmake/heddle/   for builds that ask for heddle
-#   lib/heddle/                              for builds and programs that ask for ucc: libucc.so.1 and
-#                                            libucc.so are this library under another name
+#   lib/heddle/                              for builds and programs that ask for ucc: libucc.so.1, which
+#                                            stands for the library, ucc.pc and the CMake package;
+#                                            not beside a static library
+#   lib/cmake/ucc-heddle/                    the same CMake package, where a search of the prefix finds it,
+#                                            and where it is not in the way of UCC's own
 
 install(DIRECTORY include/ucc include/heddle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(TARGETS heddle EXPORT heddleTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS heddle EXPORT heddleTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heddle)
 set(alias_dir ${CMAKE_INSTALL_LIBDIR}/heddle)
@@ -28,26 +32,39 @@ function(path_to_prefix from out)
 endfunction()
 
 path_to_prefix(${CMAKE_INSTALL_LIBDIR}/pkgconfig PC_PREFIX)
+if(HEDDLE_KIND STREQUAL "STATIC")
+    list(JOIN HWLOC_LDFLAGS " " hwloc)
+    list(JOIN NUMA_LDFLAGS " " numa)
+    set(PC_PRIVATE "Libs.private: ${hwloc} ${numa} -pthread -lm")
+endif()
 configure_file(cmake/heddle.pc.in heddle.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/heddle.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Under the name of UCC. The link named libheddle.so.N is there for programs that were linked through
-# libucc.so, which record the library's own name: one LD_LIBRARY_PATH entry serves both kinds.
+if(HEDDLE_KIND STREQUAL "STATIC")
+    return()
+endif()
+
+# Under the name of UCC. The link named libheddle.so.N is there for programs that are linked with libheddle:
+# one LD_LIBRARY_PATH entry serves both kinds.
 set(UCC_VERSION 1.8.0)
 path_to_prefix(${alias_dir}/pkgconfig PC_PREFIX)
 configure_file(cmake/ucc.pc.in ucc.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ucc.pc DESTINATION ${alias_dir}/pkgconfig)
 
-path_to_prefix(${alias_dir}/cmake/ucc UCC_PREFIX)
-configure_file(cmake/ucc-config.cmake.in ucc-config.cmake @ONLY)
+# Where find_package looks for ucc with CMAKE_PREFIX_PATH=<prefix>, with <prefix>/lib/heddle, and with
+# ucc_DIR.
 write_basic_package_version_file(ucc-config-version.cmake VERSION ${UCC_VERSION}
                                  COMPATIBILITY SameMajorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/ucc-config.cmake ${PROJECT_BINARY_DIR}/ucc-config-version.cmake
-        DESTINATION ${alias_dir}/cmake/ucc)
-
-set(soname libheddle.so.${PROJECT_VERSION_MAJOR})
-foreach(link IN ITEMS libucc.so libucc.so.1 ${soname})
-    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/alias)
-    file(CREATE_LINK ../${soname} ${PROJECT_BINARY_DIR}/alias/${link} SYMBOLIC)
-    install(FILES ${PROJECT_BINARY_DIR}/alias/${link} DESTINATION ${alias_dir})
+foreach(folder IN ITEMS ${CMAKE_INSTALL_LIBDIR}/cmake/ucc-heddle ${alias_dir}/cmake
+                        ${alias_dir}/cmake/ucc)
+    path_to_prefix(${folder} UCC_PREFIX)
+    configure_file(cmake/ucc-config.cmake.in ${folder}/ucc-config.cmake @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${folder}/ucc-config.cmake
+                  ${PROJECT_BINARY_DIR}/ucc-config-version.cmake DESTINATION ${folder})
 endforeach()
+
+install(TARGETS heddle_ucc LIBRARY DESTINATION ${alias_dir})
+set(soname libheddle.so.${PROJECT_VERSION_MAJOR})
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/ucc)
+file(CREATE_LINK ../${soname} ${PROJECT_BINARY_DIR}/ucc/${soname} SYMBOLIC)
+install(FILES ${PROJECT_BINARY_DIR}/ucc/${soname} DESTINATION ${alias_dir})

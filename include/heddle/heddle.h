@@ -20,6 +20,7 @@
 #define HEDDLE_H_
 
 #include <heddle/heddle_dt.h>
+#include <heddle/heddle_version.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <ucc/api/ucc.h>
@@ -316,6 +317,11 @@ typedef enum {
     HEDDLE_INFO_PLANS = UCC_BIT(4),  /**< which regime and protocol runs per collective and size */
     HEDDLE_INFO_ALL = 0x1f
 } heddle_info_flags_t;
+
+/** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be newer
+ *  than the headers that it was compiled with. */
+unsigned heddle_version(void);
+const char *heddle_version_string(void);
 
 /** Prints what `flags` (heddle_info_flags_t) ask for; endpoints == 0 means one per processor. */
 ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints);

@@ -32,6 +32,9 @@ bool hd_api_pointer(const void *pointer, const char *name, const char *caller);
 /* A collective from its arguments to its end. published: 0, or the number under which its lane is out
  * already (team/express.c). */
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published);
+/* Called by libucc.so.1 when it is loaded: exported for it, and declared in no public header. */
+__attribute__((visibility("default"))) void heddle_loaded_as_ucc(void);
+
 /* ucc_init_version and ucc_context_create without configuration objects (heddle.c). */
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params,
                                    ucc_context_h *out);

@@ -2,7 +2,7 @@
 #include "api/api.h"
 
 static void print_build(FILE *out) {
-    fprintf(out, "heddle, UCC API %s\n", UCC_VERSION_STRING);
+    fprintf(out, "heddle %s, UCC API %s\n", heddle_version_string(), UCC_VERSION_STRING);
     fprintf(out, "  compiler    %s\n", __VERSION__);
     fprintf(out, "  reductions  %s kernels\n", hd_reduce_isa_name());
     fprintf(out, "  sleeping    %s\n",

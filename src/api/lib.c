@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool hd_api_pointer(const void *pointer, const char *name, const char *caller) {
     if (!pointer) {
@@ -190,6 +191,18 @@ void ucc_get_version(unsigned *major_version, unsigned *minor_version, unsigned 
 
 const char *ucc_get_version_string(void) {
     return UCC_VERSION_STRING;
+}
+
+unsigned heddle_version(void) {
+    return HEDDLE_VERSION;
+}
+
+const char *heddle_version_string(void) {
+    return HEDDLE_VERSION_STRING;
+}
+
+void heddle_loaded_as_ucc(void) {
+    hd_log_set_default(STDOUT_FILENO);
 }
 
 const char *ucc_status_string(ucc_status_t status) {

@@ -2,6 +2,8 @@
  * either library's headers runs with the other's library. A drift does not compile.
  */
 #include <criterion/criterion.h>
+#include <heddle/heddle.h>
+#include <stdio.h>
 #include <ucc/api/ucc.h>
 
 #if defined(__x86_64__)
@@ -42,4 +44,14 @@ Test(layout, version_is_the_one_we_follow) {
     ucc_get_version(&major, &minor, &release);
     cr_expect(major == UCC_API_MAJOR && minor == UCC_API_MINOR && release == 0);
     cr_expect_str_eq(ucc_get_version_string(), UCC_VERSION_STRING);
+}
+
+Test(layout, headers_and_library_tell_the_same_version_of_heddle) {
+    char text[32];
+    snprintf(text, sizeof(text), "%d.%d.%d", HEDDLE_VERSION_MAJOR, HEDDLE_VERSION_MINOR,
+             HEDDLE_VERSION_PATCH);
+    cr_expect_str_eq(HEDDLE_VERSION_STRING, text);
+    cr_expect_str_eq(heddle_version_string(), text);
+    cr_expect_eq(heddle_version(), HEDDLE_VERSION);
+    cr_expect(HEDDLE_VERSION >= HEDDLE_VERSION_NUMBER(0, 1, 0));
 }
