@@ -197,13 +197,22 @@ static void write_all(int fd, const char *text, size_t length) {
     }
 }
 
+/* Names that the user called; all others say nothing to a user. */
+static int is_public(const char *function) {
+    return strncmp(function, "ucc_", 4) == 0 || strncmp(function, "heddle_", 7) == 0;
+}
+
 void hd_log_line(hd_log_level_t level, const char *function, const char *format, ...) {
     char line[LINE_MAX_BYTES];
     int saved_errno = errno;        /* callers log between a failing call and its errno */
     size_t room = sizeof(line) - 1; /* one byte stays for the newline */
     va_list args;
 
-    int used = snprintf(line, room, "[heddle %s] %s: ", level_names[level], function);
+    /* most lines of the interface begin with the function's name already */
+    int named = !is_public(function) || strncmp(format, "%s: ", 4) == 0 ||
+                strncmp(format, function, strlen(function)) == 0;
+    int used = named ? snprintf(line, room, "[heddle %s] ", level_names[level])
+                     : snprintf(line, room, "[heddle %s] %s: ", level_names[level], function);
     if (used < 0) {
         return;
     }

@@ -7,10 +7,11 @@
  * also before anything else of the library was called: the first use reads HEDDLE_LOG_LEVEL,
  * UCC_LOG_LEVEL, HEDDLE_LOG_FILE and UCC_LOG_FILE from the environment.
  *
- * Lines read "[heddle ERROR] function: text". They go to stderr, or to where LOG_FILE says: stdout,
- * stderr, NAME or file:NAME, where %p stands for the process id and %h for the host. In a program that
- * found this library under the name libucc.so.1 they go to stdout by default, as the released
- * library's do.
+ * Lines read "[heddle ERROR] text", the text led by the function's name where that is one of the
+ * interface: internal names mean nothing to those who read the log. They go to stderr, or to where
+ * LOG_FILE says: stdout, stderr, NAME or file:NAME, where %p stands for the process id and %h for the
+ * host. In a program that found this library under the name libucc.so.1 they go to stdout by default, as
+ * the released library's do.
  */
 #ifndef HD_CORE_LOG_H
 #define HD_CORE_LOG_H

@@ -93,7 +93,7 @@ static void announce(hd_op_t *op, const hd_block_t *top) {
         memcpy(x->result, top->payload, op->bytes);
     }
     if (top->status != UCC_OK) {
-        hd_op_mismatch(op, op->me, 0);
+        hd_op_mismatch(op, op->me);
     }
     hd_delay_point();
     /* release: status and result; pairs with the acquire in hd_arrived */
@@ -195,8 +195,8 @@ static bool has_come(hd_op_t *op, ucc_status_t *status) {
         hd_op_await(op, &line->seq);
         return false;
     }
-    *status = line->signature == op->signature ? (ucc_status_t)line->status
-                                               : hd_op_mismatch(op, op->me, 0);
+    *status =
+        line->signature == op->signature ? (ucc_status_t)line->status : hd_op_mismatch(op, op->me);
     return true;
 }
 

@@ -10,6 +10,7 @@
  */
 #include "shm/shm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { N_SHARDS = 64 };
@@ -234,4 +235,29 @@ void hd_match_leave(hd_board_t *board) {
         return;
     }
     put_back(match, board);
+}
+
+void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text,
+                    size_t size) {
+    const hd_subset_t *set = board->subset;
+    unsigned long long key = board->entry->key, number = k;
+    char of[96] = "";
+    if (set) {
+        snprintf(of, sizeof(of), " of active set {start %llu, stride %lld, size %u}",
+                 (unsigned long long)set->start, (long long)set->stride, set->n);
+    }
+    switch (board->entry->class) {
+    case HD_MATCH_TAG:
+        snprintf(text, size, "%s with tag %llu%s", type, key, of);
+        break;
+    case HD_MATCH_INIT:
+        snprintf(text, size, "%s %llu in the order of init%s", type, key, of);
+        break;
+    case HD_MATCH_PERSISTENT:
+        snprintf(text, size, "persistent %s %llu, start %llu%s", type, key, number, of);
+        break;
+    case HD_MATCH_ACTIVE_SET:
+        snprintf(text, size, "%s%s", type, of);
+        break;
+    }
 }

@@ -24,28 +24,6 @@ void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     hd_bell_ring(&group->home.bell);
 }
 
-ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer, uint32_t signature) {
-    if (hd_group_poisoned(op->group) == UCC_OK) {
-        if (signature && signature >> 27 != op->signature >> 27) {
-            hd_error("%s: endpoint %u calls %s where endpoint %u calls %s", hd_type_name(op->type),
-                     op->me, hd_type_name(op->type), peer,
-                     hd_type_name((uint8_t)(signature >> 27)));
-        } else {
-            hd_error("%s: root, count, datatype or op differ between endpoints %s",
-                     hd_type_name(op->type), "of one collective");
-        }
-    }
-    hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
-    return UCC_ERR_INVALID_PARAM;
-}
-
-ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected) {
-    hd_error("%s: endpoint %u sends %zu bytes where endpoint %u expects %zu",
-             hd_type_name(op->type), peer, sent, op->me, expected);
-    hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
-    return UCC_ERR_INVALID_PARAM;
-}
-
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
     const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
     if (!hd_lane_is_there(lane, op->k)) {
@@ -57,7 +35,7 @@ ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
         return UCC_INPROGRESS;
     }
     *out = lane;
-    return lane->signature == op->signature ? UCC_OK : hd_op_mismatch(op, i, lane->signature);
+    return lane->signature == op->signature ? UCC_OK : hd_op_mismatch(op, i);
 }
 
 ucc_status_t hd_op_all_lanes(hd_op_t *op) {
@@ -87,7 +65,7 @@ static ucc_status_t watch(hd_op_t *op) {
     const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
     op->watch = i + 1 < op->n ? i + 1 : 0;
     bool odd = hd_lane_is_there(lane, op->k) && lane->signature != op->signature;
-    return odd ? hd_op_mismatch(op, i, lane->signature) : UCC_OK;
+    return odd ? hd_op_mismatch(op, i) : UCC_OK;
 }
 
 /* The number is over for me: frees my window, lets the next queued operation be tried. */
@@ -124,7 +102,7 @@ static bool ends_alone(hd_op_t *op) {
 }
 
 static ucc_status_t timed_out(hd_op_t *op) {
-    hd_warn("%s: timed out at endpoint %u", hd_type_name(op->type), op->me);
+    hd_warn("%s: timed out at endpoint %u", hd_type_name(op->type), op->team_ep);
     if (!ends_alone(op)) {
         hd_group_poison(op->group, UCC_ERR_TIMED_OUT);
     }

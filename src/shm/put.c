@@ -3,17 +3,21 @@
  * the source writes straight into its peers' buffers, whether they have entered or not, and its lane
  * only says that the data is there. One copy, one synchronization, at any size.
  *
- * A buffer has the same offset in every member's part of the memory (group->region). Whether a
+ * A buffer has the same offset in every member's part of the memory (group->region): it is part of the
+ * signature, so that a member with another one is found, if too late for what was overwritten. Whether a
  * peer still reads what is overwritten is the caller's business: that is what READY promises.
  */
 #include "shm/shm.h"
 
 #include <string.h>
 
+size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer) {
+    return (size_t)(buffer - (const uint8_t *)op->group->region[op->me].address);
+}
+
 /* Where my buffer lies at member i. */
 static uint8_t *at_peer(const hd_op_t *op, const uint8_t *buffer, uint32_t i) {
-    const struct hd_region *region = op->group->region;
-    return (uint8_t *)region[i].address + (buffer - (const uint8_t *)region[op->me].address);
+    return (uint8_t *)op->group->region[i].address + hd_put_offset(op, buffer);
 }
 
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes) {

@@ -456,16 +456,47 @@ static inline const uint8_t *hd_op_operand(const hd_op_t *op) {
 }
 /* Walks op->cursor over the others' lanes; UCC_OK when every one was there and matched. */
 ucc_status_t hd_op_all_lanes(hd_op_t *op);
-/* A mismatch was found: poisons the group, logs, returns the status to fail with. */
-ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer, uint32_t signature);
-/* The same for blocks of a v type: peer sent so many bytes where I expected others. */
-ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected);
 void hd_group_poison(hd_group_t *group, ucc_status_t status);
 static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     /* acquire: pairs with hd_group_poison, though only the value matters */
     return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
 }
 const char *hd_type_name(uint8_t type);
+
+/* --- mismatch.c: calls that disagree, and what is said about them ------------------------------- */
+
+/* What all endpoints of a collective must call alike; fields without a meaning for it are 0. */
+typedef struct hd_terms {
+    uint8_t type;
+    bool rooted, reducing; /* as the type is */
+    bool user;             /* the reduction is the user's: its element's size must agree, no more */
+    bool in_place;         /* where it changes what peers do */
+    bool one_sided;        /* put.c; offset: of the buffer in its owner's part of the memory */
+    bool empty;            /* zero bytes at this endpoint, which takes part for the sake of CHECK */
+    uint32_t root;         /* member number */
+    ucc_reduction_op_t op;
+    uint64_t dt; /* agrees only in reductions; else for messages */
+    size_t element, bytes, offset;
+    uint64_t counts; /* reduce_scatterv: all of them, hashed */
+} hd_terms_t;
+
+#define HD_TERMS_ANY_DT UINT64_MAX /* generic, or not the same in all calls of these terms */
+
+/* The type exactly, the rest hashed. */
+uint32_t hd_terms_signature(const hd_terms_t *terms);
+/* Remembers what this signature stands for, for the messages below. */
+void hd_terms_note(const hd_terms_t *terms, uint32_t signature);
+/* Endpoint number in the team of member i of op's board. */
+uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i);
+/* "bcast 17", "bcast with tag 5": how messages name an operation that has its board. Returns text. */
+const char *hd_op_title(const hd_op_t *op, const char *type, char *text, size_t size);
+/* Peer's lane differs from mine, or somebody's (peer is me): poisons the group, logs who calls what,
+ * returns the status to fail with. */
+ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) __attribute__((cold));
+/* The same for blocks of a v type: peer sent so many bytes where I expected others. */
+ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected);
+/* The line alone, about any two members. */
+void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected);
 
 /* --- express.c: small collectives of few endpoints ---------------------------------------------- */
 
@@ -551,6 +582,8 @@ ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
  * buffer lies in every member's part of it. */
 ucc_status_t hd_put_start(hd_op_t *op);
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes);
+/* How far from the beginning of my part my buffer lies; the same at all. */
+size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer);
 ucc_status_t hd_barrier_start(hd_op_t *op);
 ucc_status_t hd_fanin_start(hd_op_t *op);
 ucc_status_t hd_fanout_start(hd_op_t *op);
@@ -580,6 +613,8 @@ hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class
                           uint64_t key, uint32_t me);
 /* The caller is done with the board; the last one gives it back to the pool. */
 void hd_match_leave(hd_board_t *board);
+/* "bcast with tag 5": the exchange of number k on a board that was joined, for messages. */
+void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text, size_t size);
 /* The cached description of an active set; NULL: out of memory. */
 hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, uint32_t n);
 

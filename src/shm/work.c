@@ -239,8 +239,7 @@ static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint3
 
 static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
                            size_t received) {
-    hd_error("%s: endpoint %u sends %zu bytes where endpoint %u receives %zu",
-             hd_type_name(op->type), from, sent, to, received);
+    hd_op_say_sizes(op, from, to, sent, received);
     return UCC_ERR_INVALID_PARAM;
 }
 

@@ -42,6 +42,29 @@ static bool is_empty(const hd_call_t *c) {
     }
 }
 
+ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+        return args->src.info.datatype;
+    case HD_SCATTER:
+        return op->is_root ? args->src.info.datatype : args->dst.info.datatype;
+    case HD_SCATTERV:
+        return op->is_root ? args->src.info_v.datatype : args->dst.info.datatype;
+    case HD_GATHER:
+    case HD_REDUCE:
+        return op->is_root ? args->dst.info.datatype : args->src.info.datatype;
+    case HD_GATHERV:
+        return op->is_root ? args->dst.info_v.datatype : args->src.info.datatype;
+    case HD_ALLGATHERV:
+    case HD_ALLTOALLV:
+    case HD_REDUCE_SCATTERV:
+        return args->dst.info_v.datatype;
+    default:
+        return args->dst.info.datatype;
+    }
+}
+
 /* The datatype whose values are reduced, at this endpoint. */
 static ucc_datatype_t reduced_datatype(const hd_call_t *c) {
     const ucc_coll_args_t *a = c->args;
@@ -63,32 +86,46 @@ static ucc_status_t prepare_operation(hd_call_t *c) {
     return status;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    return (hash ^ value) * 0x9e3779b97f4a7c15u ^ hash >> 29;
+/* Blocks of reduce_scatterv: whoever reduces one goes by its own counts. */
+static uint64_t hash_of_counts(const hd_call_t *c) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        uint64_t bytes = hd_vector_count(&c->op->receive, i) * c->op->element;
+        hash = (hash ^ bytes) * 0x9e3779b97f4a7c15u ^ hash >> 29;
+    }
+    return hash;
 }
 
-/* What must agree across endpoints: the type exactly, the rest hashed. Block bytes for movements
- * (never for v types, where only a pair must agree); datatype, op and count for reductions; the
- * root; in place where it changes what peers do. */
-static uint32_t signature_of(const hd_call_t *c, bool one_sided) {
+/* What must agree across endpoints: block bytes for movements (never for v types, where only a pair must
+ * agree); datatype, operation and count for reductions; the root; in place where it changes what peers
+ * do; for the one-sided variant, where the buffer lies. */
+static hd_terms_t terms_of(const hd_call_t *c, bool one_sided) {
     const hd_op_t *op = c->op;
-    uint64_t hash = mix(0x51ed270b, hd_kind[op->type].rooted ? op->root + 1 : 0);
-    if (hd_kind[op->type].reducing) {
-        hash = mix(hash, op->exclusive ? op->element : op->reducer.dt);
-        hash = mix(hash, op->exclusive ? 99 : (uint64_t)op->reducer.op);
-    }
-    if (op->type == HD_REDUCE_SCATTERV) { /* whoever reduces a block goes by its own counts */
-        for (uint32_t i = 0; i < c->n; i++) {
-            hash = mix(hash, hd_vector_count(&op->receive, i) * op->element);
-        }
-    } else if (!hd_kind[op->type].vector) {
-        hash = mix(hash, op->bytes);
-    }
-    if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
-        hash = mix(hash, op->in_place);
-    }
-    hash = mix(hash, one_sided ? 11 : 7);
-    return (uint32_t)op->type << 27 | (uint32_t)(hash >> 37);
+    const hd_kind_t *kind = &hd_kind[op->type];
+    ucc_datatype_t dt = kind->prepare ? hd_args_datatype(op, c->args) : 0;
+    hd_terms_t terms = {
+        .type = op->type,
+        .rooted = kind->rooted,
+        .reducing = kind->reducing,
+        .user = op->exclusive,
+        .root = kind->rooted ? op->root : 0,
+        .op = kind->reducing && !op->exclusive ? op->reducer.op : 0,
+        .dt = hd_dt_is_generic(dt) ? HD_TERMS_ANY_DT : dt,
+        .element = op->exclusive ? op->element : 0,
+        .bytes = kind->vector ? 0 : op->bytes,
+        .counts = op->type == HD_REDUCE_SCATTERV ? hash_of_counts(c) : 0,
+        .in_place = op->in_place && (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV),
+        .one_sided = one_sided,
+        .offset = one_sided ? hd_put_offset(op, op->dst) : 0,
+    };
+    return terms;
+}
+
+static uint32_t signature_of(const hd_call_t *c, bool one_sided) {
+    hd_terms_t terms = terms_of(c, one_sided);
+    uint32_t signature = hd_terms_signature(&terms);
+    hd_terms_note(&terms, signature);
+    return signature;
 }
 
 static ucc_status_t take_type(hd_call_t *c) {

@@ -27,4 +27,7 @@ extern const hd_kind_t hd_kind[HD_N_TYPES];
 /* Logs "type at endpoint e: field what" and returns UCC_ERR_INVALID_PARAM. */
 ucc_status_t hd_args_bad(const hd_call_t *c, const char *field, const char *what);
 
+/* Of the buffer that is significant for this type at this endpoint. */
+ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args);
+
 #endif

@@ -44,30 +44,6 @@ static const char *expected_regime(const hd_op_t *op, bool flat) {
     return op->start == hd_put_start ? "put" : hd_regime_name(regime);
 }
 
-/* Of the buffer that is significant for this type at this endpoint. */
-static ucc_datatype_t datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
-    switch (op->type) {
-    case HD_BCAST:
-    case HD_MCAST:
-        return args->src.info.datatype;
-    case HD_SCATTER:
-        return op->is_root ? args->src.info.datatype : args->dst.info.datatype;
-    case HD_SCATTERV:
-        return op->is_root ? args->src.info_v.datatype : args->dst.info.datatype;
-    case HD_GATHER:
-    case HD_REDUCE:
-        return op->is_root ? args->dst.info.datatype : args->src.info.datatype;
-    case HD_GATHERV:
-        return op->is_root ? args->dst.info_v.datatype : args->src.info.datatype;
-    case HD_ALLGATHERV:
-    case HD_ALLTOALLV:
-    case HD_REDUCE_SCATTERV:
-        return args->dst.info_v.datatype;
-    default:
-        return args->dst.info.datatype;
-    }
-}
-
 static const char *expected_arrival(const hd_op_t *op, bool flat) {
     if (flat || !hd_group_is_complete(op->group)) { /* the last to join decides who combines */
         return flat ? "flat" : "by tree";
@@ -100,7 +76,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
         call.flags = args->flags;
     }
     if (args && op->start && moves_data(op->type)) {
-        call.datatype = hd_dt_name(datatype(op, args));
+        call.datatype = hd_dt_name(hd_args_datatype(op, args));
         call.op = !hd_kind[op->type].reducing ? NULL
                   : op->reducer.user          ? "user's"
                                               : hd_op_name(args->op);
