@@ -1,11 +1,12 @@
 /* clock.h: a cheap monotonic clock in ticks, and the tiny pause between two looks at a cache line.
  *
- * Ticks are the time-stamp counter where there is one (about 20 cycles a read, no system call),
- * nanoseconds elsewhere. hd_clock_init() must have run once in the process (ucc_init does it).
+ * Ticks are the time-stamp counter where there is one that keeps time (about 20 cycles a read, no system
+ * call), nanoseconds elsewhere. hd_clock_init() must have run once in the process (ucc_init does it).
  */
 #ifndef HD_THREADS_CLOCK_H
 #define HD_THREADS_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 #if defined(__x86_64__)
@@ -17,14 +18,30 @@ extern uint64_t hd_ticks_per_us;
 
 void hd_clock_init(void);
 
+/* Ticks are cycles of the time-stamp counter; written as above. */
+extern bool hd_clock_counts_cycles;
+
+/* CLOCK_MONOTONIC. */
+uint64_t hd_clock_ns(void);
+
+/* How the two clocks are read: tests have their own. */
+typedef struct hd_clock_reader {
+    uint64_t (*ns)(void);
+    uint64_t (*ticks)(void);
+} hd_clock_reader_t;
+
+/* Ticks per microsecond; 0 if no two measurements agree: then the ticks don't keep time. */
+uint64_t hd_clock_rate(const hd_clock_reader_t *read);
+/* May the counter be used? sources: what the kernel offers, NULL: not known. */
+bool hd_clock_trusts(bool invariant, const char *sources);
+
 static inline uint64_t hd_ticks(void) {
 #if defined(__x86_64__)
-    return __rdtsc();
-#else
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (__builtin_expect(hd_clock_counts_cycles, 1)) {
+        return __rdtsc();
+    }
 #endif
+    return hd_clock_ns();
 }
 
 static inline void hd_relax(void) {
