@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/log.h"
 
-enum { PAGE = 4096, LOCAL_MIN = 64 * 1024, MAX_NODES = 1024 };
+enum { LOCAL_MIN = 64 * 1024, MAX_NODES = 1024 };
 
 static const uint64_t local_magic = 0x68642d6c6f63616cu;
 
@@ -28,7 +29,25 @@ typedef struct local_header {
     size_t mapped; /* bytes of the mapping, header page included */
 } local_header_t;
 
+/* Bytes; 0: not asked yet. relaxed: every thread gets the same answer */
+static _Atomic size_t known_page;
+
+static size_t page_size(void) {
+    size_t page = atomic_load_explicit(&known_page, memory_order_relaxed);
+
+    if (page == 0) {
+        long answer = sysconf(_SC_PAGESIZE);
+        page = answer > 0 ? (size_t)answer : 4096;
+        atomic_store_explicit(&known_page, page, memory_order_relaxed);
+    }
+    return page;
+}
+
 #ifdef HD_TEST
+void hd_pages_are(size_t bytes) {
+    atomic_store_explicit(&known_page, bytes, memory_order_relaxed); /* a test knob */
+}
+
 static atomic_long allocations_left = -1;
 
 void hd_alloc_fail_after(long n) {
@@ -99,22 +118,22 @@ static void prefer_node(void *block, size_t bytes, int node) {
 }
 
 void *hd_alloc_local(size_t bytes, int numa_node) {
-    size_t size = padded(bytes, PAGE);
+    size_t page = page_size(), size = padded(bytes, page);
 
-    if (size == 0 || size > SIZE_MAX - PAGE || allocation_fails()) {
+    if (size == 0 || size > SIZE_MAX - page || allocation_fails()) {
         return NULL;
     }
     char *mapping =
-        mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
         return NULL;
     }
-    char *block = mapping + PAGE;
+    char *block = mapping + page;
     if (numa_node >= 0 && bytes >= LOCAL_MIN && several_nodes()) {
         prefer_node(block, size, numa_node);
     }
     local_header_t *header = (local_header_t *)(void *)(block - sizeof(*header));
-    *header = (local_header_t){.magic = local_magic, .mapped = size + PAGE};
+    *header = (local_header_t){.magic = local_magic, .mapped = size + page};
     return block;
 }
 
@@ -127,5 +146,5 @@ void hd_free_local(void *block) {
         hd_fatal("%p is no block of hd_alloc_local", block);
         abort(); /* memory is corrupt or freed twice: nothing after this can be trusted */
     }
-    munmap((char *)block - PAGE, header->mapped);
+    munmap((char *)block - page_size(), header->mapped);
 }

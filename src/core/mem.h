@@ -28,6 +28,8 @@ void hd_free_local(void *block);
 #ifdef HD_TEST
 /* The next n allocations of any thread succeed and all later ones fail; negative: none fails. */
 void hd_alloc_fail_after(long n);
+/* Pages have so many bytes from now on (a multiple of the system's); 0: the system's. */
+void hd_pages_are(size_t bytes);
 #endif
 
 #endif

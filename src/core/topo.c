@@ -276,8 +276,19 @@ static int use_description(hwloc_topology_t hw, const char *description) {
     return hwloc_topology_set_synthetic(hw, description);
 }
 
-ucc_status_t hd_topo_create(const char *description, hd_topo_t **out) {
-    bool described = description != NULL && description[0] != '\0';
+/* Asks only those who know something that we keep: devices are none of it, and the processor's own account
+ * (x86), for which hwloc visits every processor, says what the kernel says, too. Most of the time goes there. */
+static void ask_few(hwloc_topology_t hw) {
+    static const char *const unused[] = {"x86", "pci", "opencl", "cuda", "nvml", "rsmi", "gl"};
+
+    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++) {
+        /* fails for those that this hwloc does not have */
+        (void)hwloc_topology_set_components(hw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                            unused[i]);
+    }
+}
+
+static ucc_status_t read_topology(const char *description, bool few, hd_topo_t **out) {
     hwloc_topology_t hw;
     ucc_status_t status;
 
@@ -285,13 +296,34 @@ ucc_status_t hd_topo_create(const char *description, hd_topo_t **out) {
         hd_error("hwloc does not start");
         return UCC_ERR_NO_MEMORY;
     }
-    if ((described && use_description(hw, description) != 0) || hwloc_topology_load(hw) != 0) {
-        hd_error("can't read the topology %s", described ? description : "of this machine");
+    if (few) {
+        ask_few(hw);
+    }
+    if ((description && use_description(hw, description) != 0) || hwloc_topology_load(hw) != 0) {
+        hd_error("can't read the topology %s", description ? description : "of this machine");
         status = UCC_ERR_INVALID_PARAM;
     } else {
         status = extract(hw, out);
     }
     hwloc_topology_destroy(hw);
+    return status;
+}
+
+ucc_status_t hd_topo_create(const char *description, hd_topo_t **out) {
+    hd_topo_t *topo = NULL;
+
+    if (description != NULL && description[0] != '\0') {
+        return read_topology(description, false, out);
+    }
+    ucc_status_t status = read_topology(NULL, true, &topo);
+    if (status == UCC_OK &&
+        topo->cache_size[0] == 0) { /* a kernel that does not say what we need */
+        hd_topo_destroy(topo);
+        status = read_topology(NULL, false, &topo);
+    }
+    if (status == UCC_OK) {
+        *out = topo;
+    }
     return status;
 }
 
@@ -336,6 +368,15 @@ uint32_t hd_topo_n_pus(const hd_topo_t *topo) {
 
 uint32_t hd_topo_n_domains(const hd_topo_t *topo, hd_topo_level_t level) {
     return (unsigned)level < HD_TOPO_N_LEVELS ? topo->n_domains[level] : 0;
+}
+
+uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t domain) {
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < topo->n_pus; i++) {
+        n += topo->pu[i].usable && hd_locality_domain(&topo->pu[i].where, level) == domain;
+    }
+    return n;
 }
 
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level) {
@@ -453,6 +494,29 @@ ucc_status_t hd_topo_bind_thread(const hd_topo_t *topo, const hd_locality_t *whe
         return UCC_ERR_INVALID_PARAM;
     }
     return UCC_OK;
+}
+
+bool hd_topo_find(const hd_topo_t *topo, int os_index, hd_locality_t *out) {
+    for (uint32_t i = 0; i < topo->n_pus; i++) {
+        if (topo->pu[i].usable && topo->pu[i].os_index == os_index) {
+            *out = topo->pu[i].where;
+            return true;
+        }
+    }
+    return false;
+}
+
+_Static_assert(sizeof(hd_affinity_t) == sizeof(cpu_mask_t), "an affinity is a mask of MAX_CPUS");
+
+bool hd_topo_get_affinity(hd_affinity_t *affinity) {
+    memset(affinity, 0, sizeof(*affinity));
+    return sched_getaffinity(0, sizeof(*affinity), (cpu_set_t *)(void *)affinity) == 0;
+}
+
+void hd_topo_set_affinity(const hd_affinity_t *affinity) {
+    if (sched_setaffinity(0, sizeof(*affinity), (const cpu_set_t *)(const void *)affinity) != 0) {
+        hd_warn("can't give a thread back its affinity");
+    }
 }
 
 void hd_topo_print(const hd_topo_t *topo, FILE *out) {

@@ -62,6 +62,8 @@ bool hd_topo_is_this_machine(const hd_topo_t *topo);
 uint32_t hd_topo_n_pus(const hd_topo_t *topo);
 /* Domains of that level among them; at least 1. */
 uint32_t hd_topo_n_domains(const hd_topo_t *topo, hd_topo_level_t level);
+/* Hardware threads this process may use in one domain of that level. */
+uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t domain);
 /* Bytes of one cache of level 1, 2 or 3 (data or unified); 0 when unknown. */
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level);
 /* The operating system's number of a NUMA node, for hd_alloc_local; -1 for numa < 0 or unknown. */
@@ -84,6 +86,16 @@ void hd_topo_place(const hd_topo_t *topo, uint32_t i, uint32_t n, hd_locality_t 
 /* Confines the calling thread to the smallest domain that `where` names. UCC_ERR_NOT_SUPPORTED on a
  * described topology. */
 ucc_status_t hd_topo_bind_thread(const hd_topo_t *topo, const hd_locality_t *where);
+
+/* The processor with that number of the operating system's; false: the process may not use it. Trusted. */
+bool hd_topo_find(const hd_topo_t *topo, int os_index, hd_locality_t *out);
+
+/* The calling thread's affinity, as it was before a bind, and back to it. */
+typedef struct hd_affinity {
+    unsigned long word[128];
+} hd_affinity_t;
+bool hd_topo_get_affinity(hd_affinity_t *affinity);
+void hd_topo_set_affinity(const hd_affinity_t *affinity);
 
 void hd_topo_print(const hd_topo_t *topo, FILE *out);
 

@@ -116,7 +116,22 @@ static bool locality_is_known(const hd_group_t *group) {
     return true;
 }
 
-/* More endpoints than processors, or two held on one: some of them can't be running. */
+/* More endpoints are held in one domain of this level than it has processors. */
+static bool is_overfull(const hd_group_t *group, hd_topo_level_t level) {
+    for (uint32_t i = 0; i < group->n; i++) {
+        int32_t domain = hd_locality_domain(&group->locality[i], level);
+        uint32_t held = 0;
+        for (uint32_t j = 0; domain >= 0 && j < i + 1; j++) { /* the last one counts them all */
+            held += hd_locality_domain(&group->locality[j], level) == domain;
+        }
+        if (held > 1 && held > hd_topo_n_pus_in(hd_topo_get(), level, domain)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* More endpoints than processors, of all or of a domain, or two held on one: some of them can't be running. */
 static bool is_crowded(const hd_group_t *group) {
     if (group->n > hd_topo_n_pus(hd_topo_get())) {
         return true;
@@ -130,7 +145,8 @@ static bool is_crowded(const hd_group_t *group) {
             }
         }
     }
-    return false;
+    return is_overfull(group, HD_TOPO_PACKAGE) || is_overfull(group, HD_TOPO_NUMA) ||
+           is_overfull(group, HD_TOPO_L3);
 }
 
 static bool spans_packages(const hd_group_t *group) {

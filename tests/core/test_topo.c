@@ -240,6 +240,19 @@ Test(mem, blocks_are_zero_aligned_and_padded) {
     hd_free(NULL);
 }
 
+/* The kernel places whole pages, and some machines' have 16 or 64 KiB: header and block keep to them. */
+Test(topo, local_blocks_keep_to_the_systems_pages) {
+    enum { PAGE = 65536 };
+    hd_pages_are(PAGE);
+    char *block = hd_alloc_local(PAGE + 1, 0);
+    cr_assert_not_null(block);
+    memset(block, 1, PAGE + 1);
+    memset(block - PAGE, 0, 1); /* the page before belongs to the header */
+    cr_assert_eq(block[2 * PAGE - 1], 0);
+    hd_free_local(block);
+    hd_pages_are(0);
+}
+
 Test(mem, local_blocks_are_zero_and_page_aligned_on_any_node) {
     static const size_t sizes[] = {1, 4096, 65536, 1 << 22};
 
