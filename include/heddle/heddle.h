@@ -138,7 +138,10 @@ ucc_status_t heddle_leave(heddle_ep_t *ep);
 
 /** Starts n threads, spread and pinned by topology, hands each its endpoint, and returns when all
  *  have returned; the endpoints are left automatically. n == 0 means one per available core.
- *  With more threads than processors nobody is pinned. */
+ *  Threads are placed among the processors that the process may use. With more threads than processors
+ *  nobody is pinned, nor is a thread whose processor is found busy: another program may have pinned its
+ *  own there. HEDDLE_PIN says otherwise: always, none (threads inherit the caller's affinity), or the
+ *  numbers of the processors to use, such as 0,2,8-11. */
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:

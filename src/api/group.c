@@ -4,6 +4,7 @@
 #include "api/api.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GROUP_MAGIC = 0x6e0d9a11u };
@@ -275,23 +276,113 @@ ucc_context_h heddle_ep_context(const heddle_ep_t *ep) {
 
 /* --- heddle_run --------------------------------------------------------------------------------- */
 
+/* Where the threads of one heddle_run are bound, by HEDDLE_PIN. */
+typedef struct pinning {
+    enum { PIN_AUTO, PIN_ALWAYS, PIN_NONE, PIN_LIST } kind;
+    uint32_t n;           /* PIN_LIST: entries of `where` */
+    hd_locality_t *where; /* PIN_LIST */
+} pinning_t;
+
 typedef struct runner_arg {
     heddle_group_t *group;
     uint32_t index, n;
-    bool bind;
+    const pinning_t *pinning;
     void (*work)(heddle_ep_t *ep, void *arg);
     void *arg;
     ucc_status_t status;
 } runner_arg_t;
 
+static ucc_status_t bad_pin(const char *text, const char *why) {
+    hd_error("heddle_run: PIN is \"%s\": %s", text, why);
+    return UCC_ERR_INVALID_PARAM;
+}
+
+/* "0,2,8-11" */
+static ucc_status_t read_processors(const char *text, pinning_t *pinning) {
+    const hd_topo_t *topo = hd_topo_get();
+    enum { MOST = 1 << 16 };
+    uint32_t room = 0;
+    for (const char *at = text; *at;) {
+        char *end;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (end == at || *at < '0' || *at > '9') {
+            return bad_pin(text, "neither auto, always or none, nor numbers of processors");
+        }
+        if (*end == '-') {
+            at = end + 1;
+            last = strtoul(at, &end, 10);
+        }
+        if (end == at || (*end && *end != ',') || last < first || last > MOST) {
+            return bad_pin(text, "not a list like 0,2,8-11");
+        }
+        for (unsigned long cpu = first; cpu <= last; cpu++) {
+            hd_locality_t where;
+            if (!hd_topo_find(topo, (int)cpu, &where)) {
+                return bad_pin(text, "this process may not use all of these processors");
+            }
+            if (pinning->n == room) {
+                room = room ? 2 * room : 16;
+                hd_locality_t *more = realloc(pinning->where, room * sizeof(*more));
+                if (!more) {
+                    return UCC_ERR_NO_MEMORY;
+                }
+                pinning->where = more;
+            }
+            pinning->where[pinning->n++] = where;
+        }
+        at = *end ? end + 1 : end;
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t read_pinning(ucc_lib_h lib, uint32_t n, pinning_t *pinning) {
+    const char *text = hd_config_string(lib->config, HD_CFG_LIB_PIN);
+    *pinning = (pinning_t){.kind = PIN_AUTO};
+    if (strcmp(text, "none") == 0) {
+        pinning->kind = PIN_NONE;
+    } else if (strcmp(text, "always") == 0) {
+        pinning->kind = PIN_ALWAYS;
+    } else if (*text && strcmp(text, "auto") != 0) {
+        pinning->kind = PIN_LIST;
+        return read_processors(text, pinning);
+    }
+    if (n > hd_topo_n_pus(hd_topo_get())) {
+        pinning->kind = PIN_NONE;
+    }
+    return UCC_OK;
+}
+
+/* Binds the calling thread; false: it stays, or goes back to, where it was. */
+static bool bind(const pinning_t *pinning, uint32_t index, uint32_t n, hd_locality_t *where) {
+    const hd_topo_t *topo = hd_topo_get();
+    hd_affinity_t before;
+    if (pinning->kind == PIN_NONE) {
+        return false;
+    }
+    if (pinning->kind == PIN_LIST) {
+        *where = pinning->where[index % pinning->n];
+    } else {
+        hd_topo_place(topo, index, n, where);
+    }
+    bool known = hd_topo_get_affinity(&before);
+    if (hd_topo_bind_thread(topo, where) != UCC_OK) {
+        return false;
+    }
+    if (pinning->kind != PIN_AUTO || !known || !hd_processor_is_shared()) {
+        return true;
+    }
+    /* another program that was placed by the same rule, say: free threads go where there is room */
+    hd_info("heddle_run: endpoint %u is not bound: its processor is used by others", index);
+    hd_topo_set_affinity(&before);
+    return false;
+}
+
 static void *run_one(void *arg) {
     runner_arg_t *r = arg;
     hd_locality_t where;
     heddle_ep_t *ep = NULL;
-    hd_topo_place(hd_topo_get(), r->index, r->n, &where);
-    bool bound = r->bind && hd_topo_bind_thread(hd_topo_get(), &where) == UCC_OK;
-    r->status =
-        bound ? join(r->group, r->index, &where, &ep) : heddle_join(r->group, r->index, &ep);
+    r->status = bind(r->pinning, r->index, r->n, &where) ? join(r->group, r->index, &where, &ep)
+                                                         : heddle_join(r->group, r->index, &ep);
     if (r->status == UCC_OK) {
         r->work(ep, r->arg);
         r->status = heddle_leave(ep);
@@ -304,25 +395,26 @@ ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), vo
         hd_error("%s: work is NULL", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    const hd_topo_t *topo = hd_topo_get();
-    n = n ? n : hd_topo_n_domains(topo, HD_TOPO_CORE);
+    n = n ? n : hd_topo_n_domains(hd_topo_get(), HD_TOPO_CORE);
     heddle_group_t *group;
     heddle_group_params_t params = {.endpoints = n};
     ucc_status_t status = heddle_group_create(&params, &group);
     if (status != UCC_OK) {
         return status;
     }
+    pinning_t pinning;
+    status = read_pinning(group->lib, n, &pinning);
     pthread_t *thread = hd_alloc(HD_LINE, n * sizeof(*thread));
     runner_arg_t *one = hd_alloc(HD_LINE, n * sizeof(*one));
     uint32_t started = 0;
-    status = thread && one ? UCC_OK : UCC_ERR_NO_MEMORY;
+    status = status != UCC_OK ? status : thread && one ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (; started < n && status == UCC_OK; started++) {
         one[started] = (runner_arg_t){.group = group,
                                       .index = started,
                                       .n = n,
+                                      .pinning = &pinning,
                                       .work = work,
-                                      .arg = arg,
-                                      .bind = n <= hd_topo_n_pus(topo)};
+                                      .arg = arg};
         if (pthread_create(&thread[started], NULL, run_one, &one[started]) != 0) {
             hd_error("%s: no more threads after %u of %u", __func__, started, n);
             hd_group_poison(group->group, UCC_ERR_NO_RESOURCE); /* those started must not wait */
@@ -336,6 +428,7 @@ ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), vo
     }
     hd_free(thread);
     hd_free(one);
+    free(pinning.where);
     heddle_group_destroy(group);
     return status;
 }

@@ -71,6 +71,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_PARK,             /* bool */
     HD_CFG_LIB_PARK_SPIN_US,     /* uint */
     HD_CFG_LIB_TOPOLOGY,         /* string: see hd_topo_create */
+    HD_CFG_LIB_PIN,              /* string: auto, always, none, or processors */
     HD_CFG_LIB_STRICT_EXCLUSIVE, /* bool */
     HD_CFG_LIB_DEBUG_ORDER,      /* bool */
     HD_CFG_LIB_TRACE,            /* string: file */

@@ -188,6 +188,16 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                              .meaning = "An hwloc synthetic description or XML file to take for "
                                         "this machine. Read once per process, from the "
                                         "environment only."},
+    [HD_CFG_LIB_PIN] = {.scope = HD_CFG_SCOPE_LIB,
+                        .type = HD_CFG_STRING,
+                        .name = "PIN",
+                        .value = "auto",
+                        .meaning =
+                            "Where heddle_run binds its threads. auto: each to a processor of "
+                            "its own, if there are enough, and nobody else is found running "
+                            "on it; always: also then; none: nowhere, they inherit the "
+                            "caller's affinity; or the system's numbers of processors, such as "
+                            "0,2,8-11, by endpoint."},
     [HD_CFG_LIB_STRICT_EXCLUSIVE] = {.scope = HD_CFG_SCOPE_LIB,
                                      .type = HD_CFG_BOOL,
                                      .name = "STRICT_EXCLUSIVE",
