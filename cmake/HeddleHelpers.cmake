@@ -14,6 +14,9 @@ function(heddle_optimize_kernels)
     file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/core/reduce*.c)
     set_source_files_properties(${kernels} PROPERTIES
         COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    # cleanups when a user's callback throws or ends its thread
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/threads/callback.c PROPERTIES
+        COMPILE_OPTIONS -fexceptions)
 endfunction()
 
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are

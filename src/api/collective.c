@@ -1,5 +1,6 @@
 /* collective.c: init, post, finalize, and waiting: the hot path's entry. */
 #include "api/api.h"
+#include "threads/callback.h"
 
 hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller) {
     hd_request_t *r = (hd_request_t *)(void *)request;
@@ -66,6 +67,9 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
         ucc_status_t status = hd_task_status(&r->op.task);
         if (status != UCC_INPROGRESS) {
             return status;
+        }
+        if (hd_callback_refuses("heddle_wait")) {
+            return UCC_ERR_INVALID_PARAM;
         }
         double passed = (double)(hd_ticks() - began) / (double)hd_ticks_per_us * 1e-6;
         if (timeout >= 0 && passed >= timeout) {

@@ -47,6 +47,9 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     }
     hd_runner_init(&context->runner, lib->params.thread_mode == UCC_THREAD_MULTIPLE, lib->max_polls,
                    lib->yield_max_us);
+    if (lib->debug_order && !context->runner.multiple) {
+        context->runner.multiple = context->runner.promised = true;
+    }
     context->magic = HD_CONTEXT_MAGIC;
     context->lib = lib;
     context->type = p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE ? p->type : UCC_CONTEXT_EXCLUSIVE;
@@ -90,8 +93,7 @@ ucc_status_t ucc_context_progress(ucc_context_h context) {
         hd_error("%s: not a context handle", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_runner_progress(&context->runner, NULL);
-    return UCC_OK;
+    return hd_runner_poll(&context->runner);
 }
 
 ucc_status_t ucc_context_destroy(ucc_context_h context) {

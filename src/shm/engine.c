@@ -23,6 +23,7 @@
  */
 #include "shm/shm.h"
 
+#include "threads/callback.h"
 #include "threads/trace.h"
 
 enum { CHUNKS_PER_STEP = 64 };
@@ -237,6 +238,21 @@ static void note_failure(hd_op_t *op, ucc_status_t status) {
     }
 }
 
+/* So many units of slice s, claimed by me, are finished. */
+static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, uint32_t units,
+                                  uint32_t taken) {
+    hd_delay_point();
+    /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
+    uint64_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
+    if (before + taken == (generation(op) | units)) {
+        op->own_finished = op->own_finished || s == op->me;
+        if (!hd_op_is_flat(op)) {
+            slice_done(op);
+        }
+    }
+    hd_bell_ring(&op->group->home.bell); /* a canceller may sleep until this chunk is finished */
+}
+
 static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     hd_slice_t *slice = &work->slice[s];
     uint32_t unit, taken = claim(op, slice, &unit);
@@ -254,31 +270,56 @@ static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     if (began) {
         hd_trace_chunk(op, began, s, unit, taken);
     }
-    hd_delay_point();
-    /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
-    uint64_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
-    if (before + taken == (generation(op) | units)) {
-        op->own_finished = op->own_finished || s == op->me;
-        if (!hd_op_is_flat(op)) {
-            slice_done(op);
-        }
-    }
-    hd_bell_ring(&op->group->home.bell); /* a canceller may sleep until this chunk is finished */
+    finish_claimed(op, s, slice, units, taken);
     return true;
 }
 
-static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
-    if (!op->exclusive) {
-        return work_on_claimed(op, work, s);
+/* --- the user's reduction ------------------------------------------------------------------------- */
+
+typedef struct turn {
+    hd_op_t *op;
+    const hd_work_t *work;
+    uint32_t slice;
+    bool worked;
+} turn_t;
+
+static void take_turn(void *arg) {
+    turn_t *turn = arg;
+    turn->worked = work_on_claimed(turn->op, turn->work, turn->slice);
+}
+
+static void end_turn(hd_op_t *op) {
+    hd_unlock(&user_turn);
+    hd_bell_ring(&op->group->home.bell); /* members of other groups that were refused only nap */
+}
+
+/* The user's reduction did not return: its unit counts as finished, and failed. (There is one slice.) */
+static void abandon_turn(hd_task_t *task) {
+    hd_op_t *op = (hd_op_t *)task;
+    hd_slice_t *slice = &work_of(op)->slice[0];
+    note_failure(op, UCC_ERR_NO_MESSAGE);
+    hd_group_poison(op->group, UCC_ERR_NO_MESSAGE);
+    finish_claimed(op, 0, slice, slice->units, 1);
+    end_turn(op);
+}
+
+static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_work_t *work,
+                                                       uint32_t s) {
+    if (hd_group_poisoned(op->group) != UCC_OK) {
+        return false; /* the user's code is not called for a team that has failed */
     }
     op->task.impatient = !hd_lock_try(&user_turn);
     if (op->task.impatient) {
         return false;
     }
-    bool worked = work_on_claimed(op, work, s);
-    hd_unlock(&user_turn);
-    hd_bell_ring(&op->group->home.bell); /* members of other groups that were refused only nap */
-    return worked;
+    turn_t turn = {.op = op, .work = work, .slice = s};
+    hd_callback_run(&op->task, take_turn, &turn, abandon_turn);
+    end_turn(op);
+    return turn.worked;
+}
+
+static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
+    return op->exclusive ? work_exclusively(op, work, s) : work_on_claimed(op, work, s);
 }
 
 /* Others' slices in the order of their numbers, remembering how far all are exhausted, so that

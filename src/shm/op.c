@@ -6,6 +6,7 @@
  */
 #include "shm/shm.h"
 
+#include "threads/callback.h"
 #include "threads/trace.h"
 
 const char *hd_type_name(uint8_t type) {
@@ -157,6 +158,36 @@ ucc_status_t hd_op_step(hd_task_t *task) {
         trace_step(op, before, status);
     }
     return status;
+}
+
+/* --- operations that call user's code ------------------------------------------------------------ */
+
+/* As stepped by its context: posts call hd_op_step or launch it. */
+static ucc_status_t step_listed(hd_task_t *task) {
+    task->listed = true;
+    ucc_status_t status = hd_op_step(task);
+    task->listed = false;
+    return status;
+}
+
+ucc_status_t hd_op_calls_user(hd_op_t *op) {
+    op->task.step = step_listed;
+    return UCC_OK;
+}
+
+static ucc_status_t step_abandoned(hd_task_t *task) {
+    hd_op_t *op = (hd_op_t *)task;
+    end(op);
+    if (hd_trace_is_on()) {
+        hd_trace_done(op, UCC_ERR_NO_MESSAGE);
+    }
+    return UCC_ERR_NO_MESSAGE;
+}
+
+void hd_op_abandon(hd_task_t *task) {
+    hd_op_t *op = (hd_op_t *)task;
+    hd_group_poison(op->group, UCC_ERR_NO_MESSAGE); /* it may not have published yet */
+    task->step = step_abandoned;
 }
 
 /* Publishes, unless that has been done. */

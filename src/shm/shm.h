@@ -446,6 +446,10 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
     op->task.awaited = word;
     op->task.awaited_value = op->k;
 }
+/* From op->prepare of an operation that calls user's code (callback.h). */
+ucc_status_t hd_op_calls_user(hd_op_t *op);
+/* Its packing or unpacking did not return: the team fails, and the next step ends it. */
+void hd_op_abandon(hd_task_t *task);
 /* task.step of a launched operation: the family's wait, poison, deadline, mismatch watch. */
 ucc_status_t hd_op_step(hd_task_t *task);
 /* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */

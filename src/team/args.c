@@ -223,6 +223,9 @@ static ucc_status_t recount(hd_op_t *op) {
                    .flags = r->vectors.flags,
                    .n = op->n,
                    .me = op->me};
+    if (op->exclusive) {
+        hd_op_calls_user(op);
+    }
     ucc_status_t status = hd_kind[op->type].prepare(&c);
     if (status == UCC_OK &&
         op->type == HD_REDUCE_SCATTERV) { /* the only one that signs its counts */
@@ -292,6 +295,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     }
     if (status == UCC_OK && !op->prepare) {
         status = hd_kind[op->type].prepare ? hd_kind[op->type].prepare(&c) : UCC_OK;
+    }
+    if (op->exclusive && !op->prepare) {
+        op->prepare = hd_op_calls_user;
     }
     bool one_sided = false;
     if (status == UCC_OK) {

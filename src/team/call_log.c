@@ -56,6 +56,9 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     static const char *const order[] = {"over at once",          "numbered",   "matched by tag",
                                         "matched by init order", "persistent", "active set"};
     const hd_op_t *op = &r->op;
+    if (hd_trace_level() < (args ? HD_LOG_INFO : HD_LOG_DEBUG)) {
+        return; /* called for another reason: see hd_trace_attend */
+    }
     const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
     int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);
     if (wanted < level || (op->me != 0 && wanted < HD_LOG_TRACE)) {

@@ -39,7 +39,8 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
     team->n_contexts = n_contexts;
     team->lib = contexts[0]->lib;
     team->thread_mode = team->lib->params.thread_mode;
-    team->locked = team->thread_mode == UCC_THREAD_MULTIPLE;
+    /* DEBUG_ORDER: a mistake should be told, not crash before */
+    team->locked = team->thread_mode == UCC_THREAD_MULTIPLE || team->lib->debug_order;
     team->debug_order = team->lib->debug_order;
     for (uint32_t i = 0; i < n_contexts; i++) {
         /* relaxed: a count for context_destroy, which the client orders after this */

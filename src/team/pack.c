@@ -7,6 +7,7 @@
  */
 #include "core/dtype.h"
 #include "team/team.h"
+#include "threads/callback.h"
 
 #include <string.h>
 
@@ -73,8 +74,15 @@ static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count
     return UCC_OK;
 }
 
-static ucc_status_t prepare(hd_op_t *op) {
-    struct hd_pack *p = &((hd_request_t *)op)->pack;
+/* One call of callback.h's. */
+typedef struct packing {
+    hd_op_t *op;
+    ucc_status_t status;
+} packing_t;
+
+static void pack_sources(void *arg) {
+    packing_t *packing = arg;
+    struct hd_pack *p = &((hd_request_t *)packing->op)->pack;
     ucc_status_t status = UCC_OK;
     if (p->src_packed) {
         status = pack(p->src_dt, p->src_user, p->src_count, p->src_packed, p->src_bytes);
@@ -82,14 +90,12 @@ static ucc_status_t prepare(hd_op_t *op) {
     if (status == UCC_OK && p->dst_packed && p->fill_dst) {
         status = pack(p->dst_dt, p->dst_user, p->dst_count, p->dst_packed, p->dst_bytes);
     }
-    return status;
+    packing->status = status;
 }
 
-static ucc_status_t finish(hd_op_t *op) {
-    struct hd_pack *p = &((hd_request_t *)op)->pack;
-    if (!p->dst_packed) {
-        return UCC_OK;
-    }
+static void unpack_result(void *arg) {
+    packing_t *packing = arg;
+    struct hd_pack *p = &((hd_request_t *)packing->op)->pack;
     ucc_dt_generic_t *dt = hd_dt_generic(p->dst_dt);
     void *state = dt->ops.start_unpack(dt->context, p->dst_user, p->dst_count);
     ucc_status_t status = dt->ops.unpack(state, 0, p->dst_packed, p->dst_bytes);
@@ -97,7 +103,22 @@ static ucc_status_t finish(hd_op_t *op) {
     if (status != UCC_OK) {
         hd_error("unpack callback failed: %s", ucc_status_string(status));
     }
-    return status;
+    packing->status = status;
+}
+
+static ucc_status_t prepare(hd_op_t *op) {
+    packing_t packing = {.op = op};
+    hd_op_calls_user(op);
+    hd_callback_run(&op->task, pack_sources, &packing, hd_op_abandon);
+    return packing.status;
+}
+
+static ucc_status_t finish(hd_op_t *op) {
+    packing_t packing = {.op = op};
+    if (((hd_request_t *)op)->pack.dst_packed) {
+        hd_callback_run(&op->task, unpack_result, &packing, hd_op_abandon);
+    }
+    return packing.status;
 }
 
 void hd_pack_release(hd_request_t *r) {

@@ -15,6 +15,8 @@
  * may have finalized it in its callback.
  */
 #include "team/team.h"
+#include "threads/callback.h"
+#include "threads/stall.h"
 #include "threads/trace.h"
 
 #include <string.h>
@@ -248,18 +250,40 @@ static ucc_status_t step_queued(hd_task_t *task) {
     if (next) {
         hd_runner_push(&next->task.context->runner, &next->task);
     }
-    return traced(op, failure != UCC_OK ? failure : hd_op_launch(op));
+    task->queued = false;
+    if (failure == UCC_OK) {
+        task->listed = true; /* see callback.h */
+        failure = hd_op_launch(op);
+        task->listed = false;
+    }
+    return traced(op, failure);
 }
 
-/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise. */
-static void check_order(ucc_team_h team, bool enter) {
-    /* relaxed: a detector, not a lock */
-    if (enter && atomic_exchange_explicit(&team->posting, 1, memory_order_relaxed)) {
+/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise: a post
+ * takes less time than it takes two threads to meet in it. So a thread that did not post last stays in its
+ * post for long enough that the other one, if it goes on posting, comes in; whoever hands the endpoint
+ * over properly only waits. */
+static __attribute__((noinline, cold)) void check_order(ucc_team_h team) {
+    enum { LINGER_US = 300 };
+    int32_t me = hd_thread_number();
+    hd_runner_t *runner = &team->contexts[0]->runner;
+    /* relaxed, all three: a detector, not a lock */
+    int32_t other = atomic_exchange_explicit(&team->posting, me, memory_order_relaxed);
+    if (other && other != me) {
         hd_error("two threads post ordered collectives on endpoint %u at once", team->ep);
+    } else if (runner->promised && hd_runner_waited_in(runner)) {
+        hd_runner_two_threads(runner, "using one endpoint");
     }
-    if (!enter) {
-        atomic_store_explicit(&team->posting, 0, memory_order_relaxed);
+    int32_t last = atomic_exchange_explicit(&team->posted, me, memory_order_relaxed);
+    if (last && last != me) {
+        _Atomic uint32_t word = 0;
+        hd_park_sleep(&word, 0, LINGER_US * 1000u);
     }
+}
+
+/* Before the operation can be over, and the handle gone. */
+static void end_check(ucc_team_h team) {
+    atomic_store_explicit(&team->posting, 0, memory_order_relaxed); /* see check_order */
 }
 
 /* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
@@ -281,6 +305,7 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     if (*queued) {
         note_deadline(member, op->task.deadline);
         op->state = HD_OP_QUEUED;
+        op->task.queued = true;
         op->task.step = step_queued;
         *member->queue_tail = op;
         member->queue_tail = &op->queue_next;
@@ -289,7 +314,7 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
         hd_unlock(&member->lock);
     }
     if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
-        check_order(op->team, false); /* before the operation can be over, and the handle gone */
+        end_check(op->team);
     }
     if (!*queued) {
         return hd_op_launch(op);
@@ -340,7 +365,14 @@ static ucc_status_t step_early(hd_task_t *task) {
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
-    return traced(&r->op, status == UCC_OK ? launch_found(r, true, &queued) : status);
+    if (status == UCC_OK) {
+        task->listed = true; /* see callback.h */
+        status = launch_found(r, true, &queued);
+        if (!queued) { /* else the member's queue decides who steps it */
+            task->listed = false;
+        }
+    }
+    return traced(&r->op, status);
 }
 
 /* Operations wait in the handle's list, so that they are matched in the order of their posts also
@@ -422,8 +454,14 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     hd_task_t *task = &r->op.task;
     ucc_team_h team = r->op.team;
     bool queued = false;
+    if (hd_trace_logs_calls(HD_LOG_DEBUG)) {
+        if (hd_callback_refuses("ucc_collective_post")) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        hd_request_log(r, NULL);
+    }
     if (team->debug_order && r->route == HD_ROUTE_NUMBER) {
-        check_order(team, true);
+        check_order(team);
     }
     choose_context(r);
     task->impatient = false;
@@ -435,9 +473,6 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     if (hd_trace_is_on()) {
         uint64_t bytes = r->op.bytes ? r->op.bytes : r->op.total;
         hd_trace_post(r, hd_type_name(r->op.type), bytes, team->group, team->ep);
-    }
-    if (hd_trace_logs_calls(HD_LOG_DEBUG)) {
-        hd_request_log(r, NULL);
     }
     hd_runner_t *runner = &task->context->runner;
     ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);

@@ -146,9 +146,10 @@ struct ucc_team {
     ucc_thread_mode_t thread_mode;
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
-    ucc_status_t failure;     /* FAILED: why */
-    bool owned_by_ep;         /* belongs to a heddle_ep_t: not for ucc_team_destroy */
-    _Atomic uint32_t posting; /* debug_order: a post is under way */
+    ucc_status_t failure; /* FAILED: why */
+    bool owned_by_ep;     /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    /* debug_order: the thread whose post is under way, and the one that posted last */
+    _Atomic int32_t posting, posted;
     /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
        a lost update costs some looks more or less */
     _Atomic uint32_t linger_skip, linger_penalty;

@@ -1,6 +1,7 @@
 /* lock.h: a one-word lock for sections of a few dozen instructions (request free lists, a handle's
  * sequence window, a bucket of the tag table). Never held across a callback, a copy of user data or
- * a system call. The waiting side yields soon, because the holder may have been preempted.
+ * a system call. The waiting side yields soon, because the holder may have been preempted, and sleeps in
+ * the end: under SCHED_FIFO a yield lets nobody run whose priority is lower.
  */
 #ifndef HD_THREADS_LOCK_H
 #define HD_THREADS_LOCK_H
@@ -21,14 +22,16 @@ static inline bool hd_lock_try(hd_lock_t *lock) {
            atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0;
 }
 
+/* By whoever has spun in vain: takes the lock, giving up the processor between the looks (wait.c). */
+void hd_lock_wait(hd_lock_t *lock);
+
 static inline void hd_lock(hd_lock_t *lock) {
     for (unsigned spins = 0; !hd_lock_try(lock);) {
-        if (++spins < 100) {
-            hd_relax();
-        } else {
-            sched_yield();
-            spins = 0;
+        if (++spins == 100) {
+            hd_lock_wait(lock);
+            return;
         }
+        hd_relax();
     }
 }
 

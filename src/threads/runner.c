@@ -3,7 +3,10 @@
  * Who may call: any thread if runner->multiple, else one thread at a time (the promise made by
  * UCC_THREAD_SINGLE and FUNNELED, or by a team's own thread mode).
  */
-#include "threads/threads.h"
+#include "threads/callback.h"
+
+#include "core/log.h"
+#include "threads/stall.h"
 
 enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 
@@ -13,6 +16,10 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     runner->yield_max = yield_max_us * hd_ticks_per_us;
     runner->active = NULL;
     runner->active_tail = &runner->active;
+    runner->finished = NULL;
+    runner->promised = false;
+    atomic_init(&runner->told, false);
+    atomic_init(&runner->waiter, 0);
     hd_idle_init(&runner->idle);
     atomic_init(&runner->lock.held, 0);
     atomic_init(&runner->incoming, NULL);
@@ -74,11 +81,12 @@ static void take_in(hd_runner_t *runner) {
     }
 }
 
-/* One step of every active task; the finished ones are appended to *finished. Their status is not
+/* One step of every active task; the finished ones are appended to runner->finished. Their status is not
  * published here: the client may destroy everything once it sees it, and the lock is still held.
  * Adds the number of steps to *looks. */
-static bool step_all(hd_runner_t *runner, hd_task_t **finished, uint32_t *looks) {
+static bool step_all(hd_runner_t *runner, uint32_t *looks) {
     bool any = false;
+    hd_task_t **finished = &runner->finished;
     while (*finished) {
         finished = &(*finished)->next;
     }
@@ -102,6 +110,24 @@ static bool step_all(hd_runner_t *runner, hd_task_t **finished, uint32_t *looks)
     return any;
 }
 
+/* Of a task that was finished before, and could not be completed then. */
+static ucc_status_t step_finished(hd_task_t *task) {
+    return task->outcome;
+}
+
+void hd_runner_abandon(hd_runner_t *runner) {
+    hd_task_t *finished = runner->finished;
+    runner->finished = NULL;
+    runner_leave(runner);
+    while (finished) {
+        hd_task_t *next = finished->next;
+        finished->step = step_finished;
+        hd_runner_push(runner, finished);
+        finished = next;
+    }
+    hd_bell_ring(&runner->bell);
+}
+
 static void complete_all(hd_task_t *finished) {
     while (finished) {
         hd_task_t *next = finished->next; /* read first: completing may free the task */
@@ -110,11 +136,23 @@ static void complete_all(hd_task_t *finished) {
     }
 }
 
+__attribute__((noinline, cold)) void hd_runner_two_threads(hd_runner_t *runner, const char *where) {
+    /* relaxed: only decides who says it */
+    if (!atomic_exchange_explicit(&runner->told, true, memory_order_relaxed)) {
+        hd_error("two threads are %s at once, but the library was not initialised for that "
+                 "(UCC_THREAD_MULTIPLE)",
+                 where);
+    }
+}
+
 /* Another thread is at work in this context. Its work is ours too, so there is nothing to do but to
  * come back; if the holder was preempted, it needs the processor more than we do. */
 static void back_off(hd_runner_t *runner, uint64_t *vain) {
     enum { REFUSALS_PER_YIELD = 32 };
     uint64_t began = hd_ticks();
+    if (runner->promised) {
+        hd_runner_two_threads(runner, "inside one context");
+    }
     /* relaxed: only decides who yields */
     uint32_t n = atomic_fetch_add_explicit(&runner->refused, 1, memory_order_relaxed);
     hd_relax();
@@ -127,7 +165,7 @@ static void back_off(hd_runner_t *runner, uint64_t *vain) {
 }
 
 /* The caller does nothing else than to wait: looks again and again, until `until`. */
-static bool look_on(hd_runner_t *runner, hd_task_t **finished, uint64_t until) {
+static bool look_on(hd_runner_t *runner, uint64_t until) {
     enum { LOOKS_PER_CLOCK = 64 };
     const hd_task_t *only = runner->active->next ? NULL : runner->active;
     bool any = false;
@@ -140,32 +178,32 @@ static bool look_on(hd_runner_t *runner, hd_task_t **finished, uint64_t until) {
         } else {
             hd_relax();
         }
-        any = step_all(runner, finished, &looks);
+        any = step_all(runner, &looks);
     }
     return any;
 }
 
-/* *refused: another thread was inside, so nothing was looked at. */
-static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
-    *refused = !runner_enter(runner);
-    if (*refused) {
-        back_off(runner, vain);
+/* By whoever entered. */
+static inline bool round_of(hd_runner_t *runner, uint64_t *vain) {
+    take_in(runner);
+    if (!runner->active && !vain) { /* idle loops call again and again: no clock, no yield */
+        runner_leave(runner);
         return false;
     }
-    hd_task_t *finished = NULL;
-    take_in(runner);
     uint32_t looks = 0;
     /* with many tasks the first round is most of the time spent; for one a clock costs too much */
     uint64_t began = runner->active && runner->active->next ? hd_ticks() : 0;
-    bool any = step_all(runner, &finished, &looks);
+    bool any = step_all(runner, &looks);
     if (any) {
         hd_idle_reset(&runner->idle);
     } else {
         began = began ? began : hd_ticks();
         if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
-            any = look_on(runner, &finished, began + hd_idle_left(&runner->idle));
+            any = look_on(runner, began + hd_idle_left(&runner->idle));
         }
     }
+    hd_task_t *finished = runner->finished;
+    runner->finished = NULL;
     runner_leave(runner);
     if (any) {
         complete_all(finished);
@@ -180,9 +218,35 @@ static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
     return false;
 }
 
+/* *refused: another thread was inside, so nothing was looked at. */
+static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
+    *refused = !runner_enter(runner);
+    if (*refused) {
+        back_off(runner, vain);
+        return false;
+    }
+    return round_of(runner, vain);
+}
+
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
     bool refused;
     return progress(runner, vain, &refused);
+}
+
+static __attribute__((noinline)) ucc_status_t refuse(hd_runner_t *runner) {
+    if (hd_callback_refuses("ucc_context_progress")) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    back_off(runner, NULL);
+    return UCC_OK;
+}
+
+ucc_status_t hd_runner_poll(hd_runner_t *runner) {
+    if (!runner_enter(runner)) {
+        return refuse(runner);
+    }
+    round_of(runner, NULL);
+    return UCC_OK;
 }
 
 /* --- sleeping --------------------------------------------------------------------------------- */
@@ -197,17 +261,32 @@ typedef struct night {
     hd_home_t *home[MAX_BELLS];
 } night_t;
 
-/* Enlists with every group in which this context has work; false if that can't be had (another
- * thread is inside the context, or there are too many groups): then the sleep must be short. */
-static bool enlist_groups(hd_runner_t *runner, night_t *night) {
+/* Does any task wait for something that no bell announces? */
+static bool any_impatient(hd_runner_t *runner) {
+    if (!runner_enter(runner)) {
+        return true;
+    }
+    bool any = false;
+    for (const hd_task_t *task = runner->active; task && !any; task = task->next) {
+        any = task->impatient;
+    }
+    runner_leave(runner);
+    return any;
+}
+
+/* Enlists with every group in which this context has work; false if that is not all that may end the wait
+ * (another thread is inside the context, or is posting or completing the awaited task; or there are
+ * too many groups): then the sleep must be short. */
+static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t *night) {
     if (!runner_enter(runner)) {
         return false;
     }
-    bool all = true;
+    bool all = true, found = awaited->queued;
     take_in(runner);
     uint64_t now = hd_ticks();
     for (hd_task_t *task = runner->active; task; task = task->next) {
         uint32_t i = 0;
+        found = found || task == awaited;
         all = all && !task->impatient;
         if (task->deadline) {
             uint64_t us = task->deadline > now ? (task->deadline - now) / hd_ticks_per_us + 1 : 0;
@@ -229,7 +308,7 @@ static bool enlist_groups(hd_runner_t *runner, night_t *night) {
         night->n_groups++;
     }
     runner_leave(runner);
-    return all;
+    return all && found;
 }
 
 static void delist_all(night_t *night) {
@@ -246,12 +325,14 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     night_t night = {.n_groups = 0, .until_deadline = UINT64_MAX};
     atomic_init(&night.word, 0);
     hd_bell_enlist(&runner->bell, &night.own, &night.word);
-    uint64_t longest = enlist_groups(runner, &night) ? LONGEST_US : NAP_US;
+    uint64_t longest = enlist_groups(runner, task, &night) ? LONGEST_US : NAP_US;
     hd_park_fence();
     bool refused, any = progress(runner, NULL, &refused); /* the last look */
     if (!any && hd_task_status(task) == UCC_INPROGRESS) {
         uint64_t us = limit / hd_ticks_per_us;
-        longest = refused ? NAP_US : longest; /* it was no look: something may have come before */
+        /* refused: it was no look, something may have come before; or it began to wait just now for
+           something without a bell */
+        longest = refused || any_impatient(runner) ? NAP_US : longest;
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
         hd_park_sleep(&night.word, 0, us * 1000u);
@@ -259,8 +340,8 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     delist_all(&night);
 }
 
-ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
-                            uint64_t park_after_us) {
+static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
+                         uint64_t park_after_us) {
     uint64_t began = hd_ticks(), limit = UINT64_MAX, vain = 0;
     /* Counted in time spent looking, not in time passed: among many runnable threads a wait takes
        long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. */
@@ -276,6 +357,9 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
         if (status != UCC_INPROGRESS) {
             return status;
         }
+        if (hd_callback_refuses("heddle_wait")) {
+            return UCC_ERR_INVALID_PARAM;
+        }
         uint64_t passed = limit == UINT64_MAX ? 0 : hd_ticks() - began;
         if (passed >= limit) {
             return UCC_INPROGRESS;
@@ -286,4 +370,25 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
             vain = may_spin - may_spin / 16;
         }
     }
+}
+
+ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
+                            uint64_t park_after_us) {
+    if (!runner->promised) {
+        return wait(runner, task, timeout, may_park, park_after_us);
+    }
+    /* relaxed, here and in hd_runner_waited_in: a detector, not a lock */
+    int32_t me = hd_thread_number();
+    int32_t before = atomic_exchange_explicit(&runner->waiter, me, memory_order_relaxed);
+    if (before && before != me) {
+        hd_runner_two_threads(runner, "waiting in one context");
+    }
+    ucc_status_t status = wait(runner, task, timeout, may_park, park_after_us);
+    atomic_store_explicit(&runner->waiter, before == me ? me : 0, memory_order_relaxed);
+    return status;
+}
+
+bool hd_runner_waited_in(hd_runner_t *runner) {
+    int32_t waiter = atomic_load_explicit(&runner->waiter, memory_order_relaxed);
+    return waiter && waiter != hd_thread_number();
 }

@@ -113,6 +113,8 @@ struct hd_task {
     ucc_status_t (*step)(hd_task_t *task);
     hd_home_t *home;   /* the group it works in */
     bool impatient;    /* waits for something that no bell announces: sleepers only nap */
+    bool queued;       /* in no context's list, but a bell will announce that it comes there */
+    bool listed;       /* calls user's code, and is stepped by its context: see callback.h */
     uint64_t deadline; /* ticks; 0: none */
     /* A hint, from the last step that returned UCC_INPROGRESS: no use in another one before this
      * word has this value (unless something fails). NULL: nothing so simple. */
@@ -168,14 +170,18 @@ typedef struct hd_idle {
 
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
 typedef struct hd_runner {
-    bool multiple;      /* several threads may call at once; else no lock is taken */
+    bool multiple; /* several threads may call at once; else no lock is taken */
+    bool promised; /* DEBUG_ORDER: takes the lock though callers promised to be one at a time */
     uint32_t max_polls; /* looks per progress call when the caller does nothing else */
     uint64_t yield_max; /* ticks: longest time spent spinning between two yields */
     alignas(64) hd_lock_t lock;
     hd_task_t *active, **active_tail; /* under lock */
+    hd_task_t *finished;              /* under lock; empty when it is given back */
     hd_idle_t idle;                   /* under lock */
     alignas(64) _Atomic(hd_task_t *) incoming;
     _Atomic uint32_t refused; /* progress calls that found the lock taken */
+    _Atomic bool told;        /* promised: that two threads were seen */
+    _Atomic int32_t waiter;   /* promised: the thread inside hd_runner_wait; 0: none */
     hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep in hd_wait */
 } hd_runner_t;
 
@@ -187,11 +193,23 @@ void hd_runner_push(hd_runner_t *runner, hd_task_t *task);
 /* One round over all tasks. Never blocks (it may yield the CPU); true if any task finished, else the
  * ticks spent looking in vain are added to *vain (may be NULL). */
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain);
+/* The same for a caller that may do anything else: an error if it may not call now. */
+ucc_status_t hd_runner_poll(hd_runner_t *runner);
+/* promised: says, once, that two threads were seen where one may be. */
+void hd_runner_two_threads(hd_runner_t *runner, const char *where);
+/* promised: is another thread inside hd_runner_wait? */
+bool hd_runner_waited_in(hd_runner_t *runner);
+/* On behalf of a progress call that will not go on: gives back the lock, and what was finished. */
+void hd_runner_abandon(hd_runner_t *runner);
 /* Progress, then sleep, until the task is done or `timeout` seconds have passed (negative: never). */
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                             uint64_t park_after_us);
 
 /* --- idling (wait.c) -------------------------------------------------------------------------- */
+
+/* Does somebody else want the calling thread's processor? Measured by yielding, in vain for hundreds of
+ * nanoseconds if nobody does. */
+bool hd_processor_is_shared(void);
 
 void hd_idle_init(hd_idle_t *idle);
 /* The last yield found somebody else who wanted the processor. */

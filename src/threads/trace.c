@@ -60,7 +60,9 @@ typedef struct block {
 } block_t;
 
 atomic_bool hd_trace_recording;
-atomic_int hd_trace_calls = -1;
+enum { NO_CALLS = -1, ATTEND = 64 }; /* added to the level for each who attends */
+
+atomic_int hd_trace_calls = NO_CALLS;
 
 static struct {
     pthread_mutex_t lock; /* guards the fields up to the blank line */
@@ -519,15 +521,32 @@ static void end_session(void) {
     trace.blocks = NULL;
 }
 
+/* relaxed, here and below: readers need the value only */
+int hd_trace_level(void) {
+    int calls = atomic_load_explicit(&hd_trace_calls, memory_order_relaxed);
+    return (calls - NO_CALLS) % ATTEND + NO_CALLS;
+}
+
+static void set_level(int level) {
+    atomic_fetch_add_explicit(&hd_trace_calls, level - hd_trace_level(), memory_order_relaxed);
+}
+
+void hd_trace_attend(void) {
+    atomic_fetch_add_explicit(&hd_trace_calls, ATTEND, memory_order_relaxed);
+}
+
+void hd_trace_leave(void) {
+    atomic_fetch_sub_explicit(&hd_trace_calls, ATTEND, memory_order_relaxed);
+}
+
 void hd_trace_open(const char *file, int calls) {
     pthread_mutex_lock(&trace.lock);
     trace.libraries++;
     if (file && *file && !trace.open) {
         start_session(file);
     }
-    /* relaxed: under the lock; readers need the value only */
-    if (calls > atomic_load_explicit(&hd_trace_calls, memory_order_relaxed)) {
-        atomic_store_explicit(&hd_trace_calls, calls, memory_order_relaxed);
+    if (calls > hd_trace_level()) {
+        set_level(calls);
     }
     pthread_mutex_unlock(&trace.lock);
 }
@@ -538,8 +557,7 @@ void hd_trace_close(void) {
         if (trace.open) {
             end_session();
         }
-        /* relaxed: as in open */
-        atomic_store_explicit(&hd_trace_calls, -1, memory_order_relaxed);
+        set_level(NO_CALLS);
     }
     pthread_mutex_unlock(&trace.lock);
 }

@@ -55,11 +55,18 @@ void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t uni
 
 /* --- log lines --------------------------------------------------------------------------------- */
 
-/* The most detailed COLL_TRACE of the libraries that are open. */
+/* The most detailed COLL_TRACE of the libraries that are open, and more while somebody attends. */
 extern atomic_int hd_trace_calls;
 
+/* Until leave, every call goes the way of those that are logged, and looks a second time: some thread is
+ * inside a callback from which nothing may be called (callback.h). Costs nobody anything otherwise. */
+void hd_trace_attend(void);
+void hd_trace_leave(void);
+/* The most detailed COLL_TRACE alone. */
+int hd_trace_level(void);
+
 static inline bool hd_trace_logs_calls(int level) {
-    /* relaxed: guards nothing; the library of the call has the last word */
+    /* relaxed: guards nothing; may be true for nothing, the library of the call has the last word */
     return __builtin_expect(atomic_load_explicit(&hd_trace_calls, memory_order_relaxed) >= level,
                             0);
 }

@@ -36,6 +36,19 @@ static void set(_Atomic uint64_t *field, uint64_t value) {
     atomic_store_explicit(field, value, memory_order_relaxed);
 }
 
+__attribute__((noinline, cold)) void hd_lock_wait(hd_lock_t *lock) {
+    enum { LOOKS = 100, YIELDS = 100, NAP_NS = 50000 };
+    for (unsigned looks = 1; !hd_lock_try(lock); looks++) {
+        if (looks % LOOKS != 0) {
+            hd_relax();
+        } else if (looks / LOOKS % YIELDS != 0) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        }
+    }
+}
+
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
     return now - get(&idle->last) < ns_to_ticks(TIGHT_NS);
 }
@@ -61,6 +74,22 @@ static bool was_slow(uint64_t took) {
         set(&fastest, took < best ? took : best); /* a lost update is made up by a later yield */
     }
     return took > 2 * best + ns_to_ticks(YIELD_SLACK_NS);
+}
+
+bool hd_processor_is_shared(void) {
+    enum { MOST = 5, LONGEST_US = 20000 };
+    int slow = 0, fast = 0;
+    uint64_t began = hd_ticks(), now = began;
+    /* several: others may only pass by, such as threads that are still being placed */
+    while (slow < MOST && fast < MOST && now - began < LONGEST_US * hd_ticks_per_us) {
+        sched_yield();
+        uint64_t after = hd_ticks();
+        bool was = was_slow(after - now);
+        slow += was;
+        fast += !was;
+        now = after;
+    }
+    return slow > fast;
 }
 
 /* Yields, and learns from how long that took. Returns the time after it. */

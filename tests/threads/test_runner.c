@@ -64,6 +64,16 @@ Test(runner, new_one_is_empty) {
     cr_assert_not(hd_runner_progress(runner, NULL));
 }
 
+/* Idle loops of other libraries call it all the time. */
+Test(runner, progress_of_an_empty_one_reads_no_clock) {
+    hd_runner_t *runner = new_runner(true);
+    for (int i = 0; i < 100; i++) {
+        cr_assert_not(hd_runner_progress(runner, NULL));
+    }
+    cr_assert_eq(runner->idle.last, 0);
+    cr_assert_eq(runner->idle.spent, 0);
+}
+
 Test(runner, pushed_task_is_in_it_until_it_ends) {
     hd_runner_t *runner = new_runner(true);
     counted_t c;
@@ -404,6 +414,61 @@ Test(runner, sleeper_is_woken_when_another_thread_completes_its_task) {
     cr_assert_eq(pthread_create(&thread, NULL, progress_late, runner), 0);
     cr_assert_eq(hd_runner_wait(runner, &c.task, -1, true, 0), UCC_OK);
     pthread_join(thread, NULL);
+}
+
+static void *complete_late(void *arg) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    hd_task_complete(arg, UCC_OK);
+    return NULL;
+}
+
+/* Its poster completes it, having handed it to no context: no bell rings. */
+Test(runner, sleeper_soon_sees_that_a_task_was_completed_in_its_post) {
+    double shortest = 1;
+    for (int i = 0; i < 10; i++) { /* on a busy machine one of them is undisturbed */
+        hd_runner_t *runner = new_runner(true);
+        counted_t c;
+        pthread_t thread;
+        prepare(&c, 0);
+        double began = seconds(CLOCK_MONOTONIC);
+        cr_assert_eq(pthread_create(&thread, NULL, complete_late, &c.task), 0);
+        cr_assert_eq(hd_runner_wait(runner, &c.task, -1, true, 0), UCC_OK);
+        double took = seconds(CLOCK_MONOTONIC) - began;
+        shortest = took < shortest ? took : shortest;
+        pthread_join(thread, NULL);
+    }
+    cr_assert_lt(shortest, 0.06);
+}
+
+/* Refused by something that rings no bell, and only since the sleeper is enlisted. */
+static ucc_status_t step_refused(hd_task_t *task) {
+    task->impatient = atomic_load(&home.bell.sleepers) > 0;
+    return step(task);
+}
+
+static void *set_late(void *arg) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    atomic_store((_Atomic bool *)arg, true);
+    return NULL;
+}
+
+Test(runner, sleeper_only_naps_for_a_task_that_was_refused_in_the_last_look) {
+    double shortest = 1;
+    for (int i = 0; i < 10; i++) {
+        hd_runner_t *runner = new_runner(true);
+        counted_t c;
+        pthread_t thread;
+        prepare(&c, 0);
+        c.task.step = step_refused;
+        hd_runner_push(runner, &c.task);
+        double began = seconds(CLOCK_MONOTONIC);
+        cr_assert_eq(pthread_create(&thread, NULL, set_late, &c.flag), 0);
+        cr_assert_eq(hd_runner_wait(runner, &c.task, -1, true, 0), UCC_OK);
+        double took = seconds(CLOCK_MONOTONIC) - began;
+        shortest = took < shortest ? took : shortest;
+        pthread_join(thread, NULL);
+    }
+    cr_assert_lt(shortest, 0.06);
 }
 
 /* With more groups than a sleeper has places on bells, it naps: nobody rings here. */

@@ -138,7 +138,15 @@ typedef struct ucc_reduce_cb_params {
 
 /** Describes a user-defined datatype to ucc_dt_create_generic(). Packing turns count elements into a
  *  stream of bytes, in pieces; unpacking turns such a stream back. Callbacks may run on any thread
- *  that makes progress. */
+ *  that posts, progresses or waits.
+ *
+ *  They must return, on the thread and stack that called them, and may not call the library but for
+ *  ucc_collective_test(), ucc_status_string() and heddle_ep_index() and its like: post, progress, and all
+ *  that waits log a line and return UCC_ERR_INVALID_PARAM there. A callback that ends its thread or
+ *  throws (through frames of C) fails its team: all operations on it end with UCC_ERR_NO_MESSAGE; so
+ *  does one that is left by longjmp(), but only once its thread calls the library again: until then, nobody's
+ *  user-defined reductions go on. Completion callbacks (ucc_coll_callback_t) are free to call what they
+ *  like. */
 typedef struct ucc_generic_dt_ops {
     uint64_t mask;      /**< of ucc_generic_dt_ops_field */
     uint64_t flags;     /**< of ucc_generic_dt_ops_flags_t */

@@ -1,0 +1,144 @@
+/* callback.c: see callback.h. Compiled with -fexceptions, so that cleanups run when a foreign exception or
+ * the end of the thread passes through.
+ */
+#define _GNU_SOURCE
+#include "threads/callback.h"
+
+#include "core/log.h"
+#include "threads/trace.h"
+
+#include <pthread.h>
+
+/* How the callback's context was closed to nested calls. */
+typedef enum hd_closed {
+    HD_CLOSED_ALREADY, /* by its lock: the caller is inside progress, or another thread is */
+    HD_CLOSED_BY_LOCK, /* the lock was free: the caller is posting */
+    HD_CLOSED_SINGLE   /* it knows no lock: made to look like one that is taken */
+} hd_closed_t;
+
+/* The calling thread's callback; task NULL: none. A copy of what hd_callback_run was called with, because
+ * after a longjmp its frame is gone. */
+typedef struct inside {
+    hd_task_t *task;
+    void (*abandon)(hd_task_t *task);
+    const void *frame; /* of hd_callback_run */
+    hd_closed_t closed;
+    bool told;
+} inside_t;
+
+/* initial-exec: one load, and only on slow paths */
+static _Thread_local __attribute__((tls_model("initial-exec"))) inside_t inside;
+
+static hd_runner_t *runner_of(const hd_task_t *task) {
+    return (hd_runner_t *)(void *)task->context; /* its first member */
+}
+
+static hd_closed_t close_runner(hd_runner_t *runner) {
+    if (!runner->multiple) { /* nobody else may look: the caller is its only user */
+        runner->multiple = true;
+        atomic_store_explicit(&runner->lock.held, 1, memory_order_relaxed); /* likewise */
+        return HD_CLOSED_SINGLE;
+    }
+    return hd_lock_try(&runner->lock) ? HD_CLOSED_BY_LOCK : HD_CLOSED_ALREADY;
+}
+
+static void open_runner(hd_runner_t *runner, hd_closed_t closed) {
+    if (closed == HD_CLOSED_ALREADY) {
+        return;
+    }
+    hd_unlock(&runner->lock);
+    if (closed == HD_CLOSED_SINGLE) {
+        runner->multiple = false;
+    }
+}
+
+/* The callback will not return any more. */
+static void abandon(void) {
+    inside_t gone = inside;
+    inside = (inside_t){0};
+    hd_trace_leave();
+    hd_runner_t *runner = runner_of(gone.task);
+    bool listed = gone.task->listed;
+    hd_error(
+        "a datatype's callback ended its thread, threw, or jumped out of the library, instead of "
+        "returning: its operation fails");
+    gone.task->listed = false;
+    gone.abandon(gone.task);
+    open_runner(runner, gone.closed);
+    if (listed) {
+        hd_runner_abandon(runner);
+    } else {
+        hd_runner_push(runner, gone.task); /* its post will not do it */
+    }
+}
+
+typedef struct frame {
+    inside_t outer;
+    bool returned;
+} frame_t;
+
+static void leave(frame_t *frame) {
+    if (!frame->returned) {
+        abandon();
+    }
+    inside = frame->outer;
+}
+
+__attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
+                                               void (*abandon_task)(hd_task_t *task)) {
+    __attribute__((cleanup(leave))) frame_t frame = {.outer = inside};
+    hd_runner_t *runner = runner_of(task);
+    inside = (inside_t){
+        .task = task, .abandon = abandon_task, .frame = &frame, .closed = close_runner(runner)};
+    hd_trace_attend();
+    run(arg);
+    hd_trace_leave();
+    open_runner(runner, inside.closed);
+    frame.returned = true;
+}
+
+/* Do both addresses lie on the stack that the system gave to this thread? Tasks bring stacks of their own,
+ * of which nothing is known. */
+static bool on_threads_stack(const void *a, const void *b) {
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
+        return false;
+    }
+    bool known = pthread_attr_getstack(&attributes, &low, &size) == 0;
+    pthread_attr_destroy(&attributes);
+    uintptr_t base = (uintptr_t)low;
+    return known && (uintptr_t)a - base < size && (uintptr_t)b - base < size;
+}
+
+/* A caller whose frame lies above that of hd_callback_run can't be called by it: stacks grow downwards. */
+static __attribute__((noinline)) bool was_jumped_out_of(void) {
+    const void *here = __builtin_frame_address(0);
+    return (uintptr_t)here > (uintptr_t)inside.frame && on_threads_stack(here, inside.frame);
+}
+
+static bool is_inside(void) {
+    if (!inside.task) {
+        return false;
+    }
+    if (was_jumped_out_of()) {
+        abandon();
+        return false;
+    }
+    return true;
+}
+
+__attribute__((noinline, cold)) bool hd_callback_refuses(const char *caller) {
+    if (!is_inside()) {
+        return false;
+    }
+    if (!inside.told) {
+        inside.told = true;
+        hd_error(
+            "%s: called inside a datatype's callback (reduction, pack or unpack), which may not "
+            "call the library",
+            caller);
+    }
+    return true;
+}

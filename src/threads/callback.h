@@ -1,0 +1,30 @@
+/* callback.h: the user's own code that runs inside an operation's step: reductions of generic datatypes,
+ * packing and unpacking. (Completion callbacks are none of these: they run after the step, outside every
+ * lock, and may call anything.)
+ *
+ * Such code runs while its context is being stepped, so it may not call back: a nested progress would step
+ * the list that the outer one is walking, a nested wait would wait for its own thread. hd_callback_run closes
+ * the context for the time of the call, and the calls that lead here ask hd_callback_refuses on their
+ * slow paths: progress when it finds the context closed, post when it looks a second time because some
+ * thread is inside such code (hd_trace_attend), waiting after a look in vain.
+ *
+ * Nor may such code end otherwise than by returning. If it does, whatever its operation had begun is
+ * ended by `abandon`, and the context is given back, so that nobody else waits for ever: at once when an
+ * exception or the end of the thread unwinds the stack, at the thread's next call when it was
+ * left by longjmp, of which nobody is told.
+ */
+#ifndef HD_THREADS_CALLBACK_H
+#define HD_THREADS_CALLBACK_H
+
+#include "threads/threads.h"
+
+/* Calls run(arg), which calls the user's code, for a task that the caller is stepping or posting.
+ * abandon(task): it did not return; ends what the operation had begun, so that stepping the task from
+ * now on ends it with an error. */
+void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
+                     void (*abandon)(hd_task_t *task));
+
+/* Is the calling thread inside one, from which `caller` can't be called? Logs that, once per callback. */
+bool hd_callback_refuses(const char *caller);
+
+#endif

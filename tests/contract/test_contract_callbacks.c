@@ -1,0 +1,410 @@
+/* test_contract_callbacks.c: what a datatype's callbacks (reduction, pack, unpack) may do, and what comes of
+ * those that do something else: a status and a line, at worst a failed team; never a corrupt context, nor a
+ * process whose other reductions stop.
+ */
+#include "core/log.h"
+
+#include <criterion/criterion.h>
+#include <heddle/heddle.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic int lines; /* that name the mistake */
+
+static void listen(hd_log_level_t level, const char *line, void *arg) {
+    (void)arg;
+    lines += level == HD_LOG_ERROR && strstr(line, "callback") != NULL;
+}
+
+static void start(void) {
+    hd_log_capture(listen, NULL);
+}
+
+TestSuite(callbacks, .init = start, .timeout = 20);
+
+enum { N = 2, COUNT = 100 };
+
+/* N endpoints; all on one context, or each on its own. */
+typedef struct crew {
+    heddle_group_t *group;
+    heddle_ep_t *ep[N];
+    ucc_context_h context;
+} crew_t;
+
+static crew_t assemble(bool one_context, ucc_thread_mode_t mode) {
+    heddle_group_params_t params = {
+        .endpoints = N, .contexts = one_context ? 1 : 0, .thread_mode = mode};
+    crew_t crew;
+    cr_assert_eq(heddle_group_create(&params, &crew.group), UCC_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(heddle_join(crew.group, i, &crew.ep[i]), UCC_OK);
+    }
+    crew.context = heddle_ep_context(crew.ep[0]);
+    return crew;
+}
+
+static void dismiss(crew_t *crew) {
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(heddle_leave(crew->ep[i]), UCC_OK);
+    }
+    cr_assert_eq(heddle_group_destroy(crew->group), UCC_OK);
+}
+
+/* --- datatypes whose callbacks run a plan -------------------------------------------------------- */
+
+static void (*plan)(void); /* what the callbacks do besides their work; NULL: nothing */
+
+static void follow_plan(void) {
+    if (plan) {
+        plan();
+    }
+}
+
+static ucc_status_t add(const ucc_reduce_cb_params_t *params) {
+    const int32_t *a = params->src1, *b = params->src2;
+    int32_t *dst = params->dst;
+    follow_plan();
+    for (size_t i = 0; i < params->count; i++) {
+        dst[i] = a[i] + b[i];
+    }
+    return UCC_OK;
+}
+
+static ucc_datatype_t reducible(void) {
+    ucc_generic_dt_ops_t ops = {
+        .mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+        .flags = UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
+        .contig_size = sizeof(int32_t),
+        .reduce = {.cb = add},
+    };
+    ucc_datatype_t dt;
+    cr_assert_eq(ucc_dt_create_generic(&ops, NULL, &dt), UCC_OK);
+    return dt;
+}
+
+/* int32_t of which every second one travels */
+typedef struct stream {
+    int32_t *at;
+    size_t count;
+} stream_t;
+
+static void *start_pack(void *context, const void *buffer, size_t count) {
+    (void)context;
+    stream_t *stream = malloc(sizeof(*stream));
+    *stream = (stream_t){(int32_t *)(uintptr_t)buffer, count};
+    return stream;
+}
+
+static void *start_unpack(void *context, void *buffer, size_t count) {
+    return start_pack(context, buffer, count);
+}
+
+static size_t packed_size(void *state) {
+    return ((stream_t *)state)->count * sizeof(int32_t);
+}
+
+static bool plan_in_pack, plan_in_unpack;
+
+static size_t pack(void *state, size_t offset, void *dest, size_t max_length) {
+    const stream_t *stream = state;
+    if (plan_in_pack) {
+        follow_plan();
+    }
+    for (size_t i = 0; i < max_length / sizeof(int32_t); i++) {
+        memcpy((char *)dest + i * sizeof(int32_t), &stream->at[2 * (offset / sizeof(int32_t) + i)],
+               sizeof(int32_t));
+    }
+    return max_length;
+}
+
+static ucc_status_t unpack(void *state, size_t offset, const void *src, size_t length) {
+    const stream_t *stream = state;
+    if (plan_in_unpack) {
+        follow_plan();
+    }
+    for (size_t i = 0; i < length / sizeof(int32_t); i++) {
+        memcpy(&stream->at[2 * (offset / sizeof(int32_t) + i)],
+               (const char *)src + i * sizeof(int32_t), sizeof(int32_t));
+    }
+    return UCC_OK;
+}
+
+static ucc_datatype_t scattered(void) {
+    ucc_generic_dt_ops_t ops = {.mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+                                .start_pack = start_pack,
+                                .start_unpack = start_unpack,
+                                .packed_size = packed_size,
+                                .pack = pack,
+                                .unpack = unpack,
+                                .finish = free};
+    ucc_datatype_t dt;
+    cr_assert_eq(ucc_dt_create_generic(&ops, NULL, &dt), UCC_OK);
+    return dt;
+}
+
+/* --- requests -------------------------------------------------------------------------------------- */
+
+static int32_t from[N][2 * COUNT], to[N][2 * COUNT];
+static uint32_t completed[4]; /* by what is handed to the completion callback */
+
+static void count_completion(void *data, ucc_status_t status) {
+    (void)status;
+    ++*(uint32_t *)data;
+}
+
+static ucc_coll_req_h prepare(heddle_ep_t *ep, ucc_coll_type_t type, ucc_datatype_t dt,
+                              uint32_t *counter) {
+    uint32_t me = heddle_ep_index(ep);
+    ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_CB,
+                            .coll_type = type,
+                            .op = UCC_OP_SUM,
+                            .cb = {count_completion, counter}};
+    ucc_coll_req_h request;
+    args.src.info = (ucc_coll_buffer_info_t){from[me], COUNT, dt, UCC_MEMORY_TYPE_HOST};
+    args.dst.info = (ucc_coll_buffer_info_t){to[me], COUNT, dt, UCC_MEMORY_TYPE_HOST};
+    for (int32_t i = 0; type != UCC_COLL_TYPE_BARRIER && i < 2 * COUNT; i++) {
+        from[me][i] = type == UCC_COLL_TYPE_BCAST && me ? 0 : i + (int32_t)me;
+    }
+    cr_assert_eq(ucc_collective_init(&args, &request, heddle_ep_team(ep)), UCC_OK);
+    return request;
+}
+
+static void drive(const crew_t *crew, ucc_coll_req_h *request, uint32_t n) {
+    bool busy = true;
+    while (busy) {
+        busy = false;
+        for (uint32_t i = 0; i < N; i++) {
+            ucc_context_progress(heddle_ep_context(crew->ep[i]));
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            busy = busy || ucc_collective_test(request[i]) == UCC_INPROGRESS;
+        }
+    }
+}
+
+/* A user-defined allreduce by one driver, which must succeed. */
+static void reduce_elsewhere(ucc_datatype_t dt) {
+    crew_t other = assemble(true, UCC_THREAD_SINGLE);
+    ucc_coll_req_h request[N];
+    plan = NULL;
+    for (uint32_t i = 0; i < N; i++) {
+        request[i] = prepare(other.ep[i], UCC_COLL_TYPE_ALLREDUCE, dt, &completed[3]);
+        cr_assert_eq(ucc_collective_post(request[i]), UCC_OK);
+    }
+    drive(&other, request, N);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(ucc_collective_test(request[i]), UCC_OK);
+        cr_assert_eq(to[i][7], 2 * 7 + 1);
+        cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
+    }
+    dismiss(&other);
+}
+
+/* --- calls from inside ----------------------------------------------------------------------------- */
+
+static struct {
+    crew_t *crew;
+    ucc_coll_req_h outer, idle;
+    ucc_status_t progress, post, wait, barrier;
+    uint32_t calls;
+} inside;
+
+static void call_everything(void) {
+    inside.calls++;
+    for (int i = 0; i < 3; i++) {
+        inside.progress = ucc_context_progress(inside.crew->context);
+    }
+    inside.post = ucc_collective_post(inside.idle);
+    inside.barrier = heddle_barrier(inside.crew->ep[0]);
+    if (inside.outer) {
+        inside.wait = heddle_wait(inside.outer, -1);
+    }
+}
+
+/* Two requests with callbacks, and one before and one after them in the context's list. */
+static void run_with_calls_inside(ucc_coll_type_t type, ucc_datatype_t dt, ucc_thread_mode_t mode) {
+    crew_t crew = assemble(true, mode);
+    ucc_coll_req_h request[N + 1];
+    memset(&inside, 0, sizeof(inside));
+    memset(completed, 0, sizeof(completed));
+    lines = 0;
+    inside.crew = &crew;
+    inside.idle = prepare(crew.ep[0], UCC_COLL_TYPE_BARRIER, UCC_DT_INT32, &completed[2]);
+    plan = call_everything;
+    for (uint32_t i = 0; i < N; i++) {
+        request[i] = prepare(crew.ep[i], type, dt, &completed[i]);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        inside.outer = request[0];
+        cr_assert_eq(ucc_collective_post(request[i]), UCC_OK);
+    }
+    drive(&crew, request, N);
+    plan = NULL;
+    cr_assert_gt(inside.calls, 0);
+    cr_assert_eq(inside.post, UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(inside.progress, UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(inside.barrier, UCC_ERR_INVALID_PARAM);
+    cr_assert(inside.wait == UCC_ERR_INVALID_PARAM || inside.wait == UCC_OK);
+    cr_assert_eq(lines, inside.calls); /* once each */
+    /* what was refused can be done afterwards */
+    cr_assert_eq(ucc_collective_post(inside.idle), UCC_OK);
+    request[N] = prepare(crew.ep[1], UCC_COLL_TYPE_BARRIER, UCC_DT_INT32, &completed[2]);
+    cr_assert_eq(ucc_collective_post(request[N]), UCC_OK);
+    drive(&crew, &inside.idle, 1);
+    drive(&crew, request, N + 1);
+    for (uint32_t i = 0; i <= N; i++) {
+        cr_assert_eq(ucc_collective_test(request[i]), UCC_OK);
+        cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
+        cr_assert_eq(completed[i], i < N ? 1 : 2);
+    }
+    cr_assert_eq(ucc_collective_finalize(inside.idle), UCC_OK);
+    dismiss(&crew);
+}
+
+Test(callbacks, calls_inside_a_reduction_are_refused) {
+    ucc_datatype_t dt = reducible();
+    run_with_calls_inside(UCC_COLL_TYPE_ALLREDUCE, dt, UCC_THREAD_SINGLE);
+    cr_assert_eq(to[0][7], 2 * 7 + 1);
+    run_with_calls_inside(UCC_COLL_TYPE_ALLREDUCE, dt, UCC_THREAD_MULTIPLE);
+    cr_assert_eq(to[1][9], 2 * 9 + 1);
+    ucc_dt_destroy(dt);
+}
+
+Test(callbacks, calls_inside_pack_are_refused) {
+    ucc_datatype_t dt = scattered();
+    plan_in_pack = true;
+    run_with_calls_inside(UCC_COLL_TYPE_BCAST, dt, UCC_THREAD_SINGLE);
+    cr_assert_eq(from[1][8], 8);
+    run_with_calls_inside(UCC_COLL_TYPE_BCAST, dt, UCC_THREAD_MULTIPLE);
+    ucc_dt_destroy(dt);
+}
+
+Test(callbacks, calls_inside_unpack_are_refused) {
+    ucc_datatype_t dt = scattered();
+    plan_in_unpack = true;
+    run_with_calls_inside(UCC_COLL_TYPE_BCAST, dt, UCC_THREAD_SINGLE);
+    cr_assert_eq(from[1][8], 8);
+    run_with_calls_inside(UCC_COLL_TYPE_BCAST, dt, UCC_THREAD_MULTIPLE);
+    ucc_dt_destroy(dt);
+}
+
+/* --- callbacks that don't return ------------------------------------------------------------------- */
+
+static _Atomic int left; /* callbacks that did not return */
+
+static void end_thread_once(void) {
+    if (left++ == 0) {
+        pthread_exit(NULL);
+    }
+}
+
+typedef struct worker {
+    heddle_ep_t *ep;
+    ucc_datatype_t dt;
+    bool returned;
+    ucc_status_t status;
+} worker_t;
+
+static void *work(void *arg) {
+    worker_t *w = arg;
+    uint32_t me = heddle_ep_index(w->ep);
+    w->status = heddle_allreduce(w->ep, from[me], to[me], COUNT, w->dt, UCC_OP_SUM);
+    w->returned = true;
+    return NULL;
+}
+
+Test(callbacks, one_that_ends_its_thread_fails_its_team_and_stops_nobody_else) {
+    for (int round = 0; round < 20; round++) {
+        bool shared = round % 2;
+        ucc_datatype_t dt = reducible();
+        crew_t crew = assemble(shared, shared ? UCC_THREAD_MULTIPLE : UCC_THREAD_SINGLE);
+        pthread_t thread[N];
+        worker_t worker[N];
+        left = 0;
+        plan = end_thread_once;
+        for (uint32_t i = 0; i < N; i++) {
+            worker[i] = (worker_t){.ep = crew.ep[i], .dt = dt};
+            cr_assert_eq(pthread_create(&thread[i], NULL, work, &worker[i]), 0);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            pthread_join(thread[i], NULL);
+        }
+        cr_assert_eq(worker[0].returned + worker[1].returned, 1);
+        cr_assert_eq(worker[worker[1].returned].status, UCC_ERR_NO_MESSAGE);
+        reduce_elsewhere(dt);
+        for (uint32_t i = 0; i < N; i++) { /* the thread is gone; its operation must end, too */
+            ucc_context_progress(heddle_ep_context(crew.ep[i]));
+        }
+        dismiss(&crew);
+        ucc_dt_destroy(dt);
+    }
+}
+
+static jmp_buf back;
+
+static void jump_once(void) {
+    if (left++ == 0) {
+        longjmp(back, 1);
+    }
+}
+
+static __attribute__((noinline)) void drive_until_jump(const crew_t *crew,
+                                                       ucc_coll_req_h *request) {
+    if (setjmp(back) == 0) {
+        for (uint32_t i = 0; i < N; i++) {
+            (void)ucc_collective_post(request[i]);
+        }
+        drive(crew, request, N);
+    }
+}
+
+static void fail_by_jump(ucc_coll_type_t type, ucc_datatype_t dt, ucc_thread_mode_t mode) {
+    crew_t crew = assemble(true, mode);
+    ucc_coll_req_h request[N], barrier[N];
+    memset(completed, 0, sizeof(completed));
+    left = 0;
+    plan = jump_once;
+    for (uint32_t i = 0; i < N; i++) {
+        request[i] = prepare(crew.ep[i], type, dt, &completed[i]);
+    }
+    drive_until_jump(&crew, request);
+    plan = NULL;
+    for (uint32_t i = 0; i < N; i++) { /* the failed team says so */
+        barrier[i] = prepare(crew.ep[i], UCC_COLL_TYPE_BARRIER, UCC_DT_INT32, &completed[2]);
+        (void)ucc_collective_post(barrier[i]);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        while (ucc_collective_test(request[i]) == UCC_INPROGRESS ||
+               ucc_collective_test(barrier[i]) == UCC_INPROGRESS) {
+            ucc_context_progress(crew.context);
+        }
+    }
+    cr_assert(ucc_collective_test(request[0]) < 0 || ucc_collective_test(request[1]) < 0);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_leq(completed[i], 1);
+        cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
+        cr_assert_eq(ucc_collective_finalize(barrier[i]), UCC_OK);
+    }
+    dismiss(&crew);
+}
+
+Test(callbacks, one_that_jumps_out_fails_its_team_and_stops_nobody_else) {
+    ucc_datatype_t sum = reducible(), moved = scattered();
+    static const ucc_thread_mode_t modes[] = {UCC_THREAD_SINGLE, UCC_THREAD_MULTIPLE};
+    for (int i = 0; i < 2; i++) {
+        fail_by_jump(UCC_COLL_TYPE_ALLREDUCE, sum, modes[i]);
+        reduce_elsewhere(sum);
+        plan_in_pack = true;
+        fail_by_jump(UCC_COLL_TYPE_BCAST, moved, modes[i]);
+        plan_in_pack = false;
+        plan_in_unpack = true;
+        fail_by_jump(UCC_COLL_TYPE_BCAST, moved, modes[i]);
+        plan_in_unpack = false;
+        reduce_elsewhere(sum);
+    }
+    ucc_dt_destroy(sum);
+    ucc_dt_destroy(moved);
+}
