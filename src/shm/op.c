@@ -19,9 +19,10 @@ const char *hd_type_name(uint8_t type) {
 
 void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     int32_t clean = 0;
-    /* acq_rel: the first cause wins; pairs with hd_group_poisoned */
+    /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first: see
+       put.c, whose writers must see it or be seen by those who look for them after this */
     atomic_compare_exchange_strong_explicit(&group->poison, &clean, (int32_t)status,
-                                            memory_order_acq_rel, memory_order_relaxed);
+                                            memory_order_seq_cst, memory_order_seq_cst);
     hd_bell_ring(&group->home.bell);
 }
 
@@ -88,11 +89,19 @@ static void end(hd_op_t *op) {
     }
 }
 
+static bool is_put(const hd_op_t *op) {
+    return op->start == hd_put_start;
+}
+
+static ucc_status_t cancel(hd_op_t *op) {
+    return is_put(op) ? hd_put_cancel(op, op->why) : hd_engine_cancel(op, op->why);
+}
+
 static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
     if (op->exposed) {
         op->state = HD_OP_CANCEL;
         op->why = why;
-        return hd_engine_cancel(op, why);
+        return cancel(op);
     }
     return why;
 }
@@ -112,7 +121,7 @@ static ucc_status_t timed_out(hd_op_t *op) {
 
 static ucc_status_t advance(hd_op_t *op) {
     if (op->state == HD_OP_CANCEL) {
-        return hd_engine_cancel(op, op->why);
+        return cancel(op);
     }
     ucc_status_t status = op->wait(op);
     if (status == UCC_INPROGRESS) {
@@ -216,7 +225,7 @@ static ucc_status_t begin(hd_op_t *op) {
     }
     if (hd_trace_is_on()) {
         const char *regime = hd_regime_name(op->regime);
-        hd_trace_published(op, op->start == hd_put_start ? "put" : regime, op->k);
+        hd_trace_published(op, is_put(op) ? "put" : regime, op->k);
     }
     return UCC_OK;
 }
@@ -225,6 +234,18 @@ ucc_status_t hd_op_launch(hd_op_t *op) {
     op->published = false;
     ucc_status_t status = begin(op);
     return status == UCC_OK ? hd_op_step(&op->task) : status;
+}
+
+ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
+    if (!is_put(op)) {
+        return why;
+    }
+    op->state = HD_OP_CANCEL;
+    op->why = why;
+    op->numbered = false; /* it has no part in any exchange */
+    op->leave = NULL;
+    op->task.step = hd_op_step;
+    return cancel(op);
 }
 
 void hd_op_resume(hd_op_t *op) {

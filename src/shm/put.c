@@ -6,6 +6,12 @@
  * A buffer has the same offset in every member's part of the memory (group->region): it is part of the
  * signature, so that a member with another one is found, if too late for what was overwritten. Whether a
  * peer still reads what is overwritten is the caller's business: that is what READY promises.
+ *
+ * When a request reports an error, nobody touches its buffers any more, as everywhere. Here a peer may be
+ * writing to them without their owner's doing, so a failure is everybody's: it poisons the group, and a
+ * request ends only when no writer is left inside. A writer says that it is inside before it looks for the
+ * poison, and who has seen the poison looks for writers after that; all four accesses are seq_cst, so
+ * either the writer sees the poison and writes nothing, or it is seen and waited for.
  */
 #include "shm/shm.h"
 
@@ -41,6 +47,17 @@ static ucc_status_t wait_for_root(hd_op_t *op) {
     return hd_op_lane(op, op->root, &lane);
 }
 
+/* Its data is not there and won't be: the failure that kept it from being written ends it. */
+static ucc_status_t wait_for_failure(hd_op_t *op) {
+    return hd_group_poisoned(op->group);
+}
+
+/* --- writing ------------------------------------------------------------------------------------ */
+
+static _Atomic uint32_t *writing(const hd_group_t *group, uint32_t ep) {
+    return &group->board->member[ep]->writing;
+}
+
 static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint8_t *src) {
     uint8_t *dst = at_peer(op, buffer, i);
     if (dst != src) {
@@ -48,16 +65,65 @@ static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint
     }
 }
 
-ucc_status_t hd_put_start(hd_op_t *op) {
-    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
-    op->wait = !is_bcast ? hd_op_all_lanes : op->is_root ? done : wait_for_root;
-    for (uint32_t i = 0; (!is_bcast || op->is_root) && i < op->n; i++) {
+/* False if the group has failed: then not all of it was written. */
+static bool put_to_all(const hd_op_t *op, bool is_bcast) {
+    _Atomic uint32_t *mine = writing(op->group, op->me);
+    const _Atomic int32_t *poison = &op->group->poison;
+    /* seq_cst, here and below: see the head of this file */
+    atomic_fetch_add_explicit(mine, 1, memory_order_seq_cst);
+    bool clean = atomic_load_explicit(poison, memory_order_seq_cst) == 0;
+    for (uint32_t i = 0; i < op->n && clean; i++) {
         if (is_bcast) {
             put(op, i, op->src, op->src);
         } else {
             const uint8_t *src = op->type == HD_ALLTOALL ? op->src + i * op->bytes : op->src;
             put(op, i, op->dst + op->me * op->bytes, src);
         }
+        /* relaxed: only so as not to keep others waiting for a result that nobody will read */
+        clean = atomic_load_explicit(poison, memory_order_relaxed) == 0;
+    }
+    hd_delay_point();
+    /* release: my writes happen before whatever the memory is used for next; pairs with lingers */
+    atomic_fetch_sub_explicit(mine, 1, memory_order_release);
+    if (!clean) {
+        hd_bell_ring(&op->group->home.bell); /* who waits for writers may sleep */
+    }
+    return clean;
+}
+
+ucc_status_t hd_put_start(hd_op_t *op) {
+    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
+    bool writes = !is_bcast || op->is_root;
+    op->wait = !is_bcast ? hd_op_all_lanes : op->is_root ? done : wait_for_root;
+    op->exposed = !is_bcast || !op->is_root;
+    if (writes && !put_to_all(op, is_bcast)) {
+        op->wait = wait_for_failure; /* a lane would say that the data is there */
+        return UCC_OK;
     }
     return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
+}
+
+/* --- failing ------------------------------------------------------------------------------------ */
+
+bool hd_put_lingers(const hd_group_t *group) {
+    /* seq_cst: see the head of this file */
+    if (atomic_load_explicit(&group->poison, memory_order_seq_cst) == 0 ||
+        !hd_group_is_complete(group)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < group->n; i++) {
+        if (atomic_load_explicit(writing(group, i), memory_order_seq_cst) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why) {
+    hd_group_poison(op->group, why);
+    if (hd_put_lingers(op->group)) {
+        return UCC_INPROGRESS;
+    }
+    op->exposed = false;
+    return why;
 }

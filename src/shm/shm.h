@@ -114,6 +114,7 @@ struct hd_member {
     uint64_t queue_deadline;         /* the earliest of those in the queue; 0: none */
     _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
     _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
+    _Atomic uint32_t writing;        /* main board: puts of mine inside their copies (put.c) */
     hd_lane_t lane[];                /* depth of them */
 };
 
@@ -305,7 +306,7 @@ struct hd_op {
     bool saw_all;               /* every lane of k was seen: says where the floor is */
     bool reducing;              /* the arrival tree combines payloads */
     bool any_direct;            /* some lane is DIRECT */
-    bool exposed;               /* peers may work on my buffers: registered with the engine */
+    bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
     bool numbered;  /* takes part in the board's flow control (not on boards of depth 1) */
     bool published; /* the lane is out already (express.c): start must not write it again */
     hd_op_t *queue_next;
@@ -450,6 +451,9 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
 ucc_status_t hd_op_calls_user(hd_op_t *op);
 /* Its packing or unpacking did not return: the team fails, and the next step ends it. */
 void hd_op_abandon(hd_task_t *task);
+/* An operation that fails without having been launched. Its memory may be a peer's to write to all the
+ * same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
+ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
 /* task.step of a launched operation: the family's wait, poison, deadline, mismatch watch. */
 ucc_status_t hd_op_step(hd_task_t *task);
 /* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
@@ -588,6 +592,10 @@ ucc_status_t hd_put_start(hd_op_t *op);
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes);
 /* How far from the beginning of my part my buffer lies; the same at all. */
 size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer);
+/* Poisons the group; UCC_INPROGRESS while a peer is inside its copy, then why. */
+ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why);
+/* The group has failed, and yet a member is still inside its copy. */
+bool hd_put_lingers(const hd_group_t *group);
 ucc_status_t hd_barrier_start(hd_op_t *op);
 ucc_status_t hd_fanin_start(hd_op_t *op);
 ucc_status_t hd_fanout_start(hd_op_t *op);

@@ -95,6 +95,9 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
             return UCC_ERR_INVALID_PARAM;
         }
     }
+    if (team->group && hd_put_lingers(team->group)) {
+        return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */
+    }
     if (team->state == HD_TEAM_FORMING) {
         hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
                 team->ep);

@@ -251,12 +251,13 @@ static ucc_status_t step_queued(hd_task_t *task) {
         hd_runner_push(&next->task.context->runner, &next->task);
     }
     task->queued = false;
-    if (failure == UCC_OK) {
-        task->listed = true; /* see callback.h */
-        failure = hd_op_launch(op);
-        task->listed = false;
+    if (failure != UCC_OK) {
+        return traced(op, hd_op_fail_unlaunched(op, failure));
     }
-    return traced(op, failure);
+    task->listed = true; /* see callback.h */
+    ucc_status_t status = hd_op_launch(op);
+    task->listed = false;
+    return traced(op, status);
 }
 
 /* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise: a post
@@ -371,6 +372,8 @@ static ucc_status_t step_early(hd_task_t *task) {
         if (!queued) { /* else the member's queue decides who steps it */
             task->listed = false;
         }
+    } else if (status < 0) {
+        status = hd_op_fail_unlaunched(&r->op, status);
     }
     return traced(&r->op, status);
 }
@@ -396,7 +399,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
         hd_error("%s: the team has failed: %s", hd_type_name(op->type), ucc_status_string(failure));
-        return failure;
+        return hd_op_fail_unlaunched(op, failure);
     }
     if (r->route == HD_ROUTE_NUMBER) {
         return launch_numbered(r, op->group->board, false, queued);

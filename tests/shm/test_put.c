@@ -1,6 +1,9 @@
 /* One-sided collectives into symmetric memory: the source does not wait for its peers to enter. */
+#include "team/team.h"
+
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N = 4, BYTES = 1 << 20 };
@@ -10,6 +13,7 @@ static heddle_ep_t *ep[N];
 static uint8_t *memory[N];
 
 static void setup(void) {
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     heddle_group_params_t params = {.endpoints = N, .symmetric_bytes = BYTES};
     cr_assert_eq(heddle_group_create(&params, &group), UCC_OK);
     for (uint32_t i = 0; i < N; i++) {
@@ -103,4 +107,58 @@ Test(put, refuses_a_buffer_outside_the_memory) {
     args.src.info = at(memory[0] + BYTES - 4, 8);
     cr_assert_eq(ucc_collective_init(&args, &request, heddle_ep_team(ep[0])),
                  UCC_ERR_INVALID_PARAM);
+}
+
+/* --- failures: what is reported to be over is not written to any more --------------------------------- */
+
+static ucc_coll_req_h post(uint32_t i, ucc_coll_type_t type, double timeout) {
+    ucc_coll_req_h request;
+    ucc_coll_args_t args = one_sided(type);
+    if (timeout > 0) {
+        args.flags |= UCC_COLL_ARGS_FLAG_TIMEOUT;
+        args.timeout = timeout;
+    }
+    args.src.info = at(memory[i] + 64, type == UCC_COLL_TYPE_ALLTOALL ? 1000 * N : 1000);
+    args.dst.info = at(memory[i] + 65536, 1000 * N);
+    cr_assert_eq(ucc_collective_init(&args, &request, heddle_ep_team(ep[i])), UCC_OK);
+    (void)ucc_collective_post(request);
+    return request;
+}
+
+static ucc_status_t end_of(ucc_coll_req_h request) {
+    ucc_status_t status = heddle_wait(request, 20);
+    cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+    return status;
+}
+
+Test(put, a_root_that_comes_after_a_leafs_time_out_writes_nothing) {
+    ucc_status_t status = end_of(post(0, UCC_COLL_TYPE_BCAST, 1e-3));
+    cr_assert_eq(status, UCC_ERR_TIMED_OUT);
+    memset(memory[2] + 64, 7, 1000);
+    status = end_of(post(2, UCC_COLL_TYPE_BCAST, 0));
+    cr_assert_eq(status, UCC_ERR_TIMED_OUT);
+    cr_assert_eq(memory[0][64], 0);
+}
+
+Test(put, a_time_out_is_reported_when_the_last_writer_has_left) {
+    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    ucc_coll_req_h request = post(0, UCC_COLL_TYPE_BCAST, 1e-3);
+    /* as if the root were inside its copy */
+    atomic_fetch_add(&member[2]->writing, 1);
+    cr_assert_eq(heddle_wait(request, 0.05), UCC_INPROGRESS);
+    atomic_fetch_sub(&member[2]->writing, 1);
+    cr_assert_eq(end_of(request), UCC_ERR_TIMED_OUT);
+}
+
+Test(put, an_abort_is_reported_when_the_last_writer_has_left) {
+    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    ucc_coll_req_h before = post(0, UCC_COLL_TYPE_ALLTOALL, 0);
+    atomic_fetch_add(&member[1]->writing, 1);
+    cr_assert_eq(heddle_team_abort(heddle_ep_team(ep[3])), UCC_OK);
+    ucc_coll_req_h after = post(3, UCC_COLL_TYPE_ALLGATHER, 0); /* never launched */
+    cr_assert_eq(heddle_wait(before, 0.02), UCC_INPROGRESS);
+    cr_assert_eq(heddle_wait(after, 0.02), UCC_INPROGRESS);
+    atomic_fetch_sub(&member[1]->writing, 1);
+    cr_assert_eq(end_of(before), HEDDLE_ERR_ABORTED);
+    cr_assert_eq(end_of(after), HEDDLE_ERR_ABORTED);
 }
