@@ -20,6 +20,10 @@
  * touch, a buffer of this exchange.
  *
  * Memory of slices is type-stable while the board lives, so a late look at a claim word is safe.
+ *
+ * The same generation comes back after 2^32 numbers, with what a slot's last use left there. Nobody
+ * minds: members work on slices that their owners have registered anew. Who cancels may come before an owner,
+ * and goes by the owner's lane, whose number is 64 bits wide. A closed slice or a failure was the group's end.
  */
 #include "shm/shm.h"
 
@@ -129,6 +133,11 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
         work->src[op->me] = src;
         work->dst[op->me] = dst;
         work->op[op->me] = op;
+        if (op->me == 0) {
+            /* relaxed: published by the lane; who used them last has consumed that number */
+            atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
+            atomic_store_explicit(&op->exchange->hint, 0, memory_order_relaxed); /* likewise */
+        }
     }
     hd_slice_t *slice = &work->slice[op->me];
     hd_work_layout(op, slice);
@@ -136,7 +145,7 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     atomic_store_explicit(&slice->finished, generation(op), memory_order_relaxed);
     uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
     /* closed with nothing claimed: by a peer that gave up before I came. (The same generation
-       otherwise: left from 2^32 numbers ago.) */
+       otherwise: left from 2^32 numbers ago; see close_slice.) */
     while (old != (generation(op) | CLOSED)) {
         hd_delay_point();
         /* release: the slice's fields, for claimers */
@@ -211,18 +220,10 @@ static void end_exchange(hd_op_t *op) {
 }
 
 static void slice_done(hd_op_t *op) {
-    hd_exchange_t *x = op->exchange;
-    uint64_t gen = generation(op);
-    uint64_t seen = atomic_load_explicit(&x->slices_done, memory_order_relaxed); /* a guess */
-    uint64_t count, slices = hd_work_slices(op);
-    do {
-        /* a full count with our generation is that of 2^32 numbers ago */
-        count = is_generation(seen, gen) && (seen & UINT32_MAX) < slices ? seen & UINT32_MAX : 0;
-        count++;
-        /* acq_rel: hands on this slice's results, takes in those of the slices before */
-    } while (!atomic_compare_exchange_weak_explicit(&x->slices_done, &seen, gen | count,
-                                                    memory_order_acq_rel, memory_order_relaxed));
-    if (count == slices) {
+    /* acq_rel: hands on this slice's results, takes in those of the slices before */
+    uint32_t before =
+        atomic_fetch_add_explicit(&op->exchange->slices_done, 1, memory_order_acq_rel);
+    if (before + 1 == hd_work_slices(op)) {
         end_exchange(op);
     }
 }
@@ -230,7 +231,8 @@ static void slice_done(hd_op_t *op) {
 static void note_failure(hd_op_t *op, ucc_status_t status) {
     uint64_t gen = generation(op);
     uint64_t seen = atomic_load_explicit(&op->exchange->work_status, memory_order_relaxed);
-    while (!is_generation(seen, gen) &&
+    /* of memory that was never used, the generation is 0, and so is the status */
+    while ((!is_generation(seen, gen) || (uint32_t)seen == UCC_OK) &&
            /* release: pairs with end_exchange; the first failure wins */
            !atomic_compare_exchange_weak_explicit(&op->exchange->work_status, &seen,
                                                   gen | (uint32_t)status, memory_order_release,
@@ -326,20 +328,18 @@ static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
  * thousands of members don't each look at thousands of slices. */
 static bool steal(hd_op_t *op, const hd_work_t *work) {
     hd_exchange_t *x = op->exchange;
-    uint64_t gen = generation(op);
     uint32_t slices = hd_work_slices(op);
     /* relaxed: only a hint, checked by the claim itself */
-    uint64_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
-    uint32_t s = is_generation(hint, gen) ? (uint32_t)hint : 0;
-    for (; s < slices; s++) {
+    uint32_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
+    for (uint32_t s = hint; s < slices; s++) {
         if (work_on(op, work, s)) {
             return true;
         }
         if (!op->exclusive) {
             /* relaxed: see above; losing the race means somebody else moved it on */
-            atomic_compare_exchange_strong_explicit(&x->hint, &hint, gen | (s + 1),
-                                                    memory_order_relaxed, memory_order_relaxed);
-            hint = gen | (s + 1);
+            atomic_compare_exchange_strong_explicit(&x->hint, &hint, s + 1, memory_order_relaxed,
+                                                    memory_order_relaxed);
+            hint = s + 1;
         }
     }
     return false;
@@ -455,14 +455,17 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
 
 /* --- cancelling --------------------------------------------------------------------------------- */
 
-/* Closes a slice for this generation; true when no claimed unit of it is unfinished. */
-static bool close_slice(const hd_op_t *op, hd_slice_t *slice) {
+/* Closes slice s for this generation; true when no claimed unit of it is unfinished. */
+static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
     uint64_t gen = generation(op);
+    const hd_lane_t *lane = hd_board_lane(op->board, s, op->k);
     uint64_t word =
         atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
     uint64_t shut;
     do {
-        shut = (is_generation(word, gen) ? word : gen) | CLOSED;
+        /* nothing is claimed before the owner's lane is out: the same generation without it is that of
+           2^32 numbers ago. (If it is out by now, the owner has changed the word.) */
+        shut = (is_generation(word, gen) && hd_lane_is_there(lane, op->k) ? word : gen) | CLOSED;
         /* acq_rel: claims before it are known, claims after it fail */
     } while (word != shut &&
              !atomic_compare_exchange_weak_explicit(&slice->claim, &word, shut,
@@ -478,7 +481,7 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
     hd_group_poison(op->group, why);
     hd_work_t *work = work_of(op);
     for (uint32_t s = 0; s < op->n; s++) {
-        if (!close_slice(op, &work->slice[s])) {
+        if (!close_slice(op, &work->slice[s], s)) {
             return UCC_INPROGRESS;
         }
     }

@@ -170,9 +170,10 @@ typedef struct hd_exchange {
     /* end line: written once per use by whoever finishes the last slice (trees only) */
     alignas(HD_LINE) _Atomic uint64_t done; /* k when all work is finished */
     int32_t done_status;
-    /* work line: touched once per slice (trees only), but for the status */
-    alignas(HD_LINE) _Atomic uint64_t slices_done; /* generation:32 | count:32 */
-    _Atomic uint64_t hint;        /* generation:32 | first slice that may still have units:32 */
+    /* work line: touched once per slice (trees only), but for the status. The first two are put to 0 by
+     * member 0 before it publishes: nobody works before that */
+    alignas(HD_LINE) _Atomic uint32_t slices_done;
+    _Atomic uint32_t hint;        /* first slice that may still have units */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
     _Atomic(hd_work_t *) work;
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */

@@ -19,6 +19,9 @@
  *   - exclusive: never are two units under way;
  *   - nobody waits for ever.
  *
+ * Generations are the low bits of the round's number. In the variants "wrap" all rounds have the same one:
+ * what is left in a slot from its last use looks like this one's.
+ *
  * Variants "early": the last member's data came with its lane, as in gatherv: it has registered its
  * slice like all others, publishes, and is over; units of its slice are left to the rest, and touch
  * none of its buffers. Variants "failing": the first unit of slice 0 fails.
@@ -67,7 +70,9 @@ enum {
     OLD_GENERATION_CLOSED,
     RESET_FINISHED_LATE,
     NO_RESET,
-    COUNT_WITHOUT_GENERATION,
+    NO_COUNT_RESET,
+    NO_HINT_RESET,
+    CLOSE_BY_GENERATION,
     CANCEL_WITHOUT_WAITING,
     CLOSE_OWN_SLICE,
     CLAIM_IGNORES_CLOSED,
@@ -111,7 +116,7 @@ typedef struct member {
     uint8_t finished, own_finished; /* flat */
     uint8_t failed;                 /* a unit did, as I know */
     word_t seen;
-    uint8_t seen_hint_generation, seen_hint;
+    uint8_t seen_hint;
     uint8_t consumed;
     uint8_t reported; /* rounds whose outcome the client knows */
 } member_t;
@@ -120,8 +125,7 @@ typedef struct state {
     word_t claim[MAX_N];
     finished_t finished[MAX_N];
     uint8_t lane[MAX_N];
-    uint8_t slices_generation, slices_count;
-    uint8_t hint_generation, hint;
+    uint8_t slices_count, hint;
     uint8_t done, done_failed, poison;
     uint8_t failure;    /* work_status: the round in which a unit failed */
     uint8_t turn;       /* user_turn is taken */
@@ -134,7 +138,7 @@ typedef struct variant {
     uint8_t n, slices, units, batch, rounds;
     uint8_t may_time_out; /* bit per member */
     uint8_t early;        /* likewise */
-    bool exclusive, flat, failing;
+    bool exclusive, flat, failing, wrap;
 } variant_t;
 
 /* Variants. A time-out ends every wait, so waits for ever show only where nobody times out. */
@@ -158,7 +162,12 @@ enum {
     FLAT_BATCH_CANCEL,
     FLAT_EXCLUSIVE_CANCEL,
     FLAT_EARLY_CANCEL,
-    FLAT_FAILING
+    FLAT_FAILING,
+    WRAP,
+    WRAP_EARLY,
+    WRAP_CANCEL,
+    FLAT_WRAP,
+    FLAT_WRAP_CANCEL
 };
 
 static const char *const variant_names[] = {"quiet",
@@ -181,8 +190,13 @@ static const char *const variant_names[] = {"quiet",
                                             "flat-exclusive-cancel",
                                             "flat-early-cancel",
                                             "flat-failing",
+                                            "wrap",
+                                            "wrap-early",
+                                            "wrap-cancel",
+                                            "flat-wrap",
+                                            "flat-wrap-cancel",
                                             NULL};
-/* n, slices, units, batch, rounds, may_time_out, early, exclusive, flat, failing */
+/* n, slices, units, batch, rounds, may_time_out, early, exclusive, flat, failing, wrap */
 /* clang-format off */
 static const variant_t variants[] = {
     [QUIET]                 = {3, 3, 2, 1, 2, 0, 0, false, false, false},
@@ -205,6 +219,11 @@ static const variant_t variants[] = {
     [FLAT_EXCLUSIVE_CANCEL] = {3, 1, 2, 1, 2, 3, 0, true,  true,  false},
     [FLAT_EARLY_CANCEL]     = {3, 3, 2, 1, 2, 3, 4, false, true,  false},
     [FLAT_FAILING]          = {3, 3, 2, 1, 2, 0, 0, false, true,  true},
+    [WRAP]                  = {3, 3, 2, 1, 2, 0, 0, false, false, false, true},
+    [WRAP_EARLY]            = {3, 3, 2, 1, 2, 0, 4, false, false, false, true},
+    [WRAP_CANCEL]           = {2, 2, 2, 1, 3, 3, 0, false, false, false, true},
+    [FLAT_WRAP]             = {3, 3, 2, 1, 2, 0, 0, false, true,  false, true},
+    [FLAT_WRAP_CANCEL]      = {2, 2, 2, 1, 3, 3, 0, false, true,  false, true},
 };
 /* clang-format on */
 
@@ -222,6 +241,11 @@ static void start(void *state, uint32_t variant, uint32_t which) {
     s->ran_k = 1;
 }
 
+/* What words carry of round k. */
+static uint8_t generation(uint8_t k) {
+    return cfg.wrap ? 1 : k;
+}
+
 static bool all_consumed(const state_t *s, uint8_t k) {
     for (uint32_t i = 0; i < cfg.n; i++) {
         if (s->m[i].consumed < k) {
@@ -235,15 +259,16 @@ static bool all_consumed(const state_t *s, uint8_t k) {
 static void forget(member_t *m) {
     m->unit = m->taken = m->cursor = 0;
     memset(&m->seen, 0, sizeof(m->seen));
-    m->seen_hint_generation = m->seen_hint = 0;
+    m->seen_hint = 0;
 }
 
 /* --- registering ------------------------------------------------------------------------------ */
 
 static void enter_register(state_t *s, member_t *m, uint8_t me) {
     word_t *word = &s->claim[me];
-    if (word->generation != m->k || bug == NO_GENERATION) {
-        *word = (word_t){m->k, 0, 0};
+    bool closed = word->generation == generation(m->k) && word->closed && word->next == 0;
+    if (!closed || bug == NO_GENERATION) {
+        *word = (word_t){generation(m->k), 0, 0};
         model_say("hd_engine_register: my slice is open for %u", m->k);
     } else {
         model_say("hd_engine_register: my slice was closed for %u already", m->k);
@@ -268,7 +293,13 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
         return s->poison;
     case RESET:
         if (bug != RESET_FINISHED_LATE && bug != NO_RESET && bug != UNITS_OF_LAST_USE) {
-            s->finished[me] = (finished_t){m->k, 0};
+            s->finished[me] = (finished_t){generation(m->k), 0};
+        }
+        if (me == 0 && bug != NO_COUNT_RESET) {
+            s->slices_count = 0;
+        }
+        if (me == 0 && bug != NO_HINT_RESET) {
+            s->hint = 0;
         }
         model_say("hd_engine_register: finished = %u.%u", s->finished[me].generation,
                   s->finished[me].count);
@@ -287,7 +318,7 @@ static bool step_entry(state_t *s, member_t *m, uint8_t me) {
         m->at = bug == RESET_FINISHED_LATE ? LATE_RESET : cfg.early >> me & 1 ? CONSUME : ARRIVED;
         return true;
     default: /* LATE_RESET */
-        s->finished[me] = (finished_t){m->k, 0};
+        s->finished[me] = (finished_t){generation(m->k), 0};
         model_say("(bug) finished = %u.0", m->k);
         m->at = ARRIVED;
         return true;
@@ -320,7 +351,7 @@ static void begin_work(member_t *m, uint8_t me) {
 }
 
 static bool is_claimable(const member_t *m, const word_t *word) {
-    return word->generation == m->k && (!word->closed || bug == CLAIM_IGNORES_CLOSED) &&
+    return word->generation == generation(m->k) && (!word->closed || bug == CLAIM_IGNORES_CLOSED) &&
            word->next < cfg.units;
 }
 
@@ -388,7 +419,7 @@ static bool is_finished(const state_t *s, const member_t *m, uint8_t slice) {
     if (bug == END_BY_CLAIMS) {
         return s->claim[slice].next == cfg.units;
     }
-    return (finished->generation == m->k || bug == UNITS_OF_LAST_USE) &&
+    return (finished->generation == generation(m->k) || bug == UNITS_OF_LAST_USE) &&
            finished->count == cfg.units;
 }
 
@@ -495,10 +526,6 @@ static void end_exchange(state_t *s, const member_t *m) {
 static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
     switch (m->at) {
     case SLICE_DONE:
-        if (s->slices_generation != m->k && bug != COUNT_WITHOUT_GENERATION) {
-            s->slices_count = 0;
-        }
-        s->slices_generation = m->k;
         s->slices_count++;
         model_say("slice_done: %u slices", s->slices_count);
         if (s->slices_count == cfg.slices) {
@@ -512,19 +539,15 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
         after_finish(m, false, me);
         return true;
     case HINT:
-        m->seen_hint_generation = s->hint_generation;
-        m->seen_hint = s->hint;
-        m->slice = s->hint_generation == m->k ? s->hint : 0;
+        m->seen_hint = m->slice = s->hint;
         model_say("steal: from slice %u", m->slice);
         m->at = m->slice < cfg.slices ? first_step() : DONE;
         return true;
     default: /* MOVE_HINT */
         if (!cfg.exclusive) {
-            if (s->hint_generation == m->seen_hint_generation && s->hint == m->seen_hint) {
-                s->hint_generation = m->k;
+            if (s->hint == m->seen_hint) {
                 s->hint = (uint8_t)(m->slice + 1);
             }
-            m->seen_hint_generation = m->k;
             m->seen_hint = (uint8_t)(m->slice + 1);
         }
         model_say("steal: nothing in slice %u", m->slice);
@@ -653,8 +676,10 @@ static bool step_cancel(state_t *s, member_t *m) {
         m->at = CLOSE;
         return true;
     case CLOSE:
-        if (word->generation != m->k && bug != OLD_GENERATION_CLOSED) {
-            *word = (word_t){m->k, 0, 0};
+        if ((word->generation != generation(m->k) ||
+             (s->lane[m->slice] != m->k && bug != CLOSE_BY_GENERATION)) &&
+            bug != OLD_GENERATION_CLOSED) {
+            *word = (word_t){generation(m->k), 0, 0};
         }
         word->closed = 1;
         m->seen = *word;
@@ -663,7 +688,7 @@ static bool step_cancel(state_t *s, member_t *m) {
         return true;
     default: /* CLOSE_WAIT */
         if (m->seen.next && bug != CANCEL_WITHOUT_WAITING &&
-            (s->finished[m->slice].generation != m->k ||
+            (s->finished[m->slice].generation != generation(m->k) ||
              s->finished[m->slice].count != m->seen.next)) {
             return false;
         }
@@ -747,7 +772,10 @@ static const model_bug_t bugs[] = {
     {"old-generation-closed", CANCEL, "the canceller closes a late owner's slice as it finds it"},
     {"reset-finished-late", QUIET, "the owner resets `finished` after it has published"},
     {"no-reset", QUIET, "the owner does not reset `finished`"},
-    {"no-slices-generation", QUIET, "finished slices of the slot's last use are counted"},
+    {"no-count-reset", QUIET, "finished slices of the slot's last use are counted"},
+    {"no-hint-reset", EARLY, "work is stolen from where the slot's last use ended"},
+    {"close-by-generation", WRAP_CANCEL,
+     "the canceller takes a late owner's last use for this one"},
     {"cancel-without-waiting", CANCEL, "the canceller does not wait for claimed units"},
     {"close-own-slice", CANCEL, "the canceller closes its own slice only"},
     {"claim-ignores-closed", CANCEL, "claims succeed in closed slices"},
