@@ -86,7 +86,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->timeout = config->timeout;
     choose_thresholds(group, config);
     bool trees = choose_trees(group, config);
-    group->match = hd_match_create();
+    group->match = hd_match_create(n);
     group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
     group->region = hd_alloc(HD_LINE, n * sizeof(*group->region));
     group->labels = hd_alloc(HD_LINE, n * sizeof(*group->labels));

@@ -6,6 +6,9 @@
  * key meets everybody's j-th. When all have joined, the exchange leaves the table; when all have
  * left, its board goes back to the pool. Boards and entries are only freed with the group.
  *
+ * Active sets leave nothing behind: a set is part of the key, and boards are shared by all sets of a size,
+ * so there are as many as were ever in use at once. There are about as many shards as endpoints.
+ *
  * Any thread may call join and leave at any time while it holds a reference to the group.
  */
 #include "shm/shm.h"
@@ -13,11 +16,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_SHARDS = 64 };
+enum { MIN_SHARDS = 64, MAX_SHARDS = 4096 };
 
-typedef struct hd_match_entry {
+/* What an exchange is found by. */
+typedef struct label {
     hd_match_class_t class;
     uint64_t key;
+    hd_subset_t subset; /* n is 0: all endpoints */
+} label_t;
+
+typedef struct hd_match_entry {
+    label_t label;
     uint32_t n_joined;
     hd_board_t *board;
     struct hd_match_entry *next; /* open exchanges of the shard, oldest first */
@@ -31,16 +40,30 @@ typedef struct shard {
 } shard_t;
 
 struct hd_match {
-    shard_t shard[N_SHARDS];
-    alignas(HD_LINE_PAIR) hd_lock_t lock; /* guards all below, and free lists */
+    shard_t *shard;
+    uint32_t n_shards;                    /* a power of two */
+    alignas(HD_LINE_PAIR) hd_lock_t lock; /* guards all below */
     hd_board_t *free, *free_persistent;
-    hd_subset_t *subsets;
+    hd_board_t **free_of_size; /* entry i: of active sets with i + 1 members */
     entry_t *all;
 };
 
-hd_match_t *hd_match_create(void) {
+hd_match_t *hd_match_create(uint32_t n) {
     hd_match_t *match = hd_alloc(HD_LINE_PAIR, sizeof(*match));
-    for (uint32_t i = 0; match && i < N_SHARDS; i++) {
+    if (!match) {
+        return NULL;
+    }
+    match->n_shards = MIN_SHARDS;
+    while (match->n_shards < n && match->n_shards < MAX_SHARDS) {
+        match->n_shards *= 2;
+    }
+    match->shard = hd_alloc(HD_LINE_PAIR, match->n_shards * sizeof(*match->shard));
+    match->free_of_size = hd_alloc(HD_LINE, n * sizeof(hd_board_t *));
+    if (!match->shard || !match->free_of_size) {
+        hd_match_destroy(match);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < match->n_shards; i++) {
         match->shard[i].tail = &match->shard[i].head;
     }
     return match;
@@ -56,41 +79,21 @@ void hd_match_destroy(hd_match_t *match) {
         hd_board_destroy(entry->board);
         hd_free(entry);
     }
-    while (match->subsets) {
-        hd_subset_t *subset = match->subsets;
-        match->subsets = subset->next;
-        hd_free(subset);
-    }
+    hd_free(match->free_of_size);
+    hd_free(match->shard);
     hd_free(match);
 }
 
-hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, uint32_t n) {
-    hd_match_t *match = group->match;
-    hd_lock(&match->lock);
-    hd_subset_t *subset = match->subsets;
-    while (subset && (subset->start != start || subset->stride != stride || subset->n != n)) {
-        subset = subset->next;
-    }
-    if (!subset && (subset = hd_alloc(HD_LINE, sizeof(*subset)))) {
-        subset->start = start;
-        subset->stride = stride;
-        subset->n = n;
-        subset->next = match->subsets;
-        match->subsets = subset;
-    }
-    hd_unlock(&match->lock);
-    return subset;
+/* n: members of an active set; 0: all endpoints. */
+static hd_board_t **free_list(hd_match_t *match, uint32_t n, uint32_t depth) {
+    return n ? &match->free_of_size[n - 1] : depth > 1 ? &match->free_persistent : &match->free;
 }
 
-static hd_board_t **free_list(hd_match_t *match, hd_subset_t *subset, uint32_t depth) {
-    return subset ? &subset->free : depth > 1 ? &match->free_persistent : &match->free;
-}
-
-static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t depth) {
-    uint32_t n = subset ? subset->n : group->n;
+static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
+    uint32_t n = of_set ? of_set : group->n;
     const hd_tree_t *by_n = group->board->tree[0], *by_topology = group->board->tree[1];
     hd_tree_t *own = NULL;
-    if (subset) {
+    if (of_set) {
         if (n > group->flat_max && hd_tree_by_number(n, &own) != UCC_OK) {
             return NULL;
         }
@@ -113,7 +116,6 @@ static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
         return NULL;
     }
     board->own_tree = own;
-    board->subset = subset;
     board->entry = entry;
     entry->board = board;
     hd_lock(&group->match->lock);
@@ -125,27 +127,27 @@ static hd_board_t *make_board(hd_group_t *group, hd_subset_t *subset, uint32_t d
 
 static void put_back(hd_match_t *match, hd_board_t *board) {
     hd_lock(&match->lock);
-    hd_board_t **list = free_list(match, board->subset, board->depth);
+    hd_board_t **list = free_list(match, board->subset.n, board->depth);
     board->next_free = *list;
     *list = board;
     hd_unlock(&match->lock);
 }
 
 /* A board nobody uses, ready for its next use. Under no lock: it may have to be made. */
-static hd_board_t *take_board(hd_group_t *group, hd_subset_t *subset, uint32_t depth) {
+static hd_board_t *take_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
     hd_match_t *match = group->match;
     hd_lock(&match->lock);
-    hd_board_t **list = free_list(match, subset, depth);
+    hd_board_t **list = free_list(match, of_set, depth);
     hd_board_t *board = *list;
     if (board) {
         *list = board->next_free;
     }
     hd_unlock(&match->lock);
     if (!board) {
-        board = make_board(group, subset, depth);
+        board = make_board(group, of_set, depth);
     }
     if (!board) {
-        hd_error("no memory for an exchange of %u endpoints", subset ? subset->n : group->n);
+        hd_error("no memory for an exchange of %u endpoints", of_set ? of_set : group->n);
         return NULL;
     }
     if (depth > 1 && board->use) {
@@ -164,11 +166,18 @@ static bool has_joined(const entry_t *entry, uint32_t me) {
     return entry->joined[me / 64] >> (me % 64) & 1;
 }
 
-static shard_t *shard_of(hd_match_t *match, hd_match_class_t class, uint64_t key,
-                         const hd_subset_t *subset) {
-    uint64_t mix = (key + (uint64_t) class * 0x9e3779b97f4a7c15u) ^ ((uintptr_t)subset >> 6);
-    mix *= 0x9e3779b97f4a7c15u;
-    return &match->shard[mix >> 58];
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+static shard_t *shard_of(hd_match_t *match, const label_t *label) {
+    uint64_t hash = mix(label->key, (uint64_t)label->class);
+    if (label->subset.n) {
+        hash = mix(hash, label->subset.start);
+        hash = mix(hash, (uint64_t)label->subset.stride);
+    }
+    return &match->shard[hash & (match->n_shards - 1)];
 }
 
 static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
@@ -183,37 +192,44 @@ static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
     return entry->board;
 }
 
-/* Under the shard's lock: the oldest exchange with this key that `me` has not joined, or the end. */
-static entry_t **find(shard_t *shard, hd_match_class_t class, uint64_t key,
-                      const hd_subset_t *subset, uint32_t me) {
+static bool same(const label_t *a, const label_t *b) {
+    return a->class == b->class && a->key == b->key && a->subset.n == b->subset.n &&
+           a->subset.start == b->subset.start && a->subset.stride == b->subset.stride;
+}
+
+/* Under the shard's lock: the oldest exchange with this label that `me` has not joined, or the end. */
+static entry_t **find(shard_t *shard, const label_t *label, uint32_t me) {
     entry_t **at = &shard->head;
-    while (*at && ((*at)->class != class || (*at)->key != key || (*at)->board->subset != subset ||
-                   has_joined(*at, me))) {
+    while (*at && (!same(&(*at)->label, label) || has_joined(*at, me))) {
         at = &(*at)->next;
     }
     return at;
 }
 
-hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class_t class,
+hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
                           uint64_t key, uint32_t me) {
-    shard_t *shard = shard_of(group->match, class, key, subset);
+    label_t label = {.class = class, .key = key};
+    if (subset) {
+        label.subset = *subset;
+    }
+    shard_t *shard = shard_of(group->match, &label);
     hd_lock(&shard->lock);
-    entry_t **at = find(shard, class, key, subset, me);
+    entry_t **at = find(shard, &label, me);
     if (*at) {
         hd_board_t *board = join_locked(shard, at, me);
         hd_unlock(&shard->lock);
         return board;
     }
     hd_unlock(&shard->lock);
-    hd_board_t *spare =
-        take_board(group, subset, class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
+    hd_board_t *spare = take_board(group, label.subset.n,
+                                   class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
     if (!spare) {
         return NULL;
     }
-    spare->entry->class = class;
-    spare->entry->key = key;
+    spare->entry->label = label;
+    spare->subset = label.subset;
     hd_lock(&shard->lock);
-    at = find(shard, class, key, subset, me); /* somebody may have opened it meanwhile */
+    at = find(shard, &label, me); /* somebody may have opened it meanwhile */
     hd_board_t *unused = *at ? spare : NULL;
     if (!*at) {
         *shard->tail = spare->entry;
@@ -239,14 +255,14 @@ void hd_match_leave(hd_board_t *board) {
 
 void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text,
                     size_t size) {
-    const hd_subset_t *set = board->subset;
-    unsigned long long key = board->entry->key, number = k;
+    const hd_subset_t *set = &board->subset;
+    unsigned long long key = board->entry->label.key, number = k;
     char of[96] = "";
-    if (set) {
+    if (set->n) {
         snprintf(of, sizeof(of), " of active set {start %llu, stride %lld, size %u}",
                  (unsigned long long)set->start, (long long)set->stride, set->n);
     }
-    switch (board->entry->class) {
+    switch (board->entry->label.class) {
     case HD_MATCH_TAG:
         snprintf(text, size, "%s with tag %llu%s", type, key, of);
         break;

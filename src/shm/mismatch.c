@@ -109,7 +109,7 @@ static bool look_up(uint32_t signature, hd_terms_t *call) {
 /* --- words -------------------------------------------------------------------------------------- */
 
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i) {
-    const hd_subset_t *set = op->board ? op->board->subset : NULL;
+    const hd_subset_t *set = op->board && op->board->subset.n ? &op->board->subset : NULL;
     return set ? (uint64_t)((int64_t)set->start + (int64_t)i * set->stride) : i;
 }
 

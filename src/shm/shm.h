@@ -179,6 +179,13 @@ typedef struct hd_exchange {
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
 } hd_exchange_t;
 
+/* Members of an active set: team endpoints start, start + stride, ... */
+typedef struct hd_subset {
+    uint64_t start;
+    int64_t stride;
+    uint32_t n;
+} hd_subset_t;
+
 struct hd_board {
     hd_group_t *group;
     uint32_t n, depth, mask;
@@ -193,17 +200,8 @@ struct hd_board {
     uint64_t use;              /* depth-1 boards: number of the current use */
     _Atomic uint32_t to_leave; /* members that have not left this use yet */
     hd_board_t *next_free;
-    struct hd_subset *subset;
+    hd_subset_t subset; /* whose use this is; n is 0: all endpoints */
 };
-
-/* Members of an active set: team endpoints start, start + stride, ... */
-typedef struct hd_subset {
-    uint64_t start;
-    int64_t stride;
-    uint32_t n;
-    hd_board_t *free; /* under the group's match lock */
-    struct hd_subset *next;
-} hd_subset_t;
 
 typedef struct hd_match hd_match_t;
 
@@ -618,18 +616,18 @@ typedef enum hd_match_class {
     HD_MATCH_ACTIVE_SET  /* key: 0 */
 } hd_match_class_t;
 
-hd_match_t *hd_match_create(void);
+/* For a group of n endpoints. */
+hd_match_t *hd_match_create(uint32_t n);
 void hd_match_destroy(hd_match_t *match);
-/* Joins the oldest exchange of (class, key, subset) that member `me` has not joined, or opens one.
+/* Joins the oldest exchange of (class, key, subset) that member `me` has not joined, or opens one. subset
+ * NULL: all endpoints.
  * Any thread. NULL: out of memory (logged). */
-hd_board_t *hd_match_join(hd_group_t *group, hd_subset_t *subset, hd_match_class_t class,
+hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
                           uint64_t key, uint32_t me);
 /* The caller is done with the board; the last one gives it back to the pool. */
 void hd_match_leave(hd_board_t *board);
 /* "bcast with tag 5": the exchange of number k on a board that was joined, for messages. */
 void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text, size_t size);
-/* The cached description of an active set; NULL: out of memory. */
-hd_subset_t *hd_match_subset(hd_group_t *group, uint64_t start, int64_t stride, uint32_t n);
 
 /* --- group.c ------------------------------------------------------------------------------------ */
 

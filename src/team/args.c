@@ -155,7 +155,7 @@ static ucc_status_t take_members(hd_call_t *c, uint64_t *root) {
         return hd_args_bad(c, "active_set", "has members outside the team");
     }
     if (size == 1) {
-        stride = 1; /* means nothing; one cached subset will do for all */
+        stride = 1; /* means nothing, and must not keep members apart */
     }
     int64_t offset = (int64_t)c->team->ep - (int64_t)start;
     if (offset % stride || offset / stride < 0 || (uint64_t)(offset / stride) >= size) {
@@ -172,8 +172,9 @@ static ucc_status_t take_members(hd_call_t *c, uint64_t *root) {
     *root = hd_kind[c->op->type].rooted ? (uint64_t)(offset / stride) : 0;
     c->me = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
     c->n = (uint32_t)size;
-    r->subset = hd_match_subset(c->team->group, start, stride, c->n);
-    return r->subset ? UCC_OK : UCC_ERR_NO_MEMORY;
+    r->active_set = (hd_subset_t){start, stride, c->n};
+    r->subset = &r->active_set;
+    return UCC_OK;
 }
 
 static ucc_status_t take_timeout(hd_call_t *c) {

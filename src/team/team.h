@@ -92,10 +92,10 @@ typedef struct hd_request {
         HD_ROUTE_PERSISTENT, /* private board, number taken at init */
         HD_ROUTE_ACTIVE_SET  /* matched at post among the set's members */
     } route;
-    uint64_t tag; /* or init number */
-    hd_subset_t *subset;
-    hd_board_t *private_board; /* PERSISTENT: from the first post to finalize */
-    double timeout;            /* seconds; 0: none */
+    uint64_t tag;                    /* or init number */
+    hd_subset_t *subset, active_set; /* NULL, or the address of the other */
+    hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
+    double timeout;                  /* seconds; 0: none */
     hd_shape_t shape;
     bool may_express;     /* small, flat, nothing special: express is filled in */
     hd_express_t express; /* also taken over by the handle's lessons */

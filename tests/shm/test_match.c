@@ -65,13 +65,28 @@ Test(match, gives_a_full_exchange_no_fourth_member) {
     cr_assert_neq(join(1, 0), board);
 }
 
-Test(match, has_one_subset_per_description) {
-    hd_subset_t *a = hd_match_subset(group, 2, -1, 2), *b = hd_match_subset(group, 0, 1, 2);
-    cr_assert_not_null(a);
-    cr_assert_neq(a, b);
-    cr_assert_eq(hd_match_subset(group, 2, -1, 2), a);
-    hd_board_t *board = hd_match_join(group, a, HD_MATCH_ACTIVE_SET, 0, 0);
+static hd_board_t *join_set(uint64_t start, int64_t stride, uint32_t n, uint32_t me) {
+    hd_subset_t set = {start, stride, n};
+    hd_board_t *board = hd_match_join(group, &set, HD_MATCH_ACTIVE_SET, 0, me);
+    cr_assert_not_null(board);
+    return board;
+}
+
+Test(match, keeps_active_sets_apart) {
+    hd_board_t *board = join_set(2, -1, 2, 0);
     cr_assert_eq(board->n, 2);
-    cr_assert_neq(hd_match_join(group, b, HD_MATCH_ACTIVE_SET, 0, 0), board);
-    cr_assert_eq(hd_match_join(group, a, HD_MATCH_ACTIVE_SET, 0, 1), board);
+    cr_assert_neq(join_set(0, 1, 2, 0), board);
+    cr_assert_neq(join_set(2, -2, 2, 0), board);
+    cr_assert_neq(join_set(2, -1, 3, 0), board);
+    cr_assert_eq(join_set(2, -1, 2, 1), board);
+}
+
+Test(match, a_board_serves_any_active_set_of_its_size) {
+    hd_board_t *board = join_set(0, 1, 2, 0);
+    join_set(0, 1, 2, 1);
+    hd_match_leave(board);
+    hd_match_leave(board);
+    cr_assert_neq(join(7, 0), board);
+    cr_assert_neq(join_set(0, 1, 3, 0), board);
+    cr_assert_eq(join_set(2, -2, 2, 1), board);
 }
