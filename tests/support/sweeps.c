@@ -250,7 +250,7 @@ uint64_t sweep_reduced(const batch_params_t *params) {
 }
 
 /* Some operations are tagged on any team, all are on an unordered one. */
-static coll_case_t random_case(uint64_t *random, const world_params_t *world) {
+coll_case_t sweep_random_case(uint64_t *random, const world_params_t *world) {
     uint32_t size = world->size;
     bool unordered = world->ordering == UCC_COLLECTIVE_POST_UNORDERED;
     coll_case_t c = {.size = size};
@@ -273,7 +273,7 @@ static coll_case_t random_case(uint64_t *random, const world_params_t *world) {
 uint64_t sweep_random(const batch_params_t *params, uint64_t n, uint64_t seed) {
     batch_t *batch = batch_open(params);
     for (uint64_t k = 0; k < n; k++) {
-        coll_case_t c = random_case(&seed, &params->world);
+        coll_case_t c = sweep_random_case(&seed, &params->world);
         batch_add(batch, &c);
     }
     return batch_close(batch);

@@ -35,7 +35,10 @@ uint64_t sweep_large(const batch_params_t *params);
 /* Every type at a handful of sizes that covers all regimes: for the slower drivers. */
 uint64_t sweep_reduced(const batch_params_t *params);
 
-/* `n` random cases of everything above; the seed makes them repeatable. */
+/* A random case of everything above, for a team of this size and ordering. */
+coll_case_t sweep_random_case(uint64_t *random, const world_params_t *world);
+
+/* `n` of them; the seed makes them repeatable. */
 uint64_t sweep_random(const batch_params_t *params, uint64_t n, uint64_t seed);
 
 #endif
