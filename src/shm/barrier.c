@@ -15,9 +15,19 @@ static ucc_status_t publish_and_arrive(hd_op_t *op) {
     return status;
 }
 
-/* I owe the others my share of combining, and nothing else. */
-static ucc_status_t wait_for_nobody(hd_op_t *op) {
-    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
+static ucc_status_t nothing_left(hd_op_t *op) {
+    (void)op;
+    return UCC_OK;
+}
+
+/* All lanes, also beyond FLAT_MAX: whoever combined arrivals for the root would have to stay for others'
+ * sake. The next lanes are on their way while one is looked at. */
+static ucc_status_t wait_for_lanes(hd_op_t *op) {
+    enum { AHEAD = 8 };
+    for (uint32_t i = op->cursor; i < op->n && i < op->cursor + AHEAD; i++) {
+        __builtin_prefetch(hd_board_lane(op->board, i, op->k));
+    }
+    return hd_op_all_lanes(op);
 }
 
 static ucc_status_t wait_for_root(hd_op_t *op) {
@@ -31,13 +41,12 @@ ucc_status_t hd_barrier_start(hd_op_t *op) {
 }
 
 ucc_status_t hd_fanin_start(hd_op_t *op) {
-    op->wait = op->is_root || op->group->two_sided ? hd_arrived : wait_for_nobody;
-    return publish_and_arrive(op);
-}
-
-static ucc_status_t nothing_left(hd_op_t *op) {
-    (void)op;
-    return UCC_OK;
+    if (op->group->two_sided) {
+        return hd_barrier_start(op);
+    }
+    bool fixed = op->group->static_arrival && !hd_op_is_flat(op);
+    op->wait = !op->is_root ? nothing_left : fixed ? wait_for_lanes : hd_arrived;
+    return fixed ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0) : publish_and_arrive(op);
 }
 
 ucc_status_t hd_fanout_start(hd_op_t *op) {
