@@ -130,6 +130,30 @@ static void reduce(const reference_coll_t *c) {
     free(result);
 }
 
+/* Strictly from the left; each prefix is stored before it is combined with the next source. */
+static void scan(const reference_coll_t *c) {
+    size_t bytes = c->counts[0] * c->dt->extent;
+    unsigned char *prefix = must_alloc(bytes ? bytes : 1, 1);
+    unsigned char *operand = must_alloc(bytes ? bytes : 1, 1);
+    for (uint32_t i = 0; i < c->size; i++) {
+        memcpy(operand, c->in_place ? c->dst[i] : c->src[i], bytes);
+        if (c->type == UCC_COLL_TYPE_EXSCAN && i > 0) {
+            memcpy(c->dst[i], prefix, bytes);
+        }
+        if (i == 0) {
+            memcpy(prefix, operand, bytes);
+        } else {
+            unsigned char *two[2] = {prefix, operand};
+            reference_reduce(c->dt, c->op, two, 2, c->counts[0], prefix);
+        }
+        if (c->type == UCC_COLL_TYPE_SCAN) {
+            memcpy(c->dst[i], prefix, bytes);
+        }
+    }
+    free(prefix);
+    free(operand);
+}
+
 static void reduce_scatter(const reference_coll_t *c) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < c->size; i++) {
@@ -175,6 +199,10 @@ void reference_collective(const reference_coll_t *c) {
     case UCC_COLL_TYPE_REDUCE_SCATTERV:
         reduce_scatter(c);
         break;
+    case (uint64_t)UCC_COLL_TYPE_SCAN:
+    case (uint64_t)UCC_COLL_TYPE_EXSCAN:
+        scan(c);
+        break;
     default: /* barrier, fanin, fanout move nothing */
         break;
     }
@@ -182,9 +210,10 @@ void reference_collective(const reference_coll_t *c) {
 
 const char *reference_coll_name(ucc_coll_type_t type) {
     static const char *const names[] = {
-        "allgather",      "allgatherv",      "allreduce", "alltoall", "alltoallv", "barrier",
-        "bcast",          "fanin",           "fanout",    "gather",   "gatherv",   "reduce",
-        "reduce_scatter", "reduce_scatterv", "scatter",   "scatterv", "mcast"};
+        "allgather", "allgatherv", "allreduce",      "alltoall",        "alltoallv",
+        "barrier",   "bcast",      "fanin",          "fanout",          "gather",
+        "gatherv",   "reduce",     "reduce_scatter", "reduce_scatterv", "scatter",
+        "scatterv",  "mcast",      "scan",           "exscan"};
     for (size_t bit = 0; bit < sizeof(names) / sizeof(names[0]); bit++) {
         if ((uint64_t)type == UCC_BIT(bit)) {
             return names[bit];

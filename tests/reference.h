@@ -2,7 +2,8 @@
  *
  * The reference sees all endpoints' buffers at once and moves one element after the other. It
  * shares no code with src/; where a result depends on rounding it follows the documented canonical
- * order: blocks of up to 8 consecutive endpoints, recursively, each block folded from its left.
+ * order: blocks of up to 8 consecutive endpoints, recursively, each block folded from its left; scan and
+ * exscan strictly from the left, rounding at each step.
  *
  * One description serves the plain and the v types: a plain type is one whose counts are all equal
  * and whose displacements are dense. Matrices have size * size entries; row i is endpoint i's view.
@@ -15,10 +16,12 @@
  *                                from src_displacements[i][j]
  *     bcast, mcast             dst[root], counts[0][0]          dst[i], 0: one buffer serves both
  *     reduce, allreduce        src[j], counts[0][0]             dst[root] or all dst, 0
+ *     scan                     src[0] ... src[i], counts[0][0]  dst[i], 0
+ *     exscan                   src[0] ... src[i-1]              dst[i], 0, but for dst[0]
  *     reduce_scatter(v)        src[j], sum of counts[0][...]    dst[i], 0: block i of the result
  *
  * In place (where it has a meaning): gather(v), allgather(v): own block already in dst; scatter(v):
- * the root's block stays in its src; reduce: the root's operand is its dst; allreduce, alltoall(v):
+ * the root's block stays in its src; reduce: the root's operand is its dst; allreduce, scan, exscan, alltoall(v):
  * dst is operand and result; reduce_scatter(v): dst is the operand, and block i of endpoint i's dst
  * receives the result.
  */

@@ -49,6 +49,11 @@ extern "C" {
  *  UCC_COLL_TYPE_BCAST, same argument fields. */
 #define UCC_COLL_TYPE_MCAST ((ucc_coll_type_t)UCC_BIT(16))
 
+/** Prefix reductions, which UCC lacks: fields of ucc_coll_args_t as for UCC_COLL_TYPE_ALLREDUCE, meaning
+ *  as in heddle_scan() and heddle_exscan(). */
+#define UCC_COLL_TYPE_SCAN   ((ucc_coll_type_t)UCC_BIT(17))
+#define UCC_COLL_TYPE_EXSCAN ((ucc_coll_type_t)UCC_BIT(18))
+
 /** Buffer flags of the drafts, or-ed into ucc_coll_args_t::flags (with UCC_COLL_ARGS_FIELD_FLAGS). */
 #define HEDDLE_COLL_FLAG_SYMMETRIC         UCC_BIT(40) /**< buffers lie in the team's symmetric memory */
 #define HEDDLE_COLL_FLAG_PERSISTENT_BUFFER UCC_BIT(41) /**< buffers outlive the team */
@@ -133,8 +138,28 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
 ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_locality_t *where,
                             heddle_ep_t **ep);
 
-/** Leaves: local, never waits for a peer. All operations this endpoint started must be complete. */
+/** Leaves: local, never waits for a peer. All operations this endpoint started must be complete; requests
+ *  that were not freed are. */
 ucc_status_t heddle_leave(heddle_ep_t *ep);
+
+/** An endpoint of a sub-team: every endpoint of ep's team calls, with a color and a key; those of equal
+ *  color form a team, numbered by key, and by their numbers in ep's team where keys are equal. Blocks
+ *  as heddle_allgather() does, which it begins with, and in turn with the team's other collectives:
+ *  one thread that drives several endpoints gathers the colors itself, by heddle_iallgather(), and
+ *  calls heddle_subset(). Uses 40 bytes per endpoint of the team while it runs.
+ *  @param [in]  color  0 or more; negative: no part in any sub-team, and *sub is NULL
+ *  @param [out] sub    for every call that takes a heddle_ep_t, this one and the blocking collectives
+ *                      included. It has ep's thread mode, ordering and context, and no symmetric
+ *                      memory. Released by heddle_leave(), before or after ep: each lives by itself.
+ *                      An abort or failure of one team does not touch the other. */
+ucc_status_t heddle_split(heddle_ep_t *ep, int64_t color, int64_t key, heddle_ep_t **sub);
+
+/** The same for those of ep's team that are listed by number: only they call, each with the same list;
+ *  member i of the list becomes endpoint i. Never blocks and does not wait for the others, as
+ *  heddle_join(). The same list given again makes another team.
+ *  @param [in]  list  n endpoint numbers, the caller's among them, none twice; copied
+ *  @param [out] sub   as in heddle_split() */
+ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, heddle_ep_t **sub);
 
 /** Starts n threads, spread and pinned by topology, hands each its endpoint, and returns when all
  *  have returned; the endpoints are left automatically. n == 0 means one per available core.
@@ -178,6 +203,17 @@ ucc_status_t heddle_reduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t
 /** The same with the result everywhere. */
 ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt, ucc_reduction_op_t op);
+/** Prefixes: dst at endpoint i = src[0] op src[1] op ... op src[i], elementwise, strictly from the left,
+ *  each step rounded in the datatype (unlike heddle_allreduce(), which combines blocks of eight). So
+ *  the bits depend on the sources and their order alone; endpoint 0's result is its source, bit for
+ *  bit. Datatypes and operations as in heddle_allreduce(), but for UCC_OP_AVG: UCC_ERR_NOT_SUPPORTED.
+ *  In place: dst holds the source. Small ones are one-way: endpoint i waits for those before it only. */
+ucc_status_t heddle_scan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                         ucc_datatype_t dt, ucc_reduction_op_t op);
+/** The same without the own source: dst at endpoint i = src[0] op ... op src[i-1]. Endpoint 0's dst is
+ *  ignored, and in place keeps its source. */
+ucc_status_t heddle_exscan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                           ucc_datatype_t dt, ucc_reduction_op_t op);
 /** src: size * count elements; endpoint i receives block i of the reduction. In place: dst holds
  *  all size * count elements and the result lands at block i of it. */
 ucc_status_t heddle_reduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
@@ -217,6 +253,70 @@ ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *
 ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
 
 /* ------------------------------------------------------------------------------------------------
+ * Nonblocking collectives: each starts what the blocking call of the same name does, and returns.
+ *
+ * Operations of one endpoint, blocking and nonblocking, match those of its peers in the order of the
+ * calls. Until the request is complete, buffers and arrays of counts and displacements stay the
+ * caller's obligation: they are not copied, and must be neither changed nor freed (what is only read
+ * may be read). Any number may be outstanding.
+ *
+ * *request is an ordinary UCC request: for ucc_collective_test(), and for every call of the next section.
+ * None of them gives it back: that does heddle_request_free() (or ucc_collective_finalize()), once it
+ * is complete; heddle_leave() frees those that were forgotten. A call that fails sets *request to NULL.
+ *
+ * Somebody must progress: an operation that its peers' arrival did not complete inside the call goes on
+ * only while some thread waits, tests or progresses on its context (heddle_wait(), heddle_test(),
+ * heddle_progress(), ucc_context_progress(), or any blocking call of the endpoint). A program that
+ * only hands callbacks (ucc_coll_args_t::cb) to its runtime, such as omp_fulfill_event() of a detached
+ * OpenMP task, and then lets all threads sleep in that runtime, waits for ever: have a thread or a
+ * task call heddle_progress() until all callbacks have come.
+ * ---------------------------------------------------------------------------------------------- */
+
+ucc_status_t heddle_ibarrier(heddle_ep_t *ep, ucc_coll_req_h *request);
+ucc_status_t heddle_ifanin(heddle_ep_t *ep, uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_ifanout(heddle_ep_t *ep, uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_ibcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
+                           uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_imcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
+                           uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_ireduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                            ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t root,
+                            ucc_coll_req_h *request);
+ucc_status_t heddle_iallreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                               ucc_datatype_t dt, ucc_reduction_op_t op, ucc_coll_req_h *request);
+ucc_status_t heddle_iscan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                          ucc_datatype_t dt, ucc_reduction_op_t op, ucc_coll_req_h *request);
+ucc_status_t heddle_iexscan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                            ucc_datatype_t dt, ucc_reduction_op_t op, ucc_coll_req_h *request);
+ucc_status_t heddle_ireduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                                    ucc_datatype_t dt, ucc_reduction_op_t op,
+                                    ucc_coll_req_h *request);
+ucc_status_t heddle_ireduce_scatterv(heddle_ep_t *ep, const void *src, void *dst,
+                                     const uint64_t *counts, ucc_datatype_t dt,
+                                     ucc_reduction_op_t op, ucc_coll_req_h *request);
+ucc_status_t heddle_iallgather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                               ucc_datatype_t dt, ucc_coll_req_h *request);
+ucc_status_t heddle_iallgatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
+                                const uint64_t *counts, const uint64_t *displacements,
+                                ucc_datatype_t dt, ucc_coll_req_h *request);
+ucc_status_t heddle_igather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                            ucc_datatype_t dt, uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_igatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
+                             const uint64_t *counts, const uint64_t *displacements,
+                             ucc_datatype_t dt, uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_iscatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                             ucc_datatype_t dt, uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_iscatterv(heddle_ep_t *ep, const void *src, const uint64_t *counts,
+                              const uint64_t *displacements, void *dst, uint64_t count,
+                              ucc_datatype_t dt, uint32_t root, ucc_coll_req_h *request);
+ucc_status_t heddle_ialltoall(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                              ucc_datatype_t dt, ucc_coll_req_h *request);
+ucc_status_t heddle_ialltoallv(heddle_ep_t *ep, const void *src, const uint64_t *src_counts,
+                               const uint64_t *src_displacements, void *dst,
+                               const uint64_t *dst_counts, const uint64_t *dst_displacements,
+                               ucc_datatype_t dt, ucc_coll_req_h *request);
+
+/* ------------------------------------------------------------------------------------------------
  * Waiting, tags, abort
  * ---------------------------------------------------------------------------------------------- */
 
@@ -226,6 +326,34 @@ ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
  *  @return the request's final status, or UCC_INPROGRESS when the timeout came first (the request
  *          goes on), UCC_ERR_INVALID_PARAM for NULL or a request that was never posted */
 ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout);
+
+/** One progress of the request's context, and the request's status then: UCC_INPROGRESS, or how it
+ *  ended. heddle_wait() with timeout 0. */
+ucc_status_t heddle_test(ucc_coll_req_h request);
+
+/** Waits until every request is complete, progressing the contexts of all of them: one thread may wait
+ *  here for endpoints on several contexts, if it is the one that drives them.
+ *  @param [in] requests  n of them; NULL entries are skipped; none is freed
+ *  @param [in] timeout   seconds, as in heddle_wait()
+ *  @return UCC_OK; the status of the first in the array that failed; UCC_INPROGRESS when the timeout
+ *          came first; UCC_ERR_INVALID_PARAM, at once, if one is no request or was never posted */
+ucc_status_t heddle_wait_all(const ucc_coll_req_h *requests, size_t n, double timeout);
+
+/** Waits until one of the requests is complete, in the same way. Freeing it with
+ *  heddle_request_free(&requests[index]) takes it out of the next call.
+ *  @param [out] index  the first in the array that is complete; n when the timeout came first, or when
+ *                      all entries are NULL (UCC_OK then)
+ *  @return how that request ended, UCC_INPROGRESS when the timeout came first */
+ucc_status_t heddle_wait_any(const ucc_coll_req_h *requests, size_t n, size_t *index,
+                             double timeout);
+
+/** ucc_collective_finalize(*request), and *request becomes NULL. A request in progress is
+ *  UCC_ERR_INVALID_PARAM and stays; NULL is UCC_OK. */
+ucc_status_t heddle_request_free(ucc_coll_req_h *request);
+
+/** Does what can be done now for everything outstanding on the endpoint's context, without blocking:
+ *  ucc_context_progress(heddle_ep_context(ep)). Callbacks are called from here. */
+ucc_status_t heddle_progress(heddle_ep_t *ep);
 
 /** ucc_collective_init() with a 64-bit tag in place of ucc_coll_args_t::tag (whose mask bit is then
  *  ignored). Operations of one team match by tag; those with equal tags in the order of their posts. */

@@ -7,12 +7,19 @@
 
 enum { HD_EP_MAGIC = 0x6e0dee00u };
 
+/* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it: the last
+ * of them to leave destroys it. */
+typedef struct hd_own_context {
+    ucc_context_h context;
+    _Atomic uint32_t refs;
+} hd_own_context_t;
+
 struct heddle_ep {
     uint32_t magic;
     heddle_group_t *group;
     ucc_team_h team;
     ucc_context_h context;
-    bool owns_context;
+    hd_own_context_t *own; /* NULL: the context is the group's */
 };
 
 static inline bool hd_api_is_ep(const heddle_ep_t *ep) {
@@ -35,6 +42,11 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
 /* Called by libucc.so.1 when it is loaded: exported for it, and declared in no public header. */
 __attribute__((visibility("default"))) void heddle_loaded_as_ucc(void);
 
+/* An endpoint of a sub-team on the context of `parent`, or NULL (logged). It takes the handle over. */
+heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team);
+/* Initialises and posts; *request is NULL unless that succeeded. */
+ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
+                          const char *caller);
 /* ucc_init_version and ucc_context_create without configuration objects (heddle.c). */
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params,
                                    ucc_context_h *out);

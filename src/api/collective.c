@@ -51,6 +51,24 @@ ucc_status_t ucc_collective_finalize(ucc_coll_req_h request) {
     return r ? hd_request_finalize(r) : UCC_ERR_INVALID_PARAM;
 }
 
+ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
+                          const char *caller) {
+    ucc_status_t status = init(args, NULL, request, team, caller);
+    if (status != UCC_OK) {
+        if (request) {
+            *request = NULL;
+        }
+        return status;
+    }
+    hd_request_t *r = (hd_request_t *)(void *)*request;
+    status = hd_request_post(r);
+    if (status != UCC_OK) { /* over already, with this status */
+        hd_request_finalize(r);
+        *request = NULL;
+    }
+    return status;
+}
+
 /* A handle's operations are spread over its contexts, and one may wait for another in a second
  * context: all are progressed. Sleeps are short naps, since no bell rings for several contexts. */
 static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {

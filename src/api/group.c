@@ -150,13 +150,33 @@ ucc_status_t heddle_group_destroy(heddle_group_t *group) {
 
 /* --- endpoints ---------------------------------------------------------------------------------- */
 
+static hd_own_context_t *make_context(ucc_lib_h lib) {
+    hd_own_context_t *own = hd_alloc(HD_LINE, sizeof(*own));
+    if (!own) {
+        hd_error("heddle_join: no memory for a context");
+        return NULL;
+    }
+    atomic_store_explicit(&own->refs, 1, memory_order_relaxed); /* not shared yet */
+    if (create_context(lib, &own->context) != UCC_OK) {
+        hd_free(own);
+        return NULL;
+    }
+    return own;
+}
+
+static void release_context(hd_own_context_t *own) {
+    /* acq_rel: everybody's use happens before the end */
+    if (own && atomic_fetch_sub_explicit(&own->refs, 1, memory_order_acq_rel) == 1) {
+        ucc_context_destroy(own->context);
+        hd_free(own);
+    }
+}
+
 static void free_ep(heddle_ep_t *ep) {
     if (ep->team) {
         hd_team_free(ep->team);
     }
-    if (ep->owns_context && ep->context) {
-        ucc_context_destroy(ep->context);
-    }
+    release_context(ep->own);
     ep->magic = HD_DEAD_MAGIC;
     hd_free(ep);
 }
@@ -167,8 +187,9 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     if (g->contexts) {
         ep->context = g->contexts[(uint64_t)index * g->params.contexts / g->params.endpoints];
     } else {
-        ep->owns_context = true;
-        status = create_context(g->lib, &ep->context);
+        ep->own = make_context(g->lib);
+        ep->context = ep->own ? ep->own->context : NULL;
+        status = ep->own ? UCC_OK : UCC_ERR_NO_MEMORY;
     }
     if (status == UCC_OK && !(ep->team = hd_team_alloc(&ep->context, 1))) {
         status = UCC_ERR_NO_MEMORY;
@@ -256,6 +277,26 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
     free_ep(ep);
     release_group(group);
     return UCC_OK;
+}
+
+heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
+    heddle_ep_t *ep = hd_alloc(HD_LINE, sizeof(*ep));
+    if (!ep) {
+        hd_error("no memory for an endpoint");
+        return NULL;
+    }
+    ep->magic = HD_EP_MAGIC;
+    ep->group = parent->group;
+    ep->team = team;
+    ep->context = parent->context;
+    ep->own = parent->own;
+    team->owned_by_ep = true;
+    /* relaxed, both: the parent holds a reference */
+    atomic_fetch_add_explicit(&ep->group->refs, 1, memory_order_relaxed);
+    if (ep->own) {
+        atomic_fetch_add_explicit(&ep->own->refs, 1, memory_order_relaxed);
+    }
+    return ep;
 }
 
 uint32_t heddle_ep_index(const heddle_ep_t *ep) {

@@ -52,6 +52,9 @@ static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) 
     case HD_REDUCE_SCATTER:
     case HD_REDUCE_SCATTERV:
         return flat ? hd_regime_name(regime) : "direct";
+    case HD_SCAN:
+    case HD_EXSCAN:
+        return hd_regime_name(hd_scan_regime(group, type, group->n, bytes, false));
     case HD_ALLTOALLV:
     case HD_SCATTERV:
         return bytes + (group->n + 1) * sizeof(uint32_t) <= group->staged_max && !group->two_sided

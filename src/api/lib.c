@@ -162,7 +162,8 @@ ucc_status_t ucc_lib_get_attr(ucc_lib_h lib_p, ucc_lib_attr_t *lib_attr) {
     }
     if (lib_attr->mask & UCC_LIB_ATTR_FIELD_COLL_TYPES) {
         lib_attr->coll_types = p->mask & UCC_LIB_PARAM_FIELD_COLL_TYPES && p->coll_types
-                                   ? p->coll_types & (ALL_TYPES | UCC_COLL_TYPE_MCAST)
+                                   ? p->coll_types & (ALL_TYPES | UCC_COLL_TYPE_MCAST |
+                                                      UCC_COLL_TYPE_SCAN | UCC_COLL_TYPE_EXSCAN)
                                    : ALL_TYPES;
     }
     if (lib_attr->mask & UCC_LIB_ATTR_FIELD_REDUCTION_TYPES) {

@@ -11,9 +11,10 @@
 
 const char *hd_type_name(uint8_t type) {
     static const char *const name[HD_N_TYPES] = {
-        "allgather",      "allgatherv",      "allreduce", "alltoall", "alltoallv", "barrier",
-        "bcast",          "fanin",           "fanout",    "gather",   "gatherv",   "reduce",
-        "reduce_scatter", "reduce_scatterv", "scatter",   "scatterv", "mcast"};
+        "allgather", "allgatherv", "allreduce",      "alltoall",        "alltoallv",
+        "barrier",   "bcast",      "fanin",          "fanout",          "gather",
+        "gatherv",   "reduce",     "reduce_scatter", "reduce_scatterv", "scatter",
+        "scatterv",  "mcast",      "scan",           "exscan"};
     return type < HD_N_TYPES ? name[type] : "unknown collective";
 }
 

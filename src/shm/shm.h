@@ -601,6 +601,10 @@ ucc_status_t hd_fanout_start(hd_op_t *op);
 ucc_status_t hd_bcast_start(hd_op_t *op);
 ucc_status_t hd_reduce_start(hd_op_t *op);
 ucc_status_t hd_allreduce_start(hd_op_t *op);
+ucc_status_t hd_scan_start(hd_op_t *op); /* and exscan */
+/* How a scan or exscan travels: also by the number of members and whose operation it is. */
+hd_regime_t hd_scan_regime(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes,
+                           bool exclusive);
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op); /* and reduce_scatterv */
 ucc_status_t hd_allgather_start(hd_op_t *op);      /* and allgatherv */
 ucc_status_t hd_gather_start(hd_op_t *op);         /* and gatherv */
@@ -691,6 +695,8 @@ enum hd_type {
     HD_SCATTER,
     HD_SCATTERV,
     HD_MCAST,
+    HD_SCAN,
+    HD_EXSCAN,
     HD_N_TYPES
 };
 

@@ -1,6 +1,6 @@
 /* work.c: what the units of a DIRECT exchange are, collective by collective.
  *
- *   bcast, reduce, allreduce      a unit is a byte window; slices are equal runs of windows
+ *   bcast, reduce, allreduce, (ex)scan  a unit is a byte window; slices are equal runs of windows
  *   allgather(v), gather(v)       slice s holds the parts of member s's block
  *   scatter(v), reduce_scatter(v) slice d holds the parts of member d's block
  *   alltoall(v)                   slice s holds, destination by destination, the parts of the pair's
@@ -33,7 +33,8 @@ enum {
 };
 
 static bool is_windowed(uint8_t type) {
-    return type == HD_BCAST || type == HD_MCAST || type == HD_REDUCE || type == HD_ALLREDUCE;
+    return type == HD_BCAST || type == HD_MCAST || type == HD_REDUCE || type == HD_ALLREDUCE ||
+           type == HD_SCAN || type == HD_EXSCAN;
 }
 
 bool hd_work_is_vector(uint8_t type) {
@@ -43,7 +44,7 @@ bool hd_work_is_vector(uint8_t type) {
 
 static bool is_reduction(uint8_t type) {
     return type == HD_REDUCE || type == HD_ALLREDUCE || type == HD_REDUCE_SCATTER ||
-           type == HD_REDUCE_SCATTERV;
+           type == HD_REDUCE_SCATTERV || type == HD_SCAN || type == HD_EXSCAN;
 }
 
 /* --- plans: the same at all members, for they depend on what all agree on ------------------------- */
@@ -73,6 +74,8 @@ static hd_stores_t stores_of(const hd_op_t *op) {
 static size_t streams(const hd_op_t *op) {
     switch (op->type) {
     case HD_ALLREDUCE:
+    case HD_SCAN:
+    case HD_EXSCAN:
         return 2 * (size_t)op->n;
     case HD_BCAST:
     case HD_MCAST:
@@ -216,6 +219,54 @@ static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, span
     return status;
 }
 
+/* Prefixes through a window that the first-level cache holds: each is made from the one before. A scan's
+ * lie in the destinations. Those of an exscan are made before the destination is written: it may be the
+ * operand. */
+static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t at, size_t bytes,
+                                uint8_t *const held[2]) {
+    const void *source[2] = {(const uint8_t *)work->src[0] + at, NULL};
+    ucc_status_t status = UCC_OK;
+    if (op->type == HD_SCAN) {
+        hd_copy((uint8_t *)work->dst[0] + at, source[0], bytes, HD_STORES_PLAIN);
+    }
+    for (uint32_t i = 1; i < op->n && status == UCC_OK; i++) {
+        uint8_t *dst = (uint8_t *)work->dst[i] + at;
+        uint8_t *to = op->type == HD_SCAN ? dst : held[i % 2];
+        source[1] = (const uint8_t *)work->src[i] + at;
+        if (op->type == HD_SCAN || i + 1 < op->n) {
+            status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, false);
+        }
+        if (op->type == HD_EXSCAN) {
+            hd_copy(dst, source[0], bytes, HD_STORES_PLAIN);
+        }
+        source[0] = to;
+    }
+    return status;
+}
+
+static ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work, span_t span) {
+    alignas(HD_LINE) uint8_t stack[2][PUSH_WINDOW];
+    uint8_t *held[2] = {stack[0], stack[1]}, *heap = NULL;
+    size_t step = op->element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->element : op->element;
+    ucc_status_t status = UCC_OK;
+    if (op->element > PUSH_WINDOW && op->type == HD_EXSCAN) { /* a user's large elements */
+        heap = hd_alloc(HD_LINE, 2 * op->element);
+        if (!heap) {
+            hd_error("%s: no memory for prefixes of %zu bytes", hd_type_name(op->type),
+                     op->element);
+            return UCC_ERR_NO_MEMORY;
+        }
+        held[0] = heap;
+        held[1] = heap + op->element;
+    }
+    for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
+        size_t left = span.bytes - done;
+        status = scan_window(op, work, span.at + done, left < step ? left : step, held);
+    }
+    hd_free(heap);
+    return status;
+}
+
 static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
                                  uint32_t unit) {
     size_t all = windows(op, op->bytes);
@@ -231,6 +282,9 @@ static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint3
     }
     if (op->type == HD_ALLREDUCE) {
         return run_allreduce(op, work, span);
+    }
+    if (op->type == HD_SCAN || op->type == HD_EXSCAN) {
+        return run_scan(op, work, span);
     }
     hd_copy_to_many(op->n, work->dst, span.at, (const uint8_t *)work->src[op->root] + span.at,
                     span.bytes, stores_of(op));

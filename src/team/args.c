@@ -32,6 +32,10 @@ static bool is_empty(const hd_call_t *c) {
     case HD_BCAST:
     case HD_MCAST:
         return a->src.info.count == 0;
+    case HD_SCAN:
+    case HD_EXSCAN: /* whose first endpoint has no dst */
+        return c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE ? a->dst.info.count == 0
+                                                      : a->src.info.count == 0;
     case HD_GATHER:
     case HD_REDUCE:
         return c->op->is_root ? a->dst.info.count == 0 : a->src.info.count == 0;
@@ -60,6 +64,9 @@ ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) 
     case HD_ALLTOALLV:
     case HD_REDUCE_SCATTERV:
         return args->dst.info_v.datatype;
+    case HD_SCAN:
+    case HD_EXSCAN: /* whose first endpoint has no dst */
+        return op->in_place ? args->dst.info.datatype : args->src.info.datatype;
     default:
         return args->dst.info.datatype;
     }
@@ -71,6 +78,9 @@ static ucc_datatype_t reduced_datatype(const hd_call_t *c) {
     if (c->op->type == HD_REDUCE_SCATTERV) {
         return a->dst.info_v.datatype;
     }
+    if (c->op->type == HD_SCAN || c->op->type == HD_EXSCAN) {
+        return c->op->in_place ? a->dst.info.datatype : a->src.info.datatype;
+    }
     bool from_dst = c->op->type != HD_REDUCE || c->op->is_root;
     return from_dst ? a->dst.info.datatype : a->src.info.datatype;
 }
@@ -79,6 +89,12 @@ static ucc_status_t prepare_operation(hd_call_t *c) {
     hd_op_t *op = c->op;
     ucc_datatype_t dt = reduced_datatype(c);
     ucc_status_t status = hd_reducer_init(&op->reducer, dt, c->args->op, c->n);
+    if (status == UCC_OK && !hd_reducer_is_user(&op->reducer) && c->args->op == UCC_OP_AVG &&
+        (op->type == HD_SCAN || op->type == HD_EXSCAN)) {
+        hd_error("%s at endpoint %u: op: an average of a prefix is not supported",
+                 hd_type_name(op->type), c->team->ep);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     if (status == UCC_OK) {
         op->element = op->reducer.element_size;
         op->exclusive = hd_reducer_is_user(&op->reducer);
@@ -130,7 +146,7 @@ static uint32_t signature_of(const hd_call_t *c, bool one_sided) {
 
 static ucc_status_t take_type(hd_call_t *c) {
     uint64_t type = (uint64_t)c->args->coll_type;
-    if (type == 0 || (type & (type - 1)) || type > (uint64_t)UCC_COLL_TYPE_MCAST) {
+    if (type == 0 || (type & (type - 1)) || type > (uint64_t)UCC_COLL_TYPE_EXSCAN) {
         hd_error("coll_type %llu is not a collective", (unsigned long long)type);
         return UCC_ERR_INVALID_PARAM;
     }
@@ -333,6 +349,11 @@ static bool significant(const hd_op_t *op, uint64_t flags, bool *src, bool *dst)
     case HD_REDUCE:
         *dst = op->type == HD_ALLREDUCE || op->is_root;
         *src = !op->in_place;
+        return true;
+    case HD_SCAN:
+    case HD_EXSCAN:
+        *src = !op->in_place;
+        *dst = op->in_place || op->type == HD_SCAN || op->me > 0;
         return true;
     case HD_GATHER:
         *dst = op->is_root;

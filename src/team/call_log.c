@@ -33,6 +33,9 @@ static const char *expected_regime(const hd_op_t *op, bool flat) {
     case HD_REDUCE_SCATTER:
     case HD_REDUCE_SCATTERV:
         break;
+    case HD_SCAN:
+    case HD_EXSCAN:
+        return hd_regime_name(hd_scan_regime(op->group, op->type, op->n, op->bytes, op->exclusive));
     default:
         bytes = op->bytes;
     }

@@ -247,3 +247,13 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
     }
     return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
 }
+
+ucc_status_t hd_team_form_ahead(ucc_team_h team) {
+    ucc_status_t status = hd_team_create_test(team);
+    if (status != UCC_INPROGRESS) {
+        return status;
+    }
+    team->forming->excluded = true; /* counted: should it leave early, the others still meet */
+    team->state = HD_TEAM_ACTIVE;
+    return UCC_OK;
+}

@@ -154,6 +154,32 @@ static ucc_status_t prepare_reduce(hd_call_t *c) {
     return status;
 }
 
+/* The first member of an exscan has no result: there, dst has a meaning only in place. */
+static ucc_status_t prepare_scan(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_args_t *a = c->args;
+    bool wants = op->type == HD_SCAN || c->me > 0;
+    size_t bytes = 0;
+    ucc_status_t status = UCC_OK;
+    if (wants || op->in_place) {
+        status = take_buffer(c, "dst", &a->dst.info, &bytes);
+        op->dst = a->dst.info.buffer;
+        op->bytes = bytes;
+    }
+    if (status == UCC_OK && !op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->bytes);
+        op->src = a->src.info.buffer;
+        if (status == UCC_OK && wants && op->bytes != bytes) {
+            return hd_args_bad(c, "dst.count", "differs from src.count");
+        }
+        if (status == UCC_OK && wants && a->src.info.datatype != a->dst.info.datatype) {
+            return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+        }
+    }
+    op->total = op->bytes;
+    return status;
+}
+
 static ucc_status_t prepare_reduce_scatter(hd_call_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
@@ -446,4 +472,6 @@ const hd_kind_t hd_kind[HD_N_TYPES] = {
                      .vector = true,
                      .rooted = true},
     [HD_MCAST] = {.prepare = prepare_bcast, .start = hd_bcast_start, .rooted = true},
+    [HD_SCAN] = {.prepare = prepare_scan, .start = hd_scan_start, .reducing = true},
+    [HD_EXSCAN] = {.prepare = prepare_scan, .start = hd_scan_start, .reducing = true},
 };

@@ -187,6 +187,9 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 void hd_team_free(ucc_team_h team);
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
+/* A handle from hd_team_from_list becomes ACTIVE at once: operations wait until all members have come, as
+ * after heddle_join. */
+ucc_status_t hd_team_form_ahead(ucc_team_h team);
 /* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob);
 /* 128 random bits, drawn once per process and again after a fork. */

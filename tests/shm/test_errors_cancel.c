@@ -339,15 +339,15 @@ static void run_lonely_table(uint64_t count, uint32_t n, bool direct) {
         ucc_coll_type_t type = coll_type_at(t);
         bool waits_at_root = type == UCC_COLL_TYPE_FANIN || type == UCC_COLL_TYPE_REDUCE ||
                              type == UCC_COLL_TYPE_GATHER || type == UCC_COLL_TYPE_GATHERV;
-        bool is_reduction = coll_is_reduction(type);
+        bool scans = coll_is_scan(type); /* one-way: the last waits for all before it */
+        bool is_reduction = coll_is_reduction(type) && !scans;
         bool blocks = type == UCC_COLL_TYPE_REDUCE_SCATTER || type == UCC_COLL_TYPE_REDUCE_SCATTERV;
         bool by_engine = is_reduction && (count > 12 || blocks);
         bool adapts = type == UCC_COLL_TYPE_ALLTOALLV || type == UCC_COLL_TYPE_GATHERV ||
                       type == UCC_COLL_TYPE_SCATTERV;
-        bool combines =
-            is_reduction || type == UCC_COLL_TYPE_BARRIER || type == UCC_COLL_TYPE_FANIN;
+        bool combines = is_reduction || type == UCC_COLL_TYPE_BARRIER;
         bool alone = (!direct || !coll_moves_data(type)) && !adapts;
-        lonely_t l = {.waiter = 0,
+        lonely_t l = {.waiter = scans ? n - 1 : 0,
                       .usable = alone && !(is_reduction && n > HD_REDUCE_BLOCK),
                       .usable_tree = alone && !by_engine,
                       .usable_static = alone && !by_engine && !combines};

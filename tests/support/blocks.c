@@ -3,6 +3,7 @@
 #include "deadline.h"
 #include "random.h"
 
+#include <heddle/heddle.h>
 #include <stdlib.h>
 
 static uint64_t random_count(const coll_case_t *c, uint64_t *random) {
@@ -134,9 +135,11 @@ uint64_t blocks_src_elements(const coll_case_t *c, const blocks_t *b, uint32_t i
     if (case_in_place_at(c, i)) {
         return 0;
     }
-    switch (c->type) {
+    switch ((uint64_t)c->type) {
     case UCC_COLL_TYPE_REDUCE:
     case UCC_COLL_TYPE_ALLREDUCE:
+    case (uint64_t)UCC_COLL_TYPE_SCAN:
+    case (uint64_t)UCC_COLL_TYPE_EXSCAN:
         return b->counts[0];
     case UCC_COLL_TYPE_GATHER:
     case UCC_COLL_TYPE_GATHERV:
@@ -160,6 +163,8 @@ uint64_t blocks_dst_elements(const coll_case_t *c, const blocks_t *b, uint32_t i
     case UCC_COLL_TYPE_BCAST:
     case UCC_BIT(16):
     case UCC_COLL_TYPE_ALLREDUCE:
+    case (uint64_t)UCC_COLL_TYPE_SCAN:
+    case (uint64_t)UCC_COLL_TYPE_EXSCAN:
         return b->counts[0];
     case UCC_COLL_TYPE_REDUCE:
         return at_root ? b->counts[0] : 0;

@@ -80,6 +80,11 @@ static void set_reduction(prepared_t *p, ucc_coll_args_t *args, uint32_t i) {
         set_info_v(p, &args->dst.info_v, &p->dst[i], p->blocks->counts, 1, NULL);
     } else if (c->type == UCC_COLL_TYPE_REDUCE_SCATTER) {
         set_info(p, &args->dst.info, &p->dst[i], in_place ? total : p->blocks->counts[i]);
+    } else if (coll_is_scan(c->type)) {
+        bool ignored = c->type == UCC_COLL_TYPE_EXSCAN && i == 0 && !in_place;
+        if (!ignored) {
+            set_info(p, &args->dst.info, &p->dst[i], p->blocks->counts[0]);
+        }
     } else if (c->type == UCC_COLL_TYPE_ALLREDUCE || i == c->root) {
         set_info(p, &args->dst.info, &p->dst[i], p->blocks->counts[0]);
     }

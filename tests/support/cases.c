@@ -25,8 +25,13 @@ bool coll_is_rooted(ucc_coll_type_t type) {
 }
 
 bool coll_is_reduction(ucc_coll_type_t type) {
-    return among(type, COLL_BIT(ALLREDUCE) | COLL_BIT(REDUCE) | COLL_BIT(REDUCE_SCATTER) |
+    return coll_is_scan(type) ||
+           among(type, COLL_BIT(ALLREDUCE) | COLL_BIT(REDUCE) | COLL_BIT(REDUCE_SCATTER) |
                            COLL_BIT(REDUCE_SCATTERV));
+}
+
+bool coll_is_scan(ucc_coll_type_t type) {
+    return among(type, COLL_BIT(SCAN) | COLL_BIT(EXSCAN));
 }
 
 bool coll_is_v(ucc_coll_type_t type) {
@@ -39,7 +44,7 @@ bool coll_moves_data(ucc_coll_type_t type) {
 }
 
 bool coll_has_blocks(ucc_coll_type_t type) {
-    return coll_moves_data(type) &&
+    return coll_moves_data(type) && !coll_is_scan(type) &&
            !among(type, COLL_BIT(BCAST) | COLL_BIT(MCAST) | COLL_BIT(REDUCE) | COLL_BIT(ALLREDUCE));
 }
 
@@ -131,6 +136,9 @@ static void make_wanted(prepared_t *p) {
 prepared_t *case_prepare(const coll_case_t *c) {
     prepared_t *p = must_alloc(1, sizeof(*p));
     p->c = *c;
+    if (coll_is_scan(c->type) && c->op == UCC_OP_AVG && c->dt->kind != REFERENCE_USER) {
+        p->c.op = UCC_OP_SUM; /* there is no average of a prefix */
+    }
     p->random = c->seed;
     p->args = must_alloc(c->size, sizeof(*p->args));
     p->statuses = must_alloc(c->size, sizeof(*p->statuses));
@@ -138,7 +146,7 @@ prepared_t *case_prepare(const coll_case_t *c) {
     p->dst = must_alloc(c->size, sizeof(*p->dst));
     p->blocks = must_alloc(1, sizeof(*p->blocks));
     p->arrays = must_alloc(4 * (size_t)c->size, sizeof(*p->arrays));
-    *p->blocks = blocks_create(c, &p->random);
+    *p->blocks = blocks_create(&p->c, &p->random);
     make_name(p);
     make_buffers(p);
     make_wanted(p);

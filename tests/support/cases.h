@@ -70,13 +70,15 @@ typedef struct prepared {
 
 bool coll_is_rooted(ucc_coll_type_t type);
 bool coll_is_reduction(ucc_coll_type_t type);
+/* scan and exscan: reductions, too. */
+bool coll_is_scan(ucc_coll_type_t type);
 bool coll_is_v(ucc_coll_type_t type);
 bool coll_moves_data(ucc_coll_type_t type);
 /* Does one endpoint's buffer hold a block for everybody, so that it is `size` blocks long? */
 bool coll_has_blocks(ucc_coll_type_t type);
 
-/* The 16 types and MCAST, by number. */
-#define COLL_TYPES 17
+/* The 16 types, MCAST, SCAN and EXSCAN, by number. */
+#define COLL_TYPES 19
 ucc_coll_type_t coll_type_at(uint32_t i);
 
 prepared_t *case_prepare(const coll_case_t *c);

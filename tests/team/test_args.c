@@ -114,7 +114,7 @@ Test(args, good_calls_are_accepted, .init = open_world, .fini = close_world) {
 Test(args, types_that_are_none_or_several, .init = open_world, .fini = close_world) {
     refused(small_args((ucc_coll_type_t)0), UCC_ERR_INVALID_PARAM, "coll_type", "not a collective");
     refused(small_args((ucc_coll_type_t)3), UCC_ERR_INVALID_PARAM, "coll_type", "not a collective");
-    refused(small_args((ucc_coll_type_t)UCC_BIT(17)), UCC_ERR_INVALID_PARAM, "coll_type",
+    refused(small_args((ucc_coll_type_t)UCC_BIT(19)), UCC_ERR_INVALID_PARAM, "coll_type",
             "not a collective");
     refused(small_args((ucc_coll_type_t)UINT_MAX), UCC_ERR_INVALID_PARAM, "coll_type",
             "not a collective");

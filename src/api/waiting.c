@@ -1,0 +1,220 @@
+/* waiting.c: testing and waiting for several requests, which may belong to several contexts.
+ *
+ * A caller that hands over a request vouches for its context: the requests of one call are driven by one
+ * thread at a time, so all their contexts may be progressed here, without a lock.
+ */
+#include "api/api.h"
+
+enum { NAP_US = 100, MAX_CONTEXTS = 64 };
+
+/* The contexts that one call progresses, each once per round as long as there is room to remember them. */
+typedef struct rounds {
+    const ucc_coll_req_h *request;
+    size_t n, first; /* those before `first` are over */
+    uint32_t n_contexts;
+    bool many; /* more than fit */
+    ucc_context_h context[MAX_CONTEXTS];
+    uint64_t began, vain, may_spin, limit;
+    bool may_park;
+} rounds_t;
+
+static hd_request_t *request_at(const rounds_t *w, size_t i) {
+    return (hd_request_t *)(void *)w->request[i];
+}
+
+static void remember(rounds_t *w, ucc_context_h context) {
+    for (uint32_t i = 0; i < w->n_contexts; i++) {
+        if (w->context[i] == context) {
+            return;
+        }
+    }
+    if (w->n_contexts == MAX_CONTEXTS) {
+        w->many = true;
+        return;
+    }
+    w->context[w->n_contexts++] = context;
+}
+
+static ucc_status_t check(const rounds_t *w, const char *caller) {
+    for (size_t i = 0; i < w->n; i++) {
+        if (!w->request[i]) {
+            continue;
+        }
+        const hd_request_t *r = hd_api_request(w->request[i], caller);
+        if (!r) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        if (hd_task_status(&r->op.task) == UCC_OPERATION_INITIALIZED) {
+            hd_error("%s: request %zu was never posted", caller, i);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    return UCC_OK;
+}
+
+static void begin(rounds_t *w, double timeout) {
+    w->began = hd_ticks();
+    w->limit = UINT64_MAX;
+    if (timeout >= 0 && timeout < 1e9) {
+        w->limit = (uint64_t)(timeout * 1e6 * (double)hd_ticks_per_us);
+    }
+    for (size_t i = 0; i < w->n; i++) {
+        const hd_request_t *r = request_at(w, i);
+        if (!r || hd_task_status(&r->op.task) != UCC_INPROGRESS) {
+            continue;
+        }
+        ucc_team_h team = r->op.team;
+        for (uint32_t c = 0; c < team->n_contexts; c++) {
+            remember(w, team->contexts[c]);
+        }
+        w->may_park = team->lib->may_park;
+        w->may_spin = team->lib->park_after_us * hd_ticks_per_us;
+    }
+}
+
+static void progress(rounds_t *w, ucc_context_h context) {
+    if (hd_runner_progress(&context->runner, &w->vain)) {
+        w->vain = 0;
+    }
+}
+
+/* One round; a nap if there was nothing to do for long. */
+static void round_of(rounds_t *w) {
+    for (uint32_t i = 0; i < w->n_contexts; i++) {
+        progress(w, w->context[i]);
+    }
+    for (size_t i = w->first; w->many && i < w->n; i++) {
+        const hd_request_t *r = request_at(w, i);
+        if (r && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            progress(w, r->op.task.context);
+        }
+    }
+    if (w->may_park && w->vain >= w->may_spin) {
+        _Atomic uint32_t word = 0; /* no bell rings for several contexts */
+        hd_park_sleep(&word, 0, NAP_US * 1000u);
+    }
+}
+
+static bool is_late(const rounds_t *w) {
+    return w->limit != UINT64_MAX && hd_ticks() - w->began >= w->limit;
+}
+
+/* *at: the first at or behind it that is over; n: none. Says whether any is in progress. */
+static bool find_over(const rounds_t *w, size_t *at) {
+    bool waiting = false;
+    for (; *at < w->n; ++*at) {
+        const hd_request_t *r = request_at(w, *at);
+        if (r && hd_task_status(&r->op.task) != UCC_INPROGRESS) {
+            break;
+        }
+        waiting |= r != NULL;
+    }
+    return waiting;
+}
+
+/* Is every request over? */
+static bool all_over(rounds_t *w) {
+    for (; w->first < w->n; w->first++) {
+        const hd_request_t *r = request_at(w, w->first);
+        if (r && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static ucc_status_t first_failure(const rounds_t *w) {
+    ucc_status_t status = UCC_OK;
+    for (size_t i = 0; i < w->n && status == UCC_OK; i++) {
+        const hd_request_t *r = request_at(w, i);
+        status = r ? hd_task_status(&r->op.task) : UCC_OK;
+    }
+    return status;
+}
+
+ucc_status_t heddle_wait_all(const ucc_coll_req_h *requests, size_t n, double timeout) {
+    rounds_t w = {.request = requests, .n = n};
+    if (n && !hd_api_pointer(requests, "requests", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = check(&w, __func__);
+    if (status != UCC_OK) {
+        return status;
+    }
+    begin(&w, timeout);
+    while (!all_over(&w)) {
+        if (w.n_contexts == 1 && w.limit == UINT64_MAX) { /* it can sleep until something rings */
+            heddle_wait(requests[w.first], timeout);
+            continue;
+        }
+        round_of(&w);
+        if (is_late(&w) && !all_over(&w)) {
+            return UCC_INPROGRESS;
+        }
+    }
+    return first_failure(&w);
+}
+
+ucc_status_t heddle_wait_any(const ucc_coll_req_h *requests, size_t n, size_t *index,
+                             double timeout) {
+    rounds_t w = {.request = requests, .n = n};
+    if ((n && !hd_api_pointer(requests, "requests", __func__)) ||
+        !hd_api_pointer(index, "index", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *index = n;
+    ucc_status_t status = check(&w, __func__);
+    if (status != UCC_OK) {
+        return status;
+    }
+    begin(&w, timeout);
+    for (bool late = false;;) {
+        size_t at = 0;
+        bool waiting = find_over(&w, &at);
+        if (at < n || !waiting) {
+            *index = at;
+            return at < n ? hd_task_status(&request_at(&w, at)->op.task) : UCC_OK;
+        }
+        if (late) {
+            return UCC_INPROGRESS;
+        }
+        round_of(&w);
+        late = is_late(&w);
+    }
+}
+
+ucc_status_t heddle_test(ucc_coll_req_h request) {
+    const hd_request_t *r = hd_api_request(request, __func__);
+    if (!r) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (hd_task_status(&r->op.task) == UCC_OPERATION_INITIALIZED) {
+        hd_error("%s: the request was never posted", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return heddle_wait(request, 0);
+}
+
+ucc_status_t heddle_request_free(ucc_coll_req_h *request) {
+    if (!hd_api_pointer(request, "request", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (!*request) {
+        return UCC_OK;
+    }
+    hd_request_t *r = hd_api_request(*request, __func__);
+    ucc_status_t status = r ? hd_request_finalize(r) : UCC_ERR_INVALID_PARAM;
+    if (status == UCC_OK) {
+        *request = NULL;
+    }
+    return status;
+}
+
+ucc_status_t heddle_progress(heddle_ep_t *ep) {
+    if (!hd_api_is_ep(ep)) {
+        hd_error("%s: not an endpoint", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_runner_progress(&ep->context->runner, NULL);
+    return UCC_OK;
+}

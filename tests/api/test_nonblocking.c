@@ -1,0 +1,272 @@
+/* test_nonblocking.c: the nonblocking calls of heddle.h, and waiting for several requests. One thread
+ * drives all endpoints.
+ */
+#include "../support/deadline.h"
+#include "core/log.h"
+
+#include <criterion/criterion.h>
+#include <heddle/heddle.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(nonblocking, .timeout = 60);
+
+enum { N = 3 };
+
+static heddle_group_t *group;
+static heddle_ep_t *ep[N];
+static ucc_coll_req_h request[N];
+static int64_t src[N][64], dst[N][64];
+
+static void open_group(uint32_t contexts) {
+    heddle_group_params_t params = {.endpoints = N, .contexts = contexts};
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_join(group, i, &ep[i]), "heddle_join");
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t j = 0; j < 64; j++) {
+            src[i][j] = 100 * (int64_t)i + j;
+            dst[i][j] = -1;
+        }
+    }
+}
+
+static void open_one_context(void) {
+    open_group(1);
+}
+
+static void open_own_contexts(void) {
+    open_group(0);
+}
+
+static void close_group(void) {
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_leave(ep[i]), "heddle_leave");
+    }
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    hd_log_capture(NULL, NULL);
+}
+
+/* All were started; they end well, and are given back. */
+static void finish(void) {
+    cr_assert_eq(heddle_wait_all(request, N, 30), UCC_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(heddle_request_free(&request[i]), UCC_OK);
+        cr_assert_null(request[i]);
+    }
+}
+
+#define EACH(_i, _start)                                                                           \
+    for (uint32_t _i = 0; _i < N; _i++) {                                                          \
+        cr_assert_eq(_start, UCC_OK);                                                              \
+    }                                                                                              \
+    finish()
+
+#define EXPECT(_i, _j, _value)                                                                     \
+    cr_assert_eq(dst[_i][_j], (int64_t)(_value), "endpoint %u element %u: %lld", _i, _j,           \
+                 (long long)dst[_i][_j])
+
+Test(nonblocking, synchronization, .init = open_one_context, .fini = close_group) {
+    EACH(i, heddle_ibarrier(ep[i], &request[i]));
+    EACH(i, heddle_ifanin(ep[i], 1, &request[i]));
+    EACH(i, heddle_ifanout(ep[i], 1, &request[i]));
+}
+
+Test(nonblocking, one_to_all, .init = open_one_context, .fini = close_group) {
+    EACH(i, heddle_ibcast(ep[i], i == 1 ? src[i] : dst[i], 64, UCC_DT_INT64, 1, &request[i]));
+    EXPECT(0u, 63u, 163);
+    EXPECT(2u, 0u, 100);
+    EACH(i, heddle_imcast(ep[i], i == 2 ? src[i] : dst[i], 9, UCC_DT_INT64, 2, &request[i]));
+    EXPECT(0u, 8u, 208);
+}
+
+Test(nonblocking, reductions, .init = open_one_context, .fini = close_group) {
+    EACH(i, heddle_ireduce(ep[i], src[i], dst[i], 64, UCC_DT_INT64, UCC_OP_SUM, 2, &request[i]));
+    EXPECT(2u, 5u, 315);
+    EACH(i, heddle_iallreduce(ep[i], src[i], dst[i], 64, UCC_DT_INT64, UCC_OP_MAX, &request[i]));
+    EXPECT(0u, 5u, 205);
+    EACH(i,
+         heddle_ireduce_scatter(ep[i], src[i], dst[i], 2, UCC_DT_INT64, UCC_OP_SUM, &request[i]));
+    EXPECT(1u, 1u, 300 + 3 * 3);
+    uint64_t counts[N] = {1, 2, 3};
+    EACH(i, heddle_ireduce_scatterv(ep[i], src[i], dst[i], counts, UCC_DT_INT64, UCC_OP_SUM,
+                                    &request[i]));
+    EXPECT(2u, 2u, 300 + 3 * 5);
+}
+
+Test(nonblocking, prefixes, .init = open_one_context, .fini = close_group) {
+    EACH(i, heddle_iscan(ep[i], src[i], dst[i], 64, UCC_DT_INT64, UCC_OP_SUM, &request[i]));
+    EXPECT(0u, 7u, 7);
+    EXPECT(1u, 7u, 114);
+    EXPECT(2u, 7u, 321);
+    dst[0][7] = -1;
+    EACH(i, heddle_iexscan(ep[i], src[i], dst[i], 64, UCC_DT_INT64, UCC_OP_SUM, &request[i]));
+    EXPECT(0u, 7u, -1);
+    EXPECT(1u, 7u, 7);
+    EXPECT(2u, 7u, 114);
+}
+
+Test(nonblocking, gathers, .init = open_one_context, .fini = close_group) {
+    uint64_t counts[N] = {1, 2, 3}, at[N] = {10, 5, 0};
+    EACH(i, heddle_iallgather(ep[i], src[i], dst[i], 4, UCC_DT_INT64, &request[i]));
+    EXPECT(0u, 11u, 203);
+    EACH(i, heddle_igather(ep[i], src[i], dst[i], 2, UCC_DT_INT64, 1, &request[i]));
+    EXPECT(1u, 3u, 101);
+    EACH(i, heddle_iallgatherv(ep[i], src[i], counts[i], dst[i], counts, at, UCC_DT_INT64,
+                               &request[i]));
+    EXPECT(1u, 10u, 0);
+    EXPECT(1u, 6u, 101);
+    EACH(i, heddle_igatherv(ep[i], src[i], counts[i], dst[i], counts, NULL, UCC_DT_INT64, 0,
+                            &request[i]));
+    EXPECT(0u, 5u, 202);
+}
+
+Test(nonblocking, scatters, .init = open_one_context, .fini = close_group) {
+    uint64_t counts[N] = {1, 2, 3}, at[N] = {10, 5, 0};
+    EACH(i, heddle_iscatter(ep[i], src[i], dst[i], 3, UCC_DT_INT64, 2, &request[i]));
+    EXPECT(1u, 0u, 203);
+    EACH(i, heddle_iscatterv(ep[i], src[i], counts, at, dst[i], counts[i], UCC_DT_INT64, 0,
+                             &request[i]));
+    EXPECT(0u, 0u, 10);
+    EXPECT(1u, 1u, 6);
+    EACH(i, heddle_ialltoall(ep[i], src[i], dst[i], 2, UCC_DT_INT64, &request[i]));
+    EXPECT(1u, 5u, 203);
+    uint64_t two[N] = {2, 2, 2};
+    EACH(i,
+         heddle_ialltoallv(ep[i], src[i], two, at, dst[i], two, NULL, UCC_DT_INT64, &request[i]));
+    EXPECT(1u, 5u, 206);
+    EXPECT(2u, 1u, 1);
+}
+
+/* --- waiting -------------------------------------------------------------------------------------- */
+
+Test(nonblocking, one_thread_waits_for_all_endpoints_on_contexts_of_their_own_beyond_the_window,
+     .init = open_own_contexts, .fini = close_group) {
+    enum { MANY = 20 };
+    ucc_coll_req_h all[N * MANY];
+    int64_t one[N], sum[N * MANY];
+    for (uint32_t i = 0; i < N; i++) {
+        one[i] = 1;
+        for (uint32_t k = 0; k < MANY; k++) {
+            cr_assert_eq(heddle_iallreduce(ep[i], &one[i], &sum[i * MANY + k], 1, UCC_DT_INT64,
+                                           UCC_OP_SUM, &all[i * MANY + k]),
+                         UCC_OK);
+        }
+    }
+    cr_assert_eq(heddle_wait_all(all, N * MANY, 30), UCC_OK);
+    for (uint32_t i = 0; i < N * MANY; i++) {
+        cr_assert_eq(sum[i], N);
+        cr_assert_eq(heddle_request_free(&all[i]), UCC_OK);
+    }
+}
+
+Test(nonblocking, waiting_for_any_gives_each_once_its_request_is_freed, .init = open_own_contexts,
+     .fini = close_group) {
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_ibarrier(ep[i], &request[i]), "heddle_ibarrier");
+    }
+    uint32_t seen = 0;
+    size_t index;
+    for (uint32_t k = 0; k < N; k++) {
+        cr_assert_eq(heddle_wait_any(request, N, &index, 30), UCC_OK);
+        cr_assert_lt(index, N);
+        cr_assert_not(seen & 1u << index);
+        seen |= 1u << index;
+        must(heddle_request_free(&request[index]), "heddle_request_free");
+    }
+    cr_assert_eq(heddle_wait_any(request, N, &index, 30), UCC_OK);
+    cr_assert_eq(index, N);
+    cr_assert_eq(heddle_wait_all(request, N, 30), UCC_OK);
+}
+
+Test(nonblocking, a_time_out_leaves_the_requests_going_on, .init = open_own_contexts,
+     .fini = close_group) {
+    size_t index = 77;
+    must(heddle_ibarrier(ep[0], &request[0]), "heddle_ibarrier");
+    cr_assert_eq(heddle_test(request[0]), UCC_INPROGRESS);
+    cr_assert_eq(heddle_wait_all(request, 1, 0.001), UCC_INPROGRESS);
+    cr_assert_eq(heddle_wait_all(request, 1, 0), UCC_INPROGRESS);
+    cr_assert_eq(heddle_wait_any(request, 1, &index, 0.001), UCC_INPROGRESS);
+    cr_assert_eq(index, 1);
+    ucc_coll_req_h kept = request[0];
+    cr_assert_eq(heddle_request_free(&request[0]), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(request[0], kept);
+    must(heddle_ibarrier(ep[1], &request[1]), "heddle_ibarrier");
+    must(heddle_ibarrier(ep[2], &request[2]), "heddle_ibarrier");
+    finish();
+}
+
+Test(nonblocking, waiting_reports_the_first_failure_of_the_array, .init = open_own_contexts,
+     .fini = close_group) {
+    must(heddle_ibarrier(ep[1], &request[1]), "heddle_ibarrier");
+    must(heddle_team_abort(heddle_ep_team(ep[0])), "heddle_team_abort");
+    cr_assert_eq(heddle_wait_all(request, N, 30), HEDDLE_ERR_ABORTED);
+    size_t index;
+    cr_assert_eq(heddle_wait_any(request, N, &index, 30), HEDDLE_ERR_ABORTED);
+    cr_assert_eq(index, 1);
+    cr_assert_eq(heddle_request_free(&request[1]), UCC_OK);
+}
+
+Test(nonblocking, requests_that_were_forgotten_go_with_the_endpoint, .init = open_one_context,
+     .fini = close_group) {
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_ibarrier(ep[i], &request[i]), "heddle_ibarrier");
+    }
+    cr_assert_eq(heddle_wait_all(request, N, 30), UCC_OK);
+}
+
+Test(nonblocking, progress_on_each_endpoint_is_all_that_completion_needs, .init = open_own_contexts,
+     .fini = close_group) {
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_ibarrier(ep[i], &request[i]), "heddle_ibarrier");
+    }
+    deadline_t deadline = deadline_start("progress");
+    for (uint32_t i = 0; i < N; i++) {
+        while (ucc_collective_test(request[i]) == UCC_INPROGRESS) {
+            cr_assert_eq(heddle_progress(ep[i]), UCC_OK);
+            deadline_poll(&deadline);
+        }
+    }
+    finish();
+}
+
+/* --- mistakes ------------------------------------------------------------------------------------- */
+
+static char last_line[512];
+
+static void capture(hd_log_level_t level, const char *line, void *arg) {
+    (void)arg;
+    if (level <= HD_LOG_ERROR) {
+        snprintf(last_line, sizeof(last_line), "%s", line);
+    }
+}
+
+static void says(ucc_status_t status, const char *words) {
+    cr_assert_eq(status, UCC_ERR_INVALID_PARAM);
+    cr_assert(strstr(last_line, words), "'%s' lacks '%s'", last_line, words);
+    last_line[0] = '\0';
+}
+
+Test(nonblocking, mistakes_have_a_status_and_a_line, .init = open_one_context,
+     .fini = close_group) {
+    size_t index;
+    hd_log_capture(capture, NULL);
+    says(heddle_ibarrier(NULL, &request[0]), "not an endpoint");
+    says(heddle_ibarrier(ep[0], NULL), "request");
+    request[0] = (ucc_coll_req_h)(void *)src;
+    says(heddle_ibcast(ep[0], NULL, 1, UCC_DT_INT64, 0, &request[0]), "src");
+    cr_assert_null(request[0], "nothing was started");
+    says(heddle_test(NULL), "heddle_test");
+    says(heddle_progress(NULL), "heddle_progress");
+    says(heddle_request_free(NULL), "heddle_request_free");
+    says(heddle_wait_all(NULL, 1, 0), "requests");
+    says(heddle_wait_any(request, 1, NULL, 0), "index");
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    must(ucc_collective_init(&args, &request[2], heddle_ep_team(ep[2])), "init");
+    says(heddle_wait_all(request, N, 30), "request 2 was never posted");
+    says(heddle_wait_any(request, N, &index, 30), "request 2 was never posted");
+    says(heddle_test(request[2]), "never posted");
+    must(heddle_request_free(&request[2]), "heddle_request_free");
+    cr_assert_eq(heddle_request_free(&request[2]), UCC_OK, "NULL is no mistake");
+}
