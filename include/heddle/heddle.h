@@ -249,6 +249,10 @@ ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *
                               const uint64_t *dst_counts, const uint64_t *dst_displacements,
                               ucc_datatype_t dt);
 
+/* Send and receive between two endpoints are out of scope. An exchange at the edges of a grid is a bcast
+ * over an active set of two (ucc_coll_args_t::active_set) whose root is the sender; operations on one
+ * set match in the order of their posts: examples/teams/neighbours.c. */
+
 /** Any collective on any team, blocking: init, post, wait, finalize. */
 ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
 

@@ -14,14 +14,15 @@ static __attribute__((noinline)) ucc_status_t go_on(heddle_ep_t *ep, ucc_coll_ar
     return hd_api_run(args, team, published);
 }
 
-static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t args) {
-    return go_on(ep, &args, 0);
+static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args) {
+    return go_on(ep, args, 0);
 }
 
 /* Barrier, bcast and allreduce first try the express: small ones are over there. */
 
 static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t published) {
-    ucc_coll_args_t args = hd_call_of(UCC_COLL_TYPE_BARRIER, NULL);
+    ucc_coll_args_t args;
+    hd_call_of(&args, UCC_COLL_TYPE_BARRIER, NULL);
     return go_on(ep, &args, published);
 }
 
@@ -34,17 +35,22 @@ ucc_status_t heddle_barrier(heddle_ep_t *ep) {
 }
 
 ucc_status_t heddle_fanin(heddle_ep_t *ep, uint32_t root) {
-    return run(ep, hd_rooted_call(UCC_COLL_TYPE_FANIN, root));
+    ucc_coll_args_t args;
+    hd_rooted_call(&args, UCC_COLL_TYPE_FANIN, root);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_fanout(heddle_ep_t *ep, uint32_t root) {
-    return run(ep, hd_rooted_call(UCC_COLL_TYPE_FANOUT, root));
+    ucc_coll_args_t args;
+    hd_rooted_call(&args, UCC_COLL_TYPE_FANOUT, root);
+    return run(ep, &args);
 }
 
 static __attribute__((noinline)) ucc_status_t bcast(heddle_ep_t *ep, void *buffer, uint64_t count,
                                                     ucc_datatype_t dt, uint32_t root,
                                                     uint64_t published) {
-    ucc_coll_args_t args = hd_bcast_call(UCC_COLL_TYPE_BCAST, buffer, count, dt, root);
+    ucc_coll_args_t args;
+    hd_bcast_call(&args, UCC_COLL_TYPE_BCAST, buffer, count, dt, root);
     return go_on(ep, &args, published);
 }
 
@@ -59,20 +65,24 @@ ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_dat
 
 ucc_status_t heddle_mcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root) {
-    return run(ep, hd_bcast_call(UCC_COLL_TYPE_MCAST, buffer, count, dt, root));
+    ucc_coll_args_t args;
+    hd_bcast_call(&args, UCC_COLL_TYPE_MCAST, buffer, count, dt, root);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_reduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t root) {
-    ucc_coll_args_t args = hd_reduce_call(UCC_COLL_TYPE_REDUCE, src, dst, count, dt, op);
+    ucc_coll_args_t args;
+    hd_reduce_call(&args, UCC_COLL_TYPE_REDUCE, src, dst, count, dt, op);
     args.root = root;
-    return run(ep, args);
+    return run(ep, &args);
 }
 
 static __attribute__((noinline)) ucc_status_t allreduce(heddle_ep_t *ep, const void *src, void *dst,
                                                         uint64_t count, ucc_datatype_t dt,
                                                         ucc_reduction_op_t op, uint64_t published) {
-    ucc_coll_args_t args = hd_reduce_call(UCC_COLL_TYPE_ALLREDUCE, src, dst, count, dt, op);
+    ucc_coll_args_t args;
+    hd_reduce_call(&args, UCC_COLL_TYPE_ALLREDUCE, src, dst, count, dt, op);
     return go_on(ep, &args, published);
 }
 
@@ -87,73 +97,93 @@ ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint6
 
 ucc_status_t heddle_scan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, ucc_reduction_op_t op) {
-    return run(ep, hd_reduce_call(UCC_COLL_TYPE_SCAN, src, dst, count, dt, op));
+    ucc_coll_args_t args;
+    hd_reduce_call(&args, UCC_COLL_TYPE_SCAN, src, dst, count, dt, op);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_exscan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op) {
-    return run(ep, hd_reduce_call(UCC_COLL_TYPE_EXSCAN, src, dst, count, dt, op));
+    ucc_coll_args_t args;
+    hd_reduce_call(&args, UCC_COLL_TYPE_EXSCAN, src, dst, count, dt, op);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_reduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                                    ucc_datatype_t dt, ucc_reduction_op_t op) {
-    return run(ep, hd_reduce_scatter_call(ep, src, dst, count, dt, op));
+    ucc_coll_args_t args;
+    hd_reduce_scatter_call(&args, ep, src, dst, count, dt, op);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_reduce_scatterv(heddle_ep_t *ep, const void *src, void *dst,
                                     const uint64_t *counts, ucc_datatype_t dt,
                                     ucc_reduction_op_t op) {
-    return run(ep, hd_reduce_scatterv_call(ep, src, dst, counts, dt, op));
+    ucc_coll_args_t args;
+    hd_reduce_scatterv_call(&args, ep, src, dst, counts, dt, op);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_allgather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt) {
-    return run(ep, hd_gather_call(UCC_COLL_TYPE_ALLGATHER, ep, src, dst, count, dt));
+    ucc_coll_args_t args;
+    hd_gather_call(&args, UCC_COLL_TYPE_ALLGATHER, ep, src, dst, count, dt);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_allgatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
                                const uint64_t *counts, const uint64_t *displacements,
                                ucc_datatype_t dt) {
-    return run(
-        ep, hd_gatherv_call(UCC_COLL_TYPE_ALLGATHERV, src, count, dst, counts, displacements, dt));
+    ucc_coll_args_t args;
+    hd_gatherv_call(&args, UCC_COLL_TYPE_ALLGATHERV, src, count, dst, counts, displacements, dt);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_gather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, uint32_t root) {
-    ucc_coll_args_t args = hd_gather_call(UCC_COLL_TYPE_GATHER, ep, src, dst, count, dt);
+    ucc_coll_args_t args;
+    hd_gather_call(&args, UCC_COLL_TYPE_GATHER, ep, src, dst, count, dt);
     args.root = root;
-    return run(ep, args);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_gatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
                             const uint64_t *counts, const uint64_t *displacements,
                             ucc_datatype_t dt, uint32_t root) {
-    ucc_coll_args_t args =
-        hd_gatherv_call(UCC_COLL_TYPE_GATHERV, src, count, dst, counts, displacements, dt);
+    ucc_coll_args_t args;
+    hd_gatherv_call(&args, UCC_COLL_TYPE_GATHERV, src, count, dst, counts, displacements, dt);
     args.root = root;
-    return run(ep, args);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                             ucc_datatype_t dt, uint32_t root) {
-    return run(ep, hd_scatter_call(ep, src, dst, count, dt, root));
+    ucc_coll_args_t args;
+    hd_scatter_call(&args, ep, src, dst, count, dt, root);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_scatterv(heddle_ep_t *ep, const void *src, const uint64_t *counts,
                              const uint64_t *displacements, void *dst, uint64_t count,
                              ucc_datatype_t dt, uint32_t root) {
-    return run(ep, hd_scatterv_call(src, counts, displacements, dst, count, dt, root));
+    ucc_coll_args_t args;
+    hd_scatterv_call(&args, src, counts, displacements, dst, count, dt, root);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_alltoall(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                              ucc_datatype_t dt) {
-    return run(ep, hd_alltoall_call(ep, src, dst, count, dt));
+    ucc_coll_args_t args;
+    hd_alltoall_call(&args, ep, src, dst, count, dt);
+    return run(ep, &args);
 }
 
 ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *src_counts,
                               const uint64_t *src_displacements, void *dst,
                               const uint64_t *dst_counts, const uint64_t *dst_displacements,
                               ucc_datatype_t dt) {
-    return run(ep, hd_alltoallv_call(src, src_counts, src_displacements, dst, dst_counts,
-                                     dst_displacements, dt));
+    ucc_coll_args_t args;
+    hd_alltoallv_call(&args, src, src_counts, src_displacements, dst, dst_counts, dst_displacements,
+                      dt);
+    return run(ep, &args);
 }

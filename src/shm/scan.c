@@ -48,7 +48,7 @@ static ucc_status_t combine(const hd_op_t *op, uint32_t k, size_t at, size_t byt
             return UCC_INPROGRESS;
         }
         void *to = i + 1 == k ? op->dst + at : prefix;
-        status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, false);
+        status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, true);
         source[0] = prefix;
     }
     return status;

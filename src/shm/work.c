@@ -32,19 +32,25 @@ enum {
     PUSH_WINDOW = 8 * 1024    /* a result that is copied on while the first-level cache holds it */
 };
 
+#define TYPE(name) ((uint32_t)1 << HD_##name)
+
+static bool among(uint8_t type, uint32_t set) {
+    return set >> type & 1;
+}
+
 static bool is_windowed(uint8_t type) {
-    return type == HD_BCAST || type == HD_MCAST || type == HD_REDUCE || type == HD_ALLREDUCE ||
-           type == HD_SCAN || type == HD_EXSCAN;
+    return among(type, TYPE(BCAST) | TYPE(MCAST) | TYPE(REDUCE) | TYPE(ALLREDUCE) | TYPE(SCAN) |
+                           TYPE(EXSCAN));
 }
 
 bool hd_work_is_vector(uint8_t type) {
-    return type == HD_ALLGATHERV || type == HD_ALLTOALLV || type == HD_GATHERV ||
-           type == HD_SCATTERV || type == HD_REDUCE_SCATTERV;
+    return among(type, TYPE(ALLGATHERV) | TYPE(ALLTOALLV) | TYPE(GATHERV) | TYPE(SCATTERV) |
+                           TYPE(REDUCE_SCATTERV));
 }
 
 static bool is_reduction(uint8_t type) {
-    return type == HD_REDUCE || type == HD_ALLREDUCE || type == HD_REDUCE_SCATTER ||
-           type == HD_REDUCE_SCATTERV || type == HD_SCAN || type == HD_EXSCAN;
+    return among(type, TYPE(REDUCE) | TYPE(ALLREDUCE) | TYPE(REDUCE_SCATTER) |
+                           TYPE(REDUCE_SCATTERV) | TYPE(SCAN) | TYPE(EXSCAN));
 }
 
 /* --- plans: the same at all members, for they depend on what all agree on ------------------------- */
@@ -234,7 +240,7 @@ static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t
         uint8_t *to = op->type == HD_SCAN ? dst : held[i % 2];
         source[1] = (const uint8_t *)work->src[i] + at;
         if (op->type == HD_SCAN || i + 1 < op->n) {
-            status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, false);
+            status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, true);
         }
         if (op->type == HD_EXSCAN) {
             hd_copy(dst, source[0], bytes, HD_STORES_PLAIN);
@@ -244,7 +250,9 @@ static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t
     return status;
 }
 
-static ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work, span_t span) {
+/* Not inlined: its stack is not for the others. */
+static __attribute__((noinline)) ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work,
+                                                       span_t span) {
     alignas(HD_LINE) uint8_t stack[2][PUSH_WINDOW];
     uint8_t *held[2] = {stack[0], stack[1]}, *heap = NULL;
     size_t step = op->element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->element : op->element;
