@@ -272,9 +272,12 @@ static bool post_some(task_t *task, ops_t *ops, ucc_team_h team, uint32_t me) {
     }
     for (uint32_t i = 0; i < ops->n && outstanding < task->window; i++) {
         part_t *part = &task->part[i];
+        if (part->posted) {
+            continue; /* the last one to be done with it may have freed the case */
+        }
         bool put_off =
             task->window >= ops->n && part->op->prepared->c.tagged && chance(&task->random, 40);
-        if (!part->posted && !put_off) {
+        if (!put_off) {
             post_part(task, team, me, part);
             return true;
         }
