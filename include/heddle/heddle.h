@@ -54,7 +54,11 @@ extern "C" {
 #define UCC_COLL_TYPE_SCAN   ((ucc_coll_type_t)UCC_BIT(17))
 #define UCC_COLL_TYPE_EXSCAN ((ucc_coll_type_t)UCC_BIT(18))
 
-/** Buffer flags of the drafts, or-ed into ucc_coll_args_t::flags (with UCC_COLL_ARGS_FIELD_FLAGS). */
+/** Buffer flags of the drafts, or-ed into ucc_coll_args_t::flags (with UCC_COLL_ARGS_FIELD_FLAGS).
+ *  With SYMMETRIC and READY, the buffer in which a bcast, allgather or alltoall delivers must have the same
+ *  offset in every endpoint's part of the memory: peers write there before they have seen this
+ *  endpoint's call. Different offsets end with UCC_ERR_INVALID_PARAM, but what lies at the others'
+ *  offset may have been overwritten by then. */
 #define HEDDLE_COLL_FLAG_SYMMETRIC         UCC_BIT(40) /**< buffers lie in the team's symmetric memory */
 #define HEDDLE_COLL_FLAG_PERSISTENT_BUFFER UCC_BIT(41) /**< buffers outlive the team */
 #define HEDDLE_COLL_FLAG_READY             UCC_BIT(42) /**< peers may touch my buffers before I post */

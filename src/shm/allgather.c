@@ -33,9 +33,10 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
     for (; op->cursor < op->n; op->cursor++) {
         place_t place = place_of(op, op->cursor);
+        uint8_t *dst = hd_at(op->dst, place.at);
         if (op->cursor == op->me) {
-            if (op->dst + place.at != op->src && place.bytes) {
-                memcpy(op->dst + place.at, op->src, place.bytes);
+            if (dst != op->src && place.bytes) {
+                memcpy(dst, op->src, place.bytes);
             }
             continue;
         }
@@ -47,7 +48,7 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
         if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != place.bytes) {
             return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
         }
-        if (!hd_lane_read(lane, op->k, 0, place.bytes, op->dst + place.at)) {
+        if (!hd_lane_read(lane, op->k, 0, place.bytes, dst)) {
             return UCC_INPROGRESS;
         }
     }

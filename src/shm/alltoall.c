@@ -68,7 +68,7 @@ static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     }
     size_t header = (op->n + 1) * sizeof(span[0]);
     return hd_lane_read(lane, op->k, header + span[0], expected,
-                        op->dst + hd_vector_displacement(&op->receive, from) * op->element)
+                        hd_at(op->dst, hd_vector_displacement(&op->receive, from) * op->element))
                ? UCC_OK
                : UCC_INPROGRESS;
 }
@@ -88,8 +88,8 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         size_t bytes = hd_vector_count(sent(op), i) * sent_element(op);
         table[i] = at;
         if (bytes) {
-            memcpy(data + at, source(op) + hd_vector_displacement(sent(op), i) * sent_element(op),
-                   bytes);
+            uint64_t offset = hd_vector_displacement(sent(op), i) * sent_element(op);
+            memcpy(data + at, hd_at(source(op), offset), bytes);
         }
         at += (uint32_t)bytes;
     }

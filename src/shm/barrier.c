@@ -3,7 +3,8 @@
  *   barrier  everybody waits for all
  *   fanin    the root waits for all, the others for nobody
  *   fanout   the others wait for the root, the root for nobody
- * Two-sided (SYNC, CHECK), all three wait for all.
+ * Two-sided (SYNC, CHECK), all three wait for all; under CHECK, so does a data collective at a member that
+ * has no data.
  */
 #include "shm/shm.h"
 
@@ -38,6 +39,10 @@ static ucc_status_t wait_for_root(hd_op_t *op) {
 ucc_status_t hd_barrier_start(hd_op_t *op) {
     op->wait = hd_arrived;
     return publish_and_arrive(op);
+}
+
+ucc_status_t hd_empty_start(hd_op_t *op) {
+    return hd_barrier_start(op);
 }
 
 ucc_status_t hd_fanin_start(hd_op_t *op) {

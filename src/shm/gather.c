@@ -19,7 +19,7 @@ static uint8_t *place_of(const hd_op_t *op, uint32_t i, size_t *bytes) {
         return op->dst + i * op->bytes;
     }
     *bytes = hd_vector_count(&op->receive, i) * op->element;
-    return op->dst + hd_vector_displacement(&op->receive, i) * op->element;
+    return hd_at(op->dst, hd_vector_displacement(&op->receive, i) * op->element);
 }
 
 /* Copies the block that came with a lane; true unless it is still being written. */

@@ -82,6 +82,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->depth = config->depth;
     group->persistent_depth = config->persistent_depth;
     group->two_sided = config->two_sided;
+    group->check = config->check;
     group->stall = config->stall;
     group->timeout = config->timeout;
     choose_thresholds(group, config);

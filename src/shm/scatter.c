@@ -19,7 +19,7 @@ static const uint8_t *root_block(const hd_op_t *op, uint32_t i, size_t *bytes) {
         return op->src + i * op->bytes;
     }
     *bytes = hd_vector_count(&op->send, i) * op->element;
-    return op->src + hd_vector_displacement(&op->send, i) * op->element;
+    return hd_at(op->src, hd_vector_displacement(&op->send, i) * op->element);
 }
 
 static ucc_status_t take_own(hd_op_t *op) {

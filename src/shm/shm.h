@@ -218,6 +218,7 @@ struct hd_group {
     size_t chunk;
     size_t streaming_min; /* bytes an endpoint receives from which stores go past the caches */
     bool dedicated;       /* every endpoint is held on a processor of its own */
+    bool check;           /* CHECK: operations without data take part, too */
     bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
     bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
     _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
@@ -596,6 +597,8 @@ ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why);
 /* The group has failed, and yet a member is still inside its copy. */
 bool hd_put_lingers(const hd_group_t *group);
 ucc_status_t hd_barrier_start(hd_op_t *op);
+/* Of any type, under CHECK: this member has no data, and waits for all to see that none has. */
+ucc_status_t hd_empty_start(hd_op_t *op);
 ucc_status_t hd_fanin_start(hd_op_t *op);
 ucc_status_t hd_fanout_start(hd_op_t *op);
 ucc_status_t hd_bcast_start(hd_op_t *op);
@@ -639,7 +642,7 @@ typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
-    bool two_sided;
+    bool two_sided, check;
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
     uint64_t stall, timeout; /* ticks; 0: never */
@@ -662,6 +665,10 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
 
 static inline uint64_t hd_vector_count(const hd_vector_t *v, uint32_t i) {
     return v->wide_counts ? ((const uint64_t *)v->counts)[i] : ((const uint32_t *)v->counts)[i];
+}
+/* base may be NULL, with absolute addresses for displacements. */
+static inline uint8_t *hd_at(const void *base, uint64_t offset) {
+    return (uint8_t *)((uintptr_t)base + (uintptr_t)offset);
 }
 /* Where block i starts, in elements. Dense vectors cost a sum: callers that walk all blocks keep a
  * running offset instead. */

@@ -321,9 +321,9 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
         if (expected != bytes) {
             return differ(op, s, d, bytes, expected);
         }
-        hd_copy((uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element +
-                    span.at,
-                (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
+        uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
+        hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
+                stores_of(op));
     }
     return UCC_OK;
 }
@@ -349,9 +349,9 @@ static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_
         return differ(op, s, op->root, bytes, expected);
     }
     span_t span = span_of(op, bytes, unit);
-    hd_copy((uint8_t *)work->dst[op->root] +
-                hd_vector_displacement(&root->receive, s) * root->element + span.at,
-            (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
+    uint64_t offset = hd_vector_displacement(&root->receive, s) * root->element + span.at;
+    hd_copy(hd_at(work->dst[op->root], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
+            stores_of(op));
     return UCC_OK;
 }
 
@@ -372,8 +372,8 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
     }
     span_t span = span_of(op, bytes, unit);
     hd_copy((uint8_t *)work->dst[d] + span.at,
-            src + hd_vector_displacement(&root->send, d) * root->element + span.at, span.bytes,
-            stores_of(op));
+            hd_at(src, hd_vector_displacement(&root->send, d) * root->element + span.at),
+            span.bytes, stores_of(op));
     return UCC_OK;
 }
 
@@ -412,12 +412,12 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     }
     span_t span = span_of(op, bytes, part);
     uint8_t *dst =
-        (uint8_t *)work->dst[d] + hd_vector_displacement(&to->receive, s) * to->element + span.at;
-    size_t offset = hd_vector_displacement(sent, d) * element + span.at;
+        hd_at(work->dst[d], hd_vector_displacement(&to->receive, s) * to->element + span.at);
+    uint64_t offset = hd_vector_displacement(sent, d) * element + span.at;
     if (op->in_place) {
-        swap(dst, (uint8_t *)work->dst[s] + offset, span.bytes);
+        swap(dst, hd_at(work->dst[s], offset), span.bytes);
     } else {
-        hd_copy(dst, (const uint8_t *)work->src[s] + offset, span.bytes, stores_of(op));
+        hd_copy(dst, hd_at(work->src[s], offset), span.bytes, stores_of(op));
     }
     return UCC_OK;
 }

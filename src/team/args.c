@@ -21,7 +21,7 @@ static uint64_t flags_of(const ucc_coll_args_t *a) {
     return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
 }
 
-/* Zero bytes: these complete inside post, before any other check, without taking part. */
+/* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). */
 static bool is_empty(const hd_call_t *c) {
     const ucc_coll_args_t *a = c->args;
     switch (c->op->type) {
@@ -207,6 +207,29 @@ static ucc_status_t take_timeout(hd_call_t *c) {
     return UCC_OK;
 }
 
+/* Zero bytes, under CHECK: takes part with nothing but its type, so that a peer that has data finds it. The
+ * root and all else may be garbage. */
+static ucc_status_t prepare_empty(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    uint64_t root = c->args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET ? c->args->active_set.start : 0;
+    ucc_status_t status = take_members(c, &root);
+    if (status == UCC_OK) {
+        status = take_timeout(c);
+    }
+    hd_terms_t terms = {.type = op->type, .dt = HD_TERMS_ANY_DT, .empty = true};
+    op->signature = hd_terms_signature(&terms);
+    hd_terms_note(&terms, op->signature);
+    op->me = c->me;
+    op->n = c->n;
+    op->root = 0;
+    op->is_root = op->in_place = op->exclusive = op->global_errors = false;
+    op->element = op->send_element = 1;
+    op->src = NULL;
+    op->dst = NULL;
+    op->start = hd_empty_start;
+    return status;
+}
+
 /* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that have
  * one. Only flags that all endpoints give alike: they are part of the signature. */
 static ucc_status_t choose_one_sided(hd_call_t *c, bool *one_sided) {
@@ -280,6 +303,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->is_root = hd_kind[op->type].rooted && root == team->ep;
     if (is_empty(&c)) {
+        if (team->group->check) {
+            return prepare_empty(&c);
+        }
         r->subset = NULL;
         return UCC_OK; /* start stays NULL: nothing to do, and nothing more to check */
     }
@@ -371,9 +397,9 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     uint64_t flags = flags_of(a);
     bool src, dst;
     r->shape.type = 0;
-    if (r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) || !is_plain(a, flags) ||
-        op->prepare || !significant(op, flags, &src, &dst) ||
-        (src && hd_dt_is_generic(a->src.info.datatype)) ||
+    if (r->route != HD_ROUTE_NUMBER || op->start == hd_empty_start ||
+        !hd_group_is_complete(op->group) || !is_plain(a, flags) || op->prepare ||
+        !significant(op, flags, &src, &dst) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {
         return;
     }

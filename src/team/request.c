@@ -114,6 +114,11 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         r->tag = 0;
         return UCC_OK;
     }
+    if (is_unordered(team->ordering) && r->op.start == hd_empty_start) {
+        r->op.start = NULL; /* there is nothing by which the others could know it */
+        r->route = HD_ROUTE_NOTHING;
+        return UCC_OK;
+    }
     if (is_unordered(team->ordering)) {
         hd_error("%s: tag is not set, and the team is unordered", hd_type_name(r->op.type));
         return UCC_ERR_INVALID_PARAM;

@@ -106,14 +106,15 @@ static ucc_status_t take_vector(const hd_call_t *c, const char *field,
     }
     /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
     size_t held = dense && !c->op->in_place ? hd_vector_count(v, c->me) * element : *total;
-    if (held && !info->buffer) {
+    /* with displacements, NULL is a base for absolute addresses */
+    if (held && !info->buffer && !v->displacements) {
         return hd_args_bad(c, field, "has a NULL buffer");
     }
     return v->displacements ? UCC_OK : make_dense(c, v, which);
 }
 
 static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t element) {
-    return (uint8_t *)buffer + hd_vector_displacement(v, i) * element;
+    return hd_at(buffer, hd_vector_displacement(v, i) * element);
 }
 
 /* --- one function per shape of collective -------------------------------------------------------- */

@@ -97,6 +97,45 @@ Test(put, alltoall_lands_at_every_peer) {
     }
 }
 
+/* Endpoint `odd` has its buffer elsewhere; who must find that, does. */
+static void misplaced(ucc_coll_type_t type, uint32_t odd, bool all) {
+    enum { BLOCK = 100 };
+    static uint8_t src[N * BLOCK];
+    ucc_coll_req_h request[N];
+    for (uint32_t i = 0; i < N; i++) {
+        ucc_coll_args_t args = one_sided(type);
+        args.src.info = at(src, type == UCC_COLL_TYPE_ALLTOALL ? N * BLOCK : BLOCK);
+        args.dst.info = at(memory[i] + (i == odd ? 8192 : 4096), N * BLOCK);
+        if (type == UCC_COLL_TYPE_BCAST) {
+            args.src.info = at(memory[i] + (i == odd ? 8192 : 4096), BLOCK);
+        }
+        cr_assert_eq(ucc_collective_init(&args, &request[i], heddle_ep_team(ep[i])), UCC_OK);
+        (void)ucc_collective_post(request[i]);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        ucc_status_t status = heddle_wait(request[i], 10);
+        if (all || i == odd) {
+            cr_assert_eq(status, UCC_ERR_INVALID_PARAM, "endpoint %u has %d", i, (int)status);
+        }
+        cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
+    }
+    for (uint32_t i = 0; i < N; i++) { /* at the latest here, everybody knows */
+        cr_assert_eq(heddle_barrier(ep[i]), UCC_ERR_INVALID_PARAM);
+    }
+}
+
+Test(put, an_offset_that_differs_fails_an_allgather_everywhere) {
+    misplaced(UCC_COLL_TYPE_ALLGATHER, 1, true);
+}
+
+Test(put, an_offset_that_differs_fails_an_alltoall_everywhere) {
+    misplaced(UCC_COLL_TYPE_ALLTOALL, 3, true);
+}
+
+Test(put, an_offset_that_differs_fails_the_leaf_of_a_bcast_that_has_it) {
+    misplaced(UCC_COLL_TYPE_BCAST, 1, false);
+}
+
 Test(put, refuses_a_buffer_outside_the_memory) {
     uint8_t outside[8];
     ucc_coll_req_h request;

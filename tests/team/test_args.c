@@ -124,12 +124,20 @@ Test(args, null_buffers, .init = open_world, .fini = close_world) {
     FOR_TYPES(type) {
         ucc_coll_args_t a = good(type);
         if (reads_src(type)) {
-            a.src.info.buffer = NULL; /* the same place in info_v */
+            a.src.info.buffer = NULL;   /* the same place in info_v */
+            if (has_src_vector(type)) { /* displacements may be absolute addresses */
+                accepted(a);
+                a.src.info_v.displacements = NULL;
+            }
             refused(a, UCC_ERR_INVALID_PARAM, "src", "NULL buffer");
         }
         a = good(type);
         if (reads_dst(type)) {
             a.dst.info.buffer = NULL;
+            if (has_dst_vector(type) && type != UCC_COLL_TYPE_REDUCE_SCATTERV) {
+                accepted(a);
+                a.dst.info_v.displacements = NULL;
+            }
             refused(a, UCC_ERR_INVALID_PARAM, "dst", "NULL buffer");
         }
     }
