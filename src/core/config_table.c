@@ -208,8 +208,11 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                 .type = HD_CFG_BOOL,
                                 .name = "DEBUG_ORDER",
                                 .value = "n",
-                                .meaning = "Detect posts by several threads at once on one ordered "
-                                           "team handle."},
+                                .meaning =
+                                    "Detect several threads at once on one endpoint: posts of "
+                                    "ordered collectives and, without UCC_THREAD_MULTIPLE, any "
+                                    "use of one context. Costs the short cuts of small "
+                                    "collectives."},
     [HD_CFG_LIB_TRACE] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_STRING,
                           .name = "TRACE",
