@@ -1,6 +1,7 @@
 /* collective.c: init, post, finalize, and waiting: the hot path's entry. */
 #include "api/api.h"
 #include "threads/callback.h"
+#include "threads/trace.h"
 
 hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller) {
     hd_request_t *r = (hd_request_t *)(void *)request;
@@ -111,6 +112,9 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (status != UCC_INPROGRESS) {
+        if (hd_trace_is_on()) {
+            hd_trace_waited(r);
+        }
         return status;
     }
     if (r->op.team->n_contexts > 1) {

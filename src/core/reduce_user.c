@@ -13,6 +13,7 @@
 #include "core/dtype.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/sanitizer.h"
 
 enum { USER_SCRATCH = 4096 };
 
@@ -30,7 +31,9 @@ static ucc_status_t call_user(const hd_reducer_t *r, const void *a, const void *
         .dt = r->user,
         .cb_ctx = r->user->ops.reduce.cb_ctx,
     };
+    hd_sanitizer_enter_callback();
     ucc_status_t status = r->user->ops.reduce.cb(&params);
+    hd_sanitizer_leave_callback();
 
     if (status != UCC_OK) {
         hd_error("the reduction callback of datatype 0x%llx returned %d", (unsigned long long)r->dt,

@@ -6,6 +6,7 @@
  * element to find a block, which the interface does not give: not supported (args.c says so).
  */
 #include "core/dtype.h"
+#include "core/sanitizer.h"
 #include "team/team.h"
 #include "threads/callback.h"
 
@@ -59,6 +60,7 @@ static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count
     ucc_dt_generic_t *dt = hd_dt_generic(type);
     void *state = dt->ops.start_pack(dt->context, buffer, count);
     size_t at = 0;
+    hd_sanitizer_enter_callback();
     while (at < bytes) {
         size_t part = dt->ops.pack(state, at, to + at, bytes - at);
         if (part == 0 || part > bytes - at) {
@@ -66,6 +68,7 @@ static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count
         }
         at += part;
     }
+    hd_sanitizer_leave_callback();
     dt->ops.finish(state);
     if (at != bytes) {
         hd_error("pack callback gave %zu of %zu bytes", at, bytes);
@@ -98,7 +101,9 @@ static void unpack_result(void *arg) {
     struct hd_pack *p = &((hd_request_t *)packing->op)->pack;
     ucc_dt_generic_t *dt = hd_dt_generic(p->dst_dt);
     void *state = dt->ops.start_unpack(dt->context, p->dst_user, p->dst_count);
+    hd_sanitizer_enter_callback();
     ucc_status_t status = dt->ops.unpack(state, 0, p->dst_packed, p->dst_bytes);
+    hd_sanitizer_leave_callback();
     dt->ops.finish(state);
     if (status != UCC_OK) {
         hd_error("unpack callback failed: %s", ucc_status_string(status));

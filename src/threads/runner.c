@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "threads/stall.h"
+#include "threads/trace.h"
 
 enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 
@@ -355,6 +356,9 @@ static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, b
         }
         ucc_status_t status = hd_task_status(task);
         if (status != UCC_INPROGRESS) {
+            if (hd_trace_is_on()) {
+                hd_trace_waited(task);
+            }
             return status;
         }
         if (hd_callback_refuses("heddle_wait")) {

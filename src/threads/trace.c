@@ -18,7 +18,9 @@
 #include "threads/trace.h"
 
 #include "core/log.h"
+#include "core/sanitizer.h"
 #include "threads/clock.h"
+#include "threads/threads.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -70,6 +72,8 @@ static struct {
     uint32_t sessions;
     char path[PATH_MAX];
     bool open;
+    atomic_bool
+        recording; /* records are taken: then hd_trace_recording, the hooks' switch, is set */
     pid_t process; /* that opened it: a child must not write its parent's file */
     uint64_t began;
 
@@ -87,6 +91,13 @@ static _Thread_local struct {
 
 /* --- recording --------------------------------------------------------------------------------- */
 
+/* The hooks stay on for ThreadSanitizer, which is told what posts and completions mean. */
+static void stop_recording(void) {
+    /* relaxed, both: who still records adds to blocks that nobody frees */
+    atomic_store_explicit(&trace.recording, false, memory_order_relaxed);
+    atomic_store_explicit(&hd_trace_recording, hd_sanitizer_watches, memory_order_relaxed);
+}
+
 static block_t *take_block(void) {
     /* relaxed: a number that nobody else gets; what is in the block, `used` publishes */
     uint32_t i = atomic_fetch_add_explicit(&trace.taken, 1, memory_order_relaxed);
@@ -94,7 +105,8 @@ static block_t *take_block(void) {
         return &trace.blocks[i];
     }
     /* relaxed: whoever still sees it set ends here */
-    if (atomic_exchange_explicit(&hd_trace_recording, false, memory_order_relaxed)) {
+    if (atomic_exchange_explicit(&trace.recording, false, memory_order_relaxed)) {
+        stop_recording();
         hd_warn("%d events are traced: no more are recorded", (int)HD_TRACE_EVENTS);
     }
     return NULL;
@@ -102,7 +114,7 @@ static block_t *take_block(void) {
 
 static void add(const record_t *record) {
     /* acquire: pairs with the release in start_session, for everything it set up */
-    if (!atomic_load_explicit(&hd_trace_recording, memory_order_acquire)) {
+    if (!atomic_load_explicit(&trace.recording, memory_order_acquire)) {
         return;
     }
     /* relaxed: as the load above, it can't be older than what start_session stored */
@@ -122,6 +134,10 @@ static void add(const record_t *record) {
 
 void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void *team,
                    uint32_t ep) {
+    if (hd_sanitizer_watches) {
+        hd_sanitizer_release(((const hd_task_t *)op)->home);
+        hd_sanitizer_release(&hd_sanitizer_callbacks);
+    }
     add(&(record_t){.at = hd_ticks(),
                     .op = op,
                     .team = team,
@@ -139,7 +155,17 @@ void hd_trace_seen(const void *op) {
     add(&(record_t){.at = hd_ticks(), .op = op, .kind = SEEN});
 }
 
+void hd_trace_waited(const void *op) {
+    hd_sanitizer_acquire(&((const hd_task_t *)op)->req.status);
+}
+
 void hd_trace_done(const void *op, int status) {
+    if (hd_sanitizer_watches) {
+        const hd_task_t *task = op;
+        hd_sanitizer_acquire(task->home);
+        hd_sanitizer_acquire(&hd_sanitizer_callbacks);
+        hd_sanitizer_release(&task->req.status);
+    }
     add(&(record_t){.at = hd_ticks(), .op = op, .status = status, .kind = DONE});
 }
 
@@ -473,8 +499,7 @@ static bool make_file(const char *name) {
 
 /* The process ends with libraries open. */
 static void at_exit(void) {
-    /* relaxed: who still records adds to blocks that nobody frees */
-    atomic_store_explicit(&hd_trace_recording, false, memory_order_relaxed);
+    stop_recording();
     pthread_mutex_lock(&trace.lock);
     if (trace.open && trace.process == getpid()) {
         trace.open = false;
@@ -507,12 +532,12 @@ static void start_session(const char *file) {
     atomic_store_explicit(&trace.taken, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&trace.session, 1, memory_order_relaxed);
     /* release: all of the above; pairs with the acquire in add */
-    atomic_store_explicit(&hd_trace_recording, true, memory_order_release);
+    atomic_store_explicit(&trace.recording, true, memory_order_release);
+    atomic_store_explicit(&hd_trace_recording, true, memory_order_relaxed); /* only a switch */
 }
 
 static void end_session(void) {
-    /* relaxed: no library is left, so nobody records */
-    atomic_store_explicit(&hd_trace_recording, false, memory_order_relaxed);
+    stop_recording(); /* no library is left, so nobody records */
     trace.open = false;
     if (trace.process == getpid()) {
         write_file();
@@ -542,6 +567,11 @@ void hd_trace_leave(void) {
 void hd_trace_open(const char *file, int calls) {
     pthread_mutex_lock(&trace.lock);
     trace.libraries++;
+    if (hd_sanitizer_watches) {
+        /* relaxed: a switch; this thread's own collectives come after it, as do those of whoever this
+           library is handed to */
+        atomic_store_explicit(&hd_trace_recording, true, memory_order_relaxed);
+    }
     if (file && *file && !trace.open) {
         start_session(file);
     }

@@ -13,6 +13,9 @@
  *
  * Memory is bounded: after HD_TRACE_EVENTS records the process stops recording, and says so.
  *
+ * The hooks also tell ThreadSanitizer what a collective orders (core/sanitizer.h): in a process that it
+ * watches they are on, without a timeline. `op` is an operation's task.
+ *
  * Who may call: open and close, any thread; the others, whoever steps the operation. Nothing is
  * called without hd_trace_is_on() except open and close.
  */
@@ -50,6 +53,8 @@ void hd_trace_published(const void *op, const char *regime, uint64_t k);
 void hd_trace_seen(const void *op);
 /* It is over. A second call for the same post is ignored. */
 void hd_trace_done(const void *op, int status);
+/* A thread that did not end it itself, perhaps, has seen that it is over. */
+void hd_trace_waited(const void *op);
 /* It ran `units` units of a slice, from `began` (hd_ticks) until now. */
 void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit, uint32_t units);
 
