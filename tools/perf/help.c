@@ -48,7 +48,8 @@ static const char usage[] =
     "      --tune [FILE]    find good values of the configuration variables that choose regimes,\n"
     "                       by measuring with --touch, and write them to FILE (default: standard\n"
     "                       output), which HEDDLE_CONFIG_FILE can name. Takes two minutes or so.\n"
-    "                       A default stays unless another value is more than 3 % better.\n"
+    "                       A default stays unless another value is better by more than 3 %\n"
+    "                       and by more than two measurements of the default itself differ.\n"
     "      --variables LIST only these variables, separated by commas\n";
 
 static const char times[] =
@@ -62,7 +63,8 @@ static const char times[] =
     "allreduce, 1 for bcast and reduce, (n - 1) / n for the others. Without --limits, \"limit\" "
     "is\n"
     "the median over the time in which two threads exchange two flags, the least that any\n"
-    "synchronization of two threads can take. Exits with 1 if a result was wrong or a call "
+    "synchronization of two threads can take (\"-\" for tasks, and for more threads than\n"
+    "processors, for which it is no limit). Exits with 1 if a result was wrong or a call "
     "failed.\n"
     "\n"
     "With --touch an iteration is: rewrite the sources; flag exchange; the clock starts; the\n"
@@ -92,7 +94,9 @@ static const char times[] =
     "\n"
     "With --overlap: pure, the time of the nonblocking collective alone; compute, a computation\n"
     "of the same length; total, the computation between post and completion, with progress calls\n"
-    "in between. Overlap is 100 (1 - (total - compute) / pure), cut to 0 ... 100.";
+    "in between. Overlap is 100 (1 - (total - compute) / pure), cut to 0 ... 100. Work that the\n"
+    "endpoints do themselves, in their progress calls, takes the time of their computation: only\n"
+    "waiting hides, and what a thread with a processor of its own takes over by progressing.";
 
 void perf_help(void) {
     fputs(usage, stdout);

@@ -19,6 +19,17 @@ static void print_header(void) {
                "faster\n",
                limit * 1e6);
     }
+    if (o->overlap) {
+        puts(
+            "# An endpoint's share of the work is done in its own calls, by the processor that "
+            "also\n"
+            "# computes, and does not hide: 0 % is what endpoints get that come together and "
+            "share\n"
+            "# large data. Waiting hides (for a late peer, a root, a thread without a processor),\n"
+            "# and so does what somebody else takes over: whoever waits or progresses on a "
+            "processor\n"
+            "# of its own, as a thread that only calls progress does.");
+    }
     fflush(stdout);
 }
 
@@ -44,8 +55,12 @@ void perf_report_collective(const perf_coll_t *coll) {
     fflush(stdout);
 }
 
-/* The two-store exchange bounds what synchronizes everybody and fits beside its flag. */
+/* The two-store exchange bounds what synchronizes everybody and fits beside its flag, where every
+ * endpoint is a thread that runs: it says nothing about tasks, nor about threads that take turns. */
 static bool has_reference(const perf_result_t *r) {
+    if (options->endpoints != options->workers || options->workers > perf_processors()) {
+        return false;
+    }
     bool small = r->coll->type == UCC_COLL_TYPE_BARRIER ||
                  (r->coll->type == UCC_COLL_TYPE_ALLREDUCE && r->bytes <= 8);
     return limit > 0.0 && small;

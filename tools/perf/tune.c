@@ -3,8 +3,10 @@
  * For each variable and each of its candidates this program runs itself, with the candidate in the
  * environment, on the collectives and sizes that the variable decides about, and reads the results
  * back from the JSON file. Candidates take turns over several rounds; a point's time is its least
- * median, since whatever else the machine does only adds to it. The value with the least geometric mean
- * of time over the default's wins if it is better by more than a threshold. Variables are tuned one
+ * median, since whatever else the machine does only adds to it. Each round begins and ends with the
+ * default: by how much these two differ is what the machine can't tell apart. The value with the least
+ * geometric mean of time over the default's wins if it is better by more than that, and by more than a
+ * threshold. Variables are tuned one
  * after another, each with the earlier ones at their new values. Those the library does not know are
  * left out.
  */
@@ -12,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -21,8 +22,6 @@
 
 enum { K = 1 << 10, M = 1 << 20 };
 enum { MOST_ROUNDS = 5, BUDGET_SECONDS = 140 };
-
-static const double THRESHOLD = 0.97;
 
 static const perf_variable_t variables[] = {
     {"LINES_MAX",
@@ -141,6 +140,8 @@ static bool collect(perf_tuned_t *t, const char *configured) {
         return false;
     }
     add_candidate(t, value);
+    t->control = t->candidates[0];
+    t->noise = 1.0;
     for (size_t i = 0; i < PERF_TUNE_CANDIDATES && v->candidates[i] != NULL; i++) {
         if (!same_value(v->candidates[i], value) && is_accepted(v->name, v->candidates[i])) {
             add_candidate(t, v->candidates[i]);
@@ -243,8 +244,9 @@ static size_t read_points(const char *json, perf_candidate_t *candidate) {
         if (seconds <= 0.0) {
             continue;
         }
-        double *best = &candidate->seconds[n++];
+        double *best = &candidate->seconds[n];
         *best = *best <= 0.0 || seconds < *best ? seconds : *best;
+        candidate->latest[n++] = seconds;
     }
     if (stream != NULL) {
         fclose(stream);
@@ -252,9 +254,9 @@ static size_t read_points(const char *json, perf_candidate_t *candidate) {
     return n;
 }
 
-static bool measure(const perf_options_t *o, perf_tuned_t *t, size_t candidate, const char *json) {
+static bool measure(const perf_options_t *o, perf_tuned_t *t, perf_candidate_t *c,
+                    const char *json) {
     command_t command;
-    perf_candidate_t *c = &t->candidates[candidate];
     make_command(o, t->variable, json, &command);
     set_variable(t->variable->name, c->value);
     size_t points = run_command(&command) ? read_points(json, c) : 0;
@@ -271,18 +273,11 @@ static bool measure(const perf_options_t *o, perf_tuned_t *t, size_t candidate, 
  * One variable
  * ---------------------------------------------------------------------------------------------- */
 
-static void judge(perf_tuned_t *t) {
-    t->best = 0;
+static void tell(perf_tuned_t *t) {
+    perf_tune_judge(t);
+    fprintf(say, "#   equal settings differed by up to %.1f %%\n", 100.0 * (t->noise - 1.0));
     for (size_t i = 0; i < t->n_candidates; i++) {
-        perf_candidate_t *c = &t->candidates[i];
-        double logs = 0.0;
-        for (size_t p = 0; p < t->n_points; p++) {
-            logs += log(c->seconds[p] / t->candidates[0].seconds[p]);
-        }
-        c->ratio = exp(logs / (double)t->n_points);
-        if (c->ratio < THRESHOLD && c->ratio < t->candidates[t->best].ratio) {
-            t->best = i;
-        }
+        const perf_candidate_t *c = &t->candidates[i];
         fprintf(say, "#   %-8s %.3f%s\n", c->value, c->ratio, i == 0 ? " (default)" : "");
     }
     const char *verdict = t->best == 0 ? "kept" : "chosen";
@@ -300,16 +295,20 @@ static bool tune(const perf_options_t *o, perf_tuned_t *t, const char *json, dou
         }
         round = now();
         for (size_t i = 0; i < t->n_candidates; i++) {
-            if (!measure(o, t, i, json)) {
+            if (!measure(o, t, &t->candidates[i], json)) {
                 return false;
             }
         }
+        if (!measure(o, t, &t->control, json)) {
+            return false;
+        }
+        perf_tune_note_noise(t);
         round = now() - round;
         fprintf(say, "#   round %zu: %zu values, %zu points each, %.1f s\n", t->rounds + 1,
                 t->n_candidates, t->n_points, round);
         fflush(say);
     }
-    judge(t);
+    tell(t);
     set_variable(t->variable->name, t->candidates[t->best].value);
     return true;
 }

@@ -20,6 +20,7 @@ typedef struct perf_variable {
 typedef struct perf_candidate {
     char value[32];
     double seconds[PERF_TUNE_POINTS]; /**< per point: median time, of the best round */
+    double latest[PERF_TUNE_POINTS];  /**< the same of the present round */
     double ratio; /**< geometric mean over the points of time over the default's */
 } perf_candidate_t;
 
@@ -28,8 +29,17 @@ typedef struct perf_tuned {
     const perf_variable_t *variable;
     perf_candidate_t candidates[PERF_TUNE_CANDIDATES + 1];
     size_t n_candidates, n_points, rounds;
+    perf_candidate_t control; /**< the default once more, at the other end of each round */
+    double noise; /**< by what factor, at most, the control and the default differed in a round */
     size_t best;
 } perf_tuned_t;
+
+/** After a round of all candidates and the control: notes by how much two equals differed. */
+void perf_tune_note_noise(perf_tuned_t *tuned);
+
+/** Finds the candidates' ratios, and the best one: the default, unless another's gain is beyond the
+ *  threshold and the noise. */
+void perf_tune_judge(perf_tuned_t *tuned);
 
 /** Whether a collective decides: the command line may restrict a variable's to some. */
 bool perf_tune_chosen(const perf_options_t *options, const char *collective);

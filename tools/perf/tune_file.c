@@ -60,6 +60,7 @@ static void write_variable(FILE *to, const perf_options_t *o, const perf_tuned_t
         fprintf(to, " %s %.3f%s", t->candidates[i].value, t->candidates[i].ratio,
                 i + 1 < t->n_candidates ? "," : "\n");
     }
+    fprintf(to, "# Equal settings differed by up to %.1f %%.\n", 100.0 * (t->noise - 1.0));
     if (t->best == 0) {
         fprintf(to, "# The default stays:\n# HEDDLE_%s = %s\n", v->name, t->candidates[0].value);
     } else {
