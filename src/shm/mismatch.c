@@ -234,7 +234,7 @@ static void say(const hd_op_t *op, uint32_t peer) {
                  hd_op_title(op, type, title, sizeof(title)));
         return;
     }
-    uint32_t signature[2] = {op->signature, signature_of(op, peer)}, member[2] = {op->me, peer};
+    uint32_t signature[2] = {op->signature, signature_of(op, peer)};
     int odd = i_am_odd(op, peer, signature[1]) ? 0 : 1, usual = 1 - odd;
     unsigned long long endpoint[2] = {hd_op_endpoint(op, op->me), hd_op_endpoint(op, peer)};
     if (signature[0] >> TYPE_SHIFT != signature[1] >> TYPE_SHIFT) {
@@ -255,8 +255,8 @@ static void say(const hd_op_t *op, uint32_t peer) {
         hd_error("%s: endpoint %llu has %s, endpoint %llu has %s", title, endpoint[odd],
                  words[odd].text, endpoint[usual], words[usual].text);
     } else {
-        hd_error("%s: root, count, datatype or operation differ between endpoints %u and %u", title,
-                 member[odd], member[usual]);
+        hd_error("%s: root, count, datatype or operation differ between endpoints %llu and %llu",
+                 title, endpoint[odd], endpoint[usual]);
     }
 }
 

@@ -118,7 +118,10 @@ static uint64_t hash_of_counts(const hd_call_t *c) {
 static hd_terms_t terms_of(const hd_call_t *c, bool one_sided) {
     const hd_op_t *op = c->op;
     const hd_kind_t *kind = &hd_kind[op->type];
-    ucc_datatype_t dt = kind->prepare ? hd_args_datatype(op, c->args) : 0;
+    ucc_datatype_t dt = 0;
+    if (kind->prepare) {
+        dt = kind->reducing ? op->reducer.dt : hd_args_datatype(op, c->args);
+    }
     hd_terms_t terms = {
         .type = op->type,
         .rooted = kind->rooted,

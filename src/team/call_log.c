@@ -71,7 +71,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     bool flat = whole ? !op->group->canonical : op->n <= op->group->flat_max;
     hd_trace_call_t call = {.event = args ? "init" : "post",
                             .name = hd_type_name(op->type),
-                            .ep = op->me,
+                            .ep = op->team_ep,
                             .n = op->n,
                             .root = hd_kind[op->type].rooted ? op->root : UINT32_MAX,
                             .bytes = op->bytes ? op->bytes : op->total,
