@@ -120,6 +120,11 @@ typedef struct heddle_group_params {
     /** NULL, or an allgather among processes for hybrid programs: called by one thread of each
      *  process (the one that calls heddle_group_create), oob->n_oob_eps processes in all. */
     const ucc_oob_coll_t *oob;
+    /** Nonzero: a thread of the library progresses all contexts of the group, so that operations go on
+     *  and callbacks come while no thread of the program is in a call. Callbacks are called from that
+     *  thread, too; thread_mode becomes UCC_THREAD_MULTIPLE. It is not pinned, sleeps a millisecond at
+     *  most while there is nothing to do, and ends with the group. */
+    uint32_t progress_thread;
 } heddle_group_params_t;
 
 /** Starts forming a team. Any one thread calls it; every endpoint then calls heddle_join().
@@ -277,7 +282,7 @@ ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
  * heddle_progress(), ucc_context_progress(), or any blocking call of the endpoint). A program that
  * only hands callbacks (ucc_coll_args_t::cb) to its runtime, such as omp_fulfill_event() of a detached
  * OpenMP task, and then lets all threads sleep in that runtime, waits for ever: have a thread or a
- * task call heddle_progress() until all callbacks have come.
+ * task call heddle_progress() until all callbacks have come, or give the group a progress_thread.
  * ---------------------------------------------------------------------------------------------- */
 
 ucc_status_t heddle_ibarrier(heddle_ep_t *ep, ucc_coll_req_h *request);
@@ -329,7 +334,12 @@ ucc_status_t heddle_ialltoallv(heddle_ep_t *ep, const void *src, const uint64_t 
  * ---------------------------------------------------------------------------------------------- */
 
 /** Waits for a posted request: spins, yields, then sleeps; meanwhile it does whatever work of the
- *  request's context can be done. Needs no progress call from the caller.
+ *  request's context can be done. Needs no progress call from the caller. In a group with
+ *  UCC_THREAD_MULTIPLE a wait that lasts looks after the group's other contexts, too. Without it contexts
+ *  have no locks, and only the caller knows who is in which: a thread that drives endpoints on several
+ *  contexts waits for the requests of all by heddle_wait_all(), or gives its endpoints one context
+ *  (heddle_group_params_t::contexts); else what it awaits may depend on an operation that nobody
+ *  progresses, at the latest the fifth that is outstanding.
  *  @param [in] timeout  seconds; negative waits for ever; 0 is one progress and a test
  *  @return the request's final status, or UCC_INPROGRESS when the timeout came first (the request
  *          goes on), UCC_ERR_INVALID_PARAM for NULL or a request that was never posted */

@@ -8,10 +8,11 @@
 enum { HD_EP_MAGIC = 0x6e0dee00u };
 
 /* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it: the last
- * of them to leave destroys it. */
+ * of them to leave destroys it, or whoever is just progressing it. */
 typedef struct hd_own_context {
     ucc_context_h context;
-    _Atomic uint32_t refs;
+    uint32_t index; /* of the endpoint */
+    uint32_t refs;  /* under the group's lock */
 } hd_own_context_t;
 
 struct heddle_ep {
@@ -44,6 +45,9 @@ __attribute__((visibility("default"))) void heddle_loaded_as_ucc(void);
 
 /* An endpoint of a sub-team on the context of `parent`, or NULL (logged). It takes the handle over. */
 heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team);
+/* One round over those contexts of the group that have work; its contexts have locks. True if anything
+ * was completed. */
+bool hd_api_progress_group(heddle_group_t *group);
 /* Initialises and posts; *request is NULL unless that succeeded. */
 ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
                           const char *caller);

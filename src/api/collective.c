@@ -101,6 +101,31 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
     }
 }
 
+/* Waits in the request's own context, and now and then looks after the group's others: one thread may drive
+ * endpoints on several, and what is awaited may depend on them. Seldom, as a rule other threads do that; at
+ * once again where there was something to do. */
+static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
+    static const double SHORTEST = 50e-6, LONGEST = 20e-3;
+    heddle_group_t *kin = r->op.team->kin;
+    hd_context_t *context = r->op.task.context;
+    uint64_t began = hd_ticks();
+    for (double slice = SHORTEST;;) {
+        double passed = (double)(hd_ticks() - began) / (double)hd_ticks_per_us * 1e-6;
+        bool last = timeout >= 0 && timeout - passed <= slice;
+        double left = timeout > passed ? timeout - passed : 0;
+        ucc_status_t status = hd_runner_wait(&context->runner, &r->op.task, last ? left : slice,
+                                             context->lib->may_park, context->lib->park_after_us);
+        if (status != UCC_INPROGRESS) {
+            return status;
+        }
+        bool any = hd_api_progress_group(kin);
+        if (last) {
+            return hd_task_status(&r->op.task);
+        }
+        slice = any ? 0 : slice < SHORTEST ? SHORTEST : slice < LONGEST / 2 ? 2 * slice : LONGEST;
+    }
+}
+
 ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
     hd_request_t *r = hd_api_request(request, __func__);
     if (!r) {
@@ -119,6 +144,9 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
     }
     if (r->op.team->n_contexts > 1) {
         return wait_over_contexts(r, timeout);
+    }
+    if (r->op.team->kin) {
+        return wait_with_kin(r, timeout);
     }
     hd_context_t *context = r->op.task.context;
     return hd_runner_wait(&context->runner, &r->op.task, timeout, context->lib->may_park,

@@ -4,6 +4,7 @@
 #include "api/api.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,13 @@ struct heddle_group {
     heddle_group_params_t params;
     ucc_context_h *contexts; /* params.contexts of them; NULL: one per endpoint */
     _Atomic uint64_t *taken; /* a bit per endpoint that has joined */
+    hd_lock_t lock;          /* guards `own` and the references in it */
+    hd_own_context_t **own;  /* by endpoint, where each has a context of its own; else NULL */
+    /* the progress thread, if there is one, holds a reference */
+    bool has_thread,
+        orphaned; /* orphaned: it has dropped the last other reference itself, in a callback */
+    pthread_t thread;
+    _Atomic bool stop;
 };
 
 static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
@@ -25,11 +33,7 @@ static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
     return hd_api_create_context(lib, &params, context);
 }
 
-static void release_group(heddle_group_t *g) {
-    /* acq_rel: everybody's use happens before the end */
-    if (atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
+static void free_group(heddle_group_t *g) {
     g->magic = HD_DEAD_MAGIC;
     for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
         if (g->contexts[i]) {
@@ -43,8 +47,112 @@ static void release_group(heddle_group_t *g) {
         ucc_finalize(g->lib);
     }
     hd_free(g->contexts);
+    hd_free(g->own);
     hd_free(g->taken);
     hd_free(g);
+}
+
+static void release_group(heddle_group_t *g) {
+    /* acq_rel: everybody's use happens before the end */
+    uint32_t left = atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) - 1;
+    if (left == 1 && g->has_thread) { /* nobody else is left, nor will come */
+        g->orphaned = pthread_equal(g->thread, pthread_self()) != 0;
+        /* release: pairs with the acquire in keep_progressing, for `orphaned` */
+        atomic_store_explicit(&g->stop, true, memory_order_release);
+        if (g->orphaned) {
+            return;
+        }
+        pthread_join(g->thread, NULL);
+        left = 0;
+    }
+    if (left == 0) {
+        free_group(g);
+    }
+}
+
+/* --- progress of all contexts -------------------------------------------------------------------- */
+
+static void release_context(heddle_group_t *g, hd_own_context_t *own) {
+    hd_lock(&g->lock);
+    bool last = --own->refs == 0;
+    if (last && g->own) {
+        g->own[own->index] = NULL;
+    }
+    hd_unlock(&g->lock);
+    if (last) {
+        ucc_context_destroy(own->context);
+        hd_free(own);
+    }
+}
+
+/* Pinned: its endpoint may leave meanwhile. */
+static hd_own_context_t *pin_context(heddle_group_t *g, uint32_t i) {
+    hd_lock(&g->lock);
+    hd_own_context_t *own = g->own[i];
+    if (own) {
+        own->refs++;
+    }
+    hd_unlock(&g->lock);
+    return own;
+}
+
+static bool progress_context(ucc_context_h context) {
+    /* "not empty" also while another thread is at work in it: that costs a look at its lock */
+    return !hd_runner_is_empty(&context->runner) && hd_runner_progress(&context->runner, NULL);
+}
+
+bool hd_api_progress_group(heddle_group_t *g) {
+    bool any = false;
+    for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
+        any |= progress_context(g->contexts[i]);
+    }
+    for (uint32_t i = 0; g->own && i < g->params.endpoints; i++) {
+        hd_own_context_t *own = pin_context(g, i);
+        if (own) {
+            any |= progress_context(own->context);
+            release_context(g, own);
+        }
+    }
+    return any;
+}
+
+/* The progress thread. It sleeps by the clock: no bell rings for several contexts. */
+static void *keep_progressing(void *arg) {
+    enum { NAP_US = 50, LONG_NAP_US = 1000, NAPS = 100 };
+    heddle_group_t *g = arg;
+    /* acquire: pairs with release_group */
+    for (uint32_t naps = 0; !atomic_load_explicit(&g->stop, memory_order_acquire);) {
+        if (hd_api_progress_group(g)) {
+            naps = 0;
+            continue;
+        }
+        _Atomic uint32_t word = 0;
+        uint64_t us = naps < NAPS ? NAP_US : LONG_NAP_US;
+        hd_park_sleep(&word, 0, us * 1000u);
+        naps++;
+    }
+    if (g->orphaned) {
+        pthread_detach(pthread_self());
+        free_group(g);
+    }
+    return NULL;
+}
+
+static ucc_status_t start_thread(heddle_group_t *g) {
+    sigset_t all, before; /* signals are for the program's own threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
+    g->has_thread = true;
+    int failed = pthread_create(&g->thread, NULL, keep_progressing, g);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        g->has_thread = false;
+        atomic_fetch_sub_explicit(&g->refs, 1, memory_order_relaxed); /* likewise */
+        hd_error("heddle_group_create: no progress thread: %s", strerror(failed));
+        return UCC_ERR_NO_RESOURCE;
+    }
+    return UCC_OK;
 }
 
 static ucc_status_t check_params(const heddle_group_params_t *p) {
@@ -96,14 +204,17 @@ static ucc_status_t build(heddle_group_t *g) {
     g->taken = hd_alloc(HD_LINE, (g->params.endpoints + 63) / 64 * sizeof(uint64_t));
     if (g->params.contexts) {
         g->contexts = hd_alloc(HD_LINE, g->params.contexts * sizeof(ucc_context_h));
+    } else {
+        g->own = hd_alloc(HD_LINE, g->params.endpoints * sizeof(hd_own_context_t *));
     }
-    if (!g->group || !g->taken || (g->params.contexts && !g->contexts)) {
+    if (!g->group || !g->taken || (!g->contexts && !g->own)) {
         return UCC_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < g->params.contexts && status == UCC_OK; i++) {
         status = create_context(g->lib, &g->contexts[i]);
     }
-    return status == UCC_OK ? give_memory(g) : status;
+    status = status == UCC_OK ? give_memory(g) : status;
+    return status == UCC_OK && g->params.progress_thread ? start_thread(g) : status;
 }
 
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group) {
@@ -121,7 +232,10 @@ ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_gro
     }
     g->magic = GROUP_MAGIC;
     g->params = *params;
-    g->params.oob = NULL;                                     /* the caller's; looked at above */
+    g->params.oob = NULL; /* the caller's; looked at above */
+    if (params->progress_thread) {
+        g->params.thread_mode = UCC_THREAD_MULTIPLE;
+    }
     atomic_store_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
     status = build(g);
     if (status != UCC_OK) {
@@ -150,33 +264,31 @@ ucc_status_t heddle_group_destroy(heddle_group_t *group) {
 
 /* --- endpoints ---------------------------------------------------------------------------------- */
 
-static hd_own_context_t *make_context(ucc_lib_h lib) {
+static hd_own_context_t *make_context(heddle_group_t *g, uint32_t index) {
     hd_own_context_t *own = hd_alloc(HD_LINE, sizeof(*own));
     if (!own) {
         hd_error("heddle_join: no memory for a context");
         return NULL;
     }
-    atomic_store_explicit(&own->refs, 1, memory_order_relaxed); /* not shared yet */
-    if (create_context(lib, &own->context) != UCC_OK) {
+    own->index = index;
+    own->refs = 1;
+    if (create_context(g->lib, &own->context) != UCC_OK) {
         hd_free(own);
         return NULL;
     }
+    hd_lock(&g->lock);
+    g->own[index] = own;
+    hd_unlock(&g->lock);
     return own;
-}
-
-static void release_context(hd_own_context_t *own) {
-    /* acq_rel: everybody's use happens before the end */
-    if (own && atomic_fetch_sub_explicit(&own->refs, 1, memory_order_acq_rel) == 1) {
-        ucc_context_destroy(own->context);
-        hd_free(own);
-    }
 }
 
 static void free_ep(heddle_ep_t *ep) {
     if (ep->team) {
         hd_team_free(ep->team);
     }
-    release_context(ep->own);
+    if (ep->own) {
+        release_context(ep->group, ep->own);
+    }
     ep->magic = HD_DEAD_MAGIC;
     hd_free(ep);
 }
@@ -187,7 +299,7 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     if (g->contexts) {
         ep->context = g->contexts[(uint64_t)index * g->params.contexts / g->params.endpoints];
     } else {
-        ep->own = make_context(g->lib);
+        ep->own = make_context(g, index);
         ep->context = ep->own ? ep->own->context : NULL;
         status = ep->own ? UCC_OK : UCC_ERR_NO_MEMORY;
     }
@@ -200,6 +312,8 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     ucc_team_h team = ep->team;
     team->state = HD_TEAM_ACTIVE; /* operations wait until all have joined */
     team->owned_by_ep = true;
+    bool has_kin = g->params.contexts != 1 && g->params.endpoints > 1;
+    team->kin = has_kin && g->params.thread_mode == UCC_THREAD_MULTIPLE ? g : NULL;
     team->ordering = g->params.ordering;
     team->sync_type = g->params.sync_type;
     team->outstanding_colls = g->params.outstanding_colls;
@@ -291,10 +405,13 @@ heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
     ep->context = parent->context;
     ep->own = parent->own;
     team->owned_by_ep = true;
-    /* relaxed, both: the parent holds a reference */
+    team->kin = parent->team->kin;
+    /* relaxed: the parent holds a reference */
     atomic_fetch_add_explicit(&ep->group->refs, 1, memory_order_relaxed);
     if (ep->own) {
-        atomic_fetch_add_explicit(&ep->own->refs, 1, memory_order_relaxed);
+        hd_lock(&ep->group->lock);
+        ep->own->refs++;
+        hd_unlock(&ep->group->lock);
     }
     return ep;
 }

@@ -16,6 +16,7 @@ typedef struct rounds {
     ucc_context_h context[MAX_CONTEXTS];
     uint64_t began, vain, may_spin, limit;
     bool may_park;
+    heddle_group_t *kin;
 } rounds_t;
 
 static hd_request_t *request_at(const rounds_t *w, size_t i) {
@@ -67,6 +68,7 @@ static void begin(rounds_t *w, double timeout) {
         for (uint32_t c = 0; c < team->n_contexts; c++) {
             remember(w, team->contexts[c]);
         }
+        w->kin = team->kin;
         w->may_park = team->lib->may_park;
         w->may_spin = team->lib->park_after_us * hd_ticks_per_us;
     }
@@ -89,7 +91,12 @@ static void round_of(rounds_t *w) {
             progress(w, r->op.task.context);
         }
     }
-    if (w->may_park && w->vain >= w->may_spin) {
+    if (w->vain < w->may_spin) {
+        return;
+    }
+    if (w->kin && hd_api_progress_group(w->kin)) {
+        w->vain = 0;
+    } else if (w->may_park) {
         _Atomic uint32_t word = 0; /* no bell rings for several contexts */
         hd_park_sleep(&word, 0, NAP_US * 1000u);
     }

@@ -147,6 +147,7 @@ struct ucc_team {
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
     ucc_status_t failure; /* FAILED: why */
+    heddle_group_t *kin;  /* NULL, or whose contexts long waits progress, too: they have locks */
     bool owned_by_ep;     /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;

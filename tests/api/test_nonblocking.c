@@ -18,8 +18,7 @@ static heddle_ep_t *ep[N];
 static ucc_coll_req_h request[N];
 static int64_t src[N][64], dst[N][64];
 
-static void open_group(uint32_t contexts) {
-    heddle_group_params_t params = {.endpoints = N, .contexts = contexts};
+static void open_with(heddle_group_params_t params) {
     must(heddle_group_create(&params, &group), "heddle_group_create");
     for (uint32_t i = 0; i < N; i++) {
         must(heddle_join(group, i, &ep[i]), "heddle_join");
@@ -33,11 +32,11 @@ static void open_group(uint32_t contexts) {
 }
 
 static void open_one_context(void) {
-    open_group(1);
+    open_with((heddle_group_params_t){.endpoints = N, .contexts = 1});
 }
 
 static void open_own_contexts(void) {
-    open_group(0);
+    open_with((heddle_group_params_t){.endpoints = N});
 }
 
 static void close_group(void) {
@@ -158,6 +157,59 @@ Test(nonblocking, one_thread_waits_for_all_endpoints_on_contexts_of_their_own_be
     for (uint32_t i = 0; i < N * MANY; i++) {
         cr_assert_eq(sum[i], N);
         cr_assert_eq(heddle_request_free(&all[i]), UCC_OK);
+    }
+}
+
+static void open_multiple(void) {
+    open_with((heddle_group_params_t){.endpoints = N, .thread_mode = UCC_THREAD_MULTIPLE});
+}
+
+Test(nonblocking, where_contexts_have_locks_a_wait_for_one_request_looks_after_the_other_contexts,
+     .init = open_multiple, .fini = close_group) {
+    enum { MANY = 20 };
+    ucc_coll_req_h all[N * MANY];
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t k = 0; k < MANY; k++) {
+            must(heddle_ibarrier(ep[i], &all[i * MANY + k]), "heddle_ibarrier");
+        }
+    }
+    cr_assert_eq(heddle_wait(all[MANY - 1], 30), UCC_OK);
+    cr_assert_eq(heddle_wait_all(&all[2 * MANY - 1], 1, 30), UCC_OK);
+    cr_assert_eq(heddle_wait_all(all, N * MANY, 30), UCC_OK);
+}
+
+static void open_with_thread(void) {
+    open_with((heddle_group_params_t){.endpoints = N, .progress_thread = 1});
+}
+
+static void count_call(void *data, ucc_status_t status) {
+    __atomic_fetch_add((uint32_t *)data, status == UCC_OK, __ATOMIC_RELEASE);
+}
+
+Test(nonblocking, with_a_progress_thread_callbacks_come_while_nobody_calls,
+     .init = open_with_thread, .fini = close_group) {
+    enum { MANY = 20 };
+    uint32_t calls = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t k = 0; k < MANY; k++) {
+            ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_CB,
+                                    .coll_type = UCC_COLL_TYPE_BARRIER,
+                                    .cb = {.cb = count_call, .data = &calls}};
+            ucc_coll_req_h one;
+            must(ucc_collective_init_and_post(&args, &one, heddle_ep_team(ep[i])), "post");
+        }
+    }
+    deadline_t deadline = deadline_start("callbacks from the progress thread");
+    while (__atomic_load_n(&calls, __ATOMIC_ACQUIRE) < N * MANY) {
+        deadline_poll(&deadline);
+    }
+}
+
+Test(nonblocking, a_progress_thread_ends_with_its_group) {
+    for (uint32_t i = 0; i < 20; i++) {
+        open_with(
+            (heddle_group_params_t){.endpoints = N, .contexts = i % (N + 1), .progress_thread = 1});
+        close_group();
     }
 }
 
