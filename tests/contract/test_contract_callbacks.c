@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 static _Atomic int lines; /* that name the mistake */
@@ -93,7 +92,9 @@ typedef struct stream {
 
 static void *start_pack(void *context, const void *buffer, size_t count) {
     (void)context;
-    stream_t *stream = malloc(sizeof(*stream));
+    static stream_t streams[8]; /* not allocated: who jumps out of pack never gets to finish */
+    static uint32_t next;
+    stream_t *stream = &streams[next++ % 8];
     *stream = (stream_t){(int32_t *)(uintptr_t)buffer, count};
     return stream;
 }
@@ -107,6 +108,10 @@ static size_t packed_size(void *state) {
 }
 
 static bool plan_in_pack, plan_in_unpack;
+
+static void finish(void *state) {
+    (void)state;
+}
 
 static size_t pack(void *state, size_t offset, void *dest, size_t max_length) {
     const stream_t *stream = state;
@@ -139,7 +144,7 @@ static ucc_datatype_t scattered(void) {
                                 .packed_size = packed_size,
                                 .pack = pack,
                                 .unpack = unpack,
-                                .finish = free};
+                                .finish = finish};
     ucc_datatype_t dt;
     cr_assert_eq(ucc_dt_create_generic(&ops, NULL, &dt), UCC_OK);
     return dt;
