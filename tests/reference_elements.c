@@ -95,7 +95,7 @@ bool reference_op_valid(const reference_dt_t *dt, ucc_reduction_op_t op) {
     case UCC_OP_MIN:
         return !is_complex(dt->kind);
     case UCC_OP_AVG:
-        return !is_integer(dt->kind);
+        return !is_integer(dt->kind) || dt->extent < 16;
     default:
         return is_integer(dt->kind);
     }

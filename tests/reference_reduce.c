@@ -237,6 +237,11 @@ static void combine(const reference_dt_t *dt, ucc_reduction_op_t op, accumulator
 /* AVG's last step. */
 static void divide(const reference_dt_t *dt, accumulator_t *a, uint32_t n) {
     switch (dt->kind) {
+    case REFERENCE_INT:
+    case REFERENCE_UINT: /* below 128 bits: the sum as the element would hold it, toward zero */
+        a->integer = integer_load(a->bytes, dt->extent, dt->kind == REFERENCE_INT);
+        a->integer = (uint128)((int128)a->integer / (int128)n);
+        break;
     case REFERENCE_FLOAT16:
     case REFERENCE_BFLOAT16:
     case REFERENCE_FLOAT32:

@@ -31,6 +31,11 @@ static bool is_integer(uint64_t number) {
     return number <= HD_NUMBER(UCC_DT_UINT128);
 }
 
+/* Averages of integers are those of released UCC, which has none of 128 bits. */
+static bool has_average(uint64_t number) {
+    return number != HD_NUMBER(UCC_DT_INT128) && number != HD_NUMBER(UCC_DT_UINT128);
+}
+
 static bool is_signed(uint64_t number) {
     return number <= HD_NUMBER(UCC_DT_INT128);
 }
@@ -54,7 +59,7 @@ static bool has_meaning(ucc_datatype_t dt, ucc_reduction_op_t op) {
     case UCC_OP_MIN:
         return !is_complex(number);
     case UCC_OP_AVG:
-        return !is_integer(number);
+        return has_average(number);
     case UCC_OP_LAND:
     case UCC_OP_LOR:
     case UCC_OP_LXOR:
@@ -68,14 +73,15 @@ static bool has_meaning(ucc_datatype_t dt, ucc_reduction_op_t op) {
 }
 
 /* Replaces the type by the one whose kernel does the same on its scalars; returns the scalars per
- * element. Bits are bytes; only the order of integers knows a sign; complex numbers add by parts.
+ * element. Bits are bytes; only the order and the quotient of integers know a sign; complex numbers
+ * add by parts.
  */
 static uint32_t kernel_type(uint64_t *number, ucc_reduction_op_t op, size_t element_size) {
     if (op == UCC_OP_BAND || op == UCC_OP_BOR || op == UCC_OP_BXOR) {
         *number = HD_NUMBER(UCC_DT_UINT8);
         return (uint32_t)element_size;
     }
-    if (is_signed(*number) && op != UCC_OP_MAX && op != UCC_OP_MIN) {
+    if (is_signed(*number) && op != UCC_OP_MAX && op != UCC_OP_MIN && op != UCC_OP_AVG) {
         *number += HD_NUMBER(UCC_DT_UINT8) - HD_NUMBER(UCC_DT_INT8);
         return 1;
     }
@@ -113,7 +119,7 @@ static ucc_status_t init_user(hd_reducer_t *r, ucc_datatype_t dt) {
 
     if (user->ops.reduce.cb == NULL) {
         hd_error("generic datatype 0x%llx was created without a reduction", (unsigned long long)dt);
-        return UCC_ERR_INVALID_PARAM;
+        return UCC_ERR_NOT_SUPPORTED;
     }
     if (user->ops.contig_size == 0) {
         hd_error("generic datatype 0x%llx is not contiguous: reductions of such types are not "
@@ -141,7 +147,8 @@ ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_o
     if (!has_meaning(dt, op)) {
         hd_error("operation %s (%d) has no meaning on datatype %s", hd_op_name(op), (int)op,
                  hd_dt_name(dt));
-        return UCC_ERR_INVALID_PARAM;
+        /* clients fall back to a reduction of their own on NOT_SUPPORTED only */
+        return (unsigned)op < UCC_OP_LAST ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_INVALID_PARAM;
     }
     r->element_size = hd_dt_size(dt);
     if (hd_dt_is_pair(dt)) {
@@ -151,7 +158,11 @@ ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_o
     r->scalars = kernel_type(&number, op, r->element_size);
     r->root = kernel_find(number, op);
     r->stream = stream_find(number, op);
-    r->inner = op == UCC_OP_AVG ? kernel_find(number, UCC_OP_SUM) : r->root;
+    r->inner = r->root;
+    if (op == UCC_OP_AVG) { /* divided once, at the root */
+        (void)kernel_type(&number, UCC_OP_SUM, r->element_size);
+        r->inner = kernel_find(number, UCC_OP_SUM);
+    }
     if (r->root == NULL) {
         hd_error("datatype %s is not supported on this machine", hd_dt_name(dt));
         return UCC_ERR_NOT_SUPPORTED;

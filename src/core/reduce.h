@@ -9,7 +9,8 @@
  *
  * The operations:
  *   - Integers: SUM and PROD wrap (two's complement). LAND, LOR, LXOR give 0 or 1. BAND, BOR, BXOR
- *     bit by bit. MAX and MIN. No AVG: there is no one way to round it.
+ *     bit by bit. MAX and MIN. AVG, up to 64 bits, is SUM (which wraps), divided by n at the root and
+ *     truncated toward zero.
  *   - float32, float64: SUM and PROD round each step to nearest even in their own format, never
  *     fused. AVG is SUM, divided by n (in that format) at the root. A NaN result is the positive
  *     quiet NaN without payload, whatever the NaN operands were.
@@ -68,9 +69,9 @@ typedef struct hd_reducer {
     ucc_reduction_op_t op;
 } hd_reducer_t;
 
-/* UCC_ERR_INVALID_PARAM: op has no meaning on dt, dt is not valid, or is generic without a
- * reduction. UCC_ERR_NOT_SUPPORTED: a generic datatype that is not contiguous (there is nowhere to
- * keep partial results of it), or float128 where it is missing. Both are logged. n >= 1. */
+/* UCC_ERR_INVALID_PARAM: there is no such op, or dt is not valid. UCC_ERR_NOT_SUPPORTED: op has no
+ * meaning on dt, dt is generic without a reduction, or not contiguous (there is nowhere to keep
+ * partial results of it), or float128 where it is missing. Both are logged. n >= 1. */
 ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t n);
 
 static inline bool hd_reducer_is_user(const hd_reducer_t *r) {

@@ -117,6 +117,27 @@ HD_UNSIGNED_TYPES(HD_UNSIGNED_KERNELS)
     HD_KERNEL(min_##_s, hd_##_s, _type, HD_SAME, min_##_s, HD_SAME_AT, (sizeof(_type) >= 4))
 HD_ORDERED_TYPES(HD_ORDERED_KERNELS)
 
+/* The sum wraps; its quotient is truncated toward zero. In double it is exact up to 32 bits: both are
+ * below 2^32, so a quotient that is no integer is further from one than double's rounding. */
+#define HD_AVG_NARROW(_type, x, _n) ((_type)((double)(_type)(x) / (double)(_n)))
+#define HD_AVG_U8(x, _n)            HD_AVG_NARROW(uint8_t, x, _n)
+#define HD_AVG_I8(x, _n)            ((uint8_t)HD_AVG_NARROW(int8_t, x, _n))
+#define HD_AVG_U16(x, _n)           HD_AVG_NARROW(uint16_t, x, _n)
+#define HD_AVG_I16(x, _n)           ((uint16_t)HD_AVG_NARROW(int16_t, x, _n))
+#define HD_AVG_U32(x, _n)           HD_AVG_NARROW(uint32_t, x, _n)
+#define HD_AVG_I32(x, _n)           ((uint32_t)HD_AVG_NARROW(int32_t, x, _n))
+#define HD_AVG_U64(x, _n)           ((x) / (_n))
+#define HD_AVG_I64(x, _n)           ((uint64_t)((int64_t)(x) / (int64_t)(_n)))
+
+HD_KERNEL(avg_u8, hd_u8, uint8_t, HD_SAME, sum_u8, HD_AVG_U8, 0)
+HD_KERNEL(avg_i8, hd_u8, uint8_t, HD_SAME, sum_u8, HD_AVG_I8, 0)
+HD_KERNEL(avg_u16, hd_u16, uint16_t, HD_SAME, sum_u16, HD_AVG_U16, 0)
+HD_KERNEL(avg_i16, hd_u16, uint16_t, HD_SAME, sum_u16, HD_AVG_I16, 0)
+HD_KERNEL(avg_u32, hd_u32, uint32_t, HD_SAME, sum_u32, HD_AVG_U32, 0)
+HD_KERNEL(avg_i32, hd_u32, uint32_t, HD_SAME, sum_u32, HD_AVG_I32, 0)
+HD_KERNEL(avg_u64, hd_u64, uint64_t, HD_SAME, sum_u64, HD_AVG_U64, 0)
+HD_KERNEL(avg_i64, hd_u64, uint64_t, HD_SAME, sum_u64, HD_AVG_I64, 0)
+
 /* ---- floats ---- */
 
 #define HD_NAN_F32(x, _n) nan_f32(x)
@@ -208,11 +229,13 @@ HD_HALF_KERNEL(prod_f16, prod_f32, HD_NAN_F32)
         [UCC_OP_SUM] = sum_##_s##_kernel,   [UCC_OP_PROD] = prod_##_s##_kernel,                    \
         [UCC_OP_MAX] = max_##_s##_kernel,   [UCC_OP_MIN] = min_##_s##_kernel,                      \
         [UCC_OP_LAND] = land_##_s##_kernel, [UCC_OP_LOR] = lor_##_s##_kernel,                      \
-        [UCC_OP_LXOR] = lxor_##_s##_kernel,                                                        \
+        [UCC_OP_LXOR] = lxor_##_s##_kernel, [UCC_OP_AVG] = avg_##_s##_kernel,                      \
     }
 
 #define HD_SIGNED_ENTRIES(_dt, _s)                                                                 \
-    [HD_NUMBER(_dt)] = {[UCC_OP_MAX] = max_##_s##_kernel, [UCC_OP_MIN] = min_##_s##_kernel}
+    [HD_NUMBER(_dt)] = {[UCC_OP_MAX] = max_##_s##_kernel,                                          \
+                        [UCC_OP_MIN] = min_##_s##_kernel,                                          \
+                        [UCC_OP_AVG] = avg_##_s##_kernel}
 
 #define HD_FLOAT_ENTRIES(_dt, _s)                                                                  \
     [HD_NUMBER(_dt)] = {                                                                           \
@@ -234,6 +257,7 @@ const hd_kernel_table_t HD_KERNELS = {
             [UCC_OP_BAND] = band_u8_kernel,
             [UCC_OP_BOR] = bor_u8_kernel,
             [UCC_OP_BXOR] = bxor_u8_kernel,
+            [UCC_OP_AVG] = avg_u8_kernel,
         },
     HD_UNSIGNED_ENTRIES(UCC_DT_UINT16, u16),
     HD_UNSIGNED_ENTRIES(UCC_DT_UINT32, u32),

@@ -21,14 +21,18 @@ static uint64_t flags_of(const ucc_coll_args_t *a) {
     return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
 }
 
-/* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). */
+/* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). What
+ * is left over when a count is divided among the members is nobody's. */
 static bool is_empty(const hd_call_t *c) {
     const ucc_coll_args_t *a = c->args;
+    bool subset = (a->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) != 0;
+    uint64_t n = subset ? a->active_set.size : c->team->n;
     switch (c->op->type) {
     case HD_ALLREDUCE:
+        return a->dst.info.count == 0;
     case HD_ALLGATHER:
     case HD_ALLTOALL:
-        return a->dst.info.count == 0;
+        return a->dst.info.count == 0 || a->dst.info.count < n;
     case HD_BCAST:
     case HD_MCAST:
         return a->src.info.count == 0;
@@ -37,6 +41,8 @@ static bool is_empty(const hd_call_t *c) {
         return c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE ? a->dst.info.count == 0
                                                       : a->src.info.count == 0;
     case HD_GATHER:
+        return c->op->is_root ? a->dst.info.count == 0 || a->dst.info.count < n
+                              : a->src.info.count == 0;
     case HD_REDUCE:
         return c->op->is_root ? a->dst.info.count == 0 : a->src.info.count == 0;
     case HD_SCATTER:
@@ -47,7 +53,8 @@ static bool is_empty(const hd_call_t *c) {
 }
 
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
-    switch (op->type) {
+    /* not op->type: an uneven reduce_scatter in place runs as a reduce_scatterv */
+    switch (__builtin_ctzll((uint64_t)args->coll_type)) {
     case HD_BCAST:
     case HD_MCAST:
         return args->src.info.datatype;
@@ -278,6 +285,7 @@ static ucc_status_t recount(hd_op_t *op) {
 }
 
 static void keep_vectors(const hd_call_t *c) {
+    c->r->vectors.coll_type = c->args->coll_type;
     c->r->vectors.flags = c->flags;
     c->r->vectors.src = c->args->src;
     c->r->vectors.dst = c->args->dst;
@@ -296,6 +304,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (hd_kind[op->type].rooted) {
         root = args->root;
     }
+    bool is_vector = hd_kind[op->type].vector;
     /* what post, finalize and the logs read of every request, an empty one, too */
     op->start = NULL;
     op->prepare = op->finish = NULL;
@@ -351,7 +360,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     }
     op->start = one_sided ? hd_put_start : hd_kind[op->type].start;
     op->signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
-    if (hd_kind[op->type].vector) {
+    if (is_vector) {
         keep_vectors(&c);
     }
     return status;

@@ -55,8 +55,8 @@ static ucc_status_t take_buffer(const hd_call_t *c, const char *field,
     return UCC_OK;
 }
 
-/* Displacements of a densely packed vector, kept with the request. which: 0 send, 1 receive. */
-static ucc_status_t make_dense(const hd_call_t *c, hd_vector_t *v, int which) {
+/* Two numbers per member, kept with the request; NULL: no memory. */
+static uint64_t *take_prefix(const hd_call_t *c) {
     hd_request_t *r = c->r;
     if (r->prefix_entries < 2 * (size_t)c->n) {
         hd_free(r->prefix);
@@ -64,10 +64,18 @@ static ucc_status_t make_dense(const hd_call_t *c, hd_vector_t *v, int which) {
         r->prefix_entries = r->prefix ? 2 * (size_t)c->n : 0;
         if (!r->prefix) {
             hd_error("%s: no memory for displacements", hd_type_name(c->op->type));
-            return UCC_ERR_NO_MEMORY;
         }
     }
-    uint64_t *at = r->prefix + (which ? c->n : 0), sum = 0;
+    return r->prefix;
+}
+
+/* Displacements of a densely packed vector. which: 0 send, 1 receive. */
+static ucc_status_t make_dense(const hd_call_t *c, hd_vector_t *v, int which) {
+    uint64_t *prefix = take_prefix(c);
+    if (!prefix) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    uint64_t *at = prefix + (which ? c->n : 0), sum = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         at[i] = sum;
         sum += hd_vector_count(v, i);
@@ -117,6 +125,11 @@ static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t 
     return hd_at(buffer, hd_vector_displacement(v, i) * element);
 }
 
+/* What one of the members gets of count elements; the rest is nobody's, as in released UCC. */
+static size_t block_bytes(const hd_call_t *c, const ucc_coll_buffer_info_t *info) {
+    return info->count / c->n * hd_dt_size(info->datatype);
+}
+
 /* --- one function per shape of collective -------------------------------------------------------- */
 
 static ucc_status_t prepare_bcast(hd_call_t *c) {
@@ -142,13 +155,14 @@ static ucc_status_t prepare_reduce(hd_call_t *c) {
         op->element = hd_dt_size(a->dst.info.datatype);
     }
     if (status == UCC_OK && !op->in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->bytes);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && wants && op->bytes != bytes) {
-            return hd_args_bad(c, "dst.count", "differs from src.count");
+        ucc_coll_buffer_info_t src = a->src.info;
+        if (wants) { /* as in released UCC, dst says how much there is, and of what */
+            src.count = a->dst.info.count;
         }
-        if (status == UCC_OK && wants && a->src.info.datatype != a->dst.info.datatype) {
-            return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+        status = take_buffer(c, "src", &src, &op->bytes);
+        op->src = src.buffer;
+        if (status == UCC_OK && wants && op->bytes != bytes) {
+            return hd_args_bad(c, "dst.datatype", "differs in size from src.datatype");
         }
     }
     op->total = op->bytes;
@@ -181,6 +195,31 @@ static ucc_status_t prepare_scan(hd_call_t *c) {
     return status;
 }
 
+/* In place, of a count that is no multiple of n: the first count % n members get one element more, as
+ * in released UCC. A reduce_scatterv whose counts nobody has written down. */
+static ucc_status_t split_unevenly(hd_call_t *c) {
+    hd_op_t *op = c->op;
+    const ucc_coll_buffer_info_t *dst = &c->args->dst.info;
+    uint64_t *counts = take_prefix(c);
+    if (!counts) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < c->n; i++) {
+        counts[i] = dst->count / c->n + (i < dst->count % c->n);
+    }
+    op->type = HD_REDUCE_SCATTERV;
+    op->receive.counts = counts;
+    op->receive.wide_counts = true;
+    ucc_status_t status = make_dense(c, &op->receive, 1);
+    if (status == UCC_OK) {
+        op->total = dst->count * op->element;
+        op->bytes = counts[c->me] * op->element;
+        op->src = dst->buffer;
+        op->dst = block_at(&op->receive, dst->buffer, c->me, op->element);
+    }
+    return status;
+}
+
 static ucc_status_t prepare_reduce_scatter(hd_call_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
@@ -191,7 +230,7 @@ static ucc_status_t prepare_reduce_scatter(hd_call_t *c) {
     }
     if (op->in_place) {
         if (a->dst.info.count % c->n) {
-            return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
+            return split_unevenly(c);
         }
         op->total = dst_bytes;
         op->bytes = dst_bytes / c->n;
@@ -246,11 +285,8 @@ static ucc_status_t prepare_allgather(hd_call_t *c) {
     if (status != UCC_OK) {
         return status;
     }
-    if (all % c->n) {
-        return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
-    }
     op->dst = a->dst.info.buffer;
-    op->bytes = all / c->n;
+    op->bytes = block_bytes(c, &a->dst.info);
     op->src = op->dst + c->me * op->bytes;
     if (!op->in_place) {
         status = take_buffer(c, "src", &a->src.info, &op->total);
@@ -299,17 +335,14 @@ static ucc_status_t prepare_gather(hd_call_t *c) {
         if (status != UCC_OK) {
             return status;
         }
-        if (all % c->n) {
-            return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
-        }
         op->dst = a->dst.info.buffer;
-        op->bytes = all / c->n;
+        op->bytes = all = block_bytes(c, &a->dst.info);
         op->src = op->dst ? op->dst + c->me * op->bytes : NULL;
     }
     if (status == UCC_OK && !op->in_place) {
         status = take_buffer(c, "src", &a->src.info, &op->bytes);
         op->src = a->src.info.buffer;
-        if (status == UCC_OK && op->is_root && op->bytes != all / c->n) {
+        if (status == UCC_OK && op->is_root && op->bytes != all) {
             return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
         }
     }
@@ -403,17 +436,18 @@ static ucc_status_t prepare_scatterv(hd_call_t *c) {
 static ucc_status_t prepare_alltoall(hd_call_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &op->total);
-    size_t src_bytes;
-    if (status == UCC_OK && op->total % c->n) {
-        return hd_args_bad(c, "dst.count", "is not a multiple of the team's size");
+    size_t unused;
+    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &unused);
+    if (status != UCC_OK) {
+        return status;
     }
     op->dst = a->dst.info.buffer;
-    op->bytes = op->total / c->n;
-    if (status == UCC_OK && !op->in_place) {
-        status = take_buffer(c, "src", &a->src.info, &src_bytes);
+    op->bytes = block_bytes(c, &a->dst.info);
+    op->total = op->bytes * c->n;
+    if (!op->in_place) {
+        status = take_buffer(c, "src", &a->src.info, &unused);
         op->src = a->src.info.buffer;
-        if (status == UCC_OK && src_bytes != op->total) {
+        if (status == UCC_OK && block_bytes(c, &a->src.info) != op->bytes) {
             return hd_args_bad(c, "src.count", "and dst.count differ");
         }
     }

@@ -1,8 +1,10 @@
 /* test_contract_counts.c: what `count` means for each type, as in the released header, on teams of
  * three with two elements per block. */
+#include "../support/deadline.h"
 #include "../support/small.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(contract_counts, .timeout = 120);
@@ -135,6 +137,110 @@ Test(contract_counts, reduce_scatterv_dst_counts_with_displacements_null) {
     cr_assert_arr_eq(b.dst[0], ((int32_t[]){300, UNTOUCHED}), 2 * 4);
     cr_assert_eq(b.dst[1][0], UNTOUCHED);
     cr_assert_arr_eq(b.dst[2], ((int32_t[]){303, 306, 309, UNTOUCHED}), 4 * 4);
+}
+
+/* --- counts that are no multiple of n --- */
+
+Test(contract_counts, in_place_reduce_scatter_gives_the_first_ones_what_is_left_over) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_REDUCE_SCATTER);
+        args[i].mask = UCC_COLL_ARGS_FIELD_FLAGS;
+        args[i].flags = UCC_COLL_ARGS_FLAG_IN_PLACE;
+        args[i].op = UCC_OP_SUM;
+        args[i].dst.info = small_info(b.src[i], 8); /* 3, 3 and 2 */
+    }
+    run(args, "reduce_scatter in place");
+    cr_assert_arr_eq(b.src[0], ((int32_t[]){300, 303, 306}), 3 * 4);
+    cr_assert_arr_eq(b.src[1] + 3, ((int32_t[]){309, 312, 315}), 3 * 4);
+    cr_assert_arr_eq(b.src[2] + 6, ((int32_t[]){318, 321, 208}), 3 * 4);
+}
+
+static void reduce_scatter_in_place_of(uint32_t n, uint32_t count) {
+    int32_t **buffer = must_alloc(n, sizeof(*buffer));
+    ucc_coll_args_t *args = must_alloc(n, sizeof(*args));
+    for (uint32_t i = 0; i < n; i++) {
+        buffer[i] = must_alloc(count, sizeof(int32_t));
+        for (uint32_t e = 0; e < count; e++) {
+            buffer[i][e] = (int32_t)(e + i);
+        }
+        args[i] = small_args(UCC_COLL_TYPE_REDUCE_SCATTER);
+        args[i].mask = UCC_COLL_ARGS_FIELD_FLAGS;
+        args[i].flags = UCC_COLL_ARGS_FLAG_IN_PLACE;
+        args[i].op = UCC_OP_SUM;
+        args[i].dst.info = small_info(buffer[i], count);
+    }
+    world_t *world = small_world(n);
+    small_run(world, args, "uneven reduce_scatter");
+    world_destroy(world);
+    uint32_t wrong = 0, at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t own = count / n + (i < count % n); own > 0; own--, at++) {
+            wrong += buffer[i][at] != (int32_t)(n * at + n * (n - 1) / 2);
+        }
+        free(buffer[i]);
+    }
+    cr_assert_eq(wrong, 0, "%u elements among %u", count, n);
+    cr_assert_eq(at, count);
+    free(buffer);
+    free(args);
+}
+
+Test(contract_counts, uneven_reduce_scatter_of_every_regime_and_team) {
+    static const uint32_t counts[] = {1, 5, 11, 100, 1001, 5003, 300001};
+    for (uint32_t c = 0; c < 7; c++) {
+        reduce_scatter_in_place_of(2, counts[c]);
+        reduce_scatter_in_place_of(3, counts[c]);
+        reduce_scatter_in_place_of(12, counts[c]);
+    }
+}
+
+Test(contract_counts, what_is_left_over_in_gather_and_allgather_is_nobodys) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_ALLGATHER);
+        args[i].src.info = small_info(b.src[i], PER_RANK);
+        args[i].dst.info = small_info(b.dst[i], TOTAL + 2);
+    }
+    run(args, "allgather");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.dst[i], ((int32_t[]){0, 1, 100, 101, 200, 201, UNTOUCHED}), 7 * 4);
+        args[i] = small_args(UCC_COLL_TYPE_GATHER);
+        args[i].root = ROOT;
+        args[i].src.info = small_info(b.src[i] + 4, PER_RANK);
+        args[i].dst.info = small_info(b.dst[i], i == ROOT ? TOTAL + 1 : 0);
+    }
+    run(args, "gather");
+    cr_assert_arr_eq(b.dst[ROOT], ((int32_t[]){4, 5, 104, 105, 204, 205, UNTOUCHED}), 7 * 4);
+}
+
+Test(contract_counts, less_than_an_element_for_each_is_nothing) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_args(UCC_COLL_TYPE_GATHER);
+        args[i].root = ROOT;
+        args[i].src.info = small_info(b.src[i], 0);
+        args[i].dst.info = small_info(b.dst[i], N - 1);
+    }
+    run(args, "gather of nothing");
+    cr_assert_eq(b.dst[ROOT][0], UNTOUCHED);
+}
+
+Test(contract_counts, dst_says_how_much_and_what_an_allreduce_reduces) {
+    buffers_t b = fresh_buffers();
+    ucc_coll_args_t args[N];
+    for (int i = 0; i < N; i++) {
+        args[i] = small_allreduce(b.src[i], b.dst[i], PER_RANK);
+        args[i].src.info.count = i == 0 ? 1 : 9;
+        args[i].src.info.datatype = UCC_DT_UINT32;
+    }
+    run(args, "allreduce");
+    for (int i = 0; i < N; i++) {
+        cr_assert_arr_eq(b.dst[i], ((int32_t[]){300, 303, UNTOUCHED}), 3 * 4);
+    }
 }
 
 /* --- v types: counts and displacements in elements --- */

@@ -106,7 +106,7 @@ typedef enum {
     UCC_OP_BXOR,
     UCC_OP_MAXLOC, /**< on pairs of a value and an index */
     UCC_OP_MINLOC,
-    UCC_OP_AVG, /**< the sum divided by n */
+    UCC_OP_AVG, /**< the sum divided by n; of integers up to 64 bits, truncated toward zero */
     UCC_OP_LAST
 } ucc_reduction_op_t;
 
