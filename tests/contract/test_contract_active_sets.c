@@ -132,6 +132,29 @@ Test(contract_active_sets, several_at_once) {
     world_destroy(world);
 }
 
+/* Inits in different orders, posts in the same: on an INIT_ORDERED team, too, posts are what counts. */
+Test(contract_active_sets, untagged_ones_match_by_posts_on_init_ordered_teams) {
+    world_t *world = world_create(
+        &(world_params_t){.size = 3, .form = WORLD_OOB, .ordering = UCC_COLLECTIVE_INIT_ORDERED});
+    active_set_t pair = {0, 2, 2};
+    int32_t value[3][2] = {{10, 11}, {0, 0}, {-1, -1}};
+    ucc_coll_req_h requests[3][2] = {{NULL}};
+    for (uint32_t e = 0; e < 3; e += 2) {
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t which = e == 0 ? k : 1 - k;
+            ucc_coll_args_t args = small_bcast(&value[e][which], 1, 0);
+            set_active(&args, pair, false, 0);
+            requests[e][which] = small_init(world, e, &args);
+        }
+        cr_assert_eq(ucc_collective_post(requests[e][0]), UCC_OK);
+        cr_assert_eq(ucc_collective_post(requests[e][1]), UCC_OK);
+    }
+    small_finish(world, &requests[0][0], 6);
+    cr_assert_eq(value[2][0], 10);
+    cr_assert_eq(value[2][1], 11);
+    world_destroy(world);
+}
+
 /* "bcast (others: ours to add)" */
 Test(contract_active_sets, allreduce_among_members) {
     world_t *world = small_world(N);

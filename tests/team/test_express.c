@@ -811,9 +811,9 @@ static void device_memory(ucc_coll_args_t *args, uint32_t e) {
     args->dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
 }
 
-static void other_counts(ucc_coll_args_t *args, uint32_t e) {
+static void other_elements(ucc_coll_args_t *args, uint32_t e) {
     (void)e;
-    args->src.info.count = 2;
+    args->src.info.datatype = UCC_DT_FLOAT32_COMPLEX;
 }
 
 static void no_such_type(ucc_coll_args_t *args, uint32_t e) {
@@ -832,7 +832,7 @@ Test(express, what_a_first_call_refuses_a_repeated_one_refuses_too, .init = open
         void (*change)(ucc_coll_args_t *args, uint32_t e);
         ucc_status_t status;
     } bad[] = {{no_source, UCC_ERR_INVALID_PARAM},     {no_destination, UCC_ERR_INVALID_PARAM},
-               {device_memory, UCC_ERR_NOT_SUPPORTED}, {other_counts, UCC_ERR_INVALID_PARAM},
+               {device_memory, UCC_ERR_NOT_SUPPORTED}, {other_elements, UCC_ERR_INVALID_PARAM},
                {no_such_type, UCC_ERR_INVALID_PARAM},  {no_such_operation, UCC_ERR_INVALID_PARAM}};
     for (uint32_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         cr_assert_eq(call_changed(nothing), UCC_OK);

@@ -443,7 +443,9 @@ typedef struct ucc_team_p2p_conn {
 } ucc_team_p2p_conn_t;
 
 /** What all endpoints of the team promise about the order of their calls. Operations that may come
- *  in any order are matched by tag. */
+ *  in any order are matched by tag. Whatever is promised, persistent requests are matched by the order of
+ *  their inits (and may then be posted in any order), and untagged operations of one active set by the
+ *  order of their posts: as in released UCC, whose clients rely on it. */
 typedef enum {
     UCC_COLLECTIVE_POST_ORDERED = 0, /**< posts come in the same order everywhere */
     UCC_COLLECTIVE_POST_UNORDERED = 1,
