@@ -14,6 +14,8 @@
  * Terms: an endpoint is one participant of a team (a thread or a task, not an OS process); endpoint
  * numbers run from 0 to size - 1; counts are in elements unless a name says bytes; all calls return
  * UCC_OK or a negative ucc_status_t, and a failing call has logged one line that names the culprit.
+ * After a fork, endpoints that the child inherited fail there with UCC_ERR_NOT_SUPPORTED; it may make
+ * groups of its own.
  * A call may use up to 48 KiB of the caller's stack: give tasks stacks of at least 64 KiB.
  */
 #ifndef HEDDLE_H_
@@ -134,7 +136,8 @@ typedef struct heddle_group_params {
  *                       heddle_group_destroy() */
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group);
 
-/** Drops the creator's reference. Endpoints that have joined stay valid until they leave. */
+/** Drops the creator's reference. Endpoints that have joined stay valid until they leave. If not all
+ *  have joined, no more will: the operations of those who have fail with UCC_ERR_NOT_FOUND. */
 ucc_status_t heddle_group_destroy(heddle_group_t *group);
 
 /** Becomes endpoint `index` of the group, 0 <= index < endpoints; each index joins once. Never
@@ -148,7 +151,8 @@ ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_
                             heddle_ep_t **ep);
 
 /** Leaves: local, never waits for a peer. All operations this endpoint started must be complete; requests
- *  that were not freed are. */
+ *  that were not freed are. The others may still finish what it took part in; what they start beyond
+ *  that fails with UCC_ERR_NOT_FOUND, and the team with it. */
 ucc_status_t heddle_leave(heddle_ep_t *ep);
 
 /** An endpoint of a sub-team: every endpoint of ep's team calls, with a color and a key; those of equal

@@ -5,6 +5,8 @@
  */
 #include "api/api.h"
 
+#include <stddef.h>
+
 bool hd_api_context(ucc_context_h context, const char *caller) {
     if (!context || context->magic != HD_CONTEXT_MAGIC) {
         hd_error("%s: not a context handle", caller);
@@ -32,6 +34,13 @@ static ucc_status_t check_params(const ucc_context_params_t *p) {
         }
     }
     return UCC_OK;
+}
+
+/* In the child of a fork. What is in it fails with its groups (shm/leave.c). */
+static void inherited(hd_heirloom_t *self) {
+    ucc_context_h context =
+        (ucc_context_h)(void *)((char *)self - offsetof(hd_context_t, heirloom));
+    hd_runner_unlock(&context->runner);
 }
 
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
@@ -69,6 +78,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
         hd_free(context);
         return status;
     }
+    hd_fork_watch(&context->heirloom, inherited);
     /* relaxed: a count for ucc_finalize, which the client orders after this */
     atomic_fetch_add_explicit(&lib->contexts, 1, memory_order_relaxed);
     *out = context;
@@ -107,6 +117,7 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
         return UCC_ERR_INVALID_PARAM;
     }
     context->magic = HD_DEAD_MAGIC;
+    hd_fork_forget(&context->heirloom);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
     hd_free(context);
     return UCC_OK;

@@ -254,10 +254,32 @@ static bool is_group(const heddle_group_t *g, const char *caller) {
     return true;
 }
 
+/* Whoever has not joined can't any more: those who have must not wait for it. */
+static void dismiss(const heddle_group_t *g) {
+    uint32_t joined = 0, n = g->params.endpoints, missing = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        /* relaxed: the caller has waited for all joins */
+        bool has = atomic_load_explicit(&g->taken[i / 64], memory_order_relaxed) >> (i % 64) & 1;
+        missing = has ? missing : i;
+        joined += has;
+    }
+    if (joined == n) {
+        return;
+    }
+    if (joined > 0 && hd_group_poisoned(g->group) == UCC_OK) {
+        hd_error(
+            "heddle_group_destroy: %u of %u endpoints have not joined, such as endpoint %u: the "
+            "team fails",
+            n - joined, n, missing);
+    }
+    hd_group_poison(g->group, UCC_ERR_NOT_FOUND);
+}
+
 ucc_status_t heddle_group_destroy(heddle_group_t *group) {
     if (!is_group(group, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
+    dismiss(group);
     release_group(group);
     return UCC_OK;
 }

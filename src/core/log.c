@@ -18,6 +18,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/fork.h"
+
 enum { LINE_MAX_BYTES = 2048 };
 
 static const char *const level_names[HD_LOG_N_LEVELS] = {"FATAL", "ERROR", "WARN",
@@ -67,7 +69,6 @@ static void init_once(void) {
     const char *file = environment("HEDDLE_LOG_FILE", "UCC_LOG_FILE");
     int level = hd_log_level_parse(name);
     int unset = -1;
-
     /* Not over a level that hd_log_set_level has chosen meanwhile. relaxed: see hd_log_enabled */
     atomic_compare_exchange_strong_explicit(&hd_log_threshold, &unset,
                                             level >= 0 ? level : HD_LOG_WARN, memory_order_relaxed,
@@ -160,6 +161,7 @@ void hd_log_set_file(const char *pattern) {
     char path[PATH_MAX];
     int error = 0;
 
+    hd_fork_guard(&file_lock);
     pthread_mutex_lock(&file_lock);
     int fd = standard_stream(pattern);
     if (fd < 0) {

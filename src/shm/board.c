@@ -69,6 +69,14 @@ hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
     return member;
 }
 
+void hd_board_unlock(hd_board_t *board) {
+    for (uint32_t i = 0; i < board->n; i++) {
+        if (board->member[i]) {
+            hd_unlock(&board->member[i]->lock);
+        }
+    }
+}
+
 void hd_board_reset(hd_board_t *board) {
     for (uint32_t i = 0; i < board->n; i++) {
         hd_member_t *m = board->member[i];

@@ -174,6 +174,10 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
  * share one callback. Tried, never waited for: who finds it taken comes back in its next step. */
 static hd_lock_t user_turn;
 
+void hd_engine_unlock(void) {
+    hd_unlock(&user_turn);
+}
+
 /* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
 static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
     uint64_t gen = generation(op);
@@ -480,6 +484,10 @@ static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
     hd_group_poison(op->group, why);
     hd_work_t *work = work_of(op);
+    if (hd_group_is_inherited(op->group)) { /* peers at work are at work in the parent */
+        op->exposed = false;
+        return why;
+    }
     for (uint32_t s = 0; s < op->n; s++) {
         if (!close_slice(op, &work->slice[s], s)) {
             return UCC_INPROGRESS;

@@ -34,8 +34,7 @@ static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config
     group->streaming_min = automatic ? cache : config->streaming_min;
 }
 
-static void release(hd_home_t *home) {
-    hd_group_t *group = (hd_group_t *)home;
+static void dismantle(hd_group_t *group) {
     hd_match_destroy(group->match);
     if (group->board) {
         hd_board_destroy(group->board);
@@ -58,6 +57,12 @@ static void release(hd_home_t *home) {
         group->free_extra(group);
     }
     hd_free(group);
+}
+
+static void release(hd_home_t *home) {
+    hd_group_t *group = (hd_group_t *)home;
+    hd_fork_forget(&group->heirloom);
+    dismantle(group);
 }
 
 static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
@@ -96,9 +101,10 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     }
     if (!group->board) {
         hd_error("no memory for a team of %u endpoints", n);
-        release(&group->home);
+        dismantle(group);
         return NULL;
     }
+    hd_group_watch_forks(group);
     for (uint32_t i = 0; i < n; i++) {
         group->locality[i] = hd_locality_unknown();
         group->labels[i] = i;

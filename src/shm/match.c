@@ -244,6 +244,25 @@ hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match
     return board;
 }
 
+bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {
+    const entry_t *entry = board->entry;
+    shard_t *shard = shard_of(board->group->match, entry->class, entry->key, board->subset);
+    hd_lock(&shard->lock);
+    bool joined = has_joined(entry, i);
+    hd_unlock(&shard->lock);
+    return joined;
+}
+
+void hd_match_unlock(hd_match_t *match) {
+    for (uint32_t i = 0; i < N_SHARDS; i++) {
+        hd_unlock(&match->shard[i].lock);
+    }
+    hd_unlock(&match->lock);
+    for (entry_t *entry = match->all; entry; entry = entry->all) {
+        hd_board_unlock(entry->board);
+    }
+}
+
 void hd_match_leave(hd_board_t *board) {
     hd_match_t *match = board->group->match;
     /* acq_rel: everybody's use of the board happens before its next use */

@@ -68,7 +68,7 @@ static ucc_status_t watch(hd_op_t *op) {
     const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
     op->watch = i + 1 < op->n ? i + 1 : 0;
     bool odd = hd_lane_is_there(lane, op->k) && lane->signature != op->signature;
-    return odd ? hd_op_mismatch(op, i) : UCC_OK;
+    return odd ? hd_op_mismatch(op, i) : hd_op_watch_leavers(op);
 }
 
 /* The number is over for me: frees my window, lets the next queued operation be tried. */
@@ -129,6 +129,8 @@ static ucc_status_t advance(hd_op_t *op) {
         status = hd_group_poisoned(op->group);
         if (status == UCC_OK) {
             status = watch(op);
+        } else {
+            hd_group_say_inherited(op->group);
         }
         if (status == UCC_OK && op->task.deadline && hd_ticks() > op->task.deadline) {
             return timed_out(op);

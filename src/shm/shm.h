@@ -43,6 +43,7 @@
 #ifndef HD_SHM_H
 #define HD_SHM_H
 
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/reduce.h"
@@ -103,6 +104,7 @@ typedef struct hd_data_line {
 struct hd_member {
     /* line 1: read by peers when they compute the floor; written by the owner at completion */
     alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
+    _Atomic uint32_t left; /* main board: the endpoint has left the team; `taken` is its last */
     /* line 2: the owner's; under `lock` when several threads use the endpoint */
     alignas(HD_LINE_PAIR) hd_lock_t lock;
     uint64_t taken;        /* last number given to a post */
@@ -221,9 +223,10 @@ struct hd_group {
     bool check;           /* CHECK: operations without data take part, too */
     bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
     bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
-    _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
-    uint64_t stall;         /* ticks after which a wait is talked about; 0: never */
-    uint64_t timeout;       /* ticks after which an operation without a time-out fails; 0: never */
+    _Atomic int32_t poison;  /* 0, or the status all operations end with; set once */
+    _Atomic uint32_t n_left; /* endpoints that have left (leave.c) */
+    uint64_t stall;          /* ticks after which a wait is talked about; 0: never */
+    uint64_t timeout;        /* ticks after which an operation without a time-out fails; 0: never */
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
     hd_locality_t *locality; /* by endpoint */
@@ -239,6 +242,9 @@ struct hd_group {
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
     void *extra;               /* what team/ keeps with the group, and how it is freed */
     void (*free_extra)(hd_group_t *group);
+    hd_heirloom_t heirloom; /* see leave.c */
+    uint32_t forks;         /* hd_forks() when it was made */
+    _Atomic bool said_inherited;
 };
 
 /* --- an operation ----------------------------------------------------------------------------- */
@@ -322,6 +328,8 @@ hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i);
 void hd_board_destroy(hd_board_t *board);
 /* Before first use: the tree by which everything but reductions arrives. */
 ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology);
+/* In the child of a fork: no member's lock is held. */
+void hd_board_unlock(hd_board_t *board);
 /* Puts all sequence state back to the start; nobody may be using the board. */
 void hd_board_reset(hd_board_t *board);
 /* Have all consumed `target`? Looks at their counts. Under the member's lock. */
@@ -568,6 +576,8 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
                                    ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
 /* NULL is allowed. By the owner of the board, at its end. */
 void hd_engine_free_work(hd_work_t *work);
+/* In the child of a fork: it is nobody's turn. */
+void hd_engine_unlock(void);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 
@@ -635,6 +645,10 @@ hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match
 void hd_match_leave(hd_board_t *board);
 /* "bcast with tag 5": the exchange of number k on a board that was joined, for messages. */
 void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text, size_t size);
+/* Has member i joined the exchange for which this board is in use? By a member that has. */
+bool hd_match_has_joined(const hd_board_t *board, uint32_t i);
+/* In the child of a fork: no lock is held. */
+void hd_match_unlock(hd_match_t *match);
 
 /* --- group.c ------------------------------------------------------------------------------------ */
 
@@ -660,6 +674,19 @@ bool hd_group_is_complete(const hd_group_t *group);
 
 /* A look, now, whether all have joined was in vain: says who has not, if that is due (threads/stall.h). */
 void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me);
+
+/* --- leave.c: endpoints that are gone ------------------------------------------------------------ */
+
+/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. */
+void hd_group_leave(hd_group_t *group, uint32_t ep);
+/* Of an operation that waits on its board: UCC_ERR_NOT_FOUND, logged, and the group poisoned, if it needs an
+ * endpoint that left before it. Under no lock of the board but the caller's own member's. */
+ucc_status_t hd_op_watch_leavers(hd_op_t *op);
+/* From now on a child's copy of this group fails. */
+void hd_group_watch_forks(hd_group_t *group);
+/* This is such a copy; and one line that says so. */
+bool hd_group_is_inherited(const hd_group_t *group);
+void hd_group_say_inherited(hd_group_t *group);
 
 /* --- vectors ------------------------------------------------------------------------------------ */
 

@@ -17,29 +17,22 @@ typedef struct record {
 } record_t;
 
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool identity_drawn;
-
-/* In the child of a fork: it is another process, whatever its pid, and alone. */
-static void forget_identity(void) {
-    identity_drawn = false;
-    pthread_mutex_init(&identity_lock, NULL);
-}
 
 void hd_process_identity(uint64_t identity[2]) {
     static uint64_t drawn[2];
-    static bool watched;
+    static uint32_t forks; /* the child of a fork is another process, whatever its pid */
+    static bool is_drawn;
+    hd_fork_guard(&identity_lock);
     pthread_mutex_lock(&identity_lock);
-    if (!watched) {
-        watched = pthread_atfork(NULL, NULL, forget_identity) == 0;
-    }
-    if (!identity_drawn) {
+    if (!is_drawn || forks != hd_forks()) {
         if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) {
             struct timespec t;
             clock_gettime(CLOCK_REALTIME, &t);
             drawn[0] = (uint64_t)t.tv_sec ^ (uint64_t)t.tv_nsec << 32;
             drawn[1] = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&t;
         }
-        identity_drawn = true;
+        is_drawn = true;
+        forks = hd_forks();
     }
     identity[0] = drawn[0];
     identity[1] = drawn[1];

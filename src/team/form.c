@@ -13,7 +13,7 @@
  */
 #include "team/form.h"
 
-#include "threads/fork.h"
+#include "core/fork.h"
 
 void hd_form_drop(ucc_team_h team) {
     hd_forming_t *f = team->forming;

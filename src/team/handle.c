@@ -76,6 +76,9 @@ void hd_team_free(ucc_team_h team) {
     for (uint32_t i = 0; i < team->n_contexts; i++) {
         atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
     }
+    if (team->member) {
+        hd_group_leave(team->group, team->ep);
+    }
     if (team->group) {
         hd_home_unpin(&team->group->home);
     }

@@ -245,6 +245,10 @@ static ucc_status_t step_queued(hd_task_t *task) {
         hd_group_poison(op->group, failure);
     }
     bool go = failure != UCC_OK || head_may_go(op);
+    if (!go) {
+        failure = hd_op_watch_leavers(op);
+        go = failure != UCC_OK;
+    }
     hd_op_t *next = go ? dequeue(member) : NULL;
     if (op->locked) {
         hd_unlock(&member->lock);
@@ -257,6 +261,7 @@ static ucc_status_t step_queued(hd_task_t *task) {
     }
     task->queued = false;
     if (failure != UCC_OK) {
+        hd_group_say_inherited(op->group);
         return traced(op, hd_op_fail_unlaunched(op, failure));
     }
     task->listed = true; /* see callback.h */
@@ -368,6 +373,9 @@ static ucc_status_t step_early(hd_task_t *task) {
         failed = UCC_ERR_TIMED_OUT; /* the others will miss it */
         hd_group_poison(r->op.group, failed);
     }
+    if (failed != UCC_OK) {
+        hd_group_say_inherited(r->op.group);
+    }
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
@@ -403,6 +411,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     hd_op_t *op = &r->op;
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
+        hd_group_say_inherited(op->group);
         hd_error("%s: the team has failed: %s", hd_type_name(op->type), ucc_status_string(failure));
         return hd_op_fail_unlaunched(op, failure);
     }

@@ -44,6 +44,7 @@ struct ucc_lib_info {
 
 struct ucc_context {
     hd_runner_t runner;
+    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
     uint32_t magic;
     ucc_lib_h lib;
     ucc_context_type_t type;

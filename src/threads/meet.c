@@ -5,7 +5,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
-#include "threads/fork.h"
+#include "core/fork.h"
 
 struct hd_meeting {
     hd_meet_key_t key;

@@ -1,5 +1,5 @@
 /* notice.c: the table of notices (meet.h), under one mutex that is held for a few lines of code. */
-#include "threads/fork.h"
+#include "core/fork.h"
 #include "threads/meet.h"
 
 enum { N_BUCKETS = 256 };

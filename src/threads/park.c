@@ -76,6 +76,13 @@ void hd_bell_wake(hd_bell_t *bell) {
     hd_unlock(&bell->lock);
 }
 
+void hd_bell_forget(hd_bell_t *bell) {
+    /* relaxed: the caller is alone */
+    atomic_store_explicit(&bell->sleepers, 0, memory_order_relaxed);
+    bell->list = NULL;
+    hd_unlock(&bell->lock);
+}
+
 void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
     struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                              .tv_nsec = (long)(timeout_ns % 1000000000u)};

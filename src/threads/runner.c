@@ -40,6 +40,11 @@ static void runner_leave(hd_runner_t *runner) {
     }
 }
 
+void hd_runner_unlock(hd_runner_t *runner) {
+    hd_unlock(&runner->lock);
+    hd_bell_forget(&runner->bell);
+}
+
 bool hd_runner_is_empty(hd_runner_t *runner) {
     if (!runner_enter(runner)) {
         return false; /* somebody is at work in it */

@@ -51,6 +51,8 @@ void hd_park_init(void);
 extern bool hd_park_has_membarrier;
 
 void hd_bell_wake(hd_bell_t *bell);
+/* In the child of a fork: nobody sleeps. */
+void hd_bell_forget(hd_bell_t *bell);
 
 /* Called after a release store that may end somebody's wait. With membarrier the sleeper pays for
  * the store-load order: it bumps `sleepers`, makes every running thread of the process execute a
@@ -186,6 +188,8 @@ typedef struct hd_runner {
 } hd_runner_t;
 
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us);
+/* In the child of a fork: nobody is in it. */
+void hd_runner_unlock(hd_runner_t *runner);
 /* True if no task is in it. */
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */

@@ -6,8 +6,8 @@
  * heirloom, known from its making to its end, and is told in the child what has happened, before fork()
  * returns there. That costs nothing elsewhere. New groups work in the child as in any process.
  */
-#ifndef HD_THREADS_FORK_H
-#define HD_THREADS_FORK_H
+#ifndef HD_CORE_FORK_H
+#define HD_CORE_FORK_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* fork.c: heirlooms, and mutexes that are held over a fork (fork.h). */
-#include "threads/fork.h"
+/* fork.c: heirlooms, and mutexes that are held over a fork (fork.h). Any thread. */
+#include "core/fork.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

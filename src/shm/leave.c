@@ -1,0 +1,93 @@
+/* leave.c: endpoints that are gone while others go on: those that have left the team (heddle_leave,
+ * ucc_team_destroy), and, in the child of a fork, all the others.
+ *
+ * Leaving is local, and right while the others only finish what the leaver took part in: its lanes are out.
+ * But nothing can complete that it never took part in. Whoever waits for such a thing finds out here, on its
+ * slow path, and fails the team. A child's copy of a group can complete nothing at all: it is poisoned before
+ * fork() returns, and its locks and bells forget the threads that are not there.
+ */
+#include "shm/shm.h"
+
+#include <stddef.h>
+
+/* What can't be known any more is not waited for; both are the same for every operation. */
+enum { LEFT = UCC_ERR_NOT_FOUND, INHERITED = UCC_ERR_NOT_SUPPORTED };
+
+/* --- leaving ------------------------------------------------------------------------------------- */
+
+void hd_group_leave(hd_group_t *group, uint32_t ep) {
+    /* release: the numbers I have taken; pairs with has_left */
+    atomic_store_explicit(&group->board->member[ep]->left, 1, memory_order_release);
+    /* release: the same, for whoever looks at the count first */
+    atomic_fetch_add_explicit(&group->n_left, 1, memory_order_release);
+    hd_bell_ring(&group->home.bell);
+}
+
+static bool has_left(const hd_group_t *group, uint64_t ep) {
+    /* acquire: pairs with hd_board_add_member; not all may have joined */
+    const hd_member_t *member = __atomic_load_n(&group->board->member[ep], __ATOMIC_ACQUIRE);
+    /* acquire: pairs with hd_group_leave */
+    return member && atomic_load_explicit(&member->left, memory_order_acquire) != 0;
+}
+
+/* Member i of op's board has left the team: has it taken no part in op? */
+static bool took_no_part(const hd_op_t *op, uint32_t i) {
+    const hd_board_t *board = op->board;
+    if (board->entry && !hd_match_has_joined(board, i)) {
+        return true;
+    }
+    return op->numbered && board->member[i]->taken < op->k; /* its last one: see has_left */
+}
+
+ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
+    hd_group_t *group = op->group;
+    const hd_subset_t *subset = op->board->subset;
+    /* acquire: pairs with hd_group_leave */
+    if (atomic_load_explicit(&group->n_left, memory_order_acquire) == 0) {
+        return UCC_OK;
+    }
+    for (uint32_t i = 0; i < op->n; i++) {
+        uint64_t ep = subset ? subset->start + i * (uint64_t)subset->stride : i;
+        if (i != op->me && has_left(group, ep) && took_no_part(op, i)) {
+            if (hd_group_poisoned(group) == UCC_OK) {
+                hd_error(
+                    "%s %llu: endpoint %llu has left the team before it, endpoint %u waits in vain",
+                    hd_type_name(op->type), (unsigned long long)op->k, (unsigned long long)ep,
+                    op->team_ep);
+            }
+            hd_group_poison(group, (ucc_status_t)LEFT);
+            return (ucc_status_t)LEFT;
+        }
+    }
+    return UCC_OK;
+}
+
+/* --- inheriting ---------------------------------------------------------------------------------- */
+
+/* In the child, before fork() returns: whatever threads are there in the copy, they are not here. */
+static void inherited(hd_heirloom_t *self) {
+    hd_group_t *group = (hd_group_t *)(void *)((char *)self - offsetof(hd_group_t, heirloom));
+    hd_bell_forget(&group->home.bell);
+    hd_board_unlock(group->board);
+    hd_match_unlock(group->match);
+    hd_engine_unlock();
+    hd_group_poison(group, (ucc_status_t)INHERITED);
+}
+
+void hd_group_watch_forks(hd_group_t *group) {
+    group->forks = hd_forks();
+    hd_fork_watch(&group->heirloom, inherited);
+}
+
+bool hd_group_is_inherited(const hd_group_t *group) {
+    return group->forks != hd_forks();
+}
+
+void hd_group_say_inherited(hd_group_t *group) {
+    /* relaxed: only one line instead of many */
+    if (hd_group_is_inherited(group) &&
+        !atomic_exchange_explicit(&group->said_inherited, true, memory_order_relaxed)) {
+        hd_error(
+            "an endpoint was inherited through a fork: its team belongs to the parent process");
+    }
+}
