@@ -235,6 +235,23 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
     return UCC_OK;
 }
 
+bool hd_group_abandon(hd_group_t *group, ucc_status_t why) {
+    /* acq_rel: either all have joined before, or the last one to join finds no complete count */
+    uint32_t before =
+        atomic_fetch_or_explicit(&group->joined, HD_GROUP_ABANDONED, memory_order_acq_rel);
+    if (before == group->n) {
+        return false;
+    }
+    hd_group_poison(group, why);
+    return true;
+}
+
+bool hd_group_all_joined(const hd_group_t *group) {
+    /* acquire: pairs with hd_group_join, though only the count matters */
+    uint32_t joined = atomic_load_explicit(&group->joined, memory_order_acquire);
+    return (joined & ~HD_GROUP_ABANDONED) == group->n;
+}
+
 bool hd_group_is_complete(const hd_group_t *group) {
     /* acquire: pairs with the release in hd_group_join */
     return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;

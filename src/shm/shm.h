@@ -207,6 +207,8 @@ struct hd_board {
 
 typedef struct hd_match hd_match_t;
 
+#define HD_GROUP_ABANDONED (UINT32_C(1) << 31) /* in `joined`: it never becomes n */
+
 struct hd_group {
     hd_home_t home; /* must stay first */
     uint64_t serial;
@@ -230,7 +232,7 @@ struct hd_group {
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
     hd_locality_t *locality; /* by endpoint */
-    _Atomic uint32_t joined; /* endpoints whose members are in place */
+    _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
     hd_match_t *match;
     uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
     struct hd_region {
@@ -667,8 +669,13 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
-/* All have joined. */
+/* All have joined, and what follows from that is decided. */
 bool hd_group_is_complete(const hd_group_t *group);
+/* The same, but for the deciding, which may be under way. */
+bool hd_group_all_joined(const hd_group_t *group);
+/* By an endpoint that has joined and goes: the group will never be complete, and is poisoned. False if all have
+ * joined: then it can only be left. */
+bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 
 /* --- stall.c ------------------------------------------------------------------------------------ */
 

@@ -233,10 +233,33 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     }
 }
 
+/* A look in vain: says whom the team waits for, if it has done so for long. */
+static void note_wait(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint64_t now = hd_ticks();
+    if (f->step == STEP_COMPLETE) {
+        hd_group_stalled(team->group, &f->stall, now, team->ep);
+    } else if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
+        double seconds = hd_stall_seconds(&f->stall, now);
+        if (f->step == STEP_MEET) {
+            hd_form_stalled_meeting(team, now);
+        } else if (f->step == STEP_GATHER) {
+            hd_stall_line("team of %u: endpoint %u has waited %.1f s for its oob allgather",
+                          team->n, f->oob.oob_ep, seconds);
+        } else {
+            hd_stall_line(
+                "team of %u: endpoint %llu has waited %.1f s for endpoint 0 to see its oob "
+                "allgather end",
+                team->n, (unsigned long long)f->mine.number, seconds);
+        }
+    }
+}
+
 ucc_status_t hd_team_create_test(ucc_team_h team) {
     while (team->state == HD_TEAM_FORMING) {
         ucc_status_t status = step(team);
         if (status == UCC_INPROGRESS) {
+            note_wait(team);
             return UCC_INPROGRESS;
         }
         if (status < 0) {

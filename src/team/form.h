@@ -42,6 +42,7 @@ struct hd_forming {
     uint32_t forks;    /* hd_forks() at the beginning */
     uint32_t looks;    /* in vain, for the rest to join */
     uint32_t watched;  /* whose notice is looked at next */
+    hd_stall_t stall;
     hd_locality_t locality;
     void *memory;
     size_t bytes;
@@ -65,6 +66,8 @@ ucc_status_t hd_form_watch(ucc_team_h team);
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_meet(ucc_team_h team);
+/* The caller's team has been waiting in this step for long: says for whom. */
+void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
 /* UCC_OK, or why those whom I meet will never be complete (logged). */
 ucc_status_t hd_form_meeting_status(ucc_team_h team);
 

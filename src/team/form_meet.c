@@ -57,6 +57,29 @@ static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
     return n;
 }
 
+static bool has_not_come(const void *meeting, uint32_t i) {
+    return !hd_meeting_has_come(meeting, i);
+}
+
+void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
+    const hd_forming_t *f = team->forming;
+    uint32_t n = f->split_of ? f->split_of : team->n;
+    hd_text_t text = {0};
+    if (f->sort_labels) { /* they have no numbers yet */
+        uint32_t absent = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            absent += has_not_come(f->meeting, i);
+        }
+        hd_text_add(&text, "%u more endpoints", absent);
+    } else if (hd_text_numbers(&text, n, has_not_come, f->meeting) == 0) {
+        hd_text_add(&text, "the last one");
+    }
+    hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s to come",
+                  f->split_of ? "team from a parent" : "team", n,
+                  (unsigned long long)(f->sort_labels ? f->mine.label : f->mine.number),
+                  hd_stall_seconds(&f->stall, now), text.line);
+}
+
 ucc_status_t hd_form_meeting_status(ucc_team_h team) {
     ucc_status_t failed = hd_meeting_failed(team->forming->meeting);
     if (failed != UCC_OK) {

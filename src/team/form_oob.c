@@ -149,7 +149,7 @@ ucc_status_t hd_form_watch(ucc_team_h team) {
     const hd_record_t *r = &f->all[f->watched];
     f->watched = f->watched + 1 < team->n ? f->watched + 1 : 0;
     ucc_status_t status = hd_notice_read(r->notice, NULL);
-    /* Who has seen the team complete takes its notice down, too: then so do I, now. */
-    return status >= 0 || hd_group_is_complete(team->group) ? UCC_OK
-                                                            : missed(team, r->number, status);
+    /* Who has joined may take its notice down when all have: then so do I see that, now. */
+    return status >= 0 || hd_group_all_joined(team->group) ? UCC_OK
+                                                           : missed(team, r->number, status);
 }

@@ -102,7 +102,8 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (team->group && hd_put_lingers(team->group)) {
         return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */
     }
-    if (team->state == HD_TEAM_FORMING) {
+    if (team->state == HD_TEAM_FORMING &&
+        (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND))) {
         hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
                 team->ep);
         hd_form_give_up(team, UCC_ERR_NOT_FOUND);

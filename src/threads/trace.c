@@ -17,6 +17,7 @@
 #define _GNU_SOURCE
 #include "threads/trace.h"
 
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/sanitizer.h"
 #include "threads/clock.h"
@@ -565,6 +566,7 @@ void hd_trace_leave(void) {
 }
 
 void hd_trace_open(const char *file, int calls) {
+    hd_fork_guard(&trace.lock);
     pthread_mutex_lock(&trace.lock);
     trace.libraries++;
     if (hd_sanitizer_watches) {

@@ -3,6 +3,7 @@
  */
 #include "../support/deadline.h"
 #include "../support/small.h"
+#include "core/log.h"
 #include "core/mem.h"
 
 #include <criterion/criterion.h>
@@ -435,6 +436,63 @@ Test(form, a_team_is_not_destroyed_under_its_outstanding_allgather) {
     stage_close(&s);
 }
 
+static world_t *parent(uint32_t n) {
+    return world_create(&(world_params_t){.size = n, .form = WORLD_GROUP});
+}
+
+/* --- whoever waits says for whom ------------------------------------------------------------------ */
+
+static char last_line[512];
+
+static void keep_line(hd_log_level_t level, const char *line, void *arg) {
+    (void)level, (void)arg;
+    snprintf(last_line, sizeof(last_line), "%s", line);
+}
+
+static void must_say(ucc_team_h team, const char *text) {
+    deadline_t deadline = deadline_start("a line that says who is waited for");
+    last_line[0] = '\0';
+    while (!strstr(last_line, text)) {
+        cr_assert_eq(ucc_team_create_test(team), UCC_INPROGRESS);
+        deadline_poll(&deadline);
+    }
+}
+
+static void give_up(stage_t *s, uint32_t i) {
+    cr_assert_eq(ucc_team_destroy(s->teams[i]), UCC_OK);
+    s->teams[i] = NULL;
+}
+
+Test(form, endpoint_that_is_missing_is_named_after_a_while) {
+    setenv("HEDDLE_STALL", "0.02", 1);
+    setenv("HEDDLE_LOG_LEVEL", "warn", 1);
+    hd_log_capture(keep_line, NULL);
+    stage_t s = stage_open(3, true);
+    for (uint32_t i = 0; i < 3; i += 2) { /* by id: who is there takes its place at once */
+        ucc_team_params_t p = by_id(41, i, 3);
+        must(post(&s, i, &p), "post");
+        cr_assert_eq(ucc_team_create_test(s.teams[i]), UCC_INPROGRESS);
+    }
+    must_say(s.teams[2], "endpoint 2 has waited");
+    must_say(s.teams[2], "for endpoint 1 to join");
+    give_up(&s, 0);
+    give_up(&s, 2);
+    ucc_team_params_t p = by_id(42, 900, 3); /* by label: the numbers come when all are there */
+    p.mask |= UCC_TEAM_PARAM_FIELD_EP_RANGE;
+    p.ep_range = UCC_COLLECTIVE_EP_RANGE_NONCONTIG;
+    must(post(&s, 0, &p), "post");
+    must_say(s.teams[0], "endpoint 900 has waited");
+    must_say(s.teams[0], "for 2 more endpoints to come");
+    give_up(&s, 0);
+    stage_close(&s);
+    world_t *world = parent(3);
+    ucc_team_h team;
+    must(ucc_team_create_from_parent(1, 1, world->teams[1], &team), "split");
+    must_say(team, "for endpoints 0 and 2 to come");
+    cr_assert_eq(ucc_team_destroy(team), UCC_OK);
+    world_destroy(world);
+}
+
 /* --- what is known of a team ------------------------------------------------------------------------ */
 
 Test(form, endpoints_are_listed_in_the_callers_array) {
@@ -499,10 +557,6 @@ Test(form, address_of_a_context_is_never_used_again) {
 }
 
 /* --- teams from teams ------------------------------------------------------------------------------ */
-
-static world_t *parent(uint32_t n) {
-    return world_create(&(world_params_t){.size = n, .form = WORLD_GROUP});
-}
 
 Test(form, create_from_parent_leaves_out_who_is_not_included) {
     static const uint32_t masks[] = {0x1ff, 0x001, 0x155, 0x100, 0x0fe, 0};
