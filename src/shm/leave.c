@@ -39,21 +39,24 @@ static bool took_no_part(const hd_op_t *op, uint32_t i) {
     return op->numbered && board->member[i]->taken < op->k; /* its last one: see has_left */
 }
 
+static void say_missed(const hd_op_t *op, uint64_t ep) {
+    char title[256];
+    hd_error("%s: endpoint %llu has left the team before it, endpoint %u waits in vain",
+             hd_op_title(op, hd_type_name(op->type), title, sizeof(title)), (unsigned long long)ep,
+             op->team_ep);
+}
+
 ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
     hd_group_t *group = op->group;
-    const hd_subset_t *subset = op->board->subset;
     /* acquire: pairs with hd_group_leave */
     if (atomic_load_explicit(&group->n_left, memory_order_acquire) == 0) {
         return UCC_OK;
     }
     for (uint32_t i = 0; i < op->n; i++) {
-        uint64_t ep = subset ? subset->start + i * (uint64_t)subset->stride : i;
+        uint64_t ep = hd_op_endpoint(op, i);
         if (i != op->me && has_left(group, ep) && took_no_part(op, i)) {
             if (hd_group_poisoned(group) == UCC_OK) {
-                hd_error(
-                    "%s %llu: endpoint %llu has left the team before it, endpoint %u waits in vain",
-                    hd_type_name(op->type), (unsigned long long)op->k, (unsigned long long)ep,
-                    op->team_ep);
+                say_missed(op, ep);
             }
             hd_group_poison(group, (ucc_status_t)LEFT);
             return (ucc_status_t)LEFT;
@@ -71,6 +74,7 @@ static void inherited(hd_heirloom_t *self) {
     hd_board_unlock(group->board);
     hd_match_unlock(group->match);
     hd_engine_unlock();
+    hd_terms_unlock();
     hd_group_poison(group, (ucc_status_t)INHERITED);
 }
 

@@ -55,6 +55,12 @@ typedef struct set {
 
 static set_t table[SETS];
 
+void hd_terms_unlock(void) {
+    for (uint32_t i = 0; i < SETS; i++) {
+        hd_unlock(&table[i].lock);
+    }
+}
+
 static set_t *set_of(uint32_t signature) {
     return &table[signature * 0x9e3779b9u >> 24];
 }

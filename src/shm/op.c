@@ -60,7 +60,7 @@ ucc_status_t hd_op_all_lanes(hd_op_t *op) {
  * same number would otherwise be waited for in vain (two leaves that believe in different roots).
  * Not at every step: most operations end after a few, and each lane is a cache miss. */
 static ucc_status_t watch(hd_op_t *op) {
-    if (++op->fruitless % HD_WATCH_EVERY != 0) {
+    if (++op->task.fruitless % HD_WATCH_EVERY != 0) {
         return UCC_OK;
     }
     /* not by hd_op_lane: this is not the lane that the operation waits for */
@@ -213,7 +213,7 @@ static ucc_status_t begin(hd_op_t *op) {
     op->watch = op->me + 1 < op->n ? op->me + 1 : 0;
     op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;
     op->arrive_level = 0;
-    op->fruitless = 0;
+    op->task.fruitless = 0;
     op->state = HD_OP_WAITING;
     op->task.step = hd_op_step;
     ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;

@@ -64,7 +64,6 @@ enum {
     HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
     HD_INLINE_MAX = 48,    /* payload bytes in a lane's line */
     HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
-    HD_WATCH_EVERY = 16,   /* steps in vain between two looks at the watched lane */
     HD_RESULT_MAX = 48,    /* payload bytes of a block record and of the result line */
 };
 
@@ -306,7 +305,6 @@ struct hd_op {
     bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
-    uint32_t fruitless;         /* steps in vain since the launch */
     uint32_t arrive_level;      /* static arrival: next level to combine */
     uint32_t arrive_which;      /* tree in use */
     hd_tree_release_t release;  /* my part in it; relays is 0 once I have handed on */
@@ -504,6 +502,8 @@ typedef struct hd_terms {
 uint32_t hd_terms_signature(const hd_terms_t *terms);
 /* Remembers what this signature stands for, for the messages below. */
 void hd_terms_note(const hd_terms_t *terms, uint32_t signature);
+/* In the child of a fork: the table is nobody's at the moment. */
+void hd_terms_unlock(void);
 /* Endpoint number in the team of member i of op's board. */
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i);
 /* "bcast 17", "bcast with tag 5": how messages name an operation that has its board. Returns text. */

@@ -294,6 +294,7 @@ static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t
         uint32_t i = 0;
         found = found || task == awaited;
         all = all && !task->impatient;
+        task->fruitless = HD_WATCH_EVERY - 1; /* the look that follows is a close one */
         if (task->deadline) {
             uint64_t us = task->deadline > now ? (task->deadline - now) / hd_ticks_per_us + 1 : 0;
             night->until_deadline = us < night->until_deadline ? us : night->until_deadline;

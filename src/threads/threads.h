@@ -125,11 +125,15 @@ struct hd_task {
     /* Lines that come with it: fetched again and again while looking, so that they arrive together. */
     const char *along;
     uint32_t n_along;
+    /* Steps in vain. Every so many of them one looks more closely: for what no awaited word tells. So does the
+       last one before its thread sleeps. */
+    uint32_t fruitless;
     ucc_status_t outcome; /* final status, between the step that found it and its publication */
     ucc_coll_callback_t callback;
 };
 
 enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_FREE = 0x0f4ee000u };
+enum { HD_WATCH_EVERY = 16 }; /* steps in vain from one closer look to the next */
 
 /* Looks at the awaited word up to `looks` times: true if it has come. No pause between the looks: they
  * are few, and the pause would be most of what a collective takes. */

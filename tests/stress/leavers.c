@@ -157,8 +157,8 @@ int main(int argc, char **argv) {
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1); /* what is logged here is meant */
     stress_begin(argc, argv);
     stress_phase("endpoints that leave early", 120);
-    leaving(stress_scaled(1000));
+    leaving(stress_scaled(200));
     stress_phase("endpoints that give up while forming", 120);
-    forming(stress_scaled(2000));
+    forming(stress_scaled(500));
     return stress_end();
 }
