@@ -246,7 +246,7 @@ hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match
 
 bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {
     const entry_t *entry = board->entry;
-    shard_t *shard = shard_of(board->group->match, entry->class, entry->key, board->subset);
+    shard_t *shard = shard_of(board->group->match, &entry->label);
     hd_lock(&shard->lock);
     bool joined = has_joined(entry, i);
     hd_unlock(&shard->lock);
@@ -254,7 +254,7 @@ bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {
 }
 
 void hd_match_unlock(hd_match_t *match) {
-    for (uint32_t i = 0; i < N_SHARDS; i++) {
+    for (uint32_t i = 0; i < match->n_shards; i++) {
         hd_unlock(&match->shard[i].lock);
     }
     hd_unlock(&match->lock);

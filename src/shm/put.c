@@ -108,7 +108,8 @@ ucc_status_t hd_put_start(hd_op_t *op) {
 bool hd_put_lingers(const hd_group_t *group) {
     /* seq_cst: see the head of this file */
     if (atomic_load_explicit(&group->poison, memory_order_seq_cst) == 0 ||
-        !hd_group_is_complete(group)) {
+        !hd_group_is_complete(group) ||
+        hd_group_is_inherited(group)) { /* who writes there writes in the parent */
         return false;
     }
     for (uint32_t i = 0; i < group->n; i++) {
