@@ -43,6 +43,16 @@ static void inherited(hd_heirloom_t *self) {
     hd_runner_unlock(&context->runner);
 }
 
+/* Often enough that lines about long waits, and default time-outs, come when they should. */
+static uint64_t look_every(ucc_lib_h lib) {
+    enum { LOOKS = 16 };
+    uint64_t shortest = lib->stall;
+    if (lib->timeout && (!shortest || lib->timeout < shortest)) {
+        shortest = lib->timeout;
+    }
+    return shortest ? shortest / LOOKS + 1 : 0;
+}
+
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
                                    ucc_context_h *out) {
     ucc_status_t status = check_params(p);
@@ -59,6 +69,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     if (lib->debug_order && !context->runner.multiple) {
         context->runner.multiple = context->runner.promised = true;
     }
+    hd_runner_look_after(&context->runner, hd_request_look_after, look_every(lib));
     context->magic = HD_CONTEXT_MAGIC;
     context->lib = lib;
     context->type = p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE ? p->type : UCC_CONTEXT_EXCLUSIVE;

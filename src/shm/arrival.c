@@ -250,6 +250,59 @@ bool hd_arrive_help(hd_op_t *op) {
     return combine_mine(op) && relay_mine(op);
 }
 
+/* Who combines block b of this level, and writes its line of release. */
+static uint32_t writer_of(const hd_tree_t *tree, uint32_t level, uint32_t b) {
+    for (; level > 0; level--) {
+        b = tree->level[level].first[b];
+    }
+    return tree->order[tree->level[0].first[b]];
+}
+
+/* Is block b of this level i's to combine, not yet combined, and are all its operands there? */
+static bool owes_block(const hd_op_t *op, uint32_t i, uint32_t level, uint32_t b) {
+    const hd_tree_t *tree = op_tree(op);
+    const hd_tree_level_t *at = &tree->level[level];
+    const _Atomic uint64_t *seq =
+        level + 1 == tree->n_levels ? &op->exchange->arrived : &block_at(op, level, b)->seq;
+    if (writer_of(tree, level, b) != i ||
+        /* acquire: pairs with the releases in combine_mine and announce, though only told */
+        atomic_load_explicit(seq, memory_order_acquire) == op->k) {
+        return false;
+    }
+    for (uint32_t p = at->first[b]; p < at->first[b + 1]; p++) {
+        if (!operand_is_there(op, level, p)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool hd_arrive_owes(const hd_op_t *op, uint32_t i) {
+    const hd_tree_t *tree = op_tree(op);
+    bool combines = op->arrive_level != BEYOND_ALL_LEVELS; /* a bcast does not */
+    uint32_t b = tree->leaf[i], level = 0;
+    for (; combines && level < tree->n_levels; level++) {
+        if (owes_block(op, i, level, b)) {
+            return true;
+        }
+        b = tree->level[level].parent[b];
+    }
+    /* acquire: pairs with announce, though only told */
+    if (op->release.from == HD_TREE_ORIGIN ||
+        (combines && atomic_load_explicit(&op->exchange->arrived, memory_order_acquire) != op->k)) {
+        return false;
+    }
+    tree = op->board->tree[1];
+    for (level = 0; level + 1 < tree->n_levels; level++) {
+        if (op->release.from < tree->level[level + 1].first_slot) {
+            break;
+        }
+    }
+    return i == writer_of(tree, level, op->release.from - tree->level[level].first_slot) &&
+           /* acquire: pairs with hand_on, though only told */
+           atomic_load_explicit(&line_at(op, op->release.from)->seq, memory_order_acquire) != op->k;
+}
+
 /* Does everybody in this collective wait for all, whatever its arguments? */
 static bool all_wait(const hd_op_t *op) {
     switch (op->type) {

@@ -267,12 +267,15 @@ static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     }
     uint32_t units = slice->units; /* read while pinned */
     uint64_t began = hd_trace_is_on() ? hd_ticks() : 0;
+    /* relaxed, here and below: only told to those who wait too long */
+    atomic_store_explicit(&op->member->at_work, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < taken; i++) {
         ucc_status_t status = hd_work_run(op, work, s, unit + i);
         if (status != UCC_OK) {
             note_failure(op, status);
         }
     }
+    atomic_store_explicit(&op->member->at_work, 0, memory_order_relaxed);
     if (began) {
         hd_trace_chunk(op, began, s, unit, taken);
     }

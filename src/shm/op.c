@@ -113,7 +113,7 @@ static bool ends_alone(hd_op_t *op) {
 }
 
 static ucc_status_t timed_out(hd_op_t *op) {
-    hd_warn("%s: timed out at endpoint %u", hd_type_name(op->type), op->team_ep);
+    hd_op_log_timeout(op);
     if (!ends_alone(op)) {
         hd_group_poison(op->group, UCC_ERR_TIMED_OUT);
     }

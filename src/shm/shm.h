@@ -116,7 +116,10 @@ struct hd_member {
     _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
     _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
     _Atomic uint32_t writing;        /* main board: puts of mine inside their copies (put.c) */
-    hd_lane_t lane[];                /* depth of them */
+    /* for those who wait for this member too long (stall.c) */
+    _Atomic int32_t thread;   /* that joined, or was last seen to wait (main board); 0: not known */
+    _Atomic uint32_t at_work; /* inside a chunk of the engine */
+    hd_lane_t lane[];         /* depth of them */
 };
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's first
@@ -201,7 +204,8 @@ struct hd_board {
     uint64_t use;              /* depth-1 boards: number of the current use */
     _Atomic uint32_t to_leave; /* members that have not left this use yet */
     hd_board_t *next_free;
-    hd_subset_t subset; /* whose use this is; n is 0: all endpoints */
+    hd_subset_t subset;    /* whose use this is; n is 0: all endpoints */
+    _Atomic uint64_t said; /* which wait the last line about this board was for (stall.c) */
 };
 
 typedef struct hd_match hd_match_t;
@@ -400,7 +404,8 @@ const char *hd_regime_name(hd_regime_t regime);
 /* Publishes what was put into the lane. */
 static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_regime_t regime,
                                 size_t bytes) {
-    lane->signature = signature;
+    /* relaxed, and atomic only for those who look at lanes that they don't wait for (stall.c) */
+    __atomic_store_n(&lane->signature, signature, __ATOMIC_RELAXED);
     lane->regime_bytes =
         (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
     hd_delay_point();
@@ -549,6 +554,8 @@ void hd_arrive(hd_op_t *op, bool reducing);
 bool hd_arrive_help(hd_op_t *op);
 /* UCC_OK when all have arrived (tree or flat), an error if they don't match. */
 ucc_status_t hd_arrived(hd_op_t *op);
+/* For stall.c: does member i owe a line to those who wait in this exchange, and has all it needs for it? */
+bool hd_arrive_owes(const hd_op_t *op, uint32_t i);
 /* After UCC_OK from hd_arrived, when reducing: the result. */
 const void *hd_arrive_result(const hd_op_t *op);
 
@@ -681,6 +688,19 @@ bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 
 /* A look, now, whether all have joined was in vain: says who has not, if that is due (threads/stall.h). */
 void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me);
+/* How long a post has waited. Nothing is written at a post: another number or board than these means that
+ * the wait is a new one. */
+typedef struct hd_op_waits {
+    hd_stall_t stall;
+    uint64_t k;
+    const hd_board_t *board;
+} hd_op_waits_t;
+
+/* Of an operation in its context's list, between two steps: says whom it waits for, if that is due; lets it
+ * time out. Returns when (ticks) to be called again at the latest. */
+uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
+/* One line: it has timed out, waiting for whom. */
+void hd_op_log_timeout(const hd_op_t *op);
 
 /* --- leave.c: endpoints that are gone ------------------------------------------------------------ */
 

@@ -28,3 +28,332 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
     hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s to join", group->n, me,
                   hd_stall_seconds(stall, now), text.line);
 }
+
+/* --- whom an operation waits for ------------------------------------------------------------------ */
+
+/* What is missing, and from which members of the operation's board. */
+typedef struct need {
+    const hd_op_t *op;
+    bool (*from)(const struct need *need, uint32_t i); /* NULL: from no other endpoint */
+    const char *what;                                  /* follows the members' names */
+} need_t;
+
+static uint64_t consumed_of(const hd_member_t *member) {
+    return atomic_load_explicit(&member->consumed, memory_order_relaxed); /* only told */
+}
+
+static bool has_not_joined(const need_t *need, uint32_t i) {
+    return is_absent(need->op->group, i);
+}
+
+static bool has_not_arrived(const need_t *need, uint32_t i) {
+    const hd_op_t *op = need->op;
+    return i != op->me && !hd_lane_is_there(hd_board_lane(op->board, i, op->k), op->k);
+}
+
+static bool is_root(const need_t *need, uint32_t i) {
+    return i == need->op->root;
+}
+
+static bool owes_a_line(const need_t *need, uint32_t i) {
+    return hd_arrive_owes(need->op, i);
+}
+
+static bool is_at_work(const need_t *need, uint32_t i) {
+    /* relaxed: only told */
+    return atomic_load_explicit(&need->op->board->member[i]->at_work, memory_order_relaxed) != 0;
+}
+
+static bool holds_the_floor(const need_t *need, uint32_t i) {
+    const hd_op_t *op = need->op;
+    return consumed_of(op->board->member[i]) + op->board->depth < op->k;
+}
+
+static bool any(const need_t *need) {
+    uint32_t n = need->op->n, i = 0;
+    while (i < n && !need->from(need, i)) {
+        i++;
+    }
+    return i < n;
+}
+
+static need_t of_queued(const hd_op_t *op) {
+    uint64_t half = op->board->depth / 2;
+    if (!hd_group_is_complete(op->group)) {
+        return (need_t){op, has_not_joined, " to join"};
+    }
+    if (op->k - consumed_of(op->member) > half) {
+        return (need_t){op, NULL, "its own operations before it to end"};
+    }
+    return (need_t){op, holds_the_floor, " to end what came before"};
+}
+
+/* Has the data one source, for which alone this endpoint waits? */
+static bool waits_for_root(const hd_op_t *op) {
+    switch (op->type) {
+    case HD_BCAST:
+    case HD_MCAST:
+    case HD_SCATTER:
+    case HD_SCATTERV:
+    case HD_FANOUT:
+        return !op->is_root && op->wait != hd_engine_step && op->wait != hd_arrived;
+    default:
+        return false;
+    }
+}
+
+static need_t of_launched(const hd_op_t *op) {
+    need_t arrival = {op, has_not_arrived, ""};
+    need_t chunk = {op, is_at_work, " to finish a chunk"};
+    need_t line = {op, owes_a_line, " to hand on what has arrived"};
+    bool beyond = op->state == HD_OP_ENGINE || op->state == HD_OP_CANCEL;
+    bool of_root = !beyond && waits_for_root(op);
+    if (of_root && has_not_arrived(&arrival, op->root)) {
+        return (need_t){op, is_root, ""};
+    }
+    if (!beyond && !of_root && any(&arrival)) {
+        return arrival;
+    }
+    if (beyond && any(&chunk)) {
+        return chunk;
+    }
+    if (!beyond && op->arriving && op->group->static_arrival && any(&line)) {
+        return line;
+    }
+    return (need_t){op, NULL, "endpoints that have all arrived to go on"};
+}
+
+static need_t need_of(const hd_op_t *op) {
+    if (!op->board) { /* posted before there was one to be matched on */
+        return hd_group_is_complete(op->group)
+                   ? (need_t){op, NULL, "its own operations before it to be matched"}
+                   : (need_t){op, has_not_joined, " to join"};
+    }
+    return op->state == HD_OP_QUEUED ? of_queued(op) : of_launched(op);
+}
+
+/* --- what a peer does ----------------------------------------------------------------------------- */
+
+/* NULL: all endpoints. */
+static const hd_subset_t *subset_of(const hd_op_t *op) {
+    return op->board && op->board->subset.n ? &op->board->subset : NULL;
+}
+
+/* Member i of the operation's board is this endpoint of the team. */
+static uint32_t endpoint_of(const hd_op_t *op, uint32_t i) {
+    const hd_subset_t *subset = subset_of(op);
+    return subset ? (uint32_t)(subset->start + i * (uint64_t)subset->stride) : i;
+}
+
+static const char *type_of(const hd_lane_t *lane) {
+    /* relaxed: only told */
+    uint32_t signature = __atomic_load_n(&lane->signature, __ATOMIC_RELAXED);
+    return hd_type_name((uint8_t)(signature >> 27));
+}
+
+/* The lane of the highest number that this member of a board has published; NULL: none yet. */
+static const hd_lane_t *last_lane(const hd_board_t *board, const hd_member_t *member,
+                                  uint64_t *last) {
+    const hd_lane_t *lane = NULL;
+    *last = 0;
+    for (uint32_t d = 0; d < board->depth; d++) {
+        /* acquire: the lane's signature is that of this number, or of a later one */
+        uint64_t k = atomic_load_explicit(&member->lane[d].seq, memory_order_acquire);
+        if (k > *last) {
+            *last = k;
+            lane = &member->lane[d];
+        }
+    }
+    return lane;
+}
+
+/* The collectives of the team's main order: where a peer stands among them. */
+static void add_position(hd_text_t *text, const hd_board_t *main, const hd_member_t *peer) {
+    uint64_t last, first = consumed_of(peer) + 1;
+    const hd_lane_t *lane = last_lane(main, peer, &last);
+    if (!lane) {
+        hd_text_add(text, "in no collective yet");
+    } else if (first > last) {
+        hd_text_add(text, "last in %s %llu", type_of(lane), (unsigned long long)last);
+    } else {
+        lane = &peer->lane[first & main->mask];
+        hd_text_add(text, "still in %s %llu", type_of(lane), (unsigned long long)first);
+    }
+}
+
+/* "(last in allreduce 16; its thread sleeps)" */
+static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
+    const hd_group_t *group = op->group;
+    const hd_member_t *peer = member_of(group, endpoint_of(op, i));
+    if (!peer) {
+        hd_text_add(text, " (has not joined)");
+        return;
+    }
+    const hd_lane_t *lane = op->board ? hd_board_lane(op->board, i, op->k) : NULL;
+    hd_text_add(text, " (");
+    if (lane && op->state != HD_OP_QUEUED && hd_lane_is_there(lane, op->k)) {
+        hd_text_add(text, "in %s", type_of(lane));
+    } else {
+        add_position(text, group->board, peer);
+    }
+    /* relaxed: only told */
+    int32_t thread = atomic_load_explicit(&peer->thread, memory_order_relaxed);
+    const char *state = thread ? hd_thread_state(thread) : NULL;
+    if (state && thread == hd_thread_number()) {
+        state = "is the caller's"; /* one thread drives both */
+    }
+    hd_text_add(text, state ? "; its thread %s)" : ")", state);
+}
+
+/* hd_text_numbers asks by the team's numbers. */
+static bool is_needed(const void *arg, uint32_t e) {
+    const need_t *need = arg;
+    const hd_subset_t *subset = subset_of(need->op);
+    if (!subset) {
+        return need->from(need, e);
+    }
+    for (uint32_t i = 0; i < subset->n; i++) {
+        if (endpoint_of(need->op, i) == e) {
+            return need->from(need, i);
+        }
+    }
+    return false;
+}
+
+/* Of many, only how many are in which state. */
+static void add_summary(hd_text_t *text, const need_t *need) {
+    enum { MOST_THREADS = 64 }; /* each costs a look into /proc */
+    uint32_t absent = 0, ended = 0, looks = 0;
+    for (uint32_t i = 0; i < need->op->n; i++) {
+        if (!need->from(need, i)) {
+            continue;
+        }
+        const hd_member_t *peer = member_of(need->op->group, endpoint_of(need->op, i));
+        absent += !peer;
+        /* relaxed: only told */
+        int32_t thread = peer ? atomic_load_explicit(&peer->thread, memory_order_relaxed) : 0;
+        const char *state = thread && looks++ < MOST_THREADS ? hd_thread_state(thread) : NULL;
+        ended += state && strcmp(state, "has ended") == 0;
+    }
+    if (absent) {
+        hd_text_add(text, " (%u have not joined)", absent);
+    }
+    if (ended) {
+        hd_text_add(text, " (the threads of %u have ended)", ended);
+    }
+}
+
+static void add_awaited(const hd_op_t *op, hd_text_t *text) {
+    enum { FEW = 4 };
+    need_t need = need_of(op);
+    uint32_t count = 0;
+    for (uint32_t i = 0; need.from && i < op->n; i++) {
+        count += need.from(&need, i);
+    }
+    if (count == 0) { /* nobody, or they have come just now */
+        hd_text_add(text, "%s", need.from ? "endpoints that are just coming" : need.what);
+        return;
+    }
+    if (count > FEW) {
+        hd_text_numbers(text, op->group->n, is_needed, &need);
+        add_summary(text, &need);
+    }
+    for (uint32_t i = 0, said = 0; count <= FEW && i < op->n; i++) {
+        if (need.from(&need, i)) {
+            const char *before = said == 0 ? "" : said + 1 == count ? " and " : ", ";
+            hd_text_add(text, "%sendpoint %u", before, endpoint_of(op, i));
+            add_peer(text, op, i);
+            said++;
+        }
+    }
+    hd_text_add(text, "%s", need.what);
+}
+
+/* --- lines ---------------------------------------------------------------------------------------- */
+
+enum { TITLE = 192 };
+
+/* One that was posted before there was a board to be matched on has no other name than its type. */
+static const char *title(const hd_op_t *op, char *text, size_t size) {
+    const char *type = hd_type_name(op->type);
+    return op->board ? hd_op_title(op, type, text, size) : type;
+}
+
+/* In a large team one endpoint speaks for all that wait in the same exchange for as long. */
+static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
+    hd_board_t *board = op->board ? op->board : op->group->board;
+    if (op->group->n <= HD_REDUCE_BLOCK) {
+        return true;
+    }
+    uint32_t times = 0;
+    for (uint64_t after = stall->after; after > op->group->stall; after /= 2) {
+        times++;
+    }
+    uint64_t mine = op->k * 64 + times % 64;
+    /* relaxed: only decides who speaks */
+    return atomic_exchange_explicit(&board->said, mine, memory_order_relaxed) != mine;
+}
+
+static void say(const hd_op_t *op, const hd_stall_t *stall, uint64_t now) {
+    hd_text_t awaited = {0};
+    char name[TITLE];
+    add_awaited(op, &awaited);
+    hd_stall_line("%s: endpoint %u of %u has waited %.1f s for %s", title(op, name, sizeof(name)),
+                  op->team_ep, op->group->n, hd_stall_seconds(stall, now), awaited.line);
+}
+
+void hd_op_log_timeout(const hd_op_t *op) {
+    hd_text_t awaited = {0};
+    char name[TITLE];
+    if (hd_log_enabled(HD_LOG_WARN)) {
+        add_awaited(op, &awaited);
+        hd_log_line(HD_LOG_WARN, __func__,
+                    "time-out: %s: endpoint %u of %u has waited in vain for %s",
+                    title(op, name, sizeof(name)), op->team_ep, op->group->n, awaited.line);
+    }
+}
+
+/* The default time-out: the next step finds that the deadline has passed. */
+static void expire(hd_op_t *op, uint64_t now) {
+    hd_member_t *member = op->member;
+    op->task.deadline = now;
+    if (!op->board || op->state != HD_OP_QUEUED) {
+        return;
+    }
+    if (op->locked) {
+        hd_lock(&member->lock);
+    }
+    if (!member->queue_deadline || now < member->queue_deadline) {
+        member->queue_deadline = now;
+    }
+    if (op->locked) {
+        hd_unlock(&member->lock);
+    }
+}
+
+uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
+    const hd_group_t *group = op->group;
+    hd_stall_t *stall = &waits->stall;
+    uint64_t next = UINT64_MAX;
+    if (waits->k != op->k || waits->board != op->board) { /* another post */
+        *waits = (hd_op_waits_t){.k = op->k, .board = op->board};
+    }
+    /* relaxed: only told; so is every use of it */
+    atomic_store_explicit(&member_of(group, op->team_ep)->thread, hd_thread_number(),
+                          memory_order_relaxed);
+    if (hd_stall_is_due(stall, now, group->stall) && may_speak(op, stall)) {
+        say(op, stall, now);
+    }
+    if (group->stall) {
+        next = stall->since + stall->after;
+    }
+    if (group->timeout && !op->task.deadline) {
+        uint64_t end = stall->since + group->timeout;
+        if (now >= end) {
+            expire(op, now);
+        } else {
+            next = end < next ? end : next;
+        }
+    }
+    return next;
+}

@@ -39,13 +39,22 @@ void hd_process_identity(uint64_t identity[2]) {
     pthread_mutex_unlock(&identity_lock);
 }
 
-static ucc_status_t exchange(const ucc_oob_coll_t *oob, record_t *mine, record_t *all) {
+static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, record_t *mine,
+                             record_t *all) {
     void *request = NULL;
+    hd_stall_t stall = {0};
     ucc_status_t status = oob->allgather(mine, all, sizeof(*mine), oob->coll_info, &request);
     if (status < 0) {
         return status;
     }
     while ((status = oob->req_test(request)) == UCC_INPROGRESS) {
+        uint64_t now = hd_ticks();
+        if (hd_stall_is_due(&stall, now, context->lib->stall)) {
+            hd_stall_line(
+                "context %u of %u has waited %.1f s for its out-of-band allgather, which not "
+                "all may have called",
+                oob->oob_ep, oob->n_oob_eps, hd_stall_seconds(&stall, now));
+        }
         sched_yield(); /* blocking by contract; the others may need the processor */
     }
     ucc_status_t freed = oob->req_free(request);
@@ -67,7 +76,7 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
         return UCC_ERR_NO_MEMORY;
     }
     hd_process_identity(mine.process);
-    ucc_status_t status = exchange(oob, &mine, all);
+    ucc_status_t status = exchange(context, oob, &mine, all);
     if (status < 0) {
         hd_error("oob allgather of the context failed: %s", ucc_status_string(status));
         hd_free(all);

@@ -25,6 +25,11 @@ static hd_request_t *request_of(hd_task_t *task) {
     return (hd_request_t *)(void *)task;
 }
 
+uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
+    hd_request_t *r = request_of(task);
+    return hd_op_look_after(&r->op, &r->waits, now);
+}
+
 /* --- taking and giving back ---------------------------------------------------------------------- */
 
 static hd_request_t *make(ucc_team_h team) {
@@ -242,6 +247,7 @@ static ucc_status_t step_queued(hd_task_t *task) {
     /* only the head is stepped: it watches the earliest deadline for all that wait behind it */
     if (failure == UCC_OK && member->queue_deadline && hd_ticks() > member->queue_deadline) {
         failure = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_op_log_timeout(op);
         hd_group_poison(op->group, failure);
     }
     bool go = failure != UCC_OK || head_may_go(op);
@@ -371,6 +377,7 @@ static ucc_status_t step_early(hd_task_t *task) {
     bool queued = false;
     if (failed == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
         failed = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_op_log_timeout(&r->op);
         hd_group_poison(r->op.group, failed);
     }
     if (failed != UCC_OK) {
@@ -396,6 +403,8 @@ static ucc_status_t step_early(hd_task_t *task) {
 static void append_early(ucc_team_h team, hd_request_t *r) {
     hd_request_t **at = &team->early;
     r->op.task.step = step_early;
+    r->op.board = NULL; /* none yet */
+    r->op.k = 0;
     r->next_early = NULL;
     hd_lock(&team->lock);
     while (*at) {

@@ -114,6 +114,7 @@ typedef struct hd_request {
     ucc_coll_args_t vectors; /* v types: flags, src, dst as at init, whose counts each post reads */
     struct hd_request *next_early;
     struct hd_request *all; /* every request this handle ever made */
+    hd_op_waits_t waits;
 } hd_request_t;
 
 typedef struct hd_forming hd_forming_t;
@@ -244,6 +245,8 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
                              hd_request_t **out);
 ucc_status_t hd_request_post(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
+/* For hd_runner_look_after. */
+uint64_t hd_request_look_after(hd_task_t *task, uint64_t now);
 /* Instead of post: the lane of number k on the main board is out already. */
 void hd_request_resume(hd_request_t *r, uint64_t k);
 /* One line about this call; args as at init, NULL at post (call_log.c). */

@@ -22,12 +22,19 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     atomic_init(&runner->told, false);
     atomic_init(&runner->waiter, 0);
     hd_idle_init(&runner->idle);
+    hd_runner_look_after(runner, NULL, 0);
     atomic_init(&runner->lock.held, 0);
     atomic_init(&runner->incoming, NULL);
     atomic_init(&runner->bell.sleepers, 0);
     atomic_init(&runner->bell.lock.held, 0);
     atomic_init(&runner->refused, 0);
     runner->bell.list = NULL;
+}
+
+void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every) {
+    runner->look_after = look_after;
+    runner->look_every = every;
+    runner->look_due = every ? 0 : UINT64_MAX;
 }
 
 static bool runner_enter(hd_runner_t *runner) {
@@ -134,6 +141,16 @@ void hd_runner_abandon(hd_runner_t *runner) {
     hd_bell_ring(&runner->bell);
 }
 
+/* Some wait may have become too long. Under the lock. */
+static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, uint64_t now) {
+    uint64_t next = now + runner->look_every;
+    for (hd_task_t *task = runner->active; task; task = task->next) {
+        uint64_t due = runner->look_after(task, now);
+        next = due < next ? due : next;
+    }
+    runner->look_due = next > now ? next : now + 1;
+}
+
 static void complete_all(hd_task_t *finished) {
     while (finished) {
         hd_task_t *next = finished->next; /* read first: completing may free the task */
@@ -198,12 +215,23 @@ static inline bool round_of(hd_runner_t *runner, uint64_t *vain) {
     }
     uint32_t looks = 0;
     /* with many tasks the first round is most of the time spent; for one a clock costs too much */
-    uint64_t began = runner->active && runner->active->next ? hd_ticks() : 0;
+    uint64_t began = 0;
+    if (runner->active && runner->active->next) {
+        began = hd_ticks();
+        if (__builtin_expect(began > runner->look_due, 0)) { /* others finish, and one may not */
+            look_after_all(runner, began);
+        }
+    }
     bool any = step_all(runner, &looks);
     if (any) {
         hd_idle_reset(&runner->idle);
     } else {
-        began = began ? began : hd_ticks();
+        if (!began) {
+            began = hd_ticks();
+            if (__builtin_expect(began > runner->look_due, 0)) {
+                look_after_all(runner, began);
+            }
+        }
         if (runner->active && hd_idle_is_tight(&runner->idle, began)) {
             any = look_on(runner, began + hd_idle_left(&runner->idle));
         }
@@ -289,7 +317,8 @@ static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t
     }
     bool all = true, found = awaited->queued;
     take_in(runner);
-    uint64_t now = hd_ticks();
+    uint64_t now = hd_ticks(), look = runner->look_due > now ? runner->look_due - now : 0;
+    night->until_deadline = look / hd_ticks_per_us + 1;
     for (hd_task_t *task = runner->active; task; task = task->next) {
         uint32_t i = 0;
         found = found || task == awaited;

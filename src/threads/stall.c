@@ -41,7 +41,7 @@ void hd_stall_line(const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    hd_log_line(HD_LOG_WARN, "stall", "%s", line);
+    hd_log_line(HD_LOG_WARN, __func__, "stall: %s", line);
 }
 
 /* --- text that grows ------------------------------------------------------------------------------ */

@@ -174,6 +174,10 @@ typedef struct hd_idle {
     _Atomic uint64_t budget; /* yield when spent exceeds this; 0: at once */
 } hd_idle_t;
 
+/* A task in the list, between two steps: may say that it has waited long. Returns when (ticks) to be called
+ * again at the latest. */
+typedef uint64_t (*hd_look_after_fn)(hd_task_t *task, uint64_t now);
+
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
 typedef struct hd_runner {
     bool multiple; /* several threads may call at once; else no lock is taken */
@@ -184,6 +188,9 @@ typedef struct hd_runner {
     hd_task_t *active, **active_tail; /* under lock */
     hd_task_t *finished;              /* under lock; empty when it is given back */
     hd_idle_t idle;                   /* under lock */
+    hd_look_after_fn look_after;
+    uint64_t look_every; /* ticks between two rounds of it; 0: none */
+    uint64_t look_due;   /* ticks of the next one; UINT64_MAX: never; under lock */
     alignas(64) _Atomic(hd_task_t *) incoming;
     _Atomic uint32_t refused; /* progress calls that found the lock taken */
     _Atomic bool told;        /* promised: that two threads were seen */
@@ -194,6 +201,9 @@ typedef struct hd_runner {
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us);
 /* In the child of a fork: nobody is in it. */
 void hd_runner_unlock(hd_runner_t *runner);
+/* Before first use: calls this for every task about so often (ticks; 0: never), as long as somebody
+ * progresses the context. */
+void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);
 /* True if no task is in it. */
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */

@@ -14,11 +14,11 @@
 #include "threads/threads.h"
 
 enum {
-    TIGHT_NS = 400,          /* a caller that came back this soon did nothing else in between */
-    SOON_NS = 1000,          /* from one vain call, over a completion and a post, to the next */
-    MIN_SPIN_NS = 600,       /* between two yields, when the last one found nobody */
-    LONGEST_LOOK_NS = 20000, /* one call's looking takes less: more means preemption */
-    SLOWEST_YIELD_NS = 600,  /* of those that find nobody else, before any was timed */
+    TIGHT_NS = 400,         /* a caller that came back this soon did nothing else in between */
+    SOON_US = 1,            /* from one vain call, over a completion and a post, to the next */
+    MIN_SPIN_NS = 600,      /* between two yields, when the last one found nobody */
+    LONGEST_LOOK_US = 20,   /* one call's looking takes less: more means preemption */
+    SLOWEST_YIELD_NS = 600, /* of those that find nobody else, before any was timed */
     YIELD_SLACK_NS = 100,
     FASTEST_YIELD_NS = 150 /* a system call takes as long: less is a clock's mistake */
 };
@@ -106,10 +106,11 @@ static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
 }
 
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
-    uint64_t now = hd_ticks(), longest = ns_to_ticks(LONGEST_LOOK_NS);
+    uint64_t now = hd_ticks(), longest = LONGEST_LOOK_US * hd_ticks_per_us;
     uint64_t looked = now - began < longest ? now - began : longest;
     uint64_t away = began - get(&idle->last), spent = get(&idle->spent) + looked;
-    bool returns_soon = away < ns_to_ticks(SOON_NS); /* it may have posted meanwhile, no more */
+    bool returns_soon =
+        away < SOON_US * hd_ticks_per_us; /* it may have posted meanwhile, no more */
     if (spent >= get(&idle->budget) && (returns_soon || spent >= away)) {
         spent = 0;
         now = yield(idle, now, yield_max);
