@@ -43,14 +43,16 @@ static void inherited(hd_heirloom_t *self) {
     hd_runner_unlock(&context->runner);
 }
 
-/* Often enough that lines about long waits, and default time-outs, come when they should. */
+static uint64_t shorter(uint64_t a, uint64_t b) {
+    return !a || (b && b < a) ? b : a;
+}
+
+/* Often enough that lines about long waits, default time-outs and traces of waits come when they should. */
 static uint64_t look_every(ucc_lib_h lib) {
-    enum { LOOKS = 16 };
-    uint64_t shortest = lib->stall;
-    if (lib->timeout && (!shortest || lib->timeout < shortest)) {
-        shortest = lib->timeout;
-    }
-    return shortest ? shortest / LOOKS + 1 : 0;
+    enum { LOOKS = 16, TRACE_US = 250000 };
+    uint64_t every = shorter(lib->stall, lib->timeout);
+    bool traces = *hd_config_string(lib->config, HD_CFG_LIB_TRACE) != '\0';
+    return shorter(every ? every / LOOKS + 1 : 0, traces ? TRACE_US * hd_ticks_per_us : 0);
 }
 
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,

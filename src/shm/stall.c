@@ -190,7 +190,9 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
         return;
     }
     const hd_lane_t *lane = op->board ? hd_board_lane(op->board, i, op->k) : NULL;
-    hd_text_add(text, " (");
+    /* relaxed: only told */
+    bool left = atomic_load_explicit(&peer->left, memory_order_relaxed) != 0;
+    hd_text_add(text, left ? " (has left; " : " (");
     if (lane && op->state != HD_OP_QUEUED && hd_lane_is_there(lane, op->k)) {
         hd_text_add(text, "in %s", type_of(lane));
     } else {

@@ -498,7 +498,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
     if (hd_trace_is_on()) {
         uint64_t bytes = r->op.bytes ? r->op.bytes : r->op.total;
-        hd_trace_post(r, hd_type_name(r->op.type), bytes, team->group, team->ep);
+        hd_trace_post(r, hd_type_name(r->op.type), bytes, team->group->serial, team->ep);
     }
     hd_runner_t *runner = &task->context->runner;
     ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);

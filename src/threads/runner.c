@@ -149,6 +149,9 @@ static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, 
         next = due < next ? due : next;
     }
     runner->look_due = next > now ? next : now + 1;
+    if (hd_trace_is_on()) {
+        hd_trace_tick();
+    }
 }
 
 static void complete_all(hd_task_t *finished) {

@@ -6,8 +6,12 @@
  * only grow, so the records of one thread lie in the order in which it made them.
  *
  * A SESSION lasts from the first library with a file to the last library of any kind: then nobody is
- * left who could record. At exit somebody may: recording is switched off, and what is complete by
- * then is written; the mapping stays.
+ * left who could record. The next session with the same file goes on where the last one ended: one
+ * file per process.
+ *
+ * The file is written anew while the program runs, more often than not several times a second, so that one
+ * that hangs, crashes or is killed leaves a trace: by a post, or by a wait that is looked after
+ * (runner.c), and never for more than a twentieth of the time. What is written replaces the file at once.
  *
  * The writer sorts records by operation and time, cuts each operation's records into posts (spans),
  * and sorts those by team and endpoint. Operations of one endpoint that overlap get further rows, so
@@ -31,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <ucc/api/ucc.h>
 #include <unistd.h>
 
@@ -42,8 +47,8 @@ typedef struct record {
     uint64_t at; /* ticks; of a chunk: when it began */
     const void *op;
     union {
-        const void *team; /* POST */
-        uint64_t until;   /* CHUNK */
+        uint64_t team;  /* POST */
+        uint64_t until; /* CHUNK */
     };
     const char *name; /* POST: type; PUBLISHED: regime */
     union {
@@ -70,8 +75,10 @@ atomic_int hd_trace_calls = NO_CALLS;
 static struct {
     pthread_mutex_t lock; /* guards the fields up to the blank line */
     uint32_t libraries;
-    uint32_t sessions;
     char path[PATH_MAX];
+    bool replaced;  /* the path is a plain file: written beside it, and renamed */
+    uint32_t seen;  /* blocks that were taken when it was written */
+    uint64_t pause; /* ticks from one writing to the next */
     bool open;
     atomic_bool
         recording; /* records are taken: then hd_trace_recording, the hooks' switch, is set */
@@ -82,7 +89,8 @@ static struct {
     block_t *blocks;
     _Atomic uint64_t session; /* tells threads that their block is of an earlier session */
     _Atomic uint32_t taken;   /* blocks; may exceed MAX_BLOCKS */
-} trace = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    _Atomic uint64_t due;     /* ticks at which the file is to be written anew */
+} trace = {.lock = PTHREAD_MUTEX_INITIALIZER, .due = UINT64_MAX};
 
 static _Thread_local struct {
     uint64_t session;
@@ -133,8 +141,7 @@ static void add(const record_t *record) {
     atomic_store_explicit(&mine.block->used, mine.used, memory_order_release);
 }
 
-void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void *team,
-                   uint32_t ep) {
+void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t team, uint32_t ep) {
     if (hd_sanitizer_watches) {
         hd_sanitizer_release(((const hd_task_t *)op)->home);
         hd_sanitizer_release(&hd_sanitizer_callbacks);
@@ -146,6 +153,7 @@ void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void 
                     .number = bytes,
                     .kind = POST,
                     .count = ep});
+    hd_trace_tick();
 }
 
 void hd_trace_published(const void *op, const char *regime, uint64_t k) {
@@ -205,20 +213,20 @@ static int by_operation(const void *left, const void *right) {
 /* By team, endpoint and time. */
 static int by_place(const void *left, const void *right) {
     const record_t *a = ((const span_t *)left)->post, *b = ((const span_t *)right)->post;
-    int order = compare((uintptr_t)a->team, (uintptr_t)b->team);
+    int order = compare(a->team, b->team);
     order = order ? order : compare(a->count, b->count);
     order = order ? order : compare(a->at, b->at);
     return order ? order : compare((uintptr_t)a, (uintptr_t)b);
 }
 
-/* All complete records, sorted by operation. NULL: no memory, or none. *last: time of the latest. */
+/* All complete records, sorted by operation. NULL: no memory. *last: until when what is open lasts. */
 static const record_t **collect(size_t *n, uint64_t *last) {
     /* relaxed: a block taken meanwhile may be missed */
     uint32_t taken = atomic_load_explicit(&trace.taken, memory_order_relaxed);
     uint32_t blocks = taken < MAX_BLOCKS ? taken : MAX_BLOCKS;
     const record_t **all = malloc(((size_t)blocks * BLOCK_RECORDS + 1) * sizeof(*all));
     *n = 0;
-    *last = trace.began;
+    *last = hd_ticks();
     for (uint32_t b = 0; all && b < blocks; b++) {
         const block_t *block = &trace.blocks[b];
         /* acquire: pairs with the release in add; records below the count never change again */
@@ -445,21 +453,49 @@ static void write_file(void) {
     if (!spans) {
         hd_warn("no memory to write the trace %s", trace.path);
     }
-    FILE *file = spans ? fopen(trace.path, "w") : NULL;
+    char beside[PATH_MAX + 8];
+    snprintf(beside, sizeof(beside), "%s%s", trace.path, trace.replaced ? ".new" : "");
+    FILE *file = spans ? fopen(beside, "w") : NULL;
     if (file) {
         write_all(file, spans, n_spans);
     }
-    if (spans && (!file || ferror(file) || fclose(file) != 0)) {
+    if (spans && (!file || ferror(file) || fclose(file) != 0 ||
+                  (trace.replaced && rename(beside, trace.path) != 0))) {
         hd_warn("can't write the trace %s: %s", trace.path, strerror(errno));
     }
     free(spans);
     free(all);
 }
 
+enum { SHORTEST_PAUSE_US = 250000, LONGEST_PAUSE_US = 10000000, SHARE = 20 };
+
+void hd_trace_tick(void) {
+    /* relaxed: who finds it due looks again under the lock */
+    if (hd_ticks() < atomic_load_explicit(&trace.due, memory_order_relaxed) ||
+        pthread_mutex_trylock(&trace.lock) != 0) {
+        return;
+    }
+    uint64_t began = hd_ticks();
+    if (trace.open && trace.replaced && trace.process == getpid() &&
+        began >= atomic_load_explicit(&trace.due, memory_order_relaxed)) {
+        write_file();
+        uint64_t now = hd_ticks(), shortest = SHORTEST_PAUSE_US * hd_ticks_per_us;
+        uint64_t longest = LONGEST_PAUSE_US * hd_ticks_per_us;
+        uint32_t taken = atomic_load_explicit(&trace.taken, memory_order_relaxed); /* a guess */
+        /* of a program that only waits, what is written changes little */
+        uint64_t pause = taken == trace.seen ? 2 * trace.pause : shortest;
+        pause = pause < longest ? pause : longest;
+        pause = pause > SHARE * (now - began) ? pause : SHARE * (now - began);
+        trace.pause = pause;
+        trace.seen = taken;
+        atomic_store_explicit(&trace.due, now + pause, memory_order_relaxed); /* see above */
+    }
+    pthread_mutex_unlock(&trace.lock);
+}
+
 /* --- sessions ---------------------------------------------------------------------------------- */
 
-/* Replaces %p and %h; a later session of this process gets a file of its own. False if the name is
- * too long. */
+/* Replaces %p and %h. False if the name is too long. */
 static bool expand(const char *file, char *out, size_t size) {
     char host[256] = "localhost";
     size_t used = 0;
@@ -475,23 +511,19 @@ static bool expand(const char *file, char *out, size_t size) {
         }
         used += (size_t)n;
     }
-    if (trace.sessions && used < size) {
-        used += (size_t)snprintf(out + used, size - used, ".%u", trace.sessions + 1);
-    }
     return used < size;
 }
 
-/* The file is made now: a path that can't be written is told at once, and a process that is killed
- * leaves a trace without events, but a trace. */
-static bool make_file(const char *name) {
-    char path[PATH_MAX];
+/* The file is made now: a path that can't be written is told at once. Absolute, as the process may change
+ * its directory. */
+static bool make_file(const char *name, char *path) {
+    char given[PATH_MAX];
     FILE *file = NULL;
     errno = ENAMETOOLONG;
-    if (expand(name, path, sizeof(path))) {
-        file = fopen(path, "w");
+    if (expand(name, given, sizeof(given))) {
+        file = fopen(given, "a");
     }
-    if (!file || fputs("{\"traceEvents\":[]}\n", file) < 0 || fclose(file) != 0 ||
-        !realpath(path, trace.path)) { /* the process may change its directory */
+    if (!file || fclose(file) != 0 || !realpath(given, path)) {
         hd_warn("can't write the trace %s: %s", name, strerror(errno));
         return false;
     }
@@ -509,29 +541,47 @@ static void at_exit(void) {
     pthread_mutex_unlock(&trace.lock);
 }
 
-static void start_session(const char *file) {
-    static bool registered; /* under the lock */
+/* Records begin anew; nobody records yet. */
+static bool start_file(const char *path) {
+    struct stat what;
     void *blocks = mmap(NULL, MAX_BLOCKS * sizeof(block_t), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (blocks == MAP_FAILED) {
         hd_warn("no address space for a trace: %s", strerror(errno));
+        return false;
+    }
+    if (trace.blocks) {
+        munmap(trace.blocks, MAX_BLOCKS * sizeof(block_t));
+    }
+    trace.blocks = blocks;
+    strcpy(trace.path, path); /* both hold PATH_MAX */
+    trace.replaced = stat(path, &what) == 0 && S_ISREG(what.st_mode);
+    trace.process = getpid();
+    trace.began = hd_ticks();
+    /* relaxed: nobody records yet; published by the store in start_session */
+    atomic_store_explicit(&trace.taken, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&trace.session, 1, memory_order_relaxed);
+    write_file(); /* a process that is killed soon leaves a trace without events, but a trace */
+    return true;
+}
+
+static void start_session(const char *file) {
+    static bool registered; /* under the lock */
+    char path[PATH_MAX];
+    if (!make_file(file, path)) {
         return;
     }
-    if (!make_file(file)) {
-        munmap(blocks, MAX_BLOCKS * sizeof(block_t));
+    bool goes_on = trace.blocks && trace.process == getpid() && strcmp(path, trace.path) == 0;
+    if (!goes_on && !start_file(path)) {
         return;
     }
     if (!registered) {
         registered = atexit(at_exit) == 0;
     }
-    trace.blocks = blocks;
-    trace.process = getpid();
-    trace.began = hd_ticks();
-    trace.sessions++;
     trace.open = true;
-    /* relaxed: nobody records yet; published by the store below */
-    atomic_store_explicit(&trace.taken, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&trace.session, 1, memory_order_relaxed);
+    trace.pause = SHORTEST_PAUSE_US * hd_ticks_per_us;
+    /* relaxed: see hd_trace_tick */
+    atomic_store_explicit(&trace.due, hd_ticks() + trace.pause, memory_order_relaxed);
     /* release: all of the above; pairs with the acquire in add */
     atomic_store_explicit(&trace.recording, true, memory_order_release);
     atomic_store_explicit(&hd_trace_recording, true, memory_order_relaxed); /* only a switch */
@@ -540,11 +590,10 @@ static void start_session(const char *file) {
 static void end_session(void) {
     stop_recording(); /* no library is left, so nobody records */
     trace.open = false;
+    atomic_store_explicit(&trace.due, UINT64_MAX, memory_order_relaxed); /* see hd_trace_tick */
     if (trace.process == getpid()) {
         write_file();
     }
-    munmap(trace.blocks, MAX_BLOCKS * sizeof(block_t));
-    trace.blocks = NULL;
 }
 
 /* relaxed, here and below: readers need the value only */

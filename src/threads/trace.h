@@ -5,9 +5,10 @@
  *
  *     post --> published --> seen --> chunk ... --> done
  *
- * in memory. When the last library of the process is finalized, or at exit, they are written to the
- * file as trace events, which Perfetto and chrome://tracing show: a row per endpoint, on it a span
- * per collective, in it what it waited for and which chunks of work its endpoint ran. A record names
+ * in memory. From time to time, when the last library of the process is finalized, and at exit, the file is
+ * written anew from them as trace events, which Perfetto and chrome://tracing show: a row per endpoint,
+ * on it a span per collective, in it what it waited for and which chunks of work its endpoint ran.
+ * What is not over yet lasts until the file was written, and is marked as unfinished. A record names
  * its operation by address; the writer puts the records of one operation together, so nothing is
  * kept in operations, and nothing is paid for when there is no trace but a relaxed load at each hook.
  *
@@ -45,8 +46,9 @@ static inline bool hd_trace_is_on(void) {
     return __builtin_expect(atomic_load_explicit(&hd_trace_recording, memory_order_relaxed), 0);
 }
 
-/* The operation begins, or begins again (persistent). name is a constant; team tells teams apart. */
-void hd_trace_post(const void *op, const char *name, uint64_t bytes, const void *team, uint32_t ep);
+/* The operation begins, or begins again (persistent). name is a constant; team tells teams apart. The
+ * caller holds no lock. */
+void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t team, uint32_t ep);
 /* Its lane is visible to its peers. regime is a constant. */
 void hd_trace_published(const void *op, const char *regime, uint64_t k);
 /* It has all that it waits for from its peers. Not needed if it is done then, or runs a chunk. */
@@ -57,6 +59,9 @@ void hd_trace_done(const void *op, int status);
 void hd_trace_waited(const void *op);
 /* It ran `units` units of a slice, from `began` (hd_ticks) until now. */
 void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit, uint32_t units);
+
+/* While it records, now and then: writes the file if that is due. */
+void hd_trace_tick(void);
 
 /* --- log lines --------------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -463,17 +464,60 @@ Test(trace, the_file_is_there_and_valid_as_soon_as_a_library_is_open) {
     unlink(path);
 }
 
-Test(trace, p_in_the_name_is_the_process_and_a_later_session_has_a_file_of_its_own) {
-    char second[80];
-    new_path();
-    snprintf(second, sizeof(second), "%s.2", path);
-    for (int i = 0; i < 2; i++) {
-        world_destroy(make_world(1, "TRACE", "trace-%p.json"));
+static bool file_says(const char *what) {
+    if (access(path, R_OK) != 0) {
+        return false;
     }
-    free_timeline(read_timeline(path));
-    free_timeline(read_timeline(second));
+    char *text = read_file(path);
+    bool says = strstr(text, what) != NULL;
+    cr_assert(is_json(text)); /* at any time */
+    free(text);
+    return says;
+}
+
+Test(trace, a_process_that_is_killed_while_it_waits_leaves_the_wait) {
+    new_path();
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        world_t *world = make_world(2, "TRACE", path);
+        ucc_coll_args_t args = small_barrier();
+        small_start(world, 0, &args); /* endpoint 1 never comes */
+        for (;;) {
+            ucc_context_progress(world_context(world, 0));
+        }
+    }
+    deadline_t deadline = deadline_start("a barrier in the trace");
+    while (!file_says("unfinished") && test_now() < deadline.end) {
+        usleep(10000);
+    }
+    kill(child, SIGKILL);
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    timeline_t *t = read_timeline(path);
+    const span_t *s = find(t, "barrier");
+    cr_assert_not_null(s);
+    cr_assert(s->unfinished);
+    cr_assert_gt(s->end, s->begin);
+    free_timeline(t);
     unlink(path);
-    unlink(second);
+}
+
+Test(trace, a_later_session_goes_on_in_the_same_file) {
+    enum { SESSIONS = 3 };
+    new_path();
+    for (int i = 0; i < SESSIONS; i++) {
+        world_t *world = make_world(1, "TRACE", "trace-%p.json");
+        run_case(world, DRIVER_ONE, 2, 1);
+        world_destroy(world);
+    }
+    timeline_t *t = read_timeline(path);
+    check_nesting(t);
+    cr_assert_eq(count(t, reference_coll_name(coll_type_at(2)), 0), SESSIONS);
+    free_timeline(t);
+    char second[80];
+    snprintf(second, sizeof(second), "%s.2", path);
+    cr_assert_neq(access(second, F_OK), 0);
+    unlink(path);
 }
 
 /* --- log lines -------------------------------------------------------------------------------------- */
@@ -497,7 +541,7 @@ Test(trace, when_the_budget_is_spent_recording_stops_and_says_so_once) {
     forget_lines();
     hd_trace_open(new_path(), -1);
     cr_assert(hd_trace_is_on());
-    hd_trace_post(&op, "barrier", 0, &op, 0);
+    hd_trace_post(&op, "barrier", 0, 1, 0);
     for (int i = 0; i < HD_TRACE_EVENTS + 1000; i++) {
         hd_trace_seen(&op);
     }
