@@ -3,13 +3,21 @@
 #include "threads/callback.h"
 #include "threads/trace.h"
 
-hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller) {
-    hd_request_t *r = (hd_request_t *)(void *)request;
-    if (__builtin_expect(r && r->op.task.magic == HD_TASK_LIVE, 1)) {
+/* Kept out of the way of ordinary requests. */
+static __attribute__((noinline, cold)) hd_request_t *hooked(hd_request_t *r, const char *caller) {
+    if (r && r->op.task.magic == HD_TASK_HOOKED) {
+        if (hd_task_status(&r->op.task) != UCC_INPROGRESS) {
+            hd_request_unhook(r);
+        }
         return r;
     }
     hd_error("%s: not a live request", caller);
     return NULL;
+}
+
+hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller) {
+    hd_request_t *r = (hd_request_t *)(void *)request;
+    return __builtin_expect(r && r->op.task.magic == HD_TASK_LIVE, 1) ? r : hooked(r, caller);
 }
 
 static ucc_status_t init(ucc_coll_args_t *args, const uint64_t *tag, ucc_coll_req_h *request,

@@ -403,11 +403,14 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
         return UCC_ERR_INVALID_PARAM;
     }
     for (hd_request_t *r = ep->team->all; r; r = r->all) {
-        if (r->op.task.magic == HD_TASK_LIVE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
             hd_error("%s: %s is in progress at endpoint %u", __func__, hd_type_name(r->op.type),
                      ep->team->ep);
             return UCC_ERR_INVALID_PARAM;
         }
+    }
+    if (hd_team_has_engines(ep->team)) {
+        return UCC_ERR_INVALID_PARAM;
     }
     heddle_group_t *group = ep->group;
     free_ep(ep);

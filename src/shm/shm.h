@@ -258,7 +258,8 @@ typedef enum hd_op_state {
     HD_OP_QUEUED = 0, /* waits for its window; not published */
     HD_OP_WAITING,    /* published; the family's step runs */
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
-    HD_OP_CANCEL      /* closing the exchange; waits for chunks in flight */
+    HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
+    HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (team/ee.c) */
 } hd_op_state_t;
 
 /* Counts and displacements of a v collective, 32 or 64 bits wide. */

@@ -124,6 +124,9 @@ static need_t of_launched(const hd_op_t *op) {
 }
 
 static need_t need_of(const hd_op_t *op) {
+    if (op->state == HD_OP_ARMED) {
+        return (need_t){op, NULL, "its event"};
+    }
     if (!op->board) { /* posted before there was one to be matched on */
         return hd_group_is_complete(op->group)
                    ? (need_t){op, NULL, "its own operations before it to be matched"}

@@ -70,6 +70,8 @@ void hd_team_free(ucc_team_h team) {
         hd_request_t *r = team->all;
         team->all = r->all;
         hd_pack_release(r);
+        hd_trigger_settle(r->trigger);
+        hd_free(r->trigger);
         hd_free(r->prefix);
         hd_free(r);
     }
@@ -86,6 +88,16 @@ void hd_team_free(ucc_team_h team) {
     hd_free(team);
 }
 
+bool hd_team_has_engines(const ucc_team_h team) {
+    /* relaxed: the client orders the ends of its engines before this */
+    uint32_t engines = atomic_load_explicit(&team->engines, memory_order_relaxed);
+    if (engines) {
+        hd_error("team destroyed before %u of its execution engines at endpoint %u", engines,
+                 team->ep);
+    }
+    return engines != 0;
+}
+
 ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (team->forming && team->forming->request) {
         hd_error("team destroyed while its oob allgather is outstanding at endpoint %u",
@@ -93,11 +105,14 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         return UCC_ERR_INVALID_PARAM;
     }
     for (hd_request_t *r = team->all; r; r = r->all) {
-        if (r->op.task.magic == HD_TASK_LIVE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
             hd_error("team destroyed while %s is in progress at endpoint %u",
                      hd_type_name(r->op.type), team->ep);
             return UCC_ERR_INVALID_PARAM;
         }
+    }
+    if (hd_team_has_engines(team)) {
+        return UCC_ERR_INVALID_PARAM;
     }
     if (team->group && hd_put_lingers(team->group)) {
         return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */

@@ -448,11 +448,6 @@ static void choose_context(hd_request_t *r) {
     r->op.task.context = team->contexts[i];
 }
 
-static bool may_post(const hd_request_t *r) {
-    ucc_status_t status = hd_task_status(&r->op.task);
-    return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
-}
-
 /* The lane of number k is out on this board, and a peer's is not: an operation does the rest. */
 static void resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
     hd_op_t *op = &r->op;
@@ -492,8 +487,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     choose_context(r);
     task->impatient = false;
     task->awaited = NULL;
-    task->deadline =
-        r->timeout > 0 ? hd_ticks() + (uint64_t)(r->timeout * 1e6 * (double)hd_ticks_per_us) : 0;
+    task->deadline = hd_request_deadline(r);
     /* relaxed: the client knows that it posted; completion publishes with release */
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
     if (hd_trace_is_on()) {
@@ -520,7 +514,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
 }
 
 ucc_status_t hd_request_post(hd_request_t *r) {
-    if (__builtin_expect(!may_post(r), 0)) {
+    if (__builtin_expect(!hd_request_may_post(r), 0)) {
         hd_error("%s: posted with status %s", hd_type_name(r->op.type),
                  ucc_status_string(hd_task_status(&r->op.task)));
         return UCC_ERR_INVALID_PARAM;
@@ -534,6 +528,10 @@ ucc_status_t hd_request_post(hd_request_t *r) {
         resume(r, r->express.board, k);
         return UCC_OK;
     }
+    return post(r);
+}
+
+ucc_status_t hd_request_start(hd_request_t *r) {
     return post(r);
 }
 

@@ -82,6 +82,9 @@ typedef struct hd_shape {
     uint64_t op_mask, root_mask, src_mask, dst_mask;
 } hd_shape_t;
 
+/* What a triggered post keeps with its request (ee.c). */
+typedef struct hd_trigger hd_trigger_t;
+
 /* A request: an operation, and what team/ keeps with it. */
 typedef struct hd_request {
     hd_op_t op; /* must stay first */
@@ -112,6 +115,7 @@ typedef struct hd_request {
         bool fill_dst; /* in place: dst holds data to send */
     } pack;
     ucc_coll_args_t vectors; /* v types: flags, src, dst as at init, whose counts each post reads */
+    hd_trigger_t *trigger;   /* NULL before the first triggered post */
     struct hd_request *next_early;
     struct hd_request *all; /* every request this handle ever made */
     hd_op_waits_t waits;
@@ -153,6 +157,7 @@ struct ucc_team {
     bool owned_by_ep;     /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
+    _Atomic uint32_t engines; /* execution engines, alive */
     /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
        a lost update costs some looks more or less */
     _Atomic uint32_t linger_skip, linger_penalty;
@@ -183,6 +188,8 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             ucc_team_h *out);
 ucc_status_t hd_team_create_test(ucc_team_h team);
 ucc_status_t hd_team_destroy(ucc_team_h team);
+/* Engines end before their team; logs that some have not. */
+bool hd_team_has_engines(const ucc_team_h team);
 /* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts);
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
@@ -244,11 +251,25 @@ void hd_team_learn(const hd_request_t *r);
 ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                              hd_request_t **out);
 ucc_status_t hd_request_post(hd_request_t *r);
+static inline bool hd_request_may_post(const hd_request_t *r) {
+    ucc_status_t status = hd_task_status(&r->op.task);
+    return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
+}
+/* Of a post now; 0: none. */
+static inline uint64_t hd_request_deadline(const hd_request_t *r) {
+    return r->timeout > 0 ? hd_ticks() + (uint64_t)(r->timeout * 1e6 * (double)hd_ticks_per_us) : 0;
+}
+/* Post of a request that is INPROGRESS already: its event has come (ee.c). */
+ucc_status_t hd_request_start(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
 /* For hd_runner_look_after. */
 uint64_t hd_request_look_after(hd_task_t *task, uint64_t now);
 /* Instead of post: the lane of number k on the main board is out already. */
 void hd_request_resume(hd_request_t *r, uint64_t k);
+/* A request whose last post was triggered, and is over: what was done to it for that is undone. */
+void hd_request_unhook(hd_request_t *r);
+/* Nobody touches the trigger any more (NULL: there is none): it may be freed. */
+void hd_trigger_settle(hd_trigger_t *t);
 /* One line about this call; args as at init, NULL at post (call_log.c). */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
 

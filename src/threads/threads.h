@@ -108,7 +108,7 @@ uint64_t hd_serial(void);
 
 struct hd_task {
     ucc_coll_req_t req; /* must stay first: clients read req.status */
-    uint32_t magic;     /* HD_TASK_LIVE between init and finalize */
+    uint32_t magic;     /* HD_TASK_LIVE or _HOOKED between init and finalize */
     hd_context_t *context;
     hd_task_t *next; /* on `incoming`, `active`, a finished list, or a free list */
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
@@ -132,7 +132,8 @@ struct hd_task {
     ucc_coll_callback_t callback;
 };
 
-enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_FREE = 0x0f4ee000u };
+/* HOOKED: post and finalize have more to do than usual (team/ee.c). */
+enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_HOOKED = 0x7a5c400bu, HD_TASK_FREE = 0x0f4ee000u };
 enum { HD_WATCH_EVERY = 16 }; /* steps in vain from one closer look to the next */
 
 /* Looks at the awaited word up to `looks` times: true if it has come. No pause between the looks: they

@@ -36,6 +36,7 @@ typedef struct world_state {
     ucc_team_h teams[MAX_EPS]; /* active */
     heddle_ep_t *eps[MAX_EPS]; /* where the world is a group's */
     heddle_group_t *group;
+    ucc_ee_h ees[MAX_EPS];      /* of teams, or NULL */
     ucc_team_h more[MAX_TEAMS]; /* forming, failed or active */
     ucc_coll_req_h requests[MAX_REQUESTS];
 } world_state_t;
@@ -177,9 +178,10 @@ static ucc_coll_buffer_info_t any_info(uint8_t *arena, uint64_t count, ucc_datat
 
 static ucc_coll_buffer_info_v_t any_info_v(slot_t *slot, uint8_t *arena, ucc_datatype_t dt) {
     ucc_coll_buffer_info_v_t info = {.datatype = dt, .mem_type = UCC_MEMORY_TYPE_HOST};
-    info.buffer = chance(16) ? NULL : arena;
     info.counts = chance(20) ? NULL : slot->counts;
     info.displacements = chance(3) ? NULL : slot->displacements;
+    /* with displacements, NULL is a base for addresses, and these are none */
+    info.buffer = !info.displacements && chance(5) ? NULL : arena;
     return info;
 }
 
@@ -368,7 +370,12 @@ static void init_everywhere(void) {
         ucc_coll_args_t own = move_args(a, model, &slots[slot]);
         if (called(ucc_collective_init(&own, &request, w.teams[i])) == UCC_OK) {
             w.requests[slot] = request;
-            called(ucc_collective_post(request));
+            ucc_ev_t event = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE, .req = request};
+            called(w.ees[i] && !chance(4) ? ucc_collective_triggered_post(w.ees[i], &event)
+                                          : ucc_collective_post(request));
+            if (w.ees[i]) {
+                called(ucc_ee_set_event(w.ees[i], &event));
+            }
         }
     }
 }
@@ -381,9 +388,11 @@ static void touch_request(void) {
         called(heddle_wait(NULL, 0));
         return;
     }
+    ucc_ev_t event = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE, .req = w.requests[i]};
     switch (below(4)) {
     case 0:
         called(ucc_collective_post(w.requests[i]));
+        called(ucc_collective_triggered_post(w.ees[below(w.n)], &event));
         break;
     case 1:
         called(heddle_wait(w.requests[i], chance(2) ? 0 : 1e-5));
@@ -408,6 +417,9 @@ static void blocking_calls(void) {
     uint64_t *counts = chance(8) ? NULL : slot->counts,
              *at = chance(2) ? NULL : slot->displacements;
     any_vectors(slot);
+    if (!src || !dst) {
+        at = NULL; /* with displacements, NULL is a base for addresses, and these are none */
+    }
     called(heddle_barrier(ep));
     called(heddle_fanin(ep, (uint32_t)root));
     called(heddle_fanout(ep, (uint32_t)root));
@@ -524,15 +536,23 @@ static void attributes(void) {
 
 static void engines(void) {
     ucc_ee_params_t params = {.ee_type = (ucc_ee_type_t)below(5)};
-    ucc_ee_h ee = NULL;
+    uint32_t i = (uint32_t)below(w.n);
     ucc_ev_t event = {.ev_type = (ucc_event_type_t)below(16)}, *p = NULL;
-    called(ucc_ee_create(any_team(), chance(4) ? NULL : &params, chance(4) ? NULL : &ee));
-    called(ucc_ee_destroy(NULL));
-    called(ucc_ee_get_event(NULL, &p));
-    called(ucc_ee_ack_event(NULL, &event));
-    called(ucc_ee_set_event(NULL, &event));
+    if (!w.ees[i] && called(ucc_ee_create(chance(4) ? NULL : w.teams[i], chance(4) ? NULL : &params,
+                                          &w.ees[i])) != UCC_OK) {
+        w.ees[i] = NULL;
+    }
+    ucc_ee_h ee = chance(4) ? NULL : w.ees[i];
+    called(ucc_ee_create(any_team(), &params, NULL));
     called(ucc_ee_wait(NULL, &event));
-    called(ucc_collective_triggered_post(NULL, &event));
+    called(ucc_ee_ack_event(ee, &event));
+    called(ucc_ee_set_event(ee, chance(4) ? NULL : &event));
+    if (called(ucc_ee_get_event(ee, chance(4) ? NULL : &p)) == UCC_OK && p && !chance(4)) {
+        called(ucc_ee_ack_event(ee, p));
+    }
+    if (chance(4) && called(ucc_ee_destroy(ee)) == UCC_OK) {
+        w.ees[i] = NULL;
+    }
 }
 
 static void memory(void) {
@@ -784,6 +804,9 @@ static void end_world(void) {
         }
     }
     for (uint32_t i = 0; i < w.n; i++) {
+        if (w.ees[i]) {
+            must(called(ucc_ee_destroy(w.ees[i])), "ucc_ee_destroy");
+        }
         if (w.eps[i]) {
             must(called(heddle_leave(w.eps[i])), "heddle_leave");
         } else {

@@ -730,10 +730,12 @@ typedef struct ucc_ee_params {
     size_t ee_context_size;
 } ucc_ee_params_t;
 
-/** Create an execution engine of a team. It ends before the team does. */
+/** Create an execution engine of a team: of a processor thread (UCC_EE_CPU_THREAD). It ends before the
+ *  team does. */
 ucc_status_t ucc_ee_create(ucc_team_h team, const ucc_ee_params_t *params, ucc_ee_h *ee);
 
-/** Destroy an engine and the events in its queue; on the thread that created it. */
+/** Destroy an engine and the events in its queue; on the thread that created it.
+ *  UCC_ERR_INVALID_PARAM while a triggered operation is outstanding. */
 ucc_status_t ucc_ee_destroy(ucc_ee_h ee);
 
 /** Take the oldest event that the library has put into the queue; UCC_ERR_NOT_FOUND if there is none.
@@ -743,14 +745,18 @@ ucc_status_t ucc_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev);
 /** Give an event back. It must no longer be used. */
 ucc_status_t ucc_ee_ack_event(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Tell the engine of an event of the program's: operations that wait for it start. ev is copied. */
+/** Tell the engine of an event of the program's, a UCC_EVENT_COMPUTE_COMPLETE, from any thread: the
+ *  triggered operation that has waited longest, or else the next one, starts when the team's context is
+ *  progressed. */
 ucc_status_t ucc_ee_set_event(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Block until the library has put an event into the queue. */
+/** Progress the team's contexts until the library has put an event into the queue, and take it: *ev is a
+ *  copy, which needs no acknowledgement. */
 ucc_status_t ucc_ee_wait(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Have ee_event->req start when the event occurs on the engine. After an error the request must still
- *  be finalized. */
+/** Have ee_event->req start when the event occurs on the engine. Until then, and while it runs, its status
+ *  is UCC_INPROGRESS; UCC_EVENT_COLLECTIVE_POST says that it has started, UCC_EVENT_COLLECTIVE_COMPLETE that
+ *  it is over, in error, too. After an error of this call the request must still be finalized. */
 ucc_status_t ucc_collective_triggered_post(ucc_ee_h ee, ucc_ev_t *ee_event);
 
 /* ------------------------------------------------------------------------------------------------

@@ -1,0 +1,388 @@
+/* ee.c: execution engines of processor threads: events, and collectives that an event starts.
+ *
+ * A triggered post arms the request's trigger:
+ *
+ *     WAITING --an event of the client's is taken--> STARTED --the operation is over--> IDLE
+ *        |     (COLLECTIVE_POST is queued)             (COLLECTIVE_COMPLETE is queued)    ^
+ *        +------ the team failed, or its time is up --------------------------------------+
+ *
+ * While it waits, the trigger itself is a task of the team's first context: whoever progresses that
+ * looks for an event, and posts the operation like any other. Each event starts one operation, the one
+ * that has waited longest; an event that nobody waits for yet is kept. One start at a time per engine, so
+ * that operations get their numbers in the order of their triggered posts.
+ *
+ * The request's status is UCC_INPROGRESS from the triggered post on. Its callback is the trigger's until
+ * it is idle again: a magic number of its own sends the next call on the request through
+ * hd_request_unhook, so that other requests pay nothing for this.
+ *
+ * Lifetimes. A trigger belongs to its request and is freed with it. It is idle, and its engine no longer
+ * knows it, before the client's callback runs; whoever would free engine or handle waits for that.
+ */
+#include "team/ee.h"
+
+#include <sched.h>
+
+enum { EE_MAGIC = 0xee0c9017u, MOST_EVENTS = 4096, NAP_US = 100 };
+
+/* An event for the client. */
+typedef struct hd_event {
+    ucc_ev_t ev; /* must stay first: what the client has */
+    struct hd_event *next;
+} hd_event_t;
+
+struct ucc_ee {
+    uint32_t magic;
+    ucc_team_h team;
+    hd_lock_t lock;           /* guards the rest */
+    uint32_t refs;            /* the client, and the start under way */
+    uint64_t ready;           /* events of the client's that have started nothing yet */
+    uint32_t waiting;         /* triggers that have taken no event */
+    bool starting;            /* one has, and is not posted yet */
+    hd_event_t *first, *last; /* for the client, oldest first */
+    uint32_t queued;
+    hd_event_t *taken; /* by the client, and not acknowledged */
+    bool lost, told;   /* events that had no place; the client has `overflow` */
+    hd_event_t overflow;
+    hd_trigger_t *armed;
+};
+
+struct hd_trigger {
+    hd_request_t carrier; /* must stay first: a task that contexts can look at like any other */
+    hd_request_t *r;
+    ucc_ee_h ee;
+    ucc_coll_callback_t callback; /* the client's, for r */
+    _Atomic bool busy;            /* armed */
+    hd_trigger_t *next;
+};
+
+/* --- engines ------------------------------------------------------------------------------------- */
+
+ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
+    ucc_ee_h ee = hd_alloc(HD_LINE, sizeof(*ee));
+    if (!ee) {
+        hd_error("no memory for an execution engine");
+        return UCC_ERR_NO_MEMORY;
+    }
+    ee->magic = EE_MAGIC;
+    ee->team = team;
+    ee->refs = 1;
+    ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
+    /* relaxed: a count for team destroy, which the client orders after this */
+    atomic_fetch_add_explicit(&team->engines, 1, memory_order_relaxed);
+    *out = ee;
+    return UCC_OK;
+}
+
+bool hd_ee_is_live(ucc_ee_h ee) {
+    return ee && ee->magic == EE_MAGIC;
+}
+
+ucc_team_h hd_ee_team(ucc_ee_h ee) {
+    return ee->team;
+}
+
+static void free_events(hd_event_t *event) {
+    while (event) {
+        hd_event_t *next = event->next;
+        hd_free(event);
+        event = next;
+    }
+}
+
+static void unref(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    uint32_t left = --ee->refs;
+    hd_unlock(&ee->lock);
+    if (left == 0) {
+        free_events(ee->first);
+        free_events(ee->taken);
+        hd_free(ee);
+    }
+}
+
+/* Operations in progress; else true in *leaving if one is over whose trigger is not idle yet. */
+static uint32_t count_armed(ucc_ee_h ee, bool *leaving) {
+    uint32_t outstanding = 0;
+    hd_lock(&ee->lock);
+    *leaving = ee->armed != NULL;
+    for (hd_trigger_t *t = ee->armed; t; t = t->next) {
+        outstanding += hd_task_status(&t->r->op.task) == UCC_INPROGRESS;
+    }
+    hd_unlock(&ee->lock);
+    return outstanding;
+}
+
+ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
+    bool leaving;
+    uint32_t outstanding;
+    while ((outstanding = count_armed(ee, &leaving)) == 0 && leaving) {
+        sched_yield(); /* another thread is between an operation's status and its callback */
+    }
+    if (outstanding) {
+        hd_error("execution engine destroyed while %u triggered operations are outstanding at "
+                 "endpoint %u",
+                 outstanding, ee->team->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ee->magic = HD_DEAD_MAGIC;
+    atomic_fetch_sub_explicit(&ee->team->engines, 1, memory_order_relaxed); /* see create */
+    unref(ee);
+    return UCC_OK;
+}
+
+/* --- events -------------------------------------------------------------------------------------- */
+
+/* What has no place is lost, which OVERFLOW tells when the queue is empty. */
+static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
+    hd_event_t *event = hd_alloc(HD_LINE, sizeof(*event));
+    hd_lock(&ee->lock);
+    bool fits = event && ee->queued < MOST_EVENTS;
+    if (fits) {
+        event->ev.ev_type = type;
+        event->ev.req = req;
+        if (ee->first) {
+            ee->last->next = event;
+        } else {
+            ee->first = event;
+        }
+        ee->last = event;
+        ee->queued++;
+    }
+    bool first_lost = !fits && !ee->lost;
+    ee->lost = ee->lost || !fits;
+    hd_unlock(&ee->lock);
+    if (!fits) {
+        hd_free(event);
+    }
+    if (first_lost) {
+        hd_warn("execution engine of endpoint %u: an event was lost: nobody takes them",
+                ee->team->ep);
+    }
+}
+
+ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev) {
+    ucc_status_t status = UCC_OK;
+    hd_lock(&ee->lock);
+    hd_event_t *event = ee->first;
+    if (event) {
+        ee->first = event->next;
+        ee->queued--;
+        event->next = ee->taken;
+        ee->taken = event;
+        *ev = &event->ev;
+    } else if (ee->lost && !ee->told) {
+        ee->lost = false;
+        ee->told = true;
+        *ev = &ee->overflow.ev;
+    } else {
+        status = UCC_ERR_NOT_FOUND;
+    }
+    hd_unlock(&ee->lock);
+    return status;
+}
+
+ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev) {
+    hd_event_t *found = NULL;
+    hd_lock(&ee->lock);
+    bool known = ev == &ee->overflow.ev && ee->told;
+    ee->told = ee->told && !known;
+    for (hd_event_t **at = &ee->taken; *at && !known; at = &(*at)->next) {
+        if (&(*at)->ev == ev) {
+            found = *at;
+            *at = found->next;
+            known = true;
+            break;
+        }
+    }
+    hd_unlock(&ee->lock);
+    hd_free(found);
+    return known ? UCC_OK : UCC_ERR_INVALID_PARAM;
+}
+
+/* Whoever sleeps while a trigger waits has enlisted with one of these. */
+static void ring(ucc_ee_h ee) {
+    hd_bell_ring(&ee->team->group->home.bell);
+    hd_bell_ring(&ee->team->contexts[0]->runner.bell);
+}
+
+void hd_ee_set_event(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->ready++;
+    hd_unlock(&ee->lock);
+    ring(ee);
+}
+
+ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
+    ucc_team_h team = ee->team;
+    uint64_t vain = 0, may_spin = team->lib->park_after_us * hd_ticks_per_us;
+    hd_stall_t stall = {0};
+    ucc_ev_t *ev;
+    while (hd_ee_get_event(ee, &ev) != UCC_OK) {
+        for (uint32_t i = 0; i < team->n_contexts; i++) {
+            if (hd_runner_progress(&team->contexts[i]->runner, &vain)) {
+                vain = 0;
+            }
+        }
+        uint64_t now = hd_ticks();
+        if (hd_stall_is_due(&stall, now, team->lib->stall)) {
+            hd_stall_line("ucc_ee_wait at endpoint %u has waited %.1f s for an event", team->ep,
+                          hd_stall_seconds(&stall, now));
+        }
+        if (team->lib->may_park && vain >= may_spin) {
+            _Atomic uint32_t word = 0; /* no bell rings for events: only a nap */
+            hd_park_sleep(&word, 0, NAP_US * 1000u);
+        }
+    }
+    *out = *ev;
+    return hd_ee_ack_event(ee, ev);
+}
+
+/* --- triggers ------------------------------------------------------------------------------------ */
+
+/* Takes an event for this trigger, if it is its turn. */
+static bool take_ready(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    bool go = ee->ready > 0 && !ee->starting;
+    if (go) {
+        ee->ready--;
+        ee->waiting--;
+        ee->starting = true;
+        ee->refs++;
+    }
+    hd_unlock(&ee->lock);
+    return go;
+}
+
+static ucc_status_t step_trigger(hd_task_t *task) {
+    hd_trigger_t *t = (hd_trigger_t *)task;
+    ucc_team_h team = t->r->op.team;
+    ucc_status_t status = hd_group_poisoned(team->group);
+    if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
+        hd_warn("%s: timed out at endpoint %u before its event came", hd_type_name(t->r->op.type),
+                team->ep);
+        status = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_group_poison(team->group, status);
+    }
+    if (status != UCC_OK) {
+        hd_lock(&t->ee->lock);
+        t->ee->waiting--;
+        hd_unlock(&t->ee->lock);
+        return status;
+    }
+    return take_ready(t->ee) ? UCC_OK : UCC_INPROGRESS;
+}
+
+/* The trigger's task is over: its event has come, or never will. */
+static void fire(void *data, ucc_status_t status) {
+    hd_trigger_t *t = data;
+    hd_request_t *r = t->r;
+    ucc_ee_h ee =
+        t->ee; /* step_trigger took a reference: the client may destroy it in a callback */
+    if (status != UCC_OK) {
+        hd_task_complete(&r->op.task, status);
+        return;
+    }
+    put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
+    hd_request_start(r); /* after this, trigger and request may be gone */
+    hd_lock(&ee->lock);
+    ee->starting = false;
+    if (ee->ready > 0 && ee->waiting > 0) { /* whose thread may have gone to sleep meanwhile */
+        ring(ee); /* under the lock: the team stays as long as somebody waits */
+    }
+    hd_unlock(&ee->lock);
+    unref(ee);
+}
+
+/* The request's callback: its status is published. */
+static void over(void *data, ucc_status_t status) {
+    hd_trigger_t *t = data;
+    ucc_ee_h ee = t->ee;
+    ucc_coll_callback_t callback = t->callback;
+    put_event(ee, UCC_EVENT_COLLECTIVE_COMPLETE, &t->r->op.task.req);
+    hd_lock(&ee->lock);
+    hd_trigger_t **at = &ee->armed;
+    while (*at != t) {
+        at = &(*at)->next;
+    }
+    *at = t->next;
+    /* release: my last access to the trigger; pairs with hd_trigger_settle */
+    atomic_store_explicit(&t->busy, false, memory_order_release);
+    hd_unlock(&ee->lock);
+    if (callback.cb) {
+        callback.cb(callback.data, status);
+    }
+}
+
+void hd_trigger_settle(hd_trigger_t *t) {
+    /* acquire: pairs with `over` */
+    while (t && atomic_load_explicit(&t->busy, memory_order_acquire)) {
+        sched_yield();
+    }
+}
+
+void hd_request_unhook(hd_request_t *r) {
+    hd_trigger_settle(r->trigger);
+    r->op.task.callback = r->trigger->callback;
+    r->op.task.magic = HD_TASK_LIVE;
+}
+
+static hd_trigger_t *trigger_of(hd_request_t *r) {
+    if (!r->trigger) {
+        r->trigger = hd_alloc(HD_LINE_PAIR, sizeof(*r->trigger));
+    }
+    if (!r->trigger) {
+        hd_error("%s: no memory for a triggered post", hd_type_name(r->op.type));
+    }
+    return r->trigger;
+}
+
+/* Makes a task of the trigger. What is copied into the carrier's operation is for those who tell what a
+ * context waits for. */
+static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
+    hd_op_t *op = &t->carrier.op;
+    hd_task_t *task = &op->task;
+    op->team = r->op.team;
+    op->team_ep = r->op.team_ep;
+    op->group = r->op.group;
+    op->type = r->op.type;
+    op->me = r->op.me;
+    op->n = r->op.n;
+    op->state = HD_OP_ARMED;
+    t->carrier.waits = (hd_op_waits_t){0}; /* a new wait */
+    task->magic = HD_TASK_LIVE;
+    task->context = r->op.team->contexts[0];
+    task->home = &r->op.group->home;
+    task->step = step_trigger;
+    task->awaited = NULL;
+    task->deadline = hd_request_deadline(r);
+    task->callback = (ucc_coll_callback_t){.cb = fire, .data = t};
+    task->req.status = UCC_INPROGRESS;
+    t->r = r;
+    t->ee = ee;
+    t->callback = r->op.task.callback;
+    r->op.task.callback = (ucc_coll_callback_t){.cb = over, .data = t};
+    r->op.task.magic = HD_TASK_HOOKED;
+    r->op.task.context = task->context;
+    /* relaxed, both: nobody else knows of this post yet; the list and the push publish them */
+    atomic_store_explicit(&t->busy, true, memory_order_relaxed);
+    __atomic_store_n(&r->op.task.req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+}
+
+ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
+    hd_trigger_t *t = trigger_of(r);
+    if (!t) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    arm(t, r, ee);
+    hd_lock(&ee->lock);
+    t->next = ee->armed;
+    ee->armed = t;
+    bool first = ++ee->waiting == 1;
+    hd_unlock(&ee->lock);
+    if (first && take_ready(ee)) { /* its event has come already */
+        fire(t, UCC_OK);
+    } else {
+        hd_runner_push(&t->carrier.op.task.context->runner, &t->carrier.op.task);
+    }
+    return UCC_OK;
+}

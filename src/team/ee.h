@@ -1,0 +1,22 @@
+/* ee.h: execution engines of processor threads (ee.c). */
+#ifndef HD_TEAM_EE_H
+#define HD_TEAM_EE_H
+
+#include "team/team.h"
+
+ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out);
+/* Refuses while a triggered operation is outstanding. */
+ucc_status_t hd_ee_destroy(ucc_ee_h ee);
+bool hd_ee_is_live(ucc_ee_h ee);
+ucc_team_h hd_ee_team(ucc_ee_h ee);
+/* The oldest event for the client; UCC_ERR_NOT_FOUND: none. It ends with ack, which knows its events. */
+ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev);
+ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev);
+/* Starts the operation that has waited longest, or the next one. */
+void hd_ee_set_event(ucc_ee_h ee);
+/* Progresses until there is an event; takes it, acknowledged. */
+ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out);
+/* The request may be posted, and is of the engine's team. */
+ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee);
+
+#endif
