@@ -10,6 +10,7 @@
 #include "../support/driver.h"
 
 #include <criterion/criterion.h>
+#include <heddle/heddle.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,9 @@ static bool depends(const coll_case_t *c, uint32_t i, uint32_t j) {
     case UCC_COLL_TYPE_GATHERV:
     case UCC_COLL_TYPE_FANIN:
         return is_direct(c) || i == c->root;
+    case (uint64_t)UCC_COLL_TYPE_SCAN: /* a prefix needs those before it */
+    case (uint64_t)UCC_COLL_TYPE_EXSCAN:
+        return is_direct(c) || j < i;
     default:
         return true;
     }
