@@ -73,16 +73,21 @@ static inline void *stress_watchdog(void *unused) {
     return NULL;
 }
 
-static inline void stress_begin(int argc, char **argv) {
+/* Without the watchdog, which is a thread: for programs that fork. */
+static inline void stress_begin_alone(int argc, char **argv) {
     const char *scale = argc > 1 ? argv[1] : getenv("HEDDLE_STRESS_SCALE");
     const char *seed = getenv("HEDDLE_STRESS_SEED");
     const char *slash = strrchr(argv[0], '/');
-    pthread_t watchdog;
     stress.program = slash != NULL ? slash + 1 : argv[0];
     stress.percent = scale != NULL && atof(scale) > 0 ? atof(scale) : STRESS_TSAN ? 4.0 : 100.0;
     stress.seed = seed != NULL ? (uint32_t)strtoul(seed, NULL, 0) : 0;
     hd_delay_arm(stress.seed);
     stress_phase("start", 60);
+}
+
+static inline void stress_begin(int argc, char **argv) {
+    pthread_t watchdog;
+    stress_begin_alone(argc, argv);
     if (pthread_create(&watchdog, NULL, stress_watchdog, NULL) == 0) {
         pthread_detach(watchdog);
     }
