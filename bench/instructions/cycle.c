@@ -3,8 +3,8 @@
  *
  * usage: cycle ITERATIONS [COLLECTIVE [ENDPOINTS]]
  *
- * COLLECTIVE is barrier, bcast, allreduce, scatter (8 bytes per endpoint; the default is allreduce) or large
- * (an allreduce of 64 KiB). The phases are functions of their own, never inlined, so that a profile shows
+ * COLLECTIVE is barrier, bcast, allreduce, scatter, alltoall, alltoallv (8 bytes per endpoint; the default is
+ * allreduce) or large (an allreduce of 64 KiB). The phases are functions of their own, never inlined, so that a profile shows
  * them by name:
  *     init, post_to_done, finalize   at all endpoints, by UCC's calls; post_to_done is post at each, then
  *                                    progress and test until all are complete
@@ -27,6 +27,7 @@ typedef struct endpoint {
     ucc_team_h team;
     ucc_context_h context;
     double *source, *result;
+    uint32_t *counts, *displacements;
     ucc_coll_args_t args;
     ucc_coll_req_h request;
 } endpoint_t;
@@ -93,6 +94,12 @@ PHASE phase_last_blocking(endpoint_t *e) {
         status =
             heddle_scatter(e->handle, e->source, e->result, count, UCC_DT_FLOAT64, endpoints - 1);
         break;
+    case UCC_COLL_TYPE_ALLTOALL:
+        status = heddle_alltoall(e->handle, e->source, e->result, count, UCC_DT_FLOAT64);
+        break;
+    case UCC_COLL_TYPE_ALLTOALLV: /* its blocking call takes wide counts only */
+        status = heddle_collective(&e->args, e->team);
+        break;
     default:
         status =
             heddle_allreduce(e->handle, e->source, e->result, count, UCC_DT_FLOAT64, UCC_OP_SUM);
@@ -147,14 +154,34 @@ static void last_cycles(endpoint_t *endpoint, long iterations, void (*last)(endp
 
 /* --- the team ------------------------------------------------------------------------------------- */
 
+/* Blocks that lie as in an alltoall. */
+static void exchange_vectors(endpoint_t *e) {
+    for (uint32_t j = 0; j < endpoints; j++) {
+        e->counts[j] = (uint32_t)count;
+        e->displacements[j] = (uint32_t)(j * count);
+    }
+    ucc_coll_buffer_info_v_t info = {.counts = (ucc_count_t *)e->counts,
+                                     .displacements = (ucc_aint_t *)e->displacements,
+                                     .datatype = UCC_DT_FLOAT64,
+                                     .mem_type = UCC_MEMORY_TYPE_HOST};
+    e->args.coll_type = UCC_COLL_TYPE_ALLTOALLV;
+    e->args.src.info_v = e->args.dst.info_v = info;
+    e->args.src.info_v.buffer = e->source;
+    e->args.dst.info_v.buffer = e->result;
+}
+
 static void prepare(endpoint_t *e, uint32_t i, const char *collective) {
-    bool scatters = strcmp(collective, "scatter") == 0;
+    bool exchanges = strncmp(collective, "alltoall", strlen("alltoall")) == 0;
+    bool scatters = exchanges || strcmp(collective, "scatter") == 0;
     size_t bytes = count * endpoints * sizeof(double);
     /* on lines: where malloc happens to put them must not count */
     bytes = (bytes + 63) / 64 * 64;
     e->source = aligned_alloc(64, bytes);
     e->result = aligned_alloc(64, bytes);
-    require(e->source && e->result ? UCC_OK : UCC_ERR_NO_MEMORY, "buffers");
+    e->counts = malloc(endpoints * sizeof(*e->counts));
+    e->displacements = malloc(endpoints * sizeof(*e->displacements));
+    require(e->source && e->result && e->counts && e->displacements ? UCC_OK : UCC_ERR_NO_MEMORY,
+            "buffers");
     for (uint64_t j = 0; j < count * endpoints; j++) {
         e->source[j] = i + 1;
         e->result[j] = 0;
@@ -167,7 +194,12 @@ static void prepare(endpoint_t *e, uint32_t i, const char *collective) {
                                                 UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
     e->args.dst.info =
         (ucc_coll_buffer_info_t){e->result, count, UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
-    if (scatters) {
+    if (strcmp(collective, "alltoallv") == 0) {
+        exchange_vectors(e);
+    } else if (exchanges) {
+        e->args.coll_type = UCC_COLL_TYPE_ALLTOALL;
+        e->args.dst.info.count = count * endpoints;
+    } else if (scatters) {
         e->args.coll_type = UCC_COLL_TYPE_SCATTER;
     } else if (strcmp(collective, "barrier") == 0) {
         e->args.coll_type = UCC_COLL_TYPE_BARRIER;
@@ -186,6 +218,9 @@ static bool is_right(const endpoint_t *e) {
         return e->source[0] == n;
     case UCC_COLL_TYPE_SCATTER:
         return e->result[0] == n;
+    case UCC_COLL_TYPE_ALLTOALL:
+    case UCC_COLL_TYPE_ALLTOALLV:
+        return e->result[0] == 1 && e->result[(endpoints - 1) * count] == n;
     default:
         return e->result[count - 1] == n * (n + 1) / 2;
     }
@@ -209,6 +244,8 @@ static bool close_team(endpoint_t *endpoint, heddle_group_t *group) {
         require(heddle_leave(endpoint[i].handle), "heddle_leave");
         free(endpoint[i].source);
         free(endpoint[i].result);
+        free(endpoint[i].counts);
+        free(endpoint[i].displacements);
     }
     require(heddle_group_destroy(group), "heddle_group_destroy");
     return right;

@@ -36,7 +36,7 @@ profile() {
 printf '# instructions per call; init, post_to_done, finalize, persistent: of all endpoints together\n'
 printf '%-14s %8s %13s %9s %11s %9s %14s\n' collective init post_to_done finalize persistent last_ucc \
     last_blocking
-[ $# -gt 0 ] || set -- allreduce:2 barrier:2 bcast:2 scatter:2 large:2 allreduce:16 barrier:64
+[ $# -gt 0 ] || set -- allreduce:2 barrier:2 bcast:2 scatter:2 alltoall:2 alltoallv:2 large:2 allreduce:16 barrier:64
 for what in "$@"; do
     collective=${what%:*} endpoints=2
     [[ $what == *:* ]] && endpoints=${what#*:}

@@ -3,7 +3,7 @@
  *
  * In alltoallv nobody knows the others' sizes: all register with the engine and find out from the
  * lanes who has published data and who has not. A small payload of alltoallv is a table of n + 1
- * offsets (uint32_t) followed by the blocks in the order of their destinations.
+ * offsets (uint32_t) followed by the others' blocks in the order of their destinations.
  * In place, blocks are sent from op->dst as it was.
  */
 #include "shm/shm.h"
@@ -48,18 +48,31 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
 
 /* --- alltoallv ---------------------------------------------------------------------------------- */
 
+/* The block for itself, which does not travel. Never in place. */
+static ucc_status_t take_own(hd_op_t *op) {
+    size_t sent = hd_vector_count(&op->send, op->me) * op->send_element;
+    size_t expected = hd_vector_count(&op->receive, op->me) * op->element;
+    if (sent != expected) {
+        return hd_op_sizes_differ(op, op->me, sent, expected);
+    }
+    if (sent) {
+        memmove(hd_at(op->dst, hd_vector_displacement(&op->receive, op->me) * op->element),
+                hd_at(op->src, hd_vector_displacement(&op->send, op->me) * op->send_element), sent);
+    }
+    return UCC_OK;
+}
+
 static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     uint32_t span[2];
     if ((lane ? hd_lane_regime(lane) : op->regime) == HD_REGIME_DIRECT) {
         op->any_direct = true;
         return UCC_OK;
     }
-    size_t expected = hd_vector_count(&op->receive, from) * op->element;
-    if (lane) {
-        hd_lane_prefetch(lane);
-    } else {
-        lane = op->lane;
+    if (!lane) {
+        return take_own(op);
     }
+    size_t expected = hd_vector_count(&op->receive, from) * op->element;
+    hd_lane_prefetch(lane);
     if (!hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
         return UCC_INPROGRESS;
     }
@@ -85,7 +98,7 @@ static ucc_status_t publish_vector(hd_op_t *op) {
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
     uint8_t *data = staging + (op->n + 1) * sizeof(*table);
     for (uint32_t i = 0; i < op->n; i++) {
-        size_t bytes = hd_vector_count(sent(op), i) * sent_element(op);
+        size_t bytes = i == op->me ? 0 : hd_vector_count(sent(op), i) * sent_element(op);
         table[i] = at;
         if (bytes) {
             uint64_t offset = hd_vector_displacement(sent(op), i) * sent_element(op);
@@ -98,18 +111,16 @@ static ucc_status_t publish_vector(hd_op_t *op) {
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
-    ucc_status_t status = hd_engine_register(op, source(op), op->dst);
     size_t staged = (op->n + 1) * sizeof(uint32_t) + op->total;
+    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
+    bool direct = op->group->two_sided || op->in_place || staged > op->group->staged_max;
+    ucc_status_t status = direct ? hd_engine_register(op, source(op), op->dst)
+                                 : hd_engine_register_idle(op, source(op), op->dst);
     if (status != UCC_OK) {
         return status;
     }
     op->wait = wait_for_vector;
-    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
-    if (op->group->two_sided || op->in_place || staged > op->group->staged_max) {
-        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
-    } else {
-        status = publish_vector(op);
-    }
+    status = direct ? hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0) : publish_vector(op);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }

@@ -74,11 +74,8 @@ static hd_work_t *work_of(const hd_op_t *op) {
     return atomic_load_explicit(&op->exchange->work, memory_order_acquire);
 }
 
-static hd_work_t *install_work(hd_op_t *op) {
-    hd_work_t *work = work_of(op);
-    if (work) {
-        return work;
-    }
+static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
+    hd_work_t *work = NULL;
     hd_work_t *mine = create_work(op->n);
     /* acq_rel: publishes the arrays, or takes the winner's */
     if (!mine ||
@@ -90,10 +87,15 @@ static hd_work_t *install_work(hd_op_t *op) {
     return work;
 }
 
-/* Few members, all DIRECT: their buffers are named in their lanes, which all look at anyway. Else in the
- * arrays of the exchange, whose lines have several writers. */
+/* Few members name their buffers in lines that only they write. All DIRECT: in their lanes, which all look
+ * at anyway; v types, whose lanes may carry data: in their slices. Else in the arrays of the exchange, whose
+ * lines have several writers. */
+static bool are_few(const hd_op_t *op) {
+    return hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
+}
+
 static bool lanes_tell(const hd_op_t *op) {
-    return hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK && !hd_work_is_vector(op->type);
+    return are_few(op) && !hd_work_is_vector(op->type);
 }
 
 typedef struct view {
@@ -103,26 +105,51 @@ typedef struct view {
     hd_op_t *op[HD_REDUCE_BLOCK];
 } view_t;
 
+static void see(view_t *view, uint32_t i, const hd_expose_t *from) {
+    view->src[i] = from->src;
+    view->dst[i] = from->dst;
+    view->op[i] = from->op;
+}
+
 /* The members' buffers; all have arrived. */
 static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
     hd_work_t *work = work_of(op);
     if (!lanes_tell(op)) {
-        return work;
-    }
-    for (uint32_t i = 0; i < op->n; i++) {
-        const hd_expose_t *from =
-            i == op->me ? &op->expose : &hd_board_lane(op->board, i, op->k)->direct;
-        view->src[i] = from->src;
-        view->dst[i] = from->dst;
-        view->op[i] = from->op;
+        if (!are_few(op)) {
+            return work;
+        }
+        for (uint32_t i = 0; i < op->n; i++) {
+            see(view, i, &work->slice[i].expose);
+        }
+    } else {
+        for (uint32_t i = 0; i < op->n; i++) {
+            see(view, i, i == op->me ? &op->expose : &hd_board_lane(op->board, i, op->k)->direct);
+        }
     }
     view->work = (hd_work_t){work->slice, view->src, view->dst, view->op};
     return &view->work;
 }
 
-ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
-    hd_work_t *work = install_work(op);
-    if (!work) {
+/* Where lanes don't: what is written here is published by the lane. */
+static void tell(hd_op_t *op, hd_work_t *work) {
+    if (are_few(op)) {
+        work->slice[op->me].expose = op->expose;
+        return;
+    }
+    work->src[op->me] = op->expose.src;
+    work->dst[op->me] = op->expose.dst;
+    work->op[op->me] = op;
+    if (op->me == 0) {
+        /* relaxed: who used them last has consumed that number */
+        atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
+        atomic_store_explicit(&op->exchange->hint, 0, memory_order_relaxed); /* likewise */
+    }
+}
+
+static inline __attribute__((always_inline)) ucc_status_t enter(hd_op_t *op, const void *src,
+                                                                void *dst, bool has_work) {
+    hd_work_t *work = work_of(op);
+    if (__builtin_expect(!work, 0) && !(work = install_work(op))) {
         hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->type), op->n);
         return UCC_ERR_NO_MEMORY;
     }
@@ -130,17 +157,14 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     op->expose.dst = dst;
     op->expose.op = op;
     if (!lanes_tell(op)) {
-        work->src[op->me] = src;
-        work->dst[op->me] = dst;
-        work->op[op->me] = op;
-        if (op->me == 0) {
-            /* relaxed: published by the lane; who used them last has consumed that number */
-            atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
-            atomic_store_explicit(&op->exchange->hint, 0, memory_order_relaxed); /* likewise */
-        }
+        tell(op, work);
     }
     hd_slice_t *slice = &work->slice[op->me];
-    hd_work_layout(op, slice);
+    if (has_work) {
+        hd_work_layout(op, slice);
+    } else {
+        slice->units = slice->batch = slice->parts = 1; /* that does nothing */
+    }
     /* relaxed: published by the CAS below and by the lane */
     atomic_store_explicit(&slice->finished, generation(op), memory_order_relaxed);
     uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
@@ -156,6 +180,14 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     }
     op->exposed = true;
     return UCC_OK;
+}
+
+ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
+    return enter(op, src, dst, true);
+}
+
+ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
+    return enter(op, src, dst, false);
 }
 
 ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {

@@ -154,11 +154,12 @@ typedef struct hd_slice {
     uint32_t units;                          /* pieces of work in this slice, at least 1 */
     uint32_t batch;                          /* pieces taken by one claim */
     uint32_t parts;                          /* pieces that one block is cut into */
+    hd_expose_t expose;                      /* its owner's buffers; only where engine.c says so */
 } hd_slice_t;
 
 /* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
  * src, dst, op: entry i written by member i before it publishes, read after all arrived, or (op)
- * after a successful claim; not used where lanes carry the same (engine.c). */
+ * after a successful claim; not used where lanes or slices carry the same (engine.c). */
 typedef struct hd_work {
     hd_slice_t *slice;
     const void **src;
@@ -573,6 +574,8 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data);
 
 /* Registers my buffers and my slice; before publishing. */
 ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst);
+/* The same where my own data goes out with my lane: there is nothing to do in my slice. */
+ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst);
 /* Publishes as DIRECT and enters the arrival; op->wait becomes the engine's. */
 ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst);
 /* From a family's wait: all lanes were seen and some are DIRECT, or mine is. */

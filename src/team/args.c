@@ -404,12 +404,72 @@ static bool significant(const hd_op_t *op, uint64_t flags, bool *src, bool *dst)
     }
 }
 
+/* --- the same for v types: each call's counts and addresses are taken anew -------------------------- */
+
+static ucc_datatype_t source_datatype(uint8_t type, const ucc_coll_args_t *a) {
+    return type == HD_ALLTOALLV || type == HD_SCATTERV ? a->src.info_v.datatype
+                                                       : a->src.info.datatype;
+}
+
+static ucc_datatype_t result_datatype(uint8_t type, const ucc_coll_args_t *a) {
+    return type == HD_SCATTERV ? a->dst.info.datatype : a->dst.info_v.datatype;
+}
+
+/* As is_plain, but for how wide counts and displacements are. */
+static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
+    return is_plain(a, flags & ~(uint64_t)(UCC_COLL_ARGS_FLAG_COUNT_64BIT |
+                                           UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT));
+}
+
+/* Noted if plain: not in place, no reductions; what else is significant depends on the root alone. */
+static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flags) {
+    const hd_op_t *op = &r->op;
+    const hd_kind_t *kind = &hd_kind[op->type];
+    if (!kind->vector || kind->reducing || op->prepare != recount || op->in_place ||
+        r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) ||
+        (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) || !is_plain_vector(a, flags)) {
+        return;
+    }
+    bool src = op->type != HD_SCATTERV || op->is_root;
+    bool dst = op->type != HD_GATHERV || op->is_root;
+    r->shape = (hd_shape_t){
+        .vector = (uint64_t)a->coll_type,
+        .flags = flags,
+        .root = kind->rooted ? a->root : 0,
+        .src_dt = src ? source_datatype(op->type, a) : 0,
+        .dst_dt = dst ? result_datatype(op->type, a) : 0,
+        .root_mask = kind->rooted ? UINT64_MAX : 0,
+        .src_mask = src ? UINT64_MAX : 0,
+        .dst_mask = dst ? UINT64_MAX : 0,
+    };
+}
+
+bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *a, ucc_status_t *status) {
+    const hd_shape_t *s = &r->shape;
+    hd_op_t *op = &r->op;
+    uint64_t flags = flags_of(a);
+    if (s->vector == 0 || (uint64_t)a->coll_type != s->vector || flags != s->flags ||
+        !is_plain_vector(a, flags) || (a->root & s->root_mask) != s->root ||
+        (source_datatype(op->type, a) & s->src_mask) != s->src_dt ||
+        (result_datatype(op->type, a) & s->dst_mask) != s->dst_dt) {
+        return false;
+    }
+    hd_call_t c = {.args = a, .r = r, .op = op, .flags = flags};
+    keep_vectors(&c);
+    op->global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;
+    op->task.callback = a->mask & UCC_COLL_ARGS_FIELD_CB ? a->cb : (ucc_coll_callback_t){0};
+    *status = recount(op);
+    return true;
+}
+
+/* --- and for all others ------------------------------------------------------------------------------ */
+
 void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     const hd_op_t *op = &r->op;
     uint64_t flags = flags_of(a);
     bool src, dst;
-    r->shape.type = 0;
-    if (r->route != HD_ROUTE_NUMBER || op->start == hd_empty_start ||
+    note_vector(r, a, flags);
+    if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->start == hd_empty_start ||
         !hd_group_is_complete(op->group) || !is_plain(a, flags) || op->prepare ||
         !significant(op, flags, &src, &dst) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {

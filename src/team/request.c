@@ -137,6 +137,26 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
     return UCC_OK;
 }
 
+/* The whole preparation. */
+static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args,
+                                                   const uint64_t *tag, hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    r->private_board = NULL;
+    op->group = team->group;
+    op->team_ep = team->ep;
+    op->task.home = &team->group->home;
+    r->shape.type = r->shape.vector = 0;
+    ucc_status_t status = hd_args_prepare(team, args, r);
+    if (status == UCC_OK) {
+        status = choose_route(team, args, tag, r);
+    }
+    if (status == UCC_OK) {
+        hd_args_note_shape(r, args);
+        hd_request_plan_express(r);
+    }
+    return status;
+}
+
 ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                              hd_request_t **out) {
     hd_request_t *r = take(team);
@@ -145,22 +165,15 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     }
     hd_op_t *op = &r->op;
     if (tag || !hd_args_repeat(r, args)) {
-        r->private_board = NULL;
-        op->group = team->group;
-        op->team_ep = team->ep;
-        op->task.home = &team->group->home;
-        r->shape.type = 0;
-        ucc_status_t status = hd_args_prepare(team, args, r);
-        if (status == UCC_OK) {
-            status = choose_route(team, args, tag, r);
+        ucc_status_t status;
+        if (tag || !hd_args_repeat_vector(r, args, &status)) {
+            status = plan(team, args, tag, r);
         }
         if (status != UCC_OK) {
             hd_pack_release(r);
             give_back(r);
             return status;
         }
-        hd_args_note_shape(r, args);
-        hd_request_plan_express(r);
     }
     /* relaxed: the handle reaches other threads by the client's own means */
     __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);

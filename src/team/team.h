@@ -76,7 +76,8 @@ typedef enum hd_team_state {
  * the plan: only addresses are taken anew. Fields that have no meaning for the collective at this
  * endpoint are not compared: their masks are 0. */
 typedef struct hd_shape {
-    uint64_t type; /* ucc_coll_type_t; 0: nothing to be compared with */
+    uint64_t type;   /* ucc_coll_type_t; 0: nothing to be compared with */
+    uint64_t vector; /* likewise of a v type, for which counts and addresses are not compared */
     uint64_t flags, op, root;
     uint64_t src_count, src_dt, dst_count, dst_dt;
     uint64_t op_mask, root_mask, src_mask, dst_mask;
@@ -224,6 +225,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
  * and now has these addresses. hd_args_note_shape says, after all of init succeeded, that it can. */
 bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *args);
 void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *args);
+/* Likewise for v types, whose counts are checked in any case: their status, if true is returned. */
+bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *args, ucc_status_t *status);
 /* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 void hd_pack_release(hd_request_t *r);

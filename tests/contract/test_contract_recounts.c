@@ -321,3 +321,117 @@ Test(contract_recounts, a_root_that_sends_more_than_a_leaf_takes_fails_without_o
     cr_assert_eq(s->dst[2][FIXED], 0x55555555);
     close_scene(s);
 }
+
+/* --- calls that are like the one before ------------------------------------------------------------- */
+
+enum { PAIR = 2, ROUNDS = 12, BLOCK = 40000 };
+
+typedef struct call {
+    int32_t src[PAIR][PAIR * BLOCK], dst[PAIR][PAIR * BLOCK];
+    uint32_t counts[PAIR], displacements[PAIR];
+    uint64_t wide_counts[PAIR], wide_displacements[PAIR];
+} call_t;
+
+/* Blocks lie BLOCK apart; all are of one size. */
+static ucc_coll_args_t call_of(ucc_coll_type_t type, call_t *c, uint32_t i, bool wide) {
+    ucc_coll_args_t args = small_args(type);
+    void *counts = wide ? (void *)c->wide_counts : c->counts;
+    void *at = wide ? (void *)c->wide_displacements : c->displacements;
+    bool src_v = type == UCC_COLL_TYPE_ALLTOALLV || type == UCC_COLL_TYPE_SCATTERV;
+    args.src.info = small_info(c->src[i], c->counts[i]);
+    args.dst.info = small_info(c->dst[i], c->counts[i]);
+    if (src_v) {
+        args.src.info_v = small_info_v(c->src[i], counts, at);
+    }
+    if (type != UCC_COLL_TYPE_SCATTERV) {
+        args.dst.info_v = small_info_v(c->dst[i], counts, at);
+    }
+    args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
+    args.flags = wide ? UCC_COLL_ARGS_FLAG_COUNT_64BIT | UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT : 0;
+    return args;
+}
+
+static void fill_call(call_t *c, uint32_t round) {
+    for (uint32_t i = 0; i < PAIR; i++) {
+        c->counts[i] = sizes[round % POSTS];
+        c->displacements[i] = round % 3 ? i * BLOCK : (PAIR - 1 - i) * BLOCK;
+        c->wide_counts[i] = c->counts[i];
+        c->wide_displacements[i] = c->displacements[i];
+        for (uint32_t e = 0; e < PAIR * BLOCK; e++) {
+            c->src[i][e] = value(i + round, e / BLOCK, e % BLOCK);
+            c->dst[i][e] = -1;
+        }
+    }
+}
+
+/* What endpoint i has of endpoint `from` in its block there. */
+static uint32_t wrong_in(const call_t *c, ucc_coll_type_t type, uint32_t root, uint32_t i,
+                         uint32_t round) {
+    uint32_t wrong = 0, n = c->counts[0];
+    for (uint32_t from = 0; from < PAIR; from++) {
+        const int32_t *got = c->dst[i] + c->displacements[from];
+        switch (type) {
+        case UCC_COLL_TYPE_ALLTOALLV:
+            wrong += differences(got, n, from + round, c->displacements[i] / BLOCK);
+            break;
+        case UCC_COLL_TYPE_SCATTERV:
+            wrong += differences(c->dst[i], n, root + round, c->displacements[i] / BLOCK);
+            break;
+        default:
+            wrong += type == UCC_COLL_TYPE_GATHERV && i != root
+                         ? 0
+                         : differences(got, n, from + round, 0);
+        }
+    }
+    return wrong;
+}
+
+static void repeat(ucc_coll_type_t type) {
+    world_t *world = small_world(PAIR);
+    call_t *calls = must_alloc(2, sizeof(*calls));
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        call_t *c = &calls[round % 2];
+        ucc_coll_args_t args[PAIR];
+        ucc_coll_req_h refused;
+        uint32_t root = round % 4 == 3;
+        fill_call(c, round);
+        for (uint32_t i = 0; i < PAIR; i++) {
+            args[i] = call_of(type, c, i, round >= ROUNDS / 2);
+            args[i].root = root;
+        }
+        ucc_coll_args_t wrong = args[root];
+        if (type == UCC_COLL_TYPE_SCATTERV) {
+            wrong.src.info_v.counts = NULL;
+        } else {
+            wrong.dst.info_v.counts = NULL;
+        }
+        cr_assert_eq(ucc_collective_init(&wrong, &refused, world->teams[root]),
+                     UCC_ERR_INVALID_PARAM);
+        small_run(world, args, "a v type");
+        small_run(world, args, "the same once more");
+        for (uint32_t i = 0; i < PAIR; i++) {
+            cr_assert_eq(wrong_in(c, type, root, i, round), 0, "round %u, endpoint %u", round, i);
+        }
+        cr_assert_eq(ucc_collective_init(&wrong, &refused, world->teams[root]),
+                     UCC_ERR_INVALID_PARAM);
+    }
+    cr_assert(small_team_works(world));
+    free(calls);
+    world_destroy(world);
+}
+
+Test(contract_recounts, an_alltoallv_like_the_one_before_goes_by_its_own_arguments) {
+    repeat(UCC_COLL_TYPE_ALLTOALLV);
+}
+
+Test(contract_recounts, so_does_an_allgatherv) {
+    repeat(UCC_COLL_TYPE_ALLGATHERV);
+}
+
+Test(contract_recounts, so_does_a_gatherv) {
+    repeat(UCC_COLL_TYPE_GATHERV);
+}
+
+Test(contract_recounts, so_does_a_scatterv) {
+    repeat(UCC_COLL_TYPE_SCATTERV);
+}
