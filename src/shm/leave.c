@@ -17,10 +17,12 @@ enum { LEFT = UCC_ERR_NOT_FOUND, INHERITED = UCC_ERR_NOT_SUPPORTED };
 
 void hd_group_leave(hd_group_t *group, uint32_t ep) {
     /* release: the numbers I have taken; pairs with has_left */
-    atomic_store_explicit(&group->board->member[ep]->left, 1, memory_order_release);
-    /* release: the same, for whoever looks at the count first */
-    atomic_fetch_add_explicit(&group->n_left, 1, memory_order_release);
-    hd_bell_ring(&group->home.bell);
+    if (atomic_exchange_explicit(&group->board->member[ep]->left, 1, memory_order_release) == 0) {
+        /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers must see it or
+           be seen by a leaver who looks for them after this */
+        atomic_fetch_add_explicit(&group->n_left, 1, memory_order_seq_cst);
+        hd_bell_ring(&group->home.bell);
+    }
 }
 
 static bool has_left(const hd_group_t *group, uint64_t ep) {

@@ -246,6 +246,8 @@ ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
     op->state = HD_OP_CANCEL;
     op->why = why;
     op->numbered = false; /* it has no part in any exchange */
+    op->board = NULL;     /* it may be that of the request's last use */
+    op->k = 0;
     op->leave = NULL;
     op->task.step = hd_op_step;
     return cancel(op);

@@ -12,6 +12,11 @@
  * request ends only when no writer is left inside. A writer says that it is inside before it looks for the
  * poison, and who has seen the poison looks for writers after that; all four accesses are seq_cst, so
  * either the writer sees the poison and writes nothing, or it is seen and waited for.
+ *
+ * The same holds for an endpoint that leaves the team, whose memory may be gone then: it counts itself
+ * among the leavers before it looks for writers, and who sees a leaver writes nothing. No collective that can
+ * complete is lost by that: all endpoints take part in it, and none of them is done with it before it has seen
+ * the lane that its writer publishes after writing. So whoever left before that will never take part.
  */
 #include "shm/shm.h"
 
@@ -47,9 +52,11 @@ static ucc_status_t wait_for_root(hd_op_t *op) {
     return hd_op_lane(op, op->root, &lane);
 }
 
-/* Its data is not there and won't be: the failure that kept it from being written ends it. */
+/* Its data is not there and won't be: the failure that kept it from being written ends it. After an
+ * endpoint has left, that is still to be found (by hd_op_step: a leaver, or a call that differs). */
 static ucc_status_t wait_for_failure(hd_op_t *op) {
-    return hd_group_poisoned(op->group);
+    ucc_status_t failure = hd_group_poisoned(op->group);
+    return failure == UCC_OK ? UCC_INPROGRESS : failure;
 }
 
 /* --- writing ------------------------------------------------------------------------------------ */
@@ -65,13 +72,14 @@ static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint
     }
 }
 
-/* False if the group has failed: then not all of it was written. */
+/* False if the group has failed or an endpoint has left: then not all of it was written. */
 static bool put_to_all(const hd_op_t *op, bool is_bcast) {
     _Atomic uint32_t *mine = writing(op->group, op->me);
     const _Atomic int32_t *poison = &op->group->poison;
     /* seq_cst, here and below: see the head of this file */
     atomic_fetch_add_explicit(mine, 1, memory_order_seq_cst);
-    bool clean = atomic_load_explicit(poison, memory_order_seq_cst) == 0;
+    bool clean = atomic_load_explicit(poison, memory_order_seq_cst) == 0 &&
+                 atomic_load_explicit(&op->group->n_left, memory_order_seq_cst) == 0;
     for (uint32_t i = 0; i < op->n && clean; i++) {
         if (is_bcast) {
             put(op, i, op->src, op->src);
@@ -105,14 +113,18 @@ ucc_status_t hd_put_start(hd_op_t *op) {
 
 /* --- failing ------------------------------------------------------------------------------------ */
 
-bool hd_put_lingers(const hd_group_t *group) {
-    /* seq_cst: see the head of this file */
-    if (atomic_load_explicit(&group->poison, memory_order_seq_cst) == 0 ||
-        !hd_group_is_complete(group) ||
-        hd_group_is_inherited(group)) { /* who writes there writes in the parent */
+bool hd_put_lingers(hd_group_t *group) {
+    if (hd_group_is_inherited(group)) { /* who writes there writes in the parent */
+        return false;
+    }
+    /* An RMW, because it reads the latest count. acq_rel: if not all have joined yet, whoever writes does so
+       after the last one has, and sees what I did before this; else I see everybody's member */
+    uint32_t joined = atomic_fetch_add_explicit(&group->joined, 0, memory_order_acq_rel);
+    if ((joined & ~HD_GROUP_ABANDONED) != group->n) {
         return false;
     }
     for (uint32_t i = 0; i < group->n; i++) {
+        /* seq_cst: see the head of this file */
         if (atomic_load_explicit(writing(group, i), memory_order_seq_cst) != 0) {
             return true;
         }

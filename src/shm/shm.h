@@ -617,8 +617,8 @@ bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes);
 size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer);
 /* Poisons the group; UCC_INPROGRESS while a peer is inside its copy, then why. */
 ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why);
-/* The group has failed, and yet a member is still inside its copy. */
-bool hd_put_lingers(const hd_group_t *group);
+/* By whoever has poisoned the group, or left it: is a member still inside its copy? None enters any more. */
+bool hd_put_lingers(hd_group_t *group);
 ucc_status_t hd_barrier_start(hd_op_t *op);
 /* Of any type, under CHECK: this member has no data, and waits for all to see that none has. */
 ucc_status_t hd_empty_start(hd_op_t *op);
@@ -708,7 +708,8 @@ void hd_op_log_timeout(const hd_op_t *op);
 
 /* --- leave.c: endpoints that are gone ------------------------------------------------------------ */
 
-/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. */
+/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Says once too often
+ * is harmless. */
 void hd_group_leave(hd_group_t *group, uint32_t ep);
 /* Of an operation that waits on its board: UCC_ERR_NOT_FOUND, logged, and the group poisoned, if it needs an
  * endpoint that left before it. Under no lock of the board but the caller's own member's. */

@@ -64,6 +64,12 @@ static bool is_at_work(const need_t *need, uint32_t i) {
     return atomic_load_explicit(&need->op->board->member[i]->at_work, memory_order_relaxed) != 0;
 }
 
+static bool is_writing(const need_t *need, uint32_t i) {
+    const hd_member_t *member = member_of(need->op->group, i);
+    /* relaxed: only told */
+    return member && atomic_load_explicit(&member->writing, memory_order_relaxed) != 0;
+}
+
 static bool holds_the_floor(const need_t *need, uint32_t i) {
     const hd_op_t *op = need->op;
     return consumed_of(op->board->member[i]) + op->board->depth < op->k;
@@ -126,6 +132,9 @@ static need_t of_launched(const hd_op_t *op) {
 static need_t need_of(const hd_op_t *op) {
     if (op->state == HD_OP_ARMED) {
         return (need_t){op, NULL, "its event"};
+    }
+    if (op->state == HD_OP_CANCEL && op->start == hd_put_start) { /* with or without a board */
+        return (need_t){op, is_writing, " to finish its copy"};
     }
     if (!op->board) { /* posted before there was one to be matched on */
         return hd_group_is_complete(op->group)

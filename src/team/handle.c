@@ -114,14 +114,20 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (hd_team_has_engines(team)) {
         return UCC_ERR_INVALID_PARAM;
     }
+    if (team->state == HD_TEAM_FORMING) {
+        if (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND)) {
+            hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
+                    team->ep);
+            hd_form_give_up(team, UCC_ERR_NOT_FOUND);
+        }
+        team->state = HD_TEAM_FAILED; /* said once, also if this is called again */
+        team->failure = UCC_ERR_NOT_FOUND;
+    }
+    if (team->member) {
+        hd_group_leave(team->group, team->ep);
+    }
     if (team->group && hd_put_lingers(team->group)) {
         return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */
-    }
-    if (team->state == HD_TEAM_FORMING &&
-        (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND))) {
-        hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
-                team->ep);
-        hd_form_give_up(team, UCC_ERR_NOT_FOUND);
     }
     hd_team_free(team);
     return UCC_OK;

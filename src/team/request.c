@@ -447,7 +447,8 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
         append_early(team, r);
         return UCC_INPROGRESS;
     }
-    return find_board(r) ? launch_found(r, false, queued) : UCC_ERR_NO_MEMORY;
+    return find_board(r) ? launch_found(r, false, queued)
+                         : hd_op_fail_unlaunched(op, UCC_ERR_NO_MEMORY);
 }
 
 static void choose_context(hd_request_t *r) {

@@ -1,8 +1,12 @@
 /* One-sided collectives into symmetric memory: the source does not wait for its peers to enter. */
+#include "../support/small.h"
+#include "core/log.h"
+#include "core/mem.h"
 #include "team/team.h"
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +16,7 @@ static heddle_group_t *group;
 static heddle_ep_t *ep[N];
 static uint8_t *memory[N];
 
-static void setup(void) {
-    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+static void open_group(void) {
     heddle_group_params_t params = {.endpoints = N, .symmetric_bytes = BYTES};
     cr_assert_eq(heddle_group_create(&params, &group), UCC_OK);
     for (uint32_t i = 0; i < N; i++) {
@@ -27,9 +30,14 @@ static void setup(void) {
     }
 }
 
+static void setup(void) {
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    open_group();
+}
+
 static void teardown(void) {
     for (uint32_t i = 0; i < N; i++) {
-        cr_assert_eq(heddle_leave(ep[i]), UCC_OK);
+        cr_assert(!ep[i] || heddle_leave(ep[i]) == UCC_OK);
     }
     heddle_group_destroy(group);
 }
@@ -200,4 +208,118 @@ Test(put, an_abort_is_reported_when_the_last_writer_has_left) {
     atomic_fetch_sub(&member[1]->writing, 1);
     cr_assert_eq(end_of(before), HEDDLE_ERR_ABORTED);
     cr_assert_eq(end_of(after), HEDDLE_ERR_ABORTED);
+}
+
+/* The record of a request that was used in a small set before. */
+static void use_in_a_pair(void) {
+    ucc_coll_req_h request[2];
+    static int32_t x[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        ucc_coll_args_t args = small_bcast(&x[i], 1, 0);
+        args.mask |= UCC_COLL_ARGS_FIELD_ACTIVE_SET;
+        args.active_set.start = 0;
+        args.active_set.stride = 1;
+        args.active_set.size = 2;
+        cr_assert_eq(ucc_collective_init_and_post(&args, &request[i], heddle_ep_team(ep[i])),
+                     UCC_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(end_of(request[i]), UCC_OK);
+    }
+}
+
+static _Atomic uint32_t told;
+
+static void look_for_writer(hd_log_level_t level, const char *line, void *arg) {
+    (void)level, (void)arg;
+    told += strstr(line, "for endpoint 3 (") && strstr(line, " to finish its copy");
+}
+
+static void open_with_stall(void) {
+    setenv("HEDDLE_STALL", "0.02", 1);
+    hd_log_capture(look_for_writer, NULL);
+    open_group();
+}
+
+TestSuite(put_stall, .init = open_with_stall, .fini = teardown);
+
+Test(put_stall, names_the_writer_also_where_the_request_has_been_on_a_smaller_board) {
+    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    use_in_a_pair();
+    atomic_fetch_add(&member[3]->writing, 1);
+    cr_assert_eq(heddle_team_abort(heddle_ep_team(ep[3])), UCC_OK);
+    ucc_coll_req_h request = post(1, UCC_COLL_TYPE_ALLGATHER, 0);
+    cr_assert_eq(heddle_wait(request, 0.3), UCC_INPROGRESS);
+    cr_assert_gt(told, 0);
+    atomic_fetch_sub(&member[3]->writing, 1);
+    cr_assert_eq(end_of(request), HEDDLE_ERR_ABORTED);
+}
+
+Test(put, a_post_without_memory_is_over_when_the_last_writer_has_left) {
+    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    ucc_coll_req_h request;
+    ucc_coll_args_t args = one_sided(UCC_COLL_TYPE_ALLGATHER);
+    args.mask |= UCC_COLL_ARGS_FIELD_TAG;
+    args.tag = 9;
+    args.src.info = at(memory[0] + 64, 1000);
+    args.dst.info = at(memory[0] + 65536, 1000 * N);
+    cr_assert_eq(ucc_collective_init(&args, &request, heddle_ep_team(ep[0])), UCC_OK);
+    atomic_fetch_add(&member[1]->writing, 1);
+    hd_alloc_fail_after(0);
+    (void)ucc_collective_post(request);
+    hd_alloc_fail_after(-1);
+    cr_assert_eq(heddle_wait(request, 0.02), UCC_INPROGRESS);
+    atomic_fetch_sub(&member[1]->writing, 1);
+    cr_assert_eq(end_of(request), UCC_ERR_NO_MEMORY);
+}
+
+/* --- leaving: nothing is written to the memory of who is gone --------------------------------------- */
+
+Test(put, nothing_is_written_to_who_has_left) {
+    static const ucc_coll_type_t types[] = {UCC_COLL_TYPE_BCAST, UCC_COLL_TYPE_ALLTOALL,
+                                            UCC_COLL_TYPE_ALLGATHER};
+    memset(memory[2] + 64, 7, 4000);
+    cr_assert_eq(heddle_leave(ep[3]), UCC_OK);
+    ep[3] = NULL;
+    for (uint32_t t = 0; t < 3; t++) {
+        cr_assert_eq(end_of(post(2, types[t], 0)), UCC_ERR_NOT_FOUND);
+        for (uint32_t at = 0; at < 65536 + 1000 * N; at++) {
+            cr_assert_eq(memory[3][at], 0);
+        }
+    }
+}
+
+/* One that is formed, and one that has not heard yet that it is. */
+Test(put, a_team_is_destroyed_when_the_last_writer_has_left) {
+    for (uint32_t leaver = 0; leaver < 2; leaver++) {
+        ucc_team_h teams[2];
+        uint8_t *own[2];
+        world_t *world = world_create(&(world_params_t){.size = 2, .form = WORLD_OOB});
+        for (uint32_t i = 0; i < 2; i++) {
+            ucc_team_params_t p = {.mask = UCC_TEAM_PARAM_FIELD_ID | UCC_TEAM_PARAM_FIELD_EP |
+                                           UCC_TEAM_PARAM_FIELD_TEAM_SIZE,
+                                   .id = 4,
+                                   .ep = i,
+                                   .team_size = 2};
+            heddle_team_params_t extra = {.mask = HEDDLE_TEAM_PARAM_FIELD_MEMORY};
+            own[i] = calloc(1, 4096);
+            extra.memory.address = own[i];
+            extra.memory.bytes = 4096;
+            cr_assert_eq(heddle_team_create_post(&world->contexts[i], 1, &p, &extra, &teams[i]),
+                         UCC_OK);
+        }
+        cr_assert_eq(ucc_team_create_test(teams[0]), UCC_INPROGRESS);
+        cr_assert_eq(ucc_team_create_test(teams[1]), UCC_OK); /* the last to join */
+        hd_member_t *writer = teams[0]->group->board->member[1 - leaver];
+        atomic_fetch_add(&writer->writing, 1);
+        cr_assert_eq(ucc_team_destroy(teams[leaver]), UCC_INPROGRESS);
+        cr_assert_eq(ucc_team_destroy(teams[leaver]), UCC_INPROGRESS);
+        cr_assert_eq(hd_group_poisoned(teams[0]->group), UCC_OK, "leaving fails nobody");
+        atomic_fetch_sub(&writer->writing, 1);
+        cr_assert_eq(ucc_team_destroy(teams[leaver]), UCC_OK);
+        free(own[leaver]);
+        cr_assert_eq(ucc_team_destroy(teams[1 - leaver]), UCC_OK);
+        free(own[1 - leaver]);
+        world_destroy(world);
+    }
 }

@@ -1,6 +1,6 @@
-/* put_cancel.c: one-sided collectives that fail while their sources write: time-outs, aborts, and sources
- * that come late. Each endpoint gives memory of its own to the team, and unmaps it as soon as its request
- * reports the failure: a write after that ends the program.
+/* put_cancel.c: one-sided collectives that fail while their sources write: time-outs, aborts, endpoints that
+ * leave, and sources that come late. Each endpoint gives memory of its own to the team, and unmaps it as soon
+ * as its request reports the failure, or it has left: a write after that ends the program.
  */
 #include "stress.h"
 
@@ -15,7 +15,7 @@ enum { THREADS = 3, BLOCK = 300000, BYTES = BLOCK * THREADS, MOST_OPERATIONS = 6
 typedef struct round {
     uint64_t id, seed;
     ucc_coll_type_t type;
-    bool aborts; /* else one endpoint sets a time-out */
+    enum { SETS_A_TIME_OUT, ABORTS, LEAVES } way; /* of one endpoint */
     pthread_barrier_t *gate;
 } round_t;
 
@@ -70,6 +70,15 @@ static ucc_status_t run(const place_t *at, ucc_team_h team, uint8_t *memory, con
     return status;
 }
 
+static void destroy(ucc_team_h team) {
+    deadline_t deadline = deadline_start("destroying");
+    ucc_status_t status;
+    while ((status = ucc_team_destroy(team)) == UCC_INPROGRESS) {
+        deadline_poll(&deadline);
+    }
+    must(status, "destroy");
+}
+
 static void *endpoint(void *arg) {
     const place_t *at = arg;
     uint64_t random = at->round.seed * 31 + at->me;
@@ -84,12 +93,18 @@ static void *endpoint(void *arg) {
             usleep((useconds_t)random_below(&random, 300));
         }
         bool now = breaks && i > 0;
-        if (now && at->round.aborts) {
+        if (now && at->round.way == LEAVES) {
+            destroy(team);
+            team = NULL;
+            status = UCC_ERR_NOT_FOUND;
+            break;
+        }
+        if (now && at->round.way == ABORTS) {
             must(heddle_team_abort(team), "abort");
         }
+        double timeout = 1e-6 * (double)(1 + random_below(&random, 300));
         status =
-            run(at, team, memory, source,
-                now && !at->round.aborts ? 1e-6 * (double)(1 + random_below(&random, 300)) : 0);
+            run(at, team, memory, source, now && at->round.way == SETS_A_TIME_OUT ? timeout : 0);
     }
     if (status != UCC_OK) {
         munmap(memory, BYTES); /* at once: nobody touches it any more */
@@ -98,7 +113,8 @@ static void *endpoint(void *arg) {
         stress_error("endpoint %u hangs", at->me);
     }
     pthread_barrier_wait(at->round.gate);
-    while (ucc_team_destroy(team) == UCC_INPROGRESS) {
+    if (team) {
+        destroy(team);
     }
     if (status == UCC_OK) {
         munmap(memory, BYTES);
@@ -117,7 +133,7 @@ static void run_round(uint64_t number, const ucc_context_h context[]) {
     round_t round = {.id = number,
                      .seed = random_next(&random),
                      .type = types[number % 3],
-                     .aborts = number / 3 % 2,
+                     .way = number / 3 % 3,
                      .gate = &gate};
     pthread_barrier_init(&gate, NULL, THREADS);
     for (uint32_t i = 0; i < THREADS; i++) {
