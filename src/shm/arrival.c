@@ -303,6 +303,21 @@ bool hd_arrive_owes(const hd_op_t *op, uint32_t i) {
            atomic_load_explicit(&line_at(op, op->release.from)->seq, memory_order_acquire) != op->k;
 }
 
+bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i) {
+    const hd_tree_t *tree = op_tree(op);
+    uint32_t mine = tree->leaf[op->me], its = tree->leaf[i];
+    bool below = false;
+    for (uint32_t level = 0; level < tree->n_levels; level++) {
+        if (writer_of(tree, level, mine) != op->me) {
+            break;
+        }
+        below = below || mine == its;
+        mine = tree->level[level].parent[mine];
+        its = tree->level[level].parent[its];
+    }
+    return below;
+}
+
 /* Does everybody in this collective wait for all, whatever its arguments? */
 static bool all_wait(const hd_op_t *op) {
     switch (op->type) {

@@ -111,6 +111,7 @@ void hd_board_reset(hd_board_t *board) {
         atomic_store_explicit(&x->work_status, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&board->floor, 0, memory_order_relaxed);
+    atomic_store_explicit(&board->said, 0, memory_order_relaxed);
 }
 
 void hd_board_destroy(hd_board_t *board) {

@@ -340,6 +340,7 @@ static void abandon_turn(hd_task_t *task) {
     hd_slice_t *slice = &work_of(op)->slice[0];
     note_failure(op, UCC_ERR_NO_MESSAGE);
     hd_group_poison(op->group, UCC_ERR_NO_MESSAGE);
+    atomic_store_explicit(&op->member->at_work, 0, memory_order_relaxed); /* see work_on_claimed */
     finish_claimed(op, 0, slice, slice->units, 1);
     end_turn(op);
 }

@@ -202,7 +202,7 @@ struct hd_board {
     alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
     /* boards found by matching (match.c): */
     struct hd_match_entry *entry;
-    uint64_t use;              /* depth-1 boards: number of the current use */
+    uint64_t use;              /* how often it was taken; depth-1 boards: number of the exchange */
     _Atomic uint32_t to_leave; /* members that have not left this use yet */
     hd_board_t *next_free;
     hd_subset_t subset;    /* whose use this is; n is 0: all endpoints */
@@ -558,6 +558,8 @@ bool hd_arrive_help(hd_op_t *op);
 ucc_status_t hd_arrived(hd_op_t *op);
 /* For stall.c: does member i owe a line to those who wait in this exchange, and has all it needs for it? */
 bool hd_arrive_owes(const hd_op_t *op, uint32_t i);
+/* Likewise: is member i one of those whose arrivals I combine? */
+bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i);
 /* After UCC_OK from hd_arrived, when reducing: the result. */
 const void *hd_arrive_result(const hd_op_t *op);
 
@@ -692,11 +694,11 @@ bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 
 /* A look, now, whether all have joined was in vain: says who has not, if that is due (threads/stall.h). */
 void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me);
-/* How long a post has waited. Nothing is written at a post: another number or board than these means that
- * the wait is a new one. */
+/* How long a post has waited. Nothing is written at a post: another number, board or use of the board (a
+ * persistent one's numbers begin anew with each) than these means that the wait is a new one. */
 typedef struct hd_op_waits {
     hd_stall_t stall;
-    uint64_t k;
+    uint64_t k, use;
     const hd_board_t *board;
 } hd_op_waits_t;
 

@@ -59,6 +59,14 @@ static bool owes_a_line(const need_t *need, uint32_t i) {
     return hd_arrive_owes(need->op, i);
 }
 
+static bool has_not_arrived_below(const need_t *need, uint32_t i) {
+    return hd_arrive_is_mine(need->op, i) && has_not_arrived(need, i);
+}
+
+static bool owes_a_line_below(const need_t *need, uint32_t i) {
+    return hd_arrive_is_mine(need->op, i) && owes_a_line(need, i);
+}
+
 static bool is_at_work(const need_t *need, uint32_t i) {
     /* relaxed: only told */
     return atomic_load_explicit(&need->op->board->member[i]->at_work, memory_order_relaxed) != 0;
@@ -75,8 +83,13 @@ static bool holds_the_floor(const need_t *need, uint32_t i) {
     return consumed_of(op->board->member[i]) + op->board->depth < op->k;
 }
 
+/* Who is asked: the members of the board, or, as long as there is none, the team's endpoints. */
+static uint32_t n_asked(const hd_op_t *op) {
+    return op->board ? op->n : op->group->n;
+}
+
 static bool any(const need_t *need) {
-    uint32_t n = need->op->n, i = 0;
+    uint32_t n = n_asked(need->op), i = 0;
     while (i < n && !need->from(need, i)) {
         i++;
     }
@@ -108,6 +121,16 @@ static bool waits_for_root(const hd_op_t *op) {
     }
 }
 
+/* Does this endpoint only combine arrivals for others' sake, before it may end? (Nobody waits for all in
+ * these, but their roots for what they are sent; root: in scatterv, it has come.) */
+static bool only_combines(const hd_op_t *op) {
+    if (!op->arriving || !op->group->static_arrival || op->wait == hd_engine_step) {
+        return false;
+    }
+    return op->type == HD_SCATTERV || (op->type == HD_GATHERV && !op->is_root) ||
+           (op->type == HD_REDUCE && !op->is_root);
+}
+
 static need_t of_launched(const hd_op_t *op) {
     need_t arrival = {op, has_not_arrived, ""};
     need_t chunk = {op, is_at_work, " to finish a chunk"};
@@ -116,6 +139,11 @@ static need_t of_launched(const hd_op_t *op) {
     bool of_root = !beyond && waits_for_root(op);
     if (of_root && has_not_arrived(&arrival, op->root)) {
         return (need_t){op, is_root, ""};
+    }
+    if (!beyond && only_combines(op)) {
+        of_root = false;
+        arrival.from = has_not_arrived_below;
+        line.from = owes_a_line_below;
     }
     if (!beyond && !of_root && any(&arrival)) {
         return arrival;
@@ -238,7 +266,7 @@ static bool is_needed(const void *arg, uint32_t e) {
 static void add_summary(hd_text_t *text, const need_t *need) {
     enum { MOST_THREADS = 64 }; /* each costs a look into /proc */
     uint32_t absent = 0, ended = 0, looks = 0;
-    for (uint32_t i = 0; i < need->op->n; i++) {
+    for (uint32_t i = 0; i < n_asked(need->op); i++) {
         if (!need->from(need, i)) {
             continue;
         }
@@ -260,8 +288,8 @@ static void add_summary(hd_text_t *text, const need_t *need) {
 static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     enum { FEW = 4 };
     need_t need = need_of(op);
-    uint32_t count = 0;
-    for (uint32_t i = 0; need.from && i < op->n; i++) {
+    uint32_t n = n_asked(op), count = 0;
+    for (uint32_t i = 0; need.from && i < n; i++) {
         count += need.from(&need, i);
     }
     if (count == 0) { /* nobody, or they have come just now */
@@ -272,7 +300,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
         hd_text_numbers(text, op->group->n, is_needed, &need);
         add_summary(text, &need);
     }
-    for (uint32_t i = 0, said = 0; count <= FEW && i < op->n; i++) {
+    for (uint32_t i = 0, said = 0; count <= FEW && i < n; i++) {
         if (need.from(&need, i)) {
             const char *before = said == 0 ? "" : said + 1 == count ? " and " : ", ";
             hd_text_add(text, "%sendpoint %u", before, endpoint_of(op, i));
@@ -349,8 +377,9 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
     const hd_group_t *group = op->group;
     hd_stall_t *stall = &waits->stall;
     uint64_t next = UINT64_MAX;
-    if (waits->k != op->k || waits->board != op->board) { /* another post */
-        *waits = (hd_op_waits_t){.k = op->k, .board = op->board};
+    uint64_t use = op->board ? op->board->use : 0;
+    if (waits->k != op->k || waits->board != op->board || waits->use != use) { /* another post */
+        *waits = (hd_op_waits_t){.k = op->k, .board = op->board, .use = use};
     }
     /* relaxed: only told; so is every use of it */
     atomic_store_explicit(&member_of(group, op->team_ep)->thread, hd_thread_number(),

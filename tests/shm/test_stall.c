@@ -5,6 +5,7 @@
 #include "../support/deadline.h"
 #include "../support/world.h"
 #include "core/log.h"
+#include "team/team.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -301,12 +302,71 @@ Test(stall, an_active_set_names_the_team_s_endpoints) {
     expect_line(crew.ep[5], "size 3}: endpoint 5 of 6", "for endpoint 3 (");
 }
 
-Test(stall, a_persistent_one_names_its_number) {
-    crew_t crew = crew_of(2, 2);
+Test(stall, an_active_set_posted_before_all_have_joined_names_those_who_have_not) {
+    crew_t crew = crew_of(6, 4);
+    static int32_t word;
+    ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_ACTIVE_SET,
+                            .coll_type = UCC_COLL_TYPE_BCAST,
+                            .root = 1,
+                            .active_set = {.start = 1, .stride = 1, .size = 3}};
+    args.src.info = (ucc_coll_buffer_info_t){&word, 1, UCC_DT_INT32, UCC_MEMORY_TYPE_HOST};
+    post(crew.ep[2], args);
+    expect_line(crew.ep[2], "bcast: endpoint 2 of 6",
+                "endpoint 4 (has not joined) and endpoint 5 (has not joined) to join");
+}
+
+static ucc_coll_args_t persistent_args(void) {
     ucc_coll_args_t args = barrier_args();
     args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
     args.flags = UCC_COLL_ARGS_FLAG_PERSISTENT;
-    post(crew.ep[0], args);
+    return args;
+}
+
+/* A persistent barrier of all, made and started by endpoint 0 first, whose waiting is looked after at these
+ * two times. Returns its request, which is over. */
+static ucc_coll_req_h start_anew(crew_t *crew, uint64_t now, uint64_t then) {
+    ucc_coll_req_h request[MOST];
+    request[0] = post(crew->ep[0], persistent_args());
+    (void)hd_request_look_after((hd_task_t *)(void *)request[0], now);
+    (void)hd_request_look_after((hd_task_t *)(void *)request[0], then);
+    for (uint32_t i = 1; i < crew->n; i++) {
+        request[i] = post(crew->ep[i], persistent_args());
+    }
+    deadline_t deadline = deadline_start("a persistent barrier");
+    for (uint32_t i = 0; i < crew->n; i++) {
+        while (ucc_collective_test(request[i]) == UCC_INPROGRESS) {
+            ucc_context_progress(heddle_ep_context(crew->ep[i]));
+            deadline_poll(&deadline);
+        }
+        must(ucc_collective_finalize(request[i]), "finalize");
+    }
+    return request[0];
+}
+
+enum { SECOND_US = 1000000 };
+
+Test(stall, a_persistent_request_made_anew_begins_to_wait_anew) {
+    setenv("HEDDLE_STALL", "1000", 1);
+    crew_t crew = crew_of(2, 2);
+    uint64_t now = hd_ticks(), later = now + 1500 * SECOND_US * hd_ticks_per_us;
+    ucc_coll_req_h first = start_anew(&crew, now, now);
+    cr_assert_eq(start_anew(&crew, later, later), first, "not the same memory");
+    cr_assert_eq(heard.n, 0, "a wait that began just now: %s", heard.line[0]);
+}
+
+Test(stall, the_board_of_a_persistent_request_made_anew_has_said_nothing_yet) {
+    setenv("HEDDLE_STALL", "1000", 1);
+    crew_t crew = crew_of(12, 12); /* of so many, one speaks for all */
+    uint64_t now = hd_ticks(), wait = 1500 * SECOND_US * hd_ticks_per_us;
+    start_anew(&crew, now, now + wait);
+    cr_assert_eq(heard.n, 1);
+    start_anew(&crew, now + 2 * wait, now + 3 * wait);
+    cr_assert_eq(heard.n, 2);
+}
+
+Test(stall, a_persistent_one_names_its_number) {
+    crew_t crew = crew_of(2, 2);
+    post(crew.ep[0], persistent_args());
     expect_line(crew.ep[0], "persistent barrier 1, start 1: endpoint 0 of 2", "for endpoint 1 (");
 }
 
@@ -358,6 +418,62 @@ Test(stall, a_static_arrival_knows_who_has_come_and_does_not_combine) {
         crew.ep[4], "barrier 1: endpoint 4 of 12 has waited",
         " for endpoint 0 (in barrier; its thread is the caller's) and endpoint 8 (in barrier; "
         "its thread is the caller's) to hand on what has arrived");
+}
+
+static int32_t one_way_data[MOST];
+static uint64_t one_way_counts[MOST];
+
+/* A scatterv or gatherv of one number for each, of or to this root. */
+static ucc_coll_args_t one_way_args(ucc_coll_type_t type, uint32_t me, uint32_t root, uint32_t n) {
+    ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                            .flags = UCC_COLL_ARGS_FLAG_COUNT_64BIT |
+                                     UCC_COLL_ARGS_FLAG_CONTIG_SRC_BUFFER |
+                                     UCC_COLL_ARGS_FLAG_CONTIG_DST_BUFFER,
+                            .coll_type = type,
+                            .root = root};
+    static int32_t mine[MOST];
+    ucc_coll_buffer_info_t block = {&mine[me], 1, UCC_DT_INT32, UCC_MEMORY_TYPE_HOST};
+    ucc_coll_buffer_info_v_t all = {.buffer = one_way_data,
+                                    .counts = (ucc_count_t *)(void *)one_way_counts,
+                                    .datatype = UCC_DT_INT32,
+                                    .mem_type = UCC_MEMORY_TYPE_HOST};
+    for (uint32_t i = 0; i < n; i++) {
+        one_way_counts[i] = 1;
+    }
+    if (type == UCC_COLL_TYPE_SCATTERV) {
+        args.dst.info = block;
+        args.src.info_v = all;
+    } else {
+        args.src.info = block;
+        args.dst.info_v = all;
+    }
+    return args;
+}
+
+/* All but these two; root 1, which is not the first of a block. */
+static crew_t one_way_without(ucc_coll_type_t type, uint32_t one, uint32_t other) {
+    setenv("HEDDLE_ARRIVAL", "static", 1);
+    crew_t crew = crew_of(20, 20);
+    for (uint32_t i = 0; i < 20; i++) {
+        if (i != one && i != other) {
+            post(crew.ep[i], one_way_args(type, i, 1, 20));
+        }
+    }
+    return crew;
+}
+
+Test(stall, who_has_its_block_of_a_scatterv_and_combines_arrivals_says_whose) {
+    crew_t crew = one_way_without(UCC_COLL_TYPE_SCATTERV, 3, 10);
+    expect_line(crew.ep[8], "scatterv 1: endpoint 8 of 20",
+                "for endpoint 10 (in no collective yet; its thread is the caller's)");
+    cr_assert(!said("scatterv 1: endpoint 8 of 20", "endpoint 3"));
+}
+
+Test(stall, who_has_sent_its_part_of_a_gatherv_and_combines_arrivals_says_whose) {
+    crew_t crew = one_way_without(UCC_COLL_TYPE_GATHERV, 3, 10);
+    expect_line(crew.ep[8], "gatherv 1: endpoint 8 of 20",
+                "for endpoint 10 (in no collective yet; its thread is the caller's)");
+    cr_assert(!said("gatherv 1: endpoint 8 of 20", "endpoint 3"));
 }
 
 Test(stall, many_are_summed_up_in_one_line) {
