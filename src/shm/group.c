@@ -7,6 +7,7 @@
 #include "shm/shm.h"
 
 #include "core/config.h"
+#include "threads/meet.h"
 
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
@@ -62,6 +63,7 @@ static void dismantle(hd_group_t *group) {
 static void release(hd_home_t *home) {
     hd_group_t *group = (hd_group_t *)home;
     hd_fork_forget(&group->heirloom);
+    hd_meetings_end(group->serial);
     dismantle(group);
 }
 

@@ -234,12 +234,13 @@ void *hd_meeting_object(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
     return object;
 }
 
-/* A meeting that is never completed (a participant gave up) leaves the table with its last
- * reference. */
+/* A meeting that is never completed (a participant gave up) leaves the table with its last reference: others
+ * may try the same again. A split's number does not come again, though: who still comes is told. */
 void hd_meeting_release(hd_meeting_t *m, bool early) {
     pthread_mutex_lock(&table_lock);
     bool open = arrived(m) < m->size;
-    if (early && open) {
+    bool failed = m->key.kind == HD_MEET_SPLIT && hd_meeting_failed(m) != UCC_OK;
+    if (open && (early || failed)) {
         m->gone++; /* it has been counted: the meeting must stay in the table for the others */
         pthread_mutex_unlock(&table_lock);
         return;
@@ -255,5 +256,28 @@ void hd_meeting_release(hd_meeting_t *m, bool early) {
     pthread_mutex_unlock(&table_lock);
     if (last) {
         free_meeting(m);
+    }
+}
+
+void hd_meetings_end(uint64_t scope) {
+    hd_meeting_t *ended = NULL;
+    pthread_mutex_lock(&table_lock);
+    for (uint32_t i = 0; i < N_BUCKETS; i++) {
+        for (hd_meeting_t **at = &table[i]; *at;) {
+            hd_meeting_t *m = *at;
+            if (m->key.scope != scope || m->refs != m->gone) {
+                at = &m->next;
+                continue;
+            }
+            *at = m->next;
+            m->next = ended;
+            ended = m;
+        }
+    }
+    pthread_mutex_unlock(&table_lock);
+    while (ended) { /* not under the lock: what a meeting was about ends with it */
+        hd_meeting_t *next = ended->next;
+        free_meeting(ended);
+        ended = next;
     }
 }

@@ -5,7 +5,8 @@
  * nothing), a number and the fingerprint of a list of members; participants with equal keys join the
  * oldest such meeting that they have not joined yet. It leaves the table when `size` participants have
  * come, and is freed when all of them have released it. If a participant gives up before, the meeting has
- * failed: all who are in it, or still come, learn that.
+ * failed: all who are in it learn that, and so does who comes while one of them is. After that a new meeting of
+ * the same key can be made, but for a SPLIT, whose key is used once: who comes later learns it, too.
  *
  * Ids are unique among the teams that are formed at once. So whoever comes to an open meeting of its id
  * with another size, another kind or a number that is taken contradicts it: that fails the meeting, too.
@@ -68,6 +69,9 @@ void *hd_meeting_object(hd_meeting_t *meeting, void *(*make)(void *arg), void *a
                         void (*drop)(void *object));
 /* early: this participant only had to be counted, and does not wait for the rest. */
 void hd_meeting_release(hd_meeting_t *meeting, bool early);
+/* The object of this serial number is gone: nobody comes to its meetings any more. Frees those that were only
+ * kept for who may still come. */
+void hd_meetings_end(uint64_t scope);
 
 typedef struct hd_notice {
     uint64_t serial; /* 0: not up */

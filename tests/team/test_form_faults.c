@@ -219,6 +219,31 @@ Test(form_faults, who_is_destroyed_while_forming_fails_those_who_met_it) {
     cr_assert_eq(ucc_finalize(lib), UCC_OK);
 }
 
+/* All others have come and gone; then the next split is as good as any. */
+Test(form_faults, who_comes_late_to_a_split_learns_that_it_has_failed) {
+    enum { N = 3 };
+    world_t *world = world_create(&(world_params_t){.size = N, .form = WORLD_OOB});
+    ucc_team_h subs[N];
+    for (uint32_t i = 0; i + 1 < N; i++) {
+        cr_assert_eq(ucc_team_create_from_parent(i, 1, world->teams[i], &subs[i]), UCC_OK);
+        cr_assert_eq(ucc_team_create_test(subs[i]), UCC_INPROGRESS);
+    }
+    for (uint32_t i = 0; i + 1 < N; i++) {
+        cr_assert_eq(ucc_team_destroy(subs[i]), UCC_OK);
+    }
+    cr_assert_eq(ucc_team_create_from_parent(N - 1, 1, world->teams[N - 1], &subs[N - 1]),
+                 UCC_ERR_NOT_FOUND);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(ucc_team_create_from_parent(i, 1, world->teams[i], &subs[i]), UCC_OK);
+    }
+    world_finish_teams(N, subs);
+    cr_assert(small_teams_work(subs, world->contexts, N));
+    for (uint32_t i = 0; i < N; i++) {
+        world_destroy_team(subs[i]);
+    }
+    world_destroy(world);
+}
+
 /* --- contexts ------------------------------------------------------------------------------------- */
 
 typedef struct creation {
