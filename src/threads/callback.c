@@ -90,6 +90,7 @@ __attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void
     hd_runner_t *runner = runner_of(task);
     inside = (inside_t){
         .task = task, .abandon = abandon_task, .frame = &frame, .closed = close_runner(runner)};
+    hd_runner_rise();
     hd_trace_attend();
     run(arg);
     hd_trace_leave();

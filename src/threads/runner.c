@@ -209,8 +209,9 @@ static bool look_on(hd_runner_t *runner, uint64_t until) {
     return any;
 }
 
-/* By whoever entered. */
-static inline bool round_of(hd_runner_t *runner, uint64_t *vain) {
+/* By whoever entered. enlisted: it looks for the last time before it sleeps. */
+static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, uint64_t *vain,
+                                                           bool enlisted) {
     take_in(runner);
     if (!runner->active && !vain) { /* idle loops call again and again: no clock, no yield */
         runner_leave(runner);
@@ -243,6 +244,9 @@ static inline bool round_of(hd_runner_t *runner, uint64_t *vain) {
     runner->finished = NULL;
     runner_leave(runner);
     if (any) {
+        if (enlisted) { /* the clients' callbacks may do anything */
+            hd_runner_rise();
+        }
         complete_all(finished);
         hd_bell_ring(&runner->bell);
         return true;
@@ -256,18 +260,18 @@ static inline bool round_of(hd_runner_t *runner, uint64_t *vain) {
 }
 
 /* *refused: another thread was inside, so nothing was looked at. */
-static bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused) {
+static inline bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused, bool enlisted) {
     *refused = !runner_enter(runner);
     if (*refused) {
         back_off(runner, vain);
         return false;
     }
-    return round_of(runner, vain);
+    return round_of(runner, vain, enlisted);
 }
 
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain) {
     bool refused;
-    return progress(runner, vain, &refused);
+    return progress(runner, vain, &refused, false);
 }
 
 static __attribute__((noinline)) ucc_status_t refuse(hd_runner_t *runner) {
@@ -282,7 +286,7 @@ ucc_status_t hd_runner_poll(hd_runner_t *runner) {
     if (!runner_enter(runner)) {
         return refuse(runner);
     }
-    round_of(runner, NULL);
+    round_of(runner, NULL, false);
     return UCC_OK;
 }
 
@@ -296,7 +300,11 @@ typedef struct night {
     hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
     hd_sleeper_t group[MAX_BELLS];
     hd_home_t *home[MAX_BELLS];
+    bool over; /* on no bell any more */
 } night_t;
+
+/* The calling thread's, while it looks for the last time; initial-exec: one load */
+static _Thread_local __attribute__((tls_model("initial-exec"))) night_t *tonight;
 
 /* Does any task wait for something that no bell announces? */
 static bool any_impatient(hd_runner_t *runner) {
@@ -358,6 +366,14 @@ static void delist_all(night_t *night) {
     }
 }
 
+void hd_runner_rise(void) {
+    if (tonight) {
+        delist_all(tonight);
+        tonight->over = true;
+        tonight = NULL;
+    }
+}
+
 /* Sleeps until something rings, at most `limit` ticks from now. */
 static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
@@ -365,8 +381,12 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     atomic_init(&night.word, 0);
     hd_bell_enlist(&runner->bell, &night.own, &night.word);
     uint64_t longest = enlist_groups(runner, task, &night) ? LONGEST_US : NAP_US;
+    tonight = &night;
     hd_park_fence();
-    bool refused, any = progress(runner, NULL, &refused); /* the last look */
+    bool refused, any = progress(runner, NULL, &refused, true); /* the last look */
+    if (night.over) {
+        return;
+    }
     if (!any && hd_task_status(task) == UCC_INPROGRESS) {
         uint64_t us = limit / hd_ticks_per_us;
         /* refused: it was no look, something may have come before; or it began to wait just now for
@@ -376,7 +396,7 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
         us = night.until_deadline < us ? night.until_deadline : us;
         hd_park_sleep(&night.word, 0, us * 1000u);
     }
-    delist_all(&night);
+    hd_runner_rise();
 }
 
 static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,

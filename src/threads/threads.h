@@ -39,7 +39,8 @@ typedef struct hd_bell {
     hd_sleeper_t *list;
 } hd_bell_t;
 
-/* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns. */
+/* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns, and before
+ * it calls user's code, which may never return. */
 struct hd_sleeper {
     _Atomic uint32_t *word; /* the futex the ringer bumps and wakes */
     hd_bell_t *bell;
@@ -220,6 +221,9 @@ void hd_runner_two_threads(hd_runner_t *runner, const char *where);
 bool hd_runner_waited_in(hd_runner_t *runner);
 /* On behalf of a progress call that will not go on: gives back the lock, and what was finished. */
 void hd_runner_abandon(hd_runner_t *runner);
+/* Before the calling thread runs user's code: it is on no bell any more, and will look again before it
+ * sleeps. */
+void hd_runner_rise(void);
 /* Progress, then sleep, until the task is done or `timeout` seconds have passed (negative: never). */
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                             uint64_t park_after_us);

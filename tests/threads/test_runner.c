@@ -1,6 +1,6 @@
 /* test_runner.c: a context's task list, with tasks that count their steps. */
+#include "threads/callback.h"
 #include "threads/delay.h"
-#include "threads/threads.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -366,6 +366,53 @@ Test(runner, sleeper_pins_the_group_only_while_it_sleeps) {
     cr_assert_eq(home.refs, 1);
     cr_assert_eq(home.bell.sleepers, 0);
     cr_assert_eq(runner->bell.sleepers, 0);
+}
+
+/* User's code may end the thread, or jump: nobody must then be left on a bell. */
+static void note_sleepers(void *arg) {
+    const hd_runner_t *runner = arg;
+    cr_expect_eq(home.refs, 1);
+    cr_expect_eq(home.bell.sleepers, 0);
+    cr_expect_eq(runner->bell.sleepers, 0);
+}
+
+static void abandon_nothing(hd_task_t *task) {
+    (void)task;
+}
+
+static ucc_status_t step_with_callback(hd_task_t *task) {
+    counted_t *c = (counted_t *)(void *)task;
+    c->steps++;
+    hd_callback_run(task, note_sleepers, task->context, abandon_nothing);
+    return UCC_INPROGRESS;
+}
+
+Test(runner, sleeper_is_on_no_bell_while_its_last_look_runs_a_datatypes_callback) {
+    hd_runner_t *runner = new_runner(true);
+    counted_t c;
+    prepare(&c, 0);
+    c.task.step = step_with_callback;
+    c.task.context = (hd_context_t *)(void *)runner; /* its first member */
+    hd_runner_push(runner, &c.task);
+    cr_assert_eq(hd_runner_wait(runner, &c.task, 0.005, true, 0), UCC_INPROGRESS);
+    cr_assert_gt(c.steps, 1);
+    note_sleepers(runner);
+}
+
+static void note_sleepers_at_completion(void *data, ucc_status_t status) {
+    (void)status;
+    note_sleepers(data);
+}
+
+Test(runner, sleeper_is_on_no_bell_while_its_last_look_completes_tasks) {
+    hd_runner_t *runner = new_runner(true);
+    counted_t c;
+    prepare(&c, 2); /* the second look is the last before a sleep */
+    c.task.callback = (ucc_coll_callback_t){note_sleepers_at_completion, runner};
+    runner->max_polls = 1;
+    hd_runner_push(runner, &c.task);
+    cr_assert_eq(hd_runner_wait(runner, &c.task, -1, true, 0), UCC_OK);
+    note_sleepers(runner);
 }
 
 static void *ring_late(void *arg) {
