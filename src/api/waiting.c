@@ -4,6 +4,7 @@
  * thread at a time, so all their contexts may be progressed here, without a lock.
  */
 #include "api/api.h"
+#include "threads/callback.h"
 
 enum { NAP_US = 100, MAX_CONTEXTS = 64 };
 
@@ -152,11 +153,16 @@ ucc_status_t heddle_wait_all(const ucc_coll_req_h *requests, size_t n, double ti
     while (!all_over(&w)) {
         if (w.n_contexts == 1 && w.limit == UINT64_MAX) { /* it can sleep until something rings */
             heddle_wait(requests[w.first], timeout);
-            continue;
+        } else {
+            round_of(&w);
         }
-        round_of(&w);
-        if (is_late(&w) && !all_over(&w)) {
-            return UCC_INPROGRESS;
+        if (!all_over(&w)) {
+            if (hd_callback_refuses(__func__)) {
+                return UCC_ERR_INVALID_PARAM;
+            }
+            if (is_late(&w)) {
+                return UCC_INPROGRESS;
+            }
         }
     }
     return first_failure(&w);
@@ -175,17 +181,21 @@ ucc_status_t heddle_wait_any(const ucc_coll_req_h *requests, size_t n, size_t *i
         return status;
     }
     begin(&w, timeout);
-    for (bool late = false;;) {
+    for (bool looked = false, late = false;;) {
         size_t at = 0;
         bool waiting = find_over(&w, &at);
         if (at < n || !waiting) {
             *index = at;
             return at < n ? hd_task_status(&request_at(&w, at)->op.task) : UCC_OK;
         }
+        if (looked && hd_callback_refuses(__func__)) {
+            return UCC_ERR_INVALID_PARAM;
+        }
         if (late) {
             return UCC_INPROGRESS;
         }
         round_of(&w);
+        looked = true;
         late = is_late(&w);
     }
 }
@@ -222,6 +232,5 @@ ucc_status_t heddle_progress(heddle_ep_t *ep) {
         hd_error("%s: not an endpoint", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_runner_progress(&ep->context->runner, NULL);
-    return UCC_OK;
+    return hd_runner_poll(&ep->context->runner);
 }

@@ -21,18 +21,27 @@ static uint64_t flags_of(const ucc_coll_args_t *a) {
     return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
 }
 
-/* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). What
- * is left over when a count is divided among the members is nobody's. */
-static bool is_empty(const hd_call_t *c) {
+/* Less than an element for each member, and nothing to send: what is left over when dst is divided among
+ * the members is nobody's. Not where bytes are divided (pack.c), nor where src has something for which dst
+ * has no room, nor for an active set that can't be: all that is looked at as usual. */
+static bool is_left_over(const hd_call_t *c) {
     const ucc_coll_args_t *a = c->args;
     bool subset = (a->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) != 0;
     uint64_t n = subset ? a->active_set.size : c->team->n;
+    return a->dst.info.count < n && n <= c->team->n &&
+           (c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE || a->src.info.count == 0) &&
+           hd_dt_valid(a->dst.info.datatype) && hd_dt_is_contiguous(a->dst.info.datatype);
+}
+
+/* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). */
+static bool is_empty(const hd_call_t *c) {
+    const ucc_coll_args_t *a = c->args;
     switch (c->op->type) {
     case HD_ALLREDUCE:
         return a->dst.info.count == 0;
     case HD_ALLGATHER:
     case HD_ALLTOALL:
-        return a->dst.info.count == 0 || a->dst.info.count < n;
+        return a->dst.info.count == 0 || is_left_over(c);
     case HD_BCAST:
     case HD_MCAST:
         return a->src.info.count == 0;
@@ -41,8 +50,7 @@ static bool is_empty(const hd_call_t *c) {
         return c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE ? a->dst.info.count == 0
                                                       : a->src.info.count == 0;
     case HD_GATHER:
-        return c->op->is_root ? a->dst.info.count == 0 || a->dst.info.count < n
-                              : a->src.info.count == 0;
+        return c->op->is_root ? a->dst.info.count == 0 || is_left_over(c) : a->src.info.count == 0;
     case HD_REDUCE:
         return c->op->is_root ? a->dst.info.count == 0 : a->src.info.count == 0;
     case HD_SCATTER:

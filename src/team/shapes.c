@@ -450,6 +450,9 @@ static ucc_status_t prepare_alltoall(hd_call_t *c) {
         if (status == UCC_OK && block_bytes(c, &a->src.info) != op->bytes) {
             return hd_args_bad(c, "src.count", "and dst.count differ");
         }
+        if (status == UCC_OK && a->dst.info.count < c->n) { /* as if it were per endpoint */
+            return hd_args_bad(c, "dst.count", "is less than an element for each endpoint");
+        }
     }
     return status;
 }

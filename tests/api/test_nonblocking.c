@@ -178,6 +178,21 @@ Test(nonblocking, where_contexts_have_locks_a_wait_for_one_request_looks_after_t
     cr_assert_eq(heddle_wait_all(all, N * MANY, 30), UCC_OK);
 }
 
+Test(nonblocking, a_test_of_one_request_looks_at_its_own_context_alone, .init = open_multiple,
+     .fini = close_group) {
+    ucc_coll_req_h later;
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_ibarrier(ep[i], &request[i]), "heddle_ibarrier");
+    }
+    must(heddle_ibarrier(ep[0], &later), "heddle_ibarrier");
+    cr_assert_eq(heddle_test(later), UCC_INPROGRESS);
+    cr_assert_eq(ucc_collective_test(request[1]), UCC_INPROGRESS, "endpoint 1 was progressed");
+    must(heddle_ibarrier(ep[1], &request[1]), "heddle_ibarrier");
+    must(heddle_ibarrier(ep[2], &request[2]), "heddle_ibarrier");
+    cr_assert_eq(heddle_wait_all(request, N, 30), UCC_OK);
+    cr_assert_eq(heddle_wait_all(&later, 1, 30), UCC_OK);
+}
+
 static void open_with_thread(void) {
     open_with((heddle_group_params_t){.endpoints = N, .progress_thread = 1});
 }

@@ -213,7 +213,7 @@ static void reduce_elsewhere(ucc_datatype_t dt) {
 static struct {
     crew_t *crew;
     ucc_coll_req_h outer, idle;
-    ucc_status_t progress, post, wait, barrier;
+    ucc_status_t progress, ep_progress, post, wait, wait_all, wait_all_limited, wait_any, barrier;
     uint32_t calls;
 } inside;
 
@@ -222,10 +222,15 @@ static void call_everything(void) {
     for (int i = 0; i < 3; i++) {
         inside.progress = ucc_context_progress(inside.crew->context);
     }
+    inside.ep_progress = heddle_progress(inside.crew->ep[0]);
     inside.post = ucc_collective_post(inside.idle);
     inside.barrier = heddle_barrier(inside.crew->ep[0]);
     if (inside.outer) {
+        size_t index;
         inside.wait = heddle_wait(inside.outer, -1);
+        inside.wait_all = heddle_wait_all(&inside.outer, 1, -1);
+        inside.wait_all_limited = heddle_wait_all(&inside.outer, 1, 0.001);
+        inside.wait_any = heddle_wait_any(&inside.outer, 1, &index, -1);
     }
 }
 
@@ -251,7 +256,11 @@ static void run_with_calls_inside(ucc_coll_type_t type, ucc_datatype_t dt, ucc_t
     cr_assert_gt(inside.calls, 0);
     cr_assert_eq(inside.post, UCC_ERR_INVALID_PARAM);
     cr_assert_eq(inside.progress, UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(inside.ep_progress, UCC_ERR_INVALID_PARAM);
     cr_assert_eq(inside.barrier, UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(inside.wait_all, inside.wait);
+    cr_assert_eq(inside.wait_all_limited, inside.wait);
+    cr_assert_eq(inside.wait_any, inside.wait);
     cr_assert(inside.wait == UCC_ERR_INVALID_PARAM || inside.wait == UCC_OK);
     cr_assert_eq(lines, inside.calls); /* once each */
     /* what was refused can be done afterwards */

@@ -1,6 +1,7 @@
 /* test_contract_counts.c: what `count` means for each type, as in the released header, on teams of
  * three with two elements per block. */
 #include "../support/deadline.h"
+#include "../support/generic.h"
 #include "../support/small.h"
 
 #include <criterion/criterion.h>
@@ -227,6 +228,33 @@ Test(contract_counts, less_than_an_element_for_each_is_nothing) {
     }
     run(args, "gather of nothing");
     cr_assert_eq(b.dst[ROOT][0], UNTOUCHED);
+}
+
+/* An element that its user packs as a number of 4 bytes and one of 8: room for a number of each endpoint. */
+Test(contract_counts, one_packed_element_may_hold_the_blocks_of_all) {
+    reference_dt_t dt = generic_packed();
+    static const ucc_coll_type_t types[] = {UCC_COLL_TYPE_ALLGATHER, UCC_COLL_TYPE_ALLTOALL,
+                                            UCC_COLL_TYPE_GATHER};
+    world_t *world = small_world(N);
+    for (int t = 0; t < 3; t++) {
+        buffers_t b = fresh_buffers();
+        ucc_coll_args_t args[N];
+        for (int i = 0; i < N; i++) {
+            args[i] = small_args(types[t]);
+            args[i].root = ROOT;
+            args[i].src.info = small_info(b.src[i], types[t] == UCC_COLL_TYPE_ALLTOALL ? N : 1);
+            args[i].dst.info = small_info(b.dst[i], 1);
+            args[i].dst.info.datatype = dt.handle;
+        }
+        small_run(world, args, reference_coll_name(types[t]));
+        int32_t first = types[t] == UCC_COLL_TYPE_ALLTOALL ? ROOT : 0;
+        int32_t expected[] = {first, UNTOUCHED, 100 + first, 200 + first, UNTOUCHED};
+        cr_assert_arr_eq(b.dst[ROOT], expected, sizeof(expected), "%s",
+                         reference_coll_name(types[t]));
+        cr_assert(small_team_works(world), "out of step after %s", reference_coll_name(types[t]));
+    }
+    world_destroy(world);
+    generic_destroy(&dt);
 }
 
 Test(contract_counts, dst_says_how_much_and_what_an_allreduce_reduces) {

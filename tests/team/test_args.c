@@ -188,6 +188,34 @@ Test(args, counts_beyond_the_address_space, .init = open_world, .fini = close_wo
     }
 }
 
+/* As if dst.count were the number of elements from each endpoint, as in MPI. */
+Test(args, less_than_an_element_for_each_though_there_is_something_to_send, .init = open_world,
+     .fini = close_world) {
+    static const ucc_coll_type_t types[] = {UCC_COLL_TYPE_ALLGATHER, UCC_COLL_TYPE_ALLTOALL,
+                                            UCC_COLL_TYPE_GATHER};
+    for (uint32_t t = 0; t < 3; t++) {
+        ucc_coll_args_t a = good(types[t]);
+        a.src.info.count = a.dst.info.count = N - 1;
+        refused(a, UCC_ERR_INVALID_PARAM, "dst.count", "is");
+        a.src.info.count = 0; /* nothing, and what is left over */
+        accepted(a);
+        a.dst.info.datatype = 2;
+        refused(a, UCC_ERR_INVALID_PARAM, "dst", "datatype");
+    }
+}
+
+Test(args, active_sets_larger_than_the_team_and_its_counts, .init = open_world,
+     .fini = close_world) {
+    FOR_TYPES(type) {
+        ucc_coll_args_t a = good(type);
+        a.mask = UCC_COLL_ARGS_FIELD_ACTIVE_SET;
+        a.active_set.start = 0;
+        a.active_set.stride = 1;
+        a.active_set.size = 1000;
+        refused(a, UCC_ERR_INVALID_PARAM, "active_set", "outside the team");
+    }
+}
+
 Test(args, datatypes_that_do_not_exist, .init = open_world, .fini = close_world) {
     static const ucc_datatype_t bad[] = {UCC_PREDEFINED_DT(UCC_DT_PREDEFINED_LAST + 40), 2, 7,
                                          UCC_PREDEFINED_DT(1u << 20)};
