@@ -560,6 +560,32 @@ Test(stall, a_large_exchange_knows_who_is_inside_a_chunk) {
     pthread_join(thread, NULL);
 }
 
+static ucc_status_t reduce_and_end_the_thread(const ucc_reduce_cb_params_t *params) {
+    (void)params;
+    pthread_exit(NULL);
+}
+
+Test(stall, a_chunk_whose_thread_has_ended_in_it_is_nobody_s_work) {
+    crew_t crew = crew_of(2, 2);
+    static double data[2][LARGE];
+    ucc_generic_dt_ops_t ops = {.mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+                                .flags =
+                                    UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
+                                .contig_size = sizeof(double),
+                                .reduce.cb = reduce_and_end_the_thread};
+    ucc_datatype_t dt;
+    must(ucc_dt_create_generic(&ops, NULL, &dt), "dt");
+    posting_t posting = {crew.ep[1], large_args(data[1])};
+    ucc_coll_args_t args = large_args(data[0]);
+    args.dst.info.datatype = posting.args.dst.info.datatype = dt;
+    ucc_coll_req_h request = post(crew.ep[0], args);
+    pthread_t thread;
+    pthread_create(&thread, NULL, post_and_wait, &posting);
+    pthread_join(thread, NULL);
+    cr_assert_eq(heddle_wait(request, -1), UCC_ERR_NO_MESSAGE);
+    cr_assert_eq(atomic_load(&heddle_ep_team(crew.ep[1])->group->board->member[1]->at_work), 0);
+}
+
 /* --- who is not there any more -------------------------------------------------------------------------- */
 
 static void *join_and_go(void *arg) {
