@@ -529,7 +529,7 @@ static ucc_status_t read_pinning(ucc_lib_h lib, uint32_t n, pinning_t *pinning) 
         pinning->kind = PIN_LIST;
         return read_processors(text, pinning);
     }
-    if (n > hd_topo_n_pus(hd_topo_get())) {
+    if (pinning->kind == PIN_AUTO && n > hd_topo_n_pus(hd_topo_get())) {
         pinning->kind = PIN_NONE;
     }
     return UCC_OK;

@@ -39,7 +39,7 @@ static ucc_status_t call_user(const hd_reducer_t *r, const void *a, const void *
         hd_error("the reduction callback of datatype 0x%llx returned %d", (unsigned long long)r->dt,
                  (int)status);
     }
-    return status;
+    return status > 0 ? UCC_ERR_NO_MESSAGE : status; /* "in progress" is no end */
 }
 
 /* Partial results go to out, which is src[0] or none of the operands. */

@@ -287,7 +287,19 @@ static ucc_team_h heir(ucc_team_h parent) {
     return team;
 }
 
+/* In the child of a fork, the parent team's other endpoints are in another process. */
+static bool is_inherited(ucc_team_h parent) {
+    if (!hd_group_is_inherited(parent->group)) {
+        return false;
+    }
+    hd_group_say_inherited(parent->group);
+    return true;
+}
+
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
+    if (is_inherited(parent)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     ucc_team_h team = heir(parent);
     if (!team) {
         return UCC_ERR_NO_MEMORY;
@@ -314,6 +326,9 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                ucc_team_h *out) {
     uint32_t me = HD_MEET_ANY;
+    if (is_inherited(parent)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     if (n > parent->n) {
         hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
         return UCC_ERR_INVALID_PARAM;

@@ -108,7 +108,7 @@ static void unpack_result(void *arg) {
     if (status != UCC_OK) {
         hd_error("unpack callback failed: %s", ucc_status_string(status));
     }
-    packing->status = status;
+    packing->status = status > 0 ? UCC_ERR_NO_MESSAGE : status; /* "in progress" is no end */
 }
 
 static ucc_status_t prepare(hd_op_t *op) {

@@ -45,6 +45,8 @@ static bool some_to_choose_from(void) {
 Test(pin, always_binds_each_thread) {
     cr_assert_eq(run("always", 2), UCC_OK);
     cr_assert_eq(bound, 2);
+    cr_assert_eq(run("always", 5), UCC_OK); /* and where there are more than processors, too */
+    cr_assert_eq(bound, 5);
 }
 
 Test(pin, none_leaves_threads_where_the_caller_may_run) {

@@ -78,6 +78,19 @@ static bool wait_fails(void *arg) {
            ucc_collective_finalize(s->request) == UCC_OK;
 }
 
+static bool deriving_fails(void *arg) {
+    scene_t *s = arg;
+    heddle_ep_t *sub = s->ep[1];
+    ucc_team_h team;
+    uint32_t both[] = {0, 1};
+    uint64_t list[] = {0, 1}, *eps = list;
+    return heddle_subset(s->ep[0], both, 2, &sub) == UCC_ERR_NOT_SUPPORTED && errors > 0 && !sub &&
+           ucc_create_team_from_eps(heddle_ep_team(s->ep[0]), &eps, 2, &team) ==
+               UCC_ERR_NOT_SUPPORTED &&
+           ucc_team_create_from_parent(0, 1, heddle_ep_team(s->ep[0]), &team) ==
+               UCC_ERR_NOT_SUPPORTED;
+}
+
 static bool forming_fails(void *arg) {
     scene_t *s = arg;
     return ucc_team_create_test(s->forming) == UCC_ERR_NOT_SUPPORTED && errors > 0 &&
@@ -124,6 +137,7 @@ Test(fork, inherited_endpoints_fail_in_the_child_and_work_in_the_parent) {
         ucc_coll_req_h other;
         cr_assert(in_child(blocking_call_fails, &s));
         cr_assert(in_child(post_fails, &s));
+        cr_assert(in_child(deriving_fails, &s));
         must(ucc_collective_init_and_post(&args, &s.request, heddle_ep_team(s.ep[0])), "post");
         cr_assert(in_child(wait_fails, &s));
         must(ucc_collective_init_and_post(&args, &other, heddle_ep_team(s.ep[1])), "post");

@@ -421,17 +421,15 @@ Test(errors_cancel, an_endless_timeout_is_as_good_as_none) {
 /* --- who learns of a failure ------------------------------------------------------------------------- */
 
 static ucc_status_t refuse(const ucc_reduce_cb_params_t *params) {
-    (void)params;
-    return UCC_ERR_NO_RESOURCE;
+    return *(const ucc_status_t *)params->cb_ctx;
 }
 
-/* A user's reduction runs in one place for all: when it fails, it fails everywhere. */
-Test(errors_cancel, a_failing_user_reduction_fails_at_all_endpoints) {
+static void a_reduction_fails_with(ucc_status_t returned, ucc_status_t wanted) {
     ucc_generic_dt_ops_t ops = {.mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
                                 .flags =
                                     UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
                                 .contig_size = 8,
-                                .reduce.cb = refuse};
+                                .reduce = {.cb = refuse, .cb_ctx = &returned}};
     ucc_datatype_t dt;
     must(ucc_dt_create_generic(&ops, NULL, &dt), "ucc_dt_create_generic");
     world_t *world = world_create(&(world_params_t){.size = 3, .form = WORLD_OOB});
@@ -446,8 +444,17 @@ Test(errors_cancel, a_failing_user_reduction_fails_at_all_endpoints) {
     job_t job = {.args = args, .statuses = statuses, .name = "a failing reduction"};
     driver_run(world, DRIVER_ONE, &job, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        cr_assert_eq(statuses[i], UCC_ERR_NO_RESOURCE, "endpoint %u: %d", i, (int)statuses[i]);
+        cr_assert_eq(statuses[i], wanted, "endpoint %u: %d", i, (int)statuses[i]);
     }
     world_destroy(world);
     ucc_dt_destroy(dt);
+}
+
+/* A user's reduction runs in one place for all: when it fails, it fails everywhere. */
+Test(errors_cancel, a_failing_user_reduction_fails_at_all_endpoints) {
+    a_reduction_fails_with(UCC_ERR_NO_RESOURCE, UCC_ERR_NO_RESOURCE);
+}
+
+Test(errors_cancel, a_user_reduction_that_says_in_progress_has_failed) {
+    a_reduction_fails_with(UCC_INPROGRESS, UCC_ERR_NO_MESSAGE);
 }
