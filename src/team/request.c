@@ -250,6 +250,22 @@ static hd_op_t *dequeue(hd_member_t *member) {
     return next;
 }
 
+/* Under the member's lock: one in the queue whose deadline has passed, or NULL. */
+static const hd_op_t *find_late(const hd_member_t *member) {
+    uint64_t now = member->queue_deadline ? hd_ticks() : 0;
+    const hd_op_t *op = now > member->queue_deadline ? member->queue : NULL;
+    while (op && !(op->task.deadline && now > op->task.deadline)) {
+        op = op->queue_next;
+    }
+    return op;
+}
+
+/* The others will miss it. */
+static void time_out(const hd_op_t *op) {
+    hd_op_log_timeout(op);
+    hd_group_poison(op->group, UCC_ERR_TIMED_OUT);
+}
+
 static ucc_status_t step_queued(hd_task_t *task) {
     hd_op_t *op = &request_of(task)->op;
     hd_member_t *member = op->member;
@@ -257,23 +273,18 @@ static ucc_status_t step_queued(hd_task_t *task) {
     if (op->locked) {
         hd_lock(&member->lock);
     }
-    /* only the head is stepped: it watches the earliest deadline for all that wait behind it */
-    if (failure == UCC_OK && member->queue_deadline && hd_ticks() > member->queue_deadline) {
-        failure = UCC_ERR_TIMED_OUT; /* the others will miss it */
-        hd_op_log_timeout(op);
-        hd_group_poison(op->group, failure);
-    }
     bool go = failure != UCC_OK || head_may_go(op);
-    if (!go) {
-        failure = hd_op_watch_leavers(op);
-        go = failure != UCC_OK;
-    }
+    /* only the head is stepped: it watches the deadlines of all that wait behind it, while it must wait */
+    const hd_op_t *late = go ? NULL : find_late(member);
     hd_op_t *next = go ? dequeue(member) : NULL;
     if (op->locked) {
         hd_unlock(&member->lock);
     }
-    if (!go) {
-        return UCC_INPROGRESS;
+    if (late) { /* nobody but the head's step takes anything off the queue: it is still there */
+        time_out(late);
+    }
+    if (!go) { /* the team has failed in the first case: so does the head, now */
+        return late || hd_op_watch_leavers(op) != UCC_OK ? step_queued(task) : UCC_INPROGRESS;
     }
     if (next) {
         hd_runner_push(&next->task.context->runner, &next->task);
@@ -388,17 +399,17 @@ static ucc_status_t step_early(hd_task_t *task) {
     ucc_team_h team = r->op.team;
     ucc_status_t failed = hd_group_poisoned(r->op.group);
     bool queued = false;
-    if (failed == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
-        failed = UCC_ERR_TIMED_OUT; /* the others will miss it */
-        hd_op_log_timeout(&r->op);
-        hd_group_poison(r->op.group, failed);
-    }
     if (failed != UCC_OK) {
         hd_group_say_inherited(r->op.group);
     }
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
+    if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
+        hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
+        time_out(&r->op);
+        return step_early(task); /* the team has failed now */
+    }
     if (status == UCC_OK) {
         task->listed = true; /* see callback.h */
         status = launch_found(r, true, &queued);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- lines ---------------------------------------------------------------------------------------- */
 
@@ -691,4 +692,50 @@ Test(timeout, a_request_s_own_counts_first) {
         ucc_context_progress(heddle_ep_context(crew.ep[0]));
     }
     cr_assert_eq(ucc_collective_test(request), UCC_INPROGRESS);
+}
+
+/* --- time-outs of what has not been published ------------------------------------------------------------ */
+
+static ucc_coll_args_t limited(ucc_coll_args_t args) {
+    args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+    args.flags |= UCC_COLL_ARGS_FLAG_TIMEOUT;
+    args.timeout = 0.05;
+    return args;
+}
+
+enum { QUEUED = 6, LAUNCHED = 4 }; /* so many of one endpoint's are under way at once */
+
+Test(timeout, a_queued_operation_goes_on_late_if_its_peers_are_there) {
+    crew_t crew = crew_of(2, 2);
+    ucc_coll_req_h mine[QUEUED];
+    for (int i = 0; i < QUEUED; i++) {
+        mine[i] = post(crew.ep[0], i < LAUNCHED ? barrier_args() : limited(barrier_args()));
+        post(crew.ep[1], barrier_args());
+    }
+    for (int i = 0; i < 20; i++) { /* endpoint 1 publishes all of its own */
+        ucc_context_progress(heddle_ep_context(crew.ep[1]));
+    }
+    usleep(100000);
+    for (int i = 0; i < QUEUED; i++) {
+        cr_assert_eq(end_of(crew.ep[0], mine[i]), UCC_OK, "barrier %d", i + 1);
+    }
+}
+
+Test(timeout, the_line_names_the_queued_operation_whose_time_it_was) {
+    crew_t crew = crew_of(2, 2);
+    ucc_coll_req_h request = NULL;
+    for (int i = 0; i < QUEUED; i++) {
+        request = post(crew.ep[0], i < QUEUED - 1 ? barrier_args() : limited(barrier_args()));
+    }
+    expect_time_out(end_of(crew.ep[0], request), "time-out: barrier 6: endpoint 0 of 2",
+                    "its own operations before it");
+}
+
+Test(timeout, an_early_operation_goes_on_late_if_its_peers_are_there) {
+    crew_t crew = crew_of(2, 1);
+    ucc_coll_req_h request = post(crew.ep[0], limited(tagged(7)));
+    must(heddle_join(crew.group, 1, &crew.ep[1]), "join");
+    post(crew.ep[1], tagged(7));
+    usleep(100000);
+    cr_assert_eq(end_of(crew.ep[0], request), UCC_OK);
 }
