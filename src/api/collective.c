@@ -174,7 +174,8 @@ static void progress_others(ucc_team_h team) {
 
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published) {
     ucc_coll_req_h request;
-    ucc_status_t status = init(args, NULL, &request, team, __func__);
+    /* an endpoint's own team and arguments are in order: bad ones come from here only */
+    ucc_status_t status = init(args, NULL, &request, team, "heddle_collective");
     if (status != UCC_OK) {
         if (published) {
             hd_group_poison(team->group, status); /* the others have seen me come */

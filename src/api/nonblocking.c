@@ -7,6 +7,9 @@ static ucc_status_t start(heddle_ep_t *ep, ucc_coll_args_t *args, ucc_coll_req_h
                           const char *caller) {
     if (!hd_api_is_ep(ep)) {
         hd_error("%s: not an endpoint", caller);
+        if (request) {
+            *request = NULL;
+        }
         return UCC_ERR_INVALID_PARAM;
     }
     return hd_api_start(args, ep->team, request, caller);

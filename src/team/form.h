@@ -40,6 +40,7 @@ struct hd_forming {
     bool sort_labels;  /* numbers are the ranks of the labels */
     hd_group_t *group; /* found; referenced by the meeting, or pinned */
     uint32_t forks;    /* hd_forks() at the beginning */
+    bool checked;      /* the records, by hd_form_find */
     uint32_t looks;    /* in vain, for the rest to join */
     uint32_t watched;  /* whose notice is looked at next */
     hd_stall_t stall;

@@ -115,7 +115,8 @@ static ucc_status_t missed(ucc_team_h team, uint64_t number, ucc_status_t why) {
 /* The records are here, looked at once; then number 0's notice, until it says more than "in progress". */
 ucc_status_t hd_form_find(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    if (f->looks++ == 0) {
+    if (!f->checked) {
+        f->checked = true;
         ucc_status_t status = check_records(team);
         if (status == UCC_OK && f->mine.number == 0) {
             status = make_group(team);
@@ -134,7 +135,6 @@ ucc_status_t hd_form_find(ucc_team_h team) {
     f->group = (hd_group_t *)f->pinned;
     team->ep = (uint32_t)f->mine.number;
     f->step = STEP_JOIN;
-    f->looks = 0;
     return UCC_OK;
 }
 

@@ -122,6 +122,10 @@ static ucc_status_t contradiction(hd_meeting_t *m, const hd_meet_key_t *key, uin
                                   uint32_t me) {
     unsigned long long id = (unsigned long long)key->id;
     ucc_status_t failed = hd_meeting_failed(m);
+    if (m->size == size && me != HD_MEET_ANY && !m->state[me]) {
+        m->state[me] =
+            1; /* it learns of the failure here: when it comes again, it is for the next one */
+    }
     if (failed != UCC_OK) {
         hd_error("the team has failed to form at another endpoint: %s", ucc_status_string(failed));
         return failed;

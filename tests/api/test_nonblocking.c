@@ -319,7 +319,9 @@ Test(nonblocking, mistakes_have_a_status_and_a_line, .init = open_one_context,
      .fini = close_group) {
     size_t index;
     hd_log_capture(capture, NULL);
+    request[0] = (ucc_coll_req_h)(void *)src;
     says(heddle_ibarrier(NULL, &request[0]), "not an endpoint");
+    cr_assert_null(request[0], "nothing was started");
     says(heddle_ibarrier(ep[0], NULL), "request");
     request[0] = (ucc_coll_req_h)(void *)src;
     says(heddle_ibcast(ep[0], NULL, 1, UCC_DT_INT64, 0, &request[0]), "src");
@@ -336,4 +338,12 @@ Test(nonblocking, mistakes_have_a_status_and_a_line, .init = open_one_context,
     says(heddle_test(request[2]), "never posted");
     must(heddle_request_free(&request[2]), "heddle_request_free");
     cr_assert_eq(heddle_request_free(&request[2]), UCC_OK, "NULL is no mistake");
+}
+
+Test(nonblocking, a_blocking_collective_of_no_team_is_named, .init = open_one_context,
+     .fini = close_group) {
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    hd_log_capture(capture, NULL);
+    says(heddle_collective(&args, NULL), "heddle_collective: not a team handle");
+    says(heddle_collective(NULL, heddle_ep_team(ep[0])), "heddle_collective: coll_args");
 }

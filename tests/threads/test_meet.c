@@ -247,6 +247,24 @@ Test(meet, who_does_not_wait_is_counted_all_the_same) {
     cr_assert_eq(dropped, 1);
 }
 
+Test(meet, who_was_told_of_a_failure_comes_for_the_next_one) {
+    hd_meet_key_t key = key_of(14);
+    hd_meeting_t *stale = join(&key, 3, 0), *none = NULL;
+    uint32_t me = 2;
+    join(&key, 3, 1);
+    hd_meeting_fail(stale, UCC_ERR_NO_MEMORY);
+    hd_meeting_release(stale, false);
+    cr_assert_eq(hd_meet(&key, 3, &me, 102, true, &none), UCC_ERR_NO_MEMORY);
+    hd_meeting_t *fresh = join(&key, 3, 0);
+    cr_assert_eq(join(&key, 3, 2), fresh);
+    hd_meeting_release(stale, false); /* endpoint 1 learns of it only now */
+    cr_assert_eq(join(&key, 3, 1), fresh);
+    cr_assert(hd_meeting_is_complete(fresh));
+    for (int i = 0; i < 3; i++) {
+        hd_meeting_release(fresh, false);
+    }
+}
+
 /* --- from many threads ------------------------------------------------------------------------ */
 
 enum { THREADS = 6, ROUNDS = 300 };
