@@ -10,6 +10,7 @@ enum { HD_EP_MAGIC = 0x6e0dee00u };
 /* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it: the last
  * of them to leave destroys it, or whoever is just progressing it. */
 typedef struct hd_own_context {
+    heddle_group_t *group;
     ucc_context_h context;
     uint32_t index; /* of the endpoint */
     uint32_t refs;  /* under the group's lock */

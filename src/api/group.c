@@ -2,6 +2,7 @@
  * any exchange: whoever creates the group makes its memory, endpoints just take their places.
  */
 #include "api/api.h"
+#include "threads/callback.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -72,7 +73,8 @@ static void release_group(heddle_group_t *g) {
 
 /* --- progress of all contexts -------------------------------------------------------------------- */
 
-static void release_context(heddle_group_t *g, hd_own_context_t *own) {
+static void release_context(hd_own_context_t *own) {
+    heddle_group_t *g = own->group;
     hd_lock(&g->lock);
     bool last = --own->refs == 0;
     if (last && g->own) {
@@ -83,6 +85,10 @@ static void release_context(heddle_group_t *g, hd_own_context_t *own) {
         ucc_context_destroy(own->context);
         hd_free(own);
     }
+}
+
+static void release_pinned(void *own) {
+    release_context(own);
 }
 
 /* Pinned: its endpoint may leave meanwhile. */
@@ -109,8 +115,10 @@ bool hd_api_progress_group(heddle_group_t *g) {
     for (uint32_t i = 0; g->own && i < g->params.endpoints; i++) {
         hd_own_context_t *own = pin_context(g, i);
         if (own) {
+            hd_callback_hold(release_pinned, own);
             any |= progress_context(own->context);
-            release_context(g, own);
+            hd_callback_hold(NULL, NULL);
+            release_context(own);
         }
     }
     return any;
@@ -292,6 +300,7 @@ static hd_own_context_t *make_context(heddle_group_t *g, uint32_t index) {
         hd_error("heddle_join: no memory for a context");
         return NULL;
     }
+    own->group = g;
     own->index = index;
     own->refs = 1;
     if (create_context(g->lib, &own->context) != UCC_OK) {
@@ -309,7 +318,7 @@ static void free_ep(heddle_ep_t *ep) {
         hd_team_free(ep->team);
     }
     if (ep->own) {
-        release_context(ep->group, ep->own);
+        release_context(ep->own);
     }
     ep->magic = HD_DEAD_MAGIC;
     hd_free(ep);
@@ -397,17 +406,30 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
     return heddle_join_at(group, index, NULL, ep);
 }
 
+static const hd_request_t *find_in_progress(const heddle_ep_t *ep) {
+    const hd_request_t *r = ep->team->all;
+    while (r &&
+           (r->op.task.magic == HD_TASK_FREE || hd_task_status(&r->op.task) != UCC_INPROGRESS)) {
+        r = r->all;
+    }
+    return r;
+}
+
 ucc_status_t heddle_leave(heddle_ep_t *ep) {
     if (!hd_api_is_ep(ep)) {
         hd_error("%s: not an endpoint", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    for (hd_request_t *r = ep->team->all; r; r = r->all) {
-        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-            hd_error("%s: %s is in progress at endpoint %u", __func__, hd_type_name(r->op.type),
-                     ep->team->ep);
-            return UCC_ERR_INVALID_PARAM;
-        }
+    const hd_request_t *r = find_in_progress(ep);
+    if (r && !hd_callback_refuses(__func__) && hd_group_poisoned(ep->team->group) != UCC_OK) {
+        /* of a callback that left a blocking call, nobody else may ever look at what it left behind */
+        hd_runner_progress(&ep->context->runner, NULL);
+        r = find_in_progress(ep);
+    }
+    if (r) {
+        hd_error("%s: %s is in progress at endpoint %u", __func__, hd_type_name(r->op.type),
+                 ep->team->ep);
+        return UCC_ERR_INVALID_PARAM;
     }
     if (hd_team_has_engines(ep->team)) {
         return UCC_ERR_INVALID_PARAM;

@@ -159,9 +159,10 @@ void hd_log_set_default(int fd) {
 
 void hd_log_set_file(const char *pattern) {
     char path[PATH_MAX];
-    int error = 0;
+    int error = 0, cancelling;
 
     hd_fork_guard(&file_lock);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); /* open may end the thread */
     pthread_mutex_lock(&file_lock);
     int fd = standard_stream(pattern);
     if (fd < 0) {
@@ -173,6 +174,7 @@ void hd_log_set_file(const char *pattern) {
         atomic_store_explicit(&output_fd, fd, memory_order_relaxed);
     }
     pthread_mutex_unlock(&file_lock);
+    pthread_setcancelstate(cancelling, NULL);
     if (error != 0) {
         hd_log_line(HD_LOG_WARN, __func__, "can't open the log file %s: %s", pattern,
                     strerror(error));
@@ -185,18 +187,22 @@ void hd_log_capture(hd_log_capture_fn fn, void *arg) {
     atomic_store_explicit(&capture_fn, fn, memory_order_release);
 }
 
+/* Lines are also written under locks: a cancelled thread must not end here. */
 static void write_all(int fd, const char *text, size_t length) {
+    int cancelling;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     while (length > 0) {
         ssize_t n = write(fd, text, length);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n <= 0) {
-            return; /* nowhere left to report it */
+            break; /* nowhere left to report it */
         }
         text += n;
         length -= (size_t)n;
     }
+    pthread_setcancelstate(cancelling, NULL);
 }
 
 /* Names that the user called; all others say nothing to a user. */

@@ -16,6 +16,11 @@ typedef enum hd_closed {
     HD_CLOSED_SINGLE   /* it knows no lock: made to look like one that is taken */
 } hd_closed_t;
 
+typedef struct held {
+    void (*release)(void *arg); /* NULL: nothing is held */
+    void *arg;
+} held_t;
+
 /* The calling thread's callback; task NULL: none. A copy of what hd_callback_run was called with, because
  * after a longjmp its frame is gone. */
 typedef struct inside {
@@ -24,10 +29,16 @@ typedef struct inside {
     const void *frame; /* of hd_callback_run */
     hd_closed_t closed;
     bool told;
+    held_t held;
 } inside_t;
 
 /* initial-exec: one load, and only on slow paths */
 static _Thread_local __attribute__((tls_model("initial-exec"))) inside_t inside;
+static _Thread_local __attribute__((tls_model("initial-exec"))) held_t held;
+
+void hd_callback_hold(void (*release)(void *arg), void *arg) {
+    held = (held_t){release, arg};
+}
 
 static hd_runner_t *runner_of(const hd_task_t *task) {
     return (hd_runner_t *)(void *)task->context; /* its first member */
@@ -56,6 +67,9 @@ static void open_runner(hd_runner_t *runner, hd_closed_t closed) {
 static void abandon(void) {
     inside_t gone = inside;
     inside = (inside_t){0};
+    if (held.arg == gone.held.arg) {
+        held = (held_t){0};
+    }
     hd_trace_leave();
     hd_runner_t *runner = runner_of(gone.task);
     bool listed = gone.task->listed;
@@ -69,6 +83,9 @@ static void abandon(void) {
         hd_runner_abandon(runner);
     } else {
         hd_runner_push(runner, gone.task); /* its post will not do it */
+    }
+    if (gone.held.release) {
+        gone.held.release(gone.held.arg);
     }
 }
 
@@ -88,8 +105,11 @@ __attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void
                                                void (*abandon_task)(hd_task_t *task)) {
     __attribute__((cleanup(leave))) frame_t frame = {.outer = inside};
     hd_runner_t *runner = runner_of(task);
-    inside = (inside_t){
-        .task = task, .abandon = abandon_task, .frame = &frame, .closed = close_runner(runner)};
+    inside = (inside_t){.task = task,
+                        .abandon = abandon_task,
+                        .frame = &frame,
+                        .closed = close_runner(runner),
+                        .held = held};
     hd_runner_rise();
     hd_trace_attend();
     run(arg);

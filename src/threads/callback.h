@@ -24,6 +24,10 @@
 void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
                      void (*abandon)(hd_task_t *task));
 
+/* What the calling thread keeps alive while it progresses: if a callback does not return until the next
+ * such call, release(arg) is called once its context is given back. NULL: nothing any more. */
+void hd_callback_hold(void (*release)(void *arg), void *arg);
+
 /* Is the calling thread inside one, from which `caller` can't be called? Logs that, once per callback. */
 bool hd_callback_refuses(const char *caller);
 

@@ -9,6 +9,8 @@
 #include "threads/stall.h"
 #include "threads/trace.h"
 
+#include <pthread.h>
+
 enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us) {
@@ -130,6 +132,11 @@ static ucc_status_t step_finished(hd_task_t *task) {
 
 void hd_runner_abandon(hd_runner_t *runner) {
     hd_task_t *finished = runner->finished;
+    int32_t me = runner->promised ? hd_thread_number() : 0;
+    if (me) { /* it waits no more; relaxed: see hd_runner_wait */
+        atomic_compare_exchange_strong_explicit(&runner->waiter, &me, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
+    }
     runner->finished = NULL;
     runner_leave(runner);
     while (finished) {
@@ -144,6 +151,8 @@ void hd_runner_abandon(hd_runner_t *runner) {
 /* Some wait may have become too long. Under the lock. */
 static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, uint64_t now) {
     uint64_t next = now + runner->look_every;
+    int cancelling; /* what it reads and writes may end a cancelled thread, and with it the lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     for (hd_task_t *task = runner->active; task; task = task->next) {
         uint64_t due = runner->look_after(task, now);
         next = due < next ? due : next;
@@ -152,6 +161,7 @@ static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, 
     if (hd_trace_is_on()) {
         hd_trace_tick();
     }
+    pthread_setcancelstate(cancelling, NULL);
 }
 
 static void complete_all(hd_task_t *finished) {
@@ -446,7 +456,9 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
         hd_runner_two_threads(runner, "waiting in one context");
     }
     ucc_status_t status = wait(runner, task, timeout, may_park, park_after_us);
-    atomic_store_explicit(&runner->waiter, before == me ? me : 0, memory_order_relaxed);
+    if (before != me) {
+        atomic_store_explicit(&runner->waiter, 0, memory_order_relaxed);
+    }
     return status;
 }
 

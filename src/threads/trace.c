@@ -96,6 +96,7 @@ static _Thread_local struct {
     uint64_t session;
     block_t *block;
     uint32_t used; /* as in the block: saves the owner a load */
+    int attends;
 } mine;
 
 /* --- recording --------------------------------------------------------------------------------- */
@@ -448,6 +449,8 @@ static void write_all(FILE *file, const span_t *spans, size_t n) {
 static void write_file(void) {
     size_t n, n_spans = 0;
     uint64_t last;
+    int cancelling; /* a cancelled thread must not end under the lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     const record_t **all = collect(&n, &last);
     span_t *spans = all ? cut_all(all, n, last, &n_spans) : NULL;
     if (!spans) {
@@ -465,6 +468,7 @@ static void write_file(void) {
     }
     free(spans);
     free(all);
+    pthread_setcancelstate(cancelling, NULL);
 }
 
 enum { SHORTEST_PAUSE_US = 250000, LONGEST_PAUSE_US = 10000000, SHARE = 20 };
@@ -520,14 +524,17 @@ static bool make_file(const char *name, char *path) {
     char given[PATH_MAX];
     FILE *file = NULL;
     errno = ENAMETOOLONG;
+    int cancelling; /* see write_file */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     if (expand(name, given, sizeof(given))) {
         file = fopen(given, "a");
     }
-    if (!file || fclose(file) != 0 || !realpath(given, path)) {
+    bool made = file && fclose(file) == 0 && realpath(given, path);
+    if (!made) {
         hd_warn("can't write the trace %s: %s", name, strerror(errno));
-        return false;
     }
-    return true;
+    pthread_setcancelstate(cancelling, NULL);
+    return made;
 }
 
 /* The process ends with libraries open. */
@@ -607,14 +614,30 @@ static void set_level(int level) {
 }
 
 void hd_trace_attend(void) {
+    mine.attends++;
     atomic_fetch_add_explicit(&hd_trace_calls, ATTEND, memory_order_relaxed);
 }
 
 void hd_trace_leave(void) {
+    mine.attends--;
     atomic_fetch_sub_explicit(&hd_trace_calls, ATTEND, memory_order_relaxed);
 }
 
+/* In the child of a fork: of those who attend, only the calling thread is there. */
+static void inherited(hd_heirloom_t *self) {
+    (void)self;
+    atomic_store_explicit(&hd_trace_calls, hd_trace_level() + ATTEND * mine.attends,
+                          memory_order_relaxed);
+}
+
+static void watch_forks(void) {
+    static hd_heirloom_t heirloom;
+    hd_fork_watch(&heirloom, inherited);
+}
+
 void hd_trace_open(const char *file, int calls) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     hd_fork_guard(&trace.lock);
     pthread_mutex_lock(&trace.lock);
     trace.libraries++;

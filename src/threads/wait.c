@@ -44,7 +44,8 @@ __attribute__((noinline, cold)) void hd_lock_wait(hd_lock_t *lock) {
         } else if (looks / LOOKS % YIELDS != 0) {
             sched_yield();
         } else {
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            _Atomic uint32_t word = 0; /* not nanosleep, where a cancelled thread would end */
+            hd_park_sleep(&word, 0, NAP_NS);
         }
     }
 }

@@ -12,10 +12,12 @@
 #include <string.h>
 
 static _Atomic int lines; /* that name the mistake */
+static _Atomic int alive; /* that tell of a context that was left behind */
 
 static void listen(hd_log_level_t level, const char *line, void *arg) {
     (void)arg;
     lines += level == HD_LOG_ERROR && strstr(line, "callback") != NULL;
+    alive += strstr(line, "are alive") != NULL;
 }
 
 static void start(void) {
@@ -421,4 +423,74 @@ Test(callbacks, one_that_jumps_out_fails_its_team_and_stops_nobody_else) {
     }
     ucc_dt_destroy(sum);
     ucc_dt_destroy(moved);
+}
+
+/* Nobody calls ucc_context_progress: such programs only make blocking calls. */
+Test(callbacks, endpoints_leave_a_team_that_one_failed_by_ending_its_thread) {
+    for (int round = 0; round < 10; round++) {
+        ucc_datatype_t dt = reducible();
+        crew_t crew = assemble(false, UCC_THREAD_SINGLE);
+        pthread_t thread[N];
+        worker_t worker[N];
+        left = 0;
+        plan = end_thread_once;
+        for (uint32_t i = 0; i < N; i++) {
+            worker[i] = (worker_t){.ep = crew.ep[i], .dt = dt};
+            cr_assert_eq(pthread_create(&thread[i], NULL, work, &worker[i]), 0);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            pthread_join(thread[i], NULL);
+        }
+        plan = NULL;
+        dismiss(&crew);
+        ucc_dt_destroy(dt);
+    }
+}
+
+static void *wait_for_endpoint_0(void *request) {
+    heddle_wait(request, 10);
+    return request;
+}
+
+static __attribute__((noinline)) void wait_until_jump(ucc_coll_req_h request) {
+    if (setjmp(back) == 0) {
+        heddle_wait(request, 10);
+    }
+}
+
+/* A thread that waits at endpoint 0 also looks after endpoint 1, whose unpack does not return. */
+static void fail_in_a_neighbours_context(void (*how)(void)) {
+    ucc_datatype_t dt = scattered();
+    crew_t crew = assemble(false, UCC_THREAD_MULTIPLE);
+    alive = left = 0;
+    plan = how;
+    plan_in_unpack = true;
+    ucc_coll_req_h moved = prepare(crew.ep[1], UCC_COLL_TYPE_BCAST, dt, &completed[1]);
+    cr_assert_eq(ucc_collective_post(moved), UCC_OK);
+    ucc_coll_req_h root = prepare(crew.ep[0], UCC_COLL_TYPE_BCAST, dt, &completed[0]);
+    cr_assert_eq(ucc_collective_post(root), UCC_OK);
+    ucc_coll_req_h barrier =
+        prepare(crew.ep[0], UCC_COLL_TYPE_BARRIER, UCC_DT_INT32, &completed[2]);
+    cr_assert_eq(ucc_collective_post(barrier), UCC_OK);
+    if (how == jump_once) {
+        wait_until_jump(barrier);
+    } else {
+        pthread_t thread;
+        void *returned = NULL;
+        cr_assert_eq(pthread_create(&thread, NULL, wait_for_endpoint_0, barrier), 0);
+        pthread_join(thread, &returned);
+        cr_assert_null(returned);
+    }
+    plan_in_unpack = false;
+    cr_assert_eq(left, 1);
+    cr_assert_eq(heddle_leave(crew.ep[1]), UCC_OK);
+    cr_assert_eq(heddle_leave(crew.ep[0]), UCC_OK);
+    cr_assert_eq(heddle_group_destroy(crew.group), UCC_OK);
+    cr_assert_eq(alive, 0);
+    ucc_dt_destroy(dt);
+}
+
+Test(callbacks, one_that_does_not_return_leaves_no_context_behind) {
+    fail_in_a_neighbours_context(end_thread_once);
+    fail_in_a_neighbours_context(jump_once);
 }

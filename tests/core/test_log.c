@@ -51,6 +51,23 @@ Test(log, a_line_names_a_function_of_the_interface_once) {
     cr_assert_str_eq(seen.line, "[heddle ERROR] ucc_init: no memory");
 }
 
+static void *log_cancelled(void *arg) {
+    pthread_cancel(pthread_self());
+    hd_error("a line");
+    return arg;
+}
+
+Test(log, a_cancelled_thread_does_not_end_in_the_middle_of_a_line) {
+    pthread_t thread;
+    int something;
+    void *returned = NULL;
+    hd_log_capture(NULL, NULL);
+    hd_log_set_file("/dev/null");
+    cr_assert_eq(pthread_create(&thread, NULL, log_cancelled, &something), 0);
+    pthread_join(thread, &returned);
+    cr_assert_eq(returned, &something);
+}
+
 Test(log, lines_more_detailed_than_the_level_are_not_formatted) {
     int formatted = 0;
 

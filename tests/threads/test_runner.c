@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -413,6 +414,70 @@ Test(runner, sleeper_is_on_no_bell_while_its_last_look_completes_tasks) {
     hd_runner_push(runner, &c.task);
     cr_assert_eq(hd_runner_wait(runner, &c.task, -1, true, 0), UCC_OK);
     note_sleepers(runner);
+}
+
+static jmp_buf out;
+
+static void jump_out(void *arg) {
+    (void)arg;
+    longjmp(out, 1);
+}
+
+static ucc_status_t step_out(hd_task_t *task) {
+    counted_t *c = (counted_t *)(void *)task;
+    if (c->steps++ == 0) {
+        hd_callback_run(task, jump_out, NULL, abandon_nothing);
+    }
+    return UCC_OK;
+}
+
+static __attribute__((noinline)) void wait_until_jump(hd_runner_t *runner, hd_task_t *task) {
+    if (setjmp(out) == 0) {
+        hd_runner_wait(runner, task, -1, true, 0);
+    }
+}
+
+Test(runner, nobody_waits_in_a_context_whose_callback_jumped_out_of_the_wait) {
+    hd_runner_t *runner = new_runner(true);
+    counted_t c;
+    runner->promised = true;
+    prepare(&c, 0);
+    c.task.step = step_out;
+    c.task.listed = true;
+    c.task.context = (hd_context_t *)(void *)runner;
+    hd_runner_push(runner, &c.task);
+    wait_until_jump(runner, &c.task);
+    cr_assert_not(hd_callback_refuses("the next call"));
+    cr_assert_eq(runner->waiter, 0);
+    cr_assert_eq(hd_runner_wait(runner, &c.task, -1, true, 0), UCC_OK);
+    cr_assert_eq(runner->waiter, 0);
+}
+
+static uint64_t look_as_a_cancelled_thread(hd_task_t *task, uint64_t now) {
+    (void)task;
+    pthread_testcancel(); /* as reading, writing and sleeping do */
+    return now;
+}
+
+static void *progress_cancelled(void *arg) {
+    hd_runner_t *runner = arg;
+    pthread_cancel(pthread_self());
+    hd_runner_progress(runner, NULL);
+    return runner;
+}
+
+Test(runner, cancelled_thread_gives_the_lock_back_before_it_ends) {
+    hd_runner_t *runner = new_runner(true);
+    counted_t c;
+    pthread_t thread;
+    void *returned = NULL;
+    hd_runner_look_after(runner, look_as_a_cancelled_thread, 1);
+    prepare(&c, 0);
+    hd_runner_push(runner, &c.task);
+    cr_assert_eq(pthread_create(&thread, NULL, progress_cancelled, runner), 0);
+    pthread_join(thread, &returned);
+    cr_assert_eq(returned, runner);
+    cr_assert(hd_lock_try(&runner->lock));
 }
 
 static void *ring_late(void *arg) {

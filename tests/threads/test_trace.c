@@ -14,6 +14,7 @@
 
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -593,4 +594,56 @@ Test(trace, a_line_about_a_collective_says_what_and_how) {
     cr_assert_not_null(strstr(last_line, "allreduce endpoint 0 of 3: 4 bytes of int32 sum"), "%s",
                        last_line);
     cr_assert_not_null(strstr(last_line, "inline, arrival flat, numbered"), "%s", last_line);
+}
+
+/* --- threads that are not there any more ------------------------------------------------------------- */
+
+static void *open_cancelled(void *arg) {
+    pthread_cancel(pthread_self());
+    hd_trace_open(arg, -1);
+    return arg;
+}
+
+Test(trace, cancelled_thread_does_not_end_under_the_lock) {
+    pthread_t thread;
+    char file[] = "/tmp/heddle_cancelled_XXXXXX";
+    void *returned = NULL;
+    close(mkstemp(file));
+    cr_assert_eq(pthread_create(&thread, NULL, open_cancelled, file), 0);
+    pthread_join(thread, &returned);
+    cr_assert_eq(returned, file);
+    hd_trace_close();
+    unlink(file);
+}
+
+static void *attend(void *arg) {
+    hd_trace_attend();
+    pthread_barrier_wait(arg);
+    pthread_barrier_wait(arg);
+    hd_trace_leave();
+    return NULL;
+}
+
+Test(trace, child_of_a_fork_hears_only_of_its_own_threads_callbacks) {
+    pthread_t thread;
+    pthread_barrier_t both;
+    int status = 0;
+    hd_trace_open(NULL, -1);
+    pthread_barrier_init(&both, NULL, 2);
+    cr_assert_eq(pthread_create(&thread, NULL, attend, &both), 0);
+    pthread_barrier_wait(&both);
+    hd_trace_attend();
+    pid_t child = fork();
+    if (child == 0) {
+        hd_trace_leave();
+        _exit(hd_trace_calls == -1 ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    hd_trace_leave();
+    pthread_barrier_wait(&both);
+    pthread_join(thread, NULL);
+    cr_assert_eq(hd_trace_calls, -1);
+    pthread_barrier_destroy(&both);
+    hd_trace_close();
 }
