@@ -271,12 +271,23 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
     return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
 }
 
+/* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the same. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team) {
-    ucc_status_t status = hd_team_create_test(team);
-    if (status != UCC_INPROGRESS) {
+    ucc_status_t status = UCC_OK;
+    while (status == UCC_OK && team->forming->step != STEP_COMPLETE) {
+        status = step(team);
+    }
+    if (status != UCC_OK) {
+        hd_form_give_up(team, status);
+        team->state = HD_TEAM_FAILED;
+        team->failure = status;
         return status;
     }
-    team->forming->excluded = true; /* counted: should it leave early, the others still meet */
+    if (hd_group_is_complete(team->group)) {
+        hd_form_drop(team);
+    } else {
+        team->forming->excluded = true; /* counted: should it leave early, the others still meet */
+    }
     team->state = HD_TEAM_ACTIVE;
     return UCC_OK;
 }

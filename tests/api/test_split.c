@@ -204,6 +204,16 @@ Test(split, an_aborted_team_leaves_the_other_alone, .init = open_one_context, .f
     check_subset();
 }
 
+Test(split, a_sub_team_that_was_aborted_at_once_is_formed_all_the_same, .init = open_one_context,
+     .fini = close_group) {
+    must(heddle_subset(ep[7], list, 3, &sub[0]), "heddle_subset");
+    must(heddle_team_abort(heddle_ep_team(sub[0])), "heddle_team_abort");
+    for (uint32_t i = 1; i < 3; i++) {
+        cr_assert_eq(heddle_subset(ep[list[i]], list, 3, &sub[i]), UCC_OK);
+        cr_assert_eq(heddle_barrier(sub[i]), HEDDLE_ERR_ABORTED);
+    }
+}
+
 static char last_line[512];
 
 static void capture(hd_log_level_t level, const char *line, void *arg) {
