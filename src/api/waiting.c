@@ -17,7 +17,6 @@ typedef struct rounds {
     ucc_context_h context[MAX_CONTEXTS];
     uint64_t began, vain, may_spin, limit;
     bool may_park;
-    heddle_group_t *kin;
 } rounds_t;
 
 static hd_request_t *request_at(const rounds_t *w, size_t i) {
@@ -69,7 +68,6 @@ static void begin(rounds_t *w, double timeout) {
         for (uint32_t c = 0; c < team->n_contexts; c++) {
             remember(w, team->contexts[c]);
         }
-        w->kin = team->kin;
         w->may_park = team->lib->may_park;
         w->may_spin = team->lib->park_after_us * hd_ticks_per_us;
     }
@@ -79,6 +77,25 @@ static void progress(rounds_t *w, ucc_context_h context) {
     if (hd_runner_progress(&context->runner, &w->vain)) {
         w->vain = 0;
     }
+}
+
+/* What a request awaits may depend on endpoints of its group on other contexts: one round over the groups of
+ * those in progress. Requests of one group are neighbours as a rule, so one group is remembered. */
+static bool progress_kin(const rounds_t *w) {
+    const heddle_group_t *last = NULL;
+    bool any = false;
+    for (size_t i = w->first; i < w->n; i++) {
+        const hd_request_t *r = request_at(w, i);
+        if (!r || hd_task_status(&r->op.task) != UCC_INPROGRESS) {
+            continue;
+        }
+        heddle_group_t *kin = r->op.team->kin;
+        if (kin && kin != last) {
+            any |= hd_api_progress_group(kin);
+            last = kin;
+        }
+    }
+    return any;
 }
 
 /* One round; a nap if there was nothing to do for long. */
@@ -95,7 +112,7 @@ static void round_of(rounds_t *w) {
     if (w->vain < w->may_spin) {
         return;
     }
-    if (w->kin && hd_api_progress_group(w->kin)) {
+    if (progress_kin(w)) {
         w->vain = 0;
     } else if (w->may_park) {
         _Atomic uint32_t word = 0; /* no bell rings for several contexts */

@@ -79,6 +79,7 @@ static struct {
     bool replaced;  /* the path is a plain file: written beside it, and renamed */
     uint32_t seen;  /* blocks that were taken when it was written */
     uint64_t pause; /* ticks from one writing to the next */
+    bool failed;    /* it could not be written last time, and that has been said */
     bool open;
     atomic_bool
         recording; /* records are taken: then hd_trace_recording, the hooks' switch, is set */
@@ -453,19 +454,24 @@ static void write_file(void) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     const record_t **all = collect(&n, &last);
     span_t *spans = all ? cut_all(all, n, last, &n_spans) : NULL;
-    if (!spans) {
-        hd_warn("no memory to write the trace %s", trace.path);
-    }
     char beside[PATH_MAX + 8];
     snprintf(beside, sizeof(beside), "%s%s", trace.path, trace.replaced ? ".new" : "");
     FILE *file = spans ? fopen(beside, "w") : NULL;
     if (file) {
         write_all(file, spans, n_spans);
     }
-    if (spans && (!file || ferror(file) || fclose(file) != 0 ||
-                  (trace.replaced && rename(beside, trace.path) != 0))) {
-        hd_warn("can't write the trace %s: %s", trace.path, strerror(errno));
+    bool bad = !file || ferror(file);
+    if (file) {
+        bad |= fclose(file) != 0; /* in any case: it must not stay open */
     }
+    bad = bad || (trace.replaced && rename(beside, trace.path) != 0);
+    if (bad && !trace.failed) {
+        hd_warn("can't write the trace %s: %s", trace.path, strerror(spans ? errno : ENOMEM));
+    }
+    if (bad && file && trace.replaced) {
+        unlink(beside); /* half a file is of no use, and takes room that may be short */
+    }
+    trace.failed = bad;
     free(spans);
     free(all);
     pthread_setcancelstate(cancelling, NULL);
@@ -492,7 +498,9 @@ void hd_trace_tick(void) {
         pause = pause > SHARE * (now - began) ? pause : SHARE * (now - began);
         trace.pause = pause;
         trace.seen = taken;
-        atomic_store_explicit(&trace.due, now + pause, memory_order_relaxed); /* see above */
+        uint64_t due =
+            trace.failed ? UINT64_MAX : now + pause; /* the end of the session tries again */
+        atomic_store_explicit(&trace.due, due, memory_order_relaxed); /* see above */
     }
     pthread_mutex_unlock(&trace.lock);
 }
@@ -557,12 +565,14 @@ static bool start_file(const char *path) {
         hd_warn("no address space for a trace: %s", strerror(errno));
         return false;
     }
-    if (trace.blocks) {
+    if (trace.blocks &&
+        trace.process == getpid()) { /* in an inherited one, others may still record */
         munmap(trace.blocks, MAX_BLOCKS * sizeof(block_t));
     }
     trace.blocks = blocks;
     strcpy(trace.path, path); /* both hold PATH_MAX */
     trace.replaced = stat(path, &what) == 0 && S_ISREG(what.st_mode);
+    trace.failed = false;
     trace.process = getpid();
     trace.began = hd_ticks();
     /* relaxed: nobody records yet; published by the store in start_session */
@@ -578,6 +588,11 @@ static void start_session(const char *file) {
     if (!make_file(file, path)) {
         return;
     }
+    if (trace.open && strcmp(path, trace.path) == 0) {
+        hd_warn("the trace %s is the parent process's: %%p in its name tells them apart", path);
+        return;
+    }
+    stop_recording(); /* into what the parent's session left in a child */
     bool goes_on = trace.blocks && trace.process == getpid() && strcmp(path, trace.path) == 0;
     if (!goes_on && !start_file(path)) {
         return;
@@ -646,7 +661,7 @@ void hd_trace_open(const char *file, int calls) {
            library is handed to */
         atomic_store_explicit(&hd_trace_recording, true, memory_order_relaxed);
     }
-    if (file && *file && !trace.open) {
+    if (file && *file && (!trace.open || trace.process != getpid())) {
         start_session(file);
     }
     if (calls > hd_trace_level()) {

@@ -178,6 +178,31 @@ Test(nonblocking, where_contexts_have_locks_a_wait_for_one_request_looks_after_t
     cr_assert_eq(heddle_wait_all(all, N * MANY, 30), UCC_OK);
 }
 
+Test(nonblocking, a_wait_for_requests_of_several_groups_looks_after_the_contexts_of_each,
+     .init = open_multiple, .fini = close_group) {
+    enum { MANY = 20 };
+    heddle_group_t *other;
+    heddle_ep_t *end[2];
+    ucc_coll_req_h all[N * MANY], ends[2];
+    must(heddle_group_create(&(heddle_group_params_t){.endpoints = 2, .contexts = 1}, &other),
+         "heddle_group_create");
+    for (uint32_t i = 0; i < N * MANY; i++) {
+        must(heddle_ibarrier(ep[i / MANY], &all[i]), "heddle_ibarrier");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_join(other, i, &end[i]), "heddle_join");
+        must(heddle_ibarrier(end[i], &ends[i]), "heddle_ibarrier");
+    }
+    ucc_coll_req_h two[2] = {all[MANY - 1], ends[0]};
+    cr_assert_eq(heddle_wait_all(two, 2, 5), UCC_OK);
+    cr_assert_eq(heddle_wait_all(all, N * MANY, 30), UCC_OK);
+    cr_assert_eq(heddle_wait_all(ends, 2, 30), UCC_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_leave(end[i]), "heddle_leave");
+    }
+    must(heddle_group_destroy(other), "heddle_group_destroy");
+}
+
 Test(nonblocking, a_test_of_one_request_looks_at_its_own_context_alone, .init = open_multiple,
      .fini = close_group) {
     ucc_coll_req_h later;

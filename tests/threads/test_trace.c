@@ -14,11 +14,14 @@
 
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -562,6 +565,89 @@ Test(trace, a_file_that_cannot_be_written_is_a_warning_and_no_trace) {
     cr_assert_eq(n_lines[HD_LOG_WARN], 1);
     cr_assert_not(hd_trace_is_on());
     hd_trace_close();
+}
+
+/* Files can't grow beyond that many bytes, as on a full disk. */
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static int lowest_free_descriptor(void) {
+    int fd = open("/dev/null", O_RDONLY);
+    close(fd);
+    return fd;
+}
+
+Test(trace, on_a_full_disk_one_line_says_so_and_nothing_stays_open) {
+    enum { OPS = 200 }; /* more text than stdio keeps back until the file is closed */
+    static int op[OPS];
+    hd_log_capture(catch_line, NULL);
+    forget_lines();
+    hd_trace_open(new_path(), -1);
+    int free_before = lowest_free_descriptor();
+    limit_files(100);
+    for (int i = 0; i < OPS; i++) {
+        hd_trace_post(&op[i], "barrier", 0, 1, 0);
+    }
+    deadline_t deadline = deadline_start("a line about the trace");
+    while (n_lines[HD_LOG_WARN] == 0) {
+        hd_trace_tick();
+        deadline_poll(&deadline);
+    }
+    for (double end = test_now() + 0.7; test_now() < end; usleep(1000)) {
+        hd_trace_tick();
+    }
+    cr_assert_eq(n_lines[HD_LOG_WARN], 1);
+    cr_assert_eq(lowest_free_descriptor(), free_before);
+    limit_files(RLIM_INFINITY);
+    hd_trace_close();
+    timeline_t *t = read_timeline(path);
+    cr_assert_eq(count(t, "barrier", 0), OPS, "the end of the session finds room again");
+    free_timeline(t);
+    unlink(path);
+}
+
+static int status_of(pid_t child) {
+    int status = -1;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return status;
+}
+
+Test(trace, a_child_that_opens_a_library_of_its_own_has_a_file_of_its_own) {
+    hd_trace_open(new_path(), -1);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        hd_trace_open("trace-%p.json", -1);
+        new_path();
+        _exit(hd_trace_is_on() && access(path, R_OK) == 0 && unlink(path) == 0 ? 0 : 1);
+    }
+    cr_assert_eq(status_of(child), 0);
+    hd_trace_close();
+    unlink(path);
+}
+
+Test(trace, a_child_leaves_its_parent_s_file_alone_and_says_so) {
+    struct stat before, after;
+    hd_trace_open(new_path(), -1);
+    cr_assert_eq(stat(path, &before), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        hd_log_capture(catch_line, NULL);
+        forget_lines();
+        hd_trace_open(path, -1);
+        _exit(n_lines[HD_LOG_WARN] == 1 && strstr(last_line, "%p") ? 0 : 1);
+    }
+    cr_assert_eq(status_of(child), 0);
+    cr_assert_eq(stat(path, &after), 0);
+    cr_assert_eq(before.st_ino, after.st_ino);
+    hd_trace_close();
+    unlink(path);
 }
 
 static void check_lines(const char *level, int infos, int debugs) {
