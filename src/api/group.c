@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct heddle_group {
         orphaned; /* orphaned: it has dropped the last other reference itself, in a callback */
     pthread_t thread;
     _Atomic bool stop;
+    hd_heirloom_t heirloom; /* a child finds its copy unlocked, and without the thread */
 };
 
 static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
@@ -36,6 +38,7 @@ static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
 
 static void free_group(heddle_group_t *g) {
     g->magic = HD_DEAD_MAGIC;
+    hd_fork_forget(&g->heirloom);
     for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
         if (g->contexts[i]) {
             ucc_context_destroy(g->contexts[i]);
@@ -225,6 +228,18 @@ static ucc_status_t build(heddle_group_t *g) {
     return status == UCC_OK && g->params.progress_thread ? start_thread(g) : status;
 }
 
+/* In the child of a fork, where the progress thread is not, unless it has forked itself. */
+static void inherited(hd_heirloom_t *self) {
+    heddle_group_t *g =
+        (heddle_group_t *)(void *)((char *)self - offsetof(heddle_group_t, heirloom));
+    hd_unlock(&g->lock);
+    if (g->has_thread && !pthread_equal(g->thread, pthread_self())) {
+        g->has_thread = false;
+        atomic_fetch_sub_explicit(&g->refs, 1,
+                                  memory_order_relaxed); /* its own; the child is alone */
+    }
+}
+
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group) {
     if (!hd_api_pointer(params, "params", __func__) || !hd_api_pointer(group, "group", __func__)) {
         return UCC_ERR_INVALID_PARAM;
@@ -245,6 +260,7 @@ ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_gro
         g->params.thread_mode = UCC_THREAD_MULTIPLE;
     }
     atomic_store_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
+    hd_fork_watch(&g->heirloom, inherited);
     status = build(g);
     if (status != UCC_OK) {
         release_group(g);

@@ -21,6 +21,7 @@
 #include "team/ee.h"
 
 #include <sched.h>
+#include <stddef.h>
 
 enum { EE_MAGIC = 0xee0c9017u, MOST_EVENTS = 4096, NAP_US = 100 };
 
@@ -44,6 +45,7 @@ struct ucc_ee {
     bool lost, told;   /* events that had no place; the client has `overflow` */
     hd_event_t overflow;
     hd_trigger_t *armed;
+    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
 };
 
 struct hd_trigger {
@@ -57,6 +59,11 @@ struct hd_trigger {
 
 /* --- engines ------------------------------------------------------------------------------------- */
 
+static void inherited(hd_heirloom_t *self) {
+    ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, heirloom));
+    hd_unlock(&ee->lock);
+}
+
 ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
     ucc_ee_h ee = hd_alloc(HD_LINE, sizeof(*ee));
     if (!ee) {
@@ -67,6 +74,7 @@ ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
     ee->team = team;
     ee->refs = 1;
     ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
+    hd_fork_watch(&ee->heirloom, inherited);
     /* relaxed: a count for team destroy, which the client orders after this */
     atomic_fetch_add_explicit(&team->engines, 1, memory_order_relaxed);
     *out = ee;
@@ -94,6 +102,7 @@ static void unref(ucc_ee_h ee) {
     uint32_t left = --ee->refs;
     hd_unlock(&ee->lock);
     if (left == 0) {
+        hd_fork_forget(&ee->heirloom);
         free_events(ee->first);
         free_events(ee->taken);
         hd_free(ee);

@@ -1,6 +1,7 @@
 /* handle.c: team handles: made, attached to a group, freed. Whoever forms a team calls these. */
 #include "team/form.h"
 
+#include <stddef.h>
 #include <string.h>
 
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
@@ -21,6 +22,11 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .stall = lib->stall,
         .timeout = lib->timeout,
     };
+}
+
+static void inherited(hd_heirloom_t *self) {
+    ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, heirloom));
+    hd_unlock(&team->lock);
 }
 
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
@@ -47,6 +53,7 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
         /* relaxed: a count for context_destroy, which the client orders after this */
         atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
     }
+    hd_fork_watch(&team->heirloom, inherited);
     return team;
 }
 
@@ -64,6 +71,7 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 }
 
 void hd_team_free(ucc_team_h team) {
+    hd_fork_forget(&team->heirloom);
     hd_form_drop(team);
     team->magic = HD_DEAD_MAGIC;
     while (team->all) {

@@ -153,9 +153,10 @@ struct ucc_team {
     ucc_thread_mode_t thread_mode;
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
-    ucc_status_t failure; /* FAILED: why */
-    heddle_group_t *kin;  /* NULL, or whose contexts long waits progress, too: they have locks */
-    bool owned_by_ep;     /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
+    ucc_status_t failure;   /* FAILED: why */
+    heddle_group_t *kin;    /* NULL, or whose contexts long waits progress, too: they have locks */
+    bool owned_by_ep;       /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
     _Atomic uint32_t engines; /* execution engines, alive */

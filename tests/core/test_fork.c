@@ -5,6 +5,7 @@
 #include "../support/small.h"
 #include "core/fork.h"
 #include "core/log.h"
+#include "team/team.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -172,6 +173,43 @@ Test(fork, teams_that_are_being_formed_stay_the_parents) {
     must(ucc_team_destroy(s.forming), "destroy");
     must(ucc_context_destroy(s.context), "context");
     must(ucc_finalize(lib), "finalize");
+}
+
+/* --- what other threads held as the process forked --------------------------------- */
+
+static bool leaving_works(void *arg) {
+    scene_t *s = arg;
+    return heddle_barrier(s->ep[0]) == UCC_ERR_NOT_SUPPORTED && heddle_leave(s->ep[0]) == UCC_OK &&
+           heddle_leave(s->ep[1]) == UCC_OK;
+}
+
+/* Its thread is not in the child, and may have held the group's lock. */
+Test(fork, groups_with_a_progress_thread_can_be_left_in_the_child) {
+    scene_t s;
+    heddle_group_t *group;
+    heddle_group_params_t params = {.endpoints = 2, .progress_thread = 1};
+    must(heddle_group_create(&params, &group), "group");
+    must(heddle_join(group, 0, &s.ep[0]), "join");
+    must(heddle_join(group, 1, &s.ep[1]), "join");
+    must(heddle_group_destroy(group), "group");
+    for (int i = 0; i < 20; i++) {
+        cr_assert(in_child(leaving_works, &s));
+    }
+    must(heddle_leave(s.ep[0]), "leave");
+    must(heddle_leave(s.ep[1]), "leave");
+}
+
+static bool init_and_leave_work(void *arg) {
+    return post_fails(arg) && heddle_leave(((scene_t *)arg)->ep[1]) == UCC_OK;
+}
+
+Test(fork, handles_that_another_thread_had_locked_are_free_in_the_child) {
+    scene_t s = scene_open(UCC_THREAD_MULTIPLE);
+    hd_lock(&heddle_ep_team(s.ep[1])->lock);
+    cr_assert(in_child(init_and_leave_work, &s));
+    hd_unlock(&heddle_ep_team(s.ep[1])->lock);
+    must(heddle_leave(s.ep[0]), "leave");
+    must(heddle_leave(s.ep[1]), "leave");
 }
 
 /* --- with other threads at work inside the library while the process forks ------------------------- */
