@@ -526,13 +526,11 @@ static uint32_t led_to_the_cause(const scenario_t *s, const uint32_t named[MOST]
     enum { ALL_SPEAK = 8 };
     uint32_t found = 1u << s->victim;
     for (uint32_t round = 0; round < s->n; round++) {
+        bool told = (found & waiting & ~(1u << s->victim)) != 0;
         for (uint32_t i = 0; i < s->n; i++) {
-            found |= (waiting >> i & 1) && (named[i] & found) ? 1u << i : 0;
+            bool by_another = told && s->n > ALL_SPEAK && !named[i];
+            found |= (waiting >> i & 1) && (by_another || (named[i] & found)) ? 1u << i : 0;
         }
-    }
-    bool told = (found & waiting & ~(1u << s->victim)) != 0;
-    for (uint32_t i = 0; told && s->n > ALL_SPEAK && i < s->n; i++) {
-        found |= (waiting >> i & 1) && !named[i] ? 1u << i : 0;
     }
     return found;
 }
