@@ -98,7 +98,7 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
         if (hd_callback_refuses("heddle_wait")) {
             return UCC_ERR_INVALID_PARAM;
         }
-        double passed = (double)(hd_ticks() - began) / (double)hd_ticks_per_us * 1e-6;
+        double passed = hd_ticks_to_seconds(hd_ticks() - began);
         if (timeout >= 0 && passed >= timeout) {
             return UCC_INPROGRESS;
         }
@@ -118,7 +118,7 @@ static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
     hd_context_t *context = r->op.task.context;
     uint64_t began = hd_ticks();
     for (double slice = SHORTEST;;) {
-        double passed = (double)(hd_ticks() - began) / (double)hd_ticks_per_us * 1e-6;
+        double passed = hd_ticks_to_seconds(hd_ticks() - began);
         bool last = timeout >= 0 && timeout - passed <= slice;
         double left = timeout > passed ? timeout - passed : 0;
         ucc_status_t status = hd_runner_wait(&context->runner, &r->op.task, last ? left : slice,

@@ -57,7 +57,7 @@ static void begin(rounds_t *w, double timeout) {
     w->began = hd_ticks();
     w->limit = UINT64_MAX;
     if (timeout >= 0 && timeout < 1e9) {
-        w->limit = (uint64_t)(timeout * 1e6 * (double)hd_ticks_per_us);
+        w->limit = hd_seconds_to_ticks(timeout);
     }
     for (size_t i = 0; i < w->n; i++) {
         const hd_request_t *r = request_at(w, i);

@@ -174,17 +174,6 @@ static need_t need_of(const hd_op_t *op) {
 
 /* --- what a peer does ----------------------------------------------------------------------------- */
 
-/* NULL: all endpoints. */
-static const hd_subset_t *subset_of(const hd_op_t *op) {
-    return op->board && op->board->subset.n ? &op->board->subset : NULL;
-}
-
-/* Member i of the operation's board is this endpoint of the team. */
-static uint32_t endpoint_of(const hd_op_t *op, uint32_t i) {
-    const hd_subset_t *subset = subset_of(op);
-    return subset ? (uint32_t)(subset->start + i * (uint64_t)subset->stride) : i;
-}
-
 static const char *type_of(const hd_lane_t *lane) {
     /* relaxed: only told */
     uint32_t signature = __atomic_load_n(&lane->signature, __ATOMIC_RELAXED);
@@ -224,7 +213,7 @@ static void add_position(hd_text_t *text, const hd_board_t *main, const hd_membe
 /* "(last in allreduce 16; its thread sleeps)" */
 static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     const hd_group_t *group = op->group;
-    const hd_member_t *peer = member_of(group, endpoint_of(op, i));
+    const hd_member_t *peer = member_of(group, (uint32_t)hd_op_endpoint(op, i));
     if (!peer) {
         hd_text_add(text, " (has not joined)");
         return;
@@ -250,12 +239,12 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
 /* hd_text_numbers asks by the team's numbers. */
 static bool is_needed(const void *arg, uint32_t e) {
     const need_t *need = arg;
-    const hd_subset_t *subset = subset_of(need->op);
-    if (!subset) {
+    const hd_op_t *op = need->op;
+    if (!op->board || !op->board->subset.n) {
         return need->from(need, e);
     }
-    for (uint32_t i = 0; i < subset->n; i++) {
-        if (endpoint_of(need->op, i) == e) {
+    for (uint32_t i = 0; i < op->n; i++) {
+        if (hd_op_endpoint(op, i) == e) {
             return need->from(need, i);
         }
     }
@@ -270,7 +259,7 @@ static void add_summary(hd_text_t *text, const need_t *need) {
         if (!need->from(need, i)) {
             continue;
         }
-        const hd_member_t *peer = member_of(need->op->group, endpoint_of(need->op, i));
+        const hd_member_t *peer = member_of(need->op->group, (uint32_t)hd_op_endpoint(need->op, i));
         absent += !peer;
         /* relaxed: only told */
         int32_t thread = peer ? atomic_load_explicit(&peer->thread, memory_order_relaxed) : 0;
@@ -303,7 +292,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     for (uint32_t i = 0, said = 0; count <= FEW && i < n; i++) {
         if (need.from(&need, i)) {
             const char *before = said == 0 ? "" : said + 1 == count ? " and " : ", ";
-            hd_text_add(text, "%sendpoint %u", before, endpoint_of(op, i));
+            hd_text_add(text, "%sendpoint %llu", before, (unsigned long long)hd_op_endpoint(op, i));
             add_peer(text, op, i);
             said++;
         }

@@ -261,7 +261,7 @@ static inline bool hd_request_may_post(const hd_request_t *r) {
 }
 /* Of a post now; 0: none. */
 static inline uint64_t hd_request_deadline(const hd_request_t *r) {
-    return r->timeout > 0 ? hd_ticks() + (uint64_t)(r->timeout * 1e6 * (double)hd_ticks_per_us) : 0;
+    return r->timeout > 0 ? hd_ticks() + hd_seconds_to_ticks(r->timeout) : 0;
 }
 /* Post of a request that is INPROGRESS already: its event has come (ee.c). */
 ucc_status_t hd_request_start(hd_request_t *r);

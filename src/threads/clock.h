@@ -44,6 +44,15 @@ static inline uint64_t hd_ticks(void) {
     return hd_clock_ns();
 }
 
+/* seconds: not negative, and few enough for 64 bits of ticks. */
+static inline uint64_t hd_seconds_to_ticks(double seconds) {
+    return (uint64_t)(seconds * 1e6 * (double)hd_ticks_per_us);
+}
+
+static inline double hd_ticks_to_seconds(uint64_t ticks) {
+    return (double)ticks / (double)hd_ticks_per_us * 1e-6;
+}
+
 static inline void hd_relax(void) {
 #if defined(__x86_64__)
     _mm_pause();

@@ -416,7 +416,7 @@ static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, b
        long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. */
     uint64_t may_spin = park_after_us * hd_ticks_per_us;
     if (timeout >= 0 && timeout < 1e9) {
-        limit = (uint64_t)(timeout * 1e6 * (double)hd_ticks_per_us);
+        limit = hd_seconds_to_ticks(timeout);
     }
     for (;;) {
         if (hd_runner_progress(runner, &vain)) {

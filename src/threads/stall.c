@@ -28,7 +28,7 @@ uint64_t hd_stall_ticks(double seconds) {
     if (!(seconds > 0) || seconds > LONGEST_S) {
         return 0;
     }
-    uint64_t ticks = (uint64_t)(seconds * 1e6 * (double)hd_ticks_per_us);
+    uint64_t ticks = hd_seconds_to_ticks(seconds);
     return ticks ? ticks : 1;
 }
 

@@ -34,7 +34,7 @@ typedef struct hd_stall {
 bool hd_stall_is_due(hd_stall_t *stall, uint64_t now, uint64_t first);
 
 static inline double hd_stall_seconds(const hd_stall_t *stall, uint64_t now) {
-    return (double)(now - stall->since) / (double)hd_ticks_per_us * 1e-6;
+    return hd_ticks_to_seconds(now - stall->since);
 }
 
 /* Ticks of so many seconds, as configured; 0 or less, or for ever: 0. */
