@@ -2,7 +2,7 @@
  * as they come. Large: the engine copies parts of each block to all.
  *
  * For allgatherv the regime follows the largest block, which all know, so that all agree on it.
- * op->src is my block of op->bytes bytes (inside op->dst in place).
+ * op->call.src is my block of op->call.bytes bytes (inside op->call.dst in place).
  */
 #include "shm/shm.h"
 
@@ -13,16 +13,16 @@ typedef struct place {
 } place_t;
 
 static place_t place_of(const hd_op_t *op, uint32_t i) {
-    if (op->type == HD_ALLGATHER) {
-        return (place_t){i * op->bytes, op->bytes};
+    if (op->call.type == HD_ALLGATHER) {
+        return (place_t){i * op->call.bytes, op->call.bytes};
     }
-    return (place_t){hd_vector_displacement(&op->receive, i) * op->element,
-                     hd_vector_count(&op->receive, i) * op->element};
+    return (place_t){hd_vector_displacement(&op->call.receive, i) * op->call.element,
+                     hd_vector_count(&op->call.receive, i) * op->call.element};
 }
 
 static size_t largest(const hd_op_t *op) {
-    size_t most = op->bytes;
-    for (uint32_t i = 0; op->type == HD_ALLGATHERV && i < op->n; i++) {
+    size_t most = op->call.bytes;
+    for (uint32_t i = 0; op->call.type == HD_ALLGATHERV && i < op->place.n; i++) {
         size_t bytes = place_of(op, i).bytes;
         most = bytes > most ? bytes : most;
     }
@@ -31,12 +31,12 @@ static size_t largest(const hd_op_t *op) {
 
 static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
-    for (; op->cursor < op->n; op->cursor++) {
+    for (; op->cursor < op->place.n; op->cursor++) {
         place_t place = place_of(op, op->cursor);
-        uint8_t *dst = hd_at(op->dst, place.at);
-        if (op->cursor == op->me) {
-            if (dst != op->src && place.bytes) {
-                memcpy(dst, op->src, place.bytes);
+        uint8_t *dst = hd_at(op->call.dst, place.at);
+        if (op->cursor == op->place.me) {
+            if (dst != op->call.src && place.bytes) {
+                memcpy(dst, op->call.src, place.bytes);
             }
             continue;
         }
@@ -48,7 +48,7 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
         if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != place.bytes) {
             return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
         }
-        if (!hd_lane_read(lane, op->k, 0, place.bytes, dst)) {
+        if (!hd_lane_read(lane, op->place.k, 0, place.bytes, dst)) {
             return UCC_INPROGRESS;
         }
     }
@@ -60,8 +60,8 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
  * is claimed, all lanes must say so. */
 static ucc_status_t wait_for_direct(hd_op_t *op) {
     ucc_status_t status = hd_arrived(op);
-    for (uint32_t i = 0; status == UCC_OK && i < op->n; i++) {
-        const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
+    for (uint32_t i = 0; status == UCC_OK && i < op->place.n; i++) {
+        const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
         if (hd_lane_regime(lane) != HD_REGIME_DIRECT) {
             status = hd_op_sizes_differ(op, i, hd_lane_bytes(lane), place_of(op, i).bytes);
         }
@@ -75,15 +75,15 @@ static ucc_status_t wait_for_direct(hd_op_t *op) {
 }
 
 ucc_status_t hd_allgather_start(hd_op_t *op) {
-    if (hd_regime_for(op->group, op->type, op->n, largest(op)) == HD_REGIME_DIRECT) {
-        ucc_status_t status = hd_engine_start(op, op->src, op->dst);
-        if (op->type == HD_ALLGATHERV) {
+    if (hd_regime_for(op->group, op->call.type, op->place.n, largest(op)) == HD_REGIME_DIRECT) {
+        ucc_status_t status = hd_engine_start(op, op->call.src, op->call.dst);
+        if (op->call.type == HD_ALLGATHERV) {
             op->wait = wait_for_direct;
         }
         return status;
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
     op->wait = wait_for_all;
-    hd_op_expect(op, op->type == HD_ALLGATHER ? regime : HD_REGIME_NONE, op->bytes);
-    return hd_lane_publish(op, regime, op->src, op->bytes);
+    hd_op_expect(op, op->call.type == HD_ALLGATHER ? regime : HD_REGIME_NONE, op->call.bytes);
+    return hd_lane_publish(op, regime, op->call.src, op->call.bytes);
 }

@@ -4,32 +4,33 @@
  * In alltoallv nobody knows the others' sizes: all register with the engine and find out from the
  * lanes who has published data and who has not. A small payload of alltoallv is a table of n + 1
  * offsets (uint32_t) followed by the others' blocks in the order of their destinations.
- * In place, blocks are sent from op->dst as it was.
+ * In place, blocks are sent from op->call.dst as it was.
  */
 #include "shm/shm.h"
 
 #include <string.h>
 
 static const hd_vector_t *sent(const hd_op_t *op) {
-    return op->in_place ? &op->receive : &op->send;
+    return op->call.in_place ? &op->call.receive : &op->call.send;
 }
 
 static const uint8_t *source(const hd_op_t *op) {
-    return op->in_place ? op->dst : op->src;
+    return op->call.in_place ? op->call.dst : op->call.src;
 }
 
 static size_t sent_element(const hd_op_t *op) {
-    return op->in_place ? op->element : op->send_element;
+    return op->call.in_place ? op->call.element : op->call.send_element;
 }
 
 /* --- alltoall ----------------------------------------------------------------------------------- */
 
 static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
-    for (; op->cursor < op->n; op->cursor++) {
-        if (op->cursor == op->me) {
-            if (op->bytes) { /* else there may be no buffers */
-                memmove(op->dst + op->me * op->bytes, source(op) + op->me * op->bytes, op->bytes);
+    for (; op->cursor < op->place.n; op->cursor++) {
+        if (op->cursor == op->place.me) {
+            if (op->call.bytes) { /* else there may be no buffers */
+                memmove(op->call.dst + op->place.me * op->call.bytes,
+                        source(op) + op->place.me * op->call.bytes, op->call.bytes);
             }
             continue;
         }
@@ -37,8 +38,8 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
         if (status != UCC_OK) {
             return status;
         }
-        if (!hd_lane_read(lane, op->k, op->me * op->bytes, op->bytes,
-                          op->dst + op->cursor * op->bytes)) {
+        if (!hd_lane_read(lane, op->place.k, op->place.me * op->call.bytes, op->call.bytes,
+                          op->call.dst + op->cursor * op->call.bytes)) {
             return UCC_INPROGRESS;
         }
     }
@@ -50,14 +51,17 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
 
 /* The block for itself, which does not travel. Never in place. */
 static ucc_status_t take_own(hd_op_t *op) {
-    size_t sent = hd_vector_count(&op->send, op->me) * op->send_element;
-    size_t expected = hd_vector_count(&op->receive, op->me) * op->element;
+    size_t sent = hd_vector_count(&op->call.send, op->place.me) * op->call.send_element;
+    size_t expected = hd_vector_count(&op->call.receive, op->place.me) * op->call.element;
     if (sent != expected) {
-        return hd_op_sizes_differ(op, op->me, sent, expected);
+        return hd_op_sizes_differ(op, op->place.me, sent, expected);
     }
     if (sent) {
-        memmove(hd_at(op->dst, hd_vector_displacement(&op->receive, op->me) * op->element),
-                hd_at(op->src, hd_vector_displacement(&op->send, op->me) * op->send_element), sent);
+        memmove(hd_at(op->call.dst,
+                      hd_vector_displacement(&op->call.receive, op->place.me) * op->call.element),
+                hd_at(op->call.src,
+                      hd_vector_displacement(&op->call.send, op->place.me) * op->call.send_element),
+                sent);
     }
     return UCC_OK;
 }
@@ -71,17 +75,18 @@ static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     if (!lane) {
         return take_own(op);
     }
-    size_t expected = hd_vector_count(&op->receive, from) * op->element;
+    size_t expected = hd_vector_count(&op->call.receive, from) * op->call.element;
     hd_lane_prefetch(lane);
-    if (!hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
+    if (!hd_lane_read(lane, op->place.k, op->place.me * sizeof(span[0]), sizeof(span), span)) {
         return UCC_INPROGRESS;
     }
     if (span[1] - span[0] != expected) {
         return hd_op_sizes_differ(op, from, span[1] - span[0], expected);
     }
-    size_t header = (op->n + 1) * sizeof(span[0]);
-    return hd_lane_read(lane, op->k, header + span[0], expected,
-                        hd_at(op->dst, hd_vector_displacement(&op->receive, from) * op->element))
+    size_t header = (op->place.n + 1) * sizeof(span[0]);
+    return hd_lane_read(lane, op->place.k, header + span[0], expected,
+                        hd_at(op->call.dst,
+                              hd_vector_displacement(&op->call.receive, from) * op->call.element))
                ? UCC_OK
                : UCC_INPROGRESS;
 }
@@ -96,9 +101,9 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data = staging + (op->n + 1) * sizeof(*table);
-    for (uint32_t i = 0; i < op->n; i++) {
-        size_t bytes = i == op->me ? 0 : hd_vector_count(sent(op), i) * sent_element(op);
+    uint8_t *data = staging + (op->place.n + 1) * sizeof(*table);
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        size_t bytes = i == op->place.me ? 0 : hd_vector_count(sent(op), i) * sent_element(op);
         table[i] = at;
         if (bytes) {
             uint64_t offset = hd_vector_displacement(sent(op), i) * sent_element(op);
@@ -106,16 +111,16 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         }
         at += (uint32_t)bytes;
     }
-    table[op->n] = at;
-    return hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
+    table[op->place.n] = at;
+    return hd_lane_publish_staged(op, (op->place.n + 1) * sizeof(*table) + at);
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
-    size_t staged = (op->n + 1) * sizeof(uint32_t) + op->total;
+    size_t staged = (op->place.n + 1) * sizeof(uint32_t) + op->call.total;
     /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
-    bool direct = op->group->two_sided || op->in_place || staged > op->group->staged_max;
-    ucc_status_t status = direct ? hd_engine_register(op, source(op), op->dst)
-                                 : hd_engine_register_idle(op, source(op), op->dst);
+    bool direct = op->group->two_sided || op->call.in_place || staged > op->group->staged_max;
+    ucc_status_t status = direct ? hd_engine_register(op, source(op), op->call.dst)
+                                 : hd_engine_register_idle(op, source(op), op->call.dst);
     if (status != UCC_OK) {
         return status;
     }
@@ -128,14 +133,15 @@ static ucc_status_t start_vector(hd_op_t *op) {
 }
 
 ucc_status_t hd_alltoall_start(hd_op_t *op) {
-    if (op->type == HD_ALLTOALLV) {
+    if (op->call.type == HD_ALLTOALLV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes * op->n);
+    hd_regime_t regime =
+        hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes * op->place.n);
     if (regime == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, source(op), op->dst);
+        return hd_engine_start(op, source(op), op->call.dst);
     }
     op->wait = wait_for_all;
-    hd_op_expect(op, regime, op->bytes * op->n);
-    return hd_lane_publish(op, regime, source(op), op->bytes * op->n);
+    hd_op_expect(op, regime, op->call.bytes * op->place.n);
+    return hd_lane_publish(op, regime, source(op), op->call.bytes * op->place.n);
 }

@@ -35,7 +35,7 @@
 #include <string.h>
 
 static const hd_tree_t *op_tree(const hd_op_t *op) {
-    return op->board->tree[op->arrive_which];
+    return op->place.board->tree[op->arrive_which];
 }
 
 static hd_block_t *block_at(const hd_op_t *op, uint32_t level, uint32_t b) {
@@ -52,10 +52,10 @@ typedef struct operand {
 static operand_t operand_of(const hd_op_t *op, uint32_t level, uint32_t position) {
     if (level == 0) {
         uint32_t i = op_tree(op)->order[position];
-        if (i == op->me) { /* the payload is looked at only by reductions */
-            return (operand_t){op->signature, UCC_OK, hd_op_operand(op)};
+        if (i == op->place.me) { /* the payload is looked at only by reductions */
+            return (operand_t){op->call.signature, UCC_OK, hd_call_operand(&op->call)};
         }
-        const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
+        const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
         return (operand_t){lane->signature, UCC_OK, lane->payload};
     }
     const hd_block_t *below = block_at(op, level - 1, position);
@@ -68,11 +68,11 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
     hd_block_t *block = block_at(op, level, b);
     const void *source[HD_REDUCE_BLOCK];
     uint32_t size = at->first[b + 1] - at->first[b];
-    block->signature = op->signature;
+    block->signature = op->call.signature;
     block->status = UCC_OK;
     for (uint32_t i = 0; i < size; i++) {
         operand_t from = operand_of(op, level, at->first[b] + i);
-        if (from.status != UCC_OK || from.signature != op->signature) {
+        if (from.status != UCC_OK || from.signature != op->call.signature) {
             block->status = from.status != UCC_OK ? from.status : UCC_ERR_INVALID_PARAM;
         }
         if (op->reducing) {
@@ -80,8 +80,8 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
         }
     }
     if (op->reducing && block->status == UCC_OK) {
-        block->status = hd_reduce_block(&op->reducer, size, source, block->payload,
-                                        op->bytes / op->element, at->n_blocks == 1);
+        block->status = hd_reduce_block(&op->call.reducer, size, source, block->payload,
+                                        op->call.bytes / op->call.element, at->n_blocks == 1);
     }
 }
 
@@ -90,20 +90,20 @@ static void announce(hd_op_t *op, const hd_block_t *top) {
     hd_exchange_t *x = op->exchange;
     x->arrived_status = top->status;
     if (op->reducing && top->status == UCC_OK) {
-        memcpy(x->result, top->payload, op->bytes);
+        memcpy(x->result, top->payload, op->call.bytes);
     }
     if (top->status != UCC_OK) {
-        hd_op_mismatch(op, op->me);
+        hd_op_mismatch(op, op->place.me);
     }
     hd_delay_point();
     /* release: status and result; pairs with the acquire in hd_arrived */
-    atomic_store_explicit(&x->arrived, op->k, memory_order_release);
+    atomic_store_explicit(&x->arrived, op->place.k, memory_order_release);
     hd_bell_ring(&op->group->home.bell);
 }
 
 static void arrive_by_counter(hd_op_t *op) {
     const hd_tree_t *tree = op_tree(op);
-    uint32_t b = tree->leaf[op->me];
+    uint32_t b = tree->leaf[op->place.me];
     for (uint32_t level = 0; level < tree->n_levels; level++) {
         const hd_tree_level_t *at = &tree->level[level];
         uint32_t size = at->first[b + 1] - at->first[b];
@@ -127,21 +127,23 @@ static void arrive_by_counter(hd_op_t *op) {
 static bool operand_is_there(const hd_op_t *op, uint32_t level, uint32_t position) {
     if (level == 0) {
         uint32_t i = op_tree(op)->order[position];
-        return i == op->me || hd_lane_is_there(hd_board_lane(op->board, i, op->k), op->k);
+        return i == op->place.me ||
+               hd_lane_is_there(hd_board_lane(op->place.board, i, op->place.k), op->place.k);
     }
     /* acquire: pairs with the release below */
     return atomic_load_explicit(&block_at(op, level - 1, position)->seq, memory_order_acquire) ==
-           op->k;
+           op->place.k;
 }
 
 /* Static arrival: I combine a block of level l if I am the first member of its first block below,
  * recursively. Goes up as far as what is there allows. */
 static bool combine_mine(hd_op_t *op) {
     const hd_tree_t *tree = op_tree(op);
-    uint32_t b = tree->leaf[op->me], first = 0; /* my position must be the first of its block */
+    uint32_t b = tree->leaf[op->place.me],
+             first = 0; /* my position must be the first of its block */
     for (uint32_t level = 0; level < tree->n_levels; level++) {
         const hd_tree_level_t *at = &tree->level[level];
-        if (level == 0 ? tree->order[at->first[b]] != op->me : at->first[b] != first) {
+        if (level == 0 ? tree->order[at->first[b]] != op->place.me : at->first[b] != first) {
             return true;
         }
         if (level >= op->arrive_level) {
@@ -159,7 +161,7 @@ static bool combine_mine(hd_op_t *op) {
             }
             hd_delay_point();
             /* release: the block's record; pairs with operand_is_there */
-            atomic_store_explicit(&block->seq, op->k, memory_order_release);
+            atomic_store_explicit(&block->seq, op->place.k, memory_order_release);
             hd_bell_ring(&op->group->home.bell);
         }
         first = b;
@@ -182,7 +184,7 @@ static bool has_come(hd_op_t *op, ucc_status_t *status) {
     if (op->release.from == HD_TREE_ORIGIN) {
         hd_exchange_t *x = op->exchange;
         /* acquire: pairs with the release in announce */
-        if (atomic_load_explicit(&x->arrived, memory_order_acquire) != op->k) {
+        if (atomic_load_explicit(&x->arrived, memory_order_acquire) != op->place.k) {
             hd_op_await(op, &x->arrived);
             return false;
         }
@@ -191,19 +193,19 @@ static bool has_come(hd_op_t *op, ucc_status_t *status) {
     }
     const hd_release_t *line = line_at(op, op->release.from);
     /* acquire: pairs with the release in hand_on */
-    if (atomic_load_explicit(&line->seq, memory_order_acquire) != op->k) {
+    if (atomic_load_explicit(&line->seq, memory_order_acquire) != op->place.k) {
         hd_op_await(op, &line->seq);
         return false;
     }
-    *status =
-        line->signature == op->signature ? (ucc_status_t)line->status : hd_op_mismatch(op, op->me);
+    *status = line->signature == op->call.signature ? (ucc_status_t)line->status
+                                                    : hd_op_mismatch(op, op->place.me);
     return true;
 }
 
 /* Writes the lines of my blocks, the outermost first: it has the longest way before it. */
 static void hand_on(hd_op_t *op, ucc_status_t status, const void *payload, size_t bytes) {
-    const hd_tree_t *tree = op->board->tree[1];
-    uint32_t mine[HD_TREE_MAX_LEVELS], b = tree->leaf[op->me];
+    const hd_tree_t *tree = op->place.board->tree[1];
+    uint32_t mine[HD_TREE_MAX_LEVELS], b = tree->leaf[op->place.me];
     for (uint32_t level = 0; level < op->release.relays; level++) {
         mine[level] = b;
         b = tree->level[level].parent[b];
@@ -212,13 +214,13 @@ static void hand_on(hd_op_t *op, ucc_status_t status, const void *payload, size_
         if (tree->level[level].line[mine[level]]) {
             hd_release_t *line = line_at(op, hd_tree_slot(tree, level, mine[level]));
             line->status = status;
-            line->signature = op->signature;
+            line->signature = op->call.signature;
             if (bytes) {
                 memcpy(line->payload, payload, bytes);
             }
             hd_delay_point();
             /* release: the line's other fields and all that I know; pairs with has_come */
-            atomic_store_explicit(&line->seq, op->k, memory_order_release);
+            atomic_store_explicit(&line->seq, op->place.k, memory_order_release);
         }
     }
     op->release.relays = 0;
@@ -239,7 +241,8 @@ static bool relay_mine(hd_op_t *op) {
     if (op->arrive_level == BEYOND_ALL_LEVELS || !has_come(op, &status)) {
         return false; /* a bcast hands on in its own wait */
     }
-    hand_on(op, status, hd_arrive_result(op), op->reducing && status == UCC_OK ? op->bytes : 0);
+    hand_on(op, status, hd_arrive_result(op),
+            op->reducing && status == UCC_OK ? op->call.bytes : 0);
     return true;
 }
 
@@ -266,7 +269,7 @@ static bool owes_block(const hd_op_t *op, uint32_t i, uint32_t level, uint32_t b
         level + 1 == tree->n_levels ? &op->exchange->arrived : &block_at(op, level, b)->seq;
     if (writer_of(tree, level, b) != i ||
         /* acquire: pairs with the releases in combine_mine and announce, though only told */
-        atomic_load_explicit(seq, memory_order_acquire) == op->k) {
+        atomic_load_explicit(seq, memory_order_acquire) == op->place.k) {
         return false;
     }
     for (uint32_t p = at->first[b]; p < at->first[b + 1]; p++) {
@@ -289,10 +292,11 @@ bool hd_arrive_owes(const hd_op_t *op, uint32_t i) {
     }
     /* acquire: pairs with announce, though only told */
     if (op->release.from == HD_TREE_ORIGIN ||
-        (combines && atomic_load_explicit(&op->exchange->arrived, memory_order_acquire) != op->k)) {
+        (combines &&
+         atomic_load_explicit(&op->exchange->arrived, memory_order_acquire) != op->place.k)) {
         return false;
     }
-    tree = op->board->tree[1];
+    tree = op->place.board->tree[1];
     for (level = 0; level + 1 < tree->n_levels; level++) {
         if (op->release.from < tree->level[level + 1].first_slot) {
             break;
@@ -300,15 +304,16 @@ bool hd_arrive_owes(const hd_op_t *op, uint32_t i) {
     }
     return i == writer_of(tree, level, op->release.from - tree->level[level].first_slot) &&
            /* acquire: pairs with hand_on, though only told */
-           atomic_load_explicit(&line_at(op, op->release.from)->seq, memory_order_acquire) != op->k;
+           atomic_load_explicit(&line_at(op, op->release.from)->seq, memory_order_acquire) !=
+               op->place.k;
 }
 
 bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i) {
     const hd_tree_t *tree = op_tree(op);
-    uint32_t mine = tree->leaf[op->me], its = tree->leaf[i];
+    uint32_t mine = tree->leaf[op->place.me], its = tree->leaf[i];
     bool below = false;
     for (uint32_t level = 0; level < tree->n_levels; level++) {
-        if (writer_of(tree, level, mine) != op->me) {
+        if (writer_of(tree, level, mine) != op->place.me) {
             break;
         }
         below = below || mine == its;
@@ -320,7 +325,7 @@ bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i) {
 
 /* Does everybody in this collective wait for all, whatever its arguments? */
 static bool all_wait(const hd_op_t *op) {
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_FANIN:
     case HD_GATHERV:
     case HD_SCATTERV:
@@ -334,14 +339,14 @@ static bool all_wait(const hd_op_t *op) {
 }
 
 bool hd_relay_enter(hd_op_t *op) {
-    const hd_tree_t *tree = op->board->tree[1];
+    const hd_tree_t *tree = op->place.board->tree[1];
     if (!op->group->static_arrival || !tree || tree->n_lines == 0) {
         return false;
     }
     op->arriving = true;
     op->arrive_level = BEYOND_ALL_LEVELS;
     op->arrive_which = 1;
-    op->release = hd_tree_release(tree, op->me, op->root);
+    op->release = hd_tree_release(tree, op->place.me, op->call.root);
     return true;
 }
 
@@ -351,7 +356,7 @@ ucc_status_t hd_relay_data(hd_op_t *op, const void **data) {
         return UCC_INPROGRESS;
     }
     const hd_release_t *line = line_at(op, op->release.from);
-    *data = op->bytes <= HD_RESULT_MAX ? line->payload : line->data;
+    *data = op->call.bytes <= HD_RESULT_MAX ? line->payload : line->data;
     return status;
 }
 
@@ -359,19 +364,19 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
     if (op->release.relays == 0) {
         return UCC_OK;
     }
-    if (op->bytes <= HD_RESULT_MAX) {
-        hand_on(op, UCC_OK, data, op->bytes);
+    if (op->call.bytes <= HD_RESULT_MAX) {
+        hand_on(op, UCC_OK, data, op->call.bytes);
         return UCC_OK;
     }
     /* not the user's buffer: that is free once this operation is over. My staging slot of k is not
        used otherwise, as my lane has no data, and is used again no sooner than my lane. */
     void *staging = hd_lane_staging(op);
     if (!staging) {
-        hd_error("%s: no memory for a staging ring", hd_type_name(op->type));
+        hd_error("%s: no memory for a staging ring", hd_type_name(op->call.type));
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* others wait for me */
         return UCC_ERR_NO_MEMORY;
     }
-    memcpy(staging, data, op->bytes);
+    memcpy(staging, data, op->call.bytes);
     hand_on(op, UCC_OK, &staging, sizeof(staging));
     return UCC_OK;
 }
@@ -389,7 +394,8 @@ void hd_arrive(hd_op_t *op, bool reducing) {
     op->release = (hd_tree_release_t){HD_TREE_ORIGIN, 0};
     if (op->group->static_arrival) {
         if (all_wait(op)) { /* the first endpoint of the arrival tree combines its top */
-            op->release = hd_tree_release(op->board->tree[1], op->me, op_tree(op)->order[0]);
+            op->release =
+                hd_tree_release(op->place.board->tree[1], op->place.me, op_tree(op)->order[0]);
         }
         hd_arrive_help(op);
     } else {

@@ -25,15 +25,15 @@ static ucc_status_t nothing_left(hd_op_t *op) {
  * sake. The next lanes are on their way while one is looked at. */
 static ucc_status_t wait_for_lanes(hd_op_t *op) {
     enum { AHEAD = 8 };
-    for (uint32_t i = op->cursor; i < op->n && i < op->cursor + AHEAD; i++) {
-        __builtin_prefetch(hd_board_lane(op->board, i, op->k));
+    for (uint32_t i = op->cursor; i < op->place.n && i < op->cursor + AHEAD; i++) {
+        __builtin_prefetch(hd_board_lane(op->place.board, i, op->place.k));
     }
     return hd_op_all_lanes(op);
 }
 
 static ucc_status_t wait_for_root(hd_op_t *op) {
     const hd_lane_t *lane;
-    return hd_op_lane(op, op->root, &lane);
+    return hd_op_lane(op, op->call.root, &lane);
 }
 
 ucc_status_t hd_barrier_start(hd_op_t *op) {
@@ -50,7 +50,7 @@ ucc_status_t hd_fanin_start(hd_op_t *op) {
         return hd_barrier_start(op);
     }
     bool fixed = op->group->static_arrival && !hd_op_is_flat(op);
-    op->wait = !op->is_root ? nothing_left : fixed ? wait_for_lanes : hd_arrived;
+    op->wait = !op->call.is_root ? nothing_left : fixed ? wait_for_lanes : hd_arrived;
     return fixed ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0) : publish_and_arrive(op);
 }
 
@@ -58,6 +58,6 @@ ucc_status_t hd_fanout_start(hd_op_t *op) {
     if (op->group->two_sided) {
         return hd_barrier_start(op);
     }
-    op->wait = op->is_root ? nothing_left : wait_for_root;
+    op->wait = op->call.is_root ? nothing_left : wait_for_root;
     return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
 }

@@ -2,7 +2,7 @@
  * copies it from the root's lane; or, over several domains of a machine, from a line that the first
  * member of its domain writes. Large: the engine copies windows to all.
  *
- * op->src is the buffer at the root, op->dst the same buffer elsewhere; op->bytes its size.
+ * op->call.src is the buffer at the root, op->call.dst the same buffer elsewhere; op->call.bytes its size.
  */
 #include "shm/shm.h"
 
@@ -15,8 +15,8 @@ static ucc_status_t done(hd_op_t *op) {
 
 static ucc_status_t wait_for_data(hd_op_t *op) {
     const hd_lane_t *lane;
-    ucc_status_t status = hd_op_lane(op, op->root, &lane);
-    if (status == UCC_OK && !hd_lane_read(lane, op->k, 0, op->bytes, op->dst)) {
+    ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
+    if (status == UCC_OK && !hd_lane_read(lane, op->place.k, 0, op->call.bytes, op->call.dst)) {
         return UCC_INPROGRESS;
     }
     return status;
@@ -24,29 +24,29 @@ static ucc_status_t wait_for_data(hd_op_t *op) {
 
 /* Over several domains: takes the data from above, hands it on to those below. */
 static ucc_status_t wait_for_relay(hd_op_t *op) {
-    const void *data = op->dst;
+    const void *data = op->call.dst;
     ucc_status_t status =
         op->release.from == HD_TREE_ORIGIN ? wait_for_data(op) : hd_relay_data(op, &data);
     if (status != UCC_OK) {
         return status;
     }
-    if (data != op->dst && op->bytes) {
-        memcpy(op->dst, data, op->bytes);
+    if (data != op->call.dst && op->call.bytes) {
+        memcpy(op->call.dst, data, op->call.bytes);
     }
-    return hd_relay(op, op->dst);
+    return hd_relay(op, op->call.dst);
 }
 
 ucc_status_t hd_bcast_start(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
     if (regime == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, op->is_root ? op->src : NULL,
-                               op->is_root ? (void *)(uintptr_t)op->src : op->dst);
+        return hd_engine_start(op, op->call.is_root ? op->call.src : NULL,
+                               op->call.is_root ? (void *)(uintptr_t)op->call.src : op->call.dst);
     }
-    if (!op->is_root) {
+    if (!op->call.is_root) {
         op->wait = hd_relay_enter(op) ? wait_for_relay : wait_for_data;
-        hd_op_expect(op, regime, op->bytes);
+        hd_op_expect(op, regime, op->call.bytes);
         return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     op->wait = done;
-    return hd_lane_publish(op, regime, op->src, op->bytes);
+    return hd_lane_publish(op, regime, op->call.src, op->call.bytes);
 }

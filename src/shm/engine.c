@@ -14,7 +14,7 @@
  *     claimer  (k, open, next)             -> (k, open, next + b) after seeing all arrivals
  *     closer   anything                    -> (k, closed, next)   to cancel
  * A successful claim pins the exchange: it can't end before the claimed units are finished, so the
- * claimer may read other members' operations and buffers, and must not before. A member that
+ * claimer may read other members' calls and buffers, and must not before. A member that
  * finds its slice already closed leaves it so. Cancelling closes every slice, waits until as many
  * units are finished as were claimed, and poisons the group: then nobody touches, or ever will
  * touch, a buffer of this exchange.
@@ -36,7 +36,7 @@ enum { CHUNKS_PER_STEP = 64 };
 #define NEXT_MASK (CLOSED - 1)
 
 static uint64_t generation(const hd_op_t *op) {
-    return op->k << 32;
+    return op->place.k << 32;
 }
 
 static bool is_generation(uint64_t word, uint64_t gen) {
@@ -48,7 +48,7 @@ void hd_engine_free_work(hd_work_t *work) {
         hd_free(work->slice);
         hd_free((void *)work->src);
         hd_free(work->dst);
-        hd_free(work->op);
+        hd_free((void *)work->call);
         hd_free(work);
     }
 }
@@ -61,8 +61,8 @@ static hd_work_t *create_work(uint32_t n) {
     work->slice = hd_alloc(HD_LINE_PAIR, n * sizeof(*work->slice));
     work->src = hd_alloc(HD_LINE, n * sizeof(*work->src));
     work->dst = hd_alloc(HD_LINE, n * sizeof(*work->dst));
-    work->op = hd_alloc(HD_LINE, n * sizeof(*work->op));
-    if (!work->slice || !work->src || !work->dst || !work->op) {
+    work->call = hd_alloc(HD_LINE, n * sizeof(*work->call));
+    if (!work->slice || !work->src || !work->dst || !work->call) {
         hd_engine_free_work(work);
         return NULL;
     }
@@ -76,7 +76,7 @@ static hd_work_t *work_of(const hd_op_t *op) {
 
 static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     hd_work_t *work = NULL;
-    hd_work_t *mine = create_work(op->n);
+    hd_work_t *mine = create_work(op->place.n);
     /* acq_rel: publishes the arrays, or takes the winner's */
     if (!mine ||
         atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
@@ -91,24 +91,24 @@ static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
  * at anyway; v types, whose lanes may carry data: in their slices. Else in the arrays of the exchange, whose
  * lines have several writers. */
 static bool are_few(const hd_op_t *op) {
-    return hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
+    return hd_op_is_flat(op) && op->place.n <= HD_REDUCE_BLOCK;
 }
 
 static bool lanes_tell(const hd_op_t *op) {
-    return are_few(op) && !hd_work_is_vector(op->type);
+    return are_few(op) && !hd_work_is_vector(op->call.type);
 }
 
 typedef struct view {
     hd_work_t work;
     const void *src[HD_REDUCE_BLOCK];
     void *dst[HD_REDUCE_BLOCK];
-    hd_op_t *op[HD_REDUCE_BLOCK];
+    const hd_call_t *call[HD_REDUCE_BLOCK];
 } view_t;
 
 static void see(view_t *view, uint32_t i, const hd_expose_t *from) {
     view->src[i] = from->src;
     view->dst[i] = from->dst;
-    view->op[i] = from->op;
+    view->call[i] = from->call;
 }
 
 /* The members' buffers; all have arrived. */
@@ -118,28 +118,30 @@ static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
         if (!are_few(op)) {
             return work;
         }
-        for (uint32_t i = 0; i < op->n; i++) {
+        for (uint32_t i = 0; i < op->place.n; i++) {
             see(view, i, &work->slice[i].expose);
         }
     } else {
-        for (uint32_t i = 0; i < op->n; i++) {
-            see(view, i, i == op->me ? &op->expose : &hd_board_lane(op->board, i, op->k)->direct);
+        for (uint32_t i = 0; i < op->place.n; i++) {
+            see(view, i,
+                i == op->place.me ? &op->expose
+                                  : &hd_board_lane(op->place.board, i, op->place.k)->direct);
         }
     }
-    view->work = (hd_work_t){work->slice, view->src, view->dst, view->op};
+    view->work = (hd_work_t){work->slice, view->src, view->dst, view->call};
     return &view->work;
 }
 
 /* Where lanes don't: what is written here is published by the lane. */
-static void tell(hd_op_t *op, hd_work_t *work) {
+static inline __attribute__((always_inline)) void tell(hd_op_t *op, hd_work_t *work) {
     if (are_few(op)) {
-        work->slice[op->me].expose = op->expose;
+        work->slice[op->place.me].expose = op->expose;
         return;
     }
-    work->src[op->me] = op->expose.src;
-    work->dst[op->me] = op->expose.dst;
-    work->op[op->me] = op;
-    if (op->me == 0) {
+    work->src[op->place.me] = op->expose.src;
+    work->dst[op->place.me] = op->expose.dst;
+    work->call[op->place.me] = op->expose.call;
+    if (op->place.me == 0) {
         /* relaxed: who used them last has consumed that number */
         atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
         atomic_store_explicit(&op->exchange->hint, 0, memory_order_relaxed); /* likewise */
@@ -150,16 +152,17 @@ static inline __attribute__((always_inline)) ucc_status_t enter(hd_op_t *op, con
                                                                 void *dst, bool has_work) {
     hd_work_t *work = work_of(op);
     if (__builtin_expect(!work, 0) && !(work = install_work(op))) {
-        hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->type), op->n);
+        hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->call.type),
+                 op->place.n);
         return UCC_ERR_NO_MEMORY;
     }
     op->expose.src = src;
     op->expose.dst = dst;
-    op->expose.op = op;
+    op->expose.call = &op->call;
     if (!lanes_tell(op)) {
         tell(op, work);
     }
-    hd_slice_t *slice = &work->slice[op->me];
+    hd_slice_t *slice = &work->slice[op->place.me];
     if (has_work) {
         hd_work_layout(op, slice);
     } else {
@@ -221,11 +224,11 @@ static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
             return 0;
         }
         uint32_t take = slice->units - next < slice->batch ? slice->units - next : slice->batch;
-        if (op->exclusive) {
+        if (op->call.exclusive) {
             take = 1; /* the caller holds the user's turn: the unit before it is finished */
         }
         hd_delay_point();
-        /* acq_rel: after this the exchange is pinned, and its members' operations are readable */
+        /* acq_rel: after this the exchange is pinned, and its members' calls are readable */
         if (atomic_compare_exchange_weak_explicit(&slice->claim, &word, word + take,
                                                   memory_order_acq_rel, memory_order_acquire)) {
             *unit = next;
@@ -251,7 +254,7 @@ static void end_exchange(hd_op_t *op) {
     x->done_status = (int32_t)work_status(op);
     hd_delay_point();
     /* release: all chunks' results (each came in through slices_done); pairs with work's acquire */
-    atomic_store_explicit(&x->done, op->k, memory_order_release);
+    atomic_store_explicit(&x->done, op->place.k, memory_order_release);
     hd_bell_ring(&op->group->home.bell);
 }
 
@@ -283,7 +286,7 @@ static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, ui
     /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
     uint64_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
     if (before + taken == (generation(op) | units)) {
-        op->own_finished = op->own_finished || s == op->me;
+        op->own_finished = op->own_finished || s == op->place.me;
         if (!hd_op_is_flat(op)) {
             slice_done(op);
         }
@@ -300,14 +303,14 @@ static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     uint32_t units = slice->units; /* read while pinned */
     uint64_t began = hd_trace_is_on() ? hd_ticks() : 0;
     /* relaxed, here and below: only told to those who wait too long */
-    atomic_store_explicit(&op->member->at_work, 1, memory_order_relaxed);
+    atomic_store_explicit(&op->place.member->at_work, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < taken; i++) {
         ucc_status_t status = hd_work_run(op, work, s, unit + i);
         if (status != UCC_OK) {
             note_failure(op, status);
         }
     }
-    atomic_store_explicit(&op->member->at_work, 0, memory_order_relaxed);
+    atomic_store_explicit(&op->place.member->at_work, 0, memory_order_relaxed);
     if (began) {
         hd_trace_chunk(op, began, s, unit, taken);
     }
@@ -340,7 +343,8 @@ static void abandon_turn(hd_task_t *task) {
     hd_slice_t *slice = &work_of(op)->slice[0];
     note_failure(op, UCC_ERR_NO_MESSAGE);
     hd_group_poison(op->group, UCC_ERR_NO_MESSAGE);
-    atomic_store_explicit(&op->member->at_work, 0, memory_order_relaxed); /* see work_on_claimed */
+    atomic_store_explicit(&op->place.member->at_work, 0,
+                          memory_order_relaxed); /* see work_on_claimed */
     finish_claimed(op, 0, slice, slice->units, 1);
     end_turn(op);
 }
@@ -361,7 +365,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
 }
 
 static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
-    return op->exclusive ? work_exclusively(op, work, s) : work_on_claimed(op, work, s);
+    return op->call.exclusive ? work_exclusively(op, work, s) : work_on_claimed(op, work, s);
 }
 
 /* Others' slices in the order of their numbers, remembering how far all are exhausted, so that
@@ -375,7 +379,7 @@ static bool steal(hd_op_t *op, const hd_work_t *work) {
         if (work_on(op, work, s)) {
             return true;
         }
-        if (!op->exclusive) {
+        if (!op->call.exclusive) {
             /* relaxed: see above; losing the race means somebody else moved it on */
             atomic_compare_exchange_strong_explicit(&x->hint, &hint, s + 1, memory_order_relaxed,
                                                     memory_order_relaxed);
@@ -396,14 +400,14 @@ static bool is_finished(const hd_op_t *op, hd_slice_t *slice) {
 static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     uint32_t slices = hd_work_slices(op), chunks = 0; /* bounded: others use this context, too */
     hd_slice_t *unfinished = NULL;
-    while (op->me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
-           work_on(op, work, op->me)) {
+    while (op->place.me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
+           work_on(op, work, op->place.me)) {
         chunks++;
     }
     for (uint32_t i = op->finished; i < slices; i++) {
-        uint32_t s = (op->me + 1 + i) % slices;
+        uint32_t s = (op->place.me + 1 + i) % slices;
         hd_slice_t *slice = &work->slice[s];
-        while (!(op->own_finished && s == op->me) && !is_finished(op, slice)) {
+        while (!(op->own_finished && s == op->place.me) && !is_finished(op, slice)) {
             if (chunks == CHUNKS_PER_STEP || !work_on(op, work, s)) {
                 unfinished = unfinished ? unfinished : slice;
                 break;
@@ -415,7 +419,7 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     if (!unfinished) {
         return work_status(op);
     }
-    if (!op->exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
+    if (!op->call.exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
         op->task.awaited = &unfinished->finished;
         op->task.awaited_value = generation(op) | unfinished->units;
     }
@@ -424,7 +428,7 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
 
 static bool has_ended(hd_op_t *op, ucc_status_t *status) {
     /* acquire: pairs with end_exchange */
-    if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->k) {
+    if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->place.k) {
         hd_op_await(op, &op->exchange->done);
         return false;
     }
@@ -433,17 +437,17 @@ static bool has_ended(hd_op_t *op, ucc_status_t *status) {
 }
 
 static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
-    bool own = op->me < hd_work_slices(op);
+    bool own = op->place.me < hd_work_slices(op);
     uint32_t chunks = 0; /* as above */
     while (chunks < CHUNKS_PER_STEP &&
-           ((own && work_on(op, work, op->me)) || (own = false, steal(op, work)))) {
+           ((own && work_on(op, work, op->place.me)) || (own = false, steal(op, work)))) {
         chunks++;
     }
     ucc_status_t status;
     if (has_ended(op, &status)) {
         return status;
     }
-    if (op->exclusive || chunks == CHUNKS_PER_STEP) {
+    if (op->call.exclusive || chunks == CHUNKS_PER_STEP) {
         op->task.awaited = NULL; /* there may be units to claim */
     }
     return UCC_INPROGRESS;
@@ -468,10 +472,10 @@ ucc_status_t hd_engine_step(hd_op_t *op) {
 
 ucc_status_t hd_engine_after_lanes(hd_op_t *op,
                                    ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *)) {
-    for (; op->cursor < op->n; op->cursor++) {
+    for (; op->cursor < op->place.n; op->cursor++) {
         const hd_lane_t *lane = NULL;
         ucc_status_t status = UCC_OK;
-        if (op->cursor != op->me) {
+        if (op->cursor != op->place.me) {
             status = hd_op_lane(op, op->cursor, &lane);
         }
         if (status == UCC_OK) {
@@ -498,14 +502,15 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
 /* Closes slice s for this generation; true when no claimed unit of it is unfinished. */
 static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
     uint64_t gen = generation(op);
-    const hd_lane_t *lane = hd_board_lane(op->board, s, op->k);
+    const hd_lane_t *lane = hd_board_lane(op->place.board, s, op->place.k);
     uint64_t word =
         atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
     uint64_t shut;
     do {
         /* nothing is claimed before the owner's lane is out: the same generation without it is that of
            2^32 numbers ago. (If it is out by now, the owner has changed the word.) */
-        shut = (is_generation(word, gen) && hd_lane_is_there(lane, op->k) ? word : gen) | CLOSED;
+        shut =
+            (is_generation(word, gen) && hd_lane_is_there(lane, op->place.k) ? word : gen) | CLOSED;
         /* acq_rel: claims before it are known, claims after it fail */
     } while (word != shut &&
              !atomic_compare_exchange_weak_explicit(&slice->claim, &word, shut,
@@ -524,7 +529,7 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
         op->exposed = false;
         return why;
     }
-    for (uint32_t s = 0; s < op->n; s++) {
+    for (uint32_t s = 0; s < op->place.n; s++) {
         if (!close_slice(op, &work->slice[s], s)) {
             return UCC_INPROGRESS;
         }

@@ -3,7 +3,7 @@
  *
  * In gatherv nobody but the root knows the others' sizes, so both kinds meet in one exchange: all
  * register with the engine, and the root finds out from the lanes whether there is work for it.
- * op->src is my block of op->bytes bytes (at the root: in place inside op->dst).
+ * op->call.src is my block of op->call.bytes bytes (at the root: in place inside op->call.dst).
  */
 #include "shm/shm.h"
 
@@ -14,21 +14,21 @@ static ucc_status_t done(hd_op_t *op) {
 }
 
 static uint8_t *place_of(const hd_op_t *op, uint32_t i, size_t *bytes) {
-    if (op->type == HD_GATHER) {
-        *bytes = op->bytes;
-        return op->dst + i * op->bytes;
+    if (op->call.type == HD_GATHER) {
+        *bytes = op->call.bytes;
+        return op->call.dst + i * op->call.bytes;
     }
-    *bytes = hd_vector_count(&op->receive, i) * op->element;
-    return hd_at(op->dst, hd_vector_displacement(&op->receive, i) * op->element);
+    *bytes = hd_vector_count(&op->call.receive, i) * op->call.element;
+    return hd_at(op->call.dst, hd_vector_displacement(&op->call.receive, i) * op->call.element);
 }
 
 /* Copies the block that came with a lane; true unless it is still being written. */
 static ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
     size_t bytes;
     uint8_t *place = place_of(op, i, &bytes);
-    if (i == op->me) {
-        if (bytes && place != op->src) {
-            memcpy(place, op->src, bytes);
+    if (i == op->place.me) {
+        if (bytes && place != op->call.src) {
+            memcpy(place, op->call.src, bytes);
         }
         return UCC_OK;
     }
@@ -39,7 +39,7 @@ static ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
     if (hd_lane_bytes(lane) != bytes) {
         return hd_op_sizes_differ(op, i, hd_lane_bytes(lane), bytes);
     }
-    return hd_lane_read(lane, op->k, 0, bytes, place) ? UCC_OK : UCC_INPROGRESS;
+    return hd_lane_read(lane, op->place.k, 0, bytes, place) ? UCC_OK : UCC_INPROGRESS;
 }
 
 static ucc_status_t root_wait(hd_op_t *op) {
@@ -47,22 +47,22 @@ static ucc_status_t root_wait(hd_op_t *op) {
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
-    ucc_status_t status = hd_engine_register(op, op->src, op->dst);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
+    ucc_status_t status = hd_engine_register(op, op->call.src, op->call.dst);
     if (status != UCC_OK) {
         return status;
     }
-    if (op->group->two_sided || (!op->is_root && regime == HD_REGIME_DIRECT)) {
+    if (op->group->two_sided || (!op->call.is_root && regime == HD_REGIME_DIRECT)) {
         op->wait = hd_engine_step;
         regime = HD_REGIME_DIRECT;
-    } else if (op->is_root) {
+    } else if (op->call.is_root) {
         op->wait = root_wait;
         regime = HD_REGIME_NONE; /* the root takes its own block itself */
     } else {
         op->wait = done;
         op->exposed = false; /* nobody will look at my buffer */
     }
-    status = hd_lane_publish(op, regime, op->src, op->bytes);
+    status = hd_lane_publish(op, regime, op->call.src, op->call.bytes);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }
@@ -70,15 +70,15 @@ static ucc_status_t start_vector(hd_op_t *op) {
 }
 
 ucc_status_t hd_gather_start(hd_op_t *op) {
-    if (op->type == HD_GATHERV) {
+    if (op->call.type == HD_GATHERV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
     if (regime == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, op->src, op->dst);
+        return hd_engine_start(op, op->call.src, op->call.dst);
     }
-    op->wait = op->is_root ? root_wait : done;
-    hd_op_expect(op, regime, op->bytes);
-    return op->is_root ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0)
-                       : hd_lane_publish(op, regime, op->src, op->bytes);
+    op->wait = op->call.is_root ? root_wait : done;
+    hd_op_expect(op, regime, op->call.bytes);
+    return op->call.is_root ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0)
+                            : hd_lane_publish(op, regime, op->call.src, op->call.bytes);
 }

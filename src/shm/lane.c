@@ -48,23 +48,23 @@ const char *hd_regime_name(hd_regime_t regime) {
 
 static void publish(hd_op_t *op, hd_regime_t regime, size_t bytes) {
     op->regime = regime;
-    hd_lane_fill(op->lane, op->k, op->signature, regime, bytes);
+    hd_lane_fill(op->lane, op->place.k, op->call.signature, regime, bytes);
 }
 
 static size_t slot_of(const hd_op_t *op) {
-    return (size_t)(op->k & op->board->mask);
+    return (size_t)(op->place.k & op->place.board->mask);
 }
 
 /* Both rings are installed by whoever needs them first: two operations of one endpoint may be
  * launched by two threads at once (a post, and a progress call that drains the queue). */
 static hd_data_line_t *own_lines(hd_op_t *op) {
-    hd_member_t *m = op->member;
+    hd_member_t *m = op->place.member;
     size_t run = op->group->lines_per_slot;
     /* acquire: pairs with the release below, for the zeroed memory */
     hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_acquire);
     if (!lines) {
         hd_data_line_t *mine =
-            hd_alloc(HD_LINE_PAIR, op->board->depth * run * sizeof(hd_data_line_t));
+            hd_alloc(HD_LINE_PAIR, op->place.board->depth * run * sizeof(hd_data_line_t));
         /* acq_rel: publishes the zeroes, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(
                          &m->lines, &lines, mine, memory_order_acq_rel, memory_order_acquire)) {
@@ -83,12 +83,12 @@ static size_t staging_slot(const hd_group_t *group) {
 }
 
 static uint8_t *own_staging(hd_op_t *op) {
-    hd_member_t *m = op->member;
+    hd_member_t *m = op->place.member;
     /* acquire: pairs with the release below */
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
     if (!staging) {
         int node = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
-        uint8_t *mine = hd_alloc_local(op->board->depth * staging_slot(op->group), node);
+        uint8_t *mine = hd_alloc_local(op->place.board->depth * staging_slot(op->group), node);
         /* acq_rel: publishes the memory, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(
                          &m->staging, &staging, mine, memory_order_acq_rel, memory_order_acquire)) {
@@ -124,7 +124,7 @@ static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes
         return UCC_ERR_NO_MEMORY;
     }
     op->regime = HD_REGIME_LINES;
-    hd_lane_fill_lines(op->lane, op->k, op->signature, line, data, bytes);
+    hd_lane_fill_lines(op->lane, op->place.k, op->call.signature, line, data, bytes);
     return UCC_OK;
 }
 
@@ -163,7 +163,7 @@ ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, 
     }
     }
     if (status != UCC_OK) {
-        hd_error("%s: no memory for a staging ring", hd_type_name(op->type));
+        hd_error("%s: no memory for a staging ring", hd_type_name(op->call.type));
         return status;
     }
     hd_bell_ring(&op->group->home.bell);
@@ -176,7 +176,7 @@ void *hd_lane_staging(hd_op_t *op) {
 
 ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
     const uint8_t *staging = own_staging(op); /* exists: hd_lane_staging gave it out */
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, bytes);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, bytes);
     if (regime == HD_REGIME_INLINE || regime == HD_REGIME_LINES) {
         return hd_lane_publish(op, regime, staging, bytes);
     }

@@ -34,18 +34,18 @@ static bool has_left(const hd_group_t *group, uint64_t ep) {
 
 /* Member i of op's board has left the team: has it taken no part in op? */
 static bool took_no_part(const hd_op_t *op, uint32_t i) {
-    const hd_board_t *board = op->board;
+    const hd_board_t *board = op->place.board;
     if (board->entry && !hd_match_has_joined(board, i)) {
         return true;
     }
-    return op->numbered && board->member[i]->taken < op->k; /* its last one: see has_left */
+    return op->numbered && board->member[i]->taken < op->place.k; /* its last one: see has_left */
 }
 
 static void say_missed(const hd_op_t *op, uint64_t ep) {
     char title[256];
     hd_error("%s: endpoint %llu has left the team before it, endpoint %u waits in vain",
-             hd_op_title(op, hd_type_name(op->type), title, sizeof(title)), (unsigned long long)ep,
-             op->team_ep);
+             hd_op_title(op, hd_type_name(op->call.type), title, sizeof(title)),
+             (unsigned long long)ep, op->team_ep);
 }
 
 ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
@@ -54,9 +54,9 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
     if (atomic_load_explicit(&group->n_left, memory_order_acquire) == 0) {
         return UCC_OK;
     }
-    for (uint32_t i = 0; i < op->n; i++) {
+    for (uint32_t i = 0; i < op->place.n; i++) {
         uint64_t ep = hd_op_endpoint(op, i);
-        if (i != op->me && has_left(group, ep) && took_no_part(op, i)) {
+        if (i != op->place.me && has_left(group, ep) && took_no_part(op, i)) {
             if (hd_group_poisoned(group) == UCC_OK) {
                 say_missed(op, ep);
             }

@@ -115,15 +115,16 @@ static bool look_up(uint32_t signature, hd_terms_t *call) {
 /* --- words -------------------------------------------------------------------------------------- */
 
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i) {
-    const hd_subset_t *set = op->board && op->board->subset.n ? &op->board->subset : NULL;
+    const hd_subset_t *set =
+        op->place.board && op->place.board->subset.n ? &op->place.board->subset : NULL;
     return set ? (uint64_t)((int64_t)set->start + (int64_t)i * set->stride) : i;
 }
 
 const char *hd_op_title(const hd_op_t *op, const char *type, char *text, size_t size) {
-    if (op->board && op->board->entry) {
-        hd_match_title(op->board, op->k, type, text, size);
+    if (op->place.board && op->place.board->entry) {
+        hd_match_title(op->place.board, op->place.k, type, text, size);
     } else {
-        snprintf(text, size, "%s %llu", type, (unsigned long long)op->k);
+        snprintf(text, size, "%s %llu", type, (unsigned long long)op->place.k);
     }
     return text;
 }
@@ -204,16 +205,16 @@ static void add_differences(words_t *words, const hd_op_t *op, const hd_terms_t 
 
 /* Of a member other than me; 0: its lane is not out. */
 static uint32_t signature_of(const hd_op_t *op, uint32_t i) {
-    const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
-    return hd_lane_is_there(lane, op->k) ? lane->signature : 0;
+    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
+    return hd_lane_is_there(lane, op->place.k) ? lane->signature : 0;
 }
 
 /* The first whose lane differs from mine; n: none. */
 static uint32_t find_peer(const hd_op_t *op) {
     uint32_t i = 0;
-    while (i < op->n) {
-        uint32_t signature = i == op->me ? op->signature : signature_of(op, i);
-        if (signature && signature != op->signature) {
+    while (i < op->place.n) {
+        uint32_t signature = i == op->place.me ? op->call.signature : signature_of(op, i);
+        if (signature && signature != op->call.signature) {
             return i;
         }
         i++;
@@ -224,25 +225,25 @@ static uint32_t find_peer(const hd_op_t *op) {
 /* Is it rather me who calls something else than the others? Of two, the one with the higher number. */
 static bool i_am_odd(const hd_op_t *op, uint32_t peer, uint32_t theirs) {
     uint32_t like_me = 1, like_peer = 0;
-    for (uint32_t i = 0; i < op->n; i++) {
-        uint32_t signature = i == op->me ? 0 : signature_of(op, i);
-        like_me += signature == op->signature;
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        uint32_t signature = i == op->place.me ? 0 : signature_of(op, i);
+        like_me += signature == op->call.signature;
         like_peer += signature == theirs;
     }
-    return like_me != like_peer ? like_me < like_peer : op->me > peer;
+    return like_me != like_peer ? like_me < like_peer : op->place.me > peer;
 }
 
 static void say(const hd_op_t *op, uint32_t peer) {
     char title[TEXT];
-    const char *type = hd_type_name(op->type);
-    if (peer == op->n) {
+    const char *type = hd_type_name(op->call.type);
+    if (peer == op->place.n) {
         hd_error("%s: the calls of its endpoints differ",
                  hd_op_title(op, type, title, sizeof(title)));
         return;
     }
-    uint32_t signature[2] = {op->signature, signature_of(op, peer)};
+    uint32_t signature[2] = {op->call.signature, signature_of(op, peer)};
     int odd = i_am_odd(op, peer, signature[1]) ? 0 : 1, usual = 1 - odd;
-    unsigned long long endpoint[2] = {hd_op_endpoint(op, op->me), hd_op_endpoint(op, peer)};
+    unsigned long long endpoint[2] = {hd_op_endpoint(op, op->place.me), hd_op_endpoint(op, peer)};
     if (signature[0] >> TYPE_SHIFT != signature[1] >> TYPE_SHIFT) {
         hd_error("%s: endpoint %llu calls %s, endpoint %llu calls %s",
                  hd_op_title(op, "collective", title, sizeof(title)), endpoint[odd],
@@ -268,7 +269,7 @@ static void say(const hd_op_t *op, uint32_t peer) {
 
 ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) {
     if (hd_group_poisoned(op->group) == UCC_OK) { /* one line is enough */
-        say(op, peer == op->me ? find_peer(op) : peer);
+        say(op, peer == op->place.me ? find_peer(op) : peer);
     }
     hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
     return UCC_ERR_INVALID_PARAM;
@@ -277,13 +278,13 @@ ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) {
 void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected) {
     char title[TEXT];
     hd_error("%s: endpoint %llu sends %zu bytes, endpoint %llu expects %zu from it",
-             hd_op_title(op, hd_type_name(op->type), title, sizeof(title)),
+             hd_op_title(op, hd_type_name(op->call.type), title, sizeof(title)),
              (unsigned long long)hd_op_endpoint(op, from), sent,
              (unsigned long long)hd_op_endpoint(op, to), expected);
 }
 
 ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected) {
-    hd_op_say_sizes(op, peer, op->me, sent, expected);
+    hd_op_say_sizes(op, peer, op->place.me, sent, expected);
     hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
     return UCC_ERR_INVALID_PARAM;
 }

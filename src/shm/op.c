@@ -28,23 +28,23 @@ void hd_group_poison(hd_group_t *group, ucc_status_t status) {
 }
 
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
-    const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
-    if (!hd_lane_is_there(lane, op->k)) {
+    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
+    if (!hd_lane_is_there(lane, op->place.k)) {
         hd_op_await(op, &lane->seq);
         if (op->lines_expected) {
-            op->task.along = (const char *)hd_lines_of(op->board, i, op->k);
+            op->task.along = (const char *)hd_lines_of(op->place.board, i, op->place.k);
             op->task.n_along = op->task.along ? op->lines_expected : 0;
         }
         return UCC_INPROGRESS;
     }
     *out = lane;
-    return lane->signature == op->signature ? UCC_OK : hd_op_mismatch(op, i);
+    return lane->signature == op->call.signature ? UCC_OK : hd_op_mismatch(op, i);
 }
 
 ucc_status_t hd_op_all_lanes(hd_op_t *op) {
     const hd_lane_t *lane;
-    for (; op->cursor < op->n; op->cursor++) {
-        if (op->cursor == op->me) {
+    for (; op->cursor < op->place.n; op->cursor++) {
+        if (op->cursor == op->place.me) {
             continue;
         }
         ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
@@ -65,21 +65,21 @@ static ucc_status_t watch(hd_op_t *op) {
     }
     /* not by hd_op_lane: this is not the lane that the operation waits for */
     uint32_t i = op->watch;
-    const hd_lane_t *lane = hd_board_lane(op->board, i, op->k);
-    op->watch = i + 1 < op->n ? i + 1 : 0;
-    bool odd = hd_lane_is_there(lane, op->k) && lane->signature != op->signature;
+    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
+    op->watch = i + 1 < op->place.n ? i + 1 : 0;
+    bool odd = hd_lane_is_there(lane, op->place.k) && lane->signature != op->call.signature;
     return odd ? hd_op_mismatch(op, i) : hd_op_watch_leavers(op);
 }
 
 /* The number is over for me: frees my window, lets the next queued operation be tried. */
 static void end(hd_op_t *op) {
     if (op->numbered) {
-        hd_member_t *member = op->member;
-        bool locked = op->locked;
+        hd_member_t *member = op->place.member;
+        bool locked = op->place.locked;
         if (locked) {
             hd_lock(&member->lock);
         }
-        hd_board_consume(op->board, member, op->k, op->saw_all);
+        hd_board_consume(op->place.board, member, op->place.k, op->saw_all);
         if (locked) {
             hd_unlock(&member->lock);
         }
@@ -109,7 +109,8 @@ static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
 
 /* May this operation end alone, leaving peers able to finish theirs? */
 static bool ends_alone(hd_op_t *op) {
-    return op->state == HD_OP_WAITING && !op->exposed && hd_arrive_help(op) && !op->global_errors;
+    return op->state == HD_OP_WAITING && !op->exposed && hd_arrive_help(op) &&
+           !op->call.global_errors;
 }
 
 static ucc_status_t timed_out(hd_op_t *op) {
@@ -138,7 +139,7 @@ static ucc_status_t advance(hd_op_t *op) {
         return status == UCC_OK ? UCC_INPROGRESS : fail(op, status);
     }
     if (status < 0) {
-        if (op->global_errors) {
+        if (op->call.global_errors) {
             hd_group_poison(op->group, status);
         }
         return fail(op, status);
@@ -204,13 +205,13 @@ void hd_op_abandon(hd_task_t *task) {
 
 /* Publishes, unless that has been done. */
 static ucc_status_t begin(hd_op_t *op) {
-    op->lane = hd_board_lane(op->board, op->me, op->k);
-    op->exchange = &op->board->exchange[op->k & op->board->mask];
+    op->lane = hd_board_lane(op->place.board, op->place.me, op->place.k);
+    op->exchange = &op->place.board->exchange[op->place.k & op->place.board->mask];
     op->cursor = 0;
     op->finished = 0;
     op->lines_expected = 0;
     op->own_finished = false;
-    op->watch = op->me + 1 < op->n ? op->me + 1 : 0;
+    op->watch = op->place.me + 1 < op->place.n ? op->place.me + 1 : 0;
     op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;
     op->arrive_level = 0;
     op->task.fruitless = 0;
@@ -228,7 +229,7 @@ static ucc_status_t begin(hd_op_t *op) {
     }
     if (hd_trace_is_on()) {
         const char *regime = hd_regime_name(op->regime);
-        hd_trace_published(op, is_put(op) ? "put" : regime, op->k);
+        hd_trace_published(op, is_put(op) ? "put" : regime, op->place.k);
     }
     return UCC_OK;
 }
@@ -245,9 +246,9 @@ ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
     }
     op->state = HD_OP_CANCEL;
     op->why = why;
-    op->numbered = false; /* it has no part in any exchange */
-    op->board = NULL;     /* it may be that of the request's last use */
-    op->k = 0;
+    op->numbered = false;   /* it has no part in any exchange */
+    op->place.board = NULL; /* it may be that of the request's last use */
+    op->place.k = 0;
     op->leave = NULL;
     op->task.step = hd_op_step;
     return cancel(op);

@@ -23,7 +23,7 @@
 #include <string.h>
 
 size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer) {
-    return (size_t)(buffer - (const uint8_t *)op->group->region[op->me].address);
+    return (size_t)(buffer - (const uint8_t *)op->group->region[op->place.me].address);
 }
 
 /* Where my buffer lies at member i. */
@@ -33,8 +33,8 @@ static uint8_t *at_peer(const hd_op_t *op, const uint8_t *buffer, uint32_t i) {
 
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes) {
     const struct hd_region *region = op->group->region;
-    uintptr_t base = (uintptr_t)region[op->me].address, at = (uintptr_t)buffer;
-    for (uint32_t i = 0; i < op->n; i++) {
+    uintptr_t base = (uintptr_t)region[op->place.me].address, at = (uintptr_t)buffer;
+    for (uint32_t i = 0; i < op->place.n; i++) {
         if (at < base || at - base > region[i].bytes || bytes > region[i].bytes - (at - base)) {
             return false;
         }
@@ -49,7 +49,7 @@ static ucc_status_t done(hd_op_t *op) {
 
 static ucc_status_t wait_for_root(hd_op_t *op) {
     const hd_lane_t *lane;
-    return hd_op_lane(op, op->root, &lane);
+    return hd_op_lane(op, op->call.root, &lane);
 }
 
 /* Its data is not there and won't be: the failure that kept it from being written ends it. After an
@@ -68,24 +68,25 @@ static _Atomic uint32_t *writing(const hd_group_t *group, uint32_t ep) {
 static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint8_t *src) {
     uint8_t *dst = at_peer(op, buffer, i);
     if (dst != src) {
-        memcpy(dst, src, op->bytes);
+        memcpy(dst, src, op->call.bytes);
     }
 }
 
 /* False if the group has failed or an endpoint has left: then not all of it was written. */
 static bool put_to_all(const hd_op_t *op, bool is_bcast) {
-    _Atomic uint32_t *mine = writing(op->group, op->me);
+    _Atomic uint32_t *mine = writing(op->group, op->place.me);
     const _Atomic int32_t *poison = &op->group->poison;
     /* seq_cst, here and below: see the head of this file */
     atomic_fetch_add_explicit(mine, 1, memory_order_seq_cst);
     bool clean = atomic_load_explicit(poison, memory_order_seq_cst) == 0 &&
                  atomic_load_explicit(&op->group->n_left, memory_order_seq_cst) == 0;
-    for (uint32_t i = 0; i < op->n && clean; i++) {
+    for (uint32_t i = 0; i < op->place.n && clean; i++) {
         if (is_bcast) {
-            put(op, i, op->src, op->src);
+            put(op, i, op->call.src, op->call.src);
         } else {
-            const uint8_t *src = op->type == HD_ALLTOALL ? op->src + i * op->bytes : op->src;
-            put(op, i, op->dst + op->me * op->bytes, src);
+            const uint8_t *src =
+                op->call.type == HD_ALLTOALL ? op->call.src + i * op->call.bytes : op->call.src;
+            put(op, i, op->call.dst + op->place.me * op->call.bytes, src);
         }
         /* relaxed: only so as not to keep others waiting for a result that nobody will read */
         clean = atomic_load_explicit(poison, memory_order_relaxed) == 0;
@@ -100,10 +101,10 @@ static bool put_to_all(const hd_op_t *op, bool is_bcast) {
 }
 
 ucc_status_t hd_put_start(hd_op_t *op) {
-    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
-    bool writes = !is_bcast || op->is_root;
-    op->wait = !is_bcast ? hd_op_all_lanes : op->is_root ? done : wait_for_root;
-    op->exposed = !is_bcast || !op->is_root;
+    bool is_bcast = op->call.type == HD_BCAST || op->call.type == HD_MCAST;
+    bool writes = !is_bcast || op->call.is_root;
+    op->wait = !is_bcast ? hd_op_all_lanes : op->call.is_root ? done : wait_for_root;
+    op->exposed = !is_bcast || !op->call.is_root;
     if (writes && !put_to_all(op, is_bcast)) {
         op->wait = wait_for_failure; /* a lane would say that the data is there */
         return UCC_OK;

@@ -7,14 +7,14 @@
  *   else           the engine reduces windows, each once, and writes them where they are wanted
  *
  * All three apply the operation in the canonical order (core/reduce.h): same bits everywhere.
- * op->src is my operand (op->dst in place), op->dst where I want the result, op->bytes its size.
+ * op->call.src is my operand (op->call.dst in place), op->call.dst where I want the result, op->call.bytes its size.
  */
 #include "shm/shm.h"
 
 #include <string.h>
 
 static size_t elements(const hd_op_t *op) {
-    return op->bytes / op->element;
+    return op->call.bytes / op->call.element;
 }
 
 /* The others' operands are read into the stack where they came in lines, then reduced. */
@@ -37,14 +37,14 @@ static ucc_status_t wait_flat(hd_op_t *op) {
     if (status != UCC_OK) {
         return status;
     }
-    return hd_reduce_lanes(op->board, op->me, op->k, &op->reducer, hd_op_operand(op), op->dst,
-                           elements(op));
+    return hd_reduce_lanes(op->place.board, op->place.me, op->place.k, &op->call.reducer,
+                           hd_call_operand(&op->call), op->call.dst, elements(op));
 }
 
 static ucc_status_t wait_tree(hd_op_t *op) {
     ucc_status_t status = hd_arrived(op);
     if (status == UCC_OK) {
-        memcpy(op->dst, hd_arrive_result(op), op->bytes);
+        memcpy(op->call.dst, hd_arrive_result(op), op->call.bytes);
     }
     return status;
 }
@@ -55,16 +55,16 @@ static ucc_status_t wait_nothing(hd_op_t *op) {
 }
 
 static ucc_status_t start(hd_op_t *op, bool wants_result) {
-    const void *operand = hd_op_operand(op);
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes);
-    bool flat = hd_op_is_flat(op) && op->n <= HD_REDUCE_BLOCK;
-    if (regime == HD_REGIME_DIRECT || op->exclusive || (!flat && regime != HD_REGIME_INLINE) ||
+    const void *operand = hd_call_operand(&op->call);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
+    bool flat = hd_op_is_flat(op) && op->place.n <= HD_REDUCE_BLOCK;
+    if (regime == HD_REGIME_DIRECT || op->call.exclusive || (!flat && regime != HD_REGIME_INLINE) ||
         (!flat && hd_op_is_flat(op))) {
-        return hd_engine_start(op, operand, wants_result ? op->dst : NULL);
+        return hd_engine_start(op, operand, wants_result ? op->call.dst : NULL);
     }
     op->wait = !wants_result ? wait_nothing : flat ? wait_flat : wait_tree;
-    hd_op_expect(op, regime, op->bytes);
-    ucc_status_t status = hd_lane_publish(op, regime, operand, op->bytes);
+    hd_op_expect(op, regime, op->call.bytes);
+    ucc_status_t status = hd_lane_publish(op, regime, operand, op->call.bytes);
     if (status == UCC_OK) {
         hd_arrive(op, true);
     }
@@ -72,7 +72,7 @@ static ucc_status_t start(hd_op_t *op, bool wants_result) {
 }
 
 ucc_status_t hd_reduce_start(hd_op_t *op) {
-    return start(op, op->is_root);
+    return start(op, op->call.is_root);
 }
 
 ucc_status_t hd_allreduce_start(hd_op_t *op) {

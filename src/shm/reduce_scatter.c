@@ -1,15 +1,15 @@
 /* reduce_scatter.c: reduce_scatter and reduce_scatterv. Small and flat: everybody publishes its whole
  * operand and reduces its own block from all. Else: the engine reduces each block once.
  *
- * op->src is my operand of op->total bytes (the same buffer that holds op->dst in place), op->dst
- * where my block of op->bytes bytes goes; block i starts where the blocks before it end.
+ * op->call.src is my operand of op->call.total bytes (the same buffer that holds op->call.dst in place), op->call.dst
+ * where my block of op->call.bytes bytes goes; block i starts where the blocks before it end.
  */
 #include "shm/shm.h"
 
 static size_t own_offset(const hd_op_t *op) {
-    return op->type == HD_REDUCE_SCATTER
-               ? op->me * op->bytes
-               : hd_vector_displacement(&op->receive, op->me) * op->element;
+    return op->call.type == HD_REDUCE_SCATTER
+               ? op->place.me * op->call.bytes
+               : hd_vector_displacement(&op->call.receive, op->place.me) * op->call.element;
 }
 
 static ucc_status_t wait_flat(hd_op_t *op) {
@@ -20,29 +20,31 @@ static ucc_status_t wait_flat(hd_op_t *op) {
         return status;
     }
     size_t offset = own_offset(op);
-    for (uint32_t i = 0; i < op->n; i++) {
-        if (i == op->me) {
-            source[i] = op->src + offset;
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        if (i == op->place.me) {
+            source[i] = op->call.src + offset;
             continue;
         }
-        const uint8_t *view = hd_lane_view(hd_board_lane(op->board, i, op->k), op->k, scratch[i]);
+        const uint8_t *view =
+            hd_lane_view(hd_board_lane(op->place.board, i, op->place.k), op->place.k, scratch[i]);
         if (!view) {
             return UCC_INPROGRESS;
         }
         source[i] = view + offset;
     }
-    return op->bytes == 0 ? UCC_OK
-                          : hd_reduce_block(&op->reducer, op->n, source, op->dst,
-                                            op->bytes / op->element, true);
+    return op->call.bytes == 0
+               ? UCC_OK
+               : hd_reduce_block(&op->call.reducer, op->place.n, source, op->call.dst,
+                                 op->call.bytes / op->call.element, true);
 }
 
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->total);
-    if (regime == HD_REGIME_DIRECT || op->exclusive || !hd_op_is_flat(op) ||
-        op->n > HD_REDUCE_BLOCK) {
-        return hd_engine_start(op, op->src, op->dst);
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.total);
+    if (regime == HD_REGIME_DIRECT || op->call.exclusive || !hd_op_is_flat(op) ||
+        op->place.n > HD_REDUCE_BLOCK) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
     }
     op->wait = wait_flat;
-    hd_op_expect(op, regime, op->total);
-    return hd_lane_publish(op, regime, op->src, op->total);
+    hd_op_expect(op, regime, op->call.total);
+    return hd_lane_publish(op, regime, op->call.src, op->call.total);
 }

@@ -7,7 +7,7 @@
  * Both combine strictly from the left, one operand at a time, each step rounded in the datatype: same
  * bits everywhere. n members read n * n / 2 lanes in the small way, which is why it ends at MAX_READ:
  * the engine's one claimer takes n steps.
- * op->src is my source (op->dst in place), op->dst where I want the prefix, op->bytes its size.
+ * op->call.src is my source (op->call.dst in place), op->call.dst where I want the prefix, op->call.bytes its size.
  */
 #include "shm/shm.h"
 
@@ -26,10 +26,11 @@ hd_regime_t hd_scan_regime(const hd_group_t *group, uint8_t type, uint32_t n, si
 
 /* Operand i of mine at this offset; NULL: a line of it is still being written. */
 static const uint8_t *operand(const hd_op_t *op, uint32_t i, size_t at, uint8_t *scratch) {
-    if (i == op->me) {
-        return hd_op_operand(op) + at;
+    if (i == op->place.me) {
+        return hd_call_operand(&op->call) + at;
     }
-    const uint8_t *view = hd_lane_view(hd_board_lane(op->board, i, op->k), op->k, scratch);
+    const uint8_t *view =
+        hd_lane_view(hd_board_lane(op->place.board, i, op->place.k), op->place.k, scratch);
     return view ? view + at : NULL;
 }
 
@@ -39,16 +40,16 @@ static ucc_status_t combine(const hd_op_t *op, uint32_t k, size_t at, size_t byt
     alignas(HD_LINE) uint8_t prefix[PREFIX], scratch[2][HD_LINES_LIMIT];
     const void *source[2] = {operand(op, 0, at, scratch[0]), NULL};
     ucc_status_t status = source[0] ? UCC_OK : UCC_INPROGRESS;
-    if (k == 1 && status == UCC_OK && source[0] != op->dst + at) {
-        memcpy(op->dst + at, source[0], bytes);
+    if (k == 1 && status == UCC_OK && source[0] != op->call.dst + at) {
+        memcpy(op->call.dst + at, source[0], bytes);
     }
     for (uint32_t i = 1; i < k && status == UCC_OK; i++) {
         source[1] = operand(op, i, at, scratch[1]);
         if (!source[1]) {
             return UCC_INPROGRESS;
         }
-        void *to = i + 1 == k ? op->dst + at : prefix;
-        status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, true);
+        void *to = i + 1 == k ? op->call.dst + at : prefix;
+        status = hd_reduce_block(&op->call.reducer, 2, source, to, bytes / op->call.element, true);
         source[0] = prefix;
     }
     return status;
@@ -56,30 +57,31 @@ static ucc_status_t combine(const hd_op_t *op, uint32_t k, size_t at, size_t byt
 
 static ucc_status_t wait_for_those_before(hd_op_t *op) {
     const hd_lane_t *lane;
-    for (; op->cursor < op->me; op->cursor++) {
+    for (; op->cursor < op->place.me; op->cursor++) {
         ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
         if (status != UCC_OK) {
             return status;
         }
     }
-    op->saw_all = op->me + 1 == op->n;
-    uint32_t k = op->me + (op->type == HD_SCAN);
-    size_t window = PREFIX - PREFIX % op->element;
+    op->saw_all = op->place.me + 1 == op->place.n;
+    uint32_t k = op->place.me + (op->call.type == HD_SCAN);
+    size_t window = PREFIX - PREFIX % op->call.element;
     ucc_status_t status = UCC_OK;
     /* lines, which may be late, fill one window at most: no window is combined twice */
-    for (size_t at = 0; k && at < op->bytes && status == UCC_OK; at += window) {
-        size_t left = op->bytes - at;
+    for (size_t at = 0; k && at < op->call.bytes && status == UCC_OK; at += window) {
+        size_t left = op->call.bytes - at;
         status = combine(op, k, at, left < window ? left : window);
     }
     return status;
 }
 
 ucc_status_t hd_scan_start(hd_op_t *op) {
-    hd_regime_t regime = hd_scan_regime(op->group, op->type, op->n, op->bytes, op->exclusive);
+    hd_regime_t regime =
+        hd_scan_regime(op->group, op->call.type, op->place.n, op->call.bytes, op->call.exclusive);
     if (regime == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, hd_op_operand(op), op->dst);
+        return hd_engine_start(op, hd_call_operand(&op->call), op->call.dst);
     }
     op->wait = wait_for_those_before;
-    hd_op_expect(op, regime, op->bytes);
-    return hd_lane_publish(op, regime, hd_op_operand(op), op->bytes);
+    hd_op_expect(op, regime, op->call.bytes);
+    return hd_lane_publish(op, regime, hd_call_operand(&op->call), op->call.bytes);
 }

@@ -3,7 +3,7 @@
  *
  * In scatterv only the root knows the total: all register with the engine, and find out from the
  * root's lane. Its small payload is a table of n + 1 offsets (uint32_t) followed by the blocks.
- * op->dst takes my block of op->bytes bytes; op->src is the root's buffer of op->total bytes.
+ * op->call.dst takes my block of op->call.bytes bytes; op->call.src is the root's buffer of op->call.total bytes.
  */
 #include "shm/shm.h"
 
@@ -14,30 +14,31 @@ static ucc_status_t done(hd_op_t *op) {
 }
 
 static const uint8_t *root_block(const hd_op_t *op, uint32_t i, size_t *bytes) {
-    if (op->type == HD_SCATTER) {
-        *bytes = op->bytes;
-        return op->src + i * op->bytes;
+    if (op->call.type == HD_SCATTER) {
+        *bytes = op->call.bytes;
+        return op->call.src + i * op->call.bytes;
     }
-    *bytes = hd_vector_count(&op->send, i) * op->element;
-    return hd_at(op->src, hd_vector_displacement(&op->send, i) * op->element);
+    *bytes = hd_vector_count(&op->call.send, i) * op->call.element;
+    return hd_at(op->call.src, hd_vector_displacement(&op->call.send, i) * op->call.element);
 }
 
 static ucc_status_t take_own(hd_op_t *op) {
     size_t bytes;
-    const uint8_t *block = root_block(op, op->me, &bytes);
-    if (!op->in_place && bytes != op->bytes) {
-        return hd_op_sizes_differ(op, op->me, bytes, op->bytes);
+    const uint8_t *block = root_block(op, op->place.me, &bytes);
+    if (!op->call.in_place && bytes != op->call.bytes) {
+        return hd_op_sizes_differ(op, op->place.me, bytes, op->call.bytes);
     }
-    if (!op->in_place && bytes && block != op->dst) {
-        memcpy(op->dst, block, bytes);
+    if (!op->call.in_place && bytes && block != op->call.dst) {
+        memcpy(op->call.dst, block, bytes);
     }
     return UCC_OK;
 }
 
 static ucc_status_t wait_for_block(hd_op_t *op) {
     const hd_lane_t *lane;
-    ucc_status_t status = hd_op_lane(op, op->root, &lane);
-    if (status == UCC_OK && !hd_lane_read(lane, op->k, op->me * op->bytes, op->bytes, op->dst)) {
+    ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
+    if (status == UCC_OK && !hd_lane_read(lane, op->place.k, op->place.me * op->call.bytes,
+                                          op->call.bytes, op->call.dst)) {
         return UCC_INPROGRESS;
     }
     return status;
@@ -46,7 +47,7 @@ static ucc_status_t wait_for_block(hd_op_t *op) {
 static ucc_status_t wait_for_vector(hd_op_t *op) {
     const hd_lane_t *lane;
     uint32_t span[2];
-    ucc_status_t status = hd_op_lane(op, op->root, &lane);
+    ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
     if (status != UCC_OK) {
         return status;
     }
@@ -56,14 +57,15 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
     }
     hd_lane_prefetch(lane);
     if (!hd_arrive_help(op) ||
-        !hd_lane_read(lane, op->k, op->me * sizeof(span[0]), sizeof(span), span)) {
+        !hd_lane_read(lane, op->place.k, op->place.me * sizeof(span[0]), sizeof(span), span)) {
         return UCC_INPROGRESS;
     }
     op->exposed = false; /* no work in this exchange */
-    if (span[1] - span[0] != op->bytes) {
-        return hd_op_sizes_differ(op, op->root, span[1] - span[0], op->bytes);
+    if (span[1] - span[0] != op->call.bytes) {
+        return hd_op_sizes_differ(op, op->call.root, span[1] - span[0], op->call.bytes);
     }
-    return hd_lane_read(lane, op->k, (op->n + 1) * sizeof(span[0]) + span[0], op->bytes, op->dst)
+    return hd_lane_read(lane, op->place.k, (op->place.n + 1) * sizeof(span[0]) + span[0],
+                        op->call.bytes, op->call.dst)
                ? UCC_OK
                : UCC_INPROGRESS;
 }
@@ -74,8 +76,8 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data = staging + (op->n + 1) * sizeof(*table);
-    for (uint32_t i = 0; i < op->n; i++) {
+    uint8_t *data = staging + (op->place.n + 1) * sizeof(*table);
+    for (uint32_t i = 0; i < op->place.n; i++) {
         size_t bytes;
         const uint8_t *block = root_block(op, i, &bytes);
         table[i] = at;
@@ -84,21 +86,21 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         }
         at += (uint32_t)bytes;
     }
-    table[op->n] = at;
-    ucc_status_t status = hd_lane_publish_staged(op, (op->n + 1) * sizeof(*table) + at);
+    table[op->place.n] = at;
+    ucc_status_t status = hd_lane_publish_staged(op, (op->place.n + 1) * sizeof(*table) + at);
     return status == UCC_OK ? take_own(op) : status;
 }
 
 static ucc_status_t start_vector(hd_op_t *op) {
-    ucc_status_t status = hd_engine_register(op, op->src, op->dst);
-    size_t staged = (op->n + 1) * sizeof(uint32_t) + op->total;
+    ucc_status_t status = hd_engine_register(op, op->call.src, op->call.dst);
+    size_t staged = (op->place.n + 1) * sizeof(uint32_t) + op->call.total;
     if (status != UCC_OK) {
         return status;
     }
-    if (op->group->two_sided || (op->is_root && staged > op->group->staged_max)) {
+    if (op->group->two_sided || (op->call.is_root && staged > op->group->staged_max)) {
         op->wait = hd_engine_step;
         status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
-    } else if (op->is_root) {
+    } else if (op->call.is_root) {
         op->wait = done;
         op->exposed = false; /* all data goes out with the lane */
         status = publish_vector(op);
@@ -113,19 +115,20 @@ static ucc_status_t start_vector(hd_op_t *op) {
 }
 
 ucc_status_t hd_scatter_start(hd_op_t *op) {
-    if (op->type == HD_SCATTERV) {
+    if (op->call.type == HD_SCATTERV) {
         return start_vector(op);
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, op->bytes * op->n);
+    hd_regime_t regime =
+        hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes * op->place.n);
     if (regime == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, op->src, op->dst);
+        return hd_engine_start(op, op->call.src, op->call.dst);
     }
-    if (!op->is_root) {
+    if (!op->call.is_root) {
         op->wait = wait_for_block;
-        hd_op_expect(op, regime, op->bytes * op->n);
+        hd_op_expect(op, regime, op->call.bytes * op->place.n);
         return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     op->wait = done;
-    ucc_status_t status = hd_lane_publish(op, regime, op->src, op->bytes * op->n);
+    ucc_status_t status = hd_lane_publish(op, regime, op->call.src, op->call.bytes * op->place.n);
     return status == UCC_OK ? take_own(op) : status;
 }

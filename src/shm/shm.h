@@ -43,6 +43,7 @@
 #ifndef HD_SHM_H
 #define HD_SHM_H
 
+#include "core/coll.h"
 #include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -75,11 +76,11 @@ typedef enum hd_regime {
     HD_REGIME_DIRECT
 } hd_regime_t;
 
-/* What a DIRECT member lets its peers work on. op is read only after a successful claim. */
+/* What a DIRECT member lets its peers work on. call is read only after a successful claim. */
 typedef struct hd_expose {
     const void *src;
     void *dst;
-    hd_op_t *op;
+    const hd_call_t *call;
 } hd_expose_t;
 
 /* Written by its owner only, before seq; read by all after seq. One line; lanes stand two lines
@@ -158,13 +159,13 @@ typedef struct hd_slice {
 } hd_slice_t;
 
 /* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
- * src, dst, op: entry i written by member i before it publishes, read after all arrived, or (op)
+ * src, dst, call: entry i written by member i before it publishes, read after all arrived, or (call)
  * after a successful claim; not used where lanes or slices carry the same (engine.c). */
 typedef struct hd_work {
     hd_slice_t *slice;
     const void **src;
     void **dst;
-    hd_op_t **op;
+    const hd_call_t **call;
 } hd_work_t;
 
 typedef struct hd_exchange {
@@ -263,46 +264,31 @@ typedef enum hd_op_state {
     HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (team/ee.c) */
 } hd_op_state_t;
 
-/* Counts and displacements of a v collective, 32 or 64 bits wide. */
-typedef struct hd_vector {
-    const void *counts, *displacements; /* displacements NULL: densely packed */
-    bool wide_counts, wide_displacements;
-} hd_vector_t;
+/* Where an endpoint stands: its member of a board, and the number of its exchange there. */
+typedef struct hd_place {
+    hd_board_t *board; /* NULL: not known yet */
+    hd_member_t *member;
+    uint64_t k;
+    uint32_t me, n; /* my number on the board, and how many there are */
+    bool locked;    /* several threads may use this endpoint */
+} hd_place_t;
 
 struct hd_op {
     hd_task_t task; /* must stay first */
-    /* fixed at init */
+    hd_call_t call; /* what is asked; fixed at init */
+    hd_place_t place;
     struct ucc_team *team;
-    uint8_t type; /* log2 of ucc_coll_type_t */
-    bool in_place, is_root, persistent;
-    bool exclusive;     /* the user's reduction: one chunk at a time */
-    bool global_errors; /* UCC_ERR_TYPE_GLOBAL */
-    bool locked;        /* several threads may use this endpoint */
-    uint32_t root;      /* member number */
-    uint32_t signature;
-    size_t element;      /* bytes per element */
-    size_t send_element; /* alltoallv: of what is sent */
-    size_t bytes;        /* per block, or all of it for bcast, reduce, allreduce */
-    size_t total;        /* bytes this member gives in all */
-    const uint8_t *src;
-    uint8_t *dst;
-    hd_vector_t send, receive;
-    hd_reducer_t reducer;
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
     ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
     ucc_status_t (*finish)(hd_op_t *op);  /* packed datatypes: after success; else NULL */
     /* set per post */
     hd_group_t *group;
-    hd_board_t *board;
-    hd_member_t *member;
     hd_lane_t *lane;
     hd_exchange_t *exchange;
-    uint64_t k;
-    uint32_t me, n;
     hd_regime_t regime; /* what my lane says */
     hd_op_state_t state;
-    uint32_t team_ep;           /* my number in the team; me is my number on the board */
+    uint32_t team_ep;           /* my number in the team; place.me is my number on the board */
     ucc_status_t why;           /* CANCEL: what to report */
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
@@ -460,7 +446,7 @@ void hd_op_resume(hd_op_t *op);
 /* From a wait that returns UCC_INPROGRESS: nothing to be done before this word is k. */
 static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
     op->task.awaited = word;
-    op->task.awaited_value = op->k;
+    op->task.awaited_value = op->place.k;
 }
 /* From op->prepare of an operation that calls user's code (callback.h). */
 ucc_status_t hd_op_calls_user(hd_op_t *op);
@@ -473,10 +459,6 @@ ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
 ucc_status_t hd_op_step(hd_task_t *task);
 /* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **lane);
-/* What I give to a reduction to one place. */
-static inline const uint8_t *hd_op_operand(const hd_op_t *op) {
-    return op->in_place ? op->dst : op->src;
-}
 /* Walks op->cursor over the others' lanes; UCC_OK when every one was there and matched. */
 ucc_status_t hd_op_all_lanes(hd_op_t *op);
 void hd_group_poison(hd_group_t *group, ucc_status_t status);
@@ -546,10 +528,10 @@ ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *red
 /* --- arrival.c -------------------------------------------------------------------------------- */
 
 static inline bool hd_op_is_flat(const hd_op_t *op) {
-    return op->board->tree[0] == NULL;
+    return op->place.board->tree[0] == NULL;
 }
 /* After publishing, beyond FLAT_MAX members: enters the arrival tree. reducing: combine inline
- * payloads with op->reducer in canonical order. Which = 0 canonical, 1 topology. */
+ * payloads with op->call.reducer in canonical order. Which = 0 canonical, 1 topology. */
 void hd_arrive(hd_op_t *op, bool reducing);
 /* Static arrival: do my share of combining and of handing the release on; true when I owe nothing
  * more. */
@@ -721,51 +703,5 @@ void hd_group_watch_forks(hd_group_t *group);
 /* This is such a copy; and one line that says so. */
 bool hd_group_is_inherited(const hd_group_t *group);
 void hd_group_say_inherited(hd_group_t *group);
-
-/* --- vectors ------------------------------------------------------------------------------------ */
-
-static inline uint64_t hd_vector_count(const hd_vector_t *v, uint32_t i) {
-    return v->wide_counts ? ((const uint64_t *)v->counts)[i] : ((const uint32_t *)v->counts)[i];
-}
-/* base may be NULL, with absolute addresses for displacements. */
-static inline uint8_t *hd_at(const void *base, uint64_t offset) {
-    return (uint8_t *)((uintptr_t)base + (uintptr_t)offset);
-}
-/* Where block i starts, in elements. Dense vectors cost a sum: callers that walk all blocks keep a
- * running offset instead. */
-static inline uint64_t hd_vector_displacement(const hd_vector_t *v, uint32_t i) {
-    if (v->displacements) {
-        return v->wide_displacements ? ((const uint64_t *)v->displacements)[i]
-                                     : ((const uint32_t *)v->displacements)[i];
-    }
-    uint64_t sum = 0;
-    for (uint32_t j = 0; j < i; j++) {
-        sum += hd_vector_count(v, j);
-    }
-    return sum;
-}
-
-enum hd_type {
-    HD_ALLGATHER,
-    HD_ALLGATHERV,
-    HD_ALLREDUCE,
-    HD_ALLTOALL,
-    HD_ALLTOALLV,
-    HD_BARRIER,
-    HD_BCAST,
-    HD_FANIN,
-    HD_FANOUT,
-    HD_GATHER,
-    HD_GATHERV,
-    HD_REDUCE,
-    HD_REDUCE_SCATTER,
-    HD_REDUCE_SCATTERV,
-    HD_SCATTER,
-    HD_SCATTERV,
-    HD_MCAST,
-    HD_SCAN,
-    HD_EXSCAN,
-    HD_N_TYPES
-};
 
 #endif

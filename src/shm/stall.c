@@ -48,11 +48,12 @@ static bool has_not_joined(const need_t *need, uint32_t i) {
 
 static bool has_not_arrived(const need_t *need, uint32_t i) {
     const hd_op_t *op = need->op;
-    return i != op->me && !hd_lane_is_there(hd_board_lane(op->board, i, op->k), op->k);
+    return i != op->place.me &&
+           !hd_lane_is_there(hd_board_lane(op->place.board, i, op->place.k), op->place.k);
 }
 
 static bool is_root(const need_t *need, uint32_t i) {
-    return i == need->op->root;
+    return i == need->op->call.root;
 }
 
 static bool owes_a_line(const need_t *need, uint32_t i) {
@@ -69,7 +70,8 @@ static bool owes_a_line_below(const need_t *need, uint32_t i) {
 
 static bool is_at_work(const need_t *need, uint32_t i) {
     /* relaxed: only told */
-    return atomic_load_explicit(&need->op->board->member[i]->at_work, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&need->op->place.board->member[i]->at_work, memory_order_relaxed) !=
+           0;
 }
 
 static bool is_writing(const need_t *need, uint32_t i) {
@@ -80,12 +82,12 @@ static bool is_writing(const need_t *need, uint32_t i) {
 
 static bool holds_the_floor(const need_t *need, uint32_t i) {
     const hd_op_t *op = need->op;
-    return consumed_of(op->board->member[i]) + op->board->depth < op->k;
+    return consumed_of(op->place.board->member[i]) + op->place.board->depth < op->place.k;
 }
 
 /* Who is asked: the members of the board, or, as long as there is none, the team's endpoints. */
 static uint32_t n_asked(const hd_op_t *op) {
-    return op->board ? op->n : op->group->n;
+    return op->place.board ? op->place.n : op->group->n;
 }
 
 static bool any(const need_t *need) {
@@ -97,11 +99,11 @@ static bool any(const need_t *need) {
 }
 
 static need_t of_queued(const hd_op_t *op) {
-    uint64_t half = op->board->depth / 2;
+    uint64_t half = op->place.board->depth / 2;
     if (!hd_group_is_complete(op->group)) {
         return (need_t){op, has_not_joined, " to join"};
     }
-    if (op->k - consumed_of(op->member) > half) {
+    if (op->place.k - consumed_of(op->place.member) > half) {
         return (need_t){op, NULL, "its own operations before it to end"};
     }
     return (need_t){op, holds_the_floor, " to end what came before"};
@@ -109,13 +111,13 @@ static need_t of_queued(const hd_op_t *op) {
 
 /* Has the data one source, for which alone this endpoint waits? */
 static bool waits_for_root(const hd_op_t *op) {
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_BCAST:
     case HD_MCAST:
     case HD_SCATTER:
     case HD_SCATTERV:
     case HD_FANOUT:
-        return !op->is_root && op->wait != hd_engine_step && op->wait != hd_arrived;
+        return !op->call.is_root && op->wait != hd_engine_step && op->wait != hd_arrived;
     default:
         return false;
     }
@@ -127,8 +129,8 @@ static bool only_combines(const hd_op_t *op) {
     if (!op->arriving || !op->group->static_arrival || op->wait == hd_engine_step) {
         return false;
     }
-    return op->type == HD_SCATTERV || (op->type == HD_GATHERV && !op->is_root) ||
-           (op->type == HD_REDUCE && !op->is_root);
+    return op->call.type == HD_SCATTERV || (op->call.type == HD_GATHERV && !op->call.is_root) ||
+           (op->call.type == HD_REDUCE && !op->call.is_root);
 }
 
 static need_t of_launched(const hd_op_t *op) {
@@ -137,7 +139,7 @@ static need_t of_launched(const hd_op_t *op) {
     need_t line = {op, owes_a_line, " to hand on what has arrived"};
     bool beyond = op->state == HD_OP_ENGINE || op->state == HD_OP_CANCEL;
     bool of_root = !beyond && waits_for_root(op);
-    if (of_root && has_not_arrived(&arrival, op->root)) {
+    if (of_root && has_not_arrived(&arrival, op->call.root)) {
         return (need_t){op, is_root, ""};
     }
     if (!beyond && only_combines(op)) {
@@ -164,7 +166,7 @@ static need_t need_of(const hd_op_t *op) {
     if (op->state == HD_OP_CANCEL && op->start == hd_put_start) { /* with or without a board */
         return (need_t){op, is_writing, " to finish its copy"};
     }
-    if (!op->board) { /* posted before there was one to be matched on */
+    if (!op->place.board) { /* posted before there was one to be matched on */
         return hd_group_is_complete(op->group)
                    ? (need_t){op, NULL, "its own operations before it to be matched"}
                    : (need_t){op, has_not_joined, " to join"};
@@ -218,11 +220,11 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
         hd_text_add(text, " (has not joined)");
         return;
     }
-    const hd_lane_t *lane = op->board ? hd_board_lane(op->board, i, op->k) : NULL;
+    const hd_lane_t *lane = op->place.board ? hd_board_lane(op->place.board, i, op->place.k) : NULL;
     /* relaxed: only told */
     bool left = atomic_load_explicit(&peer->left, memory_order_relaxed) != 0;
     hd_text_add(text, left ? " (has left; " : " (");
-    if (lane && op->state != HD_OP_QUEUED && hd_lane_is_there(lane, op->k)) {
+    if (lane && op->state != HD_OP_QUEUED && hd_lane_is_there(lane, op->place.k)) {
         hd_text_add(text, "in %s", type_of(lane));
     } else {
         add_position(text, group->board, peer);
@@ -240,10 +242,10 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
 static bool is_needed(const void *arg, uint32_t e) {
     const need_t *need = arg;
     const hd_op_t *op = need->op;
-    if (!op->board || !op->board->subset.n) {
+    if (!op->place.board || !op->place.board->subset.n) {
         return need->from(need, e);
     }
-    for (uint32_t i = 0; i < op->n; i++) {
+    for (uint32_t i = 0; i < op->place.n; i++) {
         if (hd_op_endpoint(op, i) == e) {
             return need->from(need, i);
         }
@@ -306,13 +308,13 @@ enum { TITLE = 192 };
 
 /* One that was posted before there was a board to be matched on has no other name than its type. */
 static const char *title(const hd_op_t *op, char *text, size_t size) {
-    const char *type = hd_type_name(op->type);
-    return op->board ? hd_op_title(op, type, text, size) : type;
+    const char *type = hd_type_name(op->call.type);
+    return op->place.board ? hd_op_title(op, type, text, size) : type;
 }
 
 /* In a large team one endpoint speaks for all that wait in the same exchange for as long. */
 static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
-    hd_board_t *board = op->board ? op->board : op->group->board;
+    hd_board_t *board = op->place.board ? op->place.board : op->group->board;
     if (op->group->n <= HD_REDUCE_BLOCK) {
         return true;
     }
@@ -320,7 +322,7 @@ static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
     for (uint64_t after = stall->after; after > op->group->stall; after /= 2) {
         times++;
     }
-    uint64_t mine = op->k * 64 + times % 64;
+    uint64_t mine = op->place.k * 64 + times % 64;
     /* relaxed: only decides who speaks */
     return atomic_exchange_explicit(&board->said, mine, memory_order_relaxed) != mine;
 }
@@ -346,18 +348,18 @@ void hd_op_log_timeout(const hd_op_t *op) {
 
 /* The default time-out: the next step finds that the deadline has passed. */
 static void expire(hd_op_t *op, uint64_t now) {
-    hd_member_t *member = op->member;
+    hd_member_t *member = op->place.member;
     op->task.deadline = now;
-    if (!op->board || op->state != HD_OP_QUEUED) {
+    if (!op->place.board || op->state != HD_OP_QUEUED) {
         return;
     }
-    if (op->locked) {
+    if (op->place.locked) {
         hd_lock(&member->lock);
     }
     if (!member->queue_deadline || now < member->queue_deadline) {
         member->queue_deadline = now;
     }
-    if (op->locked) {
+    if (op->place.locked) {
         hd_unlock(&member->lock);
     }
 }
@@ -366,9 +368,10 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
     const hd_group_t *group = op->group;
     hd_stall_t *stall = &waits->stall;
     uint64_t next = UINT64_MAX;
-    uint64_t use = op->board ? op->board->use : 0;
-    if (waits->k != op->k || waits->board != op->board || waits->use != use) { /* another post */
-        *waits = (hd_op_waits_t){.k = op->k, .board = op->board, .use = use};
+    uint64_t use = op->place.board ? op->place.board->use : 0;
+    if (waits->k != op->place.k || waits->board != op->place.board ||
+        waits->use != use) { /* another post */
+        *waits = (hd_op_waits_t){.k = op->place.k, .board = op->place.board, .use = use};
     }
     /* relaxed: only told; so is every use of it */
     atomic_store_explicit(&member_of(group, op->team_ep)->thread, hd_thread_number(),

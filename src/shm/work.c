@@ -57,17 +57,17 @@ static bool is_reduction(uint8_t type) {
 
 /* About as many bytes as one member receives. For v types each knows its own; only who copies minds. */
 static size_t received(const hd_op_t *op) {
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_ALLGATHER:
     case HD_ALLGATHERV:
     case HD_ALLTOALL:
     case HD_GATHER:
     case HD_GATHERV:
-        return op->bytes * op->n;
+        return op->call.bytes * op->place.n;
     case HD_ALLTOALLV:
-        return op->total;
+        return op->call.total;
     default:
-        return op->bytes;
+        return op->call.bytes;
     }
 }
 
@@ -78,11 +78,11 @@ static hd_stores_t stores_of(const hd_op_t *op) {
 
 /* Streams of memory that one byte of a window touches. */
 static size_t streams(const hd_op_t *op) {
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_ALLREDUCE:
     case HD_SCAN:
     case HD_EXSCAN:
-        return 2 * (size_t)op->n;
+        return 2 * (size_t)op->place.n;
     case HD_BCAST:
     case HD_MCAST:
     case HD_REDUCE:
@@ -90,7 +90,7 @@ static size_t streams(const hd_op_t *op) {
     case HD_REDUCE_SCATTERV:
     case HD_ALLGATHER:
     case HD_ALLGATHERV:
-        return (size_t)op->n + 1;
+        return (size_t)op->place.n + 1;
     default:
         return 2;
     }
@@ -99,17 +99,18 @@ static size_t streams(const hd_op_t *op) {
 /* Bytes of one unit's window: whole elements, whole lines where elements fit into lines. */
 static size_t window(const hd_op_t *op, size_t all) {
     /* only reductions agree on the element; blocks of data may be cut anywhere */
-    size_t grain = is_reduction(op->type) && HD_LINE % op->element != 0 ? op->element : HD_LINE;
+    size_t grain =
+        is_reduction(op->call.type) && HD_LINE % op->call.element != 0 ? op->call.element : HD_LINE;
     size_t bytes = op->group->chunk / streams(op);
-    size_t share = is_windowed(op->type) ? all / op->n : all;
+    size_t share = is_windowed(op->call.type) ? all / op->place.n : all;
     /* so that who is done first can take from who is not */
     if (share > UNSHARED) {
-        share /= op->type == HD_SCATTER ? 4 : 2;
-    } else if (share > UNSHARED_PULL && op->type == HD_SCATTER) {
+        share /= op->call.type == HD_SCATTER ? 4 : 2;
+    } else if (share > UNSHARED_PULL && op->call.type == HD_SCATTER) {
         share /= 2;
     }
     share += grain - 1; /* a remainder is not worth a unit of its own */
-    if (!hd_work_is_vector(op->type) && bytes > share) {
+    if (!hd_work_is_vector(op->call.type) && bytes > share) {
         bytes = share;
     }
     bytes -= bytes % grain;
@@ -122,10 +123,10 @@ static size_t windows(const hd_op_t *op, size_t all) {
 }
 
 uint32_t hd_work_slices(const hd_op_t *op) {
-    if (op->exclusive) {
+    if (op->call.exclusive) {
         return 1; /* one claim word: one chunk of the user's operation at a time */
     }
-    return is_windowed(op->type) && op->n > MAX_SHARES ? MAX_SHARES : op->n;
+    return is_windowed(op->call.type) && op->place.n > MAX_SHARES ? MAX_SHARES : op->place.n;
 }
 
 static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
@@ -139,11 +140,12 @@ static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
 
 /* Of the blocks that a slice of several is made of. */
 static size_t largest_block(const hd_op_t *op) {
-    if (!hd_work_is_vector(op->type)) {
-        return op->bytes;
+    if (!hd_work_is_vector(op->call.type)) {
+        return op->call.bytes;
     }
-    return op->type == HD_ALLTOALLV && !op->in_place ? largest(&op->send, op->n, op->send_element)
-                                                     : largest(&op->receive, op->n, op->element);
+    return op->call.type == HD_ALLTOALLV && !op->call.in_place
+               ? largest(&op->call.send, op->place.n, op->call.send_element)
+               : largest(&op->call.receive, op->place.n, op->call.element);
 }
 
 void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
@@ -151,24 +153,25 @@ void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
     size_t units = 1;
     slice->batch = 1;
     slice->parts = 1;
-    if (is_windowed(op->type)) {
-        if (op->me < slices) {
-            size_t all = windows(op, op->bytes);
-            units = all * (op->me + 1) / slices - all * op->me / slices;
+    if (is_windowed(op->call.type)) {
+        if (op->place.me < slices) {
+            size_t all = windows(op, op->call.bytes);
+            units = all * (op->place.me + 1) / slices - all * op->place.me / slices;
         }
-    } else if (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV) {
+    } else if (op->call.type == HD_ALLTOALL || op->call.type == HD_ALLTOALLV) {
         size_t block = largest_block(op);
         size_t parts = windows(op, block);
         slice->parts = (uint32_t)(parts ? parts : 1);
         if (slice->parts == 1) {
             slice->batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
         }
-        units = (size_t)slice->parts * (op->in_place ? op->n - op->me - 1 : op->n);
-    } else if (op->exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
+        units = (size_t)slice->parts *
+                (op->call.in_place ? op->place.n - op->place.me - 1 : op->place.n);
+    } else if (op->call.exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
         slice->parts = (uint32_t)windows(op, largest_block(op));
-        units = (size_t)slice->parts * op->n;
+        units = (size_t)slice->parts * op->place.n;
     } else {
-        units = windows(op, op->bytes); /* v types: op->bytes is my own block's size */
+        units = windows(op, op->call.bytes); /* v types: op->call.bytes is my own block's size */
     }
     slice->units = (uint32_t)(units ? units : 1);
 }
@@ -201,11 +204,12 @@ static span_t span_of(const hd_op_t *op, size_t all, size_t index) {
 /* A window of the result in the caches: to the claimer's own destination first, where the stores are
  * cheapest, and from there to the others'. All operands are read before any is overwritten. */
 static ucc_status_t push_window(const hd_op_t *op, const hd_work_t *work, size_t at, size_t bytes) {
-    uint8_t *own = (uint8_t *)work->dst[op->me] + at;
-    ucc_status_t status = hd_reduce_tree(&op->reducer, op->n, work->src, at, 1, &work->dst[op->me],
-                                         at, bytes / op->element, HD_STORES_PLAIN);
-    for (uint32_t i = 1; status == UCC_OK && i < op->n; i++) {
-        uint32_t to = (op->me + i) % op->n;
+    uint8_t *own = (uint8_t *)work->dst[op->place.me] + at;
+    ucc_status_t status =
+        hd_reduce_tree(&op->call.reducer, op->place.n, work->src, at, 1, &work->dst[op->place.me],
+                       at, bytes / op->call.element, HD_STORES_PLAIN);
+    for (uint32_t i = 1; status == UCC_OK && i < op->place.n; i++) {
+        uint32_t to = (op->place.me + i) % op->place.n;
         hd_copy((uint8_t *)work->dst[to] + at, own, bytes, HD_STORES_PLAIN);
     }
     return status;
@@ -213,11 +217,13 @@ static ucc_status_t push_window(const hd_op_t *op, const hd_work_t *work, size_t
 
 static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, span_t span) {
     if (stores_of(op) == HD_STORES_STREAMING) {
-        return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, op->n, work->dst, span.at,
-                              span.bytes / op->element, HD_STORES_STREAMING);
+        return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, op->place.n,
+                              work->dst, span.at, span.bytes / op->call.element,
+                              HD_STORES_STREAMING);
     }
     ucc_status_t status = UCC_OK;
-    size_t step = op->element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->element : op->element;
+    size_t step = op->call.element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->call.element
+                                                 : op->call.element;
     for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
         size_t left = span.bytes - done;
         status = push_window(op, work, span.at + done, left < step ? left : step);
@@ -232,17 +238,18 @@ static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t
                                 uint8_t *const held[2]) {
     const void *source[2] = {(const uint8_t *)work->src[0] + at, NULL};
     ucc_status_t status = UCC_OK;
-    if (op->type == HD_SCAN) {
+    if (op->call.type == HD_SCAN) {
         hd_copy((uint8_t *)work->dst[0] + at, source[0], bytes, HD_STORES_PLAIN);
     }
-    for (uint32_t i = 1; i < op->n && status == UCC_OK; i++) {
+    for (uint32_t i = 1; i < op->place.n && status == UCC_OK; i++) {
         uint8_t *dst = (uint8_t *)work->dst[i] + at;
-        uint8_t *to = op->type == HD_SCAN ? dst : held[i % 2];
+        uint8_t *to = op->call.type == HD_SCAN ? dst : held[i % 2];
         source[1] = (const uint8_t *)work->src[i] + at;
-        if (op->type == HD_SCAN || i + 1 < op->n) {
-            status = hd_reduce_block(&op->reducer, 2, source, to, bytes / op->element, true);
+        if (op->call.type == HD_SCAN || i + 1 < op->place.n) {
+            status =
+                hd_reduce_block(&op->call.reducer, 2, source, to, bytes / op->call.element, true);
         }
-        if (op->type == HD_EXSCAN) {
+        if (op->call.type == HD_EXSCAN) {
             hd_copy(dst, source[0], bytes, HD_STORES_PLAIN);
         }
         source[0] = to;
@@ -255,17 +262,19 @@ static __attribute__((noinline)) ucc_status_t run_scan(const hd_op_t *op, const 
                                                        span_t span) {
     alignas(HD_LINE) uint8_t stack[2][PUSH_WINDOW];
     uint8_t *held[2] = {stack[0], stack[1]}, *heap = NULL;
-    size_t step = op->element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->element : op->element;
+    size_t step = op->call.element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->call.element
+                                                 : op->call.element;
     ucc_status_t status = UCC_OK;
-    if (op->element > PUSH_WINDOW && op->type == HD_EXSCAN) { /* a user's large elements */
-        heap = hd_alloc(HD_LINE, 2 * op->element);
+    if (op->call.element > PUSH_WINDOW &&
+        op->call.type == HD_EXSCAN) { /* a user's large elements */
+        heap = hd_alloc(HD_LINE, 2 * op->call.element);
         if (!heap) {
-            hd_error("%s: no memory for prefixes of %zu bytes", hd_type_name(op->type),
-                     op->element);
+            hd_error("%s: no memory for prefixes of %zu bytes", hd_type_name(op->call.type),
+                     op->call.element);
             return UCC_ERR_NO_MEMORY;
         }
         held[0] = heap;
-        held[1] = heap + op->element;
+        held[1] = heap + op->call.element;
     }
     for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
         size_t left = span.bytes - done;
@@ -277,25 +286,25 @@ static __attribute__((noinline)) ucc_status_t run_scan(const hd_op_t *op, const 
 
 static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
                                  uint32_t unit) {
-    size_t all = windows(op, op->bytes);
+    size_t all = windows(op, op->call.bytes);
     size_t first = all * slice / hd_work_slices(op);
-    span_t span = span_of(op, op->bytes, first + unit);
+    span_t span = span_of(op, op->call.bytes, first + unit);
     if (!span.bytes || first + unit >= all * (slice + 1) / hd_work_slices(op)) {
         return UCC_OK;
     }
-    size_t count = span.bytes / op->element;
-    if (op->type == HD_REDUCE) {
-        return hd_reduce_tree(&op->reducer, op->n, work->src, span.at, 1, &work->dst[op->root],
-                              span.at, count, stores_of(op));
+    size_t count = span.bytes / op->call.element;
+    if (op->call.type == HD_REDUCE) {
+        return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, 1,
+                              &work->dst[op->call.root], span.at, count, stores_of(op));
     }
-    if (op->type == HD_ALLREDUCE) {
+    if (op->call.type == HD_ALLREDUCE) {
         return run_allreduce(op, work, span);
     }
-    if (op->type == HD_SCAN || op->type == HD_EXSCAN) {
+    if (op->call.type == HD_SCAN || op->call.type == HD_EXSCAN) {
         return run_scan(op, work, span);
     }
-    hd_copy_to_many(op->n, work->dst, span.at, (const uint8_t *)work->src[op->root] + span.at,
-                    span.bytes, stores_of(op));
+    hd_copy_to_many(op->place.n, work->dst, span.at,
+                    (const uint8_t *)work->src[op->call.root] + span.at, span.bytes, stores_of(op));
     return UCC_OK;
 }
 
@@ -307,16 +316,16 @@ static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t
 
 static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                   uint32_t unit) {
-    if (op->type == HD_ALLGATHER) {
-        span_t span = span_of(op, op->bytes, unit);
-        hd_copy_to_many(op->n, work->dst, s * op->bytes + span.at,
+    if (op->call.type == HD_ALLGATHER) {
+        span_t span = span_of(op, op->call.bytes, unit);
+        hd_copy_to_many(op->place.n, work->dst, s * op->call.bytes + span.at,
                         (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
         return UCC_OK;
     }
-    size_t bytes = work->op[s]->bytes;
+    size_t bytes = work->call[s]->bytes;
     span_t span = span_of(op, bytes, unit);
-    for (uint32_t d = 0; d < op->n; d++) {
-        const hd_op_t *to = work->op[d];
+    for (uint32_t d = 0; d < op->place.n; d++) {
+        const hd_call_t *to = work->call[d];
         size_t expected = hd_vector_count(&to->receive, s) * to->element;
         if (expected != bytes) {
             return differ(op, s, d, bytes, expected);
@@ -330,45 +339,45 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
 
 static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                uint32_t unit) {
-    if (op->type == HD_GATHER) {
-        span_t span = span_of(op, op->bytes, unit);
-        hd_copy((uint8_t *)work->dst[op->root] + s * op->bytes + span.at,
+    if (op->call.type == HD_GATHER) {
+        span_t span = span_of(op, op->call.bytes, unit);
+        hd_copy((uint8_t *)work->dst[op->call.root] + s * op->call.bytes + span.at,
                 (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
         return UCC_OK;
     }
-    if (hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
+    if (hd_lane_regime(hd_board_lane(op->place.board, s, op->place.k)) != HD_REGIME_DIRECT) {
         return UCC_OK; /* came with its lane: the root copies it */
     }
-    const hd_op_t *root = work->op[op->root];
-    size_t bytes = work->op[s]->bytes;
+    const hd_call_t *root = work->call[op->call.root];
+    size_t bytes = work->call[s]->bytes;
     size_t expected = hd_vector_count(&root->receive, s) * root->element;
-    if (s == op->root) {
+    if (s == op->call.root) {
         bytes = expected; /* the root's own block: copied, or in place, by its own count */
     }
     if (bytes != expected) {
-        return differ(op, s, op->root, bytes, expected);
+        return differ(op, s, op->call.root, bytes, expected);
     }
     span_t span = span_of(op, bytes, unit);
     uint64_t offset = hd_vector_displacement(&root->receive, s) * root->element + span.at;
-    hd_copy(hd_at(work->dst[op->root], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
-            stores_of(op));
+    hd_copy(hd_at(work->dst[op->call.root], offset), (const uint8_t *)work->src[s] + span.at,
+            span.bytes, stores_of(op));
     return UCC_OK;
 }
 
 static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t d,
                                 uint32_t unit) {
-    const uint8_t *src = work->src[op->root];
-    if (op->type == HD_SCATTER) {
-        span_t span = span_of(op, op->bytes, unit);
-        hd_copy((uint8_t *)work->dst[d] + span.at, src + d * op->bytes + span.at, span.bytes,
+    const uint8_t *src = work->src[op->call.root];
+    if (op->call.type == HD_SCATTER) {
+        span_t span = span_of(op, op->call.bytes, unit);
+        hd_copy((uint8_t *)work->dst[d] + span.at, src + d * op->call.bytes + span.at, span.bytes,
                 stores_of(op));
         return UCC_OK;
     }
-    const hd_op_t *root = work->op[op->root];
-    size_t bytes = work->op[d]->bytes;
+    const hd_call_t *root = work->call[op->call.root];
+    size_t bytes = work->call[d]->bytes;
     size_t sent = hd_vector_count(&root->send, d) * root->element;
     if (sent != bytes) {
-        return differ(op, op->root, d, sent, bytes);
+        return differ(op, op->call.root, d, sent, bytes);
     }
     span_t span = span_of(op, bytes, unit);
     hd_copy((uint8_t *)work->dst[d] + span.at,
@@ -379,32 +388,33 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
 
 static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t d,
                                        uint32_t unit) {
-    if (op->exclusive) {
+    if (op->call.exclusive) {
         uint32_t parts = work->slice[0].parts;
-        d = parts ? unit / parts : op->n;
+        d = parts ? unit / parts : op->place.n;
         unit = parts ? unit % parts : 0;
-        if (d >= op->n) {
+        if (d >= op->place.n) {
             return UCC_OK;
         }
     }
-    size_t bytes = op->bytes, before = d * op->bytes;
-    if (op->type == HD_REDUCE_SCATTERV) {
-        bytes = hd_vector_count(&op->receive, d) * op->element;
-        before = hd_vector_displacement(&op->receive, d) * op->element;
+    size_t bytes = op->call.bytes, before = d * op->call.bytes;
+    if (op->call.type == HD_REDUCE_SCATTERV) {
+        bytes = hd_vector_count(&op->call.receive, d) * op->call.element;
+        before = hd_vector_displacement(&op->call.receive, d) * op->call.element;
     }
     span_t span = span_of(op, bytes, unit);
-    return hd_reduce_tree(&op->reducer, op->n, work->src, before + span.at, 1, &work->dst[d],
-                          span.at, span.bytes / op->element, stores_of(op));
+    return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, before + span.at, 1,
+                          &work->dst[d], span.at, span.bytes / op->call.element, stores_of(op));
 }
 
 static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t d, uint32_t s,
                                   uint32_t part) {
-    if (!op->in_place && hd_lane_regime(hd_board_lane(op->board, s, op->k)) != HD_REGIME_DIRECT) {
+    if (!op->call.in_place &&
+        hd_lane_regime(hd_board_lane(op->place.board, s, op->place.k)) != HD_REGIME_DIRECT) {
         return UCC_OK; /* came with its lane: the destination copies it */
     }
-    const hd_op_t *to = work->op[d], *from = work->op[s];
-    const hd_vector_t *sent = op->in_place ? &from->receive : &from->send;
-    size_t element = op->in_place ? from->element : from->send_element;
+    const hd_call_t *to = work->call[d], *from = work->call[s];
+    const hd_vector_t *sent = op->call.in_place ? &from->receive : &from->send;
+    size_t element = op->call.in_place ? from->element : from->send_element;
     size_t bytes = hd_vector_count(sent, d) * element;
     size_t expected = hd_vector_count(&to->receive, s) * to->element;
     if (bytes != expected) {
@@ -414,7 +424,7 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     uint8_t *dst =
         hd_at(work->dst[d], hd_vector_displacement(&to->receive, s) * to->element + span.at);
     uint64_t offset = hd_vector_displacement(sent, d) * element + span.at;
-    if (op->in_place) {
+    if (op->call.in_place) {
         swap(dst, hd_at(work->dst[s], offset), span.bytes);
     } else {
         hd_copy(dst, hd_at(work->src[s], offset), span.bytes, stores_of(op));
@@ -425,26 +435,26 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
 static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
                                  uint32_t unit) {
     uint32_t parts = work->slice[slice].parts, part = unit % parts;
-    uint32_t other = unit / parts + (op->in_place ? slice + 1 : 0);
-    if (other >= op->n) {
+    uint32_t other = unit / parts + (op->call.in_place ? slice + 1 : 0);
+    if (other >= op->place.n) {
         return UCC_OK; /* the empty unit of a slice without work */
     }
-    if (op->type == HD_ALLTOALLV) {
+    if (op->call.type == HD_ALLTOALLV) {
         return run_alltoallv(op, work, other, slice, part);
     }
-    span_t span = span_of(op, op->bytes, part);
-    uint8_t *dst = (uint8_t *)work->dst[other] + slice * op->bytes + span.at;
-    if (op->in_place) {
-        swap(dst, (uint8_t *)work->dst[slice] + other * op->bytes + span.at, span.bytes);
+    span_t span = span_of(op, op->call.bytes, part);
+    uint8_t *dst = (uint8_t *)work->dst[other] + slice * op->call.bytes + span.at;
+    if (op->call.in_place) {
+        swap(dst, (uint8_t *)work->dst[slice] + other * op->call.bytes + span.at, span.bytes);
     } else {
-        hd_copy(dst, (const uint8_t *)work->src[slice] + other * op->bytes + span.at, span.bytes,
-                stores_of(op));
+        hd_copy(dst, (const uint8_t *)work->src[slice] + other * op->call.bytes + span.at,
+                span.bytes, stores_of(op));
     }
     return UCC_OK;
 }
 
 static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_ALLGATHER:
     case HD_ALLGATHERV:
         return run_allgather(op, work, slice, unit);

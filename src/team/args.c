@@ -12,8 +12,8 @@
 
 enum { MAX_TIMEOUT_S = 1000000000 };
 
-ucc_status_t hd_args_bad(const hd_call_t *c, const char *field, const char *what) {
-    hd_error("%s at endpoint %u: %s %s", hd_type_name(c->op->type), c->team->ep, field, what);
+ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what) {
+    hd_error("%s at endpoint %u: %s %s", hd_type_name(c->op->call.type), c->team->ep, field, what);
     return UCC_ERR_INVALID_PARAM;
 }
 
@@ -24,7 +24,7 @@ static uint64_t flags_of(const ucc_coll_args_t *a) {
 /* Less than an element for each member, and nothing to send: what is left over when dst is divided among
  * the members is nobody's. Not where bytes are divided (pack.c), nor where src has something for which dst
  * has no room, nor for an active set that can't be: all that is looked at as usual. */
-static bool is_left_over(const hd_call_t *c) {
+static bool is_left_over(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
     bool subset = (a->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) != 0;
     uint64_t n = subset ? a->active_set.size : c->team->n;
@@ -34,9 +34,9 @@ static bool is_left_over(const hd_call_t *c) {
 }
 
 /* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). */
-static bool is_empty(const hd_call_t *c) {
+static bool is_empty(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
-    switch (c->op->type) {
+    switch (c->op->call.type) {
     case HD_ALLREDUCE:
         return a->dst.info.count == 0;
     case HD_ALLGATHER:
@@ -50,78 +50,79 @@ static bool is_empty(const hd_call_t *c) {
         return c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE ? a->dst.info.count == 0
                                                       : a->src.info.count == 0;
     case HD_GATHER:
-        return c->op->is_root ? a->dst.info.count == 0 || is_left_over(c) : a->src.info.count == 0;
+        return c->op->call.is_root ? a->dst.info.count == 0 || is_left_over(c)
+                                   : a->src.info.count == 0;
     case HD_REDUCE:
-        return c->op->is_root ? a->dst.info.count == 0 : a->src.info.count == 0;
+        return c->op->call.is_root ? a->dst.info.count == 0 : a->src.info.count == 0;
     case HD_SCATTER:
-        return c->op->is_root ? a->src.info.count == 0 : a->dst.info.count == 0;
+        return c->op->call.is_root ? a->src.info.count == 0 : a->dst.info.count == 0;
     default:
         return false;
     }
 }
 
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
-    /* not op->type: an uneven reduce_scatter in place runs as a reduce_scatterv */
+    /* not op->call.type: an uneven reduce_scatter in place runs as a reduce_scatterv */
     switch (__builtin_ctzll((uint64_t)args->coll_type)) {
     case HD_BCAST:
     case HD_MCAST:
         return args->src.info.datatype;
     case HD_SCATTER:
-        return op->is_root ? args->src.info.datatype : args->dst.info.datatype;
+        return op->call.is_root ? args->src.info.datatype : args->dst.info.datatype;
     case HD_SCATTERV:
-        return op->is_root ? args->src.info_v.datatype : args->dst.info.datatype;
+        return op->call.is_root ? args->src.info_v.datatype : args->dst.info.datatype;
     case HD_GATHER:
     case HD_REDUCE:
-        return op->is_root ? args->dst.info.datatype : args->src.info.datatype;
+        return op->call.is_root ? args->dst.info.datatype : args->src.info.datatype;
     case HD_GATHERV:
-        return op->is_root ? args->dst.info_v.datatype : args->src.info.datatype;
+        return op->call.is_root ? args->dst.info_v.datatype : args->src.info.datatype;
     case HD_ALLGATHERV:
     case HD_ALLTOALLV:
     case HD_REDUCE_SCATTERV:
         return args->dst.info_v.datatype;
     case HD_SCAN:
     case HD_EXSCAN: /* whose first endpoint has no dst */
-        return op->in_place ? args->dst.info.datatype : args->src.info.datatype;
+        return op->call.in_place ? args->dst.info.datatype : args->src.info.datatype;
     default:
         return args->dst.info.datatype;
     }
 }
 
 /* The datatype whose values are reduced, at this endpoint. */
-static ucc_datatype_t reduced_datatype(const hd_call_t *c) {
+static ucc_datatype_t reduced_datatype(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
-    if (c->op->type == HD_REDUCE_SCATTERV) {
+    if (c->op->call.type == HD_REDUCE_SCATTERV) {
         return a->dst.info_v.datatype;
     }
-    if (c->op->type == HD_SCAN || c->op->type == HD_EXSCAN) {
-        return c->op->in_place ? a->dst.info.datatype : a->src.info.datatype;
+    if (c->op->call.type == HD_SCAN || c->op->call.type == HD_EXSCAN) {
+        return c->op->call.in_place ? a->dst.info.datatype : a->src.info.datatype;
     }
-    bool from_dst = c->op->type != HD_REDUCE || c->op->is_root;
+    bool from_dst = c->op->call.type != HD_REDUCE || c->op->call.is_root;
     return from_dst ? a->dst.info.datatype : a->src.info.datatype;
 }
 
-static ucc_status_t prepare_operation(hd_call_t *c) {
+static ucc_status_t prepare_operation(hd_intake_t *c) {
     hd_op_t *op = c->op;
     ucc_datatype_t dt = reduced_datatype(c);
-    ucc_status_t status = hd_reducer_init(&op->reducer, dt, c->args->op, c->n);
-    if (status == UCC_OK && !hd_reducer_is_user(&op->reducer) && c->args->op == UCC_OP_AVG &&
-        (op->type == HD_SCAN || op->type == HD_EXSCAN)) {
+    ucc_status_t status = hd_reducer_init(&op->call.reducer, dt, c->args->op, c->n);
+    if (status == UCC_OK && !hd_reducer_is_user(&op->call.reducer) && c->args->op == UCC_OP_AVG &&
+        (op->call.type == HD_SCAN || op->call.type == HD_EXSCAN)) {
         hd_error("%s at endpoint %u: op: an average of a prefix is not supported",
-                 hd_type_name(op->type), c->team->ep);
+                 hd_type_name(op->call.type), c->team->ep);
         return UCC_ERR_NOT_SUPPORTED;
     }
     if (status == UCC_OK) {
-        op->element = op->reducer.element_size;
-        op->exclusive = hd_reducer_is_user(&op->reducer);
+        op->call.element = op->call.reducer.element_size;
+        op->call.exclusive = hd_reducer_is_user(&op->call.reducer);
     }
     return status;
 }
 
 /* Blocks of reduce_scatterv: whoever reduces one goes by its own counts. */
-static uint64_t hash_of_counts(const hd_call_t *c) {
+static uint64_t hash_of_counts(const hd_intake_t *c) {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < c->n; i++) {
-        uint64_t bytes = hd_vector_count(&c->op->receive, i) * c->op->element;
+        uint64_t bytes = hd_vector_count(&c->op->call.receive, i) * c->op->call.element;
         hash = (hash ^ bytes) * 0x9e3779b97f4a7c15u ^ hash >> 29;
     }
     return hash;
@@ -130,50 +131,51 @@ static uint64_t hash_of_counts(const hd_call_t *c) {
 /* What must agree across endpoints: block bytes for movements (never for v types, where only a pair must
  * agree); datatype, operation and count for reductions; the root; in place where it changes what peers
  * do; for the one-sided variant, where the buffer lies. */
-static hd_terms_t terms_of(const hd_call_t *c, bool one_sided) {
+static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
     const hd_op_t *op = c->op;
-    const hd_kind_t *kind = &hd_kind[op->type];
+    const hd_kind_t *kind = &hd_kind[op->call.type];
     ucc_datatype_t dt = 0;
     if (kind->prepare) {
-        dt = kind->reducing ? op->reducer.dt : hd_args_datatype(op, c->args);
+        dt = kind->reducing ? op->call.reducer.dt : hd_args_datatype(op, c->args);
     }
     hd_terms_t terms = {
-        .type = op->type,
+        .type = op->call.type,
         .rooted = kind->rooted,
         .reducing = kind->reducing,
-        .user = op->exclusive,
-        .root = kind->rooted ? op->root : 0,
-        .op = kind->reducing && !op->exclusive ? op->reducer.op : 0,
+        .user = op->call.exclusive,
+        .root = kind->rooted ? op->call.root : 0,
+        .op = kind->reducing && !op->call.exclusive ? op->call.reducer.op : 0,
         .dt = hd_dt_is_generic(dt) ? HD_TERMS_ANY_DT : dt,
-        .element = op->exclusive ? op->element : 0,
-        .bytes = kind->vector ? 0 : op->bytes,
-        .counts = op->type == HD_REDUCE_SCATTERV ? hash_of_counts(c) : 0,
-        .in_place = op->in_place && (op->type == HD_ALLTOALL || op->type == HD_ALLTOALLV),
+        .element = op->call.exclusive ? op->call.element : 0,
+        .bytes = kind->vector ? 0 : op->call.bytes,
+        .counts = op->call.type == HD_REDUCE_SCATTERV ? hash_of_counts(c) : 0,
+        .in_place =
+            op->call.in_place && (op->call.type == HD_ALLTOALL || op->call.type == HD_ALLTOALLV),
         .one_sided = one_sided,
-        .offset = one_sided ? hd_put_offset(op, op->dst) : 0,
+        .offset = one_sided ? hd_put_offset(op, op->call.dst) : 0,
     };
     return terms;
 }
 
-static uint32_t signature_of(const hd_call_t *c, bool one_sided) {
+static uint32_t signature_of(const hd_intake_t *c, bool one_sided) {
     hd_terms_t terms = terms_of(c, one_sided);
     uint32_t signature = hd_terms_signature(&terms);
     hd_terms_note(&terms, signature);
     return signature;
 }
 
-static ucc_status_t take_type(hd_call_t *c) {
+static ucc_status_t take_type(hd_intake_t *c) {
     uint64_t type = (uint64_t)c->args->coll_type;
     if (type == 0 || (type & (type - 1)) || type > (uint64_t)UCC_COLL_TYPE_EXSCAN) {
         hd_error("coll_type %llu is not a collective", (unsigned long long)type);
         return UCC_ERR_INVALID_PARAM;
     }
-    c->op->type = (uint8_t)__builtin_ctzll(type);
+    c->op->call.type = (uint8_t)__builtin_ctzll(type);
     return UCC_OK;
 }
 
 /* Sets n and me: of the active set if there is one, else of the team. */
-static ucc_status_t take_members(hd_call_t *c, uint64_t *root) {
+static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     hd_request_t *r = c->r;
     c->n = c->team->n;
     c->me = c->team->ep;
@@ -199,11 +201,11 @@ static ucc_status_t take_members(hd_call_t *c, uint64_t *root) {
     offset = root_fits ? (int64_t)*root - (int64_t)start : 0;
     root_fits = root_fits && offset % stride == 0 && offset / stride >= 0 &&
                 (uint64_t)(offset / stride) < size;
-    if (hd_kind[c->op->type].rooted && !root_fits) {
+    if (hd_kind[c->op->call.type].rooted && !root_fits) {
         return hd_args_bad(c, "root", "is not a member of the active set");
     }
     /* the root is named by its number in the team */
-    *root = hd_kind[c->op->type].rooted ? (uint64_t)(offset / stride) : 0;
+    *root = hd_kind[c->op->call.type].rooted ? (uint64_t)(offset / stride) : 0;
     c->me = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
     c->n = (uint32_t)size;
     r->active_set = (hd_subset_t){start, stride, c->n};
@@ -211,7 +213,7 @@ static ucc_status_t take_members(hd_call_t *c, uint64_t *root) {
     return UCC_OK;
 }
 
-static ucc_status_t take_timeout(hd_call_t *c) {
+static ucc_status_t take_timeout(hd_intake_t *c) {
     c->r->timeout = 0;
     if (c->flags & UCC_COLL_ARGS_FLAG_TIMEOUT) {
         if (!(c->args->timeout >= 0)) {
@@ -227,41 +229,41 @@ static ucc_status_t take_timeout(hd_call_t *c) {
 
 /* Zero bytes, under CHECK: takes part with nothing but its type, so that a peer that has data finds it. The
  * root and all else may be garbage. */
-static ucc_status_t prepare_empty(hd_call_t *c) {
+static ucc_status_t prepare_empty(hd_intake_t *c) {
     hd_op_t *op = c->op;
     uint64_t root = c->args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET ? c->args->active_set.start : 0;
     ucc_status_t status = take_members(c, &root);
     if (status == UCC_OK) {
         status = take_timeout(c);
     }
-    hd_terms_t terms = {.type = op->type, .dt = HD_TERMS_ANY_DT, .empty = true};
-    op->signature = hd_terms_signature(&terms);
-    hd_terms_note(&terms, op->signature);
-    op->me = c->me;
-    op->n = c->n;
-    op->root = 0;
-    op->is_root = op->in_place = op->exclusive = op->global_errors = false;
-    op->element = op->send_element = 1;
-    op->src = NULL;
-    op->dst = NULL;
+    hd_terms_t terms = {.type = op->call.type, .dt = HD_TERMS_ANY_DT, .empty = true};
+    op->call.signature = hd_terms_signature(&terms);
+    hd_terms_note(&terms, op->call.signature);
+    op->place.me = c->me;
+    op->place.n = c->n;
+    op->call.root = 0;
+    op->call.is_root = op->call.in_place = op->call.exclusive = op->call.global_errors = false;
+    op->call.element = op->call.send_element = 1;
+    op->call.src = NULL;
+    op->call.dst = NULL;
     op->start = hd_empty_start;
     return status;
 }
 
 /* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that have
  * one. Only flags that all endpoints give alike: they are part of the signature. */
-static ucc_status_t choose_one_sided(hd_call_t *c, bool *one_sided) {
+static ucc_status_t choose_one_sided(hd_intake_t *c, bool *one_sided) {
     const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
     hd_op_t *op = c->op;
-    *one_sided = (c->flags & both) == both && !op->in_place && !op->prepare && !c->r->subset &&
+    *one_sided = (c->flags & both) == both && !op->call.in_place && !op->prepare && !c->r->subset &&
                  !c->team->group->two_sided &&
-                 (op->type == HD_BCAST || op->type == HD_MCAST || op->type == HD_ALLGATHER ||
-                  op->type == HD_ALLTOALL);
+                 (op->call.type == HD_BCAST || op->call.type == HD_MCAST ||
+                  op->call.type == HD_ALLGATHER || op->call.type == HD_ALLTOALL);
     if (!*one_sided) {
         return UCC_OK;
     }
-    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
-    return hd_put_fits(op, op->dst, is_bcast ? op->bytes : op->bytes * c->n)
+    bool is_bcast = op->call.type == HD_BCAST || op->call.type == HD_MCAST;
+    return hd_put_fits(op, op->call.dst, is_bcast ? op->call.bytes : op->call.bytes * c->n)
                ? UCC_OK
                : hd_args_bad(c, is_bcast ? "src" : "dst",
                              "does not lie in the team's symmetric memory");
@@ -274,25 +276,25 @@ static ucc_status_t choose_one_sided(hd_call_t *c, bool *one_sided) {
  * function as at init, so that nothing is staged, registered or signed by old totals. */
 static ucc_status_t recount(hd_op_t *op) {
     hd_request_t *r = (hd_request_t *)op;
-    hd_call_t c = {.team = op->team,
-                   .args = &r->vectors,
-                   .r = r,
-                   .op = op,
-                   .flags = r->vectors.flags,
-                   .n = op->n,
-                   .me = op->me};
-    if (op->exclusive) {
+    hd_intake_t c = {.team = op->team,
+                     .args = &r->vectors,
+                     .r = r,
+                     .op = op,
+                     .flags = r->vectors.flags,
+                     .n = op->place.n,
+                     .me = op->place.me};
+    if (op->call.exclusive) {
         hd_op_calls_user(op);
     }
-    ucc_status_t status = hd_kind[op->type].prepare(&c);
+    ucc_status_t status = hd_kind[op->call.type].prepare(&c);
     if (status == UCC_OK &&
-        op->type == HD_REDUCE_SCATTERV) { /* the only one that signs its counts */
-        op->signature = signature_of(&c, false);
+        op->call.type == HD_REDUCE_SCATTERV) { /* the only one that signs its counts */
+        op->call.signature = signature_of(&c, false);
     }
     return status;
 }
 
-static void keep_vectors(const hd_call_t *c) {
+static void keep_vectors(const hd_intake_t *c) {
     c->r->vectors.coll_type = c->args->coll_type;
     c->r->vectors.flags = c->flags;
     c->r->vectors.src = c->args->src;
@@ -303,25 +305,25 @@ static void keep_vectors(const hd_call_t *c) {
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
     hd_op_t *op = &r->op;
     uint64_t root = 0;
-    hd_call_t c = {.team = team, .args = args, .r = r, .op = op};
+    hd_intake_t c = {.team = team, .args = args, .r = r, .op = op};
     c.flags = flags_of(args);
     ucc_status_t status = take_type(&c);
     if (status != UCC_OK) {
         return status;
     }
-    if (hd_kind[op->type].rooted) {
+    if (hd_kind[op->call.type].rooted) {
         root = args->root;
     }
-    bool is_vector = hd_kind[op->type].vector;
+    bool is_vector = hd_kind[op->call.type].vector;
     /* what post, finalize and the logs read of every request, an empty one, too */
     op->start = NULL;
     op->prepare = op->finish = NULL;
-    op->persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
-    op->me = team->ep;
-    op->n = team->n;
-    op->bytes = op->total = 0;
+    op->call.persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
+    op->place.me = team->ep;
+    op->place.n = team->n;
+    op->call.bytes = op->call.total = 0;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
-    op->is_root = hd_kind[op->type].rooted && root == team->ep;
+    op->call.is_root = hd_kind[op->call.type].rooted && root == team->ep;
     if (is_empty(&c)) {
         if (team->group->check) {
             return prepare_empty(&c);
@@ -333,17 +335,18 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status != UCC_OK) {
         return status;
     }
-    op->root = root < c.n ? (uint32_t)root : UINT32_MAX;
-    op->me = c.me;
-    op->n = c.n;
-    op->is_root = hd_kind[op->type].rooted && op->root == c.me;
-    op->in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
-    op->exclusive = false;
+    op->call.root = root < c.n ? (uint32_t)root : UINT32_MAX;
+    op->place.me = c.me;
+    op->place.n = c.n;
+    op->call.is_root = hd_kind[op->call.type].rooted && op->call.root == c.me;
+    op->call.in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
+    op->call.exclusive = false;
     /* the arguments of a barrier may be garbage but for type and mask */
-    op->global_errors = hd_kind[op->type].prepare && args->error_type == UCC_ERR_TYPE_GLOBAL;
-    op->element = op->send_element = 1;
-    op->src = NULL;
-    op->dst = NULL;
+    op->call.global_errors =
+        hd_kind[op->call.type].prepare && args->error_type == UCC_ERR_TYPE_GLOBAL;
+    op->call.element = op->call.send_element = 1;
+    op->call.src = NULL;
+    op->call.dst = NULL;
     if (root >= c.n) {
         return hd_args_bad(&c, "root", "is not an endpoint of the team");
     }
@@ -351,23 +354,23 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status != UCC_OK) {
         return status;
     }
-    if (hd_kind[op->type].reducing) {
+    if (hd_kind[op->call.type].reducing) {
         status = prepare_operation(&c);
     } else {
         status = hd_pack_setup(team, args, r);
     }
     if (status == UCC_OK && !op->prepare) {
-        status = hd_kind[op->type].prepare ? hd_kind[op->type].prepare(&c) : UCC_OK;
+        status = hd_kind[op->call.type].prepare ? hd_kind[op->call.type].prepare(&c) : UCC_OK;
     }
-    if (op->exclusive && !op->prepare) {
+    if (op->call.exclusive && !op->prepare) {
         op->prepare = hd_op_calls_user;
     }
     bool one_sided = false;
     if (status == UCC_OK) {
         status = choose_one_sided(&c, &one_sided);
     }
-    op->start = one_sided ? hd_put_start : hd_kind[op->type].start;
-    op->signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
+    op->start = one_sided ? hd_put_start : hd_kind[op->call.type].start;
+    op->call.signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
     if (is_vector) {
         keep_vectors(&c);
     }
@@ -385,30 +388,30 @@ static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
 /* Which of the two buffers have meaning here. In place, only reductions to a whole buffer are kept. */
 static bool significant(const hd_op_t *op, uint64_t flags, bool *src, bool *dst) {
     bool in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
-    *src = *dst = hd_kind[op->type].prepare != NULL;
-    switch (op->type) {
+    *src = *dst = hd_kind[op->call.type].prepare != NULL;
+    switch (op->call.type) {
     case HD_BCAST:
     case HD_MCAST:
         *dst = false;
         return true;
     case HD_ALLREDUCE:
     case HD_REDUCE:
-        *dst = op->type == HD_ALLREDUCE || op->is_root;
-        *src = !op->in_place;
+        *dst = op->call.type == HD_ALLREDUCE || op->call.is_root;
+        *src = !op->call.in_place;
         return true;
     case HD_SCAN:
     case HD_EXSCAN:
-        *src = !op->in_place;
-        *dst = op->in_place || op->type == HD_SCAN || op->me > 0;
+        *src = !op->call.in_place;
+        *dst = op->call.in_place || op->call.type == HD_SCAN || op->place.me > 0;
         return true;
     case HD_GATHER:
-        *dst = op->is_root;
+        *dst = op->call.is_root;
         return !in_place;
     case HD_SCATTER:
-        *src = op->is_root;
+        *src = op->call.is_root;
         return !in_place;
     default:
-        return !in_place && !hd_kind[op->type].vector;
+        return !in_place && !hd_kind[op->call.type].vector;
     }
 }
 
@@ -432,20 +435,20 @@ static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
 /* Noted if plain: not in place, no reductions; what else is significant depends on the root alone. */
 static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flags) {
     const hd_op_t *op = &r->op;
-    const hd_kind_t *kind = &hd_kind[op->type];
-    if (!kind->vector || kind->reducing || op->prepare != recount || op->in_place ||
+    const hd_kind_t *kind = &hd_kind[op->call.type];
+    if (!kind->vector || kind->reducing || op->prepare != recount || op->call.in_place ||
         r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) ||
         (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) || !is_plain_vector(a, flags)) {
         return;
     }
-    bool src = op->type != HD_SCATTERV || op->is_root;
-    bool dst = op->type != HD_GATHERV || op->is_root;
+    bool src = op->call.type != HD_SCATTERV || op->call.is_root;
+    bool dst = op->call.type != HD_GATHERV || op->call.is_root;
     r->shape = (hd_shape_t){
         .vector = (uint64_t)a->coll_type,
         .flags = flags,
         .root = kind->rooted ? a->root : 0,
-        .src_dt = src ? source_datatype(op->type, a) : 0,
-        .dst_dt = dst ? result_datatype(op->type, a) : 0,
+        .src_dt = src ? source_datatype(op->call.type, a) : 0,
+        .dst_dt = dst ? result_datatype(op->call.type, a) : 0,
         .root_mask = kind->rooted ? UINT64_MAX : 0,
         .src_mask = src ? UINT64_MAX : 0,
         .dst_mask = dst ? UINT64_MAX : 0,
@@ -458,13 +461,13 @@ bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *a, ucc_status
     uint64_t flags = flags_of(a);
     if (s->vector == 0 || (uint64_t)a->coll_type != s->vector || flags != s->flags ||
         !is_plain_vector(a, flags) || (a->root & s->root_mask) != s->root ||
-        (source_datatype(op->type, a) & s->src_mask) != s->src_dt ||
-        (result_datatype(op->type, a) & s->dst_mask) != s->dst_dt) {
+        (source_datatype(op->call.type, a) & s->src_mask) != s->src_dt ||
+        (result_datatype(op->call.type, a) & s->dst_mask) != s->dst_dt) {
         return false;
     }
-    hd_call_t c = {.args = a, .r = r, .op = op, .flags = flags};
+    hd_intake_t c = {.args = a, .r = r, .op = op, .flags = flags};
     keep_vectors(&c);
-    op->global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;
+    op->call.global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;
     op->task.callback = a->mask & UCC_COLL_ARGS_FIELD_CB ? a->cb : (ucc_coll_callback_t){0};
     *status = recount(op);
     return true;
@@ -483,7 +486,7 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {
         return;
     }
-    bool reducing = hd_kind[op->type].reducing, rooted = hd_kind[op->type].rooted;
+    bool reducing = hd_kind[op->call.type].reducing, rooted = hd_kind[op->call.type].rooted;
     r->shape = (hd_shape_t){
         .type = (uint64_t)a->coll_type,
         .flags = flags,
@@ -519,16 +522,16 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
         return false;
     }
     if (s->src_mask) {
-        op->src = src->buffer;
-        op->dst = src->buffer; /* bcast; the others' follows */
+        op->call.src = src->buffer;
+        op->call.dst = src->buffer; /* bcast; the others' follows */
     }
     if (s->dst_mask) {
-        op->dst = dst->buffer;
-    } else if (op->type != HD_BCAST && op->type != HD_MCAST) {
-        op->dst = NULL;
+        op->call.dst = dst->buffer;
+    } else if (op->call.type != HD_BCAST && op->call.type != HD_MCAST) {
+        op->call.dst = NULL;
     }
     if (s->src_mask | s->dst_mask) {
-        op->global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;
+        op->call.global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;
     }
     op->task.callback = a->mask & UCC_COLL_ARGS_FIELD_CB ? a->cb : (ucc_coll_callback_t){0};
     return true;

@@ -6,18 +6,18 @@
 #include "team/team.h"
 
 /* One call being prepared. */
-typedef struct hd_call {
+typedef struct hd_intake {
     ucc_team_h team;
     const ucc_coll_args_t *args;
     hd_request_t *r;
     hd_op_t *op;
     uint64_t flags;
     uint32_t n, me; /* members of this collective, and my number among them */
-} hd_call_t;
+} hd_intake_t;
 
 /* What there is to know of a collective type. */
 typedef struct hd_kind {
-    ucc_status_t (*prepare)(hd_call_t *c); /* checks and takes the buffers; NULL: it has none */
+    ucc_status_t (*prepare)(hd_intake_t *c); /* checks and takes the buffers; NULL: it has none */
     ucc_status_t (*start)(hd_op_t *op);
     bool vector, rooted, reducing;
 } hd_kind_t;
@@ -25,7 +25,7 @@ typedef struct hd_kind {
 extern const hd_kind_t hd_kind[HD_N_TYPES];
 
 /* Logs "type at endpoint e: field what" and returns UCC_ERR_INVALID_PARAM. */
-ucc_status_t hd_args_bad(const hd_call_t *c, const char *field, const char *what);
+ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what);
 
 /* Of the buffer that is significant for this type at this endpoint. */
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args);

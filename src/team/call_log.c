@@ -10,24 +10,24 @@ static bool moves_data(uint8_t type) {
 
 /* How a member with data will publish it, as far as one member can tell. */
 static const char *expected_regime(const hd_op_t *op, bool flat) {
-    size_t bytes = op->total;
+    size_t bytes = op->call.total;
     bool windowed = false;
-    if (!moves_data(op->type)) {
+    if (!moves_data(op->call.type)) {
         return "no data";
     }
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_SCATTER:
     case HD_ALLTOALL:
-        bytes = op->bytes * op->n;
+        bytes = op->call.bytes * op->place.n;
         break;
     case HD_REDUCE:
     case HD_ALLREDUCE:
         windowed = true;
-        bytes = op->bytes;
+        bytes = op->call.bytes;
         break;
     case HD_SCATTERV:
     case HD_ALLTOALLV: /* a table of offsets comes first */
-        bytes += (op->n + 1) * sizeof(uint32_t);
+        bytes += (op->place.n + 1) * sizeof(uint32_t);
         bool staged = !op->group->two_sided && bytes <= op->group->staged_max;
         return hd_regime_name(staged ? HD_REGIME_STAGED : HD_REGIME_DIRECT);
     case HD_REDUCE_SCATTER:
@@ -35,13 +35,14 @@ static const char *expected_regime(const hd_op_t *op, bool flat) {
         break;
     case HD_SCAN:
     case HD_EXSCAN:
-        return hd_regime_name(hd_scan_regime(op->group, op->type, op->n, op->bytes, op->exclusive));
+        return hd_regime_name(hd_scan_regime(op->group, op->call.type, op->place.n, op->call.bytes,
+                                             op->call.exclusive));
     default:
-        bytes = op->bytes;
+        bytes = op->call.bytes;
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->type, op->n, bytes);
-    if (hd_kind[op->type].reducing &&
-        (op->exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
+    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, bytes);
+    if (hd_kind[op->call.type].reducing &&
+        (op->call.exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
         regime = HD_REGIME_DIRECT;
     }
     return op->start == hd_put_start ? "put" : hd_regime_name(regime);
@@ -64,28 +65,28 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     }
     const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
     int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);
-    if (wanted < level || (op->me != 0 && wanted < HD_LOG_TRACE)) {
+    if (wanted < level || (op->place.me != 0 && wanted < HD_LOG_TRACE)) {
         return;
     }
-    bool whole = op->n == op->group->n && hd_group_is_complete(op->group);
-    bool flat = whole ? !op->group->canonical : op->n <= op->group->flat_max;
+    bool whole = op->place.n == op->group->n && hd_group_is_complete(op->group);
+    bool flat = whole ? !op->group->canonical : op->place.n <= op->group->flat_max;
     hd_trace_call_t call = {.event = args ? "init" : "post",
-                            .name = hd_type_name(op->type),
+                            .name = hd_type_name(op->call.type),
                             .ep = op->team_ep,
-                            .n = op->n,
-                            .root = hd_kind[op->type].rooted ? op->root : UINT32_MAX,
-                            .bytes = op->bytes ? op->bytes : op->total,
+                            .n = op->place.n,
+                            .root = hd_kind[op->call.type].rooted ? op->call.root : UINT32_MAX,
+                            .bytes = op->call.bytes ? op->call.bytes : op->call.total,
                             .regime = op->start ? expected_regime(op, flat) : "nothing to do",
                             .arrival = expected_arrival(op, flat),
                             .order = order[r->route]};
     if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
         call.flags = args->flags;
     }
-    if (args && op->start && moves_data(op->type)) {
+    if (args && op->start && moves_data(op->call.type)) {
         call.datatype = hd_dt_name(hd_args_datatype(op, args));
-        call.op = !hd_kind[op->type].reducing ? NULL
-                  : op->reducer.user          ? "user's"
-                                              : hd_op_name(args->op);
+        call.op = !hd_kind[op->call.type].reducing ? NULL
+                  : op->call.reducer.user          ? "user's"
+                                                   : hd_op_name(args->op);
     }
     hd_trace_log_call(level, &call);
 }

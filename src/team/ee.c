@@ -267,8 +267,8 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     ucc_team_h team = t->r->op.team;
     ucc_status_t status = hd_group_poisoned(team->group);
     if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
-        hd_warn("%s: timed out at endpoint %u before its event came", hd_type_name(t->r->op.type),
-                team->ep);
+        hd_warn("%s: timed out at endpoint %u before its event came",
+                hd_type_name(t->r->op.call.type), team->ep);
         status = UCC_ERR_TIMED_OUT; /* the others will miss it */
         hd_group_poison(team->group, status);
     }
@@ -340,7 +340,7 @@ static hd_trigger_t *trigger_of(hd_request_t *r) {
         r->trigger = hd_alloc(HD_LINE_PAIR, sizeof(*r->trigger));
     }
     if (!r->trigger) {
-        hd_error("%s: no memory for a triggered post", hd_type_name(r->op.type));
+        hd_error("%s: no memory for a triggered post", hd_type_name(r->op.call.type));
     }
     return r->trigger;
 }
@@ -353,9 +353,9 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     op->team = r->op.team;
     op->team_ep = r->op.team_ep;
     op->group = r->op.group;
-    op->type = r->op.type;
-    op->me = r->op.me;
-    op->n = r->op.n;
+    op->call.type = r->op.call.type;
+    op->place.me = r->op.place.me;
+    op->place.n = r->op.place.n;
     op->state = HD_OP_ARMED;
     t->carrier.waits = (hd_op_waits_t){0}; /* a new wait */
     task->magic = HD_TASK_LIVE;

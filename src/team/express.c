@@ -23,7 +23,7 @@ static bool is_ordinary(const ucc_team_h team) {
 
 /* What travels in the lane or in lines. */
 static size_t express_bytes(const hd_op_t *op) {
-    size_t lines = hd_lines_max(op->group, op->type);
+    size_t lines = hd_lines_max(op->group, op->call.type);
     return lines > HD_INLINE_MAX ? lines : HD_INLINE_MAX;
 }
 
@@ -32,22 +32,24 @@ void hd_request_plan_express(hd_request_t *r) {
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
     bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
-                 op->start == hd_allreduce_start || op->type == HD_SCATTER;
-    size_t bytes = op->type == HD_SCATTER ? op->bytes * op->n : op->bytes; /* in one lane */
-    r->may_express = known && numbered && !op->prepare && !op->exclusive && r->timeout == 0 &&
-                     bytes <= express_bytes(op) && (bytes > 0 || op->type == HD_BARRIER) &&
-                     op->n <= HD_REDUCE_BLOCK && !op->group->two_sided && !team->debug_order &&
-                     hd_group_is_complete(op->group) && !op->group->board->tree[0];
+                 op->start == hd_allreduce_start || op->call.type == HD_SCATTER;
+    size_t bytes = op->call.type == HD_SCATTER ? op->call.bytes * op->place.n
+                                               : op->call.bytes; /* in one lane */
+    r->may_express = known && numbered && !op->prepare && !op->call.exclusive && r->timeout == 0 &&
+                     bytes <= express_bytes(op) && (bytes > 0 || op->call.type == HD_BARRIER) &&
+                     op->place.n <= HD_REDUCE_BLOCK && !op->group->two_sided &&
+                     !team->debug_order && hd_group_is_complete(op->group) &&
+                     !op->group->board->tree[0];
     if (!r->may_express) {
         return;
     }
     r->express = (hd_express_t){
-        .me = op->me,
-        .root = op->root,
-        .signature = op->signature,
-        .locked = op->locked,
+        .me = op->place.me,
+        .root = op->call.root,
+        .signature = op->call.signature,
+        .locked = op->place.locked,
         .bytes = bytes,
-        .count = op->bytes / op->element,
+        .count = op->call.bytes / op->call.element,
     };
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
         r->express.board = op->group->board;
@@ -109,19 +111,20 @@ ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k) {
     }
     uint32_t looks = looks_of(op->team);
     ucc_status_t status;
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_BARRIER:
         status = hd_express_barrier(&r->express, looks, k);
         break;
     case HD_ALLREDUCE:
-        status = hd_express_allreduce(&r->express, &op->reducer, op->in_place ? op->dst : op->src,
-                                      op->dst, looks, k);
+        status = hd_express_allreduce(&r->express, &op->call.reducer,
+                                      op->call.in_place ? op->call.dst : op->call.src, op->call.dst,
+                                      looks, k);
         break;
     case HD_SCATTER:
-        status = hd_express_scatter(&r->express, op->src, op->dst, looks, k);
+        status = hd_express_scatter(&r->express, op->call.src, op->call.dst, looks, k);
         break;
     default: /* at the root, dst is src */
-        status = hd_express_bcast(&r->express, op->dst, looks, k);
+        status = hd_express_bcast(&r->express, op->call.dst, looks, k);
         break;
     }
     if (looks) {
@@ -181,19 +184,20 @@ void hd_team_learn(const hd_request_t *r) {
     struct ucc_team *team = op->team;
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
        have one reader and writer; a mcast is not a bcast to those who compare signatures */
-    if (r->shape.type == 0 || !r->may_express || op->locked || team->n_contexts > 1 ||
-        (op->type != HD_BARRIER && op->type != HD_ALLREDUCE && op->type != HD_BCAST)) {
+    if (r->shape.type == 0 || !r->may_express || op->place.locked || team->n_contexts > 1 ||
+        (op->call.type != HD_BARRIER && op->call.type != HD_ALLREDUCE &&
+         op->call.type != HD_BCAST)) {
         return;
     }
-    hd_lesson_t *lesson = op->type == HD_BARRIER ? &team->lesson.barrier
-                          : op->type == HD_ALLREDUCE
+    hd_lesson_t *lesson = op->call.type == HD_BARRIER ? &team->lesson.barrier
+                          : op->call.type == HD_ALLREDUCE
                               ? &team->lesson.allreduce
-                              : &team->lesson.bcast[op->root % HD_REDUCE_BLOCK];
-    bool reduces = op->type == HD_ALLREDUCE;
+                              : &team->lesson.bcast[op->call.root % HD_REDUCE_BLOCK];
+    bool reduces = op->call.type == HD_ALLREDUCE;
     uint64_t count = reduces ? r->shape.dst_count : r->shape.src_count;
     ucc_datatype_t dt = (ucc_datatype_t)(reduces ? r->shape.dst_dt : r->shape.src_dt);
-    if (lesson->known && lesson->express.signature == op->signature && lesson->count == count &&
-        lesson->dt == dt) {
+    if (lesson->known && lesson->express.signature == op->call.signature &&
+        lesson->count == count && lesson->dt == dt) {
         return;
     }
     *lesson = (hd_lesson_t){
@@ -204,6 +208,6 @@ void hd_team_learn(const hd_request_t *r) {
         .express = r->express,
     };
     if (reduces) {
-        team->lesson.reducer = op->reducer;
+        team->lesson.reducer = op->call.reducer;
     }
 }

@@ -135,22 +135,22 @@ void hd_pack_release(hd_request_t *r) {
 /* Which of src and dst matter at this endpoint. */
 static void significant(const hd_op_t *op, bool *src, bool *dst) {
     *src = *dst = true;
-    switch (op->type) {
+    switch (op->call.type) {
     case HD_BCAST:
     case HD_MCAST:
         *dst = false;
         break;
     case HD_ALLGATHER:
     case HD_ALLTOALL:
-        *src = !op->in_place;
+        *src = !op->call.in_place;
         break;
     case HD_GATHER:
-        *src = !(op->in_place && op->is_root);
-        *dst = op->is_root;
+        *src = !(op->call.in_place && op->call.is_root);
+        *dst = op->call.is_root;
         break;
     case HD_SCATTER:
-        *src = op->is_root;
-        *dst = !(op->in_place && op->is_root);
+        *src = op->call.is_root;
+        *dst = !(op->call.in_place && op->call.is_root);
         break;
     default:
         *src = *dst = false;
@@ -159,40 +159,41 @@ static void significant(const hd_op_t *op, bool *src, bool *dst) {
 
 /* Blocks and pointers, from the sizes in bytes of what matters here. */
 static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
-    uint32_t n = op->n;
+    uint32_t n = op->place.n;
     size_t all = 0;
-    op->src = src->at;
-    op->dst = dst->at;
-    switch (op->type) {
+    op->call.src = src->at;
+    op->call.dst = dst->at;
+    switch (op->call.type) {
     case HD_BCAST:
     case HD_MCAST:
-        op->bytes = op->total = src->bytes;
-        op->dst = src->at;
+        op->call.bytes = op->call.total = src->bytes;
+        op->call.dst = src->at;
         return UCC_OK;
     case HD_SCATTER:
-        all = op->is_root ? src->bytes : dst->bytes * n;
-        op->bytes = all / n;
-        op->total = all;
-        if (op->in_place) {
-            op->dst = src->at + op->me * op->bytes;
+        all = op->call.is_root ? src->bytes : dst->bytes * n;
+        op->call.bytes = all / n;
+        op->call.total = all;
+        if (op->call.in_place) {
+            op->call.dst = src->at + op->place.me * op->call.bytes;
         }
-        return all % n || (op->is_root && !op->in_place && dst->bytes != op->bytes)
+        return all % n || (op->call.is_root && !op->call.in_place && dst->bytes != op->call.bytes)
                    ? UCC_ERR_INVALID_PARAM
                    : UCC_OK;
     case HD_GATHER:
-        all = op->is_root ? dst->bytes : src->bytes * n;
-        op->bytes = op->total = all / n;
+        all = op->call.is_root ? dst->bytes : src->bytes * n;
+        op->call.bytes = op->call.total = all / n;
         break;
     default:
         all = dst->bytes;
-        op->bytes = all / n;
-        op->total = op->type == HD_ALLTOALL ? all : op->bytes;
+        op->call.bytes = all / n;
+        op->call.total = op->call.type == HD_ALLTOALL ? all : op->call.bytes;
     }
-    if (op->in_place) {
-        op->src = op->type == HD_ALLTOALL ? NULL : dst->at + op->me * op->bytes;
+    if (op->call.in_place) {
+        op->call.src =
+            op->call.type == HD_ALLTOALL ? NULL : dst->at + op->place.me * op->call.bytes;
         return all % n ? UCC_ERR_INVALID_PARAM : UCC_OK;
     }
-    return all % n || src->bytes != op->total ? UCC_ERR_INVALID_PARAM : UCC_OK;
+    return all % n || src->bytes != op->call.total ? UCC_ERR_INVALID_PARAM : UCC_OK;
 }
 
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
@@ -204,17 +205,17 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
         !(use_dst && needs_packing(&args->dst.info))) {
         return UCC_OK;
     }
-    op->in_place =
-        op->in_place && (op->is_root || op->type == HD_ALLGATHER || op->type == HD_ALLTOALL);
+    op->call.in_place = op->call.in_place && (op->call.is_root || op->call.type == HD_ALLGATHER ||
+                                              op->call.type == HD_ALLTOALL);
     side_t src = {0}, dst = {0};
     ucc_status_t status = use_src ? measure("src", &args->src.info, &src) : UCC_OK;
     if (status == UCC_OK && use_dst) {
         status = measure("dst", &args->dst.info, &dst);
     }
     struct hd_pack *p = &r->pack;
-    bool is_bcast = op->type == HD_BCAST || op->type == HD_MCAST;
+    bool is_bcast = op->call.type == HD_BCAST || op->call.type == HD_MCAST;
     side_t *received = is_bcast ? &src : &dst;
-    bool receives = is_bcast ? !op->is_root : use_dst;
+    bool receives = is_bcast ? !op->call.is_root : use_dst;
     if (src.packed && !(is_bcast && receives)) {
         p->src_packed = src.at;
         p->src_user = src.info->buffer;
@@ -228,13 +229,13 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
         p->dst_count = received->info->count;
         p->dst_dt = received->info->datatype;
         p->dst_bytes = received->bytes;
-        p->fill_dst = op->in_place;
+        p->fill_dst = op->call.in_place;
     }
     if (status == UCC_OK) {
         status = lay_out(op, &src, &dst);
         if (status != UCC_OK) {
             hd_error("%s: packed sizes of src and dst do not fit the team's size",
-                     hd_type_name(op->type));
+                     hd_type_name(op->call.type));
         }
     }
     if (status != UCC_OK) {

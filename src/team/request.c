@@ -39,7 +39,7 @@ static hd_request_t *make(ucc_team_h team) {
         return NULL;
     }
     r->op.team = team;
-    r->op.locked = team->locked;
+    r->op.place.locked = team->locked;
     hd_lock(&team->lock);
     r->all = team->all;
     team->all = r;
@@ -98,9 +98,9 @@ static bool is_unordered(ucc_post_ordering_t ordering) {
 /* The number fixes the exchange at init; its board is looked up at the first post. */
 static void take_init_number(ucc_team_h team, hd_request_t *r) {
     hd_lock(&team->lock);
-    r->tag = r->op.persistent ? ++team->persistent_inits : ++team->inits;
+    r->tag = r->op.call.persistent ? ++team->persistent_inits : ++team->inits;
     hd_unlock(&team->lock);
-    r->route = r->op.persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
+    r->route = r->op.call.persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
 }
 
 static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
@@ -125,10 +125,10 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         return UCC_OK;
     }
     if (is_unordered(team->ordering)) {
-        hd_error("%s: tag is not set, and the team is unordered", hd_type_name(r->op.type));
+        hd_error("%s: tag is not set, and the team is unordered", hd_type_name(r->op.call.type));
         return UCC_ERR_INVALID_PARAM;
     }
-    if (r->op.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
+    if (r->op.call.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
         team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED) {
         take_init_number(team, r);
         return UCC_OK;
@@ -195,7 +195,7 @@ static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
 }
 
 static void leave_board(hd_op_t *op) {
-    hd_match_leave(op->board);
+    hd_match_leave(op->place.board);
 }
 
 /* The exchange of a matched operation, or the board of a persistent one (looked up once). */
@@ -207,24 +207,26 @@ static hd_board_t *find_board(hd_request_t *r) {
         [HD_ROUTE_ACTIVE_SET] = HD_MATCH_ACTIVE_SET,
     };
     hd_op_t *op = &r->op;
-    op->board = r->private_board;
-    if (!op->board) {
-        op->board = hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->me);
+    op->place.board = r->private_board;
+    if (!op->place.board) {
+        op->place.board =
+            hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
     }
-    if (!op->board) {
+    if (!op->place.board) {
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
     }
-    if (r->route == HD_ROUTE_PERSISTENT && op->board) {
-        r->private_board = op->board;
-        r->express.board = op->board;
-        r->express.member = op->board->member[op->me];
+    if (r->route == HD_ROUTE_PERSISTENT && op->place.board) {
+        r->private_board = op->place.board;
+        r->express.board = op->place.board;
+        r->express.member = op->place.board->member[op->place.me];
     }
-    return op->board;
+    return op->place.board;
 }
 
 /* Under the member's lock: the head of the queue, if it may be published now. */
 static bool head_may_go(hd_op_t *op) {
-    return hd_group_is_complete(op->group) && hd_board_may_publish(op->board, op->member, op->k);
+    return hd_group_is_complete(op->group) &&
+           hd_board_may_publish(op->place.board, op->place.member, op->place.k);
 }
 
 /* Under the member's lock: the earliest deadline in the queue. */
@@ -268,16 +270,16 @@ static void time_out(const hd_op_t *op) {
 
 static ucc_status_t step_queued(hd_task_t *task) {
     hd_op_t *op = &request_of(task)->op;
-    hd_member_t *member = op->member;
+    hd_member_t *member = op->place.member;
     ucc_status_t failure = hd_group_poisoned(op->group);
-    if (op->locked) {
+    if (op->place.locked) {
         hd_lock(&member->lock);
     }
     bool go = failure != UCC_OK || head_may_go(op);
     /* only the head is stepped: it watches the deadlines of all that wait behind it, while it must wait */
     const hd_op_t *late = go ? NULL : find_late(member);
     hd_op_t *next = go ? dequeue(member) : NULL;
-    if (op->locked) {
+    if (op->place.locked) {
         hd_unlock(&member->lock);
     }
     if (late) { /* nobody but the head's step takes anything off the queue: it is still there */
@@ -331,16 +333,16 @@ static void end_check(ucc_team_h team) {
  * set: then it may already be somebody else's. listed: the task is in its context's list already. */
 static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
-    hd_member_t *member = board->member[op->me];
-    op->board = board;
-    op->member = member;
+    hd_member_t *member = board->member[op->place.me];
+    op->place.board = board;
+    op->place.member = member;
     op->numbered = true;
     op->leave = NULL;
     op->queue_next = NULL;
-    if (op->locked) {
+    if (op->place.locked) {
         hd_lock(&member->lock);
     }
-    op->k = ++member->taken;
+    op->place.k = ++member->taken;
     bool is_head = !member->queue;
     *queued = !is_head || !head_may_go(op);
     if (*queued) {
@@ -351,7 +353,7 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
         *member->queue_tail = op;
         member->queue_tail = &op->queue_next;
     }
-    if (op->locked) {
+    if (op->place.locked) {
         hd_unlock(&member->lock);
     }
     if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
@@ -370,12 +372,12 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
 static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
     if (r->route == HD_ROUTE_PERSISTENT) {
-        return launch_numbered(r, op->board, listed, queued);
+        return launch_numbered(r, op->place.board, listed, queued);
     }
-    op->k = op->board->use;
+    op->place.k = op->place.board->use;
     op->numbered = false;
     op->leave = leave_board;
-    op->member = op->board->member[op->me];
+    op->place.member = op->place.board->member[op->place.me];
     return hd_op_launch(op);
 }
 
@@ -427,8 +429,8 @@ static ucc_status_t step_early(hd_task_t *task) {
 static void append_early(ucc_team_h team, hd_request_t *r) {
     hd_request_t **at = &team->early;
     r->op.task.step = step_early;
-    r->op.board = NULL; /* none yet */
-    r->op.k = 0;
+    r->op.place.board = NULL; /* none yet */
+    r->op.place.k = 0;
     r->next_early = NULL;
     hd_lock(&team->lock);
     while (*at) {
@@ -445,7 +447,8 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
         hd_group_say_inherited(op->group);
-        hd_error("%s: the team has failed: %s", hd_type_name(op->type), ucc_status_string(failure));
+        hd_error("%s: the team has failed: %s", hd_type_name(op->call.type),
+                 ucc_status_string(failure));
         return hd_op_fail_unlaunched(op, failure);
     }
     if (r->route == HD_ROUTE_NUMBER) {
@@ -482,11 +485,11 @@ static void resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
     task->deadline = 0;
     /* relaxed: as in post */
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
-    op->board = board;
-    op->member = board->member[op->me];
+    op->place.board = board;
+    op->place.member = board->member[op->place.me];
     op->numbered = true;
     op->leave = NULL;
-    op->k = k;
+    op->place.k = k;
     hd_op_resume(op);
     hd_runner_push(&task->context->runner, task);
 }
@@ -516,8 +519,8 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     /* relaxed: the client knows that it posted; completion publishes with release */
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
     if (hd_trace_is_on()) {
-        uint64_t bytes = r->op.bytes ? r->op.bytes : r->op.total;
-        hd_trace_post(r, hd_type_name(r->op.type), bytes, team->group->serial, team->ep);
+        uint64_t bytes = r->op.call.bytes ? r->op.call.bytes : r->op.call.total;
+        hd_trace_post(r, hd_type_name(r->op.call.type), bytes, team->group->serial, team->ep);
     }
     hd_runner_t *runner = &task->context->runner;
     ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);
@@ -540,7 +543,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
 
 ucc_status_t hd_request_post(hd_request_t *r) {
     if (__builtin_expect(!hd_request_may_post(r), 0)) {
-        hd_error("%s: posted with status %s", hd_type_name(r->op.type),
+        hd_error("%s: posted with status %s", hd_type_name(r->op.call.type),
                  ucc_status_string(hd_task_status(&r->op.task)));
         return UCC_ERR_INVALID_PARAM;
     }
@@ -564,7 +567,7 @@ ucc_status_t hd_request_start(hd_request_t *r) {
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-        hd_error("%s: finalized while in progress", hd_type_name(r->op.type));
+        hd_error("%s: finalized while in progress", hd_type_name(r->op.call.type));
         return UCC_ERR_INVALID_PARAM;
     }
     if (r->private_board) {

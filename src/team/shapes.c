@@ -10,7 +10,7 @@
 
 /* --- buffers ------------------------------------------------------------------------------------ */
 
-static ucc_status_t check_memory(const hd_call_t *c, const char *field, ucc_memory_type_t type) {
+static ucc_status_t check_memory(const hd_intake_t *c, const char *field, ucc_memory_type_t type) {
     if (hd_is_host(type)) {
         return UCC_OK;
     }
@@ -18,24 +18,24 @@ static ucc_status_t check_memory(const hd_call_t *c, const char *field, ucc_memo
         return hd_args_bad(c, field, "has a memory type that does not exist");
     }
     hd_error("%s at endpoint %u: %s.mem_type: device memory is not supported by this build",
-             hd_type_name(c->op->type), c->team->ep, field);
+             hd_type_name(c->op->call.type), c->team->ep, field);
     return UCC_ERR_NOT_SUPPORTED;
 }
 
-static ucc_status_t check_datatype(const hd_call_t *c, const char *field, ucc_datatype_t dt) {
+static ucc_status_t check_datatype(const hd_intake_t *c, const char *field, ucc_datatype_t dt) {
     if (!hd_dt_valid(dt)) {
         return hd_args_bad(c, field, "is not a datatype");
     }
     if (!hd_dt_is_contiguous(dt)) {
         hd_error("%s at endpoint %u: %s: a datatype packed by the user is not supported here",
-                 hd_type_name(c->op->type), c->team->ep, field);
+                 hd_type_name(c->op->call.type), c->team->ep, field);
         return UCC_ERR_NOT_SUPPORTED;
     }
     return UCC_OK;
 }
 
 /* Bytes of a plain buffer; checks its datatype, memory type, size and address. */
-static ucc_status_t take_buffer(const hd_call_t *c, const char *field,
+static ucc_status_t take_buffer(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_t *info, size_t *bytes) {
     ucc_status_t status = check_datatype(c, field, info->datatype);
     if (status == UCC_OK) {
@@ -56,21 +56,21 @@ static ucc_status_t take_buffer(const hd_call_t *c, const char *field,
 }
 
 /* Two numbers per member, kept with the request; NULL: no memory. */
-static uint64_t *take_prefix(const hd_call_t *c) {
+static uint64_t *take_prefix(const hd_intake_t *c) {
     hd_request_t *r = c->r;
     if (r->prefix_entries < 2 * (size_t)c->n) {
         hd_free(r->prefix);
         r->prefix = hd_alloc(HD_LINE, 2 * (size_t)c->n * sizeof(uint64_t));
         r->prefix_entries = r->prefix ? 2 * (size_t)c->n : 0;
         if (!r->prefix) {
-            hd_error("%s: no memory for displacements", hd_type_name(c->op->type));
+            hd_error("%s: no memory for displacements", hd_type_name(c->op->call.type));
         }
     }
     return r->prefix;
 }
 
 /* Displacements of a densely packed vector. which: 0 send, 1 receive. */
-static ucc_status_t make_dense(const hd_call_t *c, hd_vector_t *v, int which) {
+static ucc_status_t make_dense(const hd_intake_t *c, hd_vector_t *v, int which) {
     uint64_t *prefix = take_prefix(c);
     if (!prefix) {
         return UCC_ERR_NO_MEMORY;
@@ -86,10 +86,10 @@ static ucc_status_t make_dense(const hd_call_t *c, hd_vector_t *v, int which) {
 }
 
 /* dense: displacements are not significant (reduce_scatterv). total: sum of all blocks in bytes. */
-static ucc_status_t take_vector(const hd_call_t *c, const char *field,
+static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_v_t *info, int which, bool dense,
                                 size_t *total) {
-    hd_vector_t *v = which ? &c->op->receive : &c->op->send;
+    hd_vector_t *v = which ? &c->op->call.receive : &c->op->call.send;
     ucc_status_t status = check_datatype(c, field, info->datatype);
     if (status == UCC_OK) {
         status = check_memory(c, field, info->mem_type);
@@ -113,7 +113,7 @@ static ucc_status_t take_vector(const hd_call_t *c, const char *field,
         }
     }
     /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
-    size_t held = dense && !c->op->in_place ? hd_vector_count(v, c->me) * element : *total;
+    size_t held = dense && !c->op->call.in_place ? hd_vector_count(v, c->me) * element : *total;
     /* with displacements, NULL is a base for absolute addresses */
     if (held && !info->buffer && !v->displacements) {
         return hd_args_bad(c, field, "has a NULL buffer");
@@ -126,78 +126,78 @@ static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t 
 }
 
 /* What one of the members gets of count elements; the rest is nobody's, as in released UCC. */
-static size_t block_bytes(const hd_call_t *c, const ucc_coll_buffer_info_t *info) {
+static size_t block_bytes(const hd_intake_t *c, const ucc_coll_buffer_info_t *info) {
     return info->count / c->n * hd_dt_size(info->datatype);
 }
 
 /* --- one function per shape of collective -------------------------------------------------------- */
 
-static ucc_status_t prepare_bcast(hd_call_t *c) {
+static ucc_status_t prepare_bcast(hd_intake_t *c) {
     hd_op_t *op = c->op;
-    ucc_status_t status = take_buffer(c, "src", &c->args->src.info, &op->bytes);
-    op->total = op->bytes;
-    op->src = c->args->src.info.buffer;
-    op->dst = c->args->src.info.buffer;
+    ucc_status_t status = take_buffer(c, "src", &c->args->src.info, &op->call.bytes);
+    op->call.total = op->call.bytes;
+    op->call.src = c->args->src.info.buffer;
+    op->call.dst = c->args->src.info.buffer;
     return status;
 }
 
-static ucc_status_t prepare_reduce(hd_call_t *c) {
+static ucc_status_t prepare_reduce(hd_intake_t *c) {
     hd_op_t *op = c->op;
-    bool wants = op->type == HD_ALLREDUCE || op->is_root;
-    op->in_place = op->in_place && wants;
+    bool wants = op->call.type == HD_ALLREDUCE || op->call.is_root;
+    op->call.in_place = op->call.in_place && wants;
     const ucc_coll_args_t *a = c->args;
     size_t bytes = 0;
     ucc_status_t status = UCC_OK;
     if (wants) {
         status = take_buffer(c, "dst", &a->dst.info, &bytes);
-        op->dst = a->dst.info.buffer;
-        op->bytes = bytes;
-        op->element = hd_dt_size(a->dst.info.datatype);
+        op->call.dst = a->dst.info.buffer;
+        op->call.bytes = bytes;
+        op->call.element = hd_dt_size(a->dst.info.datatype);
     }
-    if (status == UCC_OK && !op->in_place) {
+    if (status == UCC_OK && !op->call.in_place) {
         ucc_coll_buffer_info_t src = a->src.info;
         if (wants) { /* as in released UCC, dst says how much there is, and of what */
             src.count = a->dst.info.count;
         }
-        status = take_buffer(c, "src", &src, &op->bytes);
-        op->src = src.buffer;
-        if (status == UCC_OK && wants && op->bytes != bytes) {
+        status = take_buffer(c, "src", &src, &op->call.bytes);
+        op->call.src = src.buffer;
+        if (status == UCC_OK && wants && op->call.bytes != bytes) {
             return hd_args_bad(c, "dst.datatype", "differs in size from src.datatype");
         }
     }
-    op->total = op->bytes;
+    op->call.total = op->call.bytes;
     return status;
 }
 
 /* The first member of an exscan has no result: there, dst has a meaning only in place. */
-static ucc_status_t prepare_scan(hd_call_t *c) {
+static ucc_status_t prepare_scan(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    bool wants = op->type == HD_SCAN || c->me > 0;
+    bool wants = op->call.type == HD_SCAN || c->me > 0;
     size_t bytes = 0;
     ucc_status_t status = UCC_OK;
-    if (wants || op->in_place) {
+    if (wants || op->call.in_place) {
         status = take_buffer(c, "dst", &a->dst.info, &bytes);
-        op->dst = a->dst.info.buffer;
-        op->bytes = bytes;
+        op->call.dst = a->dst.info.buffer;
+        op->call.bytes = bytes;
     }
-    if (status == UCC_OK && !op->in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->bytes);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && wants && op->bytes != bytes) {
+    if (status == UCC_OK && !op->call.in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
+        op->call.src = a->src.info.buffer;
+        if (status == UCC_OK && wants && op->call.bytes != bytes) {
             return hd_args_bad(c, "dst.count", "differs from src.count");
         }
         if (status == UCC_OK && wants && a->src.info.datatype != a->dst.info.datatype) {
             return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
         }
     }
-    op->total = op->bytes;
+    op->call.total = op->call.bytes;
     return status;
 }
 
 /* In place, of a count that is no multiple of n: the first count % n members get one element more, as
  * in released UCC. A reduce_scatterv whose counts nobody has written down. */
-static ucc_status_t split_unevenly(hd_call_t *c) {
+static ucc_status_t split_unevenly(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_buffer_info_t *dst = &c->args->dst.info;
     uint64_t *counts = take_prefix(c);
@@ -207,20 +207,20 @@ static ucc_status_t split_unevenly(hd_call_t *c) {
     for (uint32_t i = 0; i < c->n; i++) {
         counts[i] = dst->count / c->n + (i < dst->count % c->n);
     }
-    op->type = HD_REDUCE_SCATTERV;
-    op->receive.counts = counts;
-    op->receive.wide_counts = true;
-    ucc_status_t status = make_dense(c, &op->receive, 1);
+    op->call.type = HD_REDUCE_SCATTERV;
+    op->call.receive.counts = counts;
+    op->call.receive.wide_counts = true;
+    ucc_status_t status = make_dense(c, &op->call.receive, 1);
     if (status == UCC_OK) {
-        op->total = dst->count * op->element;
-        op->bytes = counts[c->me] * op->element;
-        op->src = dst->buffer;
-        op->dst = block_at(&op->receive, dst->buffer, c->me, op->element);
+        op->call.total = dst->count * op->call.element;
+        op->call.bytes = counts[c->me] * op->call.element;
+        op->call.src = dst->buffer;
+        op->call.dst = block_at(&op->call.receive, dst->buffer, c->me, op->call.element);
     }
     return status;
 }
 
-static ucc_status_t prepare_reduce_scatter(hd_call_t *c) {
+static ucc_status_t prepare_reduce_scatter(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t dst_bytes;
@@ -228,56 +228,56 @@ static ucc_status_t prepare_reduce_scatter(hd_call_t *c) {
     if (status != UCC_OK) {
         return status;
     }
-    if (op->in_place) {
+    if (op->call.in_place) {
         if (a->dst.info.count % c->n) {
             return split_unevenly(c);
         }
-        op->total = dst_bytes;
-        op->bytes = dst_bytes / c->n;
-        op->src = a->dst.info.buffer;
-        op->dst = (uint8_t *)a->dst.info.buffer + c->me * op->bytes;
+        op->call.total = dst_bytes;
+        op->call.bytes = dst_bytes / c->n;
+        op->call.src = a->dst.info.buffer;
+        op->call.dst = (uint8_t *)a->dst.info.buffer + c->me * op->call.bytes;
         return UCC_OK;
     }
-    status = take_buffer(c, "src", &a->src.info, &op->total);
+    status = take_buffer(c, "src", &a->src.info, &op->call.total);
     if (status == UCC_OK && a->src.info.datatype != a->dst.info.datatype) {
         return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
     }
-    if (status == UCC_OK && (op->total % c->n || op->total / c->n != dst_bytes)) {
+    if (status == UCC_OK && (op->call.total % c->n || op->call.total / c->n != dst_bytes)) {
         return hd_args_bad(c, "src.count", "is not dst.count times the team's size");
     }
-    op->bytes = dst_bytes;
-    op->src = a->src.info.buffer;
-    op->dst = a->dst.info.buffer;
+    op->call.bytes = dst_bytes;
+    op->call.src = a->src.info.buffer;
+    op->call.dst = a->dst.info.buffer;
     return status;
 }
 
-static ucc_status_t prepare_reduce_scatterv(hd_call_t *c) {
+static ucc_status_t prepare_reduce_scatterv(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, true, &op->total);
+    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, true, &op->call.total);
     if (status != UCC_OK) {
         return status;
     }
     size_t element = hd_dt_size(a->dst.info_v.datatype), src_bytes;
-    op->bytes = hd_vector_count(&op->receive, c->me) * element;
-    op->dst = a->dst.info_v.buffer;
-    if (op->in_place) {
-        op->src = a->dst.info_v.buffer;
-        op->dst = block_at(&op->receive, a->dst.info_v.buffer, c->me, element);
+    op->call.bytes = hd_vector_count(&op->call.receive, c->me) * element;
+    op->call.dst = a->dst.info_v.buffer;
+    if (op->call.in_place) {
+        op->call.src = a->dst.info_v.buffer;
+        op->call.dst = block_at(&op->call.receive, a->dst.info_v.buffer, c->me, element);
         return UCC_OK;
     }
     status = take_buffer(c, "src", &a->src.info, &src_bytes);
-    op->src = a->src.info.buffer;
+    op->call.src = a->src.info.buffer;
     if (status == UCC_OK && a->src.info.datatype != a->dst.info_v.datatype) {
         return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
     }
-    if (status == UCC_OK && src_bytes != op->total) {
+    if (status == UCC_OK && src_bytes != op->call.total) {
         return hd_args_bad(c, "src.count", "is not the sum of dst.counts");
     }
     return status;
 }
 
-static ucc_status_t prepare_allgather(hd_call_t *c) {
+static ucc_status_t prepare_allgather(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t all;
@@ -285,21 +285,21 @@ static ucc_status_t prepare_allgather(hd_call_t *c) {
     if (status != UCC_OK) {
         return status;
     }
-    op->dst = a->dst.info.buffer;
-    op->bytes = block_bytes(c, &a->dst.info);
-    op->src = op->dst + c->me * op->bytes;
-    if (!op->in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->total);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && op->total != op->bytes) {
+    op->call.dst = a->dst.info.buffer;
+    op->call.bytes = block_bytes(c, &a->dst.info);
+    op->call.src = op->call.dst + c->me * op->call.bytes;
+    if (!op->call.in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->call.total);
+        op->call.src = a->src.info.buffer;
+        if (status == UCC_OK && op->call.total != op->call.bytes) {
             return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
         }
     }
-    op->total = op->bytes;
+    op->call.total = op->call.bytes;
     return status;
 }
 
-static ucc_status_t prepare_allgatherv(hd_call_t *c) {
+static ucc_status_t prepare_allgatherv(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t all;
@@ -308,132 +308,132 @@ static ucc_status_t prepare_allgatherv(hd_call_t *c) {
         return status;
     }
     size_t element = hd_dt_size(a->dst.info_v.datatype);
-    op->element = element;
-    op->dst = a->dst.info_v.buffer;
-    op->src = block_at(&op->receive, op->dst, c->me, element);
-    op->bytes = hd_vector_count(&op->receive, c->me) * element;
-    if (!op->in_place) {
-        size_t own = op->bytes;
-        status = take_buffer(c, "src", &a->src.info, &op->bytes);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && own != op->bytes) {
+    op->call.element = element;
+    op->call.dst = a->dst.info_v.buffer;
+    op->call.src = block_at(&op->call.receive, op->call.dst, c->me, element);
+    op->call.bytes = hd_vector_count(&op->call.receive, c->me) * element;
+    if (!op->call.in_place) {
+        size_t own = op->call.bytes;
+        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
+        op->call.src = a->src.info.buffer;
+        if (status == UCC_OK && own != op->call.bytes) {
             return hd_args_bad(c, "src.count", "differs from dst.counts at the own endpoint");
         }
     }
-    op->total = op->bytes;
+    op->call.total = op->call.bytes;
     return status;
 }
 
-static ucc_status_t prepare_gather(hd_call_t *c) {
+static ucc_status_t prepare_gather(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t all = 0;
     ucc_status_t status = UCC_OK;
-    op->in_place = op->in_place && op->is_root;
-    if (op->is_root) {
+    op->call.in_place = op->call.in_place && op->call.is_root;
+    if (op->call.is_root) {
         status = take_buffer(c, "dst", &a->dst.info, &all);
         if (status != UCC_OK) {
             return status;
         }
-        op->dst = a->dst.info.buffer;
-        op->bytes = all = block_bytes(c, &a->dst.info);
-        op->src = op->dst ? op->dst + c->me * op->bytes : NULL;
+        op->call.dst = a->dst.info.buffer;
+        op->call.bytes = all = block_bytes(c, &a->dst.info);
+        op->call.src = op->call.dst ? op->call.dst + c->me * op->call.bytes : NULL;
     }
-    if (status == UCC_OK && !op->in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->bytes);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && op->is_root && op->bytes != all) {
+    if (status == UCC_OK && !op->call.in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
+        op->call.src = a->src.info.buffer;
+        if (status == UCC_OK && op->call.is_root && op->call.bytes != all) {
             return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
         }
     }
-    op->total = op->bytes;
+    op->call.total = op->call.bytes;
     return status;
 }
 
-static ucc_status_t prepare_gatherv(hd_call_t *c) {
+static ucc_status_t prepare_gatherv(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t all, own = 0;
     ucc_status_t status = UCC_OK;
-    op->in_place = op->in_place && op->is_root;
-    if (op->is_root) {
+    op->call.in_place = op->call.in_place && op->call.is_root;
+    if (op->call.is_root) {
         status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
         if (status != UCC_OK) {
             return status;
         }
-        op->element = hd_dt_size(a->dst.info_v.datatype);
-        op->dst = a->dst.info_v.buffer;
-        op->src = block_at(&op->receive, op->dst, c->me, op->element);
-        own = hd_vector_count(&op->receive, c->me) * op->element;
-        op->bytes = own;
+        op->call.element = hd_dt_size(a->dst.info_v.datatype);
+        op->call.dst = a->dst.info_v.buffer;
+        op->call.src = block_at(&op->call.receive, op->call.dst, c->me, op->call.element);
+        own = hd_vector_count(&op->call.receive, c->me) * op->call.element;
+        op->call.bytes = own;
     }
-    if (!op->in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->bytes);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && op->is_root && own != op->bytes) {
+    if (!op->call.in_place) {
+        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
+        op->call.src = a->src.info.buffer;
+        if (status == UCC_OK && op->call.is_root && own != op->call.bytes) {
             return hd_args_bad(c, "src.count", "differs from dst.counts at the root");
         }
     }
-    op->total = op->bytes;
+    op->call.total = op->call.bytes;
     return status;
 }
 
-static ucc_status_t prepare_scatter(hd_call_t *c) {
+static ucc_status_t prepare_scatter(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     ucc_status_t status = UCC_OK;
-    op->in_place = op->in_place && op->is_root;
-    if (op->is_root) {
-        status = take_buffer(c, "src", &a->src.info, &op->total);
+    op->call.in_place = op->call.in_place && op->call.is_root;
+    if (op->call.is_root) {
+        status = take_buffer(c, "src", &a->src.info, &op->call.total);
         if (status != UCC_OK) {
             return status;
         }
-        if (op->total % c->n) {
+        if (op->call.total % c->n) {
             return hd_args_bad(c, "src.count", "is not a multiple of the team's size");
         }
-        op->bytes = op->total / c->n;
-        op->src = a->src.info.buffer;
-        op->dst = (uint8_t *)a->src.info.buffer + c->me * op->bytes;
+        op->call.bytes = op->call.total / c->n;
+        op->call.src = a->src.info.buffer;
+        op->call.dst = (uint8_t *)a->src.info.buffer + c->me * op->call.bytes;
     }
-    if (status == UCC_OK && !op->in_place) {
+    if (status == UCC_OK && !op->call.in_place) {
         size_t own;
         status = take_buffer(c, "dst", &a->dst.info, &own);
-        op->dst = a->dst.info.buffer;
-        if (status == UCC_OK && op->is_root && own != op->bytes) {
+        op->call.dst = a->dst.info.buffer;
+        if (status == UCC_OK && op->call.is_root && own != op->call.bytes) {
             return hd_args_bad(c, "src.count", "is not dst.count times the team's size");
         }
-        op->bytes = own;
+        op->call.bytes = own;
     }
     return status;
 }
 
-static ucc_status_t prepare_scatterv(hd_call_t *c) {
+static ucc_status_t prepare_scatterv(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     ucc_status_t status = UCC_OK;
-    op->in_place = op->in_place && op->is_root;
-    if (op->is_root) {
-        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
+    op->call.in_place = op->call.in_place && op->call.is_root;
+    if (op->call.is_root) {
+        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->call.total);
         if (status != UCC_OK) {
             return status;
         }
-        op->element = hd_dt_size(a->src.info_v.datatype);
-        op->src = a->src.info_v.buffer;
-        op->dst = block_at(&op->send, a->src.info_v.buffer, c->me, op->element);
-        op->bytes = hd_vector_count(&op->send, c->me) * op->element;
+        op->call.element = hd_dt_size(a->src.info_v.datatype);
+        op->call.src = a->src.info_v.buffer;
+        op->call.dst = block_at(&op->call.send, a->src.info_v.buffer, c->me, op->call.element);
+        op->call.bytes = hd_vector_count(&op->call.send, c->me) * op->call.element;
     }
-    if (!op->in_place) {
-        status = take_buffer(c, "dst", &a->dst.info, &op->bytes);
-        op->dst = a->dst.info.buffer;
-        if (status == UCC_OK && op->is_root &&
-            op->bytes != hd_vector_count(&op->send, c->me) * op->element) {
+    if (!op->call.in_place) {
+        status = take_buffer(c, "dst", &a->dst.info, &op->call.bytes);
+        op->call.dst = a->dst.info.buffer;
+        if (status == UCC_OK && op->call.is_root &&
+            op->call.bytes != hd_vector_count(&op->call.send, c->me) * op->call.element) {
             return hd_args_bad(c, "dst.count", "differs from src.counts at the root");
         }
     }
     return status;
 }
 
-static ucc_status_t prepare_alltoall(hd_call_t *c) {
+static ucc_status_t prepare_alltoall(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t unused;
@@ -441,13 +441,13 @@ static ucc_status_t prepare_alltoall(hd_call_t *c) {
     if (status != UCC_OK) {
         return status;
     }
-    op->dst = a->dst.info.buffer;
-    op->bytes = block_bytes(c, &a->dst.info);
-    op->total = op->bytes * c->n;
-    if (!op->in_place) {
+    op->call.dst = a->dst.info.buffer;
+    op->call.bytes = block_bytes(c, &a->dst.info);
+    op->call.total = op->call.bytes * c->n;
+    if (!op->call.in_place) {
         status = take_buffer(c, "src", &a->src.info, &unused);
-        op->src = a->src.info.buffer;
-        if (status == UCC_OK && block_bytes(c, &a->src.info) != op->bytes) {
+        op->call.src = a->src.info.buffer;
+        if (status == UCC_OK && block_bytes(c, &a->src.info) != op->call.bytes) {
             return hd_args_bad(c, "src.count", "and dst.count differ");
         }
         if (status == UCC_OK && a->dst.info.count < c->n) { /* as if it were per endpoint */
@@ -457,7 +457,7 @@ static ucc_status_t prepare_alltoall(hd_call_t *c) {
     return status;
 }
 
-static ucc_status_t prepare_alltoallv(hd_call_t *c) {
+static ucc_status_t prepare_alltoallv(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
     size_t received;
@@ -465,13 +465,13 @@ static ucc_status_t prepare_alltoallv(hd_call_t *c) {
     if (status != UCC_OK) {
         return status;
     }
-    op->dst = a->dst.info_v.buffer;
-    op->element = hd_dt_size(a->dst.info_v.datatype);
-    op->total = received;
-    if (!op->in_place) {
-        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->total);
-        op->src = a->src.info_v.buffer;
-        op->send_element = hd_dt_size(a->src.info_v.datatype);
+    op->call.dst = a->dst.info_v.buffer;
+    op->call.element = hd_dt_size(a->dst.info_v.datatype);
+    op->call.total = received;
+    if (!op->call.in_place) {
+        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->call.total);
+        op->call.src = a->src.info_v.buffer;
+        op->call.send_element = hd_dt_size(a->src.info_v.datatype);
     }
     return status;
 }

@@ -257,7 +257,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
 ucc_status_t hd_request_post(hd_request_t *r);
 static inline bool hd_request_may_post(const hd_request_t *r) {
     ucc_status_t status = hd_task_status(&r->op.task);
-    return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.persistent);
+    return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.call.persistent);
 }
 /* Of a post now; 0: none. */
 static inline uint64_t hd_request_deadline(const hd_request_t *r) {

@@ -13,10 +13,10 @@ static void setup(void) {
     group = small_group(2);
     memset(&op, 0, sizeof(op));
     op.group = group;
-    op.board = group->board;
-    op.member = group->board->member[0];
-    op.n = 2;
-    op.signature = 77;
+    op.place.board = group->board;
+    op.place.member = group->board->member[0];
+    op.place.n = 2;
+    op.call.signature = 77;
 }
 
 static void teardown(void) {
@@ -26,8 +26,8 @@ static void teardown(void) {
 TestSuite(lane, .init = setup, .fini = teardown);
 
 static const hd_lane_t *publish(uint64_t k, const uint8_t *data, size_t bytes) {
-    op.k = k;
-    op.lane = hd_board_lane(op.board, 0, k);
+    op.place.k = k;
+    op.lane = hd_board_lane(op.place.board, 0, k);
     cr_assert_eq(hd_lane_publish(&op, hd_regime_for(group, HD_ALLREDUCE, 2, bytes), data, bytes),
                  UCC_OK);
     return op.lane;
