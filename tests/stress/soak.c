@@ -1,55 +1,81 @@
 /* soak.c: everything at once, and torn down as soon as it may be. A few threads drive several teams of a few
  * endpoints each, which come and go (by id, oob, group, from a parent) while others are at work: random
- * collectives, tagged, persistent, with callbacks that finalize, waited for and left to progress. Contexts
- * are shared or not, endpoints wander between threads or not, and every variable that changes a path is
- * drawn. Whatever an endpoint is done with, it finalizes, destroys or frees at once, so that a late touch
- * ends the program: under AddressSanitizer at the latest. Every result is verified.
+ * collectives, tagged, persistent, among active sets, with callbacks that finalize, waited for and left to
+ * progress; and bursts of thousands of small ones, some of them one-sided. Contexts are shared or not, made
+ * for a team or kept for the next, endpoints wander between threads or not, and every variable that changes
+ * a path is drawn. Whatever an endpoint is done with, it finalizes, destroys or frees at once, so that a
+ * late touch ends the program: under AddressSanitizer at the latest. Every result is verified.
  *
  *     soak [percent]                       so many scenarios, in percent
- *     soak --long [seconds [first seed]]   scenarios for so long (an hour); prints a line now and then
+ *     soak --long [seconds [first seed]]   scenarios for so long (an hour), or until something is wrong;
+ *                                          prints a line now and then
+ *     soak --like [seconds [first seed]]   the same, all of them like one that is known to be hard: two
+ *                                          threads, four teams of 4 to 8, HEDDLE_TREE=topology,
+ *                                          HEDDLE_CHUNK=256k, HEDDLE_RING=8
  */
 #include "stress.h"
 
+#include "../support/burst.h"
 #include "../support/oob.h"
 #include "../support/random.h"
 #include "../support/sweeps.h"
 
+#include <heddle/heddle.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 4, MAX_SLOTS = 4, MAX_N = 12, MAX_OPS = 16, MAX_TIMES = 3, FREE_TAG = 1000 };
+enum { SYMMETRIC_BYTES = 32 << 10 };
 
-/* One collective, shared by the endpoints that take part. */
+/* Which scenarios there are, and how much of them. */
+typedef enum mode { SHORT, LONG, LIKE } soak_mode_t;
+
+/* One collective, shared by the endpoints that take part: all of the team, or those of an active set. */
 typedef struct op {
     prepared_t *prepared;
-    bool persistent;
-    uint32_t times;
+    bool persistent, in_set;
+    uint32_t members, times;
+    int64_t start, stride; /* of the set */
     _Atomic uint32_t
         left; /* endpoints that are not done with it: the last one checks and frees it */
 } op_t;
 
 /* The collectives of one team, in the order of their posts; tagged ones may overtake. */
 typedef struct batch_of_ops {
-    uint32_t n, members;
+    uint32_t n;
     op_t op[MAX_OPS];
 } ops_t;
 
+/* What a team does. */
+typedef struct work {
+    ops_t ops;
+    burst_t burst;
+    bool burst_first;
+} work_t;
+
 typedef enum kind { BY_ID, BY_OOB, BY_GROUP, KINDS } form_t;
 
-/* One life of a team and its contexts. */
+/* Contexts for n endpoints. */
+typedef struct contexts {
+    uint32_t n, n_libs;
+    ucc_lib_h lib[MAX_N];
+    ucc_context_h context[MAX_N];
+} contexts_t;
+
+/* One life of a team. */
 typedef struct life {
     uint64_t number;
-    uint32_t n, n_contexts;
+    uint32_t n;
     form_t form;
-    bool shared;
-    ucc_lib_h lib;
-    ucc_context_h context[MAX_N];
+    contexts_t own; /* unless the slot keeps them */
+    const contexts_t *contexts;
+    size_t memory; /* symmetric bytes of each endpoint */
     heddle_group_t *group;
     oob_board_t *oob;
     bool has_child, by_list; /* else from_parent, called by all */
     bool in_child[MAX_N];
-    ops_t ops, child_ops;
+    work_t work, child_work;
     uint32_t left; /* endpoints that have not left, under the slot's lock */
     struct life *next;
 } life_t;
@@ -59,14 +85,17 @@ typedef struct slot {
     life_t *lives; /* those that somebody is in, or has yet to come to */
     uint32_t index, n;
     uint64_t seed, last; /* lives */
-    bool shared;
+    uint64_t longest;    /* burst */
+    bool shared, alone;  /* contexts are; no two threads meet at a context */
+    bool keeps;          /* contexts, for all lives */
+    contexts_t kept;
 } slot_t;
 
 /* One endpoint's part of an operation. */
 typedef struct part {
     op_t *op;
     ucc_coll_req_h request;
-    uint32_t times;
+    uint32_t me, times;
     bool posted, over, calls_back, finalizes, finalized;
     _Atomic uint32_t calls; /* the callback's last touch */
 } part_t;
@@ -84,21 +113,23 @@ typedef struct task {
     ucc_context_h context;
     heddle_ep_t *ep;
     ucc_team_h team, child, forming;
+    void *memory, *own_memory; /* of the team; what is to be freed after it */
     part_t part[MAX_OPS];
-    uint32_t window;
+    burst_part_t *burst;
+    uint32_t window, halves; /* of the work that are over */
     bool begun;
 } task_t;
 
 typedef struct scenario {
     uint64_t seed;
     uint32_t n_threads, n_slots, n_tasks;
-    bool wander;
+    bool wander, like;
     slot_t slot[MAX_SLOTS];
     task_t task[MAX_SLOTS * MAX_N];
     _Atomic uint32_t left;
 } scenario_t;
 
-static _Atomic uint64_t collectives;
+static _Atomic uint64_t collectives, small_ones, teams;
 
 static bool chance(uint64_t *random, uint32_t percent) {
     return random_below(random, 100) < percent;
@@ -106,35 +137,104 @@ static bool chance(uint64_t *random, uint32_t percent) {
 
 /* --- lives ---------------------------------------------------------------------------------------- */
 
-static void fill_ops(ops_t *ops, uint32_t members, uint64_t *random) {
-    world_params_t world = {.size = members};
-    ops->members = members;
-    ops->n = 1 + (uint32_t)random_below(random, MAX_OPS);
-    for (uint32_t i = 0; i < ops->n; i++) {
-        coll_case_t c = sweep_random_case(random, &world);
-        c.tagged = chance(random, 25);
-        c.tag = (uint16_t)(FREE_TAG + i);
-        op_t *op = &ops->op[i];
-        op->prepared = case_prepare(&c);
-        op->persistent = chance(random, 15);
-        op->times = 1;
-        if (op->persistent && c.in_place == IN_PLACE_NO) {
-            op->times += (uint32_t)random_below(random, MAX_TIMES);
-        }
-        atomic_store_explicit(&op->left, members, memory_order_relaxed); /* not shared yet */
+/* Another size of team than the case was drawn for is all the same to it. */
+static void draw_set(op_t *op, coll_case_t *c, uint64_t *random) {
+    uint64_t team = c->size, size = 1 + random_below(random, team);
+    uint64_t most = size > 1 ? (team - 1) / (size - 1) : team;
+    uint64_t stride = 1 + random_below(random, most), span = (size - 1) * stride;
+    bool backwards = chance(random, 30);
+    op->in_set = true;
+    op->start = (int64_t)(random_below(random, team - span) + (backwards ? span : 0));
+    op->stride = backwards ? -(int64_t)stride : (int64_t)stride;
+    c->size = (uint32_t)size;
+    c->root %= c->size;
+}
+
+static void use_set(op_t *op) {
+    for (uint32_t i = 0; i < op->members; i++) {
+        ucc_coll_args_t *args = &op->prepared->args[i];
+        args->mask |= UCC_COLL_ARGS_FIELD_ACTIVE_SET;
+        args->active_set.start = (uint64_t)op->start;
+        args->active_set.stride = op->stride;
+        args->active_set.size = op->members;
+        args->root = (uint64_t)(op->start + op->stride * (int64_t)op->prepared->c.root);
     }
 }
 
-static void make_contexts(life_t *life) {
-    ucc_lib_params_t params = {.mask = UCC_LIB_PARAM_FIELD_THREAD_MODE,
-                               .thread_mode = UCC_THREAD_MULTIPLE};
-    must(ucc_init(&params, NULL, &life->lib), "ucc_init");
-    life->n_contexts = life->shared ? 1 : life->n;
-    for (uint32_t i = 0; i < life->n_contexts; i++) {
+static void fill_op(op_t *op, uint32_t team, uint16_t tag, uint64_t *random) {
+    world_params_t world = {.size = team};
+    coll_case_t c = sweep_random_case(random, &world);
+    c.tag = tag;
+    op->persistent = chance(random, 15);
+    op->in_set = false;
+    if (chance(random, 15)) {
+        draw_set(op, &c, random);
+    }
+    /* persistent ones of a set match by the order of their posts unless they have a tag */
+    c.tagged = chance(random, 25) || (op->persistent && op->in_set);
+    op->members = c.size;
+    op->prepared = case_prepare(&c);
+    if (op->in_set) {
+        use_set(op);
+    }
+    op->times = 1;
+    if (op->persistent && c.in_place == IN_PLACE_NO) {
+        op->times += (uint32_t)random_below(random, MAX_TIMES);
+    }
+    atomic_store_explicit(&op->left, op->members, memory_order_relaxed); /* not shared yet */
+}
+
+/* Most teams have both; some hardly anything, and are gone at once. */
+static void fill_work(work_t *work, const slot_t *slot, uint32_t members, size_t memory,
+                      uint64_t *random) {
+    uint32_t kind = (uint32_t)random_below(random, 100);
+    ops_t *ops = &work->ops;
+    ops->n = kind < 25 ? (uint32_t)random_below(random, 2)
+                       : 1 + (uint32_t)random_below(random, kind < 60 ? 4 : MAX_OPS);
+    for (uint32_t i = 0; i < ops->n; i++) {
+        fill_op(&ops->op[i], members, (uint16_t)(FREE_TAG + i), random);
+    }
+    work->burst = burst_draw(random, members, kind < 10 ? 4 : slot->longest, memory);
+    work->burst_first = chance(random, 50);
+}
+
+/* Where no two threads meet at a context, each may have a library of its own that knows no threads. */
+static void make_contexts(const slot_t *slot, contexts_t *contexts, uint64_t *random) {
+    contexts->n = slot->shared ? 1 : slot->n;
+    bool single = slot->alone && chance(random, 60);
+    contexts->n_libs = single ? contexts->n : 1;
+    for (uint32_t i = 0; i < contexts->n_libs; i++) {
+        ucc_lib_params_t params = {.mask = UCC_LIB_PARAM_FIELD_THREAD_MODE};
+        params.thread_mode =
+            single ? (ucc_thread_mode_t)random_below(random, 3) : UCC_THREAD_MULTIPLE;
+        must(ucc_init(&params, NULL, &contexts->lib[i]), "ucc_init");
+    }
+    for (uint32_t i = 0; i < contexts->n; i++) {
         ucc_context_params_t cp = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE,
                                    .type = UCC_CONTEXT_SHARED};
-        must(ucc_context_create(life->lib, &cp, NULL, &life->context[i]), "ucc_context_create");
+        must(ucc_context_create(contexts->lib[single ? i : 0], &cp, NULL, &contexts->context[i]),
+             "ucc_context_create");
     }
+}
+
+static void destroy_contexts(contexts_t *contexts) {
+    for (uint32_t i = 0; i < contexts->n; i++) {
+        must(ucc_context_destroy(contexts->context[i]), "ucc_context_destroy");
+    }
+    for (uint32_t i = 0; i < contexts->n_libs; i++) {
+        must(ucc_finalize(contexts->lib[i]), "ucc_finalize");
+    }
+}
+
+static void make_group(const slot_t *slot, life_t *life, uint64_t *random) {
+    heddle_group_params_t params = {.endpoints = life->n,
+                                    .contexts = slot->shared ? 1 : 0,
+                                    .symmetric_bytes = life->memory,
+                                    .thread_mode = UCC_THREAD_MULTIPLE};
+    if (slot->alone && chance(random, 60)) {
+        params.thread_mode = (ucc_thread_mode_t)random_below(random, 3);
+    }
+    must(heddle_group_create(&params, &life->group), "heddle_group_create");
 }
 
 static life_t *make_life(slot_t *slot, uint64_t number) {
@@ -142,20 +242,20 @@ static life_t *make_life(slot_t *slot, uint64_t number) {
     uint64_t random = slot->seed + number * 7919;
     life->number = number;
     life->n = life->left = slot->n;
-    life->shared = slot->shared;
     life->form = (form_t)random_below(&random, KINDS);
+    life->memory = chance(&random, 40) ? SYMMETRIC_BYTES : 0;
     if (life->form == BY_GROUP) {
-        heddle_group_params_t params = {.endpoints = life->n,
-                                        .contexts = life->shared ? 1 : 0,
-                                        .thread_mode = UCC_THREAD_MULTIPLE};
-        must(heddle_group_create(&params, &life->group), "heddle_group_create");
+        make_group(slot, life, &random);
+    } else if (slot->keeps) {
+        life->contexts = &slot->kept;
     } else {
-        make_contexts(life);
+        make_contexts(slot, &life->own, &random);
+        life->contexts = &life->own;
     }
     if (life->form == BY_OOB) {
         life->oob = oob_board_create(life->n);
     }
-    fill_ops(&life->ops, life->n, &random);
+    fill_work(&life->work, slot, life->n, life->memory, &random);
     life->has_child = chance(&random, 50);
     life->by_list = chance(&random, 50);
     uint32_t members = 0;
@@ -164,8 +264,9 @@ static life_t *make_life(slot_t *slot, uint64_t number) {
         members += life->in_child[i];
     }
     if (life->has_child) {
-        fill_ops(&life->child_ops, members, &random);
+        fill_work(&life->child_work, slot, members, 0, &random);
     }
+    atomic_fetch_add_explicit(&teams, 1 + life->has_child, memory_order_relaxed); /* a count */
     return life;
 }
 
@@ -198,12 +299,7 @@ static void leave_life(slot_t *slot, life_t *life) {
     if (!last) {
         return;
     }
-    for (uint32_t i = 0; i < life->n_contexts; i++) {
-        must(ucc_context_destroy(life->context[i]), "ucc_context_destroy");
-    }
-    if (life->lib) {
-        must(ucc_finalize(life->lib), "ucc_finalize");
-    }
+    destroy_contexts(&life->own);
     if (life->group) {
         must(heddle_group_destroy(life->group), "heddle_group_destroy");
     }
@@ -225,8 +321,19 @@ static void called_back(void *data, ucc_status_t status) {
     atomic_fetch_add_explicit(&part->calls, 1, memory_order_release);
 }
 
-static void begin_part(task_t *task, ucc_team_h team, uint32_t me, part_t *part) {
-    ucc_coll_args_t args = part->op->prepared->args[me];
+/* The endpoint's number among those who take part; false if it is not one of them. */
+static bool takes_part(const op_t *op, uint32_t endpoint, uint32_t *me) {
+    *me = endpoint;
+    if (!op->in_set) {
+        return true;
+    }
+    int64_t by = (int64_t)endpoint - op->start;
+    *me = (uint32_t)(by / op->stride);
+    return by % op->stride == 0 && by / op->stride >= 0 && by / op->stride < (int64_t)op->members;
+}
+
+static void begin_part(task_t *task, ucc_team_h team, part_t *part) {
+    ucc_coll_args_t args = part->op->prepared->args[part->me];
     if (part->op->persistent) {
         args.flags = (args.mask & UCC_COLL_ARGS_FIELD_FLAGS ? args.flags : 0) |
                      UCC_COLL_ARGS_FLAG_PERSISTENT;
@@ -246,17 +353,19 @@ static void begin_ops(task_t *task, ops_t *ops, ucc_team_h team, uint32_t me) {
     for (uint32_t i = 0; i < ops->n; i++) {
         part_t *part = &task->part[i];
         *part = (part_t){.op = &ops->op[i]};
-        if (part->op->persistent) {
-            begin_part(task, team, me, part);
+        if (!takes_part(part->op, me, &part->me)) {
+            part->posted = part->over = true;
+        } else if (part->op->persistent) {
+            begin_part(task, team, part);
         }
     }
     task->window = 1 + (uint32_t)random_below(&task->random, MAX_OPS);
     task->begun = true;
 }
 
-static void post_part(task_t *task, ucc_team_h team, uint32_t me, part_t *part) {
+static void post_part(task_t *task, ucc_team_h team, part_t *part) {
     if (!part->request) {
-        begin_part(task, team, me, part);
+        begin_part(task, team, part);
     }
     part->posted = true;
     part->times++;
@@ -265,7 +374,7 @@ static void post_part(task_t *task, ucc_team_h team, uint32_t me, part_t *part) 
 
 /* The next in order. Tagged ones may be overtaken, but not where the window could keep them from being
  * posted at all: a peer may wait for them before it posts anything else. */
-static bool post_some(task_t *task, ops_t *ops, ucc_team_h team, uint32_t me) {
+static bool post_some(task_t *task, ops_t *ops, ucc_team_h team) {
     uint32_t outstanding = 0;
     for (uint32_t i = 0; i < ops->n; i++) {
         outstanding += task->part[i].posted && !task->part[i].over;
@@ -278,7 +387,7 @@ static bool post_some(task_t *task, ops_t *ops, ucc_team_h team, uint32_t me) {
         bool put_off =
             task->window >= ops->n && part->op->prepared->c.tagged && chance(&task->random, 40);
         if (!put_off) {
-            post_part(task, team, me, part);
+            post_part(task, team, part);
             return true;
         }
     }
@@ -307,14 +416,13 @@ static bool has_ended(task_t *task, part_t *part) {
     return true;
 }
 
-static void end_part(task_t *task, part_t *part, uint32_t me) {
+static void end_part(part_t *part) {
     op_t *op = part->op;
-    (void)task;
     if (!part->finalizes) {
         must(ucc_collective_finalize(part->request), "ucc_collective_finalize");
     }
     part->over = true;
-    op->prepared->statuses[me] = UCC_OK;
+    op->prepared->statuses[part->me] = UCC_OK;
     /* acq_rel: hands on my results, and takes in the others' */
     if (atomic_fetch_sub_explicit(&op->left, 1, memory_order_acq_rel) == 1) {
         if (!case_check(op->prepared)) {
@@ -330,7 +438,7 @@ static bool step_ops(task_t *task, ops_t *ops, ucc_team_h team, uint32_t me) {
     if (!task->begun) {
         begin_ops(task, ops, team, me);
     }
-    while (post_some(task, ops, team, me) && chance(&task->random, 50)) {
+    while (post_some(task, ops, team) && chance(&task->random, 50)) {
     }
     must(ucc_context_progress(task->context), "ucc_context_progress");
     uint32_t over = 0;
@@ -338,15 +446,45 @@ static bool step_ops(task_t *task, ops_t *ops, ucc_team_h team, uint32_t me) {
         part_t *part = &task->part[i];
         if (part->posted && !part->over && has_ended(task, part)) {
             if (part->times < part->op->times) {
-                post_part(task, team, me, part);
+                post_part(task, team, part);
             } else {
-                end_part(task, part, me);
+                end_part(part);
             }
         }
         over += part->over;
     }
     task->begun = over < ops->n;
     return over == ops->n;
+}
+
+static bool step_burst(task_t *task, const burst_t *burst, ucc_team_h team, uint32_t me) {
+    if (!task->burst) {
+        task->burst =
+            burst_begin(burst, team, task->context, me, task->memory, random_next(&task->random));
+    }
+    if (!burst_step(task->burst)) {
+        return false;
+    }
+    uint64_t wrong = 0, counted = burst_end(task->burst, &wrong);
+    task->burst = NULL;
+    if (wrong) {
+        stress_error("%" PRIu64 " small results are wrong", wrong);
+    }
+    atomic_fetch_add_explicit(&collectives, counted, memory_order_relaxed); /* counts */
+    atomic_fetch_add_explicit(&small_ones, counted, memory_order_relaxed);
+    return true;
+}
+
+/* True when all of it is over. */
+static bool step_work(task_t *task, work_t *work, ucc_team_h team, uint32_t me) {
+    bool burst = (task->halves == 0) == work->burst_first;
+    task->halves +=
+        burst ? step_burst(task, &work->burst, team, me) : step_ops(task, &work->ops, team, me);
+    if (task->halves < 2) {
+        return false;
+    }
+    task->halves = 0;
+    return true;
 }
 
 /* --- endpoints ------------------------------------------------------------------------------------- */
@@ -359,7 +497,7 @@ static void start_forming(task_t *task) {
         task->context = heddle_ep_context(task->ep);
         return;
     }
-    task->context = life->context[life->shared ? 0 : task->me];
+    task->context = life->contexts->context[task->slot->shared ? 0 : task->me];
     ucc_team_params_t p = {.mask = UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE,
                            .ep = task->me,
                            .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG};
@@ -371,7 +509,24 @@ static void start_forming(task_t *task) {
         p.team_size = life->n;
         p.id = life->number * MAX_SLOTS + task->slot->index + 1;
     }
-    must(ucc_team_create_post(&task->context, 1, &p, &task->forming), "ucc_team_create_post");
+    heddle_team_params_t extra = {.mask = HEDDLE_TEAM_PARAM_FIELD_MEMORY};
+    if (life->memory) {
+        bool ours = chance(&task->random, 70);
+        task->own_memory = ours ? must_alloc(1, life->memory) : NULL;
+        extra.memory.address = task->own_memory;
+        extra.memory.bytes = life->memory;
+    }
+    must(heddle_team_create_post(&task->context, 1, &p, life->memory ? &extra : NULL,
+                                 &task->forming),
+         "heddle_team_create_post");
+}
+
+static void find_memory(task_t *task) {
+    size_t bytes;
+    task->memory = NULL;
+    if (task->life->memory) {
+        must(heddle_team_memory(task->team, task->me, &task->memory, &bytes), "heddle_team_memory");
+    }
 }
 
 /* True when a team that is being formed (if any) is there. */
@@ -427,6 +582,8 @@ static void leave(task_t *task) {
         destroy(&task->child);
         destroy(&task->team);
     }
+    free(task->own_memory); /* nobody writes there any more */
+    task->own_memory = NULL;
     leave_life(task->slot, task->life);
 }
 
@@ -440,10 +597,13 @@ static bool step(task_t *task) {
         task->at = FORM;
         break;
     case FORM:
-        task->at = step_forming(task, &task->team) ? RUN : FORM;
+        if (step_forming(task, &task->team)) {
+            find_memory(task);
+            task->at = RUN;
+        }
         break;
     case RUN:
-        if (step_ops(task, &life->ops, task->team, task->me)) {
+        if (step_work(task, &life->work, task->team, task->me)) {
             task->at = life->has_child ? FORM_CHILD : LEAVE;
             if (life->has_child) {
                 start_child(task);
@@ -457,7 +617,7 @@ static bool step(task_t *task) {
         must(ucc_context_progress(task->context), "ucc_context_progress");
         break;
     case RUN_CHILD:
-        if (step_ops(task, &life->child_ops, task->child, task->me_in_child)) {
+        if (step_work(task, &life->child_work, task->child, task->me_in_child)) {
             task->at = LEAVE;
         }
         break;
@@ -505,7 +665,7 @@ static void *drive(void *arg) {
 }
 
 /* Half of the scenarios change half of what changes a path. */
-static void draw_variables(uint64_t *random) {
+static void draw_variables(uint64_t *random, bool like) {
     static const struct {
         const char *name, *value[4];
     } variables[] = {
@@ -523,7 +683,7 @@ static void draw_variables(uint64_t *random) {
         {"HEDDLE_PARK_SPIN_US", {"0", "1", "10", "1000"}},
         {"HEDDLE_CHECK", {"y", "n", "n", "n"}},
     };
-    bool any = chance(random, 50);
+    bool any = !like && chance(random, 50);
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *value = variables[i].value[random_below(random, 4)];
         if (any && chance(random, 50)) {
@@ -532,17 +692,38 @@ static void draw_variables(uint64_t *random) {
             unsetenv(variables[i].name);
         }
     }
+    if (like) {
+        setenv("HEDDLE_TREE", "topology", 1);
+        setenv("HEDDLE_CHUNK", "256k", 1);
+        setenv("HEDDLE_RING", "8", 1);
+    }
 }
 
-static void make_slots(scenario_t *s, uint64_t *random, uint64_t lives) {
+/* Does each context belong to one thread? */
+static bool is_alone(const scenario_t *s, const slot_t *slot) {
+    bool one_thread = s->n_threads == 1 || slot->n == 1;
+    return !s->wander && (!slot->shared || one_thread);
+}
+
+static void make_slots(scenario_t *s, uint64_t *random, soak_mode_t mode) {
+    enum { LIVES = 6, LONG_LIVES = 12, BURST = 60, LONG_BURST = 1500 };
     for (uint32_t i = 0; i < s->n_slots; i++) {
         slot_t *slot = &s->slot[i];
         pthread_mutex_init(&slot->lock, NULL);
         slot->index = i;
         slot->n = 1 + (uint32_t)random_below(random, chance(random, 20) ? MAX_N : 8);
+        if (s->like) {
+            slot->n = 4 + (uint32_t)random_below(random, 5);
+        }
         slot->seed = random_next(random);
-        slot->last = lives;
+        slot->last = mode == SHORT ? LIVES : LONG_LIVES;
+        slot->longest = mode == SHORT ? BURST : LONG_BURST;
         slot->shared = chance(random, 50);
+        slot->alone = is_alone(s, slot);
+        slot->keeps = chance(random, 40);
+        if (slot->keeps) {
+            make_contexts(slot, &slot->kept, random);
+        }
         for (uint32_t e = 0; e < slot->n; e++) {
             s->task[s->n_tasks++] = (task_t){
                 .busy = ATOMIC_FLAG_INIT, .slot = slot, .me = e, .random = random_next(random)};
@@ -551,17 +732,22 @@ static void make_slots(scenario_t *s, uint64_t *random, uint64_t lives) {
     atomic_store_explicit(&s->left, s->n_tasks, memory_order_relaxed); /* not shared yet */
 }
 
-static void run_scenario(uint64_t seed, uint64_t lives) {
+static void draw_shape(scenario_t *s, uint64_t *random, soak_mode_t mode) {
+    s->like = mode == LIKE || (mode == LONG && chance(random, 30));
+    s->n_threads = s->like ? 2 : 1 + (uint32_t)random_below(random, MAX_THREADS);
+    s->n_slots = s->like ? MAX_SLOTS : 1 + (uint32_t)random_below(random, MAX_SLOTS);
+    s->wander = chance(random, 30);
+}
+
+static void run_scenario(uint64_t seed, soak_mode_t mode) {
     scenario_t *s = must_alloc(1, sizeof(*s));
     pthread_t thread[MAX_THREADS];
     worker_t worker[MAX_THREADS];
     uint64_t random = seed;
     s->seed = seed;
-    s->n_threads = 1 + (uint32_t)random_below(&random, MAX_THREADS);
-    s->n_slots = 1 + (uint32_t)random_below(&random, MAX_SLOTS);
-    s->wander = chance(&random, 30);
-    draw_variables(&random);
-    make_slots(s, &random, lives);
+    draw_shape(s, &random, mode);
+    draw_variables(&random, s->like);
+    make_slots(s, &random, mode);
     if (stress.seed == 0) {
         hd_delay_arm(chance(&random, 30) ? (uint32_t)seed | 1 : 0);
     }
@@ -573,38 +759,50 @@ static void run_scenario(uint64_t seed, uint64_t lives) {
         pthread_join(thread[i], NULL);
     }
     for (uint32_t i = 0; i < s->n_slots; i++) {
+        destroy_contexts(&s->slot[i].kept);
         pthread_mutex_destroy(&s->slot[i].lock);
     }
     free(s);
 }
 
-static void run_for(double seconds, uint64_t seed) {
-    enum { LIVES = 10, LINE_EVERY = 50 };
+static void print_counts(uint64_t seed) {
+    printf("to seed %" PRIu64 ": %" PRIu64 " collectives, %" PRIu64 " of them in bursts, %" PRIu64
+           " teams\n",
+           seed, atomic_load(&collectives), atomic_load(&small_ones), atomic_load(&teams));
+    fflush(stdout);
+}
+
+static void run_for(double seconds, uint64_t seed, soak_mode_t mode) {
+    enum { LINE_EVERY = 50 };
     double end = test_now() + seconds;
-    for (uint64_t i = 0; test_now() < end; i++) {
+    for (uint64_t i = 0; test_now() < end && !atomic_load(&stress.errors); i++) {
         stress_phase("a long scenario", 300);
-        run_scenario(seed + i, LIVES);
+        run_scenario(seed + i, mode);
         if (i % LINE_EVERY == 0) {
-            printf("to seed %" PRIu64 ": %" PRIu64 " collectives\n", seed + i,
-                   atomic_load(&collectives));
-            fflush(stdout);
+            print_counts(seed + i);
         }
     }
 }
 
+static soak_mode_t mode_of(int argc, char **argv) {
+    return argc < 2                         ? SHORT
+           : strcmp(argv[1], "--long") == 0 ? LONG
+           : strcmp(argv[1], "--like") == 0 ? LIKE
+                                            : SHORT;
+}
+
 int main(int argc, char **argv) {
-    enum { LIVES = 6 };
-    bool is_long = argc > 1 && strcmp(argv[1], "--long") == 0;
-    stress_begin(is_long ? 1 : argc, argv);
-    if (is_long) {
-        run_for(argc > 2 ? atof(argv[2]) : 3600, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+    soak_mode_t mode = mode_of(argc, argv);
+    stress_begin(mode == SHORT ? argc : 1, argv);
+    if (mode != SHORT) {
+        run_for(argc > 2 ? atof(argv[2]) : 3600, argc > 3 ? strtoull(argv[3], NULL, 0) : 1, mode);
     } else {
         uint64_t scenarios = stress_scaled(60);
         stress_phase("short scenarios", 300);
         for (uint64_t i = 0; i < scenarios; i++) {
-            run_scenario(i + 1, LIVES);
+            run_scenario(i + 1, mode);
         }
     }
-    printf("%" PRIu64 " collectives\n", atomic_load(&collectives));
+    print_counts(0);
     return stress_end();
 }
