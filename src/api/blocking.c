@@ -27,11 +27,8 @@ static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t 
 }
 
 ucc_status_t heddle_barrier(heddle_ep_t *ep) {
-    uint64_t k = 0;
-    if (hd_api_is_ep(ep) && hd_team_barrier(ep->team, &k) == UCC_OK) {
-        return UCC_OK;
-    }
-    return barrier(ep, k);
+    uint64_t k = hd_api_is_ep(ep) ? hd_team_barrier(ep->team) : 0;
+    return k == HD_EXPRESS_OVER ? UCC_OK : barrier(ep, k);
 }
 
 ucc_status_t heddle_fanin(heddle_ep_t *ep, uint32_t root) {
@@ -56,11 +53,8 @@ static __attribute__((noinline)) ucc_status_t bcast(heddle_ep_t *ep, void *buffe
 
 ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root) {
-    uint64_t k = 0;
-    if (hd_api_is_ep(ep) && hd_team_bcast(ep->team, buffer, count, dt, root, &k) == UCC_OK) {
-        return UCC_OK;
-    }
-    return bcast(ep, buffer, count, dt, root, k);
+    uint64_t k = hd_api_is_ep(ep) ? hd_team_bcast(ep->team, buffer, count, dt, root) : 0;
+    return k == HD_EXPRESS_OVER ? UCC_OK : bcast(ep, buffer, count, dt, root, k);
 }
 
 ucc_status_t heddle_mcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
@@ -88,11 +82,8 @@ static __attribute__((noinline)) ucc_status_t allreduce(heddle_ep_t *ep, const v
 
 ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt, ucc_reduction_op_t op) {
-    uint64_t k = 0;
-    if (hd_api_is_ep(ep) && hd_team_allreduce(ep->team, src, dst, count, dt, op, &k) == UCC_OK) {
-        return UCC_OK;
-    }
-    return allreduce(ep, src, dst, count, dt, op, k);
+    uint64_t k = hd_api_is_ep(ep) ? hd_team_allreduce(ep->team, src, dst, count, dt, op) : 0;
+    return k == HD_EXPRESS_OVER ? UCC_OK : allreduce(ep, src, dst, count, dt, op, k);
 }
 
 ucc_status_t heddle_scan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,

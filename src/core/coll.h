@@ -54,6 +54,7 @@ typedef struct hd_call {
     size_t send_element; /* alltoallv: of what is sent */
     size_t bytes;        /* per block, or all of it for bcast, reduce, allreduce */
     size_t total;        /* bytes this member gives in all */
+    size_t count;        /* reductions of `bytes`: elements */
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;

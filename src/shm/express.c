@@ -27,17 +27,18 @@ static inline void copy_small(void *dst, const void *src, size_t bytes) {
 }
 
 /* The next number, published; 0 if it can't be now. */
-static inline uint64_t publish(const hd_express_t *x, const void *data, size_t bytes) {
-    hd_board_t *board = x->board;
-    hd_member_t *m = x->member;
-    if (x->locked) {
+static inline __attribute__((always_inline)) uint64_t
+publish(const hd_place_t *at, const hd_call_t *call, const void *data, size_t bytes) {
+    hd_board_t *board = at->board;
+    hd_member_t *m = at->member;
+    if (at->locked) {
         hd_lock(&m->lock);
     }
     uint64_t k = m->taken + 1;
     bool may = !m->queue && hd_board_may_publish(board, m, k) &&
-               (bytes <= HD_INLINE_MAX || hd_lines_of(board, x->me, k));
+               (bytes <= HD_INLINE_MAX || hd_lines_of(board, at->me, k));
     m->taken += may;
-    if (x->locked) {
+    if (at->locked) {
         hd_unlock(&m->lock);
     }
     if (!may) {
@@ -45,34 +46,36 @@ static inline uint64_t publish(const hd_express_t *x, const void *data, size_t b
     }
     hd_lane_t *lane = &m->lane[k & board->mask];
     if (bytes > HD_INLINE_MAX) {
-        hd_lane_fill_lines(lane, k, x->signature, hd_lines_of(board, x->me, k), data, bytes);
+        hd_lane_fill_lines(lane, k, call->signature, hd_lines_of(board, at->me, k), data, bytes);
     } else {
         if (bytes) {
             copy_small(lane->payload, data, bytes);
         }
-        hd_lane_fill(lane, k, x->signature, bytes ? HD_REGIME_INLINE : HD_REGIME_NONE, bytes);
+        hd_lane_fill(lane, k, call->signature, bytes ? HD_REGIME_INLINE : HD_REGIME_NONE, bytes);
     }
     hd_bell_ring(&board->group->home.bell);
     return k;
 }
 
 /* Has member i published a lane for k that matches? */
-static inline bool look(const hd_express_t *x, uint32_t i, uint64_t k, uint32_t looks) {
-    const hd_lane_t *lane = hd_board_lane(x->board, i, k);
+static inline bool look(const hd_place_t *at, const hd_call_t *call, uint32_t i, uint64_t k,
+                        uint32_t looks) {
+    const hd_lane_t *lane = hd_board_lane(at->board, i, k);
     while (!hd_lane_is_there(lane, k)) {
         if (looks-- == 0) {
             return false;
         }
     }
-    return lane->signature == x->signature;
+    return lane->signature == call->signature;
 }
 
 /* The same for the lane and all its lines. */
-static __attribute__((noinline)) bool look_at_lines(const hd_express_t *x, uint32_t i, uint64_t k,
+static __attribute__((noinline)) bool look_at_lines(const hd_place_t *at, const hd_call_t *call,
+                                                    size_t bytes, uint32_t i, uint64_t k,
                                                     uint32_t looks) {
-    const hd_lane_t *lane = hd_board_lane(x->board, i, k);
-    const hd_data_line_t *line = hd_lines_of(x->board, i, k);
-    size_t n = hd_lines_for(x->bytes);
+    const hd_lane_t *lane = hd_board_lane(at->board, i, k);
+    const hd_data_line_t *line = hd_lines_of(at->board, i, k);
+    size_t n = hd_lines_for(bytes);
     uint64_t missing;
     if (!line) {
         return false;
@@ -84,106 +87,112 @@ static __attribute__((noinline)) bool look_at_lines(const hd_express_t *x, uint3
             missing |= atomic_load_explicit(&line[j].seq, memory_order_acquire) ^ k;
         }
     } while (missing && looks-- > 0);
-    return !missing && lane->signature == x->signature;
+    return !missing && lane->signature == call->signature;
 }
 
-static inline bool look_at(const hd_express_t *x, uint32_t i, uint64_t k, uint32_t looks) {
-    return x->bytes > HD_INLINE_MAX ? look_at_lines(x, i, k, looks) : look(x, i, k, looks);
+/* bytes: what member i publishes. */
+static inline bool look_at(const hd_place_t *at, const hd_call_t *call, size_t bytes, uint32_t i,
+                           uint64_t k, uint32_t looks) {
+    return bytes > HD_INLINE_MAX ? look_at_lines(at, call, bytes, i, k, looks)
+                                 : look(at, call, i, k, looks);
 }
 
 /* At the others', nearest number first: everybody begins with another one. */
-static inline bool look_at_all(const hd_express_t *x, uint64_t k, uint32_t looks) {
-    uint32_t n = x->board->n, me = x->me;
+static inline bool look_at_all(const hd_place_t *at, const hd_call_t *call, size_t bytes,
+                               uint64_t k, uint32_t looks) {
+    uint32_t n = at->n, me = at->me;
     for (uint32_t i = me + 1; i < n; i++) {
-        if (!look_at(x, i, k, looks)) {
+        if (!look_at(at, call, bytes, i, k, looks)) {
             return false;
         }
     }
     for (uint32_t i = 0; i < me; i++) {
-        if (!look_at(x, i, k, looks)) {
+        if (!look_at(at, call, bytes, i, k, looks)) {
             return false;
         }
     }
     return true;
 }
 
-static inline ucc_status_t end(const hd_express_t *x, uint64_t k, bool saw_all) {
-    hd_member_t *m = x->member;
-    if (x->locked) {
+static inline uint64_t end(const hd_place_t *at, uint64_t k, bool saw_all) {
+    hd_member_t *m = at->member;
+    if (at->locked) {
         hd_lock(&m->lock);
     }
-    hd_board_consume(x->board, m, k, saw_all);
-    if (x->locked) {
+    hd_board_consume(at->board, m, k, saw_all);
+    if (at->locked) {
         hd_unlock(&m->lock);
     }
-    hd_bell_ring(&x->board->group->home.bell); /* peers may wait for the floor */
-    return UCC_OK;
+    hd_bell_ring(&at->board->group->home.bell); /* peers may wait for the floor */
+    return HD_EXPRESS_OVER;
 }
 
-ucc_status_t hd_express_barrier(const hd_express_t *x, uint32_t looks, uint64_t *k) {
-    *k = publish(x, NULL, 0);
-    if (!*k || !look_at_all(x, *k, looks)) {
-        return UCC_INPROGRESS;
+uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+    uint64_t k = publish(at, call, NULL, 0);
+    if (!k || !look_at_all(at, call, 0, k, looks)) {
+        return k;
     }
-    return end(x, *k, true);
+    return end(at, k, true);
 }
 
-ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t looks, uint64_t *k) {
-    bool is_root = x->me == x->root;
-    *k = publish(x, buffer, is_root ? x->bytes : 0);
-    if (!*k || (!is_root && !look_at(x, x->root, *k, looks))) {
-        return UCC_INPROGRESS;
+uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, void *buffer,
+                          uint32_t looks) {
+    bool is_root = call->is_root;
+    uint64_t k = publish(at, call, buffer, is_root ? call->bytes : 0);
+    if (!k || (!is_root && !look_at(at, call, call->bytes, call->root, k, looks))) {
+        return k;
     }
     if (!is_root) {
-        const hd_lane_t *lane = hd_board_lane(x->board, x->root, *k);
-        if (x->bytes > HD_INLINE_MAX) {
-            (void)hd_lane_read(lane, *k, 0, x->bytes, buffer); /* all lines are there */
+        const hd_lane_t *lane = hd_board_lane(at->board, call->root, k);
+        if (call->bytes > HD_INLINE_MAX) {
+            (void)hd_lane_read(lane, k, 0, call->bytes, buffer); /* all lines are there */
         } else {
-            copy_small(buffer, lane->payload, x->bytes);
+            copy_small(buffer, lane->payload, call->bytes);
         }
     }
-    return end(x, *k, false);
+    return end(at, k, false);
 }
 
-ucc_status_t hd_express_scatter(const hd_express_t *x, const void *src, void *dst, uint32_t looks,
-                                uint64_t *k) {
-    bool is_root = x->me == x->root;
-    size_t block = x->bytes / x->board->n, at = x->me * block;
-    *k = publish(x, src, is_root ? x->bytes : 0);
-    if (!*k || (!is_root && !look_at(x, x->root, *k, looks))) {
-        return UCC_INPROGRESS;
+uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
+                            uint32_t looks) {
+    bool is_root = call->is_root;
+    size_t block = call->bytes, bytes = block * at->n, offset = block * at->me;
+    uint64_t k = publish(at, call, src, is_root ? bytes : 0);
+    if (!k || (!is_root && !look_at(at, call, bytes, call->root, k, looks))) {
+        return k;
     }
-    if (!is_root) {
-        (void)hd_lane_read(hd_board_lane(x->board, x->root, *k), *k, at, block, dst); /* is there */
-    } else if (dst != (const uint8_t *)src + at) {
-        memcpy(dst, (const uint8_t *)src + at, block);
+    if (!is_root) { /* all is there */
+        (void)hd_lane_read(hd_board_lane(at->board, call->root, k), k, offset, block, dst);
+    } else if (dst != (const uint8_t *)src + offset) {
+        memcpy(dst, (const uint8_t *)src + offset, block);
     }
-    return end(x, *k, false);
+    return end(at, k, false);
 }
 
-ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
-                                  const void *src, void *dst, uint32_t looks, uint64_t *k) {
+uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, const void *src,
+                              void *dst, uint32_t looks) {
     const void *operand[HD_REDUCE_BLOCK];
-    uint32_t n = x->board->n;
-    *k = publish(x, src, x->bytes);
-    if (!*k || !look_at_all(x, *k, looks)) {
-        return UCC_INPROGRESS;
+    const hd_reducer_t *reducer = &call->reducer;
+    uint32_t n = at->n;
+    uint64_t k = publish(at, call, src, call->bytes);
+    if (!k || !look_at_all(at, call, call->bytes, k, looks)) {
+        return k;
     }
     if (n == 1) {
         if (dst != src) {
-            memcpy(dst, src, x->bytes);
+            memcpy(dst, src, call->bytes);
         }
-        return end(x, *k, true);
+        return end(at, k, true);
     }
-    if (x->bytes > HD_INLINE_MAX) {
+    if (call->bytes > HD_INLINE_MAX) {
         /* all lines are there, and a predefined datatype can't fail */
-        (void)hd_reduce_lanes(x->board, x->me, *k, reducer, src, dst, x->count);
-        return end(x, *k, true);
+        (void)hd_reduce_lanes(at->board, at->me, k, reducer, src, dst, call->count);
+        return end(at, k, true);
     }
     for (uint32_t i = 0; i < n; i++) {
-        operand[i] = hd_board_lane(x->board, i, *k)->payload;
+        operand[i] = hd_board_lane(at->board, i, k)->payload;
     }
-    operand[x->me] = src; /* not my lane: see shm.h */
-    reducer->root(n, operand, dst, x->count * reducer->scalars, n);
-    return end(x, *k, true);
+    operand[at->me] = src; /* not my lane: see shm.h */
+    reducer->root(n, operand, dst, call->count * reducer->scalars, n);
+    return end(at, k, true);
 }

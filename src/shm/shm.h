@@ -507,23 +507,17 @@ void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
 
 /* --- express.c: small collectives of few endpoints ---------------------------------------------- */
 
-/* What is known of a small collective that was prepared before. */
-typedef struct hd_express {
-    hd_board_t *board; /* NULL: not known yet */
-    hd_member_t *member;
-    uint32_t me, root, signature;
-    bool locked; /* several threads may use this endpoint */
-    size_t bytes, count;
-} hd_express_t;
-
-/* looks: how often one lane that is awaited is looked at again. UCC_OK: over. UCC_INPROGRESS: *k is the
- * number whose lane is out, to be gone on with by an operation, or 0: nothing has happened. */
-ucc_status_t hd_express_barrier(const hd_express_t *x, uint32_t looks, uint64_t *k);
-ucc_status_t hd_express_bcast(const hd_express_t *x, void *buffer, uint32_t looks, uint64_t *k);
-ucc_status_t hd_express_scatter(const hd_express_t *x, const void *src, void *dst, uint32_t looks,
-                                uint64_t *k);
-ucc_status_t hd_express_allreduce(const hd_express_t *x, const hd_reducer_t *reducer,
-                                  const void *src, void *dst, uint32_t looks, uint64_t *k);
+/* HD_EXPRESS_OVER: it is over. 0: nothing has happened. Else the number whose lane is out, to be gone on with by
+ * an operation. looks: how often one lane that is awaited is looked at again. The call's addresses are not
+ * looked at, since a handle repeats a call with others; neither is the place's number. */
+#define HD_EXPRESS_OVER UINT64_MAX
+uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, void *buffer,
+                          uint32_t looks);
+uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
+                            uint32_t looks);
+uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, const void *src,
+                              void *dst, uint32_t looks);
 
 /* --- arrival.c -------------------------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@ static size_t express_bytes(const hd_op_t *op) {
 }
 
 void hd_request_plan_express(hd_request_t *r) {
-    const hd_op_t *op = &r->op;
+    hd_op_t *op = &r->op;
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
     bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
@@ -43,17 +43,10 @@ void hd_request_plan_express(hd_request_t *r) {
     if (!r->may_express) {
         return;
     }
-    r->express = (hd_express_t){
-        .me = op->place.me,
-        .root = op->call.root,
-        .signature = op->call.signature,
-        .locked = op->place.locked,
-        .bytes = bytes,
-        .count = op->call.bytes / op->call.element,
-    };
+    op->call.count = op->call.bytes / op->call.element;
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
-        r->express.board = op->group->board;
-        r->express.member = team->member;
+        op->place.board = op->group->board;
+        op->place.member = team->member;
     }
 }
 
@@ -103,37 +96,37 @@ ucc_status_t hd_request_linger(hd_request_t *r) {
 
 /* --- posts by the express ------------------------------------------------------------------------- */
 
-ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k) {
+uint64_t hd_request_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
-    *k = 0;
-    if (!r->express.board || !is_ordinary(op->team)) {
-        return UCC_INPROGRESS;
+    if (!op->place.board || !is_ordinary(op->team)) {
+        return 0;
     }
     uint32_t looks = looks_of(op->team);
-    ucc_status_t status;
+    uint64_t k;
     switch (op->call.type) {
     case HD_BARRIER:
-        status = hd_express_barrier(&r->express, looks, k);
+        k = hd_express_barrier(&op->place, &op->call, looks);
         break;
     case HD_ALLREDUCE:
-        status = hd_express_allreduce(&r->express, &op->call.reducer,
-                                      op->call.in_place ? op->call.dst : op->call.src, op->call.dst,
-                                      looks, k);
+        k = hd_express_allreduce(&op->place, &op->call, hd_call_operand(&op->call), op->call.dst,
+                                 looks);
         break;
     case HD_SCATTER:
-        status = hd_express_scatter(&r->express, op->call.src, op->call.dst, looks, k);
+        k = hd_express_scatter(&op->place, &op->call, op->call.src, op->call.dst, looks);
         break;
     default: /* at the root, dst is src */
-        status = hd_express_bcast(&r->express, op->call.dst, looks, k);
+        k = hd_express_bcast(&op->place, &op->call, op->call.dst, looks);
         break;
     }
     if (looks) {
-        note_looks(op->team, status != UCC_OK && *k != 0);
+        note_looks(op->team, k != 0 && k != HD_EXPRESS_OVER);
     }
-    return status;
+    return k;
 }
 
 /* --- blocking calls ------------------------------------------------------------------------------- */
+
+const hd_lessons_t hd_no_lessons;
 
 /* Not while something is outstanding in the caller's context: it needs the progress that the ordinary
  * way makes, and somebody who only makes blocking calls makes no other. The context is the caller's
@@ -145,59 +138,83 @@ static bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
            !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
 }
 
-ucc_status_t hd_team_barrier(ucc_team_h team, uint64_t *k) {
-    const hd_lesson_t *lesson = &team->lesson.barrier;
-    *k = 0;
-    if (!may_take(team, lesson)) {
-        return UCC_INPROGRESS;
+uint64_t hd_team_barrier(ucc_team_h team) {
+    const hd_lessons_t *lessons = team->lessons;
+    if (!may_take(team, &lessons->barrier)) {
+        return 0;
     }
-    return hd_express_barrier(&lesson->express, BLOCKING_LOOKS, k);
+    return hd_express_barrier(&lessons->place, &lessons->barrier.call, BLOCKING_LOOKS);
 }
 
-ucc_status_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
-                           uint32_t root, uint64_t *k) {
-    const hd_lesson_t *lesson = &team->lesson.bcast[root % HD_REDUCE_BLOCK];
-    const hd_express_t *x = &lesson->express;
-    *k = 0;
-    if (lesson->count != count || lesson->dt != dt || x->root != root || !hd_is_address(buffer) ||
-        !may_take(team, lesson)) {
-        return UCC_INPROGRESS;
+uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
+                       uint32_t root) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->bcast[root % HD_REDUCE_BLOCK];
+    if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
+        !hd_is_address(buffer) || !may_take(team, lesson)) {
+        return 0;
     }
-    return hd_express_bcast(x, buffer, BLOCKING_LOOKS, k);
+    return hd_express_bcast(&lessons->place, &lesson->call, buffer, BLOCKING_LOOKS);
 }
 
-ucc_status_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
-                               ucc_datatype_t dt, ucc_reduction_op_t op, uint64_t *k) {
-    const hd_lesson_t *lesson = &team->lesson.allreduce;
-    *k = 0;
+uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                           ucc_datatype_t dt, ucc_reduction_op_t op) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->allreduce;
     if (lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
         !hd_is_address(dst) || !may_take(team, lesson)) {
-        return UCC_INPROGRESS;
+        return 0;
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
-    return hd_express_allreduce(&lesson->express, &team->lesson.reducer, operand, dst,
-                                BLOCKING_LOOKS, k);
+    return hd_express_allreduce(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+}
+
+/* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory, and
+ * nothing is remembered. */
+static hd_lessons_t *own_lessons(const hd_op_t *op) {
+    struct ucc_team *team = op->team;
+    if (team->lessons != &hd_no_lessons) {
+        return (hd_lessons_t *)(uintptr_t)team->lessons;
+    }
+    hd_lessons_t *lessons = hd_alloc(HD_LINE, sizeof(*lessons));
+    if (lessons) {
+        lessons->place = op->place;
+        lessons->place.board = op->group->board;
+        lessons->place.member = team->member;
+        team->lessons = lessons;
+    }
+    return lessons;
+}
+
+void hd_team_forget_lessons(ucc_team_h team) {
+    if (team->lessons != &hd_no_lessons) {
+        hd_free((void *)(uintptr_t)team->lessons);
+        team->lessons = &hd_no_lessons;
+    }
 }
 
 void hd_team_learn(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
-    struct ucc_team *team = op->team;
+    const hd_call_t *call = &op->call;
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
        have one reader and writer; a mcast is not a bcast to those who compare signatures */
-    if (r->shape.type == 0 || !r->may_express || op->place.locked || team->n_contexts > 1 ||
-        (op->call.type != HD_BARRIER && op->call.type != HD_ALLREDUCE &&
-         op->call.type != HD_BCAST)) {
+    if (r->shape.type == 0 || !r->may_express || op->place.locked || op->team->n_contexts > 1 ||
+        (call->type != HD_BARRIER && call->type != HD_ALLREDUCE && call->type != HD_BCAST)) {
         return;
     }
-    hd_lesson_t *lesson = op->call.type == HD_BARRIER ? &team->lesson.barrier
-                          : op->call.type == HD_ALLREDUCE
-                              ? &team->lesson.allreduce
-                              : &team->lesson.bcast[op->call.root % HD_REDUCE_BLOCK];
-    bool reduces = op->call.type == HD_ALLREDUCE;
+    hd_lessons_t *lessons = own_lessons(op);
+    if (!lessons) {
+        return;
+    }
+    bool reduces = call->type == HD_ALLREDUCE;
+    hd_lesson_t *lesson = reduces ? &lessons->allreduce
+                          : call->type == HD_BARRIER
+                              ? &lessons->barrier
+                              : &lessons->bcast[call->root % HD_REDUCE_BLOCK];
     uint64_t count = reduces ? r->shape.dst_count : r->shape.src_count;
     ucc_datatype_t dt = (ucc_datatype_t)(reduces ? r->shape.dst_dt : r->shape.src_dt);
-    if (lesson->known && lesson->express.signature == op->call.signature &&
-        lesson->count == count && lesson->dt == dt) {
+    if (lesson->known && lesson->call.signature == call->signature && lesson->count == count &&
+        lesson->dt == dt) {
         return;
     }
     *lesson = (hd_lesson_t){
@@ -205,9 +222,6 @@ void hd_team_learn(const hd_request_t *r) {
         .count = count,
         .dt = dt,
         .op = (ucc_reduction_op_t)r->shape.op,
-        .express = r->express,
+        .call = *call,
     };
-    if (reduces) {
-        team->lesson.reducer = op->call.reducer;
-    }
 }

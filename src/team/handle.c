@@ -43,6 +43,7 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
     }
     memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
     team->magic = HD_TEAM_MAGIC;
+    team->lessons = &hd_no_lessons;
     team->n_contexts = n_contexts;
     team->lib = contexts[0]->lib;
     team->thread_mode = team->lib->params.thread_mode;
@@ -92,6 +93,7 @@ void hd_team_free(ucc_team_h team) {
     if (team->group) {
         hd_home_unpin(&team->group->home);
     }
+    hd_team_forget_lessons(team);
     hd_free(team->contexts);
     hd_free(team);
 }

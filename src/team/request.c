@@ -144,6 +144,7 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
     r->private_board = NULL;
     op->group = team->group;
     op->team_ep = team->ep;
+    op->place.board = NULL;
     op->task.home = &team->group->home;
     r->shape.type = r->shape.vector = 0;
     ucc_status_t status = hd_args_prepare(team, args, r);
@@ -217,8 +218,7 @@ static hd_board_t *find_board(hd_request_t *r) {
     }
     if (r->route == HD_ROUTE_PERSISTENT && op->place.board) {
         r->private_board = op->place.board;
-        r->express.board = op->place.board;
-        r->express.member = op->place.board->member[op->place.me];
+        op->place.member = op->place.board->member[op->place.me];
     }
     return op->place.board;
 }
@@ -476,8 +476,8 @@ static void choose_context(hd_request_t *r) {
     r->op.task.context = team->contexts[i];
 }
 
-/* The lane of number k is out on this board, and a peer's is not: an operation does the rest. */
-static void resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
+/* The lane of number k is out on my board, and a peer's is not: an operation does the rest. */
+static __attribute__((noinline)) void resume(hd_request_t *r, uint64_t k) {
     hd_op_t *op = &r->op;
     hd_task_t *task = &op->task;
     choose_context(r);
@@ -485,8 +485,6 @@ static void resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
     task->deadline = 0;
     /* relaxed: as in post */
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
-    op->place.board = board;
-    op->place.member = board->member[op->place.me];
     op->numbered = true;
     op->leave = NULL;
     op->place.k = k;
@@ -495,7 +493,9 @@ static void resume(hd_request_t *r, hd_board_t *board, uint64_t k) {
 }
 
 void hd_request_resume(hd_request_t *r, uint64_t k) {
-    resume(r, r->op.group->board, k);
+    r->op.place.board = r->op.group->board;
+    r->op.place.member = r->op.team->member;
+    resume(r, k);
 }
 
 /* The ordinary way: every route, every check. */
@@ -547,13 +547,13 @@ ucc_status_t hd_request_post(hd_request_t *r) {
                  ucc_status_string(hd_task_status(&r->op.task)));
         return UCC_ERR_INVALID_PARAM;
     }
-    uint64_t k = 0;
-    if (r->may_express && hd_request_express(r, &k) == UCC_OK) {
+    uint64_t k = r->may_express ? hd_request_express(r) : 0;
+    if (k == HD_EXPRESS_OVER) {
         hd_task_complete(&r->op.task, UCC_OK);
         return UCC_OK;
     }
     if (k) {
-        resume(r, r->express.board, k);
+        resume(r, k);
         return UCC_OK;
     }
     return post(r);

@@ -102,9 +102,8 @@ typedef struct hd_request {
     hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
     double timeout;                  /* seconds; 0: none */
     hd_shape_t shape;
-    bool may_express;     /* small, flat, nothing special: express is filled in */
-    hd_express_t express; /* also taken over by the handle's lessons */
-    uint64_t *prefix;     /* displacements of densely packed vectors */
+    bool may_express; /* small, flat, nothing special; its place has a board when it is known */
+    uint64_t *prefix; /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {
         const void *src_user;
@@ -127,11 +126,20 @@ typedef struct hd_forming hd_forming_t;
 /* What the last blocking call of a kind taught (express.c): a repetition needs no request. */
 typedef struct hd_lesson {
     bool known;
-    uint64_t count; /* the arguments that must be the same */
+    ucc_reduction_op_t op; /* these three are the arguments that must be the same */
+    uint64_t count;
     ucc_datatype_t dt;
-    ucc_reduction_op_t op;
-    hd_express_t express;
+    hd_call_t call; /* but for its addresses */
 } hd_lesson_t;
+
+/* By the handle's only user. */
+typedef struct hd_lessons {
+    hd_place_t place; /* on the main board */
+    hd_lesson_t barrier, allreduce;
+    hd_lesson_t bcast[HD_REDUCE_BLOCK]; /* by root */
+} hd_lessons_t;
+
+extern const hd_lessons_t hd_no_lessons; /* of a handle that has learned nothing */
 
 struct ucc_team {
     uint32_t magic;
@@ -172,11 +180,7 @@ struct ucc_team {
     uint64_t splits;     /* teams derived by all members */
     hd_request_t *early; /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
-    struct {
-        hd_lesson_t barrier, allreduce;
-        hd_lesson_t bcast[HD_REDUCE_BLOCK]; /* by root */
-        hd_reducer_t reducer;               /* allreduce's */
-    } lesson;                               /* by the handle's only user */
+    const hd_lessons_t *lessons;
 };
 
 /* --- group configuration (form.c) ------------------------------------------------------------- */
@@ -238,17 +242,16 @@ void hd_pack_release(hd_request_t *r);
 void hd_request_plan_express(hd_request_t *r);
 /* After launching: looks a little longer for what the operation awaits; its status then. */
 ucc_status_t hd_request_linger(hd_request_t *r);
-/* The post of such a request: results as below. */
-ucc_status_t hd_request_express(hd_request_t *r, uint64_t *k);
-/* Blocking calls. UCC_OK: over. UCC_INPROGRESS: the caller runs it with a request, which goes on from number *k unless
- * that is 0. */
-ucc_status_t hd_team_barrier(ucc_team_h team, uint64_t *k);
-ucc_status_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
-                           uint32_t root, uint64_t *k);
-ucc_status_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
-                               ucc_datatype_t dt, ucc_reduction_op_t op, uint64_t *k);
+/* The post of such a request, and blocking calls: results are those of hd_express_barrier and its like. */
+uint64_t hd_request_express(hd_request_t *r);
+uint64_t hd_team_barrier(ucc_team_h team);
+uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
+                       uint32_t root);
+uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                           ucc_datatype_t dt, ucc_reduction_op_t op);
 /* After a blocking call with a request has succeeded: remembers it for the next one. */
 void hd_team_learn(const hd_request_t *r);
+void hd_team_forget_lessons(ucc_team_h team);
 
 /* --- requests (request.c) ------------------------------------------------------------------------ */
 
