@@ -101,7 +101,7 @@ void hd_board_reset(hd_board_t *board) {
         }
         hd_work_t *work = atomic_load_explicit(&x->work, memory_order_relaxed); /* nobody else */
         if (work) {
-            memset(work->slice, 0, board->n * sizeof(hd_slice_t));
+            memset(work->slice, 0, hd_engine_room(board) * sizeof(hd_slice_t));
         }
         /* relaxed: nobody uses the board; the lock or counter that handed it over orders this */
         atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);

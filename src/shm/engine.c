@@ -53,12 +53,16 @@ void hd_engine_free_work(hd_work_t *work) {
     }
 }
 
-static hd_work_t *create_work(uint32_t n) {
+uint32_t hd_engine_room(const hd_board_t *board) {
+    return board->n > board->group->slices ? board->n : board->group->slices;
+}
+
+static hd_work_t *create_work(uint32_t n, uint32_t slices) {
     hd_work_t *work = hd_alloc(HD_LINE, sizeof(*work));
     if (!work) {
         return NULL;
     }
-    work->slice = hd_alloc(HD_LINE_PAIR, n * sizeof(*work->slice));
+    work->slice = hd_alloc(HD_LINE_PAIR, slices * sizeof(*work->slice));
     work->src = hd_alloc(HD_LINE, n * sizeof(*work->src));
     work->dst = hd_alloc(HD_LINE, n * sizeof(*work->dst));
     work->call = hd_alloc(HD_LINE, n * sizeof(*work->call));
@@ -76,7 +80,7 @@ static hd_work_t *work_of(const hd_op_t *op) {
 
 static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     hd_work_t *work = NULL;
-    hd_work_t *mine = create_work(op->place.n);
+    hd_work_t *mine = create_work(op->place.n, hd_engine_room(op->place.board));
     /* acq_rel: publishes the arrays, or takes the winner's */
     if (!mine ||
         atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
@@ -148,26 +152,8 @@ static inline __attribute__((always_inline)) void tell(hd_op_t *op, hd_work_t *w
     }
 }
 
-static inline __attribute__((always_inline)) ucc_status_t enter(hd_op_t *op, const void *src,
-                                                                void *dst, bool has_work) {
-    hd_work_t *work = work_of(op);
-    if (__builtin_expect(!work, 0) && !(work = install_work(op))) {
-        hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->call.type),
-                 op->place.n);
-        return UCC_ERR_NO_MEMORY;
-    }
-    op->expose.src = src;
-    op->expose.dst = dst;
-    op->expose.call = &op->call;
-    if (!lanes_tell(op)) {
-        tell(op, work);
-    }
-    hd_slice_t *slice = &work->slice[op->place.me];
-    if (has_work) {
-        hd_work_layout(op, slice);
-    } else {
-        slice->units = slice->batch = slice->parts = 1; /* that does nothing */
-    }
+/* By its owner: units may be claimed once all have arrived. */
+static inline void open_slice(const hd_op_t *op, hd_slice_t *slice) {
     /* relaxed: published by the CAS below and by the lane */
     atomic_store_explicit(&slice->finished, generation(op), memory_order_relaxed);
     uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
@@ -181,16 +167,50 @@ static inline __attribute__((always_inline)) ucc_status_t enter(hd_op_t *op, con
             break;
         }
     }
+}
+
+/* I take part with these buffers. Returns the exchange's work; NULL: no memory for it. */
+static inline __attribute__((always_inline)) hd_work_t *enter(hd_op_t *op, const void *src,
+                                                              void *dst) {
+    hd_work_t *work = work_of(op);
+    if (__builtin_expect(!work, 0) && !(work = install_work(op))) {
+        hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->call.type),
+                 op->place.n);
+        return NULL;
+    }
+    op->expose.src = src;
+    op->expose.dst = dst;
+    op->expose.call = &op->call;
+    if (!lanes_tell(op)) {
+        tell(op, work);
+    }
     op->exposed = true;
-    return UCC_OK;
+    return work;
 }
 
 ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
-    return enter(op, src, dst, true);
+    hd_work_t *work = enter(op, src, dst);
+    if (!work) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_work_cut(op, &hd_work_rows[op->call.type]);
+    for (uint32_t s = op->place.me; s < op->cut.slices; s += op->place.n) {
+        op->cut.row->layout(op, s, &work->slice[s]);
+        open_slice(op, &work->slice[s]);
+    }
+    return UCC_OK;
 }
 
 ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
-    return enter(op, src, dst, false);
+    hd_work_t *work = enter(op, src, dst);
+    if (!work) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_slice_t *slice = &work->slice[op->place.me];
+    slice->units = slice->batch = slice->parts = 1; /* that does nothing */
+    open_slice(op, slice);
+    op->cut.slices = op->place.n; /* for who cancels; the rest is not needed before there is work */
+    return UCC_OK;
 }
 
 ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
@@ -262,7 +282,7 @@ static void slice_done(hd_op_t *op) {
     /* acq_rel: hands on this slice's results, takes in those of the slices before */
     uint32_t before =
         atomic_fetch_add_explicit(&op->exchange->slices_done, 1, memory_order_acq_rel);
-    if (before + 1 == hd_work_slices(op)) {
+    if (before + 1 == op->cut.slices) {
         end_exchange(op);
     }
 }
@@ -372,7 +392,7 @@ static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
  * thousands of members don't each look at thousands of slices. */
 static bool steal(hd_op_t *op, const hd_work_t *work) {
     hd_exchange_t *x = op->exchange;
-    uint32_t slices = hd_work_slices(op);
+    uint32_t slices = op->cut.slices;
     /* relaxed: only a hint, checked by the claim itself */
     uint32_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
     for (uint32_t s = hint; s < slices; s++) {
@@ -398,7 +418,7 @@ static bool is_finished(const hd_op_t *op, hd_slice_t *slice) {
 /* Few members: my slice, then what the others have left of theirs, beginning with my neighbour's; over when
  * every slice says so. One look at a slice's line tells what there is to do: nothing is fetched in vain. */
 static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
-    uint32_t slices = hd_work_slices(op), chunks = 0; /* bounded: others use this context, too */
+    uint32_t slices = op->cut.slices, chunks = 0; /* bounded: others use this context, too */
     hd_slice_t *unfinished = NULL;
     while (op->place.me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
            work_on(op, work, op->place.me)) {
@@ -437,7 +457,7 @@ static bool has_ended(hd_op_t *op, ucc_status_t *status) {
 }
 
 static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
-    bool own = op->place.me < hd_work_slices(op);
+    bool own = op->place.me < op->cut.slices;
     uint32_t chunks = 0; /* as above */
     while (chunks < CHUNKS_PER_STEP &&
            ((own && work_on(op, work, op->place.me)) || (own = false, steal(op, work)))) {
@@ -493,7 +513,9 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
         op->exposed = false; /* nobody has work on my buffers */
         return UCC_OK;
     }
+    hd_work_cut(op, &hd_work_rows[op->call.type]); /* whoever was idle has not */
     op->state = HD_OP_ENGINE;
+    op->wait = hd_engine_work;
     return hd_engine_work(op);
 }
 
@@ -502,7 +524,7 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
 /* Closes slice s for this generation; true when no claimed unit of it is unfinished. */
 static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
     uint64_t gen = generation(op);
-    const hd_lane_t *lane = hd_board_lane(op->place.board, s, op->place.k);
+    const hd_lane_t *lane = hd_board_lane(op->place.board, s % op->place.n, op->place.k);
     uint64_t word =
         atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
     uint64_t shut;
@@ -529,7 +551,7 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
         op->exposed = false;
         return why;
     }
-    for (uint32_t s = 0; s < op->place.n; s++) {
+    for (uint32_t s = 0; s < op->cut.slices; s++) {
         if (!close_slice(op, &work->slice[s], s)) {
             return UCC_INPROGRESS;
         }

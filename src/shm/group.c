@@ -92,6 +92,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->check = config->check;
     group->stall = config->stall;
     group->timeout = config->timeout;
+    group->slices = config->slices;
     choose_thresholds(group, config);
     bool trees = choose_trees(group, config);
     group->match = hd_match_create(n);

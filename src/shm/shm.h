@@ -168,6 +168,42 @@ typedef struct hd_work {
     const hd_call_t **call;
 } hd_work_t;
 
+/* How the work of a DIRECT exchange is cut, and what is to be done: the engine knows no more of a
+ * collective. Pure functions of the arguments that all members agree on, but for the v types, where a
+ * slice's units are counted by its owner. Slice s belongs to member s mod n of the exchange's n members: it
+ * registers the slice, and begins its work with it. There may be fewer slices than members, or more, as far
+ * as hd_engine_room goes. */
+typedef struct hd_work_row {
+    /* how many slices there are, at least 1 */
+    uint32_t (*slices)(const hd_op_t *op);
+    /* by the owner of slice s: sets units, batch and parts */
+    void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
+    /* after a claim: does one unit of slice s */
+    ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
+    /* for work.c's rows, which are those of the collectives inside one process */
+    uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
+    uint8_t receives;                   /* hd_work_receives_t */
+    bool windowed;                      /* slices are runs of windows of one block */
+    bool pulled;                        /* others take from one, who is soon done with its own */
+    bool vector, reducing;              /* as the collective is */
+} hd_work_row_t;
+
+typedef enum hd_work_receives {
+    HD_WORK_OWN_BLOCK = 0, /* bytes: a member's block, or all of it where there is one */
+    HD_WORK_ALL_BLOCKS,    /* n times that */
+    HD_WORK_TOTAL          /* total */
+} hd_work_receives_t;
+
+extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
+
+/* What follows from a row and a call; the same at all members of an exchange. */
+typedef struct hd_cut {
+    const hd_work_row_t *row;
+    size_t window; /* bytes of a unit: of one member's block, or of each operand */
+    uint32_t slices;
+    hd_stores_t stores; /* of results */
+} hd_cut_t;
+
 typedef struct hd_exchange {
     /* result line: written once per use by the last arriver (or the tree's root); read by all */
     alignas(HD_LINE_PAIR) _Atomic uint64_t arrived; /* k when all have arrived (trees only) */
@@ -230,6 +266,7 @@ struct hd_group {
     bool check;           /* CHECK: operations without data take part, too */
     bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
     bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
+    uint32_t slices;      /* see hd_engine_room */
     _Atomic int32_t poison;  /* 0, or the status all operations end with; set once */
     _Atomic uint32_t n_left; /* endpoints that have left (leave.c) */
     uint64_t stall;          /* ticks after which a wait is talked about; 0: never */
@@ -293,6 +330,7 @@ struct hd_op {
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
+    hd_cut_t cut;               /* DIRECT: how the work is cut */
     uint32_t lines_expected;    /* of each lane that is awaited; 0: none, or not known */
     bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */
@@ -565,6 +603,8 @@ ucc_status_t hd_engine_work(hd_op_t *op);
  * engine works on the rest, if there is any. */
 ucc_status_t hd_engine_after_lanes(hd_op_t *op,
                                    ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
+/* Most slices that an exchange on this board can have. */
+uint32_t hd_engine_room(const hd_board_t *board);
 /* NULL is allowed. By the owner of the board, at its end. */
 void hd_engine_free_work(hd_work_t *work);
 /* In the child of a fork: it is nobody's turn. */
@@ -572,11 +612,10 @@ void hd_engine_unlock(void);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 
-/* What one unit of work is, per collective (work.c). Pure functions of the arguments that all
- * members agree on, but for the v types, where slice i's units are counted by member i. */
 bool hd_work_is_vector(uint8_t type);
-void hd_work_layout(const hd_op_t *op, hd_slice_t *slice);
-uint32_t hd_work_slices(const hd_op_t *op);
+/* Sets op->cut. */
+void hd_work_cut(hd_op_t *op, const hd_work_row_t *row);
+/* Runs a claimed unit, and makes its results visible to whoever is told that it is finished. */
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
 
 /* Reduces the small operands that all members of a flat board published; mine is known. UCC_INPROGRESS: a
@@ -651,6 +690,8 @@ typedef struct hd_group_config {
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
     uint64_t stall, timeout; /* ticks; 0: never */
+    uint32_t
+        slices; /* most slices of an exchange; or as many as there are members, if that is more */
 } hd_group_config_t;
 
 /* One reference, for the creator. */

@@ -1,4 +1,4 @@
-/* work.c: what the units of a DIRECT exchange are, collective by collective.
+/* work.c: what the units of a DIRECT exchange are: a table with a row for each collective.
  *
  *   bcast, reduce, allreduce, (ex)scan  a unit is a byte window; slices are equal runs of windows
  *   allgather(v), gather(v)       slice s holds the parts of member s's block
@@ -17,7 +17,8 @@
  * has the figures.
  *
  * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
- * slices needs no knowledge of their contents.
+ * slices needs no knowledge of their contents. Which member a slice belongs to is the engine's rule, and
+ * the same for all rows: number s to member s mod n.
  */
 #include "core/copy.h"
 #include "shm/shm.h"
@@ -32,101 +33,57 @@ enum {
     PUSH_WINDOW = 8 * 1024    /* a result that is copied on while the first-level cache holds it */
 };
 
-#define TYPE(name) ((uint32_t)1 << HD_##name)
-
-static bool among(uint8_t type, uint32_t set) {
-    return set >> type & 1;
-}
-
-static bool is_windowed(uint8_t type) {
-    return among(type, TYPE(BCAST) | TYPE(MCAST) | TYPE(REDUCE) | TYPE(ALLREDUCE) | TYPE(SCAN) |
-                           TYPE(EXSCAN));
-}
+/* --- how work is cut: the same at all members, for it depends on what all agree on ------------------ */
 
 bool hd_work_is_vector(uint8_t type) {
-    return among(type, TYPE(ALLGATHERV) | TYPE(ALLTOALLV) | TYPE(GATHERV) | TYPE(SCATTERV) |
-                           TYPE(REDUCE_SCATTERV));
+    return hd_work_rows[type].vector;
 }
-
-static bool is_reduction(uint8_t type) {
-    return among(type, TYPE(REDUCE) | TYPE(ALLREDUCE) | TYPE(REDUCE_SCATTER) |
-                           TYPE(REDUCE_SCATTERV) | TYPE(SCAN) | TYPE(EXSCAN));
-}
-
-/* --- plans: the same at all members, for they depend on what all agree on ------------------------- */
 
 /* About as many bytes as one member receives. For v types each knows its own; only who copies minds. */
-static size_t received(const hd_op_t *op) {
-    switch (op->call.type) {
-    case HD_ALLGATHER:
-    case HD_ALLGATHERV:
-    case HD_ALLTOALL:
-    case HD_GATHER:
-    case HD_GATHERV:
+static size_t received(const hd_op_t *op, const hd_work_row_t *row) {
+    switch (row->receives) {
+    case HD_WORK_ALL_BLOCKS:
         return op->call.bytes * op->place.n;
-    case HD_ALLTOALLV:
+    case HD_WORK_TOTAL:
         return op->call.total;
     default:
         return op->call.bytes;
     }
 }
 
-/* Results that would not stay in their readers' caches go past them. */
-static hd_stores_t stores_of(const hd_op_t *op) {
-    return received(op) >= op->group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
-}
-
-/* Streams of memory that one byte of a window touches. */
-static size_t streams(const hd_op_t *op) {
-    switch (op->call.type) {
-    case HD_ALLREDUCE:
-    case HD_SCAN:
-    case HD_EXSCAN:
-        return 2 * (size_t)op->place.n;
-    case HD_BCAST:
-    case HD_MCAST:
-    case HD_REDUCE:
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-    case HD_ALLGATHER:
-    case HD_ALLGATHERV:
-        return (size_t)op->place.n + 1;
-    default:
-        return 2;
-    }
-}
-
 /* Bytes of one unit's window: whole elements, whole lines where elements fit into lines. */
-static size_t window(const hd_op_t *op, size_t all) {
+static size_t window_of(const hd_op_t *op, const hd_work_row_t *row) {
     /* only reductions agree on the element; blocks of data may be cut anywhere */
-    size_t grain =
-        is_reduction(op->call.type) && HD_LINE % op->call.element != 0 ? op->call.element : HD_LINE;
-    size_t bytes = op->group->chunk / streams(op);
-    size_t share = is_windowed(op->call.type) ? all / op->place.n : all;
-    /* so that who is done first can take from who is not */
-    if (share > UNSHARED) {
-        share /= op->call.type == HD_SCATTER ? 4 : 2;
-    } else if (share > UNSHARED_PULL && op->call.type == HD_SCATTER) {
-        share /= 2;
-    }
-    share += grain - 1; /* a remainder is not worth a unit of its own */
-    if (!hd_work_is_vector(op->call.type) && bytes > share) {
-        bytes = share;
+    size_t grain = row->reducing && HD_LINE % op->call.element != 0 ? op->call.element : HD_LINE;
+    size_t streams = (size_t)row->streams_each * op->place.n + row->streams_more;
+    size_t bytes = op->group->chunk / streams;
+    if (!row->vector) {
+        size_t share = row->windowed ? op->call.bytes / op->place.n : op->call.bytes;
+        /* so that who is done first can take from who is not */
+        if (share > UNSHARED) {
+            share /= row->pulled ? 4 : 2;
+        } else if (share > UNSHARED_PULL && row->pulled) {
+            share /= 2;
+        }
+        share += grain - 1; /* a remainder is not worth a unit of its own */
+        bytes = bytes < share ? bytes : share;
     }
     bytes -= bytes % grain;
     return bytes ? bytes : grain;
 }
 
-static size_t windows(const hd_op_t *op, size_t all) {
-    size_t w = window(op, all);
-    return (all + w - 1) / w;
+void hd_work_cut(hd_op_t *op, const hd_work_row_t *row) {
+    op->cut.row = row;
+    op->cut.window = window_of(op, row);
+    /* results that would not stay in their readers' caches go past them */
+    op->cut.stores =
+        received(op, row) >= op->group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
+    op->cut.slices = row->slices(op);
 }
 
-uint32_t hd_work_slices(const hd_op_t *op) {
-    if (op->call.exclusive) {
-        return 1; /* one claim word: one chunk of the user's operation at a time */
-    }
-    return is_windowed(op->call.type) && op->place.n > MAX_SHARES ? MAX_SHARES : op->place.n;
+/* So many windows are in a block. */
+static size_t windows(const hd_op_t *op, size_t block) {
+    return (block + op->cut.window - 1) / op->cut.window;
 }
 
 static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
@@ -138,42 +95,82 @@ static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
     return (size_t)most * element;
 }
 
-/* Of the blocks that a slice of several is made of. */
-static size_t largest_block(const hd_op_t *op) {
-    if (!hd_work_is_vector(op->call.type)) {
-        return op->call.bytes;
+/* --- slices, and the units they have ---------------------------------------------------------------- */
+
+/* Of a windowed collective. */
+static uint32_t shares(const hd_op_t *op) {
+    if (op->call.exclusive) {
+        return 1; /* one claim word: one chunk of the user's operation at a time */
     }
-    return op->call.type == HD_ALLTOALLV && !op->call.in_place
-               ? largest(&op->call.send, op->place.n, op->call.send_element)
-               : largest(&op->call.receive, op->place.n, op->call.element);
+    return op->place.n > MAX_SHARES ? MAX_SHARES : op->place.n;
 }
 
-void hd_work_layout(const hd_op_t *op, hd_slice_t *slice) {
-    uint32_t slices = hd_work_slices(op);
-    size_t units = 1;
-    slice->batch = 1;
-    slice->parts = 1;
-    if (is_windowed(op->call.type)) {
-        if (op->place.me < slices) {
-            size_t all = windows(op, op->call.bytes);
-            units = all * (op->place.me + 1) / slices - all * op->place.me / slices;
-        }
-    } else if (op->call.type == HD_ALLTOALL || op->call.type == HD_ALLTOALLV) {
-        size_t block = largest_block(op);
-        size_t parts = windows(op, block);
-        slice->parts = (uint32_t)(parts ? parts : 1);
-        if (slice->parts == 1) {
-            slice->batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
-        }
-        units = (size_t)slice->parts *
-                (op->call.in_place ? op->place.n - op->place.me - 1 : op->place.n);
-    } else if (op->call.exclusive) { /* a reduce_scatter(v): all blocks in slice 0 */
-        slice->parts = (uint32_t)windows(op, largest_block(op));
-        units = (size_t)slice->parts * op->place.n;
-    } else {
-        units = windows(op, op->call.bytes); /* v types: op->call.bytes is my own block's size */
-    }
+static uint32_t one_each(const hd_op_t *op) {
+    return op->call.exclusive ? 1 : op->place.n; /* see above */
+}
+
+/* All of them may be claimed from the beginning. */
+static void set_units(hd_slice_t *slice, size_t units, uint32_t parts, uint32_t batch) {
     slice->units = (uint32_t)(units ? units : 1);
+    slice->parts = parts;
+    slice->batch = batch;
+}
+
+/* Equal runs of windows. */
+static void lay_out_windows(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    size_t all = windows(op, op->call.bytes);
+    set_units(slice, all * (s + 1) / op->cut.slices - all * s / op->cut.slices, 1, 1);
+}
+
+/* Member s's block; v types: op->call.bytes is my own block's size. */
+static void lay_out_block(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    (void)s;
+    set_units(slice, windows(op, op->call.bytes), 1, 1);
+}
+
+/* The user's reductions: all blocks in slice 0. */
+static void lay_out_blocks(const hd_op_t *op, size_t largest_block, hd_slice_t *slice) {
+    uint32_t parts = (uint32_t)windows(op, largest_block);
+    set_units(slice, (size_t)parts * op->place.n, parts, 1);
+}
+
+static void lay_out_reduce_scatter(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    if (op->call.exclusive) {
+        lay_out_blocks(op, op->call.bytes, slice);
+    } else {
+        lay_out_block(op, s, slice);
+    }
+}
+
+static void lay_out_reduce_scatterv(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    if (op->call.exclusive) {
+        lay_out_blocks(op, largest(&op->call.receive, op->place.n, op->call.element), slice);
+    } else {
+        lay_out_block(op, s, slice);
+    }
+}
+
+/* One block to each member, or, in place, one with each member above s. */
+static void lay_out_pairs(const hd_op_t *op, uint32_t s, size_t block, hd_slice_t *slice) {
+    uint32_t parts = (uint32_t)windows(op, block), batch = 1;
+    if (parts <= 1) {
+        parts = 1;
+        batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
+    }
+    size_t pairs = op->call.in_place ? op->place.n - s - 1 : op->place.n;
+    set_units(slice, parts * pairs, parts, batch);
+}
+
+static void lay_out_alltoall(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    lay_out_pairs(op, s, op->call.bytes, slice);
+}
+
+static void lay_out_alltoallv(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    const hd_call_t *call = &op->call;
+    lay_out_pairs(op, s,
+                  call->in_place ? largest(&call->receive, op->place.n, call->element)
+                                 : largest(&call->send, op->place.n, call->send_element),
+                  slice);
 }
 
 /* --- moving data -------------------------------------------------------------------------------- */
@@ -193,12 +190,12 @@ typedef struct span {
     size_t at, bytes;
 } span_t;
 
-static span_t span_of(const hd_op_t *op, size_t all, size_t index) {
-    size_t w = window(op, all), at = index * w;
-    if (at >= all) {
+static span_t span_of(const hd_op_t *op, size_t block, size_t index) {
+    size_t w = op->cut.window, at = index * w;
+    if (at >= block) {
         return (span_t){0, 0};
     }
-    return (span_t){at, all - at < w ? all - at : w};
+    return (span_t){at, block - at < w ? block - at : w};
 }
 
 /* A window of the result in the caches: to the claimer's own destination first, where the stores are
@@ -215,12 +212,7 @@ static ucc_status_t push_window(const hd_op_t *op, const hd_work_t *work, size_t
     return status;
 }
 
-static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, span_t span) {
-    if (stores_of(op) == HD_STORES_STREAMING) {
-        return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, op->place.n,
-                              work->dst, span.at, span.bytes / op->call.element,
-                              HD_STORES_STREAMING);
-    }
+static ucc_status_t push_windows(const hd_op_t *op, const hd_work_t *work, span_t span) {
     ucc_status_t status = UCC_OK;
     size_t step = op->call.element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->call.element
                                                  : op->call.element;
@@ -235,21 +227,21 @@ static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, span
  * lie in the destinations. Those of an exscan are made before the destination is written: it may be the
  * operand. */
 static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t at, size_t bytes,
-                                uint8_t *const held[2]) {
+                                bool exclusive, uint8_t *const held[2]) {
     const void *source[2] = {(const uint8_t *)work->src[0] + at, NULL};
     ucc_status_t status = UCC_OK;
-    if (op->call.type == HD_SCAN) {
+    if (!exclusive) {
         hd_copy((uint8_t *)work->dst[0] + at, source[0], bytes, HD_STORES_PLAIN);
     }
     for (uint32_t i = 1; i < op->place.n && status == UCC_OK; i++) {
         uint8_t *dst = (uint8_t *)work->dst[i] + at;
-        uint8_t *to = op->call.type == HD_SCAN ? dst : held[i % 2];
+        uint8_t *to = exclusive ? held[i % 2] : dst;
         source[1] = (const uint8_t *)work->src[i] + at;
-        if (op->call.type == HD_SCAN || i + 1 < op->place.n) {
+        if (!exclusive || i + 1 < op->place.n) {
             status =
                 hd_reduce_block(&op->call.reducer, 2, source, to, bytes / op->call.element, true);
         }
-        if (op->call.type == HD_EXSCAN) {
+        if (exclusive) {
             hd_copy(dst, source[0], bytes, HD_STORES_PLAIN);
         }
         source[0] = to;
@@ -258,15 +250,14 @@ static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t
 }
 
 /* Not inlined: its stack is not for the others. */
-static __attribute__((noinline)) ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work,
-                                                       span_t span) {
+static __attribute__((noinline)) ucc_status_t scan_windows(const hd_op_t *op, const hd_work_t *work,
+                                                           span_t span, bool exclusive) {
     alignas(HD_LINE) uint8_t stack[2][PUSH_WINDOW];
     uint8_t *held[2] = {stack[0], stack[1]}, *heap = NULL;
     size_t step = op->call.element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->call.element
                                                  : op->call.element;
     ucc_status_t status = UCC_OK;
-    if (op->call.element > PUSH_WINDOW &&
-        op->call.type == HD_EXSCAN) { /* a user's large elements */
+    if (exclusive && op->call.element > PUSH_WINDOW) { /* a user's large elements */
         heap = hd_alloc(HD_LINE, 2 * op->call.element);
         if (!heap) {
             hd_error("%s: no memory for prefixes of %zu bytes", hd_type_name(op->call.type),
@@ -278,34 +269,65 @@ static __attribute__((noinline)) ucc_status_t run_scan(const hd_op_t *op, const 
     }
     for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
         size_t left = span.bytes - done;
-        status = scan_window(op, work, span.at + done, left < step ? left : step, held);
+        status = scan_window(op, work, span.at + done, left < step ? left : step, exclusive, held);
     }
     hd_free(heap);
     return status;
 }
 
-static ucc_status_t run_windowed(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
-                                 uint32_t unit) {
-    size_t all = windows(op, op->call.bytes);
-    size_t first = all * slice / hd_work_slices(op);
-    span_t span = span_of(op, op->call.bytes, first + unit);
-    if (!span.bytes || first + unit >= all * (slice + 1) / hd_work_slices(op)) {
+/* The window that a unit is; none if it is the empty unit of a slice without work. */
+static span_t share_of(const hd_op_t *op, uint32_t s, uint32_t unit) {
+    size_t all = windows(op, op->call.bytes), index = all * s / op->cut.slices + unit;
+    if (index >= all * (s + 1) / op->cut.slices) {
+        return (span_t){0, 0};
+    }
+    return span_of(op, op->call.bytes, index);
+}
+
+static ucc_status_t run_bcast(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
+    span_t span = share_of(op, s, unit);
+    if (span.bytes) {
+        hd_copy_to_many(op->place.n, work->dst, span.at,
+                        (const uint8_t *)work->src[op->call.root] + span.at, span.bytes,
+                        op->cut.stores);
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t run_reduce(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                               uint32_t unit) {
+    span_t span = share_of(op, s, unit);
+    if (!span.bytes) {
         return UCC_OK;
     }
-    size_t count = span.bytes / op->call.element;
-    if (op->call.type == HD_REDUCE) {
-        return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, 1,
-                              &work->dst[op->call.root], span.at, count, stores_of(op));
+    return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, 1,
+                          &work->dst[op->call.root], span.at, span.bytes / op->call.element,
+                          op->cut.stores);
+}
+
+static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                  uint32_t unit) {
+    span_t span = share_of(op, s, unit);
+    if (!span.bytes) {
+        return UCC_OK;
     }
-    if (op->call.type == HD_ALLREDUCE) {
-        return run_allreduce(op, work, span);
+    if (op->cut.stores == HD_STORES_STREAMING) {
+        return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, op->place.n,
+                              work->dst, span.at, span.bytes / op->call.element,
+                              HD_STORES_STREAMING);
     }
-    if (op->call.type == HD_SCAN || op->call.type == HD_EXSCAN) {
-        return run_scan(op, work, span);
-    }
-    hd_copy_to_many(op->place.n, work->dst, span.at,
-                    (const uint8_t *)work->src[op->call.root] + span.at, span.bytes, stores_of(op));
-    return UCC_OK;
+    return push_windows(op, work, span);
+}
+
+static ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
+    span_t span = share_of(op, s, unit);
+    return span.bytes ? scan_windows(op, work, span, false) : UCC_OK;
+}
+
+static ucc_status_t run_exscan(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                               uint32_t unit) {
+    span_t span = share_of(op, s, unit);
+    return span.bytes ? scan_windows(op, work, span, true) : UCC_OK;
 }
 
 static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
@@ -316,12 +338,14 @@ static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t
 
 static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                   uint32_t unit) {
-    if (op->call.type == HD_ALLGATHER) {
-        span_t span = span_of(op, op->call.bytes, unit);
-        hd_copy_to_many(op->place.n, work->dst, s * op->call.bytes + span.at,
-                        (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
-        return UCC_OK;
-    }
+    span_t span = span_of(op, op->call.bytes, unit);
+    hd_copy_to_many(op->place.n, work->dst, s * op->call.bytes + span.at,
+                    (const uint8_t *)work->src[s] + span.at, span.bytes, op->cut.stores);
+    return UCC_OK;
+}
+
+static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                   uint32_t unit) {
     size_t bytes = work->call[s]->bytes;
     span_t span = span_of(op, bytes, unit);
     for (uint32_t d = 0; d < op->place.n; d++) {
@@ -332,19 +356,21 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
         }
         uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
         hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
-                stores_of(op));
+                op->cut.stores);
     }
     return UCC_OK;
 }
 
 static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                uint32_t unit) {
-    if (op->call.type == HD_GATHER) {
-        span_t span = span_of(op, op->call.bytes, unit);
-        hd_copy((uint8_t *)work->dst[op->call.root] + s * op->call.bytes + span.at,
-                (const uint8_t *)work->src[s] + span.at, span.bytes, stores_of(op));
-        return UCC_OK;
-    }
+    span_t span = span_of(op, op->call.bytes, unit);
+    hd_copy((uint8_t *)work->dst[op->call.root] + s * op->call.bytes + span.at,
+            (const uint8_t *)work->src[s] + span.at, span.bytes, op->cut.stores);
+    return UCC_OK;
+}
+
+static ucc_status_t run_gatherv(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                uint32_t unit) {
     if (hd_lane_regime(hd_board_lane(op->place.board, s, op->place.k)) != HD_REGIME_DIRECT) {
         return UCC_OK; /* came with its lane: the root copies it */
     }
@@ -360,19 +386,22 @@ static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_
     span_t span = span_of(op, bytes, unit);
     uint64_t offset = hd_vector_displacement(&root->receive, s) * root->element + span.at;
     hd_copy(hd_at(work->dst[op->call.root], offset), (const uint8_t *)work->src[s] + span.at,
-            span.bytes, stores_of(op));
+            span.bytes, op->cut.stores);
     return UCC_OK;
 }
 
 static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t d,
                                 uint32_t unit) {
+    span_t span = span_of(op, op->call.bytes, unit);
+    hd_copy((uint8_t *)work->dst[d] + span.at,
+            (const uint8_t *)work->src[op->call.root] + d * op->call.bytes + span.at, span.bytes,
+            op->cut.stores);
+    return UCC_OK;
+}
+
+static ucc_status_t run_scatterv(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                 uint32_t unit) {
     const uint8_t *src = work->src[op->call.root];
-    if (op->call.type == HD_SCATTER) {
-        span_t span = span_of(op, op->call.bytes, unit);
-        hd_copy((uint8_t *)work->dst[d] + span.at, src + d * op->call.bytes + span.at, span.bytes,
-                stores_of(op));
-        return UCC_OK;
-    }
     const hd_call_t *root = work->call[op->call.root];
     size_t bytes = work->call[d]->bytes;
     size_t sent = hd_vector_count(&root->send, d) * root->element;
@@ -382,32 +411,79 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
     span_t span = span_of(op, bytes, unit);
     hd_copy((uint8_t *)work->dst[d] + span.at,
             hd_at(src, hd_vector_displacement(&root->send, d) * root->element + span.at),
-            span.bytes, stores_of(op));
+            span.bytes, op->cut.stores);
     return UCC_OK;
+}
+
+/* One part of member d's block, which begins `before` bytes after the operands do. */
+static ucc_status_t reduce_part(const hd_op_t *op, const hd_work_t *work, uint32_t d, size_t before,
+                                size_t bytes, uint32_t part) {
+    span_t span = span_of(op, bytes, part);
+    return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, before + span.at, 1,
+                          &work->dst[d], span.at, span.bytes / op->call.element, op->cut.stores);
+}
+
+/* Whose block a unit belongs to, and which part of it it is: slice by slice, or, exclusively, all in slice
+ * 0. False: the empty unit. */
+static bool find_part(const hd_op_t *op, const hd_work_t *work, uint32_t *d, uint32_t *unit) {
+    if (op->call.exclusive) {
+        uint32_t parts = work->slice[0].parts;
+        *d = parts ? *unit / parts : op->place.n;
+        *unit = parts ? *unit % parts : 0;
+    }
+    return *d < op->place.n;
 }
 
 static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t d,
                                        uint32_t unit) {
-    if (op->call.exclusive) {
-        uint32_t parts = work->slice[0].parts;
-        d = parts ? unit / parts : op->place.n;
-        unit = parts ? unit % parts : 0;
-        if (d >= op->place.n) {
-            return UCC_OK;
-        }
+    if (!find_part(op, work, &d, &unit)) {
+        return UCC_OK;
     }
-    size_t bytes = op->call.bytes, before = d * op->call.bytes;
-    if (op->call.type == HD_REDUCE_SCATTERV) {
-        bytes = hd_vector_count(&op->call.receive, d) * op->call.element;
-        before = hd_vector_displacement(&op->call.receive, d) * op->call.element;
-    }
-    span_t span = span_of(op, bytes, unit);
-    return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, before + span.at, 1,
-                          &work->dst[d], span.at, span.bytes / op->call.element, stores_of(op));
+    return reduce_part(op, work, d, d * op->call.bytes, op->call.bytes, unit);
 }
 
-static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t d, uint32_t s,
-                                  uint32_t part) {
+static ucc_status_t run_reduce_scatterv(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                        uint32_t unit) {
+    if (!find_part(op, work, &d, &unit)) {
+        return UCC_OK;
+    }
+    const hd_vector_t *blocks = &op->call.receive;
+    return reduce_part(op, work, d, hd_vector_displacement(blocks, d) * op->call.element,
+                       hd_vector_count(blocks, d) * op->call.element, unit);
+}
+
+/* A unit's pair: this slice's member sends the part to member *to. False: the empty unit. */
+static bool find_pair(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit,
+                      uint32_t *to, uint32_t *part) {
+    uint32_t parts = work->slice[s].parts;
+    *part = unit % parts;
+    *to = unit / parts + (op->call.in_place ? s + 1 : 0);
+    return *to < op->place.n;
+}
+
+static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                 uint32_t unit) {
+    uint32_t to, part;
+    if (!find_pair(op, work, s, unit, &to, &part)) {
+        return UCC_OK;
+    }
+    span_t span = span_of(op, op->call.bytes, part);
+    uint8_t *dst = (uint8_t *)work->dst[to] + s * op->call.bytes + span.at;
+    if (op->call.in_place) {
+        swap(dst, (uint8_t *)work->dst[s] + to * op->call.bytes + span.at, span.bytes);
+    } else {
+        hd_copy(dst, (const uint8_t *)work->src[s] + to * op->call.bytes + span.at, span.bytes,
+                op->cut.stores);
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                  uint32_t unit) {
+    uint32_t d, part;
+    if (!find_pair(op, work, s, unit, &d, &part)) {
+        return UCC_OK;
+    }
     if (!op->call.in_place &&
         hd_lane_regime(hd_board_lane(op->place.board, s, op->place.k)) != HD_REGIME_DIRECT) {
         return UCC_OK; /* came with its lane: the destination copies it */
@@ -427,58 +503,52 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     if (op->call.in_place) {
         swap(dst, hd_at(work->dst[s], offset), span.bytes);
     } else {
-        hd_copy(dst, hd_at(work->src[s], offset), span.bytes, stores_of(op));
+        hd_copy(dst, hd_at(work->src[s], offset), span.bytes, op->cut.stores);
     }
     return UCC_OK;
-}
-
-static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t slice,
-                                 uint32_t unit) {
-    uint32_t parts = work->slice[slice].parts, part = unit % parts;
-    uint32_t other = unit / parts + (op->call.in_place ? slice + 1 : 0);
-    if (other >= op->place.n) {
-        return UCC_OK; /* the empty unit of a slice without work */
-    }
-    if (op->call.type == HD_ALLTOALLV) {
-        return run_alltoallv(op, work, other, slice, part);
-    }
-    span_t span = span_of(op, op->call.bytes, part);
-    uint8_t *dst = (uint8_t *)work->dst[other] + slice * op->call.bytes + span.at;
-    if (op->call.in_place) {
-        swap(dst, (uint8_t *)work->dst[slice] + other * op->call.bytes + span.at, span.bytes);
-    } else {
-        hd_copy(dst, (const uint8_t *)work->src[slice] + other * op->call.bytes + span.at,
-                span.bytes, stores_of(op));
-    }
-    return UCC_OK;
-}
-
-static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
-    switch (op->call.type) {
-    case HD_ALLGATHER:
-    case HD_ALLGATHERV:
-        return run_allgather(op, work, slice, unit);
-    case HD_GATHER:
-    case HD_GATHERV:
-        return run_gather(op, work, slice, unit);
-    case HD_SCATTER:
-    case HD_SCATTERV:
-        return run_scatter(op, work, slice, unit);
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        return run_reduce_scatter(op, work, slice, unit);
-    case HD_ALLTOALL:
-    case HD_ALLTOALLV:
-        return run_alltoall(op, work, slice, unit);
-    default:
-        return run_windowed(op, work, slice, unit);
-    }
 }
 
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
-    ucc_status_t status = run(op, work, slice, unit);
-    if (stores_of(op) == HD_STORES_STREAMING) {
+    ucc_status_t status = op->cut.row->run(op, work, slice, unit);
+    if (op->cut.stores == HD_STORES_STREAMING) {
         hd_copy_fence(); /* before anybody is told that the unit is finished */
     }
     return status;
 }
+
+/* --- the table ----------------------------------------------------------------------------------- */
+
+/* Streams of memory that one byte of a window touches: from one to one, from or to one and all, or all and
+ * all. */
+#define ONE_ONE .streams_more = 2
+#define ONE_ALL .streams_each = 1, .streams_more = 1
+#define ALL_ALL .streams_each = 2
+
+const hd_work_row_t hd_work_rows[HD_N_TYPES] = {
+    [HD_ALLGATHER] = {one_each, lay_out_block, run_allgather, ONE_ALL,
+                      .receives = HD_WORK_ALL_BLOCKS},
+    [HD_ALLGATHERV] = {one_each, lay_out_block, run_allgatherv, ONE_ALL,
+                       .receives = HD_WORK_ALL_BLOCKS, .vector = true},
+    [HD_ALLREDUCE] = {shares, lay_out_windows, run_allreduce, ALL_ALL, .windowed = true,
+                      .reducing = true},
+    [HD_ALLTOALL] = {one_each, lay_out_alltoall, run_alltoall, ONE_ONE,
+                     .receives = HD_WORK_ALL_BLOCKS},
+    [HD_ALLTOALLV] = {one_each, lay_out_alltoallv, run_alltoallv, ONE_ONE,
+                      .receives = HD_WORK_TOTAL, .vector = true},
+    [HD_BCAST] = {shares, lay_out_windows, run_bcast, ONE_ALL, .windowed = true},
+    [HD_GATHER] = {one_each, lay_out_block, run_gather, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS},
+    [HD_GATHERV] = {one_each, lay_out_block, run_gatherv, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS,
+                    .vector = true},
+    [HD_REDUCE] = {shares, lay_out_windows, run_reduce, ONE_ALL, .windowed = true,
+                   .reducing = true},
+    [HD_REDUCE_SCATTER] = {one_each, lay_out_reduce_scatter, run_reduce_scatter, ONE_ALL,
+                           .reducing = true},
+    [HD_REDUCE_SCATTERV] = {one_each, lay_out_reduce_scatterv, run_reduce_scatterv, ONE_ALL,
+                            .vector = true, .reducing = true},
+    [HD_SCATTER] = {one_each, lay_out_block, run_scatter, ONE_ONE, .pulled = true},
+    [HD_SCATTERV] = {one_each, lay_out_block, run_scatterv, ONE_ONE, .vector = true},
+    [HD_MCAST] = {shares, lay_out_windows, run_bcast, ONE_ALL, .windowed = true},
+    [HD_SCAN] = {shares, lay_out_windows, run_scan, ALL_ALL, .windowed = true, .reducing = true},
+    [HD_EXSCAN] = {shares, lay_out_windows, run_exscan, ALL_ALL, .windowed = true,
+                   .reducing = true},
+};
