@@ -8,7 +8,8 @@ static __attribute__((noinline)) ucc_status_t go_on(heddle_ep_t *ep, ucc_coll_ar
                                                     uint64_t published) {
     ucc_team_h team = heddle_ep_team(ep);
     if (!team) {
-        hd_error("not an endpoint");
+        hd_error("heddle_%s: not an endpoint",
+                 hd_type_name((uint8_t)__builtin_ctzll((uint64_t)args->coll_type)));
         return UCC_ERR_INVALID_PARAM;
     }
     return hd_api_run(args, team, published);

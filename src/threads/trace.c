@@ -119,6 +119,10 @@ static block_t *take_block(void) {
     if (atomic_exchange_explicit(&trace.recording, false, memory_order_relaxed)) {
         stop_recording();
         hd_warn("%d events are traced: no more are recorded", (int)HD_TRACE_EVENTS);
+        /* nobody asks for the file from now on, and the program may be killed: due at once. relaxed: see
+           hd_trace_tick */
+        atomic_store_explicit(&trace.due, 0, memory_order_relaxed);
+        hd_trace_tick();
     }
     return NULL;
 }

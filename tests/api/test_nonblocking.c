@@ -372,3 +372,13 @@ Test(nonblocking, a_blocking_collective_of_no_team_is_named, .init = open_one_co
     says(heddle_collective(&args, NULL), "heddle_collective: not a team handle");
     says(heddle_collective(NULL, heddle_ep_team(ep[0])), "heddle_collective: coll_args");
 }
+
+Test(nonblocking, a_blocking_call_without_an_endpoint_is_named, .init = open_one_context,
+     .fini = close_group) {
+    hd_log_capture(capture, NULL);
+    says(heddle_barrier(NULL), "heddle_barrier: not an endpoint");
+    says(heddle_reduce_scatterv(NULL, src, dst, NULL, UCC_DT_INT64, UCC_OP_SUM),
+         "heddle_reduce_scatterv: not an endpoint");
+    says(heddle_exscan(NULL, src, dst, 1, UCC_DT_INT64, UCC_OP_SUM),
+         "heddle_exscan: not an endpoint");
+}

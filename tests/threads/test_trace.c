@@ -551,8 +551,11 @@ Test(trace, when_the_budget_is_spent_recording_stops_and_says_so_once) {
     }
     cr_assert_not(hd_trace_is_on());
     cr_assert_eq(n_lines[HD_LOG_WARN], 1);
+    timeline_t *t = read_timeline(path); /* also of a process that is killed from now on */
+    cr_assert_eq(count(t, "barrier", 0), 1);
+    free_timeline(t);
     hd_trace_close();
-    timeline_t *t = read_timeline(path);
+    t = read_timeline(path);
     cr_assert_eq(count(t, "barrier", 0), 1);
     free_timeline(t);
     unlink(path);

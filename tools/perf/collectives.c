@@ -18,6 +18,10 @@ const perf_coll_t perf_colls[] = {
      PERF_SHAPE_BLOCK},
     {"allreduce", UCC_COLL_TYPE_ALLREDUCE, PERF_REDUCES | PERF_IN_PLACE, PERF_SHAPE_BLOCK,
      PERF_SHAPE_BLOCK},
+    {"scan", UCC_COLL_TYPE_SCAN, PERF_REDUCES | PERF_PREFIX | PERF_IN_PLACE, PERF_SHAPE_BLOCK,
+     PERF_SHAPE_BLOCK},
+    {"exscan", UCC_COLL_TYPE_EXSCAN, PERF_REDUCES | PERF_PREFIX | PERF_IN_PLACE, PERF_SHAPE_BLOCK,
+     PERF_SHAPE_BLOCK},
     {"reduce_scatter", UCC_COLL_TYPE_REDUCE_SCATTER, PERF_REDUCES | PERF_IN_PLACE,
      PERF_SHAPE_BLOCKS, PERF_SHAPE_BLOCK},
     {"reduce_scatterv", UCC_COLL_TYPE_REDUCE_SCATTERV, PERF_REDUCES | PERF_IN_PLACE | PERF_VECTOR,
@@ -184,11 +188,15 @@ static ucc_status_t call_reduction(const perf_case_t *c, perf_endpoint_t *e, con
     const perf_options_t *o = c->options;
     ucc_datatype_t dt = o->datatype->dt;
     ucc_reduction_op_t op = o->operation->op;
-    switch (c->coll->type) {
+    switch ((uint64_t)c->coll->type) { /* scans are no members of the enumeration */
     case UCC_COLL_TYPE_REDUCE:
         return heddle_reduce(e->handle, source, e->destination, c->count, dt, op, e->root);
     case UCC_COLL_TYPE_ALLREDUCE:
         return heddle_allreduce(e->handle, source, e->destination, c->count, dt, op);
+    case UCC_COLL_TYPE_SCAN:
+        return heddle_scan(e->handle, source, e->destination, c->count, dt, op);
+    case UCC_COLL_TYPE_EXSCAN:
+        return heddle_exscan(e->handle, source, e->destination, c->count, dt, op);
     case UCC_COLL_TYPE_REDUCE_SCATTER:
         return heddle_reduce_scatter(e->handle, source, e->destination, c->count, dt, op);
     default:

@@ -3,9 +3,9 @@
  * The measured iterations are cut into slices when limits are measured, too: a slice of the
  * collective, a slice of each limit, and again, so that a change in the machine's speed meets both.
  * Within a slice the loop is tight: collectives that synchronize all endpoints run back to back, and a
- * sample is a batch of them where one would be too short to time. Before a sample of a rooted one
- * there is an untimed barrier; with --back-to-back a sample is so many iterations that the root may run
- * as far ahead as the library lets it. With --touch an iteration is that of touch.c.
+ * sample is a batch of them where one would be too short to time. Before a sample of a one-way one
+ * (rooted, or a scan) there is an untimed barrier; with --back-to-back a sample is so many iterations
+ * that the root may run as far ahead as the library lets it. With --touch an iteration is that of touch.c.
  */
 #include "run.h"
 
@@ -21,7 +21,7 @@ double perf_estimate(perf_worker_t *w, uint64_t iterations) {
             perf_touch_iteration(w);
             continue;
         }
-        if (perf_is_rooted(run)) {
+        if (perf_is_one_way(run)) {
             perf_align(w);
         }
         perf_next_root(w);
@@ -52,13 +52,13 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most) {
 static void choose_iterations(perf_run_t *run, double seconds) {
     const perf_options_t *o = run->options;
     perf_case_t *c = &run->now;
-    bool rooted = perf_is_rooted(run);
+    bool one_way = perf_is_one_way(run);
     double fit = o->seconds / (seconds > 1e-9 ? seconds : 1e-9);
     uint64_t want = o->iterations != 0 ? o->iterations : fit > 1e9 ? 1000000000 : (uint64_t)fit;
     uint64_t least = o->iterations == 0 ? 5 : 1;
     run->slices = o->limits ? PERF_SLICES : 1;
-    c->batch = !rooted && !o->touch && seconds < 2e-6 ? BATCH : 1;
-    if (rooted && o->back_to_back) {
+    c->batch = !one_way && !o->touch && seconds < 2e-6 ? BATCH : 1;
+    if (one_way && o->back_to_back) {
         c->batch = clamp(want / BACK_TO_BACK, 1, want);
     }
     uint64_t most = clamp(MAX_SAMPLES_IN_ALL / o->workers, least, MAX_SAMPLES);
@@ -73,11 +73,11 @@ static void choose_iterations(perf_run_t *run, double seconds) {
 
 static void tight_slice(perf_worker_t *w, uint64_t slice, uint64_t *samples, size_t n) {
     const perf_case_t *c = &w->run->now;
-    bool rooted = perf_is_rooted(w->run);
+    bool one_way = perf_is_one_way(w->run);
     perf_align(w);
     uint64_t first = perf_clock_ticks(), last = first;
     for (size_t s = 0; s < n; s++) {
-        if (rooted) {
+        if (one_way) {
             perf_align(w);
             last = perf_clock_ticks();
         }
@@ -177,7 +177,7 @@ static void report(perf_run_t *run) {
     uint64_t source = perf_source_bytes(c), destination = perf_destination_bytes(c);
     /* back to back: the loop's own time, since per-sample maxima overlap when threads share
      * processors */
-    bool whole = !perf_is_rooted(run) && !o->touch;
+    bool whole = !perf_is_one_way(run) && !o->touch;
     perf_result_t result = {
         .coll = c->coll,
         .bytes = c->bytes,

@@ -92,11 +92,12 @@ static void combine_pair(ucc_reduction_op_t op, double a[2], const double b[2]) 
     }
 }
 
-void perf_expectation_compute(const perf_options_t *o, perf_expectation_t *expectation) {
+/* Of the first `operands` endpoints. */
+static void compute(const perf_options_t *o, uint32_t operands, perf_expectation_t *expectation) {
     ucc_reduction_op_t op = o->operation->op;
     for (uint32_t k = 0; k < PERF_PERIOD; k++) {
         double sum[2] = {input_value(o, 0, k), input_second(o, 0, k)};
-        for (uint32_t s = 1; s < o->endpoints; s++) {
+        for (uint32_t s = 1; s < operands; s++) {
             double next[2] = {input_value(o, s, k), input_second(o, s, k)};
             if (o->datatype->kind == PERF_KIND_PAIR) {
                 combine_pair(op, sum, next);
@@ -109,6 +110,10 @@ void perf_expectation_compute(const perf_options_t *o, perf_expectation_t *expec
         expectation->first[k] = sum[0] / divisor;
         expectation->second[k] = sum[1] / divisor;
     }
+}
+
+void perf_expectation_compute(const perf_options_t *o, perf_expectation_t *expectation) {
+    compute(o, o->endpoints, expectation);
 }
 
 static void fill_values(const perf_case_t *c, uint32_t s, uint64_t count, unsigned char *buffer) {
@@ -278,6 +283,17 @@ void perf_pattern_fill(const perf_case_t *c, perf_endpoint_t *e) {
     }
 }
 
+/* scan, exscan, whose first endpoint has no result */
+static uint64_t check_prefix(const perf_case_t *c, const perf_endpoint_t *e) {
+    perf_expectation_t prefix;
+    uint32_t operands = e->index + ((uint64_t)c->coll->type == UCC_COLL_TYPE_SCAN);
+    if (operands == 0) {
+        return 0;
+    }
+    compute(c->options, operands, &prefix);
+    return check_values(c, 0, c->count, e->destination, &prefix);
+}
+
 uint64_t perf_pattern_check(const perf_case_t *c, const perf_endpoint_t *e,
                             const perf_expectation_t *expectation) {
     if (c->coll->source == PERF_SHAPE_NONE) {
@@ -288,6 +304,9 @@ uint64_t perf_pattern_check(const perf_case_t *c, const perf_endpoint_t *e,
     }
     if ((c->coll->traits & PERF_ROOTED) != 0 && e->index != e->root) {
         return 0;
+    }
+    if ((c->coll->traits & PERF_PREFIX) != 0) {
+        return check_prefix(c, e);
     }
     if (c->coll->source == PERF_SHAPE_BLOCK) {
         return check_values(c, 0, c->count, e->destination, expectation);

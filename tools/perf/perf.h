@@ -74,7 +74,8 @@ enum perf_coll_traits {
     PERF_REDUCES = 1U << 1,  /**< needs an operation and a numeric datatype */
     PERF_VECTOR = 1U << 2,   /**< takes counts and displacements */
     PERF_IN_PLACE = 1U << 3, /**< in place means something */
-    PERF_PAIRWISE = 1U << 4  /**< the block depends on both source and destination */
+    PERF_PAIRWISE = 1U << 4, /**< the block depends on both source and destination */
+    PERF_PREFIX = 1U << 5    /**< reduces what came before: nobody waits for those behind it */
 };
 
 typedef struct perf_coll {

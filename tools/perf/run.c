@@ -45,6 +45,10 @@ bool perf_is_rooted(const perf_run_t *run) {
     return (run->now.coll->traits & PERF_ROOTED) != 0;
 }
 
+bool perf_is_one_way(const perf_run_t *run) {
+    return (run->now.coll->traits & (PERF_ROOTED | PERF_PREFIX)) != 0;
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Laying out a case
  * ---------------------------------------------------------------------------------------------- */
@@ -54,6 +58,9 @@ static const char *reason_to_skip(const perf_run_t *run) {
     const perf_options_t *o = c->options;
     if ((c->coll->traits & PERF_REDUCES) != 0 && !perf_reducible(o->datatype, o->operation->op)) {
         return "no such operation on this datatype";
+    }
+    if ((c->coll->traits & PERF_PREFIX) != 0 && o->operation->op == UCC_OP_AVG) {
+        return "no average of a prefix";
     }
     uint64_t per_endpoint = perf_source_bytes(c) + perf_destination_bytes(c);
     per_endpoint += 2 * run->plan.allocated * o->workers / o->endpoints;

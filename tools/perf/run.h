@@ -86,6 +86,8 @@ void perf_meet(perf_run_t *run);
  *  exchange. Yields now and then, often where there are more workers than processors. */
 void perf_spin(perf_worker_t *w);
 bool perf_is_rooted(const perf_run_t *run);
+/** Rooted, or a prefix: some endpoint may be over before all have come. */
+bool perf_is_one_way(const perf_run_t *run);
 
 /* calls.c: on all endpoints of a worker */
 

@@ -16,7 +16,7 @@ typedef struct blocks {
 } blocks_t;
 
 typedef struct traffic {
-    uint64_t type; /* multicast is no member of the enumeration */
+    uint64_t type; /* not all are members of the enumeration */
     blocks_t read, written;
     bus_t bus;
 } traffic_t;
@@ -27,6 +27,8 @@ static const traffic_t table[] = {
     {UCC_COLL_TYPE_MCAST, /*          */ {1, 0, 0}, {-1, 1, 0}, BUS_ONE},
     {UCC_COLL_TYPE_REDUCE, /*         */ {0, 1, 0}, {1, 0, 0}, BUS_ONE},
     {UCC_COLL_TYPE_ALLREDUCE, /*      */ {0, 1, 0}, {0, 1, 0}, BUS_TWICE},
+    {UCC_COLL_TYPE_SCAN, /*           */ {0, 1, 0}, {0, 1, 0}, BUS_OTHERS},
+    {UCC_COLL_TYPE_EXSCAN, /*         */ {-1, 1, 0}, {-1, 1, 0}, BUS_OTHERS},
     {UCC_COLL_TYPE_REDUCE_SCATTER, /* */ {0, 0, 1}, {0, 1, 0}, BUS_OTHERS},
     {UCC_COLL_TYPE_REDUCE_SCATTERV, /**/ {0, 0, 1}, {0, 1, 0}, BUS_OTHERS},
     {UCC_COLL_TYPE_ALLGATHER, /*      */ {0, 1, 0}, {0, 0, 1}, BUS_OTHERS},
