@@ -152,7 +152,8 @@ ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_
 
 /** Leaves: local, never waits for a peer. All operations this endpoint started must be complete; requests
  *  that were not freed are. The others may still finish what it took part in; what they start beyond
- *  that fails with UCC_ERR_NOT_FOUND, and the team with it. */
+ *  that fails with UCC_ERR_NOT_FOUND, and the team with it. To leave twice is UCC_ERR_INVALID_PARAM, and told
+ *  as long as anybody holds the group; an endpoint of a sub-team may be another one's by then. */
 ucc_status_t heddle_leave(heddle_ep_t *ep);
 
 /** An endpoint of a sub-team: every endpoint of ep's team calls, with a color and a key; those of equal
@@ -179,7 +180,8 @@ ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, he
  *  Threads are placed among the processors that the process may use. With more threads than processors
  *  nobody is pinned, nor is a thread whose processor is found busy: another program may have pinned its
  *  own there. HEDDLE_PIN says otherwise: always, none (threads inherit the caller's affinity), or the
- *  numbers of the processors to use, such as 0,2,8-11. */
+ *  numbers of the processors to use, such as 0,2,8-11. A thread that ends in work (pthread_exit,
+ *  cancellation) has left, too; the result is then UCC_ERR_NO_MESSAGE, or what failed before. */
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:

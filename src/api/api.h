@@ -5,7 +5,7 @@
 #include "api/lib_internal.h"
 #include "team/team.h"
 
-enum { HD_EP_MAGIC = 0x6e0dee00u };
+enum { HD_EP_MAGIC = 0x6e0dee00u, HD_EP_LEFT = 0x6e0dde0du };
 
 /* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it: the last
  * of them to leave destroys it, or whoever is just progressing it. */
@@ -16,12 +16,16 @@ typedef struct hd_own_context {
     uint32_t refs;  /* under the group's lock */
 } hd_own_context_t;
 
+/* Its memory stays until its group is freed: a second heddle_leave can be told. */
 struct heddle_ep {
     uint32_t magic;
+    uint32_t index; /* in its team; for whoever comes when it has left */
     heddle_group_t *group;
     ucc_team_h team;
     ucc_context_h context;
     hd_own_context_t *own; /* NULL: the context is the group's */
+    bool is_sub;           /* of a sub-team */
+    heddle_ep_t *next;     /* among those that have left, under the group's lock */
 };
 
 static inline bool hd_api_is_ep(const heddle_ep_t *ep) {

@@ -20,8 +20,10 @@ struct heddle_group {
     heddle_group_params_t params;
     ucc_context_h *contexts; /* params.contexts of them; NULL: one per endpoint */
     _Atomic uint64_t *taken; /* a bit per endpoint that has joined */
-    hd_lock_t lock;          /* guards `own` and the references in it */
+    hd_lock_t lock;          /* guards the next three, and the references in `own` */
     hd_own_context_t **own;  /* by endpoint, where each has a context of its own; else NULL */
+    heddle_ep_t *left;       /* those of the group that have left */
+    heddle_ep_t *spare;      /* those of sub-teams, of which there may be any number: used again */
     /* the progress thread, if there is one, holds a reference */
     bool has_thread,
         orphaned; /* orphaned: it has dropped the last other reference itself, in a callback */
@@ -34,6 +36,14 @@ static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
     ucc_context_params_t params = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE,
                                    .type = UCC_CONTEXT_SHARED};
     return hd_api_create_context(lib, &params, context);
+}
+
+static void free_eps(heddle_ep_t *list) {
+    while (list) {
+        heddle_ep_t *next = list->next;
+        hd_free(list);
+        list = next;
+    }
 }
 
 static void free_group(heddle_group_t *g) {
@@ -50,6 +60,8 @@ static void free_group(heddle_group_t *g) {
     if (g->lib) {
         ucc_finalize(g->lib);
     }
+    free_eps(g->left);
+    free_eps(g->spare);
     hd_free(g->contexts);
     hd_free(g->own);
     hd_free(g->taken);
@@ -329,15 +341,23 @@ static hd_own_context_t *make_context(heddle_group_t *g, uint32_t index) {
     return own;
 }
 
-static void free_ep(heddle_ep_t *ep) {
+static void retire_ep(heddle_ep_t *ep) {
+    heddle_group_t *g = ep->group;
+    heddle_ep_t **list = ep->is_sub ? &g->spare : &g->left;
+    ep->magic = HD_EP_LEFT;
     if (ep->team) {
+        ep->index = ep->team->ep;
         hd_team_free(ep->team);
+        ep->team = NULL;
     }
     if (ep->own) {
         release_context(ep->own);
+        ep->own = NULL;
     }
-    ep->magic = HD_DEAD_MAGIC;
-    hd_free(ep);
+    hd_lock(&g->lock);
+    ep->next = *list;
+    *list = ep;
+    hd_unlock(&g->lock);
 }
 
 static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_locality_t *where,
@@ -390,7 +410,7 @@ static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t 
     ucc_status_t status = take_place(g, index, where, ep);
     if (status != UCC_OK) {
         hd_group_poison(g->group, status); /* the team will never be complete */
-        free_ep(ep);
+        retire_ep(ep);
         return status;
     }
     atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed); /* the caller holds the group */
@@ -433,7 +453,11 @@ static const hd_request_t *find_in_progress(const heddle_ep_t *ep) {
 
 ucc_status_t heddle_leave(heddle_ep_t *ep) {
     if (!hd_api_is_ep(ep)) {
-        hd_error("%s: not an endpoint", __func__);
+        if (ep && ep->magic == HD_EP_LEFT) {
+            hd_error("%s: endpoint %u has left already", __func__, ep->index);
+        } else {
+            hd_error("%s: not an endpoint", __func__);
+        }
         return UCC_ERR_INVALID_PARAM;
     }
     const hd_request_t *r = find_in_progress(ep);
@@ -451,13 +475,24 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
         return UCC_ERR_INVALID_PARAM;
     }
     heddle_group_t *group = ep->group;
-    free_ep(ep);
+    retire_ep(ep);
     release_group(group);
     return UCC_OK;
 }
 
+static heddle_ep_t *take_spare(heddle_group_t *g) {
+    hd_lock(&g->lock);
+    heddle_ep_t *ep = g->spare;
+    if (ep) {
+        g->spare = ep->next;
+    }
+    hd_unlock(&g->lock);
+    return ep;
+}
+
 heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
-    heddle_ep_t *ep = hd_alloc(HD_LINE, sizeof(*ep));
+    heddle_ep_t *ep = take_spare(parent->group);
+    ep = ep ? ep : hd_alloc(HD_LINE, sizeof(*ep));
     if (!ep) {
         hd_error("no memory for an endpoint");
         return NULL;
@@ -467,6 +502,7 @@ heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
     ep->team = team;
     ep->context = parent->context;
     ep->own = parent->own;
+    ep->is_sub = true;
     team->owned_by_ep = true;
     team->kin = parent->team->kin;
     /* relaxed: the parent holds a reference */
@@ -510,6 +546,7 @@ typedef struct runner_arg {
     const pinning_t *pinning;
     void (*work)(heddle_ep_t *ep, void *arg);
     void *arg;
+    heddle_ep_t *ep;
     ucc_status_t status;
 } runner_arg_t;
 
@@ -598,15 +635,32 @@ static bool bind(const pinning_t *pinning, uint32_t index, uint32_t n, hd_locali
     return false;
 }
 
+/* By pthread_exit or cancellation: the endpoint leaves all the same. What it has in progress works on the
+ * thread's stack: nobody may touch that any more when this returns. */
+static void ended_in_work(void *arg) {
+    runner_arg_t *r = arg;
+    hd_error("heddle_run: the thread of endpoint %u has ended in work instead of returning from it",
+             r->index);
+    if (find_in_progress(r->ep)) {
+        hd_group_poison(r->group->group, UCC_ERR_NOT_FOUND);
+    }
+    while (find_in_progress(r->ep)) {
+        hd_runner_progress(&r->ep->context->runner, NULL);
+    }
+    heddle_leave(r->ep);
+    r->status = UCC_ERR_NO_MESSAGE;
+}
+
 static void *run_one(void *arg) {
     runner_arg_t *r = arg;
     hd_locality_t where;
-    heddle_ep_t *ep = NULL;
-    r->status = bind(r->pinning, r->index, r->n, &where) ? join(r->group, r->index, &where, &ep)
-                                                         : heddle_join(r->group, r->index, &ep);
+    r->status = bind(r->pinning, r->index, r->n, &where) ? join(r->group, r->index, &where, &r->ep)
+                                                         : heddle_join(r->group, r->index, &r->ep);
     if (r->status == UCC_OK) {
-        r->work(ep, r->arg);
-        r->status = heddle_leave(ep);
+        pthread_cleanup_push(ended_in_work, r);
+        r->work(r->ep, r->arg);
+        pthread_cleanup_pop(0);
+        r->status = heddle_leave(r->ep);
     }
     return NULL;
 }

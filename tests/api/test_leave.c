@@ -1,0 +1,107 @@
+/* test_leave.c: endpoints leave once, and also when their thread ends instead of returning. */
+#include "../support/deadline.h"
+#include "core/log.h"
+
+#include <criterion/criterion.h>
+#include <heddle/heddle.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static char lines[4096];
+
+static void capture(hd_log_level_t level, const char *line, void *arg) {
+    (void)level, (void)arg;
+    size_t used = strlen(lines);
+    snprintf(lines + used, sizeof(lines) - used, "%s\n", line);
+}
+
+static void listen(void) {
+    hd_log_capture(capture, NULL);
+}
+
+TestSuite(leave, .timeout = 60, .init = listen);
+
+static void join_two(heddle_group_t **group, heddle_ep_t *ep[2]) {
+    heddle_group_params_t params = {.endpoints = 2};
+    must(heddle_group_create(&params, group), "heddle_group_create");
+    must(heddle_join(*group, 0, &ep[0]), "heddle_join");
+    must(heddle_join(*group, 1, &ep[1]), "heddle_join");
+}
+
+Test(leave, to_leave_twice_is_a_mistake_that_is_told) {
+    heddle_group_t *group;
+    heddle_ep_t *ep[2];
+    join_two(&group, ep);
+    must(heddle_leave(ep[1]), "heddle_leave");
+    cr_assert_eq(heddle_leave(ep[1]), UCC_ERR_INVALID_PARAM);
+    cr_assert(strstr(lines, "heddle_leave: endpoint 1 has left already"), "%s", lines);
+    cr_assert_eq(heddle_barrier(ep[1]), UCC_ERR_INVALID_PARAM);
+    must(heddle_leave(ep[0]), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+}
+
+Test(leave, an_endpoint_of_a_sub_team_that_left_is_told_too) {
+    heddle_group_t *group;
+    heddle_ep_t *ep[2], *sub = NULL;
+    uint32_t list[] = {1};
+    join_two(&group, ep);
+    for (int i = 0; i < 3; i++) { /* its memory is used again */
+        must(heddle_subset(ep[1], list, 1, &sub), "heddle_subset");
+        must(heddle_barrier(sub), "heddle_barrier");
+        must(heddle_leave(sub), "heddle_leave");
+        cr_assert_eq(heddle_leave(sub), UCC_ERR_INVALID_PARAM);
+        cr_assert(strstr(lines, "endpoint 0 has left already"), "%s", lines);
+        lines[0] = '\0';
+    }
+    must(heddle_leave(ep[0]), "heddle_leave");
+    must(heddle_leave(ep[1]), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+}
+
+static ucc_status_t seen[2];
+
+static void one_exits(heddle_ep_t *ep, void *arg) {
+    (void)arg;
+    uint32_t me = heddle_ep_index(ep);
+    must(heddle_barrier(ep), "heddle_barrier");
+    if (me == 1) {
+        pthread_exit(NULL);
+    }
+    seen[me] = heddle_barrier(ep);
+}
+
+Test(leave, a_thread_that_ends_in_work_has_left) {
+    cr_assert_eq(heddle_run(2, one_exits, NULL), UCC_ERR_NO_MESSAGE);
+    cr_assert_eq(seen[0], UCC_ERR_NOT_FOUND);
+    cr_assert(strstr(lines, "the thread of endpoint 1 has ended in work"), "%s", lines);
+}
+
+/* With a large exchange under way, in which the others may be at work on its memory. */
+static void one_exits_in_an_exchange(heddle_ep_t *ep, void *arg) {
+    enum { LARGE = 100000 };
+    static double result[3][LARGE];
+    double mine[1000];
+    uint32_t me = heddle_ep_index(ep);
+    ucc_coll_req_h request;
+    (void)arg;
+    for (int i = 0; i < 1000; i++) {
+        mine[i] = i;
+    }
+    must(heddle_barrier(ep), "heddle_barrier");
+    if (me == 1) {
+        must(heddle_iallgather(ep, mine, result[me], 1000, UCC_DT_FLOAT64, &request), "post");
+        pthread_exit(NULL);
+    }
+    ucc_status_t status = heddle_allgather(ep, mine, result[me], 1000, UCC_DT_FLOAT64);
+    if (status == UCC_OK) {
+        status = heddle_barrier(ep);
+    }
+    cr_expect_eq(status, UCC_ERR_NOT_FOUND);
+}
+
+Test(leave, what_a_thread_has_in_progress_ends_with_it) {
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(heddle_run(3, one_exits_in_an_exchange, NULL), UCC_ERR_NO_MESSAGE);
+    }
+}
