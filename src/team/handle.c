@@ -24,9 +24,40 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
     };
 }
 
+/* In the child of a fork: r is in no list. Does something there wait for it? Then a step must end that. */
+typedef enum waiting { NOBODY, FOR_ITS_STEP, FOR_ANOTHER } waiting_t;
+
+static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
+    const hd_op_t *op = &r->op, *first = op->numbered && op->member ? op->member->queue : NULL;
+    for (const hd_op_t *o = first; o; o = o->queue_next) {
+        if (o == op) {
+            return o == first ? FOR_ITS_STEP : FOR_ANOTHER; /* its predecessor's step, that is */
+        }
+    }
+    for (const hd_request_t *e = team->early; e; e = e->next_early) {
+        if (e == r) {
+            return FOR_ITS_STEP;
+        }
+    }
+    return NOBODY;
+}
+
+/* In the child of a fork. What another thread had in hand would come back to no list. */
 static void inherited(hd_heirloom_t *self) {
     ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, heirloom));
     hd_unlock(&team->lock);
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        r->op.task.fruitless = 0;
+    }
+    for (uint32_t i = 0; team->all && i < team->n_contexts; i++) {
+        hd_runner_mark_listed(&team->contexts[i]->runner);
+    }
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        waiting_t waits = hd_task_is_lost(&r->op.task) ? waits_in_a_queue(team, r) : FOR_ANOTHER;
+        if (waits != FOR_ANOTHER) {
+            hd_runner_adopt(&r->op.task.context->runner, &r->op.task, waits == FOR_ITS_STEP);
+        }
+    }
 }
 
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {

@@ -118,6 +118,47 @@ __attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void
     frame.returned = true;
 }
 
+/* --- completion callbacks --------------------------------------------------------------------------- */
+
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t completing;
+
+typedef struct completion {
+    hd_runner_t *runner;
+    hd_task_t *others;
+    held_t held; /* not to be given back by what the callback calls */
+    bool returned;
+} completion_t;
+
+static void end_completion(completion_t *c) {
+    completing--;
+    held = c->held;
+    if (c->returned) {
+        return;
+    }
+    hd_runner_go_on(c->runner, c->others);
+    held = (held_t){0};
+    if (c->held.release) {
+        c->held.release(c->held.arg);
+    }
+}
+
+__attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
+                                                    ucc_coll_callback_t callback,
+                                                    ucc_status_t status, hd_task_t *others) {
+    __attribute__((cleanup(end_completion))) completion_t completion = {
+        .runner = runner, .others = others, .held = held};
+    completing++;
+    held = (held_t){0};
+    callback.cb(callback.data, status);
+    completion.returned = true;
+}
+
+bool hd_callback_is_running(void) {
+    return inside.task || completing != 0;
+}
+
+/* --- calls from inside ------------------------------------------------------------------------------ */
+
 /* Do both addresses lie on the stack that the system gave to this thread? Tasks bring stacks of their own,
  * of which nothing is known. */
 static bool on_threads_stack(const void *a, const void *b) {

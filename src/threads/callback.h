@@ -1,6 +1,6 @@
 /* callback.h: the user's own code that runs inside an operation's step: reductions of generic datatypes,
  * packing and unpacking. (Completion callbacks are none of these: they run after the step, outside every
- * lock, and may call anything.)
+ * lock, and may call anything. hd_callback_complete calls them.)
  *
  * Such code runs while its context is being stepped, so it may not call back: a nested progress would step
  * the list that the outer one is walking, a nested wait would wait for its own thread. hd_callback_run closes
@@ -23,6 +23,14 @@
  * now on ends it with an error. */
 void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
                      void (*abandon)(hd_task_t *task));
+
+/* Calls a completion callback. `others` have finished in the same round, and are not published yet: should it
+ * throw or end its thread, they are completed all the same. */
+void hd_callback_complete(hd_runner_t *runner, ucc_coll_callback_t callback, ucc_status_t status,
+                          hd_task_t *others);
+
+/* Is the calling thread inside user's code of either kind? */
+bool hd_callback_is_running(void);
 
 /* What the calling thread keeps alive while it progresses: if a callback does not return until the next
  * such call, release(arg) is called once its context is given back. NULL: nothing any more. */

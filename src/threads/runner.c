@@ -49,11 +49,6 @@ static void runner_leave(hd_runner_t *runner) {
     }
 }
 
-void hd_runner_unlock(hd_runner_t *runner) {
-    hd_unlock(&runner->lock);
-    hd_bell_forget(&runner->bell);
-}
-
 bool hd_runner_is_empty(hd_runner_t *runner) {
     if (!runner_enter(runner)) {
         return false; /* somebody is at work in it */
@@ -130,13 +125,18 @@ static ucc_status_t step_finished(hd_task_t *task) {
     return task->outcome;
 }
 
-void hd_runner_abandon(hd_runner_t *runner) {
-    hd_task_t *finished = runner->finished;
+/* The calling thread waits no more. */
+static void forget_waiter(hd_runner_t *runner) {
     int32_t me = runner->promised ? hd_thread_number() : 0;
-    if (me) { /* it waits no more; relaxed: see hd_runner_wait */
+    if (me) { /* relaxed: see hd_runner_wait */
         atomic_compare_exchange_strong_explicit(&runner->waiter, &me, 0, memory_order_relaxed,
                                                 memory_order_relaxed);
     }
+}
+
+void hd_runner_abandon(hd_runner_t *runner) {
+    hd_task_t *finished = runner->finished;
+    forget_waiter(runner);
     runner->finished = NULL;
     runner_leave(runner);
     while (finished) {
@@ -164,12 +164,23 @@ static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, 
     pthread_setcancelstate(cancelling, NULL);
 }
 
-static void complete_all(hd_task_t *finished) {
+static inline void complete_all(hd_runner_t *runner, hd_task_t *finished) {
     while (finished) {
         hd_task_t *next = finished->next; /* read first: completing may free the task */
-        hd_task_complete(finished, finished->outcome);
+        ucc_coll_callback_t callback = finished->callback;
+        ucc_status_t status = finished->outcome;
+        hd_task_publish(finished, status);
+        if (callback.cb) {
+            hd_callback_complete(runner, callback, status, next);
+        }
         finished = next;
     }
+}
+
+void hd_runner_go_on(hd_runner_t *runner, hd_task_t *finished) {
+    forget_waiter(runner);
+    complete_all(runner, finished);
+    hd_bell_ring(&runner->bell);
 }
 
 __attribute__((noinline, cold)) void hd_runner_two_threads(hd_runner_t *runner, const char *where) {
@@ -257,7 +268,7 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
         if (enlisted) { /* the clients' callbacks may do anything */
             hd_runner_rise();
         }
-        complete_all(finished);
+        complete_all(runner, finished);
         hd_bell_ring(&runner->bell);
         return true;
     }

@@ -156,11 +156,16 @@ static inline ucc_status_t hd_task_status(const hd_task_t *task) {
     return __atomic_load_n(&task->req.status, __ATOMIC_ACQUIRE); /* pairs with hd_task_complete */
 }
 
+/* The task may be gone when this returns. */
+static inline void hd_task_publish(hd_task_t *task, ucc_status_t status) {
+    /* publishes results, and everything the step wrote, to whoever sees the status */
+    __atomic_store_n(&task->req.status, status, __ATOMIC_RELEASE);
+}
+
 /* Publishes the final status and calls back. The task may be gone when this returns. */
 static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
     ucc_coll_callback_t callback = task->callback;
-    /* publishes results, and everything the step wrote, to whoever sees the status */
-    __atomic_store_n(&task->req.status, status, __ATOMIC_RELEASE);
+    hd_task_publish(task, status);
     if (callback.cb) {
         callback.cb(callback.data, status);
     }
@@ -201,8 +206,14 @@ typedef struct hd_runner {
 } hd_runner_t;
 
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us);
-/* In the child of a fork: nobody is in it. */
+/* In the child of a fork, before it goes on (inherit.c): nobody is in it. */
 void hd_runner_unlock(hd_runner_t *runner);
+/* There, too, and before that: tasks that another thread had taken out of all lists. Marks those that are in
+ * one; says which are not; and puts such a task into the list, to be stepped, or if it may have been stepped
+ * for the last time already, to end with UCC_ERR_NOT_SUPPORTED. */
+void hd_runner_mark_listed(hd_runner_t *runner);
+bool hd_task_is_lost(const hd_task_t *task);
+void hd_runner_adopt(hd_runner_t *runner, hd_task_t *task, bool step);
 /* Before first use: calls this for every task about so often (ticks; 0: never), as long as somebody
  * progresses the context. */
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);
@@ -221,6 +232,8 @@ void hd_runner_two_threads(hd_runner_t *runner, const char *where);
 bool hd_runner_waited_in(hd_runner_t *runner);
 /* On behalf of a progress call that will not go on: gives back the lock, and what was finished. */
 void hd_runner_abandon(hd_runner_t *runner);
+/* The same for a completion callback that did not return: completes those that come after it. */
+void hd_runner_go_on(hd_runner_t *runner, hd_task_t *finished);
 /* Before the calling thread runs user's code: it is on no bell any more, and will look again before it
  * sleeps. */
 void hd_runner_rise(void);

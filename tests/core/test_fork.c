@@ -212,6 +212,77 @@ Test(fork, handles_that_another_thread_had_locked_are_free_in_the_child) {
     must(heddle_leave(s.ep[1]), "leave");
 }
 
+/* The operations of two endpoints on one context finish in the same round of another thread, which is still in
+ * the first one's callback when the process forks: it holds the second one in hand. */
+typedef struct held_round {
+    scene_t scene;
+    ucc_context_h context;
+    ucc_coll_req_h request[3];
+    _Atomic bool inside, go;
+} held_round_t;
+
+static void stay(void *data, ucc_status_t status) {
+    held_round_t *h = data;
+    (void)status;
+    h->inside = true;
+    while (!h->go) {
+        usleep(100);
+    }
+}
+
+static void *progress_once(void *arg) {
+    held_round_t *h = arg;
+    ucc_context_progress(h->context);
+    return NULL;
+}
+
+static bool waits_end(void *arg) {
+    held_round_t *h = arg;
+    for (int i = 0; i < 3; i++) {
+        ucc_status_t status = heddle_wait(h->request[i], -1);
+        if (status != UCC_OK && status != UCC_ERR_NOT_SUPPORTED) {
+            return false;
+        }
+    }
+    return heddle_wait(h->request[1], -1) == UCC_ERR_NOT_SUPPORTED && errors > 0;
+}
+
+Test(fork, what_another_thread_held_in_hand_ends_in_the_child) {
+    held_round_t h = {.inside = false};
+    heddle_ep_t *ep[3];
+    heddle_group_t *group;
+    heddle_group_params_t params = {
+        .endpoints = 3, .contexts = 1, .thread_mode = UCC_THREAD_MULTIPLE};
+    pthread_t thread;
+    must(heddle_group_create(&params, &group), "group");
+    for (uint32_t i = 0; i < 3; i++) {
+        must(heddle_join(group, i, &ep[i]), "join");
+    }
+    must(heddle_group_destroy(group), "group");
+    h.context = heddle_ep_context(ep[0]);
+    for (uint32_t i = 0; i < 3; i++) {
+        ucc_coll_args_t args = small_barrier();
+        if (i == 0) {
+            args.mask |= UCC_COLL_ARGS_FIELD_CB;
+            args.cb = (ucc_coll_callback_t){stay, &h};
+        }
+        must(ucc_collective_init_and_post(&args, &h.request[i], heddle_ep_team(ep[i])), "post");
+    }
+    cr_assert_eq(pthread_create(&thread, NULL, progress_once, &h), 0);
+    while (!h.inside) {
+        usleep(100);
+    }
+    cr_expect_eq(ucc_collective_test(h.request[1]), UCC_INPROGRESS, "the thread holds it");
+    cr_expect(in_child(waits_end, &h));
+    h.go = true;
+    pthread_join(thread, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_expect_eq(heddle_wait(h.request[i], 20), UCC_OK);
+        must(ucc_collective_finalize(h.request[i]), "finalize");
+        must(heddle_leave(ep[i]), "leave");
+    }
+}
+
 /* --- with other threads at work inside the library while the process forks ------------------------- */
 
 static _Atomic bool stop;
