@@ -119,7 +119,13 @@ static hd_own_context_t *pin_context(heddle_group_t *g, uint32_t i) {
 
 static bool progress_context(ucc_context_h context) {
     /* "not empty" also while another thread is at work in it: that costs a look at its lock */
-    return !hd_runner_is_empty(&context->runner) && hd_runner_progress(&context->runner, NULL);
+    if (hd_runner_is_empty(&context->runner)) {
+        return false;
+    }
+    hd_stall_help(true);
+    bool any = hd_runner_progress(&context->runner, NULL);
+    hd_stall_help(false);
+    return any;
 }
 
 bool hd_api_progress_group(heddle_group_t *g) {

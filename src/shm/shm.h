@@ -118,7 +118,7 @@ struct hd_member {
     _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
     _Atomic uint32_t writing;        /* main board: puts of mine inside their copies (put.c) */
     /* for those who wait for this member too long (stall.c) */
-    _Atomic int32_t thread;   /* that joined, or was last seen to wait (main board); 0: not known */
+    _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not known */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
     hd_lane_t lane[];         /* depth of them */
 };

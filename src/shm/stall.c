@@ -212,6 +212,21 @@ static void add_position(hd_text_t *text, const hd_board_t *main, const hd_membe
     }
 }
 
+/* What is known of a peer's thread. Whoever joined it need not be who uses it. */
+static void add_thread(hd_text_t *text, const hd_member_t *peer) {
+    /* relaxed: only told */
+    int32_t thread = atomic_load_explicit(&peer->thread, memory_order_relaxed);
+    bool joined = thread < 0;
+    thread = joined ? -thread : thread;
+    const char *state = thread ? hd_thread_state(thread) : NULL;
+    if (state && thread == hd_thread_number()) {
+        hd_text_add(text,
+                    joined ? "; joined by the caller's thread" : "; its thread is the caller's");
+    } else if (state) {
+        hd_text_add(text, "; %s %s", joined ? "the thread that joined it" : "its thread", state);
+    }
+}
+
 /* "(last in allreduce 16; its thread sleeps)" */
 static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     const hd_group_t *group = op->group;
@@ -229,13 +244,8 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     } else {
         add_position(text, group->board, peer);
     }
-    /* relaxed: only told */
-    int32_t thread = atomic_load_explicit(&peer->thread, memory_order_relaxed);
-    const char *state = thread ? hd_thread_state(thread) : NULL;
-    if (state && thread == hd_thread_number()) {
-        state = "is the caller's"; /* one thread drives both */
-    }
-    hd_text_add(text, state ? "; its thread %s)" : ")", state);
+    add_thread(text, peer);
+    hd_text_add(text, ")");
 }
 
 /* hd_text_numbers asks by the team's numbers. */
@@ -265,6 +275,7 @@ static void add_summary(hd_text_t *text, const need_t *need) {
         absent += !peer;
         /* relaxed: only told */
         int32_t thread = peer ? atomic_load_explicit(&peer->thread, memory_order_relaxed) : 0;
+        thread = thread < 0 ? -thread : thread;
         const char *state = thread && looks++ < MOST_THREADS ? hd_thread_state(thread) : NULL;
         ended += state && strcmp(state, "has ended") == 0;
     }
@@ -272,7 +283,7 @@ static void add_summary(hd_text_t *text, const need_t *need) {
         hd_text_add(text, " (%u have not joined)", absent);
     }
     if (ended) {
-        hd_text_add(text, " (the threads of %u have ended)", ended);
+        hd_text_add(text, " (the threads last seen at %u have ended)", ended);
     }
 }
 
@@ -373,9 +384,11 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
         waits->use != use) { /* another post */
         *waits = (hd_op_waits_t){.k = op->place.k, .board = op->place.board, .use = use};
     }
-    /* relaxed: only told; so is every use of it */
-    atomic_store_explicit(&member_of(group, op->team_ep)->thread, hd_thread_number(),
-                          memory_order_relaxed);
+    if (!hd_stall_is_helping()) {
+        /* relaxed: only told; so is every use of it */
+        atomic_store_explicit(&member_of(group, op->team_ep)->thread, hd_thread_number(),
+                              memory_order_relaxed);
+    }
     if (hd_stall_is_due(stall, now, group->stall) && may_speak(op, stall)) {
         say(op, stall, now);
     }

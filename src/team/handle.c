@@ -28,7 +28,8 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
 typedef enum waiting { NOBODY, FOR_ITS_STEP, FOR_ANOTHER } waiting_t;
 
 static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
-    const hd_op_t *op = &r->op, *first = op->numbered && op->member ? op->member->queue : NULL;
+    const hd_op_t *op = &r->op,
+                  *first = op->numbered && op->place.member ? op->place.member->queue : NULL;
     for (const hd_op_t *o = first; o; o = o->queue_next) {
         if (o == op) {
             return o == first ? FOR_ITS_STEP : FOR_ANOTHER; /* its predecessor's step, that is */

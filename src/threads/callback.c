@@ -145,8 +145,8 @@ static void end_completion(completion_t *c) {
 __attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
                                                     ucc_coll_callback_t callback,
                                                     ucc_status_t status, hd_task_t *others) {
-    __attribute__((cleanup(end_completion))) completion_t completion = {
-        .runner = runner, .others = others, .held = held};
+    __attribute__((cleanup(end_completion)))
+    completion_t completion = {.runner = runner, .others = others, .held = held};
     completing++;
     held = (held_t){0};
     callback.cb(callback.data, status);

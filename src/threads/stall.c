@@ -117,6 +117,16 @@ int32_t hd_thread_number(void) {
     return number;
 }
 
+static _Thread_local bool helping;
+
+void hd_stall_help(bool helps) {
+    helping = helps;
+}
+
+bool hd_stall_is_helping(void) {
+    return helping;
+}
+
 const char *hd_thread_state(int32_t thread) {
     char path[64], stat[256];
     snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);

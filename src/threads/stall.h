@@ -59,6 +59,10 @@ uint32_t hd_text_numbers(hd_text_t *text, uint32_t n, bool (*in)(const void *arg
 
 /* --- threads ------------------------------------------------------------------------------------- */
 
+/* The calling thread progresses contexts that are others': it is not whose waits it finds there. */
+void hd_stall_help(bool helps);
+bool hd_stall_is_helping(void);
+
 /* The system's number of the calling thread. */
 int32_t hd_thread_number(void);
 /* What that thread of this process is doing: "runs", "sleeps", "is stopped", "has ended"; NULL: not known. */

@@ -249,7 +249,7 @@ Test(stall, an_operation_held_back_by_flow_control_says_by_whom) {
         ucc_context_progress(heddle_ep_context(crew.ep[1]));
     }
     expect_line(crew.ep[0], "bcast 9: endpoint 0 of 3",
-                "for endpoint 2 (in no collective yet; its thread is the caller's) to end");
+                "for endpoint 2 (in no collective yet; joined by the caller's thread) to end");
 }
 
 Test(stall, an_operation_behind_its_own_says_so) {
@@ -417,8 +417,8 @@ Test(stall, a_static_arrival_knows_who_has_come_and_does_not_combine) {
     }
     expect_line(
         crew.ep[4], "barrier 1: endpoint 4 of 12 has waited",
-        " for endpoint 0 (in barrier; its thread is the caller's) and endpoint 8 (in barrier; "
-        "its thread is the caller's) to hand on what has arrived");
+        " for endpoint 0 (in barrier; joined by the caller's thread) and endpoint 8 (in barrier; "
+        "joined by the caller's thread) to hand on what has arrived");
 }
 
 static int32_t one_way_data[MOST];
@@ -466,14 +466,14 @@ static crew_t one_way_without(ucc_coll_type_t type, uint32_t one, uint32_t other
 Test(stall, who_has_its_block_of_a_scatterv_and_combines_arrivals_says_whose) {
     crew_t crew = one_way_without(UCC_COLL_TYPE_SCATTERV, 3, 10);
     expect_line(crew.ep[8], "scatterv 1: endpoint 8 of 20",
-                "for endpoint 10 (in no collective yet; its thread is the caller's)");
+                "for endpoint 10 (in no collective yet; joined by the caller's thread)");
     cr_assert(!said("scatterv 1: endpoint 8 of 20", "endpoint 3"));
 }
 
 Test(stall, who_has_sent_its_part_of_a_gatherv_and_combines_arrivals_says_whose) {
     crew_t crew = one_way_without(UCC_COLL_TYPE_GATHERV, 3, 10);
     expect_line(crew.ep[8], "gatherv 1: endpoint 8 of 20",
-                "for endpoint 10 (in no collective yet; its thread is the caller's)");
+                "for endpoint 10 (in no collective yet; joined by the caller's thread)");
     cr_assert(!said("gatherv 1: endpoint 8 of 20", "endpoint 3"));
 }
 
@@ -506,8 +506,9 @@ Test(stall, a_large_exchange_knows_who_has_not_come) {
     crew_t crew = crew_of(3, 3);
     static double data[LARGE];
     post(crew.ep[0], large_args(data));
-    expect_line(crew.ep[0], "allreduce 1: endpoint 0 of 3",
-                "endpoint 1 (in no collective yet; its thread is the caller's) and endpoint 2 (");
+    expect_line(
+        crew.ep[0], "allreduce 1: endpoint 0 of 3",
+        "endpoint 1 (in no collective yet; joined by the caller's thread) and endpoint 2 (");
 }
 
 static atomic_bool is_inside, may_go_on;
@@ -554,7 +555,7 @@ Test(stall, a_large_exchange_knows_who_is_inside_a_chunk) {
         sched_yield();
     }
     expect_line(crew.ep[0], "allreduce 1: endpoint 0 of 2",
-                "for endpoint 1 (in allreduce; its thread ");
+                "for endpoint 1 (in allreduce; joined by ");
     cr_assert(said("allreduce 1: endpoint 0 of 2", ") to finish a chunk"));
     atomic_store(&may_go_on, true);
     must(heddle_wait(request, -1), "an allreduce by the user's function");
@@ -602,7 +603,26 @@ Test(stall, it_is_said_that_a_peer_s_thread_has_ended) {
     pthread_join(thread, NULL);
     post(crew.ep[0], barrier_args());
     expect_line(crew.ep[0], "barrier 1: endpoint 0 of 2",
-                "for endpoint 1 (in no collective yet; its thread has ended)");
+                "for endpoint 1 (in no collective yet; the thread that joined it has ended)");
+}
+
+/* Nor is whoever progresses a context for others. */
+Test(stall, a_progress_thread_is_not_taken_for_whom_it_progresses) {
+    crew_t crew = {.n = 2};
+    heddle_group_params_t params = {.endpoints = 2, .progress_thread = 1};
+    must(heddle_group_create(&params, &crew.group), "group");
+    must(heddle_join(crew.group, 0, &crew.ep[0]), "join");
+    must(heddle_join(crew.group, 1, &crew.ep[1]), "join");
+    ucc_coll_req_h request = post(crew.ep[0], barrier_args());
+    deadline_t deadline = deadline_start("a line");
+    while (!said("barrier 1: endpoint 0 of 2", "for endpoint 1")) {
+        cr_assert_lt(test_now(), deadline.end);
+        usleep(1000);
+    }
+    const hd_member_t *member = heddle_ep_team(crew.ep[0])->group->board->member[0];
+    cr_assert_eq(member->thread, -hd_thread_number(), "it is known who joined, and no more");
+    post(crew.ep[1], barrier_args());
+    cr_assert_eq(heddle_wait(request, 20), UCC_OK);
 }
 
 /* --- the default time-out ------------------------------------------------------------------------------- */
