@@ -412,6 +412,19 @@ static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, u
     return lines ? lines + (k & board->mask) * board->group->lines_per_slot : NULL;
 }
 
+/* --- queue.c: the order in which a member's operations are published ----------------------------------- */
+
+typedef enum hd_turn {
+    HD_TURN_NOW, /* the caller launches it */
+    HD_TURN_NEXT, /* queued, and the caller puts its task into the context's list, if it is not there */
+    HD_TURN_LATER /* queued behind others: it may already be somebody else's */
+} hd_turn_t;
+
+/* Gives the operation its place on this board and its number there. */
+hd_turn_t hd_board_enter(hd_op_t *op, hd_board_t *board);
+/* An operation that was not launched in time: the others will miss it. Says so, and poisons the group. */
+void hd_op_time_out(const hd_op_t *op);
+
 /* --- lane.c ----------------------------------------------------------------------------------- */
 
 /* Of a collective among n members in which one publishes so many bytes. */

@@ -4,9 +4,7 @@
  * under the handle's lock is the slow path. Requests are never freed before the handle.
  *
  * Post decides which board and number the operation gets:
- *   NUMBER       the main board, next number; waits in the handle's queue while the board's flow
- *                control (or an unfinished team) forbids to publish. Only the head of the queue is
- *                in its context's list; it pushes its successor there when it leaves the queue.
+ *   NUMBER       the main board, next number; it may have to wait there (shm/queue.c)
  *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
  *   INIT         an exchange of depth 1 whose number was taken at init
  *   PERSISTENT   a board of its own whose number was taken at init; matched at the first post
@@ -223,85 +221,6 @@ static hd_board_t *find_board(hd_request_t *r) {
     return op->place.board;
 }
 
-/* Under the member's lock: the head of the queue, if it may be published now. */
-static bool head_may_go(hd_op_t *op) {
-    return hd_group_is_complete(op->group) &&
-           hd_board_may_publish(op->place.board, op->place.member, op->place.k);
-}
-
-/* Under the member's lock: the earliest deadline in the queue. */
-static void note_deadline(hd_member_t *member, uint64_t deadline) {
-    if (deadline && (!member->queue_deadline || deadline < member->queue_deadline)) {
-        member->queue_deadline = deadline;
-    }
-}
-
-/* Under the member's lock: takes the head off the queue; returns the next. */
-static hd_op_t *dequeue(hd_member_t *member) {
-    hd_op_t *op = member->queue, *next = op->queue_next;
-    member->queue = next;
-    if (!next) {
-        member->queue_tail = &member->queue;
-    }
-    if (op->task.deadline && op->task.deadline == member->queue_deadline) {
-        member->queue_deadline = 0;
-        for (hd_op_t *o = next; o; o = o->queue_next) {
-            note_deadline(member, o->task.deadline);
-        }
-    }
-    return next;
-}
-
-/* Under the member's lock: one in the queue whose deadline has passed, or NULL. */
-static const hd_op_t *find_late(const hd_member_t *member) {
-    uint64_t now = member->queue_deadline ? hd_ticks() : 0;
-    const hd_op_t *op = now > member->queue_deadline ? member->queue : NULL;
-    while (op && !(op->task.deadline && now > op->task.deadline)) {
-        op = op->queue_next;
-    }
-    return op;
-}
-
-/* The others will miss it. */
-static void time_out(const hd_op_t *op) {
-    hd_op_log_timeout(op);
-    hd_group_poison(op->group, UCC_ERR_TIMED_OUT);
-}
-
-static ucc_status_t step_queued(hd_task_t *task) {
-    hd_op_t *op = &request_of(task)->op;
-    hd_member_t *member = op->place.member;
-    ucc_status_t failure = hd_group_poisoned(op->group);
-    if (op->place.locked) {
-        hd_lock(&member->lock);
-    }
-    bool go = failure != UCC_OK || head_may_go(op);
-    /* only the head is stepped: it watches the deadlines of all that wait behind it, while it must wait */
-    const hd_op_t *late = go ? NULL : find_late(member);
-    hd_op_t *next = go ? dequeue(member) : NULL;
-    if (op->place.locked) {
-        hd_unlock(&member->lock);
-    }
-    if (late) { /* nobody but the head's step takes anything off the queue: it is still there */
-        time_out(late);
-    }
-    if (!go) { /* the team has failed in the first case: so does the head, now */
-        return late || hd_op_watch_leavers(op) != UCC_OK ? step_queued(task) : UCC_INPROGRESS;
-    }
-    if (next) {
-        hd_runner_push(&next->task.context->runner, &next->task);
-    }
-    task->queued = false;
-    if (failure != UCC_OK) {
-        hd_group_say_inherited(op->group);
-        return traced(op, hd_op_fail_unlaunched(op, failure));
-    }
-    task->listed = true; /* see callback.h */
-    ucc_status_t status = hd_op_launch(op);
-    task->listed = false;
-    return traced(op, status);
-}
-
 /* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise: a post
  * takes less time than it takes two threads to meet in it. So a thread that did not post last stays in its
  * post for long enough that the other one, if it goes on posting, comes in; whoever hands the endpoint
@@ -333,36 +252,15 @@ static void end_check(ucc_team_h team) {
  * set: then it may already be somebody else's. listed: the task is in its context's list already. */
 static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
-    hd_member_t *member = board->member[op->place.me];
-    op->place.board = board;
-    op->place.member = member;
-    op->numbered = true;
-    op->leave = NULL;
-    op->queue_next = NULL;
-    if (op->place.locked) {
-        hd_lock(&member->lock);
-    }
-    op->place.k = ++member->taken;
-    bool is_head = !member->queue;
-    *queued = !is_head || !head_may_go(op);
-    if (*queued) {
-        note_deadline(member, op->task.deadline);
-        op->state = HD_OP_QUEUED;
-        op->task.queued = true;
-        op->task.step = step_queued;
-        *member->queue_tail = op;
-        member->queue_tail = &op->queue_next;
-    }
-    if (op->place.locked) {
-        hd_unlock(&member->lock);
-    }
+    hd_turn_t turn = hd_board_enter(op, board);
     if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
         end_check(op->team);
     }
-    if (!*queued) {
+    if (turn == HD_TURN_NOW) {
         return hd_op_launch(op);
     }
-    if (is_head && !listed) {
+    *queued = true;
+    if (turn == HD_TURN_NEXT && !listed) {
         hd_runner_push(&op->task.context->runner, &op->task);
     }
     return UCC_INPROGRESS;
@@ -409,7 +307,7 @@ static ucc_status_t step_early(hd_task_t *task) {
     hd_unlock(&team->lock);
     if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
         hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
-        time_out(&r->op);
+        hd_op_time_out(&r->op);
         return step_early(task); /* the team has failed now */
     }
     if (status == UCC_OK) {

@@ -43,7 +43,7 @@ struct ucc_lib_info {
 };
 
 struct ucc_context {
-    hd_runner_t runner;
+    hd_runner_t runner;     /* must stay first: see hd_task_runner */
     hd_heirloom_t heirloom; /* a child finds its copy unlocked */
     uint32_t magic;
     ucc_lib_h lib;

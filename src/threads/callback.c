@@ -40,10 +40,6 @@ void hd_callback_hold(void (*release)(void *arg), void *arg) {
     held = (held_t){release, arg};
 }
 
-static hd_runner_t *runner_of(const hd_task_t *task) {
-    return (hd_runner_t *)(void *)task->context; /* its first member */
-}
-
 static hd_closed_t close_runner(hd_runner_t *runner) {
     if (!runner->multiple) { /* nobody else may look: the caller is its only user */
         runner->multiple = true;
@@ -71,7 +67,7 @@ static void abandon(void) {
         held = (held_t){0};
     }
     hd_trace_leave();
-    hd_runner_t *runner = runner_of(gone.task);
+    hd_runner_t *runner = hd_task_runner(gone.task);
     bool listed = gone.task->listed;
     hd_error(
         "a datatype's callback ended its thread, threw, or jumped out of the library, instead of "
@@ -104,7 +100,7 @@ static void leave(frame_t *frame) {
 __attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
                                                void (*abandon_task)(hd_task_t *task)) {
     __attribute__((cleanup(leave))) frame_t frame = {.outer = inside};
-    hd_runner_t *runner = runner_of(task);
+    hd_runner_t *runner = hd_task_runner(task);
     inside = (inside_t){.task = task,
                         .abandon = abandon_task,
                         .frame = &frame,

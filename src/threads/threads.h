@@ -205,6 +205,11 @@ typedef struct hd_runner {
     hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep in hd_wait */
 } hd_runner_t;
 
+/* The runner is its context's first member (team/team.h). */
+static inline hd_runner_t *hd_task_runner(const hd_task_t *task) {
+    return (hd_runner_t *)(void *)task->context;
+}
+
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us);
 /* In the child of a fork, before it goes on (inherit.c): nobody is in it. */
 void hd_runner_unlock(hd_runner_t *runner);
