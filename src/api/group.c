@@ -250,7 +250,7 @@ static ucc_status_t build(heddle_group_t *g) {
 static void inherited(hd_heirloom_t *self) {
     heddle_group_t *g =
         (heddle_group_t *)(void *)((char *)self - offsetof(heddle_group_t, heirloom));
-    hd_unlock(&g->lock);
+    hd_lock_forget(&g->lock);
     if (g->has_thread && !pthread_equal(g->thread, pthread_self())) {
         g->has_thread = false;
         atomic_fetch_sub_explicit(&g->refs, 1,

@@ -72,7 +72,7 @@ hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
 void hd_board_unlock(hd_board_t *board) {
     for (uint32_t i = 0; i < board->n; i++) {
         if (board->member[i]) {
-            hd_unlock(&board->member[i]->lock);
+            hd_lock_forget(&board->member[i]->lock);
         }
     }
 }

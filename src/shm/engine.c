@@ -230,7 +230,7 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
 static hd_lock_t user_turn;
 
 void hd_engine_unlock(void) {
-    hd_unlock(&user_turn);
+    hd_lock_forget(&user_turn);
 }
 
 /* Takes up to `batch` units of a slice; returns how many, the first in *unit. */

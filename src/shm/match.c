@@ -255,9 +255,9 @@ bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {
 
 void hd_match_unlock(hd_match_t *match) {
     for (uint32_t i = 0; i < match->n_shards; i++) {
-        hd_unlock(&match->shard[i].lock);
+        hd_lock_forget(&match->shard[i].lock);
     }
-    hd_unlock(&match->lock);
+    hd_lock_forget(&match->lock);
     for (entry_t *entry = match->all; entry; entry = entry->all) {
         hd_board_unlock(entry->board);
     }

@@ -57,7 +57,7 @@ static set_t table[SETS];
 
 void hd_terms_unlock(void) {
     for (uint32_t i = 0; i < SETS; i++) {
-        hd_unlock(&table[i].lock);
+        hd_lock_forget(&table[i].lock);
     }
 }
 

@@ -28,6 +28,9 @@ static void note_deadline(hd_member_t *member, uint64_t deadline) {
 /* Under the member's lock: takes the head off the queue; returns the next. */
 static hd_op_t *dequeue(hd_member_t *member) {
     hd_op_t *op = member->queue, *next = op->queue_next;
+    hd_assert(op->task.queued && op->place.member == member);
+    hd_assert(next || member->queue_tail == &op->queue_next);
+    hd_assert(!next || next->place.k == op->place.k + 1);
     member->queue = next;
     if (!next) {
         member->queue_tail = &member->queue;
@@ -85,6 +88,7 @@ static ucc_status_t step_queued(hd_task_t *task) {
     bool leaves = failure != UCC_OK || head_may_go(op);
     /* only the head is stepped: it watches the deadlines of all that wait behind it, while it must wait */
     const hd_op_t *late = leaves ? NULL : find_late(member);
+    hd_assert(member->queue == op);
     hd_op_t *next = leaves ? dequeue(member) : NULL;
     if (op->place.locked) {
         hd_unlock(&member->lock);

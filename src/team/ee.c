@@ -61,7 +61,7 @@ struct hd_trigger {
 
 static void inherited(hd_heirloom_t *self) {
     ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, heirloom));
-    hd_unlock(&ee->lock);
+    hd_lock_forget(&ee->lock);
 }
 
 ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {

@@ -46,7 +46,7 @@ static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
 /* In the child of a fork. What another thread had in hand would come back to no list. */
 static void inherited(hd_heirloom_t *self) {
     ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, heirloom));
-    hd_unlock(&team->lock);
+    hd_lock_forget(&team->lock);
     for (hd_request_t *r = team->all; r; r = r->all) {
         r->op.task.fruitless = 0;
     }

@@ -70,12 +70,14 @@ static hd_request_t *take(ucc_team_h team) {
     if (!r && !(r = make(team))) {
         return NULL;
     }
+    hd_assert(!hd_task_is_live(&r->op.task));
     r->op.task.magic = HD_TASK_LIVE;
     return r;
 }
 
 static void give_back(hd_request_t *r) {
     ucc_team_h team = r->op.team;
+    hd_assert(hd_task_is_live(&r->op.task));
     r->op.task.magic = HD_TASK_FREE;
     r = swap_cached(team, r);
     if (r) {
@@ -290,6 +292,7 @@ static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t f
         failed = UCC_ERR_NO_MEMORY;
     }
     team->early = r->next_early;
+    hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed)); /* likewise */
     atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed); /* see append_early */
     return failed;
 }
@@ -435,6 +438,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     if (hd_trace_is_on()) {
         hd_trace_done(r, status); /* of those that were launched, op.c has said it already */
     }
+    hd_assert_eq(task->req.status, UCC_INPROGRESS); /* by nobody else before */
     hd_task_complete(task, status);
     return status < 0 ? status : UCC_OK;
 }

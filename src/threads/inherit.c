@@ -45,7 +45,7 @@ void hd_runner_adopt(hd_runner_t *runner, hd_task_t *task, bool step) {
 }
 
 void hd_runner_unlock(hd_runner_t *runner) {
-    hd_unlock(&runner->lock);
+    hd_lock_forget(&runner->lock);
     hd_bell_forget(&runner->bell);
     if (hd_callback_is_running()) {
         return;

@@ -6,6 +6,7 @@
 #ifndef HD_THREADS_LOCK_H
 #define HD_THREADS_LOCK_H
 
+#include "core/debug.h"
 #include "threads/clock.h"
 
 #include <sched.h>
@@ -36,7 +37,14 @@ static inline void hd_lock(hd_lock_t *lock) {
 }
 
 static inline void hd_unlock(hd_lock_t *lock) {
+    /* relaxed: the caller's own exchange wrote it */
+    hd_assert_eq(atomic_load_explicit(&lock->held, memory_order_relaxed), 1);
     atomic_store_explicit(&lock->held, 0, memory_order_release); /* publishes the section */
+}
+
+/* In the child of a fork: whoever may have held it is not there. */
+static inline void hd_lock_forget(hd_lock_t *lock) {
+    atomic_store_explicit(&lock->held, 0, memory_order_relaxed); /* the caller is alone */
 }
 
 #endif

@@ -23,6 +23,8 @@
 
 bool hd_park_has_membarrier = false;
 
+_Static_assert(sizeof(_Atomic uint32_t) == 4, "the kernel's futex is a plain word");
+
 static void park_init_once(void) {
     long commands = syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     hd_park_has_membarrier =
@@ -58,10 +60,13 @@ void hd_bell_delist(hd_sleeper_t *sleeper) {
     hd_lock(&bell->lock);
     hd_sleeper_t **at = &bell->list;
     while (*at != sleeper) {
+        hd_assert(*at);
         at = &(*at)->next;
     }
     *at = sleeper->next;
     hd_unlock(&bell->lock);
+    /* relaxed: my own is among them */
+    hd_assert_lt(0, atomic_load_explicit(&bell->sleepers, memory_order_relaxed));
     atomic_fetch_sub_explicit(&bell->sleepers, 1,
                               memory_order_relaxed); /* only fewer rings follow */
 }
@@ -80,7 +85,7 @@ void hd_bell_forget(hd_bell_t *bell) {
     /* relaxed: the caller is alone */
     atomic_store_explicit(&bell->sleepers, 0, memory_order_relaxed);
     bell->list = NULL;
-    hd_unlock(&bell->lock);
+    hd_lock_forget(&bell->lock);
 }
 
 void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {

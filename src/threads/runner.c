@@ -49,6 +49,32 @@ static void runner_leave(hd_runner_t *runner) {
     }
 }
 
+#if HD_DEBUG >= 2 || defined(HD_TEST)
+/* Tasks that wait are in one list, those that are over in the other, each there once: a task that were there
+ * twice would make the list go round in a circle. Returns the place of the list's end. */
+static hd_task_t *const *check_list(const hd_runner_t *runner, hd_task_t *const *list, bool over) {
+    enum { LONGEST = 1 << 24 }; /* more than anybody posts */
+    uint32_t n = 0;
+    for (; *list; list = &(*list)->next) {
+        const hd_task_t *task = *list;
+        hd_always_lt(n++, LONGEST);
+        hd_always(hd_task_is_live(task));
+        hd_always_eq(task->req.status, UCC_INPROGRESS);
+        hd_always((const void *)task->context == (const void *)runner);
+        hd_always(task->step && task->home);
+        /* relaxed: more than 0 at any time, as this task's endpoint is one of them */
+        hd_always_lt(0, atomic_load_explicit(&task->home->refs, memory_order_relaxed));
+        hd_always(!over || task->outcome <= UCC_OK);
+    }
+    return list;
+}
+
+void hd_runner_check(const hd_runner_t *runner) {
+    hd_always(check_list(runner, &runner->active, false) == runner->active_tail);
+    check_list(runner, &runner->finished, true);
+}
+#endif
+
 bool hd_runner_is_empty(hd_runner_t *runner) {
     if (!runner_enter(runner)) {
         return false; /* somebody is at work in it */
@@ -61,6 +87,9 @@ bool hd_runner_is_empty(hd_runner_t *runner) {
 }
 
 void hd_runner_push(hd_runner_t *runner, hd_task_t *task) {
+    hd_assert(hd_task_is_live(task));
+    hd_assert_eq(task->req.status, UCC_INPROGRESS);
+    hd_assert((void *)task->context == (void *)runner);
     hd_task_t *head = atomic_load_explicit(&runner->incoming, memory_order_relaxed); /* a guess */
     do {
         task->next = head;
@@ -85,6 +114,7 @@ static void take_in(hd_runner_t *runner) {
         queue = stack;
         stack = next;
     }
+    hd_assert(!*runner->active_tail);
     *runner->active_tail = queue;
     while (*runner->active_tail) {
         runner->active_tail = &(*runner->active_tail)->next;
@@ -109,8 +139,11 @@ static bool step_all(hd_runner_t *runner, uint32_t *looks) {
         }
         *at = task->next;
         if (!*at) {
+            hd_assert(runner->active_tail == &task->next);
             runner->active_tail = at;
         }
+        hd_assert(status <= UCC_OK);
+        hd_assert_eq(task->req.status, UCC_INPROGRESS); /* only completion changes it */
         task->outcome = status;
         task->next = NULL;
         *finished = task;
@@ -167,6 +200,7 @@ static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, 
 static inline void complete_all(hd_runner_t *runner, hd_task_t *finished) {
     while (finished) {
         hd_task_t *next = finished->next; /* read first: completing may free the task */
+        hd_assert_eq(finished->req.status, UCC_INPROGRESS);
         ucc_coll_callback_t callback = finished->callback;
         ucc_status_t status = finished->outcome;
         hd_task_publish(finished, status);
@@ -234,6 +268,7 @@ static bool look_on(hd_runner_t *runner, uint64_t until) {
 static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, uint64_t *vain,
                                                            bool enlisted) {
     take_in(runner);
+    hd_checked(hd_runner_check(runner));
     if (!runner->active && !vain) { /* idle loops call again and again: no clock, no yield */
         runner_leave(runner);
         return false;
@@ -261,6 +296,7 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
             any = look_on(runner, began + hd_idle_left(&runner->idle));
         }
     }
+    hd_checked(hd_runner_check(runner));
     hd_task_t *finished = runner->finished;
     runner->finished = NULL;
     runner_leave(runner);

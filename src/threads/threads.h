@@ -21,9 +21,11 @@
 #ifndef HD_THREADS_H
 #define HD_THREADS_H
 
+#include "core/debug.h"
 #include "threads/lock.h"
 
 #include <stdalign.h>
+#include <stddef.h>
 #include <ucc/api/ucc.h>
 
 typedef struct hd_task hd_task_t;
@@ -92,12 +94,16 @@ struct hd_home {
 
 static inline void hd_home_pin(hd_home_t *home) {
     /* relaxed: the caller already holds a reference, or the lock of a context with a live task */
-    atomic_fetch_add_explicit(&home->refs, 1, memory_order_relaxed);
+    uint32_t before = atomic_fetch_add_explicit(&home->refs, 1, memory_order_relaxed);
+    hd_assert_lt(0, before);
+    (void)before;
 }
 
 static inline void hd_home_unpin(hd_home_t *home) {
     /* acq_rel: everybody's last accesses happen before the release of the memory */
-    if (atomic_fetch_sub_explicit(&home->refs, 1, memory_order_acq_rel) == 1) {
+    uint32_t before = atomic_fetch_sub_explicit(&home->refs, 1, memory_order_acq_rel);
+    hd_assert_lt(0, before);
+    if (before == 1) {
         home->release(home);
     }
 }
@@ -133,8 +139,15 @@ struct hd_task {
     ucc_coll_callback_t callback;
 };
 
+_Static_assert(offsetof(hd_task_t, req) == 0,
+               "clients have the address of the task, and read a status");
+
 /* HOOKED: post and finalize have more to do than usual (team/ee.c). */
 enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_HOOKED = 0x7a5c400bu, HD_TASK_FREE = 0x0f4ee000u };
+
+static inline bool hd_task_is_live(const hd_task_t *task) {
+    return task->magic == HD_TASK_LIVE || task->magic == HD_TASK_HOOKED;
+}
 enum { HD_WATCH_EVERY = 16 }; /* steps in vain from one closer look to the next */
 
 /* Looks at the awaited word up to `looks` times: true if it has come. No pause between the looks: they
@@ -158,6 +171,8 @@ static inline ucc_status_t hd_task_status(const hd_task_t *task) {
 
 /* The task may be gone when this returns. */
 static inline void hd_task_publish(hd_task_t *task, ucc_status_t status) {
+    hd_assert(hd_task_is_live(task));
+    hd_assert(status <= UCC_OK);
     /* publishes results, and everything the step wrote, to whoever sees the status */
     __atomic_store_n(&task->req.status, status, __ATOMIC_RELEASE);
 }
@@ -219,6 +234,10 @@ void hd_runner_unlock(hd_runner_t *runner);
 void hd_runner_mark_listed(hd_runner_t *runner);
 bool hd_task_is_lost(const hd_task_t *task);
 void hd_runner_adopt(hd_runner_t *runner, hd_task_t *task, bool step);
+#if HD_DEBUG >= 2 || defined(HD_TEST)
+/* By whoever is inside: that the lists are whole, and that every task in them may be there. */
+void hd_runner_check(const hd_runner_t *runner);
+#endif
 /* Before first use: calls this for every task about so often (ticks; 0: never), as long as somebody
  * progresses the context. */
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);

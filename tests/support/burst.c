@@ -399,6 +399,10 @@ bool burst_step(burst_part_t *part) {
     return !busy && part->next == part->burst.length;
 }
 
+uint64_t burst_posted(const burst_part_t *part) {
+    return part->posted;
+}
+
 uint64_t burst_end(burst_part_t *part, uint64_t *wrong) {
     for (uint32_t i = 0; i < part->burst.persistent; i++) {
         if (part->running[i].request) {

@@ -36,6 +36,9 @@ burst_part_t *burst_begin(const burst_t *burst, ucc_team_h team, ucc_context_h c
 /* Some posts, tests and one progress, without a wait. True when all is over. */
 bool burst_step(burst_part_t *part);
 
+/* How many operations it has posted so far. */
+uint64_t burst_posted(const burst_part_t *part);
+
 /* Frees the part. The number of operations, each counted at one of its members; *wrong (added to) results
  * differed, or ended badly: the first of them have been printed. */
 uint64_t burst_end(burst_part_t *part, uint64_t *wrong);

@@ -45,18 +45,21 @@ static void release_nothing(hd_home_t *home) {
 
 static hd_home_t home = {.refs = 1, .release = release_nothing};
 
+static hd_runner_t the_runner;
+
 static void prepare(counted_t *c, uint32_t ends_at) {
     memset(c, 0, sizeof(*c));
     c->task.req.status = UCC_INPROGRESS;
+    c->task.magic = HD_TASK_LIVE;
+    c->task.context = (hd_context_t *)(void *)&the_runner; /* whose first member it would be */
     c->task.step = step;
     c->task.home = &home;
     c->ends_at = ends_at;
 }
 
 static hd_runner_t *new_runner(bool multiple) {
-    static hd_runner_t runner;
-    hd_runner_init(&runner, multiple, MAX_POLLS, 200);
-    return &runner;
+    hd_runner_init(&the_runner, multiple, MAX_POLLS, 200);
+    return &the_runner;
 }
 
 Test(runner, new_one_is_empty) {
