@@ -24,7 +24,7 @@ static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args) {
     return go_on(ep, args, 0);
 }
 
-/* Barrier, bcast and allreduce first try the express: small ones are over there. */
+/* Barrier, bcast, allreduce and scatter first try the express: small ones are over there. */
 
 static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t published) {
     ucc_coll_args_t args;
@@ -153,11 +153,18 @@ ucc_status_t heddle_gatherv(heddle_ep_t *ep, const void *src, uint64_t count, vo
     return run(ep, &args);
 }
 
-ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
-                            ucc_datatype_t dt, uint32_t root) {
+static __attribute__((noinline)) ucc_status_t scatter(heddle_ep_t *ep, const void *src, void *dst,
+                                                      uint64_t count, ucc_datatype_t dt,
+                                                      uint32_t root, uint64_t published) {
     ucc_coll_args_t args;
     hd_scatter_call(&args, ep, src, dst, count, dt, root);
-    return run(ep, &args);
+    return go_on(ep, &args, published);
+}
+
+ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
+                            ucc_datatype_t dt, uint32_t root) {
+    uint64_t k = hd_api_is_ep(ep) ? hd_team_scatter(ep->team, src, dst, count, dt, root) : 0;
+    return k == HD_EXPRESS_OVER ? UCC_OK : scatter(ep, src, dst, count, dt, root, k);
 }
 
 ucc_status_t heddle_scatterv(heddle_ep_t *ep, const void *src, const uint64_t *counts,

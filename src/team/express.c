@@ -169,6 +169,19 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
     return hd_express_allreduce(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
 }
 
+/* src has a meaning at the root only. */
+uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                         ucc_datatype_t dt, uint32_t root) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->scatter[root % HD_REDUCE_BLOCK];
+    if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
+        !hd_is_address(dst) || (lesson->call.is_root && !hd_is_address(src)) ||
+        !may_take(team, lesson)) {
+        return 0;
+    }
+    return hd_express_scatter(&lessons->place, &lesson->call, src, dst, BLOCKING_LOOKS);
+}
+
 /* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory, and
  * nothing is remembered. */
 static hd_lessons_t *own_lessons(const hd_op_t *op) {
@@ -193,28 +206,37 @@ void hd_team_forget_lessons(ucc_team_h team) {
     }
 }
 
+/* Where a call of this type is remembered; NULL: nowhere. (A mcast is not a bcast to those who compare
+ * signatures.) */
+static hd_lesson_t *lesson_for(const hd_op_t *op) {
+    hd_lessons_t *lessons = own_lessons(op);
+    switch (lessons ? op->call.type : HD_N_TYPES) {
+    case HD_BARRIER:
+        return &lessons->barrier;
+    case HD_ALLREDUCE:
+        return &lessons->allreduce;
+    case HD_BCAST:
+        return &lessons->bcast[op->call.root % HD_REDUCE_BLOCK];
+    case HD_SCATTER:
+        return &lessons->scatter[op->call.root % HD_REDUCE_BLOCK];
+    default:
+        return NULL;
+    }
+}
+
 void hd_team_learn(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
-    const hd_call_t *call = &op->call;
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
-       have one reader and writer; a mcast is not a bcast to those who compare signatures */
-    if (r->shape.type == 0 || !r->may_express || op->place.locked || op->team->n_contexts > 1 ||
-        (call->type != HD_BARRIER && call->type != HD_ALLREDUCE && call->type != HD_BCAST)) {
+       have one reader and writer */
+    if (r->shape.type == 0 || !r->may_express || op->place.locked || op->team->n_contexts > 1) {
         return;
     }
-    hd_lessons_t *lessons = own_lessons(op);
-    if (!lessons) {
-        return;
-    }
-    bool reduces = call->type == HD_ALLREDUCE;
-    hd_lesson_t *lesson = reduces ? &lessons->allreduce
-                          : call->type == HD_BARRIER
-                              ? &lessons->barrier
-                              : &lessons->bcast[call->root % HD_REDUCE_BLOCK];
-    uint64_t count = reduces ? r->shape.dst_count : r->shape.src_count;
-    ucc_datatype_t dt = (ucc_datatype_t)(reduces ? r->shape.dst_dt : r->shape.src_dt);
-    if (lesson->known && lesson->call.signature == call->signature && lesson->count == count &&
-        lesson->dt == dt) {
+    hd_lesson_t *lesson = lesson_for(op);
+    bool by_src = op->call.type == HD_BCAST; /* the others have a dst */
+    uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
+    ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);
+    if (!lesson || (lesson->known && lesson->call.signature == op->call.signature &&
+                    lesson->count == count && lesson->dt == dt)) {
         return;
     }
     *lesson = (hd_lesson_t){
@@ -222,6 +244,6 @@ void hd_team_learn(const hd_request_t *r) {
         .count = count,
         .dt = dt,
         .op = (ucc_reduction_op_t)r->shape.op,
-        .call = *call,
+        .call = op->call,
     };
 }

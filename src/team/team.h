@@ -136,7 +136,7 @@ typedef struct hd_lesson {
 typedef struct hd_lessons {
     hd_place_t place; /* on the main board */
     hd_lesson_t barrier, allreduce;
-    hd_lesson_t bcast[HD_REDUCE_BLOCK]; /* by root */
+    hd_lesson_t bcast[HD_REDUCE_BLOCK], scatter[HD_REDUCE_BLOCK]; /* by root */
 } hd_lessons_t;
 
 extern const hd_lessons_t hd_no_lessons; /* of a handle that has learned nothing */
@@ -249,6 +249,8 @@ uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_dataty
                        uint32_t root);
 uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op);
+uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                         ucc_datatype_t dt, uint32_t root);
 /* After a blocking call with a request has succeeded: remembers it for the next one. */
 void hd_team_learn(const hd_request_t *r);
 void hd_team_forget_lessons(ucc_team_h team);
