@@ -4,6 +4,7 @@
 
 #include "api/lib_internal.h"
 #include "team/team.h"
+#include "threads/trace.h"
 
 enum { HD_EP_MAGIC = 0x6e0dee00u, HD_EP_LEFT = 0x6e0dde0du };
 
@@ -41,6 +42,14 @@ bool hd_api_active_team(ucc_team_h team, const char *caller);
 hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller);
 /* NULL pointers: false, and a line that names the argument. */
 bool hd_api_pointer(const void *pointer, const char *name, const char *caller);
+
+/* Of an operation that is over: its status, as a waiting client is told. Another thread may have ended it. */
+static inline ucc_status_t hd_api_seen(const hd_request_t *r) {
+    if (hd_trace_is_on()) {
+        hd_trace_waited(r);
+    }
+    return hd_task_status(&r->op.task);
+}
 
 /* A collective from its arguments to its end. published: 0, or the number under which its lane is out
  * already (team/express.c). */

@@ -1,7 +1,6 @@
 /* collective.c: init, post, finalize, and waiting: the hot path's entry. */
 #include "api/api.h"
 #include "threads/callback.h"
-#include "threads/trace.h"
 
 /* Kept out of the way of ordinary requests. */
 static __attribute__((noinline, cold)) hd_request_t *hooked(hd_request_t *r, const char *caller) {
@@ -93,7 +92,7 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
         }
         ucc_status_t status = hd_task_status(&r->op.task);
         if (status != UCC_INPROGRESS) {
-            return status;
+            return hd_api_seen(r);
         }
         if (hd_callback_refuses("heddle_wait")) {
             return UCC_ERR_INVALID_PARAM;
@@ -128,7 +127,7 @@ static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
         }
         bool any = hd_api_progress_group(kin);
         if (last) {
-            return hd_task_status(&r->op.task);
+            return hd_task_status(&r->op.task) == UCC_INPROGRESS ? UCC_INPROGRESS : hd_api_seen(r);
         }
         slice = any ? 0 : slice < SHORTEST ? SHORTEST : slice < LONGEST / 2 ? 2 * slice : LONGEST;
     }
@@ -145,10 +144,7 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (status != UCC_INPROGRESS) {
-        if (hd_trace_is_on()) {
-            hd_trace_waited(r);
-        }
-        return status;
+        return hd_api_seen(r);
     }
     if (r->op.team->n_contexts > 1) {
         return wait_over_contexts(r, timeout);

@@ -150,9 +150,10 @@ static bool all_over(rounds_t *w) {
 
 static ucc_status_t first_failure(const rounds_t *w) {
     ucc_status_t status = UCC_OK;
-    for (size_t i = 0; i < w->n && status == UCC_OK; i++) {
+    for (size_t i = 0; i < w->n; i++) {
         const hd_request_t *r = request_at(w, i);
-        status = r ? hd_task_status(&r->op.task) : UCC_OK;
+        ucc_status_t one = r ? hd_api_seen(r) : UCC_OK;
+        status = status == UCC_OK ? one : status;
     }
     return status;
 }
@@ -203,7 +204,7 @@ ucc_status_t heddle_wait_any(const ucc_coll_req_h *requests, size_t n, size_t *i
         bool waiting = find_over(&w, &at);
         if (at < n || !waiting) {
             *index = at;
-            return at < n ? hd_task_status(&request_at(&w, at)->op.task) : UCC_OK;
+            return at < n ? hd_api_seen(request_at(&w, at)) : UCC_OK;
         }
         if (looked && hd_callback_refuses(__func__)) {
             return UCC_ERR_INVALID_PARAM;

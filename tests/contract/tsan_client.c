@@ -5,6 +5,7 @@
  */
 #include <heddle/heddle.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { N = 3, ROUNDS = 50, LARGE = 40000 };
@@ -88,6 +89,76 @@ static void nonblocking(heddle_ep_t *ep, uint32_t me) {
     }
 }
 
+/* --- waits for what another thread has completed --------------------------------------------------- */
+
+/* Two endpoints on one context, and a third thread that progresses it. */
+static struct {
+    heddle_ep_t *ep[2];
+    ucc_context_h context;
+    atomic_bool stop;
+} trio;
+
+static void *helper(void *arg) {
+    while (!atomic_load(&trio.stop)) {
+        ucc_context_progress(trio.context);
+    }
+    return arg;
+}
+
+static ucc_status_t wait_somehow(ucc_coll_req_h *request, long way) {
+    size_t index;
+    ucc_status_t status = UCC_INPROGRESS;
+    switch (way % 3) {
+    case 0:
+        return heddle_wait_all(request, 1, 30);
+    case 1:
+        return heddle_wait_any(request, 1, &index, 30);
+    default:
+        while (status == UCC_INPROGRESS) {
+            status = heddle_test(*request);
+        }
+        return status;
+    }
+}
+
+static void *waiter(void *arg) {
+    heddle_ep_t *ep = arg;
+    uint32_t me = heddle_ep_index(ep);
+    for (long i = 0; i < 20L * ROUNDS; i++) {
+        ucc_coll_req_h request;
+        shared[me] = i;
+        bool good = heddle_ibarrier(ep, &request) == UCC_OK && wait_somehow(&request, i) == UCC_OK;
+        check(ep, good && shared[1 - me] == i);
+        heddle_request_free(&request);
+        heddle_barrier(ep);
+    }
+    return NULL;
+}
+
+static void waits(void) {
+    heddle_group_params_t params = {
+        .endpoints = 2, .contexts = 1, .thread_mode = UCC_THREAD_MULTIPLE};
+    heddle_group_t *group;
+    pthread_t thread[3];
+    heddle_group_create(&params, &group);
+    for (uint32_t i = 0; i < 2; i++) {
+        heddle_join(group, i, &trio.ep[i]);
+    }
+    trio.context = heddle_ep_context(trio.ep[0]);
+    pthread_create(&thread[2], NULL, helper, NULL);
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&thread[i], NULL, waiter, trio.ep[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    atomic_store(&trio.stop, true);
+    pthread_join(thread[2], NULL);
+    heddle_leave(trio.ep[0]);
+    heddle_leave(trio.ep[1]);
+    heddle_group_destroy(group);
+}
+
 static void work(heddle_ep_t *ep, void *arg) {
     uint32_t me = heddle_ep_index(ep);
     (void)arg;
@@ -110,5 +181,8 @@ int main(int argc, char **argv) {
     }
     ucc_status_t status = heddle_run(N, work, NULL);
     ucc_dt_destroy(user_type);
+    if (!racy) {
+        waits();
+    }
     return status != UCC_OK || wrong ? 2 : 0;
 }
