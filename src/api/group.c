@@ -473,7 +473,7 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
         r = find_in_progress(ep);
     }
     if (r) {
-        hd_error("%s: %s is in progress at endpoint %u", __func__, hd_type_name(r->op.call.type),
+        hd_error("%s: %s is in progress at endpoint %u", __func__, hd_op_type_name(&r->op),
                  ep->team->ep);
         return UCC_ERR_INVALID_PARAM;
     }

@@ -372,7 +372,7 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
        used otherwise, as my lane has no data, and is used again no sooner than my lane. */
     void *staging = hd_lane_staging(op);
     if (!staging) {
-        hd_error("%s: no memory for a staging ring", hd_type_name(op->call.type));
+        hd_error("%s: no memory for a staging ring", hd_op_type_name(op));
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* others wait for me */
         return UCC_ERR_NO_MEMORY;
     }

@@ -174,8 +174,7 @@ static inline __attribute__((always_inline)) hd_work_t *enter(hd_op_t *op, const
                                                               void *dst) {
     hd_work_t *work = work_of(op);
     if (__builtin_expect(!work, 0) && !(work = install_work(op))) {
-        hd_error("%s: no memory for the work of %u endpoints", hd_type_name(op->call.type),
-                 op->place.n);
+        hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
         return NULL;
     }
     op->expose.src = src;

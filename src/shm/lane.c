@@ -163,7 +163,7 @@ ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, 
     }
     }
     if (status != UCC_OK) {
-        hd_error("%s: no memory for a staging ring", hd_type_name(op->call.type));
+        hd_error("%s: no memory for a staging ring", hd_op_type_name(op));
         return status;
     }
     hd_bell_ring(&op->group->home.bell);

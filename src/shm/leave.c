@@ -44,8 +44,8 @@ static bool took_no_part(const hd_op_t *op, uint32_t i) {
 static void say_missed(const hd_op_t *op, uint64_t ep) {
     char title[256];
     hd_error("%s: endpoint %llu has left the team before it, endpoint %u waits in vain",
-             hd_op_title(op, hd_type_name(op->call.type), title, sizeof(title)),
-             (unsigned long long)ep, op->team_ep);
+             hd_op_title(op, hd_op_type_name(op), title, sizeof(title)), (unsigned long long)ep,
+             op->team_ep);
 }
 
 ucc_status_t hd_op_watch_leavers(hd_op_t *op) {

@@ -154,7 +154,9 @@ static bool has_blocks(uint8_t type) {
 }
 
 static void add_size(words_t *words, const hd_terms_t *call, bool in_elements) {
-    const char *lead = and_or_nothing(words), *per = has_blocks(call->type) ? " per endpoint" : "";
+    const char *lead = and_or_nothing(words), *per = call->uneven             ? " in all"
+                                                     : has_blocks(call->type) ? " per endpoint"
+                                                                              : "";
     size_t element = in_elements ? hd_dt_size(call->dt) : 0;
     if (call->empty) {
         add(words, "%scount 0", lead);
@@ -235,7 +237,7 @@ static bool i_am_odd(const hd_op_t *op, uint32_t peer, uint32_t theirs) {
 
 static void say(const hd_op_t *op, uint32_t peer) {
     char title[TEXT];
-    const char *type = hd_type_name(op->call.type);
+    const char *type = hd_op_type_name(op);
     if (peer == op->place.n) {
         hd_error("%s: the calls of its endpoints differ",
                  hd_op_title(op, type, title, sizeof(title)));
@@ -278,7 +280,7 @@ ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) {
 void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected) {
     char title[TEXT];
     hd_error("%s: endpoint %llu sends %zu bytes, endpoint %llu expects %zu from it",
-             hd_op_title(op, hd_type_name(op->call.type), title, sizeof(title)),
+             hd_op_title(op, hd_op_type_name(op), title, sizeof(title)),
              (unsigned long long)hd_op_endpoint(op, from), sent,
              (unsigned long long)hd_op_endpoint(op, to), expected);
 }

@@ -18,6 +18,12 @@ const char *hd_type_name(uint8_t type) {
     return type < HD_N_TYPES ? name[type] : "unknown collective";
 }
 
+const char *hd_op_type_name(const hd_op_t *op) {
+    bool counts_are_users = op->prepare && op->prepare != hd_op_calls_user; /* read at each post */
+    bool uneven = op->call.type == HD_REDUCE_SCATTERV && !counts_are_users;
+    return hd_type_name(uneven ? HD_REDUCE_SCATTER : op->call.type);
+}
+
 void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     int32_t clean = 0;
     /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first: see

@@ -518,6 +518,8 @@ static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
 }
 const char *hd_type_name(uint8_t type);
+/* As the caller calls it: a reduce_scatter in place, of uneven blocks, runs as a reduce_scatterv. */
+const char *hd_op_type_name(const hd_op_t *op);
 
 /* --- mismatch.c: calls that disagree, and what is said about them ------------------------------- */
 
@@ -528,8 +530,9 @@ typedef struct hd_terms {
     bool user;             /* the reduction is the user's: its element's size must agree, no more */
     bool in_place;         /* where it changes what peers do */
     bool one_sided;        /* put.c; offset: of the buffer in its owner's part of the memory */
-    bool empty;            /* zero bytes at this endpoint, which takes part for the sake of CHECK */
-    uint32_t root;         /* member number */
+    bool uneven;   /* reduce_scatter in place with a remainder: bytes are those of all blocks */
+    bool empty;    /* zero bytes at this endpoint, which takes part for the sake of CHECK */
+    uint32_t root; /* member number */
     ucc_reduction_op_t op;
     uint64_t dt; /* agrees only in reductions; else for messages */
     size_t element, bytes, offset;

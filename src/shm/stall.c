@@ -319,7 +319,7 @@ enum { TITLE = 192 };
 
 /* One that was posted before there was a board to be matched on has no other name than its type. */
 static const char *title(const hd_op_t *op, char *text, size_t size) {
-    const char *type = hd_type_name(op->call.type);
+    const char *type = hd_op_type_name(op);
     return op->place.board ? hd_op_title(op, type, text, size) : type;
 }
 

@@ -138,8 +138,11 @@ static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
     if (kind->prepare) {
         dt = kind->reducing ? op->call.reducer.dt : hd_args_datatype(op, c->args);
     }
+    uint8_t type = (uint8_t)__builtin_ctzll((uint64_t)c->args->coll_type);
+    bool uneven = type != op->call.type; /* see split_unevenly */
     hd_terms_t terms = {
-        .type = op->call.type,
+        .type = type,
+        .uneven = uneven,
         .rooted = kind->rooted,
         .reducing = kind->reducing,
         .user = op->call.exclusive,
@@ -147,7 +150,9 @@ static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
         .op = kind->reducing && !op->call.exclusive ? op->call.reducer.op : 0,
         .dt = hd_dt_is_generic(dt) ? HD_TERMS_ANY_DT : dt,
         .element = op->call.exclusive ? op->call.element : 0,
-        .bytes = kind->vector ? 0 : op->call.bytes,
+        .bytes = uneven         ? op->call.total
+                 : kind->vector ? 0
+                                : op->call.bytes,
         .counts = op->call.type == HD_REDUCE_SCATTERV ? hash_of_counts(c) : 0,
         .in_place =
             op->call.in_place && (op->call.type == HD_ALLTOALL || op->call.type == HD_ALLTOALLV),

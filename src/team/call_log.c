@@ -71,7 +71,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     bool whole = op->place.n == op->group->n && hd_group_is_complete(op->group);
     bool flat = whole ? !op->group->canonical : op->place.n <= op->group->flat_max;
     hd_trace_call_t call = {.event = args ? "init" : "post",
-                            .name = hd_type_name(op->call.type),
+                            .name = hd_op_type_name(op),
                             .ep = op->team_ep,
                             .n = op->place.n,
                             .root = hd_kind[op->call.type].rooted ? op->call.root : UINT32_MAX,

@@ -267,8 +267,8 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     ucc_team_h team = t->r->op.team;
     ucc_status_t status = hd_group_poisoned(team->group);
     if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
-        hd_warn("%s: timed out at endpoint %u before its event came",
-                hd_type_name(t->r->op.call.type), team->ep);
+        hd_warn("%s: timed out at endpoint %u before its event came", hd_op_type_name(&t->r->op),
+                team->ep);
         status = UCC_ERR_TIMED_OUT; /* the others will miss it */
         hd_group_poison(team->group, status);
     }
@@ -340,7 +340,7 @@ static hd_trigger_t *trigger_of(hd_request_t *r) {
         r->trigger = hd_alloc(HD_LINE_PAIR, sizeof(*r->trigger));
     }
     if (!r->trigger) {
-        hd_error("%s: no memory for a triggered post", hd_type_name(r->op.call.type));
+        hd_error("%s: no memory for a triggered post", hd_op_type_name(&r->op));
     }
     return r->trigger;
 }

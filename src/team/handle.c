@@ -149,7 +149,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     for (hd_request_t *r = team->all; r; r = r->all) {
         if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
             hd_error("team destroyed while %s is in progress at endpoint %u",
-                     hd_type_name(r->op.call.type), team->ep);
+                     hd_op_type_name(&r->op), team->ep);
             return UCC_ERR_INVALID_PARAM;
         }
     }

@@ -125,7 +125,7 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         return UCC_OK;
     }
     if (is_unordered(team->ordering)) {
-        hd_error("%s: tag is not set, and the team is unordered", hd_type_name(r->op.call.type));
+        hd_error("%s: tag is not set, and the team is unordered", hd_op_type_name(&r->op));
         return UCC_ERR_INVALID_PARAM;
     }
     if (r->op.call.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
@@ -348,8 +348,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
         hd_group_say_inherited(op->group);
-        hd_error("%s: the team has failed: %s", hd_type_name(op->call.type),
-                 ucc_status_string(failure));
+        hd_error("%s: the team has failed: %s", hd_op_type_name(op), ucc_status_string(failure));
         return hd_op_fail_unlaunched(op, failure);
     }
     if (r->route == HD_ROUTE_NUMBER) {
@@ -421,7 +420,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
     if (hd_trace_is_on()) {
         uint64_t bytes = r->op.call.bytes ? r->op.call.bytes : r->op.call.total;
-        hd_trace_post(r, hd_type_name(r->op.call.type), bytes, team->group->serial, team->ep);
+        hd_trace_post(r, hd_op_type_name(&r->op), bytes, team->group->serial, team->ep);
     }
     hd_runner_t *runner = &task->context->runner;
     ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);
@@ -445,7 +444,7 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
 
 ucc_status_t hd_request_post(hd_request_t *r) {
     if (__builtin_expect(!hd_request_may_post(r), 0)) {
-        hd_error("%s: posted with status %s", hd_type_name(r->op.call.type),
+        hd_error("%s: posted with status %s", hd_op_type_name(&r->op),
                  ucc_status_string(hd_task_status(&r->op.task)));
         return UCC_ERR_INVALID_PARAM;
     }
@@ -469,7 +468,7 @@ ucc_status_t hd_request_start(hd_request_t *r) {
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-        hd_error("%s: finalized while in progress", hd_type_name(r->op.call.type));
+        hd_error("%s: finalized while in progress", hd_op_type_name(&r->op));
         return UCC_ERR_INVALID_PARAM;
     }
     if (r->private_board) {

@@ -198,3 +198,24 @@ Test(mismatch, of_a_call_that_nobody_remembers_still_names_endpoints) {
     }
     said("allreduce 1: root, count, datatype or operation differ between endpoints 2 and ");
 }
+
+static ucc_coll_args_t reduce_scatter_in_place(uint32_t i, uint64_t count) {
+    ucc_coll_args_t args = small_args(UCC_COLL_TYPE_REDUCE_SCATTER);
+    args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
+    args.flags = UCC_COLL_ARGS_FLAG_IN_PLACE;
+    args.op = UCC_OP_SUM;
+    args.dst.info = small_info(dst[i], count);
+    return args;
+}
+
+/* It runs as a reduce_scatterv, which is nobody's business. */
+Test(mismatch, an_uneven_reduce_scatter_is_called_so) {
+    ucc_coll_args_t args[N];
+    for (uint32_t i = 0; i < N; i++) {
+        args[i] = reduce_scatter_in_place(i, i == 2 ? 4 * N : 4 * N + 1);
+    }
+    run(args);
+    cr_assert_null(strstr(lines, "reduce_scatterv"), "%s", lines);
+    cr_assert(strstr(lines, "endpoint 2 has count 4 per endpoint"), "%s", lines);
+    cr_assert(strstr(lines, "has count 17 in all"), "%s", lines);
+}
