@@ -323,6 +323,25 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     return UCC_OK;
 }
 
+static void *make_nothing(void *arg) {
+    (void)arg;
+    return NULL;
+}
+
+void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+    hd_meeting_t *meeting;
+    if (hd_meet(&key, n, &me, me, true, &meeting) != UCC_OK) {
+        return; /* they know already, or there is no memory even for that */
+    }
+    hd_meeting_fail(meeting, UCC_ERR_NO_MEMORY);
+    hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, drop_group);
+    if (group) { /* of those who have come before */
+        hd_group_poison(group, UCC_ERR_NO_MEMORY);
+    }
+    hd_meeting_release(meeting, true);
+}
+
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                ucc_team_h *out) {
     uint32_t me = HD_MEET_ANY;
@@ -333,14 +352,18 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    ucc_status_t status = check_list(eps, n, parent->n);
-    if (status != UCC_OK) {
-        return status;
-    }
     for (uint32_t i = 0; i < n; i++) {
         if (eps[i] == parent->ep) {
             me = i;
         }
+    }
+    hd_fingerprint_t fingerprint = hd_fingerprint(eps, (uint32_t)n);
+    ucc_status_t status = check_list(eps, n, parent->n);
+    if (status == UCC_ERR_NO_MEMORY && me != HD_MEET_ANY) {
+        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
+    }
+    if (status != UCC_OK) {
+        return status;
     }
     if (me == HD_MEET_ANY) {
         hd_error("the list of endpoints does not contain the caller's %u", parent->ep);
@@ -348,12 +371,11 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
     }
     ucc_team_h team = heir(parent);
     if (!team) {
+        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
         return UCC_ERR_NO_MEMORY;
     }
     team->n = (uint32_t)n;
-    hd_meet_key_t key = {.kind = HD_MEET_LIST,
-                         .scope = parent->group->serial,
-                         .list = hd_fingerprint(eps, (uint32_t)n)};
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = fingerprint};
     status = start_meeting(team, &key, team->n, me, true);
     team->forming->mine.label = team->ep;
     if (status != UCC_OK) {

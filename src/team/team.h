@@ -19,6 +19,7 @@
 
 #include "core/config.h"
 #include "shm/shm.h"
+#include "threads/meet.h"
 
 #include <heddle/heddle.h>
 
@@ -203,6 +204,8 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 void hd_team_free(ucc_team_h team);
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
+/* Instead of it, for want of memory: member `me` of the list does not come, and the others need not wait. */
+void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me);
 /* A handle from hd_team_from_list becomes ACTIVE at once: operations wait until all members have come, as
  * after heddle_join. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team);

@@ -36,11 +36,19 @@ static uint64_t mix(uint64_t h, uint64_t value) {
     return h ^ h >> 29;
 }
 
+hd_fingerprint_t hd_fingerprint_begin(uint32_t n) {
+    return (hd_fingerprint_t){{n, ~(uint64_t)n}};
+}
+
+void hd_fingerprint_add(hd_fingerprint_t *f, uint64_t entry) {
+    f->word[0] = mix(f->word[0], entry);
+    f->word[1] = mix(f->word[1], entry + 0xbf58476d1ce4e5b9u);
+}
+
 hd_fingerprint_t hd_fingerprint(const uint64_t *list, uint32_t n) {
-    hd_fingerprint_t f = {{n, ~(uint64_t)n}};
+    hd_fingerprint_t f = hd_fingerprint_begin(n);
     for (uint32_t i = 0; i < n; i++) {
-        f.word[0] = mix(f.word[0], list[i]);
-        f.word[1] = mix(f.word[1], list[i] + 0xbf58476d1ce4e5b9u);
+        hd_fingerprint_add(&f, list[i]);
     }
     return f;
 }

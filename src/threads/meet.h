@@ -37,6 +37,9 @@ typedef struct hd_fingerprint {
 } hd_fingerprint_t;
 
 hd_fingerprint_t hd_fingerprint(const uint64_t *list, uint32_t n);
+/* The same, entry by entry. */
+hd_fingerprint_t hd_fingerprint_begin(uint32_t n);
+void hd_fingerprint_add(hd_fingerprint_t *f, uint64_t entry);
 
 typedef struct hd_meet_key {
     hd_meet_kind_t kind;

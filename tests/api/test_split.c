@@ -1,6 +1,7 @@
 /* test_split.c: endpoints of sub-teams: who is in which, in what order, and how long they live. */
 #include "../support/deadline.h"
 #include "core/log.h"
+#include "core/mem.h"
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
@@ -221,6 +222,48 @@ static void capture(hd_log_level_t level, const char *line, void *arg) {
     if (level <= HD_LOG_ERROR) {
         snprintf(last_line, sizeof(last_line), "%s", line);
     }
+}
+
+/* The second of three runs out of memory after so many allocations. True if it did not. */
+static bool form_with_memory_for(long allocations) {
+    must(heddle_subset(ep[list[0]], list, 3, &sub[0]), "heddle_subset");
+    must(heddle_ibarrier(sub[0], &request[0]), "heddle_ibarrier");
+    hd_alloc_fail_after(allocations);
+    ucc_status_t status = heddle_subset(ep[list[1]], list, 3, &sub[1]);
+    hd_alloc_fail_after(-1);
+    if (status == UCC_OK) {
+        must(heddle_subset(ep[list[2]], list, 3, &sub[2]), "heddle_subset");
+        must(heddle_ibarrier(sub[1], &request[1]), "heddle_ibarrier");
+        must(heddle_ibarrier(sub[2], &request[2]), "heddle_ibarrier");
+        cr_assert_eq(heddle_wait_all(request, 3, 30), UCC_OK);
+        for (uint32_t i = 0; i < 3; i++) {
+            must(heddle_request_free(&request[i]), "heddle_request_free");
+        }
+        return true;
+    }
+    cr_assert_eq(status, UCC_ERR_NO_MEMORY);
+    cr_assert_eq(heddle_wait(request[0], 30), UCC_ERR_NO_MEMORY, "who came before is told (%ld)",
+                 allocations);
+    must(heddle_request_free(&request[0]), "heddle_request_free");
+    status = heddle_subset(ep[list[2]], list, 3, &sub[2]);
+    if (status == UCC_OK) { /* it ran out after it had come */
+        status = heddle_barrier(sub[2]);
+        must(heddle_leave(sub[2]), "heddle_leave");
+        sub[2] = NULL;
+    }
+    cr_assert_eq(status, UCC_ERR_NO_MEMORY, "so is who comes after (%ld)", allocations);
+    must(heddle_leave(sub[0]), "heddle_leave");
+    sub[0] = NULL;
+    return false;
+}
+
+Test(split, nobody_waits_for_a_member_that_ran_out_of_memory, .init = open_one_context,
+     .fini = close_group) {
+    long allocations = 0;
+    while (!form_with_memory_for(allocations)) {
+        allocations++;
+    }
+    cr_assert_gt(allocations, 4);
 }
 
 static void refused(ucc_status_t status, const char *words) {
