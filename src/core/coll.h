@@ -1,4 +1,7 @@
-/* coll.h: what a collective is, as data: its types, and one call of it.
+/* coll.h: what a collective is, as data: its types, the facts about each, and one call of it.
+ *
+ * The facts stand in one table, hd_coll. Whoever wants to know who has a source, how far a result reaches or
+ * whether there is a root asks it, and does not look at the type.
  *
  * A CALL is what is asked of one endpoint, checked. It is written at init and not changed after it, except
  * that a v type's counts, and what follows from them, are taken anew before each post. Peers may read it
@@ -8,6 +11,8 @@
 #define HD_CORE_COLL_H
 
 #include "core/reduce.h"
+
+#include <heddle/heddle.h>
 
 /* log2 of ucc_coll_type_t. */
 enum hd_type {
@@ -34,8 +39,90 @@ enum hd_type {
 };
 
 _Static_assert(1u << HD_ALLGATHER == UCC_COLL_TYPE_ALLGATHER &&
-                   1u << HD_SCATTERV == UCC_COLL_TYPE_SCATTERV,
+                   1u << HD_SCATTERV == UCC_COLL_TYPE_SCATTERV &&
+                   1u << (HD_N_TYPES - 1) == UCC_COLL_TYPE_EXSCAN,
                "types are numbered as their bits in ucc_coll_type_t are");
+
+/* --- facts ------------------------------------------------------------------------------------- */
+
+/* The members that have a buffer. */
+typedef enum hd_holder {
+    HD_NOBODY,
+    HD_EVERYBODY,
+    HD_THE_ROOT,
+    HD_THE_OTHERS, /* all but the root */
+    HD_SUCCESSORS  /* all but member 0 */
+} hd_holder_t;
+
+/* How far a buffer reaches. */
+typedef enum hd_extent {
+    HD_NOTHING,
+    HD_WHOLE,  /* as many bytes at every member; nothing is divided */
+    HD_BLOCK,  /* one member's part */
+    HD_BLOCKS, /* a part for each member, one after the other */
+    HD_VECTOR  /* described by counts (info_v): a part for each member, of any size and place; what
+                  reduce_scatterv stores is one of them */
+} hd_extent_t;
+
+typedef enum hd_flow {
+    HD_AMONG_ALL,
+    HD_TO_ROOT,  /* only the root waits for others */
+    HD_FROM_ROOT /* the others wait for the root */
+} hd_flow_t;
+
+typedef struct hd_coll {
+    const char *name;
+    ucc_coll_type_t bit;
+    uint8_t source_at, source; /* hd_holder_t, hd_extent_t: of what is read */
+    uint8_t result_at, result; /* likewise: of what is written */
+    uint8_t flow;              /* hd_flow_t */
+    bool rooted;               /* flow has a root */
+    bool moves_data;           /* there are buffers */
+    bool reducing;             /* an operation combines the sources */
+    bool vector;               /* of the v types: blocks of any size */
+    bool all_wait;             /* nobody has a result before all have come */
+    bool bcast;                /* src is the only buffer: read at the root, written elsewhere */
+    bool pairwise;             /* a block for each pair of members: in place, the two swap */
+    bool prefix;               /* the result at a member is made of sources up to its own */
+    bool one_sided;            /* has a variant for symmetric memory (shm/put.c) */
+    bool empty_is_over;        /* a call of zero bytes is over inside its post */
+} hd_coll_t;
+
+_Static_assert((sizeof(hd_coll_t) & (sizeof(hd_coll_t) - 1)) == 0, "hd_coll is indexed by a shift");
+
+extern const hd_coll_t hd_coll[HD_N_TYPES];
+
+/* The type whose bit this is; HD_N_TYPES: none, or several. */
+static inline uint8_t hd_type_of(uint64_t coll_type) {
+    bool one = coll_type && !(coll_type & (coll_type - 1));
+    return one && coll_type >> HD_N_TYPES == 0 ? (uint8_t)__builtin_ctzll(coll_type) : HD_N_TYPES;
+}
+static inline const char *hd_type_name(uint8_t type) {
+    return type < HD_N_TYPES ? hd_coll[type].name : "unknown collective";
+}
+static inline bool hd_holds(uint8_t holder, bool is_root, uint32_t me) {
+    switch ((hd_holder_t)holder) {
+    case HD_EVERYBODY:
+        return true;
+    case HD_THE_ROOT:
+        return is_root;
+    case HD_THE_OTHERS:
+        return !is_root;
+    case HD_SUCCESSORS:
+        return me > 0;
+    case HD_NOBODY:
+        break;
+    }
+    return false;
+}
+/* Which buffers of a call have a meaning at this member: any may be garbage that has none. */
+void hd_coll_buffers(const hd_coll_t *coll, bool is_root, uint32_t me, bool in_place, bool *src,
+                     bool *dst);
+/* Which of them says how much there is, and of what: src, or else dst. (In exscan, whose first member has no
+ * result, and in scan alike: the one that is read.) */
+bool hd_coll_goes_by_src(const hd_coll_t *coll, bool is_root, bool in_place);
+
+/* --- a call ------------------------------------------------------------------------------------ */
 
 /* Counts and displacements of a v collective, 32 or 64 bits wide. */
 typedef struct hd_vector {

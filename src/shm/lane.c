@@ -7,22 +7,15 @@
 
 #include <string.h>
 
-/* Of what one member publishes, how much does each peer read? */
+/* Of what one member publishes, how much does each peer read? Uneven blocks count as even ones: the same
+ * at all. */
 static size_t read_by_peers(uint8_t type, uint32_t n, size_t bytes) {
-    switch (type) {
-    case HD_SCATTER:
-    case HD_ALLTOALL:
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV: /* the same at all, also of uneven blocks */
-        return bytes / n * (n - 1);
-    default:
-        return bytes;
-    }
+    return hd_coll[type].source == HD_BLOCKS ? bytes / n * (n - 1) : bytes;
 }
 
 size_t hd_lines_max(const hd_group_t *group, uint8_t type) {
     /* where everybody writes lines and looks at the others', they are in each other's way sooner */
-    return type == HD_BCAST || type == HD_MCAST ? group->lines_max : group->lines_max / 2;
+    return hd_coll[type].bcast ? group->lines_max : group->lines_max / 2;
 }
 
 hd_regime_t hd_regime_for(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes) {

@@ -149,8 +149,8 @@ static const char *and_or_nothing(const words_t *words) {
 
 /* Blocks are what one endpoint gives to another. */
 static bool has_blocks(uint8_t type) {
-    return type == HD_ALLGATHER || type == HD_ALLTOALL || type == HD_GATHER || type == HD_SCATTER ||
-           type == HD_REDUCE_SCATTER;
+    const hd_coll_t *coll = &hd_coll[type];
+    return !coll->vector && (coll->source == HD_BLOCKS || coll->result == HD_BLOCKS);
 }
 
 static void add_size(words_t *words, const hd_terms_t *call, bool in_elements) {

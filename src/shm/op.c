@@ -9,18 +9,9 @@
 #include "threads/callback.h"
 #include "threads/trace.h"
 
-const char *hd_type_name(uint8_t type) {
-    static const char *const name[HD_N_TYPES] = {
-        "allgather", "allgatherv", "allreduce",      "alltoall",        "alltoallv",
-        "barrier",   "bcast",      "fanin",          "fanout",          "gather",
-        "gatherv",   "reduce",     "reduce_scatter", "reduce_scatterv", "scatter",
-        "scatterv",  "mcast",      "scan",           "exscan"};
-    return type < HD_N_TYPES ? name[type] : "unknown collective";
-}
-
 const char *hd_op_type_name(const hd_op_t *op) {
     bool counts_are_users = op->prepare && op->prepare != hd_op_calls_user; /* read at each post */
-    bool uneven = op->call.type == HD_REDUCE_SCATTERV && !counts_are_users;
+    bool uneven = hd_coll[op->call.type].vector && !counts_are_users;
     return hd_type_name(uneven ? HD_REDUCE_SCATTER : op->call.type);
 }
 

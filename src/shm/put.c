@@ -78,14 +78,14 @@ static bool put_to_all(const hd_op_t *op, bool is_bcast) {
     const _Atomic int32_t *poison = &op->group->poison;
     /* seq_cst, here and below: see the head of this file */
     atomic_fetch_add_explicit(mine, 1, memory_order_seq_cst);
+    bool is_pairwise = hd_coll[op->call.type].pairwise;
     bool clean = atomic_load_explicit(poison, memory_order_seq_cst) == 0 &&
                  atomic_load_explicit(&op->group->n_left, memory_order_seq_cst) == 0;
     for (uint32_t i = 0; i < op->place.n && clean; i++) {
         if (is_bcast) {
             put(op, i, op->call.src, op->call.src);
         } else {
-            const uint8_t *src =
-                op->call.type == HD_ALLTOALL ? op->call.src + i * op->call.bytes : op->call.src;
+            const uint8_t *src = op->call.src + (is_pairwise ? i * op->call.bytes : 0);
             put(op, i, op->call.dst + op->place.me * op->call.bytes, src);
         }
         /* relaxed: only so as not to keep others waiting for a result that nobody will read */
@@ -101,7 +101,7 @@ static bool put_to_all(const hd_op_t *op, bool is_bcast) {
 }
 
 ucc_status_t hd_put_start(hd_op_t *op) {
-    bool is_bcast = op->call.type == HD_BCAST || op->call.type == HD_MCAST;
+    bool is_bcast = hd_coll[op->call.type].bcast;
     bool writes = !is_bcast || op->call.is_root;
     op->wait = !is_bcast ? hd_op_all_lanes : op->call.is_root ? done : wait_for_root;
     op->exposed = !is_bcast || !op->call.is_root;

@@ -517,7 +517,6 @@ static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     /* acquire: pairs with hd_group_poison, though only the value matters */
     return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
 }
-const char *hd_type_name(uint8_t type);
 /* As the caller calls it: a reduce_scatter in place, of uneven blocks, runs as a reduce_scatterv. */
 const char *hd_op_type_name(const hd_op_t *op);
 

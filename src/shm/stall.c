@@ -111,16 +111,8 @@ static need_t of_queued(const hd_op_t *op) {
 
 /* Has the data one source, for which alone this endpoint waits? */
 static bool waits_for_root(const hd_op_t *op) {
-    switch (op->call.type) {
-    case HD_BCAST:
-    case HD_MCAST:
-    case HD_SCATTER:
-    case HD_SCATTERV:
-    case HD_FANOUT:
-        return !op->call.is_root && op->wait != hd_engine_step && op->wait != hd_arrived;
-    default:
-        return false;
-    }
+    return hd_coll[op->call.type].flow == HD_FROM_ROOT && !op->call.is_root &&
+           op->wait != hd_engine_step && op->wait != hd_arrived;
 }
 
 /* Does this endpoint only combine arrivals for others' sake, before it may end? (Nobody waits for all in

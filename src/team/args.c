@@ -33,80 +33,42 @@ static bool is_left_over(const hd_intake_t *c) {
            hd_dt_valid(a->dst.info.datatype) && hd_dt_is_contiguous(a->dst.info.datatype);
 }
 
-/* Zero bytes: these complete inside post, before any other check, without taking part (but for CHECK). */
+/* Zero bytes: over inside post, before any other check, without taking part (but for CHECK). */
 static bool is_empty(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
-    switch (c->op->call.type) {
-    case HD_ALLREDUCE:
-        return a->dst.info.count == 0;
-    case HD_ALLGATHER:
-    case HD_ALLTOALL:
-        return a->dst.info.count == 0 || is_left_over(c);
-    case HD_BCAST:
-    case HD_MCAST:
-        return a->src.info.count == 0;
-    case HD_SCAN:
-    case HD_EXSCAN: /* whose first endpoint has no dst */
-        return c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE ? a->dst.info.count == 0
-                                                      : a->src.info.count == 0;
-    case HD_GATHER:
-        return c->op->call.is_root ? a->dst.info.count == 0 || is_left_over(c)
-                                   : a->src.info.count == 0;
-    case HD_REDUCE:
-        return c->op->call.is_root ? a->dst.info.count == 0 : a->src.info.count == 0;
-    case HD_SCATTER:
-        return c->op->call.is_root ? a->src.info.count == 0 : a->dst.info.count == 0;
-    default:
+    const hd_coll_t *coll = &hd_coll[c->op->call.type];
+    if (!coll->empty_is_over) {
         return false;
     }
+    bool in_place = (c->flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
+    if (hd_coll_goes_by_src(coll, c->op->call.is_root, in_place)) {
+        return a->src.info.count == 0;
+    }
+    return a->dst.info.count == 0 || (coll->result == HD_BLOCKS && is_left_over(c));
+}
+
+static ucc_datatype_t source_datatype(const hd_coll_t *coll, const ucc_coll_args_t *a) {
+    return coll->source == HD_VECTOR ? a->src.info_v.datatype : a->src.info.datatype;
+}
+
+static ucc_datatype_t result_datatype(const hd_coll_t *coll, const ucc_coll_args_t *a) {
+    return coll->result == HD_VECTOR ? a->dst.info_v.datatype : a->dst.info.datatype;
 }
 
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
     /* not op->call.type: an uneven reduce_scatter in place runs as a reduce_scatterv */
-    switch (__builtin_ctzll((uint64_t)args->coll_type)) {
-    case HD_BCAST:
-    case HD_MCAST:
-        return args->src.info.datatype;
-    case HD_SCATTER:
-        return op->call.is_root ? args->src.info.datatype : args->dst.info.datatype;
-    case HD_SCATTERV:
-        return op->call.is_root ? args->src.info_v.datatype : args->dst.info.datatype;
-    case HD_GATHER:
-    case HD_REDUCE:
-        return op->call.is_root ? args->dst.info.datatype : args->src.info.datatype;
-    case HD_GATHERV:
-        return op->call.is_root ? args->dst.info_v.datatype : args->src.info.datatype;
-    case HD_ALLGATHERV:
-    case HD_ALLTOALLV:
-    case HD_REDUCE_SCATTERV:
-        return args->dst.info_v.datatype;
-    case HD_SCAN:
-    case HD_EXSCAN: /* whose first endpoint has no dst */
-        return op->call.in_place ? args->dst.info.datatype : args->src.info.datatype;
-    default:
-        return args->dst.info.datatype;
-    }
-}
-
-/* The datatype whose values are reduced, at this endpoint. */
-static ucc_datatype_t reduced_datatype(const hd_intake_t *c) {
-    const ucc_coll_args_t *a = c->args;
-    if (c->op->call.type == HD_REDUCE_SCATTERV) {
-        return a->dst.info_v.datatype;
-    }
-    if (c->op->call.type == HD_SCAN || c->op->call.type == HD_EXSCAN) {
-        return c->op->call.in_place ? a->dst.info.datatype : a->src.info.datatype;
-    }
-    bool from_dst = c->op->call.type != HD_REDUCE || c->op->call.is_root;
-    return from_dst ? a->dst.info.datatype : a->src.info.datatype;
+    const hd_coll_t *coll = &hd_coll[hd_type_of((uint64_t)args->coll_type)];
+    return hd_coll_goes_by_src(coll, op->call.is_root, op->call.in_place)
+               ? source_datatype(coll, args)
+               : result_datatype(coll, args);
 }
 
 static ucc_status_t prepare_operation(hd_intake_t *c) {
     hd_op_t *op = c->op;
-    ucc_datatype_t dt = reduced_datatype(c);
+    ucc_datatype_t dt = hd_args_datatype(op, c->args);
     ucc_status_t status = hd_reducer_init(&op->call.reducer, dt, c->args->op, c->n);
     if (status == UCC_OK && !hd_reducer_is_user(&op->call.reducer) && c->args->op == UCC_OP_AVG &&
-        (op->call.type == HD_SCAN || op->call.type == HD_EXSCAN)) {
+        hd_coll[op->call.type].prefix) {
         hd_error("%s at endpoint %u: op: an average of a prefix is not supported",
                  hd_type_name(op->call.type), c->team->ep);
         return UCC_ERR_NOT_SUPPORTED;
@@ -118,7 +80,11 @@ static ucc_status_t prepare_operation(hd_intake_t *c) {
     return status;
 }
 
-/* Blocks of reduce_scatterv: whoever reduces one goes by its own counts. */
+/* Of blocks that are reduced: whoever reduces one goes by its own counts. */
+static bool signs_counts(const hd_coll_t *coll) {
+    return coll->reducing && coll->vector;
+}
+
 static uint64_t hash_of_counts(const hd_intake_t *c) {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < c->n; i++) {
@@ -133,29 +99,28 @@ static uint64_t hash_of_counts(const hd_intake_t *c) {
  * do; for the one-sided variant, where the buffer lies. */
 static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
     const hd_op_t *op = c->op;
-    const hd_kind_t *kind = &hd_kind[op->call.type];
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     ucc_datatype_t dt = 0;
-    if (kind->prepare) {
-        dt = kind->reducing ? op->call.reducer.dt : hd_args_datatype(op, c->args);
+    if (coll->moves_data) {
+        dt = coll->reducing ? op->call.reducer.dt : hd_args_datatype(op, c->args);
     }
-    uint8_t type = (uint8_t)__builtin_ctzll((uint64_t)c->args->coll_type);
+    uint8_t type = hd_type_of((uint64_t)c->args->coll_type);
     bool uneven = type != op->call.type; /* see split_unevenly */
     hd_terms_t terms = {
         .type = type,
         .uneven = uneven,
-        .rooted = kind->rooted,
-        .reducing = kind->reducing,
+        .rooted = coll->rooted,
+        .reducing = coll->reducing,
         .user = op->call.exclusive,
-        .root = kind->rooted ? op->call.root : 0,
-        .op = kind->reducing && !op->call.exclusive ? op->call.reducer.op : 0,
+        .root = coll->rooted ? op->call.root : 0,
+        .op = coll->reducing && !op->call.exclusive ? op->call.reducer.op : 0,
         .dt = hd_dt_is_generic(dt) ? HD_TERMS_ANY_DT : dt,
         .element = op->call.exclusive ? op->call.element : 0,
         .bytes = uneven         ? op->call.total
-                 : kind->vector ? 0
+                 : coll->vector ? 0
                                 : op->call.bytes,
-        .counts = op->call.type == HD_REDUCE_SCATTERV ? hash_of_counts(c) : 0,
-        .in_place =
-            op->call.in_place && (op->call.type == HD_ALLTOALL || op->call.type == HD_ALLTOALLV),
+        .counts = signs_counts(coll) ? hash_of_counts(c) : 0,
+        .in_place = op->call.in_place && coll->pairwise,
         .one_sided = one_sided,
         .offset = one_sided ? hd_put_offset(op, op->call.dst) : 0,
     };
@@ -170,12 +135,11 @@ static uint32_t signature_of(const hd_intake_t *c, bool one_sided) {
 }
 
 static ucc_status_t take_type(hd_intake_t *c) {
-    uint64_t type = (uint64_t)c->args->coll_type;
-    if (type == 0 || (type & (type - 1)) || type > (uint64_t)UCC_COLL_TYPE_EXSCAN) {
-        hd_error("coll_type %llu is not a collective", (unsigned long long)type);
+    c->op->call.type = hd_type_of((uint64_t)c->args->coll_type);
+    if (c->op->call.type == HD_N_TYPES) {
+        hd_error("coll_type %llu is not a collective", (unsigned long long)c->args->coll_type);
         return UCC_ERR_INVALID_PARAM;
     }
-    c->op->call.type = (uint8_t)__builtin_ctzll(type);
     return UCC_OK;
 }
 
@@ -206,11 +170,11 @@ static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     offset = root_fits ? (int64_t)*root - (int64_t)start : 0;
     root_fits = root_fits && offset % stride == 0 && offset / stride >= 0 &&
                 (uint64_t)(offset / stride) < size;
-    if (hd_kind[c->op->call.type].rooted && !root_fits) {
+    if (hd_coll[c->op->call.type].rooted && !root_fits) {
         return hd_args_bad(c, "root", "is not a member of the active set");
     }
     /* the root is named by its number in the team */
-    *root = hd_kind[c->op->call.type].rooted ? (uint64_t)(offset / stride) : 0;
+    *root = hd_coll[c->op->call.type].rooted ? (uint64_t)(offset / stride) : 0;
     c->me = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
     c->n = (uint32_t)size;
     r->active_set = (hd_subset_t){start, stride, c->n};
@@ -260,17 +224,15 @@ static ucc_status_t prepare_empty(hd_intake_t *c) {
 static ucc_status_t choose_one_sided(hd_intake_t *c, bool *one_sided) {
     const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
     hd_op_t *op = c->op;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     *one_sided = (c->flags & both) == both && !op->call.in_place && !op->prepare && !c->r->subset &&
-                 !c->team->group->two_sided &&
-                 (op->call.type == HD_BCAST || op->call.type == HD_MCAST ||
-                  op->call.type == HD_ALLGATHER || op->call.type == HD_ALLTOALL);
+                 !c->team->group->two_sided && coll->one_sided;
     if (!*one_sided) {
         return UCC_OK;
     }
-    bool is_bcast = op->call.type == HD_BCAST || op->call.type == HD_MCAST;
-    return hd_put_fits(op, op->call.dst, is_bcast ? op->call.bytes : op->call.bytes * c->n)
+    return hd_put_fits(op, op->call.dst, coll->bcast ? op->call.bytes : op->call.bytes * c->n)
                ? UCC_OK
-               : hd_args_bad(c, is_bcast ? "src" : "dst",
+               : hd_args_bad(c, coll->bcast ? "src" : "dst",
                              "does not lie in the team's symmetric memory");
 }
 
@@ -279,21 +241,34 @@ static ucc_status_t choose_one_sided(hd_intake_t *c, bool *one_sided) {
 /* Counts and displacements are the client's until the post, and its again from completion on: what
  * init summed may be out of date. Before every launch the shape is worked out again, by the same
  * function as at init, so that nothing is staged, registered or signed by old totals. */
-static ucc_status_t recount(hd_op_t *op) {
-    hd_request_t *r = (hd_request_t *)op;
-    hd_intake_t c = {.team = op->team,
-                     .args = &r->vectors,
-                     .r = r,
-                     .op = op,
-                     .flags = r->vectors.flags,
-                     .n = op->place.n,
-                     .me = op->place.me};
-    if (op->call.exclusive) {
-        hd_op_calls_user(op);
+static ucc_status_t recount_by(hd_intake_t *c) {
+    if (c->op->call.exclusive) {
+        hd_op_calls_user(c->op);
     }
-    ucc_status_t status = hd_kind[op->call.type].prepare(&c);
-    if (status == UCC_OK &&
-        op->call.type == HD_REDUCE_SCATTERV) { /* the only one that signs its counts */
+    return hd_kind[c->op->call.type].prepare(c);
+}
+
+static inline hd_intake_t intake_of(hd_op_t *op) {
+    hd_request_t *r = (hd_request_t *)op;
+    return (hd_intake_t){.team = op->team,
+                         .args = &r->vectors,
+                         .r = r,
+                         .op = op,
+                         .flags = r->vectors.flags,
+                         .n = op->place.n,
+                         .me = op->place.me};
+}
+
+static ucc_status_t recount(hd_op_t *op) {
+    hd_intake_t c = intake_of(op);
+    return recount_by(&c);
+}
+
+/* Where counts must agree at all. */
+static ucc_status_t recount_and_sign(hd_op_t *op) {
+    hd_intake_t c = intake_of(op);
+    ucc_status_t status = recount_by(&c);
+    if (status == UCC_OK) {
         op->call.signature = signature_of(&c, false);
     }
     return status;
@@ -304,7 +279,6 @@ static void keep_vectors(const hd_intake_t *c) {
     c->r->vectors.flags = c->flags;
     c->r->vectors.src = c->args->src;
     c->r->vectors.dst = c->args->dst;
-    c->op->prepare = recount;
 }
 
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
@@ -316,10 +290,10 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status != UCC_OK) {
         return status;
     }
-    if (hd_kind[op->call.type].rooted) {
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    if (coll->rooted) {
         root = args->root;
     }
-    bool is_vector = hd_kind[op->call.type].vector;
     /* what post, finalize and the logs read of every request, an empty one, too */
     op->start = NULL;
     op->prepare = op->finish = NULL;
@@ -328,7 +302,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->place.n = team->n;
     op->call.bytes = op->call.total = 0;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
-    op->call.is_root = hd_kind[op->call.type].rooted && root == team->ep;
+    op->call.is_root = coll->rooted && root == team->ep;
     if (is_empty(&c)) {
         if (team->group->check) {
             return prepare_empty(&c);
@@ -343,12 +317,11 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->call.root = root < c.n ? (uint32_t)root : UINT32_MAX;
     op->place.me = c.me;
     op->place.n = c.n;
-    op->call.is_root = hd_kind[op->call.type].rooted && op->call.root == c.me;
+    op->call.is_root = coll->rooted && op->call.root == c.me;
     op->call.in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     op->call.exclusive = false;
     /* the arguments of a barrier may be garbage but for type and mask */
-    op->call.global_errors =
-        hd_kind[op->call.type].prepare && args->error_type == UCC_ERR_TYPE_GLOBAL;
+    op->call.global_errors = coll->moves_data && args->error_type == UCC_ERR_TYPE_GLOBAL;
     op->call.element = op->call.send_element = 1;
     op->call.src = NULL;
     op->call.dst = NULL;
@@ -359,7 +332,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (status != UCC_OK) {
         return status;
     }
-    if (hd_kind[op->call.type].reducing) {
+    if (coll->reducing) {
         status = prepare_operation(&c);
     } else {
         status = hd_pack_setup(team, args, r);
@@ -376,8 +349,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     }
     op->start = one_sided ? hd_put_start : hd_kind[op->call.type].start;
     op->call.signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
-    if (is_vector) {
+    if (coll->vector) {
         keep_vectors(&c);
+        op->prepare = signs_counts(coll) ? recount_and_sign : recount;
     }
     return status;
 }
@@ -390,46 +364,7 @@ static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
            (flags & ~(uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE) == 0;
 }
 
-/* Which of the two buffers have meaning here. In place, only reductions to a whole buffer are kept. */
-static bool significant(const hd_op_t *op, uint64_t flags, bool *src, bool *dst) {
-    bool in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
-    *src = *dst = hd_kind[op->call.type].prepare != NULL;
-    switch (op->call.type) {
-    case HD_BCAST:
-    case HD_MCAST:
-        *dst = false;
-        return true;
-    case HD_ALLREDUCE:
-    case HD_REDUCE:
-        *dst = op->call.type == HD_ALLREDUCE || op->call.is_root;
-        *src = !op->call.in_place;
-        return true;
-    case HD_SCAN:
-    case HD_EXSCAN:
-        *src = !op->call.in_place;
-        *dst = op->call.in_place || op->call.type == HD_SCAN || op->place.me > 0;
-        return true;
-    case HD_GATHER:
-        *dst = op->call.is_root;
-        return !in_place;
-    case HD_SCATTER:
-        *src = op->call.is_root;
-        return !in_place;
-    default:
-        return !in_place && !hd_kind[op->call.type].vector;
-    }
-}
-
 /* --- the same for v types: each call's counts and addresses are taken anew -------------------------- */
-
-static ucc_datatype_t source_datatype(uint8_t type, const ucc_coll_args_t *a) {
-    return type == HD_ALLTOALLV || type == HD_SCATTERV ? a->src.info_v.datatype
-                                                       : a->src.info.datatype;
-}
-
-static ucc_datatype_t result_datatype(uint8_t type, const ucc_coll_args_t *a) {
-    return type == HD_SCATTERV ? a->dst.info.datatype : a->dst.info_v.datatype;
-}
 
 /* As is_plain, but for how wide counts and displacements are. */
 static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
@@ -440,21 +375,21 @@ static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
 /* Noted if plain: not in place, no reductions; what else is significant depends on the root alone. */
 static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flags) {
     const hd_op_t *op = &r->op;
-    const hd_kind_t *kind = &hd_kind[op->call.type];
-    if (!kind->vector || kind->reducing || op->prepare != recount || op->call.in_place ||
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    bool src, dst;
+    if (!coll->vector || coll->reducing || op->prepare != recount || op->call.in_place ||
         r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) ||
         (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) || !is_plain_vector(a, flags)) {
         return;
     }
-    bool src = op->call.type != HD_SCATTERV || op->call.is_root;
-    bool dst = op->call.type != HD_GATHERV || op->call.is_root;
+    hd_coll_buffers(coll, op->call.is_root, op->place.me, false, &src, &dst);
     r->shape = (hd_shape_t){
         .vector = (uint64_t)a->coll_type,
         .flags = flags,
-        .root = kind->rooted ? a->root : 0,
-        .src_dt = src ? source_datatype(op->call.type, a) : 0,
-        .dst_dt = dst ? result_datatype(op->call.type, a) : 0,
-        .root_mask = kind->rooted ? UINT64_MAX : 0,
+        .root = coll->rooted ? a->root : 0,
+        .src_dt = src ? source_datatype(coll, a) : 0,
+        .dst_dt = dst ? result_datatype(coll, a) : 0,
+        .root_mask = coll->rooted ? UINT64_MAX : 0,
         .src_mask = src ? UINT64_MAX : 0,
         .dst_mask = dst ? UINT64_MAX : 0,
     };
@@ -463,11 +398,12 @@ static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flag
 bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *a, ucc_status_t *status) {
     const hd_shape_t *s = &r->shape;
     hd_op_t *op = &r->op;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     uint64_t flags = flags_of(a);
     if (s->vector == 0 || (uint64_t)a->coll_type != s->vector || flags != s->flags ||
         !is_plain_vector(a, flags) || (a->root & s->root_mask) != s->root ||
-        (source_datatype(op->call.type, a) & s->src_mask) != s->src_dt ||
-        (result_datatype(op->call.type, a) & s->dst_mask) != s->dst_dt) {
+        (source_datatype(coll, a) & s->src_mask) != s->src_dt ||
+        (result_datatype(coll, a) & s->dst_mask) != s->dst_dt) {
         return false;
     }
     hd_intake_t c = {.args = a, .r = r, .op = op, .flags = flags};
@@ -482,16 +418,19 @@ bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *a, ucc_status
 
 void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     const hd_op_t *op = &r->op;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     uint64_t flags = flags_of(a);
-    bool src, dst;
+    /* of calls in place, only those of a whole buffer are kept */
+    bool src, dst, in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     note_vector(r, a, flags);
+    hd_coll_buffers(coll, op->call.is_root, op->place.me, in_place, &src, &dst);
     if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->start == hd_empty_start ||
-        !hd_group_is_complete(op->group) || !is_plain(a, flags) || op->prepare ||
-        !significant(op, flags, &src, &dst) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
+        !hd_group_is_complete(op->group) || !is_plain(a, flags) || op->prepare || coll->vector ||
+        (in_place && coll->source != HD_WHOLE) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {
         return;
     }
-    bool reducing = hd_kind[op->call.type].reducing, rooted = hd_kind[op->call.type].rooted;
+    bool reducing = coll->reducing, rooted = coll->rooted;
     r->shape = (hd_shape_t){
         .type = (uint64_t)a->coll_type,
         .flags = flags,
@@ -528,12 +467,10 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
     }
     if (s->src_mask) {
         op->call.src = src->buffer;
-        op->call.dst = src->buffer; /* bcast; the others' follows */
+        op->call.dst = src->buffer; /* bcast's; of a member without a result, nobody looks at it */
     }
     if (s->dst_mask) {
         op->call.dst = dst->buffer;
-    } else if (op->call.type != HD_BCAST && op->call.type != HD_MCAST) {
-        op->call.dst = NULL;
     }
     if (s->src_mask | s->dst_mask) {
         op->call.global_errors = a->error_type == UCC_ERR_TYPE_GLOBAL;

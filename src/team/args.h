@@ -15,11 +15,10 @@ typedef struct hd_intake {
     uint32_t n, me; /* members of this collective, and my number among them */
 } hd_intake_t;
 
-/* What there is to know of a collective type. */
+/* What there is to do for a collective type. */
 typedef struct hd_kind {
     ucc_status_t (*prepare)(hd_intake_t *c); /* checks and takes the buffers; NULL: it has none */
     ucc_status_t (*start)(hd_op_t *op);
-    bool vector, rooted, reducing;
 } hd_kind_t;
 
 extern const hd_kind_t hd_kind[HD_N_TYPES];
@@ -27,7 +26,7 @@ extern const hd_kind_t hd_kind[HD_N_TYPES];
 /* Logs "type at endpoint e: field what" and returns UCC_ERR_INVALID_PARAM. */
 ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what);
 
-/* Of the buffer that is significant for this type at this endpoint. */
+/* Of the buffer that says what there is at this endpoint. */
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args);
 
 #endif

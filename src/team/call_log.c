@@ -4,15 +4,11 @@
 #include "team/args.h"
 #include "threads/trace.h"
 
-static bool moves_data(uint8_t type) {
-    return type != HD_BARRIER && type != HD_FANIN && type != HD_FANOUT;
-}
-
 /* How a member with data will publish it, as far as one member can tell. */
 static const char *expected_regime(const hd_op_t *op, bool flat) {
     size_t bytes = op->call.total;
     bool windowed = false;
-    if (!moves_data(op->call.type)) {
+    if (!hd_coll[op->call.type].moves_data) {
         return "no data";
     }
     switch (op->call.type) {
@@ -41,7 +37,7 @@ static const char *expected_regime(const hd_op_t *op, bool flat) {
         bytes = op->call.bytes;
     }
     hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, bytes);
-    if (hd_kind[op->call.type].reducing &&
+    if (hd_coll[op->call.type].reducing &&
         (op->call.exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
         regime = HD_REGIME_DIRECT;
     }
@@ -74,7 +70,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
                             .name = hd_op_type_name(op),
                             .ep = op->team_ep,
                             .n = op->place.n,
-                            .root = hd_kind[op->call.type].rooted ? op->call.root : UINT32_MAX,
+                            .root = hd_coll[op->call.type].rooted ? op->call.root : UINT32_MAX,
                             .bytes = op->call.bytes ? op->call.bytes : op->call.total,
                             .regime = op->start ? expected_regime(op, flat) : "nothing to do",
                             .arrival = expected_arrival(op, flat),
@@ -82,9 +78,9 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
         call.flags = args->flags;
     }
-    if (args && op->start && moves_data(op->call.type)) {
+    if (args && op->start && hd_coll[op->call.type].moves_data) {
         call.datatype = hd_dt_name(hd_args_datatype(op, args));
-        call.op = !hd_kind[op->call.type].reducing ? NULL
+        call.op = !hd_coll[op->call.type].reducing ? NULL
                   : op->call.reducer.user          ? "user's"
                                                    : hd_op_name(args->op);
     }

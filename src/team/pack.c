@@ -2,7 +2,7 @@
  * packed just before the operation is published, unpacked just after it succeeded, both by the
  * endpoint that owns the buffer, so a user's callbacks never run concurrently for one buffer.
  *
- * For bcast, mcast, allgather, gather, scatter and alltoall. The v types would need the extent of an
+ * For collectives of data that is only moved. The v types would need the extent of an
  * element to find a block, which the interface does not give: not supported (args.c says so).
  */
 #include "core/dtype.h"
@@ -132,44 +132,20 @@ void hd_pack_release(hd_request_t *r) {
     memset(&r->pack, 0, sizeof(r->pack));
 }
 
-/* Which of src and dst matter at this endpoint. */
-static void significant(const hd_op_t *op, bool *src, bool *dst) {
-    *src = *dst = true;
-    switch (op->call.type) {
-    case HD_BCAST:
-    case HD_MCAST:
-        *dst = false;
-        break;
-    case HD_ALLGATHER:
-    case HD_ALLTOALL:
-        *src = !op->call.in_place;
-        break;
-    case HD_GATHER:
-        *src = !(op->call.in_place && op->call.is_root);
-        *dst = op->call.is_root;
-        break;
-    case HD_SCATTER:
-        *src = op->call.is_root;
-        *dst = !(op->call.in_place && op->call.is_root);
-        break;
-    default:
-        *src = *dst = false;
-    }
-}
-
 /* Blocks and pointers, from the sizes in bytes of what matters here. */
 static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     uint32_t n = op->place.n;
     size_t all = 0;
     op->call.src = src->at;
     op->call.dst = dst->at;
-    switch (op->call.type) {
-    case HD_BCAST:
-    case HD_MCAST:
+    if (coll->bcast) {
         op->call.bytes = op->call.total = src->bytes;
         op->call.dst = src->at;
         return UCC_OK;
-    case HD_SCATTER:
+    }
+    switch ((hd_flow_t)coll->flow) {
+    case HD_FROM_ROOT:
         all = op->call.is_root ? src->bytes : dst->bytes * n;
         op->call.bytes = all / n;
         op->call.total = all;
@@ -179,18 +155,18 @@ static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
         return all % n || (op->call.is_root && !op->call.in_place && dst->bytes != op->call.bytes)
                    ? UCC_ERR_INVALID_PARAM
                    : UCC_OK;
-    case HD_GATHER:
+    case HD_TO_ROOT:
         all = op->call.is_root ? dst->bytes : src->bytes * n;
         op->call.bytes = op->call.total = all / n;
         break;
-    default:
+    case HD_AMONG_ALL:
         all = dst->bytes;
         op->call.bytes = all / n;
-        op->call.total = op->call.type == HD_ALLTOALL ? all : op->call.bytes;
+        op->call.total = coll->pairwise ? all : op->call.bytes;
+        break;
     }
     if (op->call.in_place) {
-        op->call.src =
-            op->call.type == HD_ALLTOALL ? NULL : dst->at + op->place.me * op->call.bytes;
+        op->call.src = coll->pairwise ? NULL : dst->at + op->place.me * op->call.bytes;
         return all % n ? UCC_ERR_INVALID_PARAM : UCC_OK;
     }
     return all % n || src->bytes != op->call.total ? UCC_ERR_INVALID_PARAM : UCC_OK;
@@ -198,25 +174,27 @@ static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
 
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
     hd_op_t *op = &r->op;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     bool use_src, use_dst;
     (void)team;
-    significant(op, &use_src, &use_dst);
+    if (coll->vector) {
+        return UCC_OK;
+    }
+    hd_coll_buffers(coll, op->call.is_root, op->place.me, op->call.in_place, &use_src, &use_dst);
     if (!(use_src && needs_packing(&args->src.info)) &&
         !(use_dst && needs_packing(&args->dst.info))) {
         return UCC_OK;
     }
-    op->call.in_place = op->call.in_place && (op->call.is_root || op->call.type == HD_ALLGATHER ||
-                                              op->call.type == HD_ALLTOALL);
+    op->call.in_place = op->call.in_place && (op->call.is_root || !coll->rooted);
     side_t src = {0}, dst = {0};
     ucc_status_t status = use_src ? measure("src", &args->src.info, &src) : UCC_OK;
     if (status == UCC_OK && use_dst) {
         status = measure("dst", &args->dst.info, &dst);
     }
     struct hd_pack *p = &r->pack;
-    bool is_bcast = op->call.type == HD_BCAST || op->call.type == HD_MCAST;
-    side_t *received = is_bcast ? &src : &dst;
-    bool receives = is_bcast ? !op->call.is_root : use_dst;
-    if (src.packed && !(is_bcast && receives)) {
+    side_t *received = coll->bcast ? &src : &dst;
+    bool receives = coll->bcast ? !op->call.is_root : use_dst;
+    if (src.packed && !(coll->bcast && receives)) {
         p->src_packed = src.at;
         p->src_user = src.info->buffer;
         p->src_count = src.info->count;

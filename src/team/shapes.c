@@ -143,7 +143,7 @@ static ucc_status_t prepare_bcast(hd_intake_t *c) {
 
 static ucc_status_t prepare_reduce(hd_intake_t *c) {
     hd_op_t *op = c->op;
-    bool wants = op->call.type == HD_ALLREDUCE || op->call.is_root;
+    bool wants = hd_holds(hd_coll[op->call.type].result_at, op->call.is_root, c->me);
     op->call.in_place = op->call.in_place && wants;
     const ucc_coll_args_t *a = c->args;
     size_t bytes = 0;
@@ -173,7 +173,7 @@ static ucc_status_t prepare_reduce(hd_intake_t *c) {
 static ucc_status_t prepare_scan(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_args_t *a = c->args;
-    bool wants = op->call.type == HD_SCAN || c->me > 0;
+    bool wants = hd_holds(hd_coll[op->call.type].result_at, false, c->me);
     size_t bytes = 0;
     ucc_status_t status = UCC_OK;
     if (wants || op->call.in_place) {
@@ -479,37 +479,23 @@ static ucc_status_t prepare_alltoallv(hd_intake_t *c) {
 /* --- the table ----------------------------------------------------------------------------------- */
 
 const hd_kind_t hd_kind[HD_N_TYPES] = {
-    [HD_ALLGATHER] = {.prepare = prepare_allgather, .start = hd_allgather_start},
-    [HD_ALLGATHERV] = {.prepare = prepare_allgatherv, .start = hd_allgather_start, .vector = true},
-    [HD_ALLREDUCE] = {.prepare = prepare_reduce, .start = hd_allreduce_start, .reducing = true},
-    [HD_ALLTOALL] = {.prepare = prepare_alltoall, .start = hd_alltoall_start},
-    [HD_ALLTOALLV] = {.prepare = prepare_alltoallv, .start = hd_alltoall_start, .vector = true},
-    [HD_BARRIER] = {.start = hd_barrier_start},
-    [HD_BCAST] = {.prepare = prepare_bcast, .start = hd_bcast_start, .rooted = true},
-    [HD_FANIN] = {.start = hd_fanin_start, .rooted = true},
-    [HD_FANOUT] = {.start = hd_fanout_start, .rooted = true},
-    [HD_GATHER] = {.prepare = prepare_gather, .start = hd_gather_start, .rooted = true},
-    [HD_GATHERV] = {.prepare = prepare_gatherv,
-                    .start = hd_gather_start,
-                    .vector = true,
-                    .rooted = true},
-    [HD_REDUCE] = {.prepare = prepare_reduce,
-                   .start = hd_reduce_start,
-                   .rooted = true,
-                   .reducing = true},
-    [HD_REDUCE_SCATTER] = {.prepare = prepare_reduce_scatter,
-                           .start = hd_reduce_scatter_start,
-                           .reducing = true},
-    [HD_REDUCE_SCATTERV] = {.prepare = prepare_reduce_scatterv,
-                            .start = hd_reduce_scatter_start,
-                            .vector = true,
-                            .reducing = true},
-    [HD_SCATTER] = {.prepare = prepare_scatter, .start = hd_scatter_start, .rooted = true},
-    [HD_SCATTERV] = {.prepare = prepare_scatterv,
-                     .start = hd_scatter_start,
-                     .vector = true,
-                     .rooted = true},
-    [HD_MCAST] = {.prepare = prepare_bcast, .start = hd_bcast_start, .rooted = true},
-    [HD_SCAN] = {.prepare = prepare_scan, .start = hd_scan_start, .reducing = true},
-    [HD_EXSCAN] = {.prepare = prepare_scan, .start = hd_scan_start, .reducing = true},
+    [HD_ALLGATHER] = {prepare_allgather, hd_allgather_start},
+    [HD_ALLGATHERV] = {prepare_allgatherv, hd_allgather_start},
+    [HD_ALLREDUCE] = {prepare_reduce, hd_allreduce_start},
+    [HD_ALLTOALL] = {prepare_alltoall, hd_alltoall_start},
+    [HD_ALLTOALLV] = {prepare_alltoallv, hd_alltoall_start},
+    [HD_BARRIER] = {NULL, hd_barrier_start},
+    [HD_BCAST] = {prepare_bcast, hd_bcast_start},
+    [HD_FANIN] = {NULL, hd_fanin_start},
+    [HD_FANOUT] = {NULL, hd_fanout_start},
+    [HD_GATHER] = {prepare_gather, hd_gather_start},
+    [HD_GATHERV] = {prepare_gatherv, hd_gather_start},
+    [HD_REDUCE] = {prepare_reduce, hd_reduce_start},
+    [HD_REDUCE_SCATTER] = {prepare_reduce_scatter, hd_reduce_scatter_start},
+    [HD_REDUCE_SCATTERV] = {prepare_reduce_scatterv, hd_reduce_scatter_start},
+    [HD_SCATTER] = {prepare_scatter, hd_scatter_start},
+    [HD_SCATTERV] = {prepare_scatterv, hd_scatter_start},
+    [HD_MCAST] = {prepare_bcast, hd_bcast_start},
+    [HD_SCAN] = {prepare_scan, hd_scan_start},
+    [HD_EXSCAN] = {prepare_scan, hd_scan_start},
 };
