@@ -65,17 +65,18 @@ extern "C" {
 #define HEDDLE_COLL_FLAG_PERSISTENT_BUFFER UCC_BIT(41) /**< buffers outlive the team */
 #define HEDDLE_COLL_FLAG_READY             UCC_BIT(42) /**< peers may touch my buffers before I post */
 
-/** The drafts' memory constraints (bit mask). */
-typedef enum {
-    UCC_MEM_SYMMETRIC = UCC_BIT(0),  /**< same length on every endpoint of the team */
-    UCC_MEM_PERSISTENT = UCC_BIT(1), /**< stays valid until the team is destroyed */
-    UCC_MEM_ALIGN32 = UCC_BIT(2),    /**< address is a multiple of 32 bytes */
-    UCC_MEM_ALIGN64 = UCC_BIT(3),    /**< address is a multiple of 64 bytes */
-    UCC_MEM_ALIGN128 = UCC_BIT(4)    /**< address is a multiple of 128 bytes */
-} ucc_mem_constraints_t;
+/** Constraints of heddle_team_params_t::memory and heddle_group_params_t::symmetric_constraints (bit
+ *  mask; the drafts'). */
+#define HEDDLE_MEM_SYMMETRIC  UCC_BIT(0) /**< same length on every endpoint of the team */
+#define HEDDLE_MEM_PERSISTENT UCC_BIT(1) /**< stays valid until the team is destroyed */
+#define HEDDLE_MEM_ALIGN32    UCC_BIT(2) /**< address is a multiple of 32 bytes */
+#define HEDDLE_MEM_ALIGN64    UCC_BIT(3) /**< address is a multiple of 64 bytes */
+#define HEDDLE_MEM_ALIGN128   UCC_BIT(4) /**< address is a multiple of 128 bytes */
 
-/** The drafts' memory hints (bit mask); accepted and reported, no behaviour depends on them. */
-typedef enum { REMOTE_ATOMICS = UCC_BIT(0), REMOTE_COUNTERS = UCC_BIT(1) } ucc_mem_hints_t;
+/** Hints of heddle_team_params_t::memory (bit mask; the drafts'): accepted and reported, no behaviour depends
+ *  on them. */
+#define HEDDLE_MEM_REMOTE_ATOMICS  UCC_BIT(0)
+#define HEDDLE_MEM_REMOTE_COUNTERS UCC_BIT(1)
 
 /** Where an endpoint runs. A field is -1 when unknown; all -1 means "no hint". Numbers are hwloc
  *  logical indices. */
@@ -433,32 +434,6 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
  *  own part is known at once) as long as not all have joined. */
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);
 
-/** Number of endpoints. */
-ucc_status_t ucc_team_get_size(ucc_team_h team, uint32_t *size);
-/** The caller's endpoint: the label given in ucc_team_params_t::ep, else its number. */
-ucc_status_t ucc_team_get_my_ep(ucc_team_h team, uint64_t *ep);
-/** All labels by endpoint number. The array belongs to the team handle, lives as long as it, and is
- *  not to be freed or written. */
-ucc_status_t ucc_team_get_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps);
-/** A new team of those endpoints of `parent` (numbers) that are listed; called by the members only,
- *  each with the same list; member i of the list becomes endpoint i. Nonblocking: drive with
- *  ucc_team_create_test(). `eps` points to the list's address, as in the drafts; it is copied. */
-ucc_status_t ucc_create_team_from_eps(ucc_team_h parent, uint64_t **eps, uint64_t num_eps,
-                                      ucc_team_h *team);
-
-/** The drafts' spellings of 1.x types and calls. */
-typedef ucc_lib_attr_t ucc_lib_attrib_t;
-typedef ucc_context_attr_t ucc_context_attrib_t;
-typedef ucc_team_attr_t ucc_team_attrib_t;
-ucc_status_t ucc_lib_get_attribs(ucc_lib_h lib, ucc_lib_attrib_t *attr);
-ucc_status_t ucc_context_get_attribs(ucc_context_h context, ucc_context_attrib_t *attr);
-ucc_status_t ucc_team_get_attribs(ucc_team_h team, ucc_team_attrib_t *attr);
-/** The earlier draft's spellings. */
-ucc_status_t ucc_get_team_attribs(ucc_team_h team, ucc_team_attrib_t *attr);
-ucc_status_t ucc_get_team_size(ucc_team_h team, uint32_t *size);
-ucc_status_t ucc_get_team_my_ep(ucc_team_h team, uint64_t *ep);
-ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps);
-
 /* ------------------------------------------------------------------------------------------------
  * Seeing inside
  * ---------------------------------------------------------------------------------------------- */
@@ -487,5 +462,11 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
 
 #ifdef __cplusplus
 }
+#endif
+
+/* Names of the drafts, ucc_team_get_size() and its like among them, without which 1.x does; define
+ * HEDDLE_NO_DRAFTS where they are in the way. */
+#ifndef HEDDLE_NO_DRAFTS
+#include <heddle/drafts_names.h>
 #endif
 #endif

@@ -65,8 +65,15 @@ bool hd_api_progress_group(heddle_group_t *group);
 /* Initialises and posts; *request is NULL unless that succeeded. */
 ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
                           const char *caller);
-/* ucc_init_version and ucc_context_create without configuration objects (heddle.c). */
-ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params,
+/* ucc_context_create, with and without a configuration object; unplaced: oob.oob_ep is not known. */
+ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *params,
+                                const ucc_context_config_h config, bool unplaced,
+                                ucc_context_h *context);
+ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params, bool unplaced,
                                    ucc_context_h *out);
+/* heddle_team_create_post; unplaced: oob.oob_ep is not known, nor is the range of ep. */
+ucc_status_t hd_api_create_team(ucc_context_h *contexts, uint32_t n_contexts,
+                                const ucc_team_params_t *params, const heddle_team_params_t *extra,
+                                bool unplaced, ucc_team_h *team, const char *caller);
 
 #endif

@@ -15,7 +15,7 @@ bool hd_api_context(ucc_context_h context, const char *caller) {
     return true;
 }
 
-static ucc_status_t check_params(const ucc_context_params_t *p) {
+static ucc_status_t check_params(const ucc_context_params_t *p, bool unplaced) {
     if ((p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE) && (unsigned)p->type > UCC_CONTEXT_SHARED) {
         hd_error("ucc_context_create: type %d does not exist", (int)p->type);
         return UCC_ERR_INVALID_PARAM;
@@ -27,7 +27,7 @@ static ucc_status_t check_params(const ucc_context_params_t *p) {
     }
     if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
         const ucc_oob_coll_t *o = &p->oob;
-        if (o->n_oob_eps == 0 || o->oob_ep >= o->n_oob_eps ||
+        if (o->n_oob_eps == 0 || (!unplaced && o->oob_ep >= o->n_oob_eps) ||
             (o->n_oob_eps > 1 && (!o->allgather || !o->req_test || !o->req_free))) {
             hd_error("ucc_context_create: oob is not valid (ep %u of %u)", o->oob_ep, o->n_oob_eps);
             return UCC_ERR_INVALID_PARAM;
@@ -55,9 +55,9 @@ static uint64_t look_every(ucc_lib_h lib) {
     return shorter(every ? every / LOOKS + 1 : 0, traces ? TRACE_US * hd_ticks_per_us : 0);
 }
 
-ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
+ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p, bool unplaced,
                                    ucc_context_h *out) {
-    ucc_status_t status = check_params(p);
+    ucc_status_t status = check_params(p, unplaced);
     if (status != UCC_OK) {
         return status;
     }
@@ -85,7 +85,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     hd_process_identity(context->address.process);
     context->address.number = hd_serial();
     if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
-        status = hd_context_meet(context, &p->oob);
+        status = hd_context_meet(context, &p->oob, unplaced);
     }
     if (status != UCC_OK) {
         hd_free(context);
@@ -98,17 +98,24 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     return UCC_OK;
 }
 
-ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
-                                const ucc_context_config_h config, ucc_context_h *context) {
-    if (!hd_api_lib(lib_handle, __func__) || !hd_api_pointer(params, "params", __func__) ||
-        !hd_api_pointer(context, "context", __func__)) {
+ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *params,
+                                const ucc_context_config_h config, bool unplaced,
+                                ucc_context_h *context) {
+    static const char caller[] = "ucc_context_create";
+    if (!hd_api_lib(lib, caller) || !hd_api_pointer(params, "params", caller) ||
+        !hd_api_pointer(context, "context", caller)) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (config && !hd_config_valid((const hd_config_t *)config, HD_CFG_SCOPE_CONTEXT)) {
-        hd_error("%s: config is not a context configuration", __func__);
+        hd_error("%s: config is not a context configuration", caller);
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_api_create_context(lib_handle, params, context);
+    return hd_api_create_context(lib, params, unplaced, context);
+}
+
+ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
+                                const ucc_context_config_h config, ucc_context_h *context) {
+    return hd_api_new_context(lib_handle, params, config, false, context);
 }
 
 ucc_status_t ucc_context_progress(ucc_context_h context) {

@@ -1,5 +1,5 @@
-/* team.c: team handles: create, test, attributes, destroy, teams from teams; and the drafts' calls of
- * the same kind, which 1.x dropped.
+/* team.c: team handles: create, test, attributes, destroy, teams from teams; and the queries that 1.x has
+ * dropped.
  */
 #include "api/api.h"
 
@@ -39,24 +39,24 @@ static ucc_status_t check_exclusive(ucc_context_h context) {
     return UCC_OK;
 }
 
-ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_contexts,
-                                     const ucc_team_params_t *params,
-                                     const heddle_team_params_t *extra, ucc_team_h *team) {
-    if (!hd_api_pointer(contexts, "contexts", __func__) ||
-        !hd_api_pointer(params, "team_params", __func__) ||
-        !hd_api_pointer(team, "new_team", __func__)) {
+ucc_status_t hd_api_create_team(ucc_context_h *contexts, uint32_t n_contexts,
+                                const ucc_team_params_t *params, const heddle_team_params_t *extra,
+                                bool unplaced, ucc_team_h *team, const char *caller) {
+    if (!hd_api_pointer(contexts, "contexts", caller) ||
+        !hd_api_pointer(params, "team_params", caller) ||
+        !hd_api_pointer(team, "new_team", caller)) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (n_contexts == 0 || n_contexts > 1024) {
-        hd_error("%s: num_contexts is %u", __func__, n_contexts);
+        hd_error("%s: num_contexts is %u", caller, n_contexts);
         return UCC_ERR_INVALID_PARAM;
     }
     for (uint32_t i = 0; i < n_contexts; i++) {
-        if (!hd_api_context(contexts[i], __func__)) {
+        if (!hd_api_context(contexts[i], caller)) {
             return UCC_ERR_INVALID_PARAM;
         }
         if (contexts[i]->lib != contexts[0]->lib) {
-            hd_error("%s: contexts belong to different libraries", __func__);
+            hd_error("%s: contexts belong to different libraries", caller);
             return UCC_ERR_INVALID_PARAM;
         }
         ucc_status_t status = check_exclusive(contexts[i]);
@@ -64,7 +64,13 @@ ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_context
             return status;
         }
     }
-    return hd_team_create(contexts, n_contexts, params, extra, team);
+    return hd_team_create(contexts, n_contexts, params, extra, unplaced, team);
+}
+
+ucc_status_t heddle_team_create_post(ucc_context_h *contexts, uint32_t n_contexts,
+                                     const ucc_team_params_t *params,
+                                     const heddle_team_params_t *extra, ucc_team_h *team) {
+    return hd_api_create_team(contexts, n_contexts, params, extra, false, team, __func__);
 }
 
 ucc_status_t ucc_team_create_post(ucc_context_h *contexts, uint32_t num_contexts,
@@ -173,34 +179,6 @@ ucc_status_t ucc_team_get_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num
     *eps = team->group->labels;
     *num_eps = team->n;
     return UCC_OK;
-}
-
-ucc_status_t ucc_lib_get_attribs(ucc_lib_h lib, ucc_lib_attrib_t *attr) {
-    return ucc_lib_get_attr(lib, attr);
-}
-
-ucc_status_t ucc_context_get_attribs(ucc_context_h context, ucc_context_attrib_t *attr) {
-    return ucc_context_get_attr(context, attr);
-}
-
-ucc_status_t ucc_team_get_attribs(ucc_team_h team, ucc_team_attrib_t *attr) {
-    return ucc_team_get_attr(team, attr);
-}
-
-ucc_status_t ucc_get_team_attribs(ucc_team_h team, ucc_team_attrib_t *attr) {
-    return ucc_team_get_attr(team, attr);
-}
-
-ucc_status_t ucc_get_team_size(ucc_team_h team, uint32_t *size) {
-    return ucc_team_get_size(team, size);
-}
-
-ucc_status_t ucc_get_team_my_ep(ucc_team_h team, uint64_t *ep) {
-    return ucc_team_get_my_ep(team, ep);
-}
-
-ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps) {
-    return ucc_team_get_all_eps(team, eps, num_eps);
 }
 
 ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mode) {

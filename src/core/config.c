@@ -84,13 +84,20 @@ static ucc_status_t try_source(hd_config_t *cfg, size_t id, const char *file, co
     return status;
 }
 
+void hd_config_own_prefix(const char *env_prefix, char *out, size_t size) {
+    const char *end = env_prefix[0] == '\0'                 ? "UCC_"
+                      : strncmp(env_prefix, "UCC_", 4) == 0 ? "_"
+                                                            : "_UCC_";
+    snprintf(out, size, "%s%s", env_prefix, end);
+}
+
 static ucc_status_t read_environment(hd_config_t *cfg, size_t id) {
     const char *prefixes[3] = {NULL, "HEDDLE_", "UCC_"};
     char own[NAME_MAX_BYTES], name[2 * NAME_MAX_BYTES];
     ucc_status_t status = UCC_ERR_NOT_FOUND;
 
     if (cfg->env_prefix[0] != '\0') {
-        snprintf(own, sizeof(own), "%s_UCC_", cfg->env_prefix);
+        hd_config_own_prefix(cfg->env_prefix, own, sizeof(own));
         prefixes[0] = own;
     }
     for (int i = 0; i < 3 && status == UCC_ERR_NOT_FOUND; i++) {

@@ -42,11 +42,11 @@ static char *trim(char *text) {
 
 /* The key without its prefix. */
 static const char *bare_key(const reader_t *reader, const char *key) {
-    size_t length = strlen(reader->env_prefix);
+    char own[256];
 
-    if (length > 0 && strncmp(key, reader->env_prefix, length) == 0 &&
-        strncmp(key + length, "_UCC_", 5) == 0) {
-        return key + length + 5;
+    hd_config_own_prefix(reader->env_prefix, own, sizeof(own));
+    if (strncmp(key, own, strlen(own)) == 0) {
+        return key + strlen(own);
     }
     if (strncmp(key, "UCC_", 4) == 0) {
         return key + 4;

@@ -119,15 +119,18 @@ bool hd_config_known(const char *bare) {
     return read_elsewhere(bare);
 }
 
-/* Tells each variable under the prefix that nobody reads. */
-static void check_prefix(const char *prefix) {
-    size_t length = strlen(prefix);
+/* Tells each variable under the prefix that nobody reads, but for those under another one. */
+static void check_prefix(const char *prefix, const char *other) {
+    size_t length = strlen(prefix), longer = strlen(other);
 
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         char bare[NAME_BYTES], near[NAME_BYTES];
         size_t n = strcspn(*entry, "=");
 
         if (n <= length || n - length >= sizeof(bare) || strncmp(*entry, prefix, length) != 0) {
+            continue;
+        }
+        if (longer > length && strncmp(*entry, other, longer) == 0) {
             continue;
         }
         memcpy(bare, *entry + length, n - length);
@@ -148,16 +151,17 @@ static void check_prefix(const char *prefix) {
 
 void hd_config_check_environment(const char *env_prefix) {
     static atomic_bool checked, checked_own;
-    char own[NAME_BYTES];
+    char own[NAME_BYTES] = "";
 
+    if (env_prefix[0] != '\0' && strlen(env_prefix) + sizeof("_UCC_") <= sizeof(own)) {
+        hd_config_own_prefix(env_prefix, own, sizeof(own));
+    }
     /* relaxed, both: which of two threads tells does not matter */
     if (!atomic_exchange_explicit(&checked, true, memory_order_relaxed)) {
-        check_prefix("HEDDLE_");
-        check_prefix("UCC_");
+        check_prefix("HEDDLE_", "");
+        check_prefix("UCC_", own);
     }
-    if (env_prefix[0] != '\0' && strlen(env_prefix) + sizeof("_UCC_") <= sizeof(own) &&
-        !atomic_exchange_explicit(&checked_own, true, memory_order_relaxed)) {
-        snprintf(own, sizeof(own), "%s_UCC_", env_prefix);
-        check_prefix(own);
+    if (own[0] != '\0' && !atomic_exchange_explicit(&checked_own, true, memory_order_relaxed)) {
+        check_prefix(own, "");
     }
 }

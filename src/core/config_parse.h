@@ -22,6 +22,10 @@ void hd_config_expected(const hd_config_variable_t *variable, char *out, size_t 
 void hd_config_full_name(const hd_config_variable_t *variable, const char *prefix, char *out,
                          size_t size);
 
+/* What a program's own variables begin with: "<PREFIX>_UCC_", or, as the drafts of UCC had it,
+ * "UCC_<PREFIX>_" for a prefix that begins with "UCC_" itself. "UCC_" without a prefix. */
+void hd_config_own_prefix(const char *env_prefix, char *out, size_t size);
+
 /* "tl/ucp" as "TL_UCP" */
 void hd_config_component_name(const char *component, char *out, size_t size);
 

@@ -108,12 +108,11 @@ static void print_context_sections(const hd_config_t *cfg, FILE *stream, const s
 
 void hd_config_print(const hd_config_t *cfg, FILE *stream, const char *title,
                      ucc_config_print_flags_t flags) {
-    const char *env_prefix = hd_config_env_prefix(cfg);
     char prefix[300];
 
     style_t style = {prefix, (unsigned)flags, false};
 
-    snprintf(prefix, sizeof(prefix), "%s%sUCC_", env_prefix, env_prefix[0] != '\0' ? "_" : "");
+    hd_config_own_prefix(hd_config_env_prefix(cfg), prefix, sizeof(prefix));
     if ((flags & UCC_CONFIG_PRINT_HEADER) && title != NULL) {
         print_title(stream, title);
     }

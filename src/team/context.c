@@ -61,9 +61,13 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, r
     return status < 0 ? status : freed;
 }
 
-ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
-    uint32_t n = oob->n_oob_eps;
-    context->rank = oob->oob_ep;
+static bool is_same(const record_t *a, const record_t *b) {
+    return a->serial == b->serial && memcmp(a->process, b->process, sizeof(a->process)) == 0;
+}
+
+ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced) {
+    uint32_t n = oob->n_oob_eps, places = 0;
+    context->rank = unplaced ? 0 : oob->oob_ep;
     context->peers.n = n;
     record_t mine = {.serial = hd_serial()};
     if (n == 1) {
@@ -87,7 +91,15 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob) {
         if (memcmp(all[i].process, mine.process, sizeof(mine.process)) != 0) {
             context->peers.spans_processes = true;
         }
+        if (unplaced && is_same(&all[i], &mine)) {
+            context->rank = i;
+            places++;
+        }
     }
     hd_free(all);
+    if (unplaced && places != 1) {
+        hd_error("oob allgather of the context: the caller's own record is there %u times", places);
+        return UCC_ERR_INVALID_PARAM;
+    }
     return UCC_OK;
 }

@@ -40,11 +40,12 @@ void hd_form_drop(ucc_team_h team) {
 
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
     hd_forming_t *f = team->forming;
-    uint64_t wants = extra->memory.constraints;
-    size_t asked = wants & UCC_MEM_ALIGN128  ? 128
-                   : wants & UCC_MEM_ALIGN64 ? 64
-                   : wants & UCC_MEM_ALIGN32 ? 32
-                                             : 1;
+    uint64_t wants = team->given.constraints = extra->memory.constraints;
+    team->given.hints = extra->memory.hints;
+    size_t asked = wants & HEDDLE_MEM_ALIGN128  ? 128
+                   : wants & HEDDLE_MEM_ALIGN64 ? 64
+                   : wants & HEDDLE_MEM_ALIGN32 ? 32
+                                                : 1;
     f->memory = extra->memory.address;
     f->bytes = extra->memory.bytes;
     if (f->memory && (uintptr_t)f->memory % asked) {
@@ -117,14 +118,15 @@ ucc_status_t hd_form_begin(ucc_team_h team) {
     return UCC_OK;
 }
 
-static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t *p) {
+static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t *p,
+                              bool unplaced) {
     if (!oob->allgather || !oob->req_test || !oob->req_free) {
         if (oob->n_oob_eps != 1) {
             hd_error("oob has a NULL function");
             return UCC_ERR_INVALID_PARAM;
         }
     }
-    if (oob->n_oob_eps == 0 || oob->oob_ep >= oob->n_oob_eps) {
+    if (oob->n_oob_eps == 0 || (!unplaced && oob->oob_ep >= oob->n_oob_eps)) {
         hd_error("oob.oob_ep %u of oob.n_oob_eps %u", oob->oob_ep, oob->n_oob_eps);
         return UCC_ERR_INVALID_PARAM;
     }
@@ -138,7 +140,7 @@ static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t
 
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             const ucc_team_params_t *params, const heddle_team_params_t *extra,
-                            ucc_team_h *out) {
+                            bool unplaced, ucc_team_h *out) {
     ucc_team_h team = hd_team_alloc(contexts, n_contexts);
     if (!team) {
         return UCC_ERR_NO_MEMORY;
@@ -155,7 +157,9 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
         status = take_extra(team, extra);
     }
     if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_OOB)) {
-        status = check_oob(&params->oob, params);
+        team->given.oob = params->oob;
+        team->forming->unplaced = unplaced;
+        status = check_oob(&params->oob, params, unplaced);
         status = status == UCC_OK ? hd_form_start_oob(team, params) : status;
     } else if (status == UCC_OK &&
                (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST))) {

@@ -38,6 +38,7 @@ struct hd_forming {
     uint32_t split_of; /* a split: endpoints of the parent; else 0 */
     bool excluded;     /* takes no part in the team that a split makes */
     bool sort_labels;  /* numbers are the ranks of the labels */
+    bool unplaced;     /* number and label follow from the records */
     hd_group_t *group; /* found; referenced by the meeting, or pinned */
     uint32_t forks;    /* hd_forks() at the beginning */
     bool checked;      /* the records, by hd_form_find */

@@ -7,7 +7,11 @@
  */
 #include "team/form.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* The number in a record of an endpoint that has none yet. */
+#define UNPLACED UINT64_MAX
 
 ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
@@ -18,10 +22,14 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
     team->n = f->oob.n_oob_eps;
     f->mine.number = has_ep && contiguous ? params->ep : f->oob.oob_ep;
     f->mine.label = has_ep ? params->ep : f->oob.oob_ep;
+    if (f->unplaced) {
+        f->mine.number = UNPLACED;
+        f->oob.oob_ep = (uint32_t)params->ep; /* for log lines */
+    }
     f->mine.sync_type = (uint32_t)team->sync_type;
     f->mine.locality = f->locality;
     hd_process_identity(f->mine.process);
-    if (f->mine.number >= team->n) {
+    if (!f->unplaced && f->mine.number >= team->n) {
         hd_error("ep %llu is not below the team's size %u", (unsigned long long)f->mine.number,
                  team->n);
         return UCC_ERR_INVALID_PARAM;
@@ -47,6 +55,88 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
     }
     return status < 0 ? status : UCC_OK;
 }
+
+/* --- endpoints whose places nobody has told ------------------------------------------------------- */
+
+typedef struct named {
+    uint64_t label;
+    uint32_t place;
+} named_t;
+
+static int compare_labels(const void *a, const void *b) {
+    uint64_t left = ((const named_t *)a)->label, right = ((const named_t *)b)->label;
+    return left < right ? -1 : left > right;
+}
+
+/* Numbers are the ranks of the labels, which are all different. */
+static ucc_status_t number_by_rank(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    named_t *sorted = hd_alloc(HD_LINE, team->n * sizeof(*sorted));
+    ucc_status_t status = sorted ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t i = 0; sorted && i < team->n; i++) {
+        sorted[i] = (named_t){f->all[i].label, i};
+    }
+    if (sorted) {
+        qsort(sorted, team->n, sizeof(*sorted), compare_labels);
+    }
+    for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
+        if (i > 0 && sorted[i].label == sorted[i - 1].label) {
+            hd_error("ep %llu is taken twice", (unsigned long long)sorted[i].label);
+            status = UCC_ERR_INVALID_PARAM;
+        }
+        f->all[sorted[i].place].number = i;
+    }
+    hd_free(sorted);
+    return status;
+}
+
+/* Several endpoints with one label have given none: their places are their names. */
+static void give_labels(ucc_team_h team) {
+    hd_record_t *all = team->forming->all;
+    for (uint32_t i = 1; i < team->n; i++) {
+        if (all[i].label != all[0].label) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < team->n && team->n > 1; i++) {
+        all[i].label = i;
+    }
+}
+
+/* Every endpoint comes to the same numbers, since all have the same records in the same order. */
+static ucc_status_t find_places(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint32_t me = 0;
+    for (; me < team->n; me++) {
+        const hd_record_t *r = &f->all[me];
+        if (r->notice == f->mine.notice &&
+            memcmp(r->process, f->mine.process, sizeof(r->process)) == 0) {
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (me == team->n || f->all[i].number != UNPLACED) {
+            hd_error("oob.allgather has returned %s at endpoint %u of %u",
+                     me == team->n ? "others' records, and not the caller's own"
+                                   : "a record that was not given to it, or not by a draft's call",
+                     f->oob.oob_ep, team->n);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    give_labels(team);
+    ucc_status_t status = number_by_rank(team);
+    f->mine.number = f->all[me].number;
+    f->mine.label = f->all[me].label;
+    team->ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG;
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (f->all[i].number != f->all[i].label) {
+            team->ep_range = UCC_COLLECTIVE_EP_RANGE_NONCONTIG;
+        }
+    }
+    return status;
+}
+
+/* --- the records ------------------------------------------------------------------------------------- */
 
 /* All records are here: one process? every number once? the same kind of team? */
 static ucc_status_t check_records(const ucc_team_h team) {
@@ -117,7 +207,10 @@ ucc_status_t hd_form_find(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!f->checked) {
         f->checked = true;
-        ucc_status_t status = check_records(team);
+        ucc_status_t status = f->unplaced ? find_places(team) : UCC_OK;
+        if (status == UCC_OK) {
+            status = check_records(team);
+        }
         if (status == UCC_OK && f->mine.number == 0) {
             status = make_group(team);
         }

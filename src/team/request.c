@@ -90,11 +90,6 @@ static void give_back(hd_request_t *r) {
 
 /* --- init ---------------------------------------------------------------------------------------- */
 
-static bool is_unordered(ucc_post_ordering_t ordering) {
-    return ordering == UCC_COLLECTIVE_POST_UNORDERED || ordering == UCC_COLLECTIVE_INIT_UNORDERED ||
-           ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
-}
-
 /* The number fixes the exchange at init; its board is looked up at the first post. */
 static void take_init_number(ucc_team_h team, hd_request_t *r) {
     hd_lock(&team->lock);
@@ -119,12 +114,12 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         r->tag = 0;
         return UCC_OK;
     }
-    if (is_unordered(team->ordering) && r->op.start == hd_empty_start) {
+    if (hd_team_is_unordered(team) && r->op.start == hd_empty_start) {
         r->op.start = NULL; /* there is nothing by which the others could know it */
         r->route = HD_ROUTE_NOTHING;
         return UCC_OK;
     }
-    if (is_unordered(team->ordering)) {
+    if (hd_team_is_unordered(team)) {
         hd_error("%s: tag is not set, and the team is unordered", hd_op_type_name(&r->op));
         return UCC_ERR_INVALID_PARAM;
     }

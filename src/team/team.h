@@ -182,7 +182,17 @@ struct ucc_team {
     hd_request_t *early; /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
     const hd_lessons_t *lessons;
+    struct {                         /* what attributes tell, and nothing else reads */
+        ucc_oob_coll_t oob;          /* n_oob_eps is 0 if there was none */
+        uint64_t hints, constraints; /* of the handle's own memory */
+    } given;
 };
+
+static inline bool hd_team_is_unordered(ucc_team_h team) {
+    return team->ordering == UCC_COLLECTIVE_POST_UNORDERED ||
+           team->ordering == UCC_COLLECTIVE_INIT_UNORDERED ||
+           team->ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
+}
 
 /* --- group configuration (form.c) ------------------------------------------------------------- */
 
@@ -190,9 +200,10 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
 
 /* --- forming (form.c, meet.c, derive.c) --------------------------------------------------------- */
 
+/* unplaced: oob_ep is not known, and the range of ep not either (form_oob.c finds them out). */
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             const ucc_team_params_t *params, const heddle_team_params_t *extra,
-                            ucc_team_h *out);
+                            bool unplaced, ucc_team_h *out);
 ucc_status_t hd_team_create_test(ucc_team_h team);
 ucc_status_t hd_team_destroy(ucc_team_h team);
 /* Engines end before their team; logs that some have not. */
@@ -209,8 +220,9 @@ void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, u
 /* A handle from hd_team_from_list becomes ACTIVE at once: operations wait until all members have come, as
  * after heddle_join. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team);
-/* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. */
-ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob);
+/* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. unplaced: oob_ep is
+ * not known; its place among them is where its own record is. */
+ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
 
