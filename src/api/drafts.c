@@ -429,32 +429,38 @@ static ucc_status_t take_data(ucc_team_h team, uint32_t draft,
     return status == UCC_OK ? take_blocks(team, b, args) : status;
 }
 
-ucc_status_t heddle_draft_start(uint32_t draft, const heddle_draft_coll_op_args_t *a, bool post,
-                                ucc_coll_req_h *request, ucc_team_h team) {
+/* What the call is in 1.x. */
+static ucc_status_t translate(uint32_t draft, const heddle_draft_coll_op_args_t *a, ucc_team_h team,
+                              ucc_coll_args_t *args) {
     const uint64_t without_data =
         (uint64_t)UCC_BARRIER | (uint64_t)UCC_FANIN | (uint64_t)UCC_FANOUT;
     const uint64_t rooted = (uint64_t)UCC_BCAST | (uint64_t)UCC_MCAST | (uint64_t)UCC_REDUCE |
                             (uint64_t)UCC_GATHER | (uint64_t)UCC_SCATTER | (uint64_t)UCC_FANIN |
                             (uint64_t)UCC_FANOUT;
-    static const char caller[] = "ucc_collective_init";
-    ucc_coll_args_t args;
-    if (!hd_api_active_team(team, caller) || !hd_api_pointer(a, "coll_args", caller) ||
-        !hd_api_pointer(request, "request", caller)) {
-        return UCC_ERR_INVALID_PARAM;
-    }
     uint64_t type = (uint32_t)a->coll_type;
     if (type == 0 || type & (type - 1) || type >= UCC_COLL_LAST) {
         return bad(team, "coll_type", type, "which is no collective");
     }
-    args.mask = args.flags = 0;
-    args.error_type = UCC_ERR_TYPE_LOCAL;
-    args.op = UCC_OP_SUM;
-    args.coll_type = types[__builtin_ctzll(type)];
-    args.root = type & rooted ? number_of(team, a->ext_args.root) : 0;
-    ucc_status_t status = UCC_OK;
-    if (!(type & without_data)) {
-        status = take_data(team, draft, &a->ext_args, &args);
+    args->mask = args->flags = 0;
+    args->error_type = UCC_ERR_TYPE_LOCAL;
+    args->op = UCC_OP_SUM;
+    args->coll_type = types[__builtin_ctzll(type)];
+    args->root = type & rooted ? number_of(team, a->ext_args.root) : 0;
+    return type & without_data ? UCC_OK : take_data(team, draft, &a->ext_args, args);
+}
+
+ucc_status_t heddle_draft_start(uint32_t draft, const heddle_draft_coll_op_args_t *a, bool post,
+                                ucc_coll_req_h *request, ucc_team_h team) {
+    static const char caller[] = "ucc_collective_init";
+    ucc_coll_args_t args;
+    if (!hd_api_active_team(team, caller)) {
+        return UCC_ERR_INVALID_PARAM;
     }
+    if (__builtin_expect(!a || !request, 0)) {
+        (void)hd_api_pointer(a ? (const void *)request : NULL, a ? "request" : "coll_args", caller);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = translate(draft, a, team, &args);
     if (status == UCC_OK) {
         status = hd_team_is_unordered(team)
                      ? heddle_collective_init_tagged(&args, a->ext_args.tag, request, team)
