@@ -18,7 +18,7 @@
  * - buffer_info.size is in bytes, as in the out-of-band allgather; reduction_info.count and the counts and
  *   displacements are in elements. size is one block: what an endpoint gives to, or gets from, one other;
  *   in bcast and mcast, the whole buffer. It is a multiple of both datatypes' sizes. Reductions take count
- *   and datatype from reduction_info.
+ *   and datatype from reduction_info, and no size.
  * - Blocks of different sizes: allgather and gather with dst_counts, scatter with scounts, alltoall with
  *   both. Whoever of the team gives such an array, all do, with an entry for each endpoint; size is then
  *   not read. Displacements may be NULL: the blocks lie one behind the other.

@@ -160,10 +160,11 @@ ucc_status_t heddle_draft_team(ucc_context_h *contexts, uint32_t n_contexts,
     static const char caller[] = "ucc_team_create_post";
     ucc_team_params_t p = *params;
     heddle_team_params_t e = *extra;
-    if (!hd_api_pointer(contexts, "contexts", caller)) {
+    if (!hd_api_pointer(contexts, "contexts", caller) ||
+        (n_contexts > 0 && !hd_api_context(contexts[0], caller))) {
         return UCC_ERR_INVALID_PARAM;
     }
-    if (n_contexts > 0 && hd_api_context(contexts[0], caller)) {
+    if (n_contexts > 0) {
         ucc_thread_mode_t most = contexts[0]->lib->params.thread_mode;
         if ((e.mask & HEDDLE_TEAM_PARAM_FIELD_THREAD_MODE) &&
             (unsigned)e.thread_mode <= UCC_THREAD_MULTIPLE && e.thread_mode > most) {
@@ -391,6 +392,10 @@ static ucc_status_t take_reduction(ucc_team_h team, uint32_t draft,
     }
     if (!is_datatype(r->dt)) {
         return bad(team, "reduction_info.dt", r->dt, "which is no datatype");
+    }
+    if (r->count == 0 && ext->buffer_info.size != 0) { /* for a call of 0 elements both are */
+        return bad(team, "reduction_info.count", 0,
+                   "and buffer_info.size, which is for no reduction, not");
     }
     args->op = ops[number];
     args->src.info = (ucc_coll_buffer_info_t){ext->buffer_info.src_buffer, r->count,

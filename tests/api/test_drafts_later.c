@@ -553,6 +553,16 @@ Test(drafts_later, every_datatype_of_the_draft_is_reduced) {
     drafts_close(&d);
 }
 
+Test(drafts_later, a_reduction_of_no_elements_is_over_at_once) {
+    drafts_t d = drafts_ready(2);
+    ucc_coll_op_args_t args = {.coll_type = UCC_ALLREDUCE};
+    args.ext_args.reduction_info.op = UCC_OP_SUM;
+    must(ucc_collective_init_and_post(&args, &d.requests[0], d.teams[0]), "init_and_post");
+    cr_expect_eq(ucc_collective_test(d.requests[0]), UCC_OK);
+    must(ucc_collective_finalize(d.requests[0]), "ucc_collective_finalize");
+    drafts_close(&d);
+}
+
 Test(drafts_later, pairs_are_reduced_by_maxloc_and_minloc) {
     drafts_t d = drafts_ready(3);
     heddle_float64_int32_t pair[3] = {{1.5, 0}, {7.5, 1}, {-2.0, 2}}, result[3];
@@ -815,6 +825,9 @@ static void reduced_type(ucc_coll_op_args_t *args) {
 static void value_of_1x(ucc_coll_op_args_t *args) {
     args->ext_args.reduction_info.dt = (ucc_datatype_t)UCC_PREDEFINED_DT(2);
 }
+static void count_as_size(ucc_coll_op_args_t *args) {
+    args->ext_args.reduction_info.count = 0;
+}
 static void flag_without_field(ucc_coll_op_args_t *args) {
     args->ext_args.buffer_info.flags = UCC_COLL_ARGS_FLAG_TIMEOUT;
 }
@@ -841,6 +854,7 @@ Test(drafts_later, mistakes_are_told_in_one_line_that_names_the_field) {
                                          {"reduction_info.op", last_operation},
                                          {"reduction_info.dt", reduced_type},
                                          {"reduction_info.dt", value_of_1x},
+                                         {"reduction_info.count", count_as_size},
                                          {"buffer_info.flags", flag_without_field},
                                          {"root", root_outside},
                                          {"counts", no_counts}};
@@ -877,6 +891,10 @@ Test(drafts_later, null_pointers_are_refused) {
     cr_expect_eq(ucc_context_get_attribs(d.contexts[0], NULL), UCC_ERR_INVALID_PARAM);
     cr_expect_eq(ucc_team_create_post(NULL, 1, params, &team), UCC_ERR_INVALID_PARAM);
     cr_expect_eq(ucc_team_create_post(d.contexts, 0, params, &team), UCC_ERR_INVALID_PARAM);
+    context = NULL;
+    drafts_lines = 0;
+    cr_expect_eq(ucc_team_create_post(&context, 1, params, &team), UCC_ERR_INVALID_PARAM);
+    cr_expect_eq(drafts_lines, 1);
     cr_expect_eq(ucc_team_get_attribs(NULL, NULL), UCC_ERR_INVALID_PARAM);
     cr_expect_eq(ucc_collective_init(NULL, &request, d.teams[0]), UCC_ERR_INVALID_PARAM);
     cr_expect_eq(ucc_collective_init(&args, NULL, d.teams[0]), UCC_ERR_INVALID_PARAM);
