@@ -23,10 +23,6 @@ const char *hd_lib_env_prefix(ucc_lib_h lib) {
     return lib->env_prefix ? lib->env_prefix : "";
 }
 
-const hd_config_t *hd_lib_config(ucc_lib_h lib) {
-    return lib->config;
-}
-
 bool hd_api_lib(ucc_lib_h lib, const char *caller) {
     if (!hd_lib_valid(lib)) {
         hd_error("%s: not a library handle", caller);

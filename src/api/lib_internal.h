@@ -15,9 +15,8 @@
  * far as a magic number can tell. */
 bool hd_lib_valid(ucc_lib_h lib);
 
-/* Both require a valid handle. The prefix is "" if the program gave none. */
+/* Requires a valid handle. The prefix is "" if the program gave none. */
 const char *hd_lib_env_prefix(ucc_lib_h lib);
-const hd_config_t *hd_lib_config(ucc_lib_h lib);
 
 /* The configuration behind a public handle; NULL if the handle is NULL or no such thing. */
 static inline hd_config_t *hd_lib_config_unwrap(ucc_lib_config_h config) {

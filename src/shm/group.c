@@ -54,9 +54,6 @@ static void dismantle(hd_group_t *group) {
     hd_free(group->region);
     hd_free(group->labels);
     hd_free(group->locality);
-    if (group->free_extra) {
-        group->free_extra(group);
-    }
     hd_free(group);
 }
 

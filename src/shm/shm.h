@@ -231,11 +231,10 @@ typedef struct hd_subset {
 struct hd_board {
     hd_group_t *group;
     uint32_t n, depth, mask;
-    const hd_tree_t *tree[2];  /* NULL: flat. [0] canonical, [1] by topology */
-    hd_tree_t *own_tree;       /* active sets: to be destroyed with the board */
-    hd_exchange_t *exchange;   /* depth of them */
-    hd_member_t **member;      /* by number; allocated by (and near) their endpoints */
-    uint8_t *block_of_members; /* pool boards: one allocation for all */
+    const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
+    hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
+    hd_exchange_t *exchange;  /* depth of them */
+    hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
     alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
     /* boards found by matching (match.c): */
     struct hd_match_entry *entry;
@@ -284,10 +283,8 @@ struct hd_group {
     } * region;                /* by endpoint: the team's memory */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
-    void *extra;               /* what team/ keeps with the group, and how it is freed */
-    void (*free_extra)(hd_group_t *group);
-    hd_heirloom_t heirloom; /* see leave.c */
-    uint32_t forks;         /* hd_forks() when it was made */
+    hd_heirloom_t heirloom;    /* see leave.c */
+    uint32_t forks;            /* hd_forks() when it was made */
     _Atomic bool said_inherited;
 };
 

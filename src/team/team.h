@@ -194,11 +194,11 @@ static inline bool hd_team_is_unordered(ucc_team_h team) {
            team->ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
 }
 
-/* --- group configuration (form.c) ------------------------------------------------------------- */
+/* --- group configuration (handle.c) ----------------------------------------------------------- */
 
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
 
-/* --- forming (form.c, meet.c, derive.c) --------------------------------------------------------- */
+/* --- forming (form.c, form_meet.c, form_oob.c, handle.c) ------------------------------------------ */
 
 /* unplaced: oob_ep is not known, and the range of ep not either (form_oob.c finds them out). */
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,

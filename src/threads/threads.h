@@ -186,7 +186,7 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
     }
 }
 
-/* --- contexts (context.c) --------------------------------------------------------------------- */
+/* --- contexts (runner.c) ---------------------------------------------------------------------- */
 
 /* Back-off state, in ticks. Atomic because it is kept after the context's lock is given back (nobody
  * should wait for a yielding thread); always relaxed: a lost update costs a yield more or less. */
