@@ -720,7 +720,7 @@ static bool is_alone(const scenario_t *s, const slot_t *slot) {
 }
 
 static void make_slots(scenario_t *s, uint64_t *random, soak_mode_t mode) {
-    enum { LIVES = 6, LONG_LIVES = 12, BURST = 60, LONG_BURST = 3000 };
+    enum { LIVES = 6, LONG_LIVES = 12, BURST = 60, LONG_BURST = 5000 };
     for (uint32_t i = 0; i < s->n_slots; i++) {
         slot_t *slot = &s->slot[i];
         pthread_mutex_init(&slot->lock, NULL);

@@ -19,10 +19,11 @@ enum {
 
 typedef enum how {
     BARRIER,
-    FANIN,
-    FANOUT,
     BCAST,
     ALLREDUCE,
+    QUICK_HOWS,
+    FANIN = QUICK_HOWS,
+    FANOUT,
     REDUCE,
     ALLGATHER,
     ALLTOALL,
@@ -82,7 +83,8 @@ burst_t burst_draw(uint64_t *random, uint32_t n, uint64_t longest, size_t memory
     if (chance(random, 30)) {
         burst.persistent = 1 + (uint32_t)random_below(random, WINDOW);
     }
-    burst.sets = chance(random, 40);
+    burst.quick = chance(random, 50);
+    burst.sets = !burst.quick && chance(random, 40);
     return burst;
 }
 
@@ -126,14 +128,15 @@ static small_t draw(burst_part_t *part, uint64_t k) {
     const burst_t *b = &part->burst;
     uint64_t kind = b->persistent ? k % b->persistent : k;
     uint64_t random = b->seed ^ (kind * 0xD1B54A32D192ED03u);
-    small_t s = {.k = k, .n = b->n, .how = (how_t)random_below(&random, HOWS)};
-    s.words = draw_words(&random);
+    small_t s = {.k = k, .n = b->n};
+    s.how = (how_t)random_below(&random, b->quick ? QUICK_HOWS : HOWS);
+    s.words = b->quick ? 1 + (uint32_t)random_below(&random, 6) : draw_words(&random);
     if (b->sets && chance(&random, 15)) {
         draw_set(&s, &random);
     }
     s.root = (uint32_t)random_below(&random, s.n);
     /* persistent ones of a set match by the order of their posts unless they have a tag */
-    s.in_tag = chance(&random, 8) || (b->persistent && s.in_set);
+    s.in_tag = (!b->quick && chance(&random, 8)) || (b->persistent && s.in_set);
     s.wide_tag = chance(&random, 50);
     s.tag = TAG + kind % 1000;
     bool puts = s.how == BCAST || s.how == ALLGATHER || s.how == ALLTOALL;
@@ -191,14 +194,18 @@ static uint64_t dst_word(const burst_part_t *part, const running_t *r, uint32_t 
     }
 }
 
+static bool has_data(const small_t *s) {
+    return s->how != BARRIER && s->how != FANIN && s->how != FANOUT;
+}
+
 static bool has_src(const running_t *r) {
     const small_t *s = &r->small;
-    return s->how > FANOUT && s->how != BCAST && (s->how != SCATTER || r->me == s->root);
+    return has_data(s) && s->how != BCAST && (s->how != SCATTER || r->me == s->root);
 }
 
 static bool has_dst(const running_t *r) {
     const small_t *s = &r->small;
-    return s->how > FANOUT && ((s->how != REDUCE && s->how != GATHER) || r->me == s->root);
+    return has_data(s) && ((s->how != REDUCE && s->how != GATHER) || r->me == s->root);
 }
 
 /* What is to be sent; and in what is to be received, something else, but where peers may have written. */

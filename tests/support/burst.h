@@ -19,6 +19,7 @@ typedef struct burst {
     uint64_t seed, length; /* operations */
     uint32_t n;            /* endpoints of the team */
     uint32_t persistent;   /* 0, or so many requests are posted in turn, again and again */
+    bool quick;            /* barriers, bcasts and allreduces of a few words, and nothing else */
     bool sets;             /* some run among active sets */
     size_t memory;         /* 0, or bytes of symmetric memory for some that are one-sided */
 } burst_t;
