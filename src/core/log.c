@@ -24,6 +24,8 @@ enum { LINE_MAX_BYTES = 2048 };
 
 static const char *const level_names[HD_LOG_N_LEVELS] = {"FATAL", "ERROR", "WARN",
                                                          "INFO",  "DEBUG", "TRACE"};
+_Static_assert(HD_LOG_FATAL == 0 && HD_LOG_TRACE == 5 && HD_LOG_N_LEVELS == 6,
+               "names of levels stand in the order of hd_log_level_t");
 
 atomic_int hd_log_threshold = -1;
 

@@ -13,6 +13,7 @@
 /* Two neighbouring 64-byte lines: adjacent-line prefetchers couple them, so lines with different
  * writers stand this far apart. */
 enum { HD_LINE = 64, HD_LINE_PAIR = 128 };
+_Static_assert(HD_LINE_PAIR == 2 * HD_LINE, "a pair of lines is two lines");
 
 /* Zeroed, aligned to `align` (a power of two) and padded to a multiple of it, so that nothing else
  * shares the last line. NULL when memory is short or bytes is 0. Freed by hd_free. */

@@ -45,6 +45,13 @@ typedef struct hd_locality {
     bool trusted;
 } hd_locality_t;
 
+_Static_assert(offsetof(hd_locality_t, package) == HD_TOPO_PACKAGE * sizeof(int32_t) &&
+                   offsetof(hd_locality_t, numa) == HD_TOPO_NUMA * sizeof(int32_t) &&
+                   offsetof(hd_locality_t, l3) == HD_TOPO_L3 * sizeof(int32_t) &&
+                   offsetof(hd_locality_t, core) == HD_TOPO_CORE * sizeof(int32_t) &&
+                   offsetof(hd_locality_t, pu) == HD_TOPO_PU * sizeof(int32_t),
+               "the fields of a locality stand in the order of the levels");
+
 /* The process's topology, discovered on the first call (tens of milliseconds) and never freed.
  * HEDDLE_TOPOLOGY (or UCC_TOPOLOGY) replaces the machine by an hwloc synthetic description or an
  * XML file. Never NULL: when discovery fails it describes one core. */

@@ -34,6 +34,9 @@
 
 #include <string.h>
 
+_Static_assert((int)HD_TREE_FANIN == (int)HD_REDUCE_BLOCK,
+               "a block of a canonical tree is reduced at once");
+
 static const hd_tree_t *op_tree(const hd_op_t *op) {
     return op->place.board->tree[op->arrive_which];
 }
@@ -68,6 +71,7 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
     hd_block_t *block = block_at(op, level, b);
     const void *source[HD_REDUCE_BLOCK];
     uint32_t size = at->first[b + 1] - at->first[b];
+    hd_assert(!op->reducing || size <= HD_REDUCE_BLOCK);
     block->signature = op->call.signature;
     block->status = UCC_OK;
     for (uint32_t i = 0; i < size; i++) {
@@ -88,6 +92,7 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
 /* The top block is combined: tells everybody. */
 static void announce(hd_op_t *op, const hd_block_t *top) {
     hd_exchange_t *x = op->exchange;
+    hd_assert_lt(x->arrived, op->place.k); /* by one member alone */
     x->arrived_status = top->status;
     if (op->reducing && top->status == UCC_OK) {
         memcpy(x->result, top->payload, op->call.bytes);
@@ -159,6 +164,7 @@ static bool combine_mine(hd_op_t *op) {
                 announce(op, block);
                 return true;
             }
+            hd_assert_lt(block->seq, op->place.k);
             hd_delay_point();
             /* release: the block's record; pairs with operand_is_there */
             atomic_store_explicit(&block->seq, op->place.k, memory_order_release);
@@ -218,6 +224,7 @@ static void hand_on(hd_op_t *op, ucc_status_t status, const void *payload, size_
             if (bytes) {
                 memcpy(line->payload, payload, bytes);
             }
+            hd_assert_lt(line->seq, op->place.k);
             hd_delay_point();
             /* release: the line's other fields and all that I know; pairs with has_come */
             atomic_store_explicit(&line->seq, op->place.k, memory_order_release);

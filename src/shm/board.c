@@ -31,6 +31,8 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
     if (!board) {
         return NULL;
     }
+    hd_assert(depth > 0 && (depth & (depth - 1)) == 0);
+    hd_assert_le(depth / 2, 64); /* bits of hd_member_t::over */
     board->group = group;
     board->n = n;
     board->depth = depth;
@@ -165,6 +167,7 @@ bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t tar
         }
         least = consumed < least ? consumed : least;
     }
+    hd_assert_le(target, least);
     target = least;
     member->floor = target;
     /* release: hands on what the acquires above saw; a lost race leaves a larger or equal floor */
@@ -176,6 +179,7 @@ bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t tar
 }
 
 void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed) {
+    hd_assert_eq(member->over >> (k - consumed - 1) & 1, 0); /* over once */
     member->over |= (uint64_t)1 << (k - consumed - 1);
     if (!(member->over & 1)) {
         return;

@@ -154,6 +154,8 @@ static inline __attribute__((always_inline)) void tell(hd_op_t *op, hd_work_t *w
 
 /* By its owner: units may be claimed once all have arrived. */
 static inline void open_slice(const hd_op_t *op, hd_slice_t *slice) {
+    hd_assert(slice->units > 0 && slice->batch > 0);
+    hd_assert_le(slice->units, NEXT_MASK);
     /* relaxed: published by the CAS below and by the lane */
     atomic_store_explicit(&slice->finished, generation(op), memory_order_relaxed);
     uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
@@ -242,6 +244,7 @@ static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
         if (!is_generation(word, gen) || (word & CLOSED) || next >= slice->units) {
             return 0;
         }
+        hd_assert_le(next, slice->units);
         uint32_t take = slice->units - next < slice->batch ? slice->units - next : slice->batch;
         if (op->call.exclusive) {
             take = 1; /* the caller holds the user's turn: the unit before it is finished */
@@ -271,6 +274,7 @@ static ucc_status_t work_status(hd_op_t *op) {
 static void end_exchange(hd_op_t *op) {
     hd_exchange_t *x = op->exchange;
     x->done_status = (int32_t)work_status(op);
+    hd_assert_lt(x->done, op->place.k); /* by the last finisher alone */
     hd_delay_point();
     /* release: all chunks' results (each came in through slices_done); pairs with work's acquire */
     atomic_store_explicit(&x->done, op->place.k, memory_order_release);
@@ -281,6 +285,7 @@ static void slice_done(hd_op_t *op) {
     /* acq_rel: hands on this slice's results, takes in those of the slices before */
     uint32_t before =
         atomic_fetch_add_explicit(&op->exchange->slices_done, 1, memory_order_acq_rel);
+    hd_assert_lt(before, op->cut.slices);
     if (before + 1 == op->cut.slices) {
         end_exchange(op);
     }
@@ -304,6 +309,8 @@ static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, ui
     hd_delay_point();
     /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
     uint64_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
+    hd_assert(is_generation(before, generation(op))); /* pinned by what was claimed */
+    hd_assert_le((uint32_t)before + taken, units);
     if (before + taken == (generation(op) | units)) {
         op->own_finished = op->own_finished || s == op->place.me;
         if (!hd_op_is_flat(op)) {

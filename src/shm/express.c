@@ -44,6 +44,7 @@ publish(const hd_place_t *at, const hd_call_t *call, const void *data, size_t by
     if (!may) {
         return 0;
     }
+    hd_checked(hd_board_check_slot(board, k));
     hd_lane_t *lane = &m->lane[k & board->mask];
     if (bytes > HD_INLINE_MAX) {
         hd_lane_fill_lines(lane, k, call->signature, hd_lines_of(board, at->me, k), data, bytes);
@@ -120,6 +121,7 @@ static inline uint64_t end(const hd_place_t *at, uint64_t k, bool saw_all) {
         hd_lock(&m->lock);
     }
     hd_board_consume(at->board, m, k, saw_all);
+    hd_checked(hd_board_check(at->board, at->me));
     if (at->locked) {
         hd_unlock(&m->lock);
     }

@@ -59,6 +59,7 @@ static void dismantle(hd_group_t *group) {
 
 static void release(hd_home_t *home) {
     hd_group_t *group = (hd_group_t *)home;
+    hd_checked(hd_group_check(group));
     hd_fork_forget(&group->heirloom);
     hd_meetings_end(group->serial);
     dismantle(group);
@@ -212,6 +213,8 @@ static ucc_status_t seal(hd_group_t *group) {
 }
 
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where) {
+    hd_assert_lt(ep, group->n);
+    hd_assert(!group->board->member[ep]); /* each joins once */
     if (where) {
         group->locality[ep] = *where;
     }
@@ -225,12 +228,14 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
                           memory_order_relaxed);
     /* acq_rel: hands on my member and locality; the last one takes in everybody's */
     uint32_t before = atomic_fetch_add_explicit(&group->joined, 1, memory_order_acq_rel);
+    hd_assert_lt(before & ~HD_GROUP_ABANDONED, group->n);
     if (before + 1 == group->n) {
         ucc_status_t status = seal(group);
         if (status != UCC_OK) {
             hd_group_poison(group, status);
             return status;
         }
+        hd_checked(hd_group_check(group));
         /* release: what seal wrote; pairs with hd_group_is_complete */
         atomic_store_explicit(&group->complete, 1, memory_order_release);
         hd_bell_ring(&group->home.bell);

@@ -36,6 +36,8 @@ hd_regime_t hd_regime_for(const hd_group_t *group, uint8_t type, uint32_t n, siz
 
 const char *hd_regime_name(hd_regime_t regime) {
     static const char *const name[] = {"none", "inline", "lines", "staged", "direct"};
+    _Static_assert(HD_REGIME_NONE == 0 && HD_REGIME_DIRECT + 1 == sizeof(name) / sizeof(name[0]),
+                   "names stand in the order of hd_regime_t");
     return name[regime];
 }
 
@@ -105,6 +107,7 @@ void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data
         } else {
             memcpy(line->data, data + at, left);
         }
+        hd_assert_lt(line->seq, k); /* mine, as the lane is */
         hd_delay_point();
         /* release: publishes this line's data; pairs with the acquire in read_lines */
         atomic_store_explicit(&line->seq, k, memory_order_release);
@@ -181,6 +184,7 @@ ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
 
 static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes,
                        uint8_t *dst) {
+    hd_assert_le(offset + bytes, hd_lane_bytes(lane));
     const hd_data_line_t *line = (const hd_data_line_t *)(const void *)lane->data;
     size_t last = (offset + bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
     for (size_t i = offset / HD_LINE_DATA; i < last; i++) {

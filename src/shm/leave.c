@@ -20,7 +20,9 @@ void hd_group_leave(hd_group_t *group, uint32_t ep) {
     if (atomic_exchange_explicit(&group->board->member[ep]->left, 1, memory_order_release) == 0) {
         /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers must see it or
            be seen by a leaver who looks for them after this */
-        atomic_fetch_add_explicit(&group->n_left, 1, memory_order_seq_cst);
+        uint32_t before = atomic_fetch_add_explicit(&group->n_left, 1, memory_order_seq_cst);
+        hd_assert_lt(before, group->n);
+        (void)before;
         hd_bell_ring(&group->home.bell);
     }
 }

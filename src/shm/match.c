@@ -182,6 +182,8 @@ static shard_t *shard_of(hd_match_t *match, const label_t *label) {
 
 static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
     entry_t *entry = *at;
+    hd_assert(!has_joined(entry, me));
+    hd_assert_lt(entry->n_joined, entry->board->n);
     entry->joined[me / 64] |= (uint64_t)1 << (me % 64);
     if (++entry->n_joined == entry->board->n) {
         *at = entry->next;
@@ -266,10 +268,12 @@ void hd_match_unlock(hd_match_t *match) {
 void hd_match_leave(hd_board_t *board) {
     hd_match_t *match = board->group->match;
     /* acq_rel: everybody's use of the board happens before its next use */
-    if (atomic_fetch_sub_explicit(&board->to_leave, 1, memory_order_acq_rel) != 1) {
-        return;
+    uint32_t before = atomic_fetch_sub_explicit(&board->to_leave, 1, memory_order_acq_rel);
+    hd_assert(before > 0 && before <= board->n);
+    if (before == 1) {
+        hd_assert_eq(board->entry->n_joined, board->n); /* who has not joined can't leave */
+        put_back(match, board);
     }
-    put_back(match, board);
 }
 
 void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text,

@@ -17,6 +17,7 @@ const char *hd_op_type_name(const hd_op_t *op) {
 
 void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     int32_t clean = 0;
+    hd_assert(status < UCC_OK);
     /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first: see
        put.c, whose writers must see it or be seen by those who look for them after this */
     atomic_compare_exchange_strong_explicit(&group->poison, &clean, (int32_t)status,
@@ -77,6 +78,7 @@ static void end(hd_op_t *op) {
             hd_lock(&member->lock);
         }
         hd_board_consume(op->place.board, member, op->place.k, op->saw_all);
+        hd_checked(hd_board_check(op->place.board, op->place.me));
         if (locked) {
             hd_unlock(&member->lock);
         }
@@ -155,6 +157,7 @@ static void trace_step(const hd_op_t *op, hd_op_state_t before, ucc_status_t sta
 ucc_status_t hd_op_step(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     hd_op_state_t before = op->state;
+    hd_assert(before == HD_OP_WAITING || before == HD_OP_ENGINE || before == HD_OP_CANCEL);
     task->awaited = NULL;
     task->n_along = 0;
     ucc_status_t status = advance(op);
@@ -214,6 +217,8 @@ static ucc_status_t begin(hd_op_t *op) {
     op->task.fruitless = 0;
     op->state = HD_OP_WAITING;
     op->task.step = hd_op_step;
+    hd_assert(op->place.n == op->place.board->n && op->place.me < op->place.n);
+    hd_checked(hd_board_check_slot(op->place.board, op->place.k));
     ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
     if (status == UCC_OK) {
         status = op->start(op);

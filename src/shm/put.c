@@ -93,7 +93,9 @@ static bool put_to_all(const hd_op_t *op, bool is_bcast) {
     }
     hd_delay_point();
     /* release: my writes happen before whatever the memory is used for next; pairs with lingers */
-    atomic_fetch_sub_explicit(mine, 1, memory_order_release);
+    uint32_t before = atomic_fetch_sub_explicit(mine, 1, memory_order_release);
+    hd_assert_lt(0, before);
+    (void)before;
     if (!clean) {
         hd_bell_ring(&op->group->home.bell); /* who waits for writers may sleep */
     }

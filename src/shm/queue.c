@@ -127,6 +127,7 @@ hd_turn_t hd_board_enter(hd_op_t *op, hd_board_t *board) {
         *member->queue_tail = op;
         member->queue_tail = &op->queue_next;
     }
+    hd_checked(hd_board_check(board, op->place.me));
     if (op->place.locked) {
         hd_unlock(&member->lock);
     }

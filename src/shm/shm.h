@@ -96,10 +96,18 @@ typedef struct hd_lane {
     };
 } hd_lane_t;
 
+_Static_assert(offsetof(hd_lane_t, payload) + HD_INLINE_MAX == HD_LINE,
+               "whoever sees the number of a lane has its payload, in the same line");
+_Static_assert(sizeof(hd_lane_t) == HD_LINE_PAIR, "lanes stand two lines apart");
+_Static_assert(HD_REGIME_DIRECT < 16, "a lane's regime has four bits");
+
 typedef struct hd_data_line {
     alignas(HD_LINE) _Atomic uint64_t seq;
     uint8_t data[HD_LINE_DATA];
 } hd_data_line_t;
+
+_Static_assert(sizeof(hd_data_line_t) == HD_LINE && offsetof(hd_data_line_t, seq) == 0,
+               "a line of data is a line, which its number fills up");
 
 struct hd_member {
     /* line 1: read by peers when they compute the floor; written by the owner at completion */
@@ -123,6 +131,10 @@ struct hd_member {
     hd_lane_t lane[];         /* depth of them */
 };
 
+_Static_assert(offsetof(hd_member_t, lock) == HD_LINE_PAIR,
+               "what peers read of a member has lines of its own");
+_Static_assert(offsetof(hd_member_t, lane) % HD_LINE_PAIR == 0, "lanes begin at a pair of lines");
+
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's first
  * endpoint, read by those to whom hd_tree_release names it. */
 typedef struct hd_release {
@@ -134,6 +146,8 @@ typedef struct hd_release {
         const uint8_t *data; /* bcast beyond HD_RESULT_MAX: in the writer's staging slot */
     };
 } hd_release_t;
+
+_Static_assert(sizeof(hd_release_t) == HD_LINE, "what is released is in the line of its number");
 
 /* One block of an arrival tree in one exchange. Who uses the first line is decided once per group. */
 typedef struct hd_block {
@@ -148,6 +162,11 @@ typedef struct hd_block {
     uint8_t payload[HD_RESULT_MAX];
 } hd_block_t;
 
+_Static_assert(sizeof(hd_block_t) == 2 * HD_LINE,
+               "a block's record is one line, beside the one above");
+_Static_assert((int)HD_INLINE_MAX == (int)HD_RESULT_MAX,
+               "what came in a lane's line goes on in a block's, and in the result's");
+
 /* One member's share of an exchange's work; initialised by that member before it publishes. */
 typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
@@ -157,6 +176,8 @@ typedef struct hd_slice {
     uint32_t parts;                          /* pieces that one block is cut into */
     hd_expose_t expose;                      /* its owner's buffers; only where engine.c says so */
 } hd_slice_t;
+
+_Static_assert(sizeof(hd_slice_t) == HD_LINE, "one look at a slice tells all about it");
 
 /* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
  * src, dst, call: entry i written by member i before it publishes, read after all arrived, or (call)
@@ -220,6 +241,11 @@ typedef struct hd_exchange {
     _Atomic(hd_work_t *) work;
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
 } hd_exchange_t;
+
+_Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
+                   offsetof(hd_exchange_t, done) == HD_LINE &&
+                   offsetof(hd_exchange_t, slices_done) == 2 * HD_LINE,
+               "result, end and work have a line each");
 
 /* Members of an active set: team endpoints start, start + stride, ... */
 typedef struct hd_subset {
@@ -288,6 +314,8 @@ struct hd_group {
     _Atomic bool said_inherited;
 };
 
+_Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");
+
 /* --- an operation ----------------------------------------------------------------------------- */
 
 typedef enum hd_op_state {
@@ -345,6 +373,8 @@ struct hd_op {
     hd_op_t *queue_next;
 };
 
+_Static_assert(offsetof(hd_op_t, task) == 0, "threads/ knows an operation as its task");
+
 /* --- board.c ---------------------------------------------------------------------------------- */
 
 /* n members, none in place yet. trees may be NULL. */
@@ -359,6 +389,15 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
 void hd_board_unlock(hd_board_t *board);
 /* Puts all sequence state back to the start; nobody may be using the board. */
 void hd_board_reset(hd_board_t *board);
+#if HD_DEBUG >= 2 || defined(HD_TEST)
+/* check.c: all equations that hold at any moment between a board's members, as one of them sees it. Under
+ * that member's lock. */
+void hd_board_check(const hd_board_t *board, uint32_t me);
+/* Everybody is done with what was in the slot of number k, which is about to be published. */
+void hd_board_check_slot(const hd_board_t *board, uint64_t k);
+/* By the last to join, and by who frees the group. */
+void hd_group_check(const hd_group_t *group);
+#endif
 /* Have all consumed `target`? Looks at their counts. Under the member's lock. */
 bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t target);
 /* k is over for this member, but not the oldest that is. Under the member's lock. */
@@ -389,6 +428,9 @@ static inline void hd_board_consume(hd_board_t *board, hd_member_t *member, uint
     }
     /* relaxed: our own count, only we write it */
     uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    hd_assert_lt(consumed, k); /* over once */
+    hd_assert_le(k, member->taken);
+    hd_assert_le(k - consumed, half); /* the window, for it was published */
     if (k != consumed + 1 || member->over != 0) {
         hd_board_consume_early(member, k, consumed);
         return;
@@ -440,6 +482,8 @@ const char *hd_regime_name(hd_regime_t regime);
 /* Publishes what was put into the lane. */
 static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_regime_t regime,
                                 size_t bytes) {
+    hd_assert_lt(lane->seq, k); /* mine: published once, and in order */
+    hd_assert(regime == HD_REGIME_DIRECT || bytes >> 28 == 0);
     /* relaxed, and atomic only for those who look at lanes that they don't wait for (stall.c) */
     __atomic_store_n(&lane->signature, signature, __ATOMIC_RELAXED);
     lane->regime_bytes =

@@ -31,6 +31,8 @@ typedef struct hd_event {
     struct hd_event *next;
 } hd_event_t;
 
+_Static_assert(offsetof(hd_event_t, ev) == 0, "the client has the address of the event");
+
 struct ucc_ee {
     uint32_t magic;
     ucc_team_h team;
@@ -56,6 +58,8 @@ struct hd_trigger {
     _Atomic bool busy;            /* armed */
     hd_trigger_t *next;
 };
+
+_Static_assert(offsetof(hd_trigger_t, carrier) == 0, "a trigger is a request, and so a task");
 
 /* --- engines ------------------------------------------------------------------------------------- */
 

@@ -66,6 +66,8 @@ struct ucc_context {
     } address;
 };
 
+_Static_assert(offsetof(struct ucc_context, runner) == 0, "threads/ knows a context as its runner");
+
 typedef enum hd_team_state {
     HD_TEAM_FORMING,
     HD_TEAM_ACTIVE,
@@ -121,6 +123,8 @@ typedef struct hd_request {
     struct hd_request *all; /* every request this handle ever made */
     hd_op_waits_t waits;
 } hd_request_t;
+
+_Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
 
 typedef struct hd_forming hd_forming_t;
 

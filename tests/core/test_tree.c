@@ -260,3 +260,91 @@ Test(tree, bad_arguments_and_lack_of_memory_are_errors) {
     hd_alloc_fail_after(-1);
     hd_tree_destroy(NULL);
 }
+
+/* --- release ------------------------------------------------------------------------------------------- */
+
+/* Follows the lines from `me` to the origin: how many lie between, or UINT32_MAX if they go in a circle, or if
+ * who writes one is not told to. */
+static uint32_t lines_to_origin(const hd_tree_t *tree, uint32_t me, uint32_t origin) {
+    for (uint32_t lines = 0; lines <= tree->n_lines; lines++) {
+        hd_tree_release_t part = hd_tree_release(tree, me, origin);
+        if (part.from == HD_TREE_ORIGIN) {
+            return lines;
+        }
+        uint32_t level = 0;
+        while (level + 1 < tree->n_levels && part.from >= tree->level[level + 1].first_slot) {
+            level++;
+        }
+        uint32_t b = part.from - tree->level[level].first_slot, writer = b;
+        for (uint32_t l = level; l > 0; l--) {
+            writer = tree->level[l].first[writer];
+        }
+        writer = tree->order[tree->level[0].first[writer]];
+        if (!tree->level[level].line[b] || writer == me ||
+            hd_tree_release(tree, writer, origin).relays <= level) {
+            return UINT32_MAX;
+        }
+        me = writer;
+    }
+    return UINT32_MAX;
+}
+
+static void assert_released(const hd_tree_t *tree, uint32_t origin) {
+    for (uint32_t i = 0; i < tree->n_endpoints; i++) {
+        cr_assert_leq(lines_to_origin(tree, i, origin), tree->n_levels, "endpoint %u from %u", i,
+                      origin);
+    }
+    hd_tree_release_t own = hd_tree_release(tree, origin, origin);
+    cr_assert_eq(own.from, HD_TREE_ORIGIN);
+    cr_assert_eq(own.relays, 0, "the origin's line stands for those of its blocks");
+}
+
+Test(tree, what_is_released_reaches_everybody_from_any_origin) {
+    static const char *const machines[] = {"package:4 numa:1 l3:2 core:8 pu:2",
+                                           "package:2 core:64 pu:1", "package:8 numa:2 core:4 pu:1",
+                                           "core:200 pu:1"};
+    for (uint32_t m = 0; m < sizeof(machines) / sizeof(machines[0]); m++) {
+        hd_topo_t *topo;
+        hd_tree_t *tree;
+        uint32_t n = 100 + 17 * m;
+        cr_assert_eq(hd_topo_create(machines[m], &topo), UCC_OK);
+        hd_locality_t *loc = place_all(topo, n);
+        shuffle(loc, n, m + 1);
+        cr_assert_eq(hd_tree_by_topology(n, loc, HD_TREE_FANIN, &tree), UCC_OK);
+        cr_assert_gt(tree->n_lines, 0);
+        for (uint32_t origin = 0; origin < n; origin += 7) {
+            assert_released(tree, origin);
+        }
+        hd_tree_destroy(tree);
+        hd_topo_destroy(topo);
+        free(loc);
+    }
+}
+
+Test(tree, a_release_crosses_a_border_once_per_domain_behind_it) {
+    hd_topo_t *topo;
+    hd_tree_t *tree;
+    enum { N_ALL = 64, PACKAGES = 4 };
+    cr_assert_eq(hd_topo_create("package:4 l3:2 core:8 pu:1", &topo), UCC_OK);
+    hd_locality_t *loc = place_all(topo, N_ALL);
+    cr_assert_eq(hd_tree_by_topology(N_ALL, loc, HD_TREE_FANIN, &tree), UCC_OK);
+    uint32_t across = 0, origin = 5;
+    for (uint32_t i = 0; i < N_ALL; i++) {
+        bool reads_origin = hd_tree_release(tree, i, origin).from == HD_TREE_ORIGIN;
+        across += reads_origin && loc[i].package != loc[origin].package;
+    }
+    cr_assert_eq(across, PACKAGES - 1);
+    hd_tree_destroy(tree);
+    hd_topo_destroy(topo);
+    free(loc);
+}
+
+Test(tree, trees_by_number_have_one_line_for_all) {
+    hd_tree_t *tree;
+    cr_assert_eq(hd_tree_by_number(300, &tree), UCC_OK);
+    for (uint32_t i = 0; i < 300; i++) {
+        hd_tree_release_t part = hd_tree_release(tree, i, 299 - i);
+        cr_assert(part.from == HD_TREE_ORIGIN && part.relays == 0);
+    }
+    hd_tree_destroy(tree);
+}
