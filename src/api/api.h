@@ -65,6 +65,9 @@ bool hd_api_progress_group(heddle_group_t *group);
 /* Initialises and posts; *request is NULL unless that succeeded. */
 ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
                           const char *caller);
+struct heddle_request_task;
+/* A task without a request (request_task.c). */
+void hd_api_request_task_init(struct heddle_request_task *task);
 /* ucc_context_create, with and without a configuration object; unplaced: oob.oob_ep is not known. */
 ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *params,
                                 const ucc_context_config_h config, bool unplaced,

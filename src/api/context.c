@@ -4,6 +4,7 @@
  * else from one thread at a time. It never blocks.
  */
 #include "api/api.h"
+#include "team/algorithm.h"
 
 #include <stddef.h>
 
@@ -41,6 +42,7 @@ static void inherited(hd_heirloom_t *self) {
     ucc_context_h context =
         (ucc_context_h)(void *)((char *)self - offsetof(hd_context_t, heirloom));
     hd_runner_unlock(&context->runner);
+    hd_unlock(&context->offers_lock);
 }
 
 static uint64_t shorter(uint64_t a, uint64_t b) {
@@ -136,7 +138,14 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
         hd_error("%s: %u teams of this context are alive", __func__, teams);
         return UCC_ERR_INVALID_PARAM;
     }
+    /* relaxed: likewise, and its schedules are over */
+    uint32_t schedules = atomic_load_explicit(&context->runner.schedules, memory_order_relaxed);
+    if (schedules) {
+        hd_error("%s: %u schedules that this context drives are running", __func__, schedules);
+        return UCC_ERR_INVALID_PARAM;
+    }
     context->magic = HD_DEAD_MAGIC;
+    hd_algorithms_end(context->offers);
     hd_fork_forget(&context->heirloom);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
     hd_free(context);

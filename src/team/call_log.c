@@ -77,7 +77,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
                             .bytes = op->call.bytes ? op->call.bytes : op->call.total,
                             .regime = op->start ? expected_regime(op, flat) : "nothing to do",
                             .arrival = expected_arrival(op, flat),
-                            .order = order[r->route]};
+                            .order = r->run ? "by an algorithm of the user's" : order[r->route]};
     if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
         call.flags = args->flags;
     }

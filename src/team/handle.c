@@ -1,4 +1,5 @@
 /* handle.c: team handles: made, attached to a group, freed. Whoever forms a team calls these. */
+#include "team/algorithm.h"
 #include "team/form.h"
 
 #include <stddef.h>
@@ -74,6 +75,11 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
         return NULL;
     }
     memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
+    if (hd_algorithms_inherit(team, contexts[0]) != UCC_OK) {
+        hd_free(team->contexts);
+        hd_free(team);
+        return NULL;
+    }
     team->magic = HD_TEAM_MAGIC;
     team->lessons = &hd_no_lessons;
     team->n_contexts = n_contexts;
@@ -110,12 +116,13 @@ void hd_team_free(ucc_team_h team) {
     while (team->all) {
         hd_request_t *r = team->all;
         team->all = r->all;
-        hd_pack_release(r);
+        hd_request_release(r);
         hd_trigger_settle(r->trigger);
         hd_free(r->trigger);
         hd_free(r->prefix);
         hd_free(r);
     }
+    hd_algorithms_end(team->offers);
     for (uint32_t i = 0; i < team->n_contexts; i++) {
         atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
     }

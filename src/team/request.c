@@ -12,7 +12,7 @@
  * After the task has been handed to its context, or completed, post does not touch it: the client
  * may have finalized it in its callback.
  */
-#include "team/team.h"
+#include "team/algorithm.h"
 #include "threads/callback.h"
 #include "threads/stall.h"
 #include "threads/trace.h"
@@ -24,6 +24,9 @@ static hd_request_t *request_of(hd_task_t *task) {
 }
 
 uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
+    if (task->magic == HD_TASK_SCHEDULE) {
+        return hd_schedule_look_after(task, now);
+    }
     hd_request_t *r = request_of(task);
     return hd_op_look_after(&r->op, &r->waits, now);
 }
@@ -143,6 +146,9 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
     op->task.home = &team->group->home;
     r->shape.type = r->shape.vector = 0;
     ucc_status_t status = hd_args_prepare(team, args, r);
+    if (status == UCC_OK && team->offers && !tag && hd_algorithm_plan(team, args, r, &status)) {
+        return status;
+    }
     if (status == UCC_OK) {
         status = choose_route(team, args, tag, r);
     }
@@ -393,6 +399,13 @@ void hd_request_resume(hd_request_t *r, uint64_t k) {
     resume(r, k);
 }
 
+/* Of a request without a route: there is nothing to be done, or a user's algorithm does it. */
+static __attribute__((noinline)) ucc_status_t start_nothing(hd_request_t *r, bool *queued) {
+    ucc_status_t status = r->run ? hd_algorithm_post(r) : UCC_OK;
+    *queued = status == UCC_INPROGRESS;
+    return status;
+}
+
 /* The ordinary way: every route, every check. */
 static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     hd_task_t *task = &r->op.task;
@@ -418,7 +431,8 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
         hd_trace_post(r, hd_op_type_name(&r->op), bytes, team->group->serial, team->ep);
     }
     hd_runner_t *runner = &task->context->runner;
-    ucc_status_t status = r->route == HD_ROUTE_NOTHING ? UCC_OK : launch(r, &queued);
+    ucc_status_t status =
+        r->route == HD_ROUTE_NOTHING ? start_nothing(r, &queued) : launch(r, &queued);
     if (queued) {
         return UCC_OK;
     }
@@ -459,6 +473,13 @@ ucc_status_t hd_request_start(hd_request_t *r) {
     return post(r);
 }
 
+void hd_request_release(hd_request_t *r) {
+    hd_pack_release(r);
+    if (r->run) {
+        hd_algorithm_release(r);
+    }
+}
+
 /* --- finalize ------------------------------------------------------------------------------------ */
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
@@ -470,8 +491,8 @@ ucc_status_t hd_request_finalize(hd_request_t *r) {
         hd_match_leave(r->private_board);
         r->private_board = NULL;
     }
-    if (r->op.finish) { /* packed datatypes have one */
-        hd_pack_release(r);
+    if (r->op.finish) { /* packed datatypes have one, and users' algorithms */
+        hd_request_release(r);
     }
     give_back(r);
     return UCC_OK;

@@ -60,6 +60,8 @@ struct ucc_context {
     } peers;
     ucc_mem_map_params_t mem_params;
     _Atomic uint32_t teams; /* alive */
+    hd_lock_t offers_lock;
+    struct hd_offer *offers; /* algorithms for teams that are made from it; under the lock */
     struct {
         uint64_t process[2];
         uint64_t number; /* never reused: not an address */
@@ -93,7 +95,7 @@ typedef struct hd_trigger hd_trigger_t;
 typedef struct hd_request {
     hd_op_t op; /* must stay first */
     enum hd_route {
-        HD_ROUTE_NOTHING,    /* zero bytes: over inside post */
+        HD_ROUTE_NOTHING,    /* zero bytes: over inside post; or a user's algorithm: see `run` */
         HD_ROUTE_NUMBER,     /* the main board, number taken at post */
         HD_ROUTE_TAG,        /* matched at post by tag */
         HD_ROUTE_INIT,       /* private exchange joined at init */
@@ -122,6 +124,7 @@ typedef struct hd_request {
     struct hd_request *next_early;
     struct hd_request *all; /* every request this handle ever made */
     hd_op_waits_t waits;
+    struct hd_run *run; /* an algorithm of the user's runs it (algorithm.c); NULL: none */
 } hd_request_t;
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
@@ -182,8 +185,10 @@ struct ucc_team {
     hd_request_t *free, *all;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits;     /* teams derived by all members */
-    hd_request_t *early; /* matched operations posted before the team was complete */
+    uint64_t splits;                /* teams derived by all members */
+    uint64_t runs, persistent_runs; /* of algorithms that users registered: numbers given out */
+    struct hd_offer *offers;        /* those algorithms (algorithm.c); by the handle's user */
+    hd_request_t *early;            /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
     const hd_lessons_t *lessons;
     struct {                         /* what attributes tell, and nothing else reads */
@@ -290,6 +295,8 @@ static inline uint64_t hd_request_deadline(const hd_request_t *r) {
 /* Post of a request that is INPROGRESS already: its event has come (ee.c). */
 ucc_status_t hd_request_start(hd_request_t *r);
 ucc_status_t hd_request_finalize(hd_request_t *r);
+/* What a request holds besides itself, if op.finish is set or the handle ends. */
+void hd_request_release(hd_request_t *r);
 /* For hd_runner_look_after. */
 uint64_t hd_request_look_after(hd_task_t *task, uint64_t now);
 /* Instead of post: the lane of number k on the main board is out already. */

@@ -30,6 +30,7 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     atomic_init(&runner->bell.sleepers, 0);
     atomic_init(&runner->bell.lock.held, 0);
     atomic_init(&runner->refused, 0);
+    atomic_init(&runner->schedules, 0);
     runner->bell.list = NULL;
 }
 
@@ -399,7 +400,7 @@ static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t
         while (i < night->n_groups && night->home[i] != task->home) {
             i++;
         }
-        if (i < night->n_groups) {
+        if (i < night->n_groups || !task->home) {
             continue;
         }
         if (i == MAX_BELLS) {

@@ -120,7 +120,7 @@ struct hd_task {
     hd_task_t *next; /* on `incoming`, `active`, a finished list, or a free list */
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
     ucc_status_t (*step)(hd_task_t *task);
-    hd_home_t *home;   /* the group it works in */
+    hd_home_t *home;   /* the group it works in; NULL: none, and the context's bell announces all */
     bool impatient;    /* waits for something that no bell announces: sleepers only nap */
     bool queued;       /* in no context's list, but a bell will announce that it comes there */
     bool listed;       /* calls user's code, and is stepped by its context: see callback.h */
@@ -142,8 +142,14 @@ struct hd_task {
 _Static_assert(offsetof(hd_task_t, req) == 0,
                "clients have the address of the task, and read a status");
 
-/* HOOKED: post and finalize have more to do than usual (team/ee.c). */
-enum { HD_TASK_LIVE = 0x7a5c11feu, HD_TASK_HOOKED = 0x7a5c400bu, HD_TASK_FREE = 0x0f4ee000u };
+/* HOOKED: post and finalize have more to do than usual (team/ee.c). SCHEDULE: no request, but a schedule's
+ * carrier (schedule.h). */
+enum {
+    HD_TASK_LIVE = 0x7a5c11feu,
+    HD_TASK_HOOKED = 0x7a5c400bu,
+    HD_TASK_SCHEDULE = 0x7a5c5c4eu,
+    HD_TASK_FREE = 0x0f4ee000u
+};
 
 static inline bool hd_task_is_live(const hd_task_t *task) {
     return task->magic == HD_TASK_LIVE || task->magic == HD_TASK_HOOKED;
@@ -214,9 +220,10 @@ typedef struct hd_runner {
     uint64_t look_every; /* ticks between two rounds of it; 0: none */
     uint64_t look_due;   /* ticks of the next one; UINT64_MAX: never; under lock */
     alignas(64) _Atomic(hd_task_t *) incoming;
-    _Atomic uint32_t refused; /* progress calls that found the lock taken */
-    _Atomic bool told;        /* promised: that two threads were seen */
-    _Atomic int32_t waiter;   /* promised: the thread inside hd_runner_wait; 0: none */
+    _Atomic uint32_t refused;   /* progress calls that found the lock taken */
+    _Atomic bool told;          /* promised: that two threads were seen */
+    _Atomic int32_t waiter;     /* promised: the thread inside hd_runner_wait; 0: none */
+    _Atomic uint32_t schedules; /* that it drives, and that are not over (schedule.h) */
     hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep in hd_wait */
 } hd_runner_t;
 

@@ -1,0 +1,29 @@
+/* algorithm.h: algorithms that users register for a team's collectives (algorithm.c). */
+#ifndef HD_TEAM_ALGORITHM_H
+#define HD_TEAM_ALGORITHM_H
+
+#include "team/team.h"
+#include "threads/schedule.h"
+
+#include <heddle/schedule.h>
+
+/* With a team handle, or with a context; the other is NULL. */
+ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
+                                   const heddle_algorithm_params_t *params,
+                                   heddle_algorithm_t **out);
+bool hd_algorithm_is_live(const heddle_algorithm_t *algorithm);
+void hd_algorithm_unregister(heddle_algorithm_t *algorithm);
+/* A context's, for a new team handle; nothing is left of them if it fails. */
+ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context);
+/* At the end of a handle or a context. */
+void hd_algorithms_end(struct hd_offer *offers);
+
+/* From plan: true if an algorithm runs this call, or has failed to: *status. r's arguments were checked. */
+bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
+                       ucc_status_t *status);
+/* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is over. */
+ucc_status_t hd_algorithm_post(hd_request_t *r);
+/* Its end. */
+void hd_algorithm_release(hd_request_t *r);
+
+#endif

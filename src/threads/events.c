@@ -1,0 +1,175 @@
+/* events.c: event managers: who subscribed, and how they are told. See schedule.h.
+ *
+ * Raising an event walks the listeners by index: entries are appended and marked as gone, and the list is
+ * closed up only while nobody walks it. So handlers may subscribe, unsubscribe, raise events here in turn,
+ * and end the manager itself. The lock is held between handlers only.
+ */
+#include "threads/schedule.h"
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "threads/schedule_internal.h"
+
+#include <string.h>
+
+/* On the stack of whoever is raising an event. */
+struct hd_walk {
+    hd_walk_t *next;
+    bool gone; /* the manager has ended meanwhile; by the same thread */
+};
+
+void hd_events_init(hd_events_t *events, hd_stage_t *stage) {
+    memset(events, 0, sizeof(*events));
+    events->listener = events->own;
+    events->room = HD_OWN_LISTENERS;
+    events->stage = stage;
+    atomic_init(&events->lock.held, 0);
+}
+
+void hd_events_destroy(hd_events_t *events) {
+    hd_lock(&events->lock);
+    for (hd_walk_t *walk = events->walk; walk; walk = walk->next) {
+        walk->gone = true;
+    }
+    if (events->listener != events->own) {
+        hd_free(events->listener);
+    }
+    events->listener = events->own;
+    events->room = HD_OWN_LISTENERS;
+    events->n = 0;
+    events->walk = NULL;
+    hd_unlock(&events->lock);
+}
+
+/* Under the lock: closes the gaps that unsubscribing left. */
+static void close_up(hd_events_t *events) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < events->n; i++) {
+        if (events->listener[i].stage) {
+            events->listener[kept++] = events->listener[i];
+        }
+    }
+    events->n = kept;
+}
+
+/* Under the lock. */
+static bool make_room(hd_events_t *events) {
+    if (events->n < events->room) {
+        return true;
+    }
+    hd_listener_t *more = hd_alloc(HD_LINE, 2 * (size_t)events->room * sizeof(*more));
+    if (!more) {
+        return false;
+    }
+    memcpy(more, events->listener, events->n * sizeof(*more));
+    if (events->listener != events->own) {
+        hd_free(events->listener);
+    }
+    events->listener = more;
+    events->room *= 2;
+    return true;
+}
+
+ucc_status_t hd_events_subscribe(hd_events_t *events, hd_stage_event_t event, hd_stage_t *stage) {
+    hd_lock(&events->lock);
+    if (!events->walk) {
+        close_up(events);
+    }
+    bool fits = make_room(events);
+    if (fits) {
+        events->listener[events->n++] =
+            (hd_listener_t){.stage = stage, .event = event, .serial = events->serial++};
+        if (event == HD_ON_COMPLETED) {
+            /* relaxed: its schedule reads it after having been started, or in the handler that called this */
+            atomic_fetch_add_explicit(&stage->awaits, 1, memory_order_relaxed);
+        }
+    }
+    hd_unlock(&events->lock);
+    if (!fits) {
+        hd_error("no memory for one listener more than %u", events->n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_events_unsubscribe(hd_events_t *events, hd_stage_event_t event, hd_stage_t *stage) {
+    ucc_status_t status = UCC_ERR_NOT_FOUND;
+    hd_lock(&events->lock);
+    for (uint32_t i = 0; i < events->n && status != UCC_OK; i++) {
+        hd_listener_t *l = &events->listener[i];
+        if (l->stage == stage && l->event == (uint32_t)event) {
+            l->stage = NULL;
+            status = UCC_OK;
+        }
+    }
+    if (status == UCC_OK && event == HD_ON_COMPLETED) {
+        atomic_fetch_sub_explicit(&stage->awaits, 1, memory_order_relaxed); /* as above */
+    }
+    if (!events->walk) {
+        close_up(events);
+    }
+    hd_unlock(&events->lock);
+    return status;
+}
+
+bool hd_events_have(hd_events_t *events, hd_stage_event_t event) {
+    bool any = false;
+    hd_lock(&events->lock);
+    for (uint32_t i = 0; i < events->n && !any; i++) {
+        any = events->listener[i].stage && events->listener[i].event == (uint32_t)event;
+    }
+    hd_unlock(&events->lock);
+    return any;
+}
+
+/* The next that hears of `event`, from *at on, which then lies behind it; NULL: no more. Stages of other
+ * schedules that wait in vain for COMPLETED hear of CANCELED instead: *vain. */
+static hd_stage_t *next_listener(hd_events_t *events, uint32_t *at, uint32_t before,
+                                 hd_stage_event_t event, bool *vain) {
+    hd_stage_t *found = NULL;
+    hd_lock(&events->lock);
+    while (!found && *at < events->n) {
+        const hd_listener_t *l = &events->listener[(*at)++];
+        bool is_new = (int32_t)(l->serial - before) >= 0;
+        *vain = event == HD_ON_CANCELED && l->event == HD_ON_COMPLETED;
+        if (l->stage && !is_new && (l->event == (uint32_t)event || *vain)) {
+            found = l->stage;
+        }
+    }
+    hd_unlock(&events->lock);
+    return found;
+}
+
+void hd_events_tell(hd_events_t *events, hd_stage_event_t event) {
+    hd_walk_t walk = {.gone = false};
+    uint32_t at = 0;
+    bool vain;
+    hd_schedule_t *own = events->stage ? events->stage->schedule : NULL;
+    ucc_status_t status = events->stage ? events->stage->status : HD_STAGE_CANCELED;
+    hd_lock(&events->lock);
+    uint32_t before = events->serial;
+    walk.next = events->walk;
+    events->walk = &walk;
+    hd_unlock(&events->lock);
+    for (hd_stage_t *l; (l = next_listener(events, &at, before, event, &vain));) {
+        if (!vain) {
+            hd_stage_tell(l, event);
+        } else if (l->schedule && l->schedule != own) {
+            hd_stage_give_up(l, status);
+        }
+        if (walk.gone) {
+            return; /* and so is its memory */
+        }
+    }
+    hd_lock(&events->lock);
+    for (hd_walk_t **w = &events->walk; *w; w = &(*w)->next) {
+        if (*w == &walk) {
+            *w = walk.next;
+            break;
+        }
+    }
+    if (!events->walk) {
+        close_up(events);
+    }
+    hd_unlock(&events->lock);
+}
