@@ -96,10 +96,7 @@ static void forget_plans(ucc_team_h team) {
         r->shape.type = r->shape.vector = 0;
     }
     hd_unlock(&team->lock);
-    team->lesson.barrier.known = team->lesson.allreduce.known = false;
-    for (int i = 0; i < HD_REDUCE_BLOCK; i++) {
-        team->lesson.bcast[i].known = false;
-    }
+    hd_team_forget_lessons(team);
 }
 
 ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,

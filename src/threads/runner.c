@@ -62,9 +62,9 @@ static hd_task_t *const *check_list(const hd_runner_t *runner, hd_task_t *const 
         hd_always(hd_task_is_live(task));
         hd_always_eq(task->req.status, UCC_INPROGRESS);
         hd_always((const void *)task->context == (const void *)runner);
-        hd_always(task->step && task->home);
+        hd_always(task->step && (task->home || task->magic == HD_TASK_SCHEDULE));
         /* relaxed: more than 0 at any time, as this task's endpoint is one of them */
-        hd_always_lt(0, atomic_load_explicit(&task->home->refs, memory_order_relaxed));
+        hd_always(!task->home || atomic_load_explicit(&task->home->refs, memory_order_relaxed) > 0);
         hd_always(!over || task->outcome <= UCC_OK);
     }
     return list;

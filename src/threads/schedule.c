@@ -728,8 +728,8 @@ ucc_status_t hd_schedule_progress(hd_schedule_t *s) {
         return result;
     }
     if (s->runner) {
-        result = hd_runner_poll(s->runner);
-        return result == UCC_OK ? hd_schedule_result(s) : result;
+        (void)hd_runner_progress(s->runner, NULL);
+        return hd_schedule_result(s);
     }
     if (is_root_of_caller(s) || !enter(s)) {
         return UCC_INPROGRESS; /* somebody is at it, perhaps the caller's caller */

@@ -152,7 +152,8 @@ enum {
 };
 
 static inline bool hd_task_is_live(const hd_task_t *task) {
-    return task->magic == HD_TASK_LIVE || task->magic == HD_TASK_HOOKED;
+    return task->magic == HD_TASK_LIVE || task->magic == HD_TASK_HOOKED ||
+           task->magic == HD_TASK_SCHEDULE;
 }
 enum { HD_WATCH_EVERY = 16 }; /* steps in vain from one closer look to the next */
 
