@@ -377,6 +377,19 @@ Test(form, different_sync_types_fail_at_all_endpoints) {
     }
 }
 
+/* The call has had no effect, so the others go on waiting. */
+Test(form, whoever_is_refused_by_a_number_out_of_range_may_come_with_another) {
+    stage_t s = stage_open(3, false);
+    for (uint32_t i = 0; i < 3; i++) {
+        ucc_team_params_t p = by_id(37, 3, 3);
+        cr_assert_eq(post(&s, i, &p), UCC_ERR_INVALID_PARAM);
+        p.ep = i;
+        must(post(&s, i, &p), "post");
+    }
+    all_work(&s);
+    stage_close(&s);
+}
+
 /* Who contradicts is refused at once; those who came before learn it when they test. */
 Test(form, contradictions_over_an_id_fail_at_all_endpoints) {
     static const struct {
