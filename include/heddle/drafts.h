@@ -28,6 +28,7 @@
  *   posted once), HEDDLE_COLL_FLAG_SYMMETRIC, HEDDLE_COLL_FLAG_PERSISTENT_BUFFER and HEDDLE_COLL_FLAG_READY
  *   are the four that the drafts list without names. Not read for barrier, fanin and fanout, of whose
  *   ext_args only root and tag are.
+ * - ucc_collective_test() looks, and moves nothing: that is ucc_context_progress().
  * - tag is read on unordered teams only: there every operation has one. root is an endpoint.
  * - Endpoints. All the same `ep` (such as 0): the library numbers the endpoints, by their places in the
  *   out-of-band allgather. Else each needs one of its own; collectives order blocks by it. ep_range is not
@@ -338,6 +339,8 @@ ucc_status_t heddle_draft_team(ucc_context_h *contexts, uint32_t n_contexts,
                                ucc_team_h *team);
 ucc_status_t heddle_draft_team_given(ucc_team_h team, heddle_team_params_t *extra,
                                      ucc_oob_coll_t *oob);
+ucc_status_t heddle_draft_team_of_parent(uint64_t my_ep, bool included, ucc_team_h parent,
+                                         ucc_team_h *team);
 ucc_status_t heddle_draft_team_of_eps(ucc_team_h parent, uint64_t **eps, uint64_t num_eps,
                                       ucc_team_h *team);
 /* draft: whose values the operation's are. */
@@ -507,11 +510,12 @@ static inline ucc_status_t heddle_draft_team_destroy(ucc_team_h team) {
     return status;
 }
 
-/** All endpoints of the parent call. */
+/** All endpoints of the parent call. Those that are not included get a handle that may be tested and destroyed,
+ *  and need not be. */
 static inline ucc_status_t heddle_draft_team_create_from_parent(uint64_t my_ep, bool included,
                                                                 ucc_team_h parent_team,
                                                                 ucc_team_h *new_ucc_team) {
-    return ucc_team_create_from_parent(my_ep, included ? 1 : 0, parent_team, new_ucc_team);
+    return heddle_draft_team_of_parent(my_ep, included, parent_team, new_ucc_team);
 }
 
 /** Fills in every field. */

@@ -203,6 +203,20 @@ static uint64_t number_of(ucc_team_h team, uint64_t label) {
     return UINT64_MAX;
 }
 
+/* The handle of all who take no part in a team split from theirs: may be tested and destroyed, or just be
+ * forgotten, since a draft's program sees no team there. */
+static struct ucc_team no_team = {.magic = HD_TEAM_MAGIC, .state = HD_TEAM_EXCLUDED};
+
+ucc_status_t heddle_draft_team_of_parent(uint64_t my_ep, bool included, ucc_team_h parent,
+                                         ucc_team_h *team) {
+    ucc_status_t status = ucc_team_create_from_parent(my_ep, included ? 1 : 0, parent, team);
+    if (status == UCC_OK && !included) {
+        status = ucc_team_destroy(*team); /* has been counted; the others wait for nothing more */
+        *team = &no_team;
+    }
+    return status;
+}
+
 static ucc_status_t take_numbers(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                  uint64_t *numbers) {
     for (uint64_t i = 0; i < n; i++) {
@@ -336,33 +350,57 @@ static ucc_coll_buffer_info_v_t vector_at(void *buffer, uint32_t *counts, uint32
                                       UCC_MEMORY_TYPE_HOST};
 }
 
+static ucc_coll_buffer_info_v_t source_vector(const buffers_t *b) {
+    return vector_at(b->src_buffer, b->scounts, b->src_displacements, b->src_datatype);
+}
+
+static ucc_coll_buffer_info_v_t result_vector(const buffers_t *b) {
+    return vector_at(b->dst_buffer, b->dst_counts, b->dst_displacements, b->dst_datatype);
+}
+
+/* In 1.x, displacements from NULL are addresses. The drafts' have no room for any. */
+static bool lacks_base(ucc_team_h team, const ucc_coll_buffer_info_v_t *v, uint64_t flags) {
+    for (uint32_t i = 0; !v->buffer && v->counts && i < team->n; i++) {
+        if (count_at((const uint32_t *)(const void *)v->counts, i, flags) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Blocks of different sizes: the v type of the same collective. */
-static void take_vectors(ucc_team_h team, const buffers_t *b, ucc_coll_args_t *args) {
-    uint64_t own;
+static ucc_status_t take_vectors(ucc_team_h team, const buffers_t *b, ucc_coll_args_t *args) {
+    bool is_root = args->root == team->ep;
+    bool src = false, dst = true; /* are looked at here, and have blocks */
     if (args->coll_type == UCC_COLL_TYPE_ALLTOALL) {
         args->coll_type = UCC_COLL_TYPE_ALLTOALLV;
-        args->src.info_v =
-            vector_at(b->src_buffer, b->scounts, b->src_displacements, b->src_datatype);
-        args->dst.info_v =
-            vector_at(b->dst_buffer, b->dst_counts, b->dst_displacements, b->dst_datatype);
-        return;
-    }
-    if (args->coll_type == UCC_COLL_TYPE_SCATTER) {
-        own = count_at(b->scounts, team->ep, args->flags);
+        args->src.info_v = source_vector(b);
+        args->dst.info_v = result_vector(b);
+        src = !(args->flags & UCC_COLL_ARGS_FLAG_IN_PLACE);
+    } else if (args->coll_type == UCC_COLL_TYPE_SCATTER) {
+        uint64_t own = count_at(b->scounts, team->ep, args->flags);
         args->coll_type = UCC_COLL_TYPE_SCATTERV;
-        args->src.info_v =
-            vector_at(b->src_buffer, b->scounts, b->src_displacements, b->src_datatype);
+        args->src.info_v = source_vector(b);
         args->dst.info = (ucc_coll_buffer_info_t){b->dst_buffer, own, datatype_of(b->dst_datatype),
                                                   UCC_MEMORY_TYPE_HOST};
-        return;
+        src = is_root;
+        dst = false;
+    } else {
+        uint64_t own = count_at(b->dst_counts, team->ep, args->flags);
+        dst = args->coll_type == UCC_COLL_TYPE_ALLGATHER || is_root;
+        args->coll_type = args->coll_type == UCC_COLL_TYPE_GATHER ? UCC_COLL_TYPE_GATHERV
+                                                                  : UCC_COLL_TYPE_ALLGATHERV;
+        args->src.info = (ucc_coll_buffer_info_t){b->src_buffer, own, datatype_of(b->src_datatype),
+                                                  UCC_MEMORY_TYPE_HOST};
+        args->dst.info_v = result_vector(b);
     }
-    own = count_at(b->dst_counts, team->ep, args->flags);
-    args->coll_type =
-        args->coll_type == UCC_COLL_TYPE_GATHER ? UCC_COLL_TYPE_GATHERV : UCC_COLL_TYPE_ALLGATHERV;
-    args->src.info = (ucc_coll_buffer_info_t){b->src_buffer, own, datatype_of(b->src_datatype),
-                                              UCC_MEMORY_TYPE_HOST};
-    args->dst.info_v =
-        vector_at(b->dst_buffer, b->dst_counts, b->dst_displacements, b->dst_datatype);
+    if (src && lacks_base(team, &args->src.info_v, args->flags)) {
+        return bad(team, "buffer_info.src_buffer", 0, "and its blocks are not empty");
+    }
+    if (dst && lacks_base(team, &args->dst.info_v, args->flags)) {
+        return bad(team, "buffer_info.dst_buffer", 0, "and its blocks are not empty");
+    }
+    return UCC_OK;
 }
 
 static bool has_vectors(uint64_t type, const buffers_t *b) {
@@ -428,8 +466,7 @@ static ucc_status_t take_data(ucc_team_h team, uint32_t draft,
     }
     ucc_status_t status = check_datatypes(team, b);
     if (status == UCC_OK && has_vectors((uint64_t)args->coll_type, b)) {
-        take_vectors(team, b, args);
-        return UCC_OK;
+        return take_vectors(team, b, args);
     }
     return status == UCC_OK ? take_blocks(team, b, args) : status;
 }

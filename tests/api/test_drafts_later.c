@@ -420,6 +420,24 @@ Test(drafts_later, whoever_is_included_is_a_truth_value) {
     drafts_close(&d);
 }
 
+Test(drafts_later, whoever_is_not_included_may_forget_the_handle) {
+    drafts_t d = drafts_ready(3);
+    ucc_team_h teams[3];
+    ucc_status_t statuses[3];
+    uint32_t size;
+    for (uint32_t i = 0; i < 3; i++) {
+        must(ucc_team_create_from_parent(i, i == 1, d.teams[i], &teams[i]), "from_parent");
+    }
+    drafts_settle(3, teams, statuses);
+    cr_expect(statuses[0] == UCC_OK && statuses[1] == UCC_OK && statuses[2] == UCC_OK);
+    must(ucc_team_get_size(teams[1], &size), "ucc_team_get_size");
+    cr_expect_eq(size, 1);
+    cr_expect_eq(ucc_team_get_size(teams[0], &size), UCC_ERR_INVALID_PARAM);
+    cr_expect_eq(ucc_team_destroy(teams[0]), UCC_OK);
+    cr_expect_eq(ucc_team_destroy(teams[1]), UCC_OK);
+    drafts_close(&d); /* teams[2] holds no context */
+}
+
 /* --- collectives ------------------------------------------------------------------------------------ */
 
 /* What endpoint `from` has for endpoint `to`, element k. */
@@ -825,6 +843,13 @@ static void reduced_type(ucc_coll_op_args_t *args) {
 static void value_of_1x(ucc_coll_op_args_t *args) {
     args->ext_args.reduction_info.dt = (ucc_datatype_t)UCC_PREDEFINED_DT(2);
 }
+static void no_base(ucc_coll_op_args_t *args) {
+    static uint32_t counts[2] = {0, 1}, displacements[2];
+    args->coll_type = UCC_GATHER;
+    args->ext_args.buffer_info.dst_buffer = NULL;
+    args->ext_args.buffer_info.dst_counts = counts;
+    args->ext_args.buffer_info.dst_displacements = displacements;
+}
 static void count_as_size(ucc_coll_op_args_t *args) {
     args->ext_args.reduction_info.count = 0;
 }
@@ -855,6 +880,7 @@ Test(drafts_later, mistakes_are_told_in_one_line_that_names_the_field) {
                                          {"reduction_info.dt", reduced_type},
                                          {"reduction_info.dt", value_of_1x},
                                          {"reduction_info.count", count_as_size},
+                                         {"buffer_info.dst_buffer", no_base},
                                          {"buffer_info.flags", flag_without_field},
                                          {"root", root_outside},
                                          {"counts", no_counts}};

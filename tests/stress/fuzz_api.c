@@ -2,7 +2,7 @@
  *
  *     fuzz_api [calls] [seed]        defaults: 10,000,000 calls; the seed is printed
  *
- * Arguments come from a grammar: NULL, garbage numbers, random masks, flags, counts, datatypes,
+ * The drafts' calls are among them. Arguments come from a grammar: NULL, garbage numbers, random masks, flags, counts, datatypes,
  * operations, roots and sizes. Handles are NULL or alive (a stale one is undefined by contract);
  * buffers are NULL or as large as any count that is drawn can say. One thread drives all endpoints, all
  * operations carry timeouts and blocking calls are made only where nobody can be missed, so nothing
@@ -13,6 +13,8 @@
 #include "../support/deadline.h"
 #include "../support/random.h"
 
+#define HEDDLE_DRAFT_KEEP_1X
+#include <heddle/drafts.h>
 #include <heddle/heddle.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -319,6 +321,60 @@ static ucc_coll_args_t move_args(ucc_coll_args_t a, const slot_t *from, slot_t *
     return a;
 }
 
+/* --- collectives of the drafts ------------------------------------------------------------------------- */
+
+static heddle_draft_datatype_t any_draft_datatype(void) {
+    return (heddle_draft_datatype_t)(uint32_t)(chance(6)   ? garbage()
+                                               : chance(6) ? any_datatype()
+                                                           : below(UCC_DT_UNSUPPORTED));
+}
+
+/* What they may touch has to exist, as above. */
+static uint64_t any_room(void) {
+    uint64_t count = any_count();
+    return count > MAX_COUNT && count <= INT64_MAX ? 4 : count;
+}
+
+static heddle_draft_coll_op_args_t any_draft_args(slot_t *slot) {
+    static const uint64_t flags[] = {0,
+                                     0,
+                                     0,
+                                     UCC_COLL_ARGS_FLAG_IN_PLACE,
+                                     UCC_COLL_ARGS_FLAG_PERSISTENT,
+                                     HEDDLE_COLL_FLAG_SYMMETRIC};
+    heddle_draft_coll_op_args_t a;
+    heddle_draft_coll_buffer_info_t *b = &a.ext_args.buffer_info;
+    any_vectors(slot);
+    memset(&a, (int)below(256), sizeof(a));
+    a.coll_type = (heddle_draft_coll_type_t)(uint32_t)(chance(20) ? garbage() : UCC_BIT(below(12)));
+    a.ext_args.root = chance(12) ? garbage() : below(w.n);
+    a.ext_args.tag = below(3);
+    a.ext_args.error_type = (ucc_error_type_t)below(2);
+    b->src_buffer = chance(16) ? NULL : slot->src;
+    b->dst_buffer = chance(16) ? NULL : slot->dst;
+    b->scounts = chance(4) ? (uint32_t *)(void *)slot->counts : NULL;
+    b->dst_counts = chance(4) ? (uint32_t *)(void *)slot->counts : NULL;
+    b->src_displacements = chance(2) ? (uint32_t *)(void *)slot->displacements : NULL;
+    b->dst_displacements = chance(2) ? (uint32_t *)(void *)slot->displacements : NULL;
+    b->size = any_room();
+    b->src_datatype = chance(4) ? any_draft_datatype() : HEDDLE_DRAFT_DT_INT8;
+    b->dst_datatype = chance(4) ? any_draft_datatype() : HEDDLE_DRAFT_DT_INT8;
+    b->flags = chance(16) ? garbage() & ~(uint64_t)(UCC_COLL_ARGS_FLAG_COUNT_64BIT |
+                                                    UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT)
+                          : flags[below(6)];
+    a.ext_args.reduction_info.dt = any_draft_datatype();
+    a.ext_args.reduction_info.op =
+        (heddle_draft_reduction_op_t)(uint32_t)(chance(8) ? garbage() : UCC_BIT(below(17)));
+    a.ext_args.reduction_info.count = any_room();
+    return a;
+}
+
+static ucc_status_t start_by_draft(slot_t *slot, ucc_coll_req_h *request, ucc_team_h team) {
+    heddle_draft_coll_op_args_t a = any_draft_args(slot);
+    return called(heddle_draft_start(1 + (uint32_t)below(2), chance(30) ? NULL : &a, below(2),
+                                     chance(30) ? NULL : request, team));
+}
+
 /* --- collectives ------------------------------------------------------------------------------------- */
 
 static void progress_all(void) {
@@ -340,9 +396,12 @@ static void init_one(void) {
         return;
     }
     ucc_status_t status;
-    switch (below(3)) {
+    switch (below(4)) {
     case 0:
         status = called(ucc_collective_init(&a, &request, team));
+        break;
+    case 3:
+        status = start_by_draft(&slots[slot], &request, team);
         break;
     case 1:
         status = called(heddle_collective_init_tagged(&a, below(3), &request, team));
@@ -501,6 +560,9 @@ static void attributes(void) {
     ucc_lib_attr_t lib = {.mask = garbage()};
     ucc_context_attr_t context = {.mask = garbage()};
     ucc_team_attr_t team = {.mask = garbage()};
+    heddle_draft_lib_attribs_t draft_lib;
+    heddle_draft_context_attribs_t draft_context;
+    heddle_draft_team_attribs_t draft_team;
     uint32_t size;
     uint64_t ep, *eps, n;
     void *address;
@@ -515,6 +577,9 @@ static void attributes(void) {
     called(ucc_team_get_attr(any_team(), null ? NULL : &team));
     called(ucc_team_get_attribs(any_team(), null ? NULL : &team));
     called(ucc_get_team_attribs(any_team(), null ? NULL : &team));
+    called(heddle_draft_lib_get_attribs(any_lib(), null ? NULL : &draft_lib));
+    called(heddle_draft_context_get_attribs(any_context(), null ? NULL : &draft_context));
+    called(heddle_draft_team_get_attribs(any_team(), null ? NULL : &draft_team));
     called(ucc_team_get_size(any_team(), null ? NULL : &size));
     called(ucc_get_team_size(any_team(), null ? NULL : &size));
     called(ucc_team_get_my_ep(any_team(), null ? NULL : &ep));
@@ -627,6 +692,27 @@ static ucc_team_params_t any_team_params(void) {
     return p;
 }
 
+static int no_draft_allgather(void *src, void *dst, size_t bytes, void *arg, void **request) {
+    return no_allgather(src, dst, bytes, arg, request);
+}
+
+static heddle_draft_team_params_t any_draft_team_params(void) {
+    static uint8_t team_memory[256];
+    heddle_draft_team_params_t p;
+    memset(&p, (int)below(256), sizeof(p));
+    p.ordering = (ucc_post_ordering_t)below(8);
+    p.ep = chance(2) ? garbage() : below(3);
+    p.sync_type = (ucc_coll_sync_type_t)below(3);
+    p.oob_collective.allgather = chance(8) ? NULL : no_draft_allgather;
+    p.oob_collective.req_test = no_request;
+    p.oob_collective.req_free = no_request;
+    p.oob_collective.participants = (uint32_t)below(3);
+    p.mem_params.address = chance(2) ? NULL : team_memory + below(64);
+    p.mem_params.len = below(100);
+    p.mem_params.constraints = (ucc_mem_constraints_t)below(32);
+    return p;
+}
+
 static void teams(void) {
     ucc_team_h *team = free_team();
     ucc_team_params_t p = any_team_params();
@@ -644,7 +730,18 @@ static void teams(void) {
     ucc_context_h contexts[2] = {any_context(), any_context()};
     uint32_t n = chance(10) ? (uint32_t)garbage() % 3 : 1;
     uint64_t list[4] = {below(w.n + 1), below(w.n), below(w.n), below(w.n)}, *lists = list;
-    switch (below(4)) {
+    switch (below(7)) {
+    case 4:
+        called(heddle_draft_team_create_post(contexts, n, any_draft_team_params(), team));
+        break;
+    case 5:
+        called(heddle_draft_team_create_from_parent(chance(4) ? garbage() : below(w.n),
+                                                    below(3) != 0, any_team(), team));
+        break;
+    case 6:
+        called(heddle_draft_create_team_from_eps(any_team(), chance(20) ? NULL : &lists,
+                                                 below(w.n + 2), team));
+        break;
     case 0:
         called(ucc_team_create_post(chance(20) ? NULL : contexts, n, chance(20) ? NULL : &p,
                                     chance(20) ? NULL : team));
