@@ -7,14 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__)
-enum { BUILT_WITH_IT = 1 };
-#elif defined(__has_feature)
-enum { BUILT_WITH_IT = __has_feature(thread_sanitizer) };
-#else
-enum { BUILT_WITH_IT = 0 };
-#endif
-
 bool hd_sanitizer_watches;
 const char hd_sanitizer_callbacks = 0;
 
@@ -81,7 +73,7 @@ static void turn_away(void) {
 #endif
 
 __attribute__((constructor)) static void look(void) {
-    if (!BUILT_WITH_IT && __tsan_acquire && __tsan_release) {
+    if (!HD_BUILT_FOR_TSAN && __tsan_acquire && __tsan_release) {
         hd_sanitizer_watches = true;
         turn_away();
     }

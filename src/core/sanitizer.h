@@ -16,12 +16,21 @@
  *
  * In a process without the sanitizer nothing of this costs anything: the hooks stand where those of the
  * trace do, behind its switch, which also turns off the express. A library that is itself built with
- * the sanitizer needs none of it.
+ * the sanitizer needs none of it, but for the order that is made in assembly, which the sanitizer does not
+ * look into: of that it is told by the last two functions, which are nothing in any other build.
  */
 #ifndef HD_CORE_SANITIZER_H
 #define HD_CORE_SANITIZER_H
 
 #include <stdbool.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define HD_BUILT_FOR_TSAN 1
+#elif defined(__has_feature)
+#define HD_BUILT_FOR_TSAN __has_feature(thread_sanitizer)
+#else
+#define HD_BUILT_FOR_TSAN 0
+#endif
 
 /* Whether the runtime of ThreadSanitizer is in this process, and this library is built without. Set
  * when the library is loaded. */
@@ -37,5 +46,27 @@ void hd_sanitizer_leave_callback(void);
 
 /* The object of all callbacks: posts release it, completions acquire it, beside the group. */
 extern const char hd_sanitizer_callbacks;
+
+#if HD_BUILT_FOR_TSAN
+void __tsan_acquire(void *object);
+void __tsan_release(void *object);
+#endif
+
+/* Everything before this comes before whatever follows the other of another thread on this object. */
+static inline void hd_sanitizer_before_assembly(void *object) {
+#if HD_BUILT_FOR_TSAN
+    __tsan_release(object);
+#else
+    (void)object;
+#endif
+}
+
+static inline void hd_sanitizer_after_assembly(void *object) {
+#if HD_BUILT_FOR_TSAN
+    __tsan_acquire(object);
+#else
+    (void)object;
+#endif
+}
 
 #endif

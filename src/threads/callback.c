@@ -43,7 +43,7 @@ void hd_callback_hold(void (*release)(void *arg), void *arg) {
 static hd_closed_t close_runner(hd_runner_t *runner) {
     if (!runner->multiple) { /* nobody else may look: the caller is its only user */
         runner->multiple = true;
-        atomic_store_explicit(&runner->lock.held, 1, memory_order_relaxed); /* likewise */
+        hd_lock_alone(&runner->lock);
         return HD_CLOSED_SINGLE;
     }
     return hd_lock_try(&runner->lock) ? HD_CLOSED_BY_LOCK : HD_CLOSED_ALREADY;

@@ -23,7 +23,7 @@ void hd_events_init(hd_events_t *events, hd_stage_t *stage) {
     events->listener = events->own;
     events->room = HD_OWN_LISTENERS;
     events->stage = stage;
-    atomic_init(&events->lock.held, 0);
+    hd_lock_init(&events->lock);
 }
 
 void hd_events_destroy(hd_events_t *events) {

@@ -25,10 +25,10 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     atomic_init(&runner->waiter, 0);
     hd_idle_init(&runner->idle);
     hd_runner_look_after(runner, NULL, 0);
-    atomic_init(&runner->lock.held, 0);
+    hd_lock_init(&runner->lock);
     atomic_init(&runner->incoming, NULL);
     atomic_init(&runner->bell.sleepers, 0);
-    atomic_init(&runner->bell.lock.held, 0);
+    hd_lock_init(&runner->bell.lock);
     atomic_init(&runner->refused, 0);
     atomic_init(&runner->schedules, 0);
     runner->bell.list = NULL;

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +35,33 @@ static void *take(void *arg) {
     hd_lock(&lock);
     hd_unlock(&lock);
     return NULL;
+}
+
+Test(lock, one_that_is_held_is_refused_until_it_is_given_back) {
+    cr_assert(hd_lock_try(&lock));
+    cr_assert_not(hd_lock_try(&lock));
+    hd_unlock(&lock);
+    cr_assert(hd_lock_try(&lock));
+}
+
+Test(lock, one_of_all_zeros_is_held_by_nobody) {
+    hd_lock_t zeros;
+    memset(&zeros, 0, sizeof(zeros));
+    cr_assert(hd_lock_try(&zeros));
+}
+
+Test(lock, one_that_was_taken_alone_is_refused_to_others) {
+    hd_lock_alone(&lock);
+    cr_assert_not(hd_lock_try(&lock));
+    hd_unlock(&lock);
+    cr_assert(hd_lock_try(&lock));
+}
+
+Test(lock, child_of_a_fork_may_forget_who_held_it) {
+    hd_lock(&lock);
+    hd_lock_forget(&lock);
+    cr_assert(hd_lock_try(&lock));
+    cr_assert_not(hd_lock_try(&lock));
 }
 
 /* Under SCHED_FIFO a waiter that only yields would never let a holder of lower priority run. On a machine
