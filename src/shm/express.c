@@ -115,15 +115,22 @@ static inline bool look_at_all(const hd_place_t *at, const hd_call_t *call, size
     return true;
 }
 
-static inline uint64_t end(const hd_place_t *at, uint64_t k, bool saw_all) {
-    hd_member_t *m = at->member;
-    if (at->locked) {
-        hd_lock(&m->lock);
-    }
-    hd_board_consume(at->board, m, k, saw_all);
+/* Several threads post at this endpoint. */
+static __attribute__((noinline)) void consume_locked(const hd_place_t *at, uint64_t k,
+                                                     bool saw_all) {
+    hd_lock(&at->member->lock);
+    hd_board_consume(at->board, at->member, k, saw_all);
     hd_checked(hd_board_check(at->board, at->me));
+    hd_unlock(&at->member->lock);
+}
+
+static inline __attribute__((always_inline)) uint64_t end(const hd_place_t *at, uint64_t k,
+                                                          bool saw_all) {
     if (at->locked) {
-        hd_unlock(&m->lock);
+        consume_locked(at, k, saw_all);
+    } else {
+        hd_board_consume(at->board, at->member, k, saw_all);
+        hd_checked(hd_board_check(at->board, at->me));
     }
     hd_bell_ring(&at->board->group->home.bell); /* peers may wait for the floor */
     return HD_EXPRESS_OVER;
