@@ -381,7 +381,8 @@ ucc_status_t heddle_request_free(ucc_coll_req_h *request);
 ucc_status_t heddle_progress(heddle_ep_t *ep);
 
 /** ucc_collective_init() with a 64-bit tag in place of ucc_coll_args_t::tag (whose mask bit is then
- *  ignored). Operations of one team match by tag; those with equal tags in the order of their posts. */
+ *  ignored). Operations of one team match by tag; those with equal tags in the order of their posts. Tags
+ *  whose highest bit is set are for registered algorithms (schedule.h). */
 ucc_status_t heddle_collective_init_tagged(ucc_coll_args_t *args, uint64_t tag,
                                            ucc_coll_req_h *request, ucc_team_h team);
 

@@ -42,7 +42,7 @@ static void inherited(hd_heirloom_t *self) {
     ucc_context_h context =
         (ucc_context_h)(void *)((char *)self - offsetof(hd_context_t, heirloom));
     hd_runner_unlock(&context->runner);
-    hd_unlock(&context->offers_lock);
+    hd_lock_forget(&context->offers_lock);
 }
 
 static uint64_t shorter(uint64_t a, uint64_t b) {

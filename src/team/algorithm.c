@@ -20,7 +20,6 @@
 
 #include "threads/trace.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +37,7 @@ struct heddle_algorithm {
 /* An algorithm on a list. */
 typedef struct hd_offer {
     heddle_algorithm_t *algorithm;
+    bool own; /* what was registered here, rather than with the context */
     bool joined;
     void *team_data;
     struct hd_offer *next;
@@ -80,10 +80,15 @@ static hd_offer_t *make_offer(heddle_algorithm_t *a, hd_offer_t *next) {
 void hd_algorithms_end(hd_offer_t *offers) {
     while (offers) {
         hd_offer_t *next = offers->next;
-        if (offers->joined && offers->algorithm->params.leave) {
-            offers->algorithm->params.leave(offers->team_data);
+        heddle_algorithm_t *a = offers->algorithm;
+        if (offers->joined && a->params.leave) {
+            a->params.leave(offers->team_data);
         }
-        unref(offers->algorithm);
+        /* relaxed: see hd_algorithm_unregister */
+        if (offers->own && !atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
+            unref(a); /* the registration's, which nobody else will give up */
+        }
+        unref(a);
         hd_free(offers);
         offers = next;
     }
@@ -113,6 +118,9 @@ ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
         snprintf(a->name, sizeof(a->name), "%s", params->name ? params->name : "without a name");
         a->params.name = a->name;
         offer = make_offer(a, NULL);
+    }
+    if (offer) {
+        offer->own = true;
     }
     if (!offer) {
         hd_error("no memory for an algorithm");
@@ -183,8 +191,6 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context) {
 
 /* --- init ----------------------------------------------------------------------------------------- */
 
-static void inherited(hd_heirloom_t *self);
-
 /* Of a call that the algorithm takes. */
 static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
                              const heddle_algorithm_call_t *call) {
@@ -218,7 +224,6 @@ static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
     run->schedule = (hd_schedule_t *)schedule;
     snprintf(run->title, sizeof(run->title), "%s at endpoint %u of %u, by the algorithm \"%s\"",
              hd_type_name(r->op.call.type), call->endpoint, call->size, a->name);
-    hd_fork_watch(&run->heirloom, inherited);
     r->run = run;
     return UCC_OK;
 }
@@ -303,10 +308,13 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
     return true;
 }
 
+hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {
+    return &r->run->schedule->carrier;
+}
+
 void hd_algorithm_release(hd_request_t *r) {
     struct hd_run *run = r->run;
     r->run = NULL;
-    hd_fork_forget(&run->heirloom);
     run->algorithm->params.finalize(run->self);
     unref(run->algorithm);
     hd_free(run);
@@ -409,15 +417,4 @@ ucc_status_t hd_algorithm_post(hd_request_t *r) {
     status = status > 0 ? UCC_ERR_INVALID_PARAM : status;
     fail_team(run, status);
     return status;
-}
-
-/* --- after a fork --------------------------------------------------------------------------------- */
-
-/* The run that another thread was inside goes on nowhere: the request is over, without a callback. */
-static void inherited(hd_heirloom_t *self) {
-    struct hd_run *run =
-        (struct hd_run *)(void *)((char *)self - offsetof(struct hd_run, heirloom));
-    if (hd_schedule_is_orphan(run->schedule)) {
-        run->r->op.task.req.status = UCC_ERR_NOT_SUPPORTED;
-    }
 }

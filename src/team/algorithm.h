@@ -23,6 +23,8 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
                        ucc_status_t *status);
 /* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is over. */
 ucc_status_t hd_algorithm_post(hd_request_t *r);
+/* Of such a request: what is in its context's list instead. */
+hd_task_t *hd_algorithm_carrier(const hd_request_t *r);
 /* Its end. */
 void hd_algorithm_release(hd_request_t *r);
 

@@ -29,6 +29,9 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
 typedef enum waiting { NOBODY, FOR_ITS_STEP, FOR_ANOTHER } waiting_t;
 
 static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
+    if (r->run) {
+        return NOBODY;
+    }
     const hd_op_t *op = &r->op,
                   *first = op->numbered && op->place.member ? op->place.member->queue : NULL;
     for (const hd_op_t *o = first; o; o = o->queue_next) {
@@ -50,11 +53,17 @@ static void inherited(hd_heirloom_t *self) {
     hd_lock_forget(&team->lock);
     for (hd_request_t *r = team->all; r; r = r->all) {
         r->op.task.fruitless = 0;
+        if (r->run) {
+            hd_algorithm_carrier(r)->fruitless = 0;
+        }
     }
     for (uint32_t i = 0; team->all && i < team->n_contexts; i++) {
         hd_runner_mark_listed(&team->contexts[i]->runner);
     }
     for (hd_request_t *r = team->all; r; r = r->all) {
+        if (r->run) { /* it is where that is */
+            r->op.task.fruitless = hd_algorithm_carrier(r)->fruitless;
+        }
         waiting_t waits = hd_task_is_lost(&r->op.task) ? waits_in_a_queue(team, r) : FOR_ANOTHER;
         if (waits != FOR_ANOTHER) {
             hd_runner_adopt(&r->op.task.context->runner, &r->op.task, waits == FOR_ITS_STEP);

@@ -546,7 +546,10 @@ static void note_round(hd_schedule_t *s, uint64_t began, bool any) {
         return;
     }
     note_wait(s, began);
-    (void)hd_idle_note(&s->idle, began, s->yield_max);
+    /* one yield for all schedules that this progress call plays: only the last of them has no next */
+    if (!s->runner || !s->carrier.next) {
+        (void)hd_idle_note(&s->idle, began, s->yield_max);
+    }
 }
 
 /* Under the context's lock. What it says is taken for an end, and play_listed called. */
@@ -757,10 +760,4 @@ bool hd_schedule_cancel(hd_schedule_t *s, ucc_status_t why) {
                                                   memory_order_release, memory_order_relaxed);
     wake(runner);
     return true;
-}
-
-bool hd_schedule_is_orphan(const hd_schedule_t *s) {
-    /* relaxed: one thread is there */
-    const void *inside = atomic_load_explicit(&s->inside, memory_order_relaxed);
-    return hd_schedule_result(s) == UCC_INPROGRESS && inside && inside != &here;
 }

@@ -194,8 +194,6 @@ static inline ucc_status_t hd_schedule_result(const hd_schedule_t *schedule) {
 /* Any thread. Its next round cancels it: `why` becomes its result unless it has failed before. False: it does
  * not run. */
 bool hd_schedule_cancel(hd_schedule_t *schedule, ucc_status_t why);
-/* In the child of a fork: a thread was inside that is not there, and won't come back. */
-bool hd_schedule_is_orphan(const hd_schedule_t *schedule);
 /* Of a carrier in its context's list: as hd_look_after_fn. */
 uint64_t hd_schedule_look_after(hd_task_t *carrier, uint64_t now);
 

@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static _Atomic int n_errors, n_warnings;
 static char last_line[512];
@@ -609,6 +611,105 @@ Test(algorithm, a_wrong_mix_ends_with_a_time_out_and_not_silently) {
         cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
     }
     cr_assert_gt(n_warnings, 0);
+    world_destroy(world);
+}
+
+/* --- forks ---------------------------------------------------------------------------------------- */
+
+/* 0 if a child of this process finds that, of its copies of these requests, all end, and with an error. */
+static int ends_in_a_child(ucc_coll_req_h *request, uint32_t n) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (heddle_wait(request[i], 30) >= UCC_OK ||
+                ucc_collective_finalize(request[i]) != UCC_OK) {
+                _exit(1);
+            }
+        }
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Test(algorithm, what_is_in_progress_at_a_fork_fails_in_the_child) {
+    world_t *world = small_world(N);
+    heddle_algorithm_t *a[N];
+    ucc_coll_req_h request[N];
+    int32_t src[N], sum[N];
+    reset_control();
+    control.hangs = true;
+    register_all(world, a);
+    for (uint32_t i = 0; i < N; i++) {
+        ucc_coll_args_t args = small_allreduce(&src[i], &sum[i], 1);
+        request[i] = small_start(world, i, &args);
+    }
+    small_idle(world);
+    cr_assert_eq(ends_in_a_child(request, N), 0);
+    heddle_team_abort(world->teams[0]);
+    small_wait(world, request, N);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(ucc_collective_test(request[i]), HEDDLE_ERR_ABORTED);
+        cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
+    }
+    world_destroy(world);
+}
+
+static _Atomic bool inside_handler, may_return;
+
+static void stay(ucc_coll_task_t *task) {
+    if (task->state == UCC_TASK_STATE_INPROGRESS) {
+        inside_handler = true;
+        while (!may_return) {
+            usleep(1000);
+        }
+        heddle_coll_task_end(task, UCC_OK);
+    }
+}
+
+typedef struct staying {
+    ucc_schedule_t schedule;
+    ucc_coll_task_t task;
+} staying_t;
+
+static ucc_status_t make_staying(const heddle_algorithm_call_t *call, void *arg,
+                                 ucc_schedule_t **schedule, void **self) {
+    staying_t *s = calloc(1, sizeof(*s));
+    (void)call;
+    (void)arg;
+    ucc_schedule_init(&s->schedule);
+    ucc_coll_task_init(&s->task);
+    s->task.handlers[UCC_EVENT_PROGRESS] = stay;
+    ucc_schedule_add_task(&s->schedule, &s->task);
+    *schedule = &s->schedule;
+    *self = s;
+    return UCC_OK;
+}
+
+static void *wait_for(void *request) {
+    cr_assert_eq(heddle_wait(request, -1), UCC_OK);
+    return NULL;
+}
+
+Test(algorithm, what_another_thread_is_inside_of_at_a_fork_fails_in_the_child) {
+    world_t *world = small_world(1);
+    heddle_algorithm_t *a;
+    heddle_algorithm_params_t params = {
+        .coll_types = UCC_COLL_TYPE_BARRIER, .init = make_staying, .finalize = free};
+    ucc_coll_args_t args = small_barrier();
+    ucc_coll_req_h request;
+    pthread_t thread;
+    cr_assert_eq(heddle_algorithm_register(world->teams[0], &params, &a), UCC_OK);
+    request = small_start(world, 0, &args);
+    pthread_create(&thread, NULL, wait_for, request);
+    while (!inside_handler) {
+        usleep(1000);
+    }
+    cr_assert_eq(ends_in_a_child(&request, 1), 0);
+    may_return = true;
+    pthread_join(thread, NULL);
+    cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
     world_destroy(world);
 }
 
