@@ -20,8 +20,13 @@ function(heddle_optimize_kernels)
 endfunction()
 
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are
-# criterion (counts its own tests), plain, stress, model, example: one check per program.
+# criterion (counts its own tests), plain, stress, model, example: one check per program. checks_SUITE is a
+# target that builds all of a suite.
 function(heddle_add_check suite name target)
+    if(NOT TARGET checks_${suite})
+        add_custom_target(checks_${suite})
+    endif()
+    add_dependencies(checks_${suite} ${target})
     if(HEDDLE_BUILD_TESTS)
         add_test(NAME ${name} COMMAND ${target})
         set_tests_properties(${name} PROPERTIES LABELS ${suite} TIMEOUT 300)
