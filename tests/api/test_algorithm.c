@@ -614,6 +614,91 @@ Test(algorithm, a_wrong_mix_ends_with_a_time_out_and_not_silently) {
     world_destroy(world);
 }
 
+/* What the others call next is not what they wait for: that is found as for any mismatch. */
+Test(algorithm, a_wrong_mix_fails_everywhere_at_the_next_collective) {
+    world_t *world = small_world(N);
+    heddle_algorithm_t *a;
+    ucc_coll_req_h request[2][N];
+    int32_t src[N], sum[N];
+    reset_control();
+    cr_assert_eq(heddle_algorithm_register(world->teams[1], &crowd, &a), UCC_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        ucc_coll_args_t args = small_allreduce(&src[i], &sum[i], 1);
+        request[0][i] = small_start(world, i, &args);
+        args = small_barrier();
+        request[1][i] = small_init(world, i, &args);
+    }
+    for (uint32_t i = 0; i < N; i++) { /* may find it at once */
+        (void)ucc_collective_post(request[1][i]);
+    }
+    small_wait(world, request[0], N);
+    small_wait(world, request[1], N);
+    for (uint32_t i = 0; i < 2 * N; i++) {
+        cr_assert_lt(ucc_collective_test(request[i / N][i % N]), UCC_OK);
+        cr_assert_eq(ucc_collective_finalize(request[i / N][i % N]), UCC_OK);
+    }
+    cr_assert_gt(n_errors, 0);
+    world_destroy(world);
+}
+
+/* --- handlers that do what they like --------------------------------------------------------------- */
+
+typedef struct bold {
+    ucc_schedule_t schedule, other; /* the second is started by a task of the first */
+    ucc_coll_task_t task, last;
+    heddle_ep_t *ep;
+    int32_t sum;
+} bold_t;
+
+static void do_all(ucc_coll_task_t *task) {
+    bold_t *b = (bold_t *)(void *)((char *)task - offsetof(bold_t, task));
+    int32_t one = 1;
+    if (task->state != UCC_TASK_STATE_INPROGRESS) {
+        return;
+    }
+    must(heddle_allreduce(b->ep, &one, &b->sum, 1, UCC_DT_INT32, UCC_OP_SUM), "inside a handler");
+    must(heddle_progress(b->ep), "progress inside a handler");
+    must(ucc_schedule_start(&b->other), "a start inside a handler");
+    deadline_t deadline = deadline_start("a schedule driven inside a handler of another");
+    while (ucc_schedule_progress(&b->other) == UCC_INPROGRESS) {
+        deadline_poll(&deadline);
+    }
+    must(heddle_coll_task_end(task, UCC_OK), "heddle_coll_task_end");
+}
+
+static void end_last(ucc_coll_task_t *task) {
+    if (task->state == UCC_TASK_STATE_INPROGRESS) {
+        must(heddle_barrier(((bold_t *)(void *)((char *)task - offsetof(bold_t, last)))->ep),
+             "a barrier inside a handler");
+        must(heddle_coll_task_end(task, UCC_OK), "heddle_coll_task_end");
+    }
+}
+
+static void be_bold(heddle_ep_t *ep, void *arg) {
+    bold_t b = {.ep = ep};
+    ucc_schedule_t *s = &b.schedule;
+    (void)arg;
+    ucc_schedule_init(&b.schedule);
+    ucc_schedule_init(&b.other);
+    ucc_coll_task_init(&b.task);
+    ucc_coll_task_init(&b.last);
+    b.task.handlers[UCC_EVENT_PROGRESS] = do_all;
+    b.last.handlers[UCC_EVENT_PROGRESS] = end_last;
+    ucc_schedule_add_task(&b.schedule, &b.task);
+    ucc_schedule_add_task(&b.other, &b.last);
+    heddle_schedule_attach(&b.schedule, heddle_ep_context(ep));
+    heddle_schedule_attach(&b.other, heddle_ep_context(ep));
+    for (int i = 0; i < 10; i++) {
+        must(ucc_schedule_start(&b.schedule), "ucc_schedule_start");
+        must(drive(&s, 1), "a schedule whose handlers wait");
+        must(b.sum == (int32_t)heddle_ep_size(ep) ? UCC_OK : UCC_ERR_LAST, "the sum");
+    }
+}
+
+Test(algorithm, handlers_wait_for_collectives_and_drive_other_schedules) {
+    cr_assert_eq(heddle_run(3, be_bold, NULL), UCC_OK);
+}
+
 /* --- forks ---------------------------------------------------------------------------------------- */
 
 /* 0 if a child of this process finds that, of its copies of these requests, all end, and with an error. */
