@@ -28,14 +28,21 @@
  * reduction therefore arrives by the canonical tree, everything else by the tree that follows the
  * machine.
  *
+ * An operation with an outer stage (outer.h) ends its arrival otherwise: whoever combines the top block calls
+ * the stage, and the result line is written by hd_outer_release, by any thread. Nobody reads the line before,
+ * nobody else writes it, and who combined the top stays until nobody will: so all that is said here of lines
+ * that are used again holds for it as well.
+ *
  * Counters only grow: each use of a slot adds exactly the block's size, so "last" is a remainder.
  */
-#include "shm/shm.h"
+#include "shm/outer.h"
 
 #include <string.h>
 
 _Static_assert((int)HD_TREE_FANIN == (int)HD_REDUCE_BLOCK,
                "a block of a canonical tree is reduced at once");
+
+_Static_assert((int)HD_TREE_FANIN <= (int)HD_REDUCE_BLOCK, "operands of any block fit");
 
 static const hd_tree_t *op_tree(const hd_op_t *op) {
     return op->place.board->tree[op->arrive_which];
@@ -71,7 +78,7 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
     hd_block_t *block = block_at(op, level, b);
     const void *source[HD_REDUCE_BLOCK];
     uint32_t size = at->first[b + 1] - at->first[b];
-    hd_assert(!op->reducing || size <= HD_REDUCE_BLOCK);
+    hd_assert_le(size, HD_REDUCE_BLOCK);
     block->signature = op->call.signature;
     block->status = UCC_OK;
     for (uint32_t i = 0; i < size; i++) {
@@ -79,24 +86,28 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
         if (from.status != UCC_OK || from.signature != op->call.signature) {
             block->status = from.status != UCC_OK ? from.status : UCC_ERR_INVALID_PARAM;
         }
-        if (op->reducing) {
-            source[i] = from.payload;
-        }
+        source[i] = from.payload;
     }
-    if (op->reducing && block->status == UCC_OK) {
+    if ((op->arrival & HD_ARRIVE_REDUCING) && block->status == UCC_OK) {
         block->status = hd_reduce_block(&op->call.reducer, size, source, block->payload,
                                         op->call.bytes / op->call.element, at->n_blocks == 1);
     }
 }
 
-/* The top block is combined: tells everybody. */
+/* The top block is combined: tells everybody, or the outer stage. */
 static void announce(hd_op_t *op, const hd_block_t *top) {
     hd_exchange_t *x = op->exchange;
+    if (op->arrival) {
+        if (op->arrival & HD_ARRIVE_OUTER) {
+            hd_outer_arrived(op, (ucc_status_t)top->status, top->payload);
+            return;
+        }
+        if (top->status == UCC_OK) {
+            memcpy(x->result, top->payload, op->call.bytes);
+        }
+    }
     hd_assert_lt(x->arrived, op->place.k); /* by one member alone */
     x->arrived_status = top->status;
-    if (op->reducing && top->status == UCC_OK) {
-        memcpy(x->result, top->payload, op->call.bytes);
-    }
     if (top->status != UCC_OK) {
         hd_op_mismatch(op, op->place.me);
     }
@@ -106,7 +117,7 @@ static void announce(hd_op_t *op, const hd_block_t *top) {
     hd_bell_ring(&op->group->home.bell);
 }
 
-static void arrive_by_counter(hd_op_t *op) {
+static inline __attribute__((always_inline)) void arrive_by_counter(hd_op_t *op) {
     const hd_tree_t *tree = op_tree(op);
     uint32_t b = tree->leaf[op->place.me];
     for (uint32_t level = 0; level < tree->n_levels; level++) {
@@ -239,8 +250,8 @@ const void *hd_arrive_result(const hd_op_t *op) {
                                               : line_at(op, op->release.from)->payload;
 }
 
-/* Hands on to my blocks what has come; true when I owe them nothing. */
-static bool relay_mine(hd_op_t *op) {
+/* Hands on to my blocks what has come, and so many bytes of payload with it; true when I owe them nothing. */
+static bool relay_mine(hd_op_t *op, size_t carried) {
     ucc_status_t status;
     if (op->release.relays == 0) {
         return true;
@@ -248,16 +259,25 @@ static bool relay_mine(hd_op_t *op) {
     if (op->arrive_level == BEYOND_ALL_LEVELS || !has_come(op, &status)) {
         return false; /* a bcast hands on in its own wait */
     }
-    hand_on(op, status, hd_arrive_result(op),
-            op->reducing && status == UCC_OK ? op->call.bytes : 0);
+    hand_on(op, status, hd_arrive_result(op), status == UCC_OK ? carried : 0);
     return true;
 }
 
+static inline bool may_owe(const hd_op_t *op) {
+    return op->arriving && op->group->static_arrival;
+}
+
+static __attribute__((noinline)) bool help(hd_op_t *op) {
+    return combine_mine(op) &&
+           relay_mine(op, op->arrival & HD_ARRIVE_REDUCING ? op->call.bytes : 0);
+}
+
 bool hd_arrive_help(hd_op_t *op) {
-    if (!op->arriving || !op->group->static_arrival) {
-        return true;
-    }
-    return combine_mine(op) && relay_mine(op);
+    return !may_owe(op) || help(op);
+}
+
+bool hd_arrive_help_outer(hd_op_t *op, size_t carried) {
+    return !may_owe(op) || (combine_mine(op) && relay_mine(op, carried));
 }
 
 /* Who combines block b of this level, and writes its line of release. */
@@ -272,6 +292,9 @@ static uint32_t writer_of(const hd_tree_t *tree, uint32_t level, uint32_t b) {
 static bool owes_block(const hd_op_t *op, uint32_t i, uint32_t level, uint32_t b) {
     const hd_tree_t *tree = op_tree(op);
     const hd_tree_level_t *at = &tree->level[level];
+    if (level + 1 == tree->n_levels && op->outer && hd_outer_has_arrived(op)) {
+        return false; /* it is the outer stage that is waited for */
+    }
     const _Atomic uint64_t *seq =
         level + 1 == tree->n_levels ? &op->exchange->arrived : &block_at(op, level, b)->seq;
     if (writer_of(tree, level, b) != i ||
@@ -339,7 +362,7 @@ static bool all_wait(const hd_op_t *op) {
     case HD_ALLTOALLV:
         return false;
     case HD_REDUCE:
-        return !op->reducing; /* the engine's: yes */
+        return !(op->arrival & HD_ARRIVE_REDUCING); /* the engine's: yes */
     default:
         return true;
     }
@@ -390,21 +413,44 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
 
 /* --- arriving ----------------------------------------------------------------------------------- */
 
+_Static_assert(HD_ARRIVE_REDUCING == true, "a bool says it");
+
+static inline void enter(hd_op_t *op, bool reducing) {
+    op->arriving = true;
+    op->arrival = reducing;
+    op->arrive_which = reducing ? 0 : 1;
+    op->arrive_level = 0;
+    op->release = (hd_tree_release_t){HD_TREE_ORIGIN, 0};
+}
+
+/* The first endpoint of the arrival tree combines its top. */
+static void release_by_lines(hd_op_t *op) {
+    op->release = hd_tree_release(op->place.board->tree[1], op->place.me, op_tree(op)->order[0]);
+}
+
 void hd_arrive(hd_op_t *op, bool reducing) {
     if (hd_op_is_flat(op)) {
         return;
     }
-    op->arriving = true;
-    op->reducing = reducing;
-    op->arrive_which = reducing ? 0 : 1;
-    op->arrive_level = 0;
-    op->release = (hd_tree_release_t){HD_TREE_ORIGIN, 0};
+    enter(op, reducing);
     if (op->group->static_arrival) {
-        if (all_wait(op)) { /* the first endpoint of the arrival tree combines its top */
-            op->release =
-                hd_tree_release(op->place.board->tree[1], op->place.me, op_tree(op)->order[0]);
+        if (all_wait(op)) {
+            release_by_lines(op);
         }
         hd_arrive_help(op);
+    } else {
+        arrive_by_counter(op);
+    }
+}
+
+void hd_arrive_outer(hd_op_t *op, bool reducing, bool all_wait, size_t carried) {
+    enter(op, reducing);
+    op->arrival |= HD_ARRIVE_OUTER;
+    if (op->group->static_arrival) {
+        if (all_wait) {
+            release_by_lines(op);
+        }
+        hd_arrive_help_outer(op, carried);
     } else {
         arrive_by_counter(op);
     }
@@ -414,11 +460,21 @@ ucc_status_t hd_arrived(hd_op_t *op) {
     if (hd_op_is_flat(op)) {
         return hd_op_all_lanes(op);
     }
-    if (!hd_arrive_help(op)) {
+    if (may_owe(op) && !help(op)) {
         return UCC_INPROGRESS;
     }
     ucc_status_t status;
     if (!has_come(op, &status)) {
+        return UCC_INPROGRESS;
+    }
+    op->saw_all = true;
+    return status;
+}
+
+ucc_status_t hd_arrived_outer(hd_op_t *op) {
+    ucc_status_t status;
+    if (!has_come(op, &status)) {
+        op->task.awaited = NULL; /* the outer stage must go on, too */
         return UCC_INPROGRESS;
     }
     op->saw_all = true;

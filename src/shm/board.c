@@ -3,7 +3,7 @@
  * Who may call: create, add_member, destroy, reset: whoever forms or frees the board. may_publish
  * and consume: under the member's lock (or alone on it).
  */
-#include "shm/shm.h"
+#include "shm/outer.h"
 
 #include <string.h>
 
@@ -129,6 +129,11 @@ void hd_board_destroy(hd_board_t *board) {
         hd_exchange_t *x = &board->exchange[d];
         /* relaxed: the last reference */
         hd_engine_free_work(atomic_load_explicit(&x->work, memory_order_relaxed));
+        /* relaxed: likewise */
+        hd_outer_memory_t *flight = atomic_load_explicit(&x->flight, memory_order_relaxed);
+        if (flight) {
+            flight->release(flight);
+        }
         if (x->block[1] != x->block[0]) {
             hd_free(x->block[1]);
         }

@@ -25,6 +25,7 @@
  * minds: members work on slices that their owners have registered anew. Who cancels may come before an owner,
  * and goes by the owner's lane, whose number is 64 bits wide. A closed slice or a failure was the group's end.
  */
+#include "shm/claim.h"
 #include "shm/shm.h"
 
 #include "threads/callback.h"
@@ -32,15 +33,15 @@
 
 enum { CHUNKS_PER_STEP = 64 };
 
-#define CLOSED    ((uint64_t)1 << 31)
+#define CLOSED    HD_CLAIM_CLOSED
 #define NEXT_MASK (CLOSED - 1)
 
 static uint64_t generation(const hd_op_t *op) {
-    return op->place.k << 32;
+    return hd_generation(op->place.k);
 }
 
 static bool is_generation(uint64_t word, uint64_t gen) {
-    return (word & ~(uint64_t)UINT32_MAX) == gen;
+    return hd_is_generation(word, gen);
 }
 
 void hd_engine_free_work(hd_work_t *work) {
@@ -189,17 +190,27 @@ static inline __attribute__((always_inline)) hd_work_t *enter(hd_op_t *op, const
     return work;
 }
 
-ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
+static inline __attribute__((always_inline)) ucc_status_t
+register_row(hd_op_t *op, const hd_work_row_t *row, const void *src, void *dst) {
     hd_work_t *work = enter(op, src, dst);
     if (!work) {
         return UCC_ERR_NO_MEMORY;
     }
-    hd_work_cut(op, &hd_work_rows[op->call.type]);
+    hd_work_cut(op, row);
     for (uint32_t s = op->place.me; s < op->cut.slices; s += op->place.n) {
         op->cut.row->layout(op, s, &work->slice[s]);
         open_slice(op, &work->slice[s]);
     }
     return UCC_OK;
+}
+
+ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
+    return register_row(op, &hd_work_rows[op->call.type], src, dst);
+}
+
+ucc_status_t hd_engine_register_row(hd_op_t *op, const hd_work_row_t *row, const void *src,
+                                    void *dst) {
+    return register_row(op, row, src, dst);
 }
 
 ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
@@ -208,7 +219,7 @@ ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
         return UCC_ERR_NO_MEMORY;
     }
     hd_slice_t *slice = &work->slice[op->place.me];
-    slice->units = slice->batch = slice->parts = 1; /* that does nothing */
+    hd_slice_set(slice, 1, 1, 1); /* that does nothing */
     open_slice(op, slice);
     op->cut.slices = op->place.n; /* for who cancels; the rest is not needed before there is work */
     return UCC_OK;
@@ -241,11 +252,14 @@ static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
     for (;;) {
         uint32_t next = (uint32_t)(word & NEXT_MASK);
-        if (!is_generation(word, gen) || (word & CLOSED) || next >= slice->units) {
+        /* acquire: what made the units ready; pairs with hd_outer_ready. It is this generation's: a slot
+           is registered anew when all have consumed its last use, and I have not */
+        uint32_t ready = atomic_load_explicit(&slice->ready, memory_order_acquire);
+        if (!is_generation(word, gen) || (word & CLOSED) || next >= ready) {
             return 0;
         }
         hd_assert_le(next, slice->units);
-        uint32_t take = slice->units - next < slice->batch ? slice->units - next : slice->batch;
+        uint32_t take = ready - next < slice->batch ? ready - next : slice->batch;
         if (op->call.exclusive) {
             take = 1; /* the caller holds the user's turn: the unit before it is finished */
         }
@@ -260,46 +274,43 @@ static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
 }
 
 /* Every unit is finished: what came of it. */
-static ucc_status_t work_status(hd_op_t *op) {
-    /* acquire: pairs with note_failure */
-    uint64_t failure = atomic_load_explicit(&op->exchange->work_status, memory_order_acquire);
-    if (!is_generation(failure, generation(op))) {
+static ucc_status_t work_status(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
+    /* acquire: pairs with hd_engine_note_failure */
+    uint64_t failure = atomic_load_explicit(&x->work_status, memory_order_acquire);
+    if (!is_generation(failure, hd_generation(k))) {
         return UCC_OK;
     }
-    hd_group_poison(op->group, (ucc_status_t)(int32_t)(uint32_t)failure);
+    hd_group_poison(group, (ucc_status_t)(int32_t)(uint32_t)failure);
     return (ucc_status_t)(int32_t)(uint32_t)failure;
 }
 
 /* The last slice is finished: tells everybody. */
-static void end_exchange(hd_op_t *op) {
-    hd_exchange_t *x = op->exchange;
-    x->done_status = (int32_t)work_status(op);
-    hd_assert_lt(x->done, op->place.k); /* by the last finisher alone */
+static void end_exchange(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
+    x->done_status = (int32_t)work_status(group, x, k);
+    hd_assert_lt(x->done, k); /* by the last finisher alone */
     hd_delay_point();
     /* release: all chunks' results (each came in through slices_done); pairs with work's acquire */
-    atomic_store_explicit(&x->done, op->place.k, memory_order_release);
-    hd_bell_ring(&op->group->home.bell);
+    atomic_store_explicit(&x->done, k, memory_order_release);
+    hd_bell_ring(&group->home.bell);
 }
 
-static void slice_done(hd_op_t *op) {
+void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices) {
     /* acq_rel: hands on this slice's results, takes in those of the slices before */
-    uint32_t before =
-        atomic_fetch_add_explicit(&op->exchange->slices_done, 1, memory_order_acq_rel);
-    hd_assert_lt(before, op->cut.slices);
-    if (before + 1 == op->cut.slices) {
-        end_exchange(op);
+    uint32_t before = atomic_fetch_add_explicit(&x->slices_done, 1, memory_order_acq_rel);
+    hd_assert_lt(before, slices);
+    if (before + 1 == slices) {
+        end_exchange(group, x, k);
     }
 }
 
-static void note_failure(hd_op_t *op, ucc_status_t status) {
-    uint64_t gen = generation(op);
-    uint64_t seen = atomic_load_explicit(&op->exchange->work_status, memory_order_relaxed);
+void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status) {
+    uint64_t gen = hd_generation(k);
+    uint64_t seen = atomic_load_explicit(&x->work_status, memory_order_relaxed);
     /* of memory that was never used, the generation is 0, and so is the status */
     while ((!is_generation(seen, gen) || (uint32_t)seen == UCC_OK) &&
            /* release: pairs with end_exchange; the first failure wins */
-           !atomic_compare_exchange_weak_explicit(&op->exchange->work_status, &seen,
-                                                  gen | (uint32_t)status, memory_order_release,
-                                                  memory_order_relaxed)) {
+           !atomic_compare_exchange_weak_explicit(&x->work_status, &seen, gen | (uint32_t)status,
+                                                  memory_order_release, memory_order_relaxed)) {
     }
 }
 
@@ -314,7 +325,7 @@ static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, ui
     if (before + taken == (generation(op) | units)) {
         op->own_finished = op->own_finished || s == op->place.me;
         if (!hd_op_is_flat(op)) {
-            slice_done(op);
+            hd_engine_slice_done(op->group, op->exchange, op->place.k, op->cut.slices);
         }
     }
     hd_bell_ring(&op->group->home.bell); /* a canceller may sleep until this chunk is finished */
@@ -333,7 +344,7 @@ static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     for (uint32_t i = 0; i < taken; i++) {
         ucc_status_t status = hd_work_run(op, work, s, unit + i);
         if (status != UCC_OK) {
-            note_failure(op, status);
+            hd_engine_note_failure(op->exchange, op->place.k, status);
         }
     }
     atomic_store_explicit(&op->place.member->at_work, 0, memory_order_relaxed);
@@ -363,15 +374,15 @@ static void end_turn(hd_op_t *op) {
     hd_bell_ring(&op->group->home.bell); /* members of other groups that were refused only nap */
 }
 
-/* The user's reduction did not return: its unit counts as finished, and failed. (There is one slice.) */
+/* The user's reduction did not return: its unit counts as finished, and failed. */
 static void abandon_turn(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
-    hd_slice_t *slice = &work_of(op)->slice[0];
-    note_failure(op, UCC_ERR_NO_MESSAGE);
+    hd_slice_t *slice = &work_of(op)->slice[op->turn];
+    hd_engine_note_failure(op->exchange, op->place.k, UCC_ERR_NO_MESSAGE);
     hd_group_poison(op->group, UCC_ERR_NO_MESSAGE);
     atomic_store_explicit(&op->place.member->at_work, 0,
                           memory_order_relaxed); /* see work_on_claimed */
-    finish_claimed(op, 0, slice, slice->units, 1);
+    finish_claimed(op, op->turn, slice, slice->units, 1);
     end_turn(op);
 }
 
@@ -385,6 +396,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};
+    op->turn = s;
     hd_callback_run(&op->task, take_turn, &turn, abandon_turn);
     end_turn(op);
     return turn.worked;
@@ -443,7 +455,7 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
         op->finished += !unfinished; /* those before it need no second look */
     }
     if (!unfinished) {
-        return work_status(op);
+        return work_status(op->group, op->exchange, op->place.k);
     }
     if (!op->call.exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
         op->task.awaited = &unfinished->finished;
@@ -476,6 +488,29 @@ static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
     if (op->call.exclusive || chunks == CHUNKS_PER_STEP) {
         op->task.awaited = NULL; /* there may be units to claim */
     }
+    return UCC_INPROGRESS;
+}
+
+ucc_status_t hd_engine_work_unordered(hd_op_t *op) {
+    const hd_work_t *work = work_of(op);
+    uint32_t slices = op->cut.slices, chunks = 0; /* as above */
+    for (uint32_t s = op->place.me; s < slices; s += op->place.n) {
+        while (chunks < CHUNKS_PER_STEP && work_on(op, work, s)) {
+            chunks++;
+        }
+    }
+    /* no hint: a slice that has nothing for now may have something later */
+    for (uint32_t i = 1; i < slices; i++) {
+        uint32_t s = (op->place.me + i) % slices;
+        while (chunks < CHUNKS_PER_STEP && work_on(op, work, s)) {
+            chunks++;
+        }
+    }
+    ucc_status_t status;
+    if (has_ended(op, &status)) {
+        return status;
+    }
+    op->task.awaited = NULL; /* units may become ready before the end does */
     return UCC_INPROGRESS;
 }
 

@@ -66,12 +66,13 @@ static void release(hd_home_t *home) {
 }
 
 static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
-    bool flat = config->arrival == HD_CFG_ARRIVAL_FLAT ||
-                (config->arrival == HD_CFG_ARRIVAL_AUTO && group->n <= config->flat_max);
+    bool flat = !config->spanning &&
+                (config->arrival == HD_CFG_ARRIVAL_FLAT || group->n == 1 ||
+                 (config->arrival == HD_CFG_ARRIVAL_AUTO && group->n <= config->flat_max));
     group->flat_max = config->flat_max;
     group->arrival = config->arrival;
     group->tree_choice = config->tree;
-    return flat || group->n == 1 || hd_tree_by_number(group->n, &group->canonical) == UCC_OK;
+    return flat || hd_tree_by_number(group->n, &group->canonical) == UCC_OK;
 }
 
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
@@ -91,6 +92,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->stall = config->stall;
     group->timeout = config->timeout;
     group->slices = config->slices;
+    group->spanning = config->spanning;
     choose_thresholds(group, config);
     bool trees = choose_trees(group, config);
     group->match = hd_match_create(n);

@@ -4,7 +4,7 @@
  * peers may be working on its buffers. Its step is called by one thread at a time: the poster until
  * it hands the task to its context, then the holder of the context's lock.
  */
-#include "shm/shm.h"
+#include "shm/outer.h"
 
 #include "threads/callback.h"
 #include "threads/trace.h"
@@ -99,7 +99,10 @@ static bool is_put(const hd_op_t *op) {
 }
 
 static ucc_status_t cancel(hd_op_t *op) {
-    return is_put(op) ? hd_put_cancel(op, op->why) : hd_engine_cancel(op, op->why);
+    if (is_put(op)) {
+        return hd_put_cancel(op, op->why);
+    }
+    return op->outer ? hd_outer_cancel(op, op->why) : hd_engine_cancel(op, op->why);
 }
 
 static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
@@ -217,7 +220,8 @@ static ucc_status_t begin(hd_op_t *op) {
     op->lines_expected = 0;
     op->own_finished = false;
     op->watch = op->place.me + 1 < op->place.n ? op->place.me + 1 : 0;
-    op->arriving = op->saw_all = op->any_direct = op->exposed = op->reducing = false;
+    op->arriving = op->saw_all = op->any_direct = op->exposed = false;
+    op->arrival = 0;
     op->arrive_level = 0;
     op->task.fruitless = 0;
     op->state = HD_OP_WAITING;

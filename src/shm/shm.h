@@ -60,6 +60,8 @@ typedef struct hd_group hd_group_t;
 typedef struct hd_board hd_board_t;
 typedef struct hd_member hd_member_t;
 typedef struct hd_op hd_op_t;
+typedef struct hd_outer hd_outer_t;
+typedef struct hd_outer_memory hd_outer_memory_t;
 
 enum {
     HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
@@ -171,10 +173,14 @@ _Static_assert((int)HD_INLINE_MAX == (int)HD_RESULT_MAX,
 typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
     _Atomic uint64_t finished;               /* generation:32 | units finished:32 */
-    uint32_t units;                          /* pieces of work in this slice, at least 1 */
-    uint32_t batch;                          /* pieces taken by one claim */
-    uint32_t parts;                          /* pieces that one block is cut into */
-    hd_expose_t expose;                      /* its owner's buffers; only where engine.c says so */
+    _Atomic uint32_t
+        ready;          /* so many units, the first ones, may be claimed: all, but see outer.h */
+    uint32_t units;     /* pieces of work in this slice, at least 1 */
+    uint32_t batch;     /* pieces taken by one claim */
+    uint32_t parts;     /* pieces that one block is cut into */
+    hd_expose_t expose; /* its owner's buffers; only where engine.c says so */
+    _Atomic uint64_t
+        under_way; /* generation:32 | a bit per unit; only in an outer stage's slices */
 } hd_slice_t;
 
 _Static_assert(sizeof(hd_slice_t) == HD_LINE, "one look at a slice tells all about it");
@@ -197,7 +203,7 @@ typedef struct hd_work {
 typedef struct hd_work_row {
     /* how many slices there are, at least 1 */
     uint32_t (*slices)(const hd_op_t *op);
-    /* by the owner of slice s: sets units, batch and parts */
+    /* by the owner of slice s, by way of hd_slice_set or what outer.h has */
     void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
     /* after a claim: does one unit of slice s */
     ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
@@ -208,6 +214,15 @@ typedef struct hd_work_row {
     bool pulled;                        /* others take from one, who is soon done with its own */
     bool vector, reducing;              /* as the collective is */
 } hd_work_row_t;
+
+/* All units may be claimed from the beginning. */
+static inline void hd_slice_set(hd_slice_t *slice, uint32_t units, uint32_t parts, uint32_t batch) {
+    slice->units = units;
+    slice->parts = parts;
+    slice->batch = batch;
+    /* relaxed: published with the claim word */
+    atomic_store_explicit(&slice->ready, units, memory_order_relaxed);
+}
 
 typedef enum hd_work_receives {
     HD_WORK_OWN_BLOCK = 0, /* bytes: a member's block, or all of it where there is one */
@@ -240,6 +255,9 @@ typedef struct hd_exchange {
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
     _Atomic(hd_work_t *) work;
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
+    /* outer line: only for exchanges that go on outside the group (outer.h) */
+    alignas(HD_LINE) _Atomic uint64_t outer;
+    _Atomic(hd_outer_memory_t *) flight;
 } hd_exchange_t;
 
 _Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
@@ -292,6 +310,7 @@ struct hd_group {
     bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
     bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
     uint32_t slices;      /* see hd_engine_room */
+    bool spanning;        /* boards of any size have a tree */
     _Atomic int32_t poison;  /* 0, or the status all operations end with; set once */
     _Atomic uint32_t n_left; /* endpoints that have left (leave.c) */
     uint64_t stall;          /* ticks after which a wait is talked about; 0: never */
@@ -365,12 +384,22 @@ struct hd_op {
     hd_tree_release_t release;  /* my part in it; relays is 0 once I have handed on */
     bool arriving;              /* entered the arrival tree */
     bool saw_all;               /* every lane of k was seen: says where the floor is */
-    bool reducing;              /* the arrival tree combines payloads */
+    uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
     bool any_direct;            /* some lane is DIRECT */
     bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
     bool numbered;  /* takes part in the board's flow control (not on boards of depth 1) */
     bool published; /* the lane is out already (express.c): start must not write it again */
     hd_op_t *queue_next;
+    hd_outer_t *outer;    /* the stage that goes on outside the group; NULL: there is none */
+    uint32_t outer_shape; /* HD_OUTER_* of outer.h */
+    bool completer;       /* outer: I have completed the arrival */
+    uint32_t turn;        /* the user's reduction: the slice that I work on */
+};
+
+/* What an arrival tree is for, besides to tell that all have come. */
+enum {
+    HD_ARRIVE_REDUCING = 1, /* it combines payloads */
+    HD_ARRIVE_OUTER = 2 /* who completes it calls the outer stage instead of telling everybody */
 };
 
 _Static_assert(offsetof(hd_op_t, task) == 0, "threads/ knows an operation as its task");
@@ -624,6 +653,11 @@ void hd_arrive(hd_op_t *op, bool reducing);
 /* Static arrival: do my share of combining and of handing the release on; true when I owe nothing
  * more. */
 bool hd_arrive_help(hd_op_t *op);
+/* The same three for an operation with an outer stage (outer.h), whose arrival ends in hd_outer_arrived;
+ * carried: bytes that the release brings. */
+void hd_arrive_outer(hd_op_t *op, bool reducing, bool all_wait, size_t carried);
+bool hd_arrive_help_outer(hd_op_t *op, size_t carried);
+ucc_status_t hd_arrived_outer(hd_op_t *op);
 /* UCC_OK when all have arrived (tree or flat), an error if they don't match. */
 ucc_status_t hd_arrived(hd_op_t *op);
 /* For stall.c: does member i owe a line to those who wait in this exchange, and has all it needs for it? */
@@ -667,6 +701,15 @@ void hd_engine_free_work(hd_work_t *work);
 void hd_engine_unlock(void);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
+/* For outer.c. Registers my buffers and my slices, cut by this row. */
+ucc_status_t hd_engine_register_row(hd_op_t *op, const hd_work_row_t *row, const void *src,
+                                    void *dst);
+/* Works on all slices that have units to claim, in whatever order they become ready. Only on boards with a
+ * tree. */
+ucc_status_t hd_engine_work_unordered(hd_op_t *op);
+/* In an exchange that can't end yet: notes the failure of a unit; one more slice is finished, of so many. */
+void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
+void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices);
 
 bool hd_work_is_vector(uint8_t type);
 /* Sets op->cut. */
@@ -746,8 +789,8 @@ typedef struct hd_group_config {
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
     uint64_t stall, timeout; /* ticks; 0: never */
-    uint32_t
-        slices; /* most slices of an exchange; or as many as there are members, if that is more */
+    uint32_t slices;         /* most slices of an exchange, if there are fewer members */
+    bool spanning; /* operations may have an outer stage (outer.h): all arrive by a tree */
 } hd_group_config_t;
 
 /* One reference, for the creator. */

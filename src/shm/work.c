@@ -109,11 +109,8 @@ static uint32_t one_each(const hd_op_t *op) {
     return op->call.exclusive ? 1 : op->place.n; /* see above */
 }
 
-/* All of them may be claimed from the beginning. */
 static void set_units(hd_slice_t *slice, size_t units, uint32_t parts, uint32_t batch) {
-    slice->units = (uint32_t)(units ? units : 1);
-    slice->parts = parts;
-    slice->batch = batch;
+    hd_slice_set(slice, (uint32_t)(units ? units : 1), parts, batch);
 }
 
 /* Equal runs of windows. */
