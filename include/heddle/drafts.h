@@ -90,25 +90,27 @@ typedef enum heddle_draft_coll_type {
 
 /** Reduction operations. AND, OR and XOR are BAND, BOR and BXOR. A set of them (reduction_op_types) has bit n
  *  for number n, in both drafts. */
-typedef enum heddle_draft_reduction_op {
-    HEDDLE_DRAFT_OP_MAX = HEDDLE_DRAFT_OP(0),
-    HEDDLE_DRAFT_OP_MIN = HEDDLE_DRAFT_OP(1),
-    HEDDLE_DRAFT_OP_SUM = HEDDLE_DRAFT_OP(2),
-    HEDDLE_DRAFT_OP_PROD = HEDDLE_DRAFT_OP(3),
-    HEDDLE_DRAFT_OP_AND = HEDDLE_DRAFT_OP(4),
-    HEDDLE_DRAFT_OP_OR = HEDDLE_DRAFT_OP(5),
-    HEDDLE_DRAFT_OP_XOR = HEDDLE_DRAFT_OP(6),
-    HEDDLE_DRAFT_OP_LAND = HEDDLE_DRAFT_OP(7),
-    HEDDLE_DRAFT_OP_LOR = HEDDLE_DRAFT_OP(8),
-    HEDDLE_DRAFT_OP_LXOR = HEDDLE_DRAFT_OP(9),
-    HEDDLE_DRAFT_OP_BAND = HEDDLE_DRAFT_OP(10),
-    HEDDLE_DRAFT_OP_BOR = HEDDLE_DRAFT_OP(11),
-    HEDDLE_DRAFT_OP_BXOR = HEDDLE_DRAFT_OP(12),
-    HEDDLE_DRAFT_OP_MAXLOC = HEDDLE_DRAFT_OP(13), /**< on the pair datatypes of heddle_dt.h */
-    HEDDLE_DRAFT_OP_MINLOC = HEDDLE_DRAFT_OP(14),
-    UCC_OP_LAST_PREDEFINED = HEDDLE_DRAFT_OP(15), /**< no operation, as the next */
-    UCC_OP_UNSUPPORTED = HEDDLE_DRAFT_OP(16)
-} heddle_draft_reduction_op_t;
+typedef enum heddle_draft_reduction_op
+#ifdef __cplusplus
+    : uint32_t /* in the earlier draft, sets of operations are more than their numbers' bits hold */
+#endif
+{ HEDDLE_DRAFT_OP_MAX = HEDDLE_DRAFT_OP(0),
+  HEDDLE_DRAFT_OP_MIN = HEDDLE_DRAFT_OP(1),
+  HEDDLE_DRAFT_OP_SUM = HEDDLE_DRAFT_OP(2),
+  HEDDLE_DRAFT_OP_PROD = HEDDLE_DRAFT_OP(3),
+  HEDDLE_DRAFT_OP_AND = HEDDLE_DRAFT_OP(4),
+  HEDDLE_DRAFT_OP_OR = HEDDLE_DRAFT_OP(5),
+  HEDDLE_DRAFT_OP_XOR = HEDDLE_DRAFT_OP(6),
+  HEDDLE_DRAFT_OP_LAND = HEDDLE_DRAFT_OP(7),
+  HEDDLE_DRAFT_OP_LOR = HEDDLE_DRAFT_OP(8),
+  HEDDLE_DRAFT_OP_LXOR = HEDDLE_DRAFT_OP(9),
+  HEDDLE_DRAFT_OP_BAND = HEDDLE_DRAFT_OP(10),
+  HEDDLE_DRAFT_OP_BOR = HEDDLE_DRAFT_OP(11),
+  HEDDLE_DRAFT_OP_BXOR = HEDDLE_DRAFT_OP(12),
+  HEDDLE_DRAFT_OP_MAXLOC = HEDDLE_DRAFT_OP(13), /**< on the pair datatypes of heddle_dt.h */
+  HEDDLE_DRAFT_OP_MINLOC = HEDDLE_DRAFT_OP(14),
+  UCC_OP_LAST_PREDEFINED = HEDDLE_DRAFT_OP(15), /**< no operation, as the next */
+  UCC_OP_UNSUPPORTED = HEDDLE_DRAFT_OP(16) } heddle_draft_reduction_op_t;
 
 /** Datatypes, numbered in a row. A field of this type takes the pair datatypes of heddle_dt.h and those that
  *  only 1.x has, too. */

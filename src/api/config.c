@@ -7,25 +7,51 @@
  * reference to the handle.
  */
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <ucc/api/ucc.h>
 
 #include "api/lib_internal.h"
 #include "core/config.h"
 #include "core/log.h"
+#include "core/mem.h"
 
-ucc_status_t ucc_lib_config_read(const char *env_prefix, const char *filename,
-                                 ucc_lib_config_h *config) {
+/* own_prefix may be NULL. */
+static ucc_status_t read_lib(const char *own_prefix, const char *filename,
+                             ucc_lib_config_h *config) {
     hd_config_t *cfg = NULL;
 
     if (config == NULL) {
         hd_error("config is NULL");
         return UCC_ERR_INVALID_PARAM;
     }
-    ucc_status_t status = hd_config_read(HD_CFG_SCOPE_LIB, env_prefix, filename, &cfg);
+    ucc_status_t status = hd_config_read(HD_CFG_SCOPE_LIB, own_prefix, filename, &cfg);
     if (status == UCC_OK) {
         *config = (ucc_lib_config_h)cfg;
     }
     return status;
+}
+
+ucc_status_t hd_lib_config_read(const char *before, const char *env_prefix, const char *behind,
+                                const char *filename, ucc_lib_config_h *config) {
+    size_t size = strlen(before) + strlen(env_prefix) + strlen(behind) + 1;
+    char *own_prefix = hd_alloc(1, size);
+
+    if (own_prefix == NULL) {
+        hd_error("ucc_lib_config_read: no memory for env_prefix");
+        return UCC_ERR_NO_MEMORY;
+    }
+    snprintf(own_prefix, size, "%s%s%s", before, env_prefix, behind);
+    ucc_status_t status = read_lib(own_prefix, filename, config);
+    hd_free(own_prefix);
+    return status;
+}
+
+ucc_status_t ucc_lib_config_read(const char *env_prefix, const char *filename,
+                                 ucc_lib_config_h *config) {
+    return env_prefix != NULL && env_prefix[0] != '\0'
+               ? hd_lib_config_read("", env_prefix, "_UCC_", filename, config)
+               : read_lib(NULL, filename, config);
 }
 
 ucc_status_t ucc_lib_config_modify(ucc_lib_config_h config, const char *name, const char *value) {
@@ -66,7 +92,7 @@ ucc_status_t ucc_context_config_read(ucc_lib_h lib_handle, const char *filename,
         return UCC_ERR_INVALID_PARAM;
     }
     ucc_status_t status =
-        hd_config_read(HD_CFG_SCOPE_CONTEXT, hd_lib_env_prefix(lib_handle), filename, &cfg);
+        hd_config_read(HD_CFG_SCOPE_CONTEXT, hd_lib_own_prefix(lib_handle), filename, &cfg);
     if (status == UCC_OK) {
         *config = (ucc_context_config_h)cfg;
     }

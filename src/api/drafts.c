@@ -10,7 +10,6 @@
 #include "api/api.h"
 #include "core/dtype.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* --- the same calls by other names ------------------------------------------------------------------ */
@@ -100,33 +99,14 @@ uint64_t heddle_draft_ops_from_1x(uint64_t set) {
 
 /* --- libraries, contexts, teams ----------------------------------------------------------------------- */
 
-/* "UCC_" and the prefix, without the '_' that variables' names have behind it in any case; for free(). */
-static char *prefix_of(const char *env_prefix) {
-    size_t length = strlen(env_prefix);
-    length -= length > 0 && env_prefix[length - 1] == '_';
-    char *prefix = malloc(sizeof("UCC_") + length);
-    if (prefix) {
-        memcpy(prefix, "UCC_", 4);
-        memcpy(prefix + 4, env_prefix, length);
-        prefix[4 + length] = '\0';
-    } else {
-        hd_error("ucc_lib_config_read: no memory for env_prefix");
-    }
-    return prefix;
-}
-
 ucc_status_t heddle_draft_config(const char *env_prefix, const char *filename,
                                  heddle_draft_lib_config_t **config) {
     if (!env_prefix || !*env_prefix) {
         return ucc_lib_config_read(NULL, filename, config);
     }
-    char *prefix = prefix_of(env_prefix);
-    if (!prefix) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = ucc_lib_config_read(prefix, filename, config);
-    free(prefix);
-    return status;
+    /* the '_' behind it may be the program's, too */
+    const char *behind = env_prefix[strlen(env_prefix) - 1] == '_' ? "" : "_";
+    return hd_lib_config_read("UCC_", env_prefix, behind, filename, config);
 }
 
 ucc_status_t heddle_draft_context(ucc_lib_h lib, const ucc_context_params_t *params,
@@ -230,6 +210,20 @@ static ucc_status_t take_numbers(ucc_team_h parent, const uint64_t *eps, uint64_
     return UCC_OK;
 }
 
+/* No memory for the numbers by which the members of the list meet: the others must not wait. */
+static void refuse(ucc_team_h parent, const uint64_t *eps, uint32_t n) {
+    hd_fingerprint_t fingerprint = hd_fingerprint_begin(n);
+    uint32_t me = n;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t number = number_of(parent, eps[i]);
+        hd_fingerprint_add(&fingerprint, number);
+        me = number == parent->ep ? i : me;
+    }
+    if (me < n) {
+        hd_team_refuse_list(parent, fingerprint, n, me);
+    }
+}
+
 static ucc_status_t make_team_of_eps(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                      ucc_team_h *team) {
     if (n > parent->n) {
@@ -240,6 +234,7 @@ static ucc_status_t make_team_of_eps(ucc_team_h parent, const uint64_t *eps, uin
     uint64_t *numbers = hd_alloc(HD_LINE, (n + 1) * sizeof(*numbers));
     if (!numbers) {
         hd_error("ucc_create_team_from_eps: no memory");
+        refuse(parent, eps, (uint32_t)n);
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = take_numbers(parent, eps, n, numbers);
@@ -512,6 +507,7 @@ ucc_status_t heddle_draft_start(uint32_t draft, const heddle_draft_coll_op_args_
         status = ucc_collective_post(*request);
         if (status != UCC_OK) {
             ucc_collective_finalize(*request);
+            *request = NULL;
         }
     }
     return status;

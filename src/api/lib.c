@@ -19,8 +19,8 @@ bool hd_lib_valid(ucc_lib_h lib) {
     return lib && lib->magic == HD_LIB_MAGIC;
 }
 
-const char *hd_lib_env_prefix(ucc_lib_h lib) {
-    return lib->env_prefix ? lib->env_prefix : "";
+const char *hd_lib_own_prefix(ucc_lib_h lib) {
+    return lib->own_prefix ? lib->own_prefix : "";
 }
 
 bool hd_api_lib(ucc_lib_h lib, const char *caller) {
@@ -68,15 +68,15 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
             return status;
         }
     }
-    const char *prefix = hd_config_env_prefix(lib->config);
-    lib->env_prefix = prefix && *prefix ? strdup(prefix) : NULL;
-    if (prefix && *prefix && !lib->env_prefix) {
+    const char *prefix = hd_config_own_prefix(lib->config);
+    lib->own_prefix = prefix && *prefix ? strdup(prefix) : NULL;
+    if (prefix && *prefix && !lib->own_prefix) {
         return UCC_ERR_NO_MEMORY;
     }
     const hd_config_t *c = lib->config;
     hd_log_set_level((hd_log_level_t)hd_log_level_parse(hd_config_string(c, HD_CFG_LIB_LOG_LEVEL)));
     hd_log_set_file(hd_config_string(c, HD_CFG_LIB_LOG_FILE));
-    hd_config_check_environment(hd_config_env_prefix(c));
+    hd_config_check_environment(hd_config_own_prefix(c));
     lib->check = hd_config_bool(c, HD_CFG_LIB_CHECK);
     lib->strict_exclusive = hd_config_bool(c, HD_CFG_LIB_STRICT_EXCLUSIVE);
     lib->debug_order = hd_config_bool(c, HD_CFG_LIB_DEBUG_ORDER);
@@ -118,7 +118,7 @@ ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_ver
     }
     if (status != UCC_OK) {
         hd_config_release(lib->config);
-        free(lib->env_prefix);
+        free(lib->own_prefix);
         hd_free(lib);
         return status;
     }
@@ -141,7 +141,7 @@ ucc_status_t ucc_finalize(ucc_lib_h lib_p) {
     lib_p->magic = HD_DEAD_MAGIC;
     hd_trace_close();
     hd_config_release(lib_p->config);
-    free(lib_p->env_prefix);
+    free(lib_p->own_prefix);
     hd_free(lib_p);
     return UCC_OK;
 }

@@ -30,7 +30,7 @@ typedef struct value {
 struct hd_config {
     uint32_t magic;
     hd_cfg_scope_t scope;
-    char *env_prefix; /* never NULL */
+    char *own_prefix; /* never NULL */
     value_t value[HD_CFG_N_IDS];
 };
 
@@ -84,24 +84,13 @@ static ucc_status_t try_source(hd_config_t *cfg, size_t id, const char *file, co
     return status;
 }
 
-void hd_config_own_prefix(const char *env_prefix, char *out, size_t size) {
-    const char *end = env_prefix[0] == '\0'                 ? "UCC_"
-                      : strncmp(env_prefix, "UCC_", 4) == 0 ? "_"
-                                                            : "_UCC_";
-    snprintf(out, size, "%s%s", env_prefix, end);
-}
-
 static ucc_status_t read_environment(hd_config_t *cfg, size_t id) {
-    const char *prefixes[3] = {NULL, "HEDDLE_", "UCC_"};
-    char own[NAME_MAX_BYTES], name[2 * NAME_MAX_BYTES];
+    const char *prefixes[3] = {cfg->own_prefix, "HEDDLE_", "UCC_"};
+    char name[2 * NAME_MAX_BYTES];
     ucc_status_t status = UCC_ERR_NOT_FOUND;
 
-    if (cfg->env_prefix[0] != '\0') {
-        hd_config_own_prefix(cfg->env_prefix, own, sizeof(own));
-        prefixes[0] = own;
-    }
     for (int i = 0; i < 3 && status == UCC_ERR_NOT_FOUND; i++) {
-        if (prefixes[i] != NULL) {
+        if (prefixes[i][0] != '\0') {
             hd_config_full_name(hd_config_variable(id), prefixes[i], name, sizeof(name));
             status = try_source(cfg, id, NULL, name, getenv(name));
         }
@@ -131,9 +120,9 @@ static ucc_status_t fill(hd_config_t *cfg, const hd_config_file_t *file) {
     return UCC_OK;
 }
 
-static hd_config_t *config_new(hd_cfg_scope_t scope, const char *env_prefix) {
+static hd_config_t *config_new(hd_cfg_scope_t scope, const char *own_prefix) {
     hd_config_t *cfg = hd_alloc(HD_LINE, sizeof(*cfg));
-    char *prefix = hd_config_strdup(env_prefix != NULL ? env_prefix : "");
+    char *prefix = hd_config_strdup(own_prefix != NULL ? own_prefix : "");
 
     if (cfg == NULL || prefix == NULL) {
         hd_error("no memory for a configuration");
@@ -143,25 +132,25 @@ static hd_config_t *config_new(hd_cfg_scope_t scope, const char *env_prefix) {
     }
     cfg->magic = config_magic;
     cfg->scope = scope;
-    cfg->env_prefix = prefix;
+    cfg->own_prefix = prefix;
     return cfg;
 }
 
-ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *env_prefix, const char *filename,
+ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *own_prefix, const char *filename,
                             hd_config_t **out) {
     hd_config_file_t file = {0};
     hd_config_t *cfg;
     ucc_status_t status;
 
-    if (env_prefix != NULL && strlen(env_prefix) + sizeof("_UCC_") > NAME_MAX_BYTES) {
-        hd_error("an environment prefix of %zu bytes", strlen(env_prefix));
+    if (own_prefix != NULL && strlen(own_prefix) >= NAME_MAX_BYTES) {
+        hd_error("variables that begin with %zu bytes of prefix", strlen(own_prefix));
         return UCC_ERR_INVALID_PARAM;
     }
-    cfg = config_new(scope, env_prefix);
+    cfg = config_new(scope, own_prefix);
     if (cfg == NULL) {
         return UCC_ERR_NO_MEMORY;
     }
-    status = hd_config_file_read(filename, cfg->env_prefix, &file);
+    status = hd_config_file_read(filename, cfg->own_prefix, &file);
     if (status == UCC_OK) {
         status = fill(cfg, &file);
     }
@@ -175,7 +164,7 @@ ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *env_prefix, const 
 }
 
 hd_config_t *hd_config_copy(const hd_config_t *cfg) {
-    hd_config_t *copy = config_new(cfg->scope, cfg->env_prefix);
+    hd_config_t *copy = config_new(cfg->scope, cfg->own_prefix);
 
     for (size_t id = 0; copy != NULL && id < HD_CFG_N_IDS; id++) {
         const value_t *value = &cfg->value[id];
@@ -195,7 +184,7 @@ void hd_config_release(hd_config_t *cfg) {
     for (size_t id = 0; id < HD_CFG_N_IDS; id++) {
         release_value(&cfg->value[id]);
     }
-    hd_free(cfg->env_prefix);
+    hd_free(cfg->own_prefix);
     cfg->magic = released_magic;
     hd_free(cfg);
 }
@@ -204,8 +193,8 @@ bool hd_config_valid(const hd_config_t *cfg, hd_cfg_scope_t scope) {
     return cfg != NULL && cfg->magic == config_magic && cfg->scope == scope;
 }
 
-const char *hd_config_env_prefix(const hd_config_t *cfg) {
-    return cfg->env_prefix;
+const char *hd_config_own_prefix(const hd_config_t *cfg) {
+    return cfg->own_prefix;
 }
 
 /* `name` without UCC_ or HEDDLE_. */

@@ -8,7 +8,7 @@
  * A value comes from, best first:
  *   1. hd_config_modify
  *   2. <PREFIX>_UCC_NAME in the environment, if the program gave a prefix (UCC_<PREFIX>_NAME in a program
- *      that was written to a draft of UCC: api/drafts.c puts "UCC_" before its prefix)
+ *      that was written to a draft of UCC; api/config.c and api/drafts.c put the names' beginning together)
  *   3. HEDDLE_NAME, then UCC_NAME in the environment
  *   4. a file: the given one, else the one that HEDDLE_CONFIG_FILE or UCC_CONFIG_FILE names
  *   5. the default
@@ -123,9 +123,9 @@ typedef struct hd_config_variable {
 
 typedef struct hd_config hd_config_t;
 
-/* env_prefix and filename may be NULL. A file that does not exist or can't be read is no error: it is
- * reported, and ignored. */
-ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *env_prefix, const char *filename,
+/* own_prefix: all that the names of the program's own variables begin with ("OMPI_UCC_"). It and filename
+ * may be NULL. A file that does not exist or can't be read is no error: it is reported, and ignored. */
+ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *own_prefix, const char *filename,
                             hd_config_t **out);
 /* NULL when memory is short. */
 hd_config_t *hd_config_copy(const hd_config_t *cfg);
@@ -136,7 +136,7 @@ void hd_config_release(hd_config_t *cfg);
  * number can tell. */
 bool hd_config_valid(const hd_config_t *cfg, hd_cfg_scope_t scope);
 /* The prefix given at hd_config_read, "" if none. */
-const char *hd_config_env_prefix(const hd_config_t *cfg);
+const char *hd_config_own_prefix(const hd_config_t *cfg);
 
 /*
  * component: NULL for the scope's own variables, one name ("tl/ucp"), several separated by commas,
@@ -171,8 +171,8 @@ const hd_config_variable_t *hd_config_variable(size_t i);
  * would get now, and where that value comes from. */
 ucc_status_t hd_config_describe(FILE *stream);
 
-/* Warns of each variable under HEDDLE_, UCC_ and <PREFIX>_UCC_ in the environment that nobody reads, and
- * names the one that was probably meant; once per process. The prefix may be "". */
-void hd_config_check_environment(const char *env_prefix);
+/* Warns of each variable under HEDDLE_, UCC_ and the program's own prefix in the environment that nobody
+ * reads, and names the one that was probably meant; once per process. The prefix may be "". */
+void hd_config_check_environment(const char *own_prefix);
 
 #endif

@@ -24,7 +24,7 @@ static atomic_bool unknown_reported, unreadable_reported;
 typedef struct reader {
     hd_config_file_t *file;
     const char *name;
-    const char *env_prefix;
+    const char *own_prefix;
     bool report_unknown;
     bool has_unknown;
 } reader_t;
@@ -42,11 +42,10 @@ static char *trim(char *text) {
 
 /* The key without its prefix. */
 static const char *bare_key(const reader_t *reader, const char *key) {
-    char own[256];
+    size_t length = strlen(reader->own_prefix);
 
-    hd_config_own_prefix(reader->env_prefix, own, sizeof(own));
-    if (strncmp(key, own, strlen(own)) == 0) {
-        return key + strlen(own);
+    if (length > 0 && strncmp(key, reader->own_prefix, length) == 0) {
+        return key + length;
     }
     if (strncmp(key, "UCC_", 4) == 0) {
         return key + 4;
@@ -110,12 +109,12 @@ static ucc_status_t read_lines(reader_t *reader, FILE *stream) {
     return status;
 }
 
-static const char *environment_file(const char *env_prefix) {
-    char own[256];
+static const char *environment_file(const char *own_prefix) {
+    char own[512];
     const char *name = NULL;
 
-    if (env_prefix[0] != '\0') {
-        snprintf(own, sizeof(own), "%s_UCC_CONFIG_FILE", env_prefix);
+    if (own_prefix[0] != '\0') {
+        snprintf(own, sizeof(own), "%sCONFIG_FILE", own_prefix);
         name = getenv(own);
     }
     if (name == NULL) {
@@ -124,12 +123,12 @@ static const char *environment_file(const char *env_prefix) {
     return name != NULL ? name : getenv("UCC_CONFIG_FILE");
 }
 
-ucc_status_t hd_config_file_read(const char *filename, const char *env_prefix,
+ucc_status_t hd_config_file_read(const char *filename, const char *own_prefix,
                                  hd_config_file_t *file) {
-    const char *name = filename != NULL ? filename : environment_file(env_prefix);
+    const char *name = filename != NULL ? filename : environment_file(own_prefix);
     /* relaxed: at worst two threads report the same keys */
     bool reported = atomic_load_explicit(&unknown_reported, memory_order_relaxed);
-    reader_t reader = {file, name, env_prefix, !reported, false};
+    reader_t reader = {file, name, own_prefix, !reported, false};
     ucc_status_t status;
 
     /* "auto" is the released library's word for its own places, where it may find nothing either. */

@@ -149,19 +149,15 @@ static void check_prefix(const char *prefix, const char *other) {
     }
 }
 
-void hd_config_check_environment(const char *env_prefix) {
+void hd_config_check_environment(const char *own_prefix) {
     static atomic_bool checked, checked_own;
-    char own[NAME_BYTES] = "";
-
-    if (env_prefix[0] != '\0' && strlen(env_prefix) + sizeof("_UCC_") <= sizeof(own)) {
-        hd_config_own_prefix(env_prefix, own, sizeof(own));
-    }
     /* relaxed, both: which of two threads tells does not matter */
     if (!atomic_exchange_explicit(&checked, true, memory_order_relaxed)) {
         check_prefix("HEDDLE_", "");
-        check_prefix("UCC_", own);
+        check_prefix("UCC_", own_prefix);
     }
-    if (own[0] != '\0' && !atomic_exchange_explicit(&checked_own, true, memory_order_relaxed)) {
-        check_prefix(own, "");
+    if (own_prefix[0] != '\0' &&
+        !atomic_exchange_explicit(&checked_own, true, memory_order_relaxed)) {
+        check_prefix(own_prefix, "");
     }
 }

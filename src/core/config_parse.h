@@ -22,10 +22,6 @@ void hd_config_expected(const hd_config_variable_t *variable, char *out, size_t 
 void hd_config_full_name(const hd_config_variable_t *variable, const char *prefix, char *out,
                          size_t size);
 
-/* What a program's own variables begin with: "<PREFIX>_UCC_", or, as the drafts of UCC had it,
- * "UCC_<PREFIX>_" for a prefix that begins with "UCC_" itself. "UCC_" without a prefix. */
-void hd_config_own_prefix(const char *env_prefix, char *out, size_t size);
-
 /* "tl/ucp" as "TL_UCP" */
 void hd_config_component_name(const char *component, char *out, size_t size);
 
@@ -47,7 +43,7 @@ typedef struct hd_config_file {
 
 /* filename NULL: the file named in the environment, if any. Only memory can run out: a file that
  * can't be read is reported, and skipped. */
-ucc_status_t hd_config_file_read(const char *filename, const char *env_prefix,
+ucc_status_t hd_config_file_read(const char *filename, const char *own_prefix,
                                  hd_config_file_t *file);
 void hd_config_file_free(hd_config_file_t *file);
 

@@ -108,11 +108,9 @@ static void print_context_sections(const hd_config_t *cfg, FILE *stream, const s
 
 void hd_config_print(const hd_config_t *cfg, FILE *stream, const char *title,
                      ucc_config_print_flags_t flags) {
-    char prefix[300];
+    const char *own = hd_config_own_prefix(cfg);
+    style_t style = {own[0] != '\0' ? own : "UCC_", (unsigned)flags, false};
 
-    style_t style = {prefix, (unsigned)flags, false};
-
-    hd_config_own_prefix(hd_config_env_prefix(cfg), prefix, sizeof(prefix));
     if ((flags & UCC_CONFIG_PRINT_HEADER) && title != NULL) {
         print_title(stream, title);
     }

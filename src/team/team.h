@@ -33,7 +33,7 @@ enum {
 struct ucc_lib_info {
     uint32_t magic;
     ucc_lib_params_t params; /* as given, defaults filled in; mask says what was given */
-    char *env_prefix;
+    char *own_prefix;
     hd_config_t *config;
     bool check, strict_exclusive, debug_order, may_park;
     uint32_t max_polls;

@@ -4,6 +4,8 @@
 #define HEDDLE_DRAFT 2
 #include "drafts_world.h"
 
+#include "core/mem.h"
+
 static void quiet(void) {
     setenv("HEDDLE_TEST_SLOWDOWN", "0.34", 0);
 }
@@ -254,6 +256,37 @@ Test(drafts_later, teams_are_made_of_endpoints_as_the_program_numbers_them) {
                  UCC_ERR_INVALID_PARAM);
     cr_expect(strstr(drafts_line, "num_eps") != NULL, "%s", drafts_line);
     cr_expect_eq(ucc_create_team_from_eps(d.teams[4], NULL, 1, &teams[0]), UCC_ERR_INVALID_PARAM);
+    drafts_close(&d);
+}
+
+/* The second of three members runs out of memory after so many allocations. True if it did not. */
+static bool teams_of_eps_with_memory_for(drafts_t *d, long allocations) {
+    uint64_t list[] = {1ull << 40, 1, 70}, *eps = list;
+    ucc_team_h teams[3];
+    ucc_status_t statuses[3];
+    uint32_t n = 0;
+    must(ucc_create_team_from_eps(d->teams[4], &eps, 3, &teams[n++]), "from_eps");
+    hd_alloc_fail_after(allocations);
+    ucc_status_t status = ucc_create_team_from_eps(d->teams[1], &eps, 3, &teams[n]);
+    hd_alloc_fail_after(-1);
+    cr_assert(status == UCC_OK || status == UCC_ERR_NO_MEMORY);
+    n += status == UCC_OK;
+    n += ucc_create_team_from_eps(d->teams[0], &eps, 3, &teams[n]) == UCC_OK;
+    drafts_settle(n, teams, statuses);
+    for (uint32_t i = 0; i < n; i++) {
+        cr_expect_eq(statuses[i], status, "%ld: %d", allocations, (int)statuses[i]);
+        cr_expect_eq(ucc_team_destroy(teams[i]), UCC_OK);
+    }
+    return status == UCC_OK;
+}
+
+Test(drafts_later, nobody_waits_for_a_listed_endpoint_that_ran_out_of_memory) {
+    drafts_t d = labelled();
+    long allocations = 0;
+    while (!teams_of_eps_with_memory_for(&d, allocations)) {
+        allocations++;
+    }
+    cr_expect_gt(allocations, 2);
     drafts_close(&d);
 }
 
@@ -578,6 +611,30 @@ Test(drafts_later, a_reduction_of_no_elements_is_over_at_once) {
     must(ucc_collective_init_and_post(&args, &d.requests[0], d.teams[0]), "init_and_post");
     cr_expect_eq(ucc_collective_test(d.requests[0]), UCC_OK);
     must(ucc_collective_finalize(d.requests[0]), "ucc_collective_finalize");
+    drafts_close(&d);
+}
+
+Test(drafts_later, a_request_whose_post_failed_is_not_handed_out) {
+    drafts_t d = drafts_ready(2);
+    uint32_t src[2] = {0}, dst[2];
+    for (uint32_t i = 0; i < 2; i++) { /* the counts differ, and that is the end of the team */
+        ucc_coll_op_args_t args = with(UCC_ALLREDUCE, src, dst);
+        args.ext_args.reduction_info = (ucc_reduction_info_t){UCC_DT_INT32, UCC_OP_SUM, 1 + i};
+        must(ucc_collective_init_and_post(&args, &d.requests[i], d.teams[i]), "init_and_post");
+    }
+    deadline_t deadline = deadline_start("collectives that do not match");
+    for (uint32_t i = 0; i < 2; i++) {
+        while (ucc_collective_test(d.requests[i]) == UCC_INPROGRESS) {
+            ucc_context_progress(d.contexts[0]);
+            ucc_context_progress(d.contexts[1]);
+            deadline_poll(&deadline);
+        }
+        must(ucc_collective_finalize(d.requests[i]), "ucc_collective_finalize");
+    }
+    ucc_coll_op_args_t args = {.coll_type = UCC_BARRIER};
+    cr_expect_eq(ucc_collective_init_and_post(&args, &d.requests[0], d.teams[0]),
+                 UCC_ERR_INVALID_PARAM);
+    cr_expect_null(d.requests[0]);
     drafts_close(&d);
 }
 

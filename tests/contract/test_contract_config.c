@@ -165,6 +165,14 @@ Test(contract_config, env_prefix_means_prefix_ucc_over_ucc) {
     expect_tls("OMPI", "prefixed");
 }
 
+Test(contract_config, a_prefix_that_begins_with_ucc_is_one_like_any_other) {
+    setenv("UCC_DEMO_TLS", "a draft's spelling", 1);
+    setenv("UCC_TLS", "plain", 1);
+    expect_tls("UCC_DEMO", "plain");
+    setenv("UCC_DEMO_UCC_TLS", "prefixed", 1);
+    expect_tls("UCC_DEMO", "prefixed");
+}
+
 Test(contract_config, env_prefix_holds_for_contexts_too) {
     setenv("UCC_ESTIMATED_NUM_EPS", "11", 1);
     setenv("OMPI_UCC_ESTIMATED_NUM_EPS", "22", 1);

@@ -183,22 +183,22 @@ Test(config, sources_rank_prefix_heddle_ucc_file_default) {
     hd_config_t *cfg;
 
     write_file(path, "FLAT_MAX = 2\n");
-    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI", path);
+    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI_UCC_", path);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_FLAT_MAX), 2);
     hd_config_release(cfg);
 
     setenv("UCC_FLAT_MAX", "3", 1);
-    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI", path);
+    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI_UCC_", path);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_FLAT_MAX), 3);
     hd_config_release(cfg);
 
     setenv("HEDDLE_FLAT_MAX", "4", 1);
-    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI", path);
+    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI_UCC_", path);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_FLAT_MAX), 4);
     hd_config_release(cfg);
 
     setenv("OMPI_UCC_FLAT_MAX", "5", 1);
-    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI", path);
+    cfg = read_config(HD_CFG_SCOPE_LIB, "OMPI_UCC_", path);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_FLAT_MAX), 5);
     hd_config_release(cfg);
     cfg = read_config(HD_CFG_SCOPE_LIB, NULL, path);
@@ -233,7 +233,7 @@ Test(config, a_file_may_use_any_spelling_comments_and_sections) {
     write_file(path, "# a comment\n\n  UCC_CLS = all \nHEDDLE_RING=16\nFLAT_MAX\t=\t3\n"
                      "MY_UCC_LINES_MAX = 2k\nTL_UCP_NPOLLS = 5\nno equals sign\n"
                      "NO_SUCH_THING = 1\nTRACE = a = b\n[team_size=2]\nUCC_CLS = other\n");
-    hd_config_t *cfg = read_config(HD_CFG_SCOPE_LIB, "MY", path);
+    hd_config_t *cfg = read_config(HD_CFG_SCOPE_LIB, "MY_UCC_", path);
     cr_assert_str_eq(hd_config_string(cfg, HD_CFG_LIB_CLS), "all");
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_RING), 16);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_LIB_FLAT_MAX), 3);
@@ -243,7 +243,7 @@ Test(config, a_file_may_use_any_spelling_comments_and_sections) {
     cr_assert_eq(n_lines, 2);
     hd_config_release(cfg);
 
-    cfg = read_config(HD_CFG_SCOPE_CONTEXT, "MY", path);
+    cfg = read_config(HD_CFG_SCOPE_CONTEXT, "MY_UCC_", path);
     cr_assert_eq(hd_config_uint(cfg, HD_CFG_CTX_TL_UCP_NPOLLS), 5);
     cr_assert_null(strstr(last_line, "NO_SUCH_THING")); /* unknown variables are told once */
     hd_config_release(cfg);
@@ -440,14 +440,14 @@ Test(config, modify_tells_unknown_names_from_malformed_values) {
 }
 
 Test(config, a_copy_is_independent) {
-    hd_config_t *cfg = read_config(HD_CFG_SCOPE_LIB, "MINE", NULL);
+    hd_config_t *cfg = read_config(HD_CFG_SCOPE_LIB, "MINE_UCC_", NULL);
 
     cr_assert_eq(hd_config_modify(cfg, NULL, "RING", "16"), UCC_OK);
     hd_config_t *copy = hd_config_copy(cfg);
     cr_assert_eq(hd_config_modify(cfg, NULL, "RING", "32"), UCC_OK);
     hd_config_release(cfg);
     cr_assert_eq(hd_config_uint(copy, HD_CFG_LIB_RING), 16);
-    cr_assert_str_eq(hd_config_env_prefix(copy), "MINE");
+    cr_assert_str_eq(hd_config_own_prefix(copy), "MINE_UCC_");
     hd_config_release(copy);
 }
 
@@ -469,7 +469,7 @@ Test(config, printing_shows_what_the_flags_ask_for) {
 }
 
 Test(config, a_context_prints_a_section_per_component_under_the_programs_prefix) {
-    hd_config_t *cfg = read_config(HD_CFG_SCOPE_CONTEXT, "OMPI", NULL);
+    hd_config_t *cfg = read_config(HD_CFG_SCOPE_CONTEXT, "OMPI_UCC_", NULL);
     const char *text = printed(cfg, "TITLE", UCC_CONFIG_PRINT_CONFIG | UCC_CONFIG_PRINT_HEADER);
 
     cr_assert_not_null(strstr(text, "# TITLE\n"));
@@ -515,7 +515,7 @@ Test(config, running_out_of_memory_is_an_error_wherever_it_happens) {
     write_file(path, "RING = 32\n");
     for (; status != UCC_OK; n++) {
         hd_alloc_fail_after(n);
-        status = hd_config_read(HD_CFG_SCOPE_LIB, "X", path, &cfg);
+        status = hd_config_read(HD_CFG_SCOPE_LIB, "X_UCC_", path, &cfg);
         hd_alloc_fail_after(-1);
         cr_assert(status == UCC_OK || status == UCC_ERR_NO_MEMORY);
         cr_assert_lt(n, 1000);
