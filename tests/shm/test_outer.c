@@ -335,3 +335,18 @@ Test(outer, acts_after_an_abort_are_refused) {
     cr_assert_not(hd_outer_finish(&ticket, slice, 0, UCC_OK));
     close_net();
 }
+
+Test(outer, acts_after_the_end_are_refused_before_the_slot_is_used_again) {
+    open_net(2, HD_CFG_ARRIVAL_AUTO);
+    prepare_allreduce(50000);
+    run("large allreduce");
+    hd_board_t *board = net->side[0].group->board;
+    hd_ticket_t ticket = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
+                          point[0].op.cut.slices};
+    uint32_t unit;
+    cr_assert_not(hd_outer_release(&ticket, UCC_OK, NULL, 0));
+    cr_assert_not(hd_outer_ready(&ticket, 0, 1));
+    cr_assert_not(hd_outer_claim(&ticket, ticket.slices / 3, &unit));
+    cr_assert_not(hd_outer_finish(&ticket, ticket.slices / 3, 0, UCC_OK));
+    close_net();
+}
