@@ -15,8 +15,8 @@ function(heddle_optimize_kernels)
     set_source_files_properties(${kernels} PROPERTIES
         COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
     # cleanups when a user's callback throws or ends its thread
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/threads/callback.c PROPERTIES
-        COMPILE_OPTIONS -fexceptions)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/threads/callback.c
+        ${PROJECT_SOURCE_DIR}/src/team/ee.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 endfunction()
 
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are

@@ -182,7 +182,8 @@ ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, he
  *  nobody is pinned, nor is a thread whose processor is found busy: another program may have pinned its
  *  own there. HEDDLE_PIN says otherwise: always, none (threads inherit the caller's affinity), or the
  *  numbers of the processors to use, such as 0,2,8-11. A thread that ends in work (pthread_exit,
- *  cancellation) has left, too; the result is then UCC_ERR_NO_MESSAGE, or what failed before. */
+ *  cancellation) has left, too, with the endpoints of sub-teams made from its own, and their execution
+ *  engines are gone; the result is then UCC_ERR_NO_MESSAGE, or what failed before. */
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:

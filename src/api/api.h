@@ -13,8 +13,9 @@ enum { HD_EP_MAGIC = 0x6e0dee00u, HD_EP_LEFT = 0x6e0dde0du };
 typedef struct hd_own_context {
     heddle_group_t *group;
     ucc_context_h context;
-    uint32_t index; /* of the endpoint */
-    uint32_t refs;  /* under the group's lock */
+    uint32_t index;   /* of the endpoint */
+    uint32_t refs;    /* under the group's lock */
+    heddle_ep_t *eps; /* that use it and have not left; under the group's lock */
 } hd_own_context_t;
 
 /* Its memory stays until its group is freed: a second heddle_leave can be told. */
@@ -26,7 +27,9 @@ struct heddle_ep {
     ucc_context_h context;
     hd_own_context_t *own; /* NULL: the context is the group's */
     bool is_sub;           /* of a sub-team */
-    heddle_ep_t *next;     /* among those that have left, under the group's lock */
+    /* Under the group's lock: among those of `own`, or of the group that have left; and where the list of
+     * `own` points to this one. */
+    heddle_ep_t *next, **at;
 };
 
 static inline bool hd_api_is_ep(const heddle_ep_t *ep) {

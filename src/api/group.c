@@ -347,6 +347,28 @@ static hd_own_context_t *make_context(heddle_group_t *g, uint32_t index) {
     return own;
 }
 
+/* Its context is its own, and the caller has a reference to it for this endpoint. */
+static void enlist(heddle_ep_t *ep) {
+    hd_own_context_t *own = ep->own;
+    hd_lock(&ep->group->lock);
+    ep->at = &own->eps;
+    ep->next = own->eps;
+    if (ep->next) {
+        ep->next->at = &ep->next;
+    }
+    own->eps = ep;
+    hd_unlock(&ep->group->lock);
+}
+
+static void delist(heddle_ep_t *ep) {
+    hd_lock(&ep->group->lock);
+    *ep->at = ep->next;
+    if (ep->next) {
+        ep->next->at = ep->at;
+    }
+    hd_unlock(&ep->group->lock);
+}
+
 static void retire_ep(heddle_ep_t *ep) {
     heddle_group_t *g = ep->group;
     heddle_ep_t **list = ep->is_sub ? &g->spare : &g->left;
@@ -357,6 +379,7 @@ static void retire_ep(heddle_ep_t *ep) {
         ep->team = NULL;
     }
     if (ep->own) {
+        delist(ep);
         release_context(ep->own);
         ep->own = NULL;
     }
@@ -368,21 +391,21 @@ static void retire_ep(heddle_ep_t *ep) {
 
 static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_locality_t *where,
                                heddle_ep_t *ep) {
-    ucc_status_t status = UCC_OK;
     if (g->contexts) {
         ep->context = g->contexts[(uint64_t)index * g->params.contexts / g->params.endpoints];
     } else {
         ep->own = make_context(g, index);
-        ep->context = ep->own ? ep->own->context : NULL;
-        status = ep->own ? UCC_OK : UCC_ERR_NO_MEMORY;
+        if (!ep->own) {
+            return UCC_ERR_NO_MEMORY;
+        }
+        ep->context = ep->own->context;
+        enlist(ep);
     }
-    if (status == UCC_OK && !(ep->team = hd_team_alloc(&ep->context, 1))) {
-        status = UCC_ERR_NO_MEMORY;
+    ucc_team_h team = hd_team_alloc(&ep->context, 1);
+    if (!team) {
+        return UCC_ERR_NO_MEMORY;
     }
-    if (status != UCC_OK) {
-        return status;
-    }
-    ucc_team_h team = ep->team;
+    ep->team = team;
     team->state = HD_TEAM_ACTIVE; /* operations wait until all have joined */
     team->owned_by_ep = true;
     bool has_kin = g->params.contexts != 1 && g->params.endpoints > 1;
@@ -448,6 +471,12 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
     return heddle_join_at(group, index, NULL, ep);
 }
 
+static void take_leave(heddle_ep_t *ep) {
+    heddle_group_t *group = ep->group;
+    retire_ep(ep);
+    release_group(group);
+}
+
 static const hd_request_t *find_in_progress(const heddle_ep_t *ep) {
     const hd_request_t *r = ep->team->all;
     while (r &&
@@ -480,9 +509,7 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
     if (hd_team_has_engines(ep->team)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    heddle_group_t *group = ep->group;
-    retire_ep(ep);
-    release_group(group);
+    take_leave(ep);
     return UCC_OK;
 }
 
@@ -517,6 +544,7 @@ heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
         hd_lock(&ep->group->lock);
         ep->own->refs++;
         hd_unlock(&ep->group->lock);
+        enlist(ep);
     }
     return ep;
 }
@@ -641,20 +669,36 @@ static bool bind(const pinning_t *pinning, uint32_t index, uint32_t n, hd_locali
     return false;
 }
 
-/* By pthread_exit or cancellation: the endpoint leaves all the same. What it has in progress works on the
- * thread's stack: nobody may touch that any more when this returns. */
+/* From the beginning each time: callbacks may leave, too. */
+static const heddle_ep_t *find_busy(const hd_own_context_t *own) {
+    const heddle_ep_t *ep = own->eps;
+    while (ep && !find_in_progress(ep)) {
+        ep = ep->next;
+    }
+    return ep;
+}
+
+/* By pthread_exit or cancellation: the endpoint leaves all the same, and so do those of sub-teams that were
+ * made from it. What they have in progress works on the thread's stack: nobody may touch that any more when
+ * this returns. The thread was their only user: nobody else changes the list, or ends their engines. */
 static void ended_in_work(void *arg) {
     runner_arg_t *r = arg;
     hd_error("heddle_run: the thread of endpoint %u has ended in work instead of returning from it",
              r->index);
-    if (find_in_progress(r->ep)) {
-        hd_group_poison(r->group->group, UCC_ERR_NOT_FOUND);
-    }
-    while (find_in_progress(r->ep)) {
-        hd_runner_progress(&r->ep->context->runner, NULL);
-    }
-    heddle_leave(r->ep);
     r->status = UCC_ERR_NO_MESSAGE;
+    hd_own_context_t *own = pin_context(r->group, r->index);
+    if (!own) {
+        return; /* all of them have left */
+    }
+    for (const heddle_ep_t *ep; (ep = find_busy(own)) != NULL;) {
+        hd_group_poison(ep->team->group, UCC_ERR_NOT_FOUND);
+        hd_runner_progress(&own->context->runner, NULL);
+    }
+    while (own->eps) {
+        hd_team_end_engines(own->eps->team);
+        take_leave(own->eps);
+    }
+    release_context(own);
 }
 
 static void *run_one(void *arg) {

@@ -135,6 +135,7 @@ typedef struct hd_call {
     bool in_place, is_root, persistent;
     bool exclusive;      /* the user's reduction: one chunk at a time */
     bool global_errors;  /* UCC_ERR_TYPE_GLOBAL */
+    bool uneven;         /* a reduce_scatter that runs as a reduce_scatterv (team/shapes.c) */
     uint32_t root;       /* member number */
     uint32_t signature;  /* what must agree across members, hashed */
     size_t element;      /* bytes per element */

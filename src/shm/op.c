@@ -10,9 +10,7 @@
 #include "threads/trace.h"
 
 const char *hd_op_type_name(const hd_op_t *op) {
-    bool counts_are_users = op->prepare && op->prepare != hd_op_calls_user; /* read at each post */
-    bool uneven = hd_coll[op->call.type].vector && !counts_are_users;
-    return hd_type_name(uneven ? HD_REDUCE_SCATTER : op->call.type);
+    return hd_type_name(op->call.uneven ? HD_REDUCE_SCATTER : op->call.type);
 }
 
 void hd_group_poison(hd_group_t *group, ucc_status_t status) {

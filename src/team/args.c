@@ -104,11 +104,9 @@ static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
     if (coll->moves_data) {
         dt = coll->reducing ? op->call.reducer.dt : hd_args_datatype(op, c->args);
     }
-    uint8_t type = hd_type_of((uint64_t)c->args->coll_type);
-    bool uneven = type != op->call.type; /* see split_unevenly */
     hd_terms_t terms = {
-        .type = type,
-        .uneven = uneven,
+        .type = op->call.uneven ? HD_REDUCE_SCATTER : op->call.type,
+        .uneven = op->call.uneven,
         .rooted = coll->rooted,
         .reducing = coll->reducing,
         .user = op->call.exclusive,
@@ -116,9 +114,9 @@ static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
         .op = coll->reducing && !op->call.exclusive ? op->call.reducer.op : 0,
         .dt = hd_dt_is_generic(dt) ? HD_TERMS_ANY_DT : dt,
         .element = op->call.exclusive ? op->call.element : 0,
-        .bytes = uneven         ? op->call.total
-                 : coll->vector ? 0
-                                : op->call.bytes,
+        .bytes = op->call.uneven ? op->call.total
+                 : coll->vector  ? 0
+                                 : op->call.bytes,
         .counts = signs_counts(coll) ? hash_of_counts(c) : 0,
         .in_place = op->call.in_place && coll->pairwise,
         .one_sided = one_sided,
@@ -301,6 +299,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->place.me = team->ep;
     op->place.n = team->n;
     op->call.bytes = op->call.total = 0;
+    op->call.uneven = false;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->call.is_root = coll->rooted && root == team->ep;
     if (is_empty(&c)) {

@@ -15,6 +15,8 @@
  * it is idle again: a magic number of its own sends the next call on the request through
  * hd_request_unhook, so that other requests pay nothing for this.
  *
+ * Compiled with -fexceptions: a start ends also when the client's callback throws or ends its thread in it.
+ *
  * Lifetimes. A trigger belongs to its request and is freed with it. It is idle, and its engine no longer
  * knows it, before the client's callback runs; whoever would free engine or handle waits for that.
  */
@@ -47,6 +49,7 @@ struct ucc_ee {
     bool lost, told;   /* events that had no place; the client has `overflow` */
     hd_event_t overflow;
     hd_trigger_t *armed;
+    ucc_ee_h next;          /* of the team's, under its lock */
     hd_heirloom_t heirloom; /* a child finds its copy unlocked */
 };
 
@@ -79,8 +82,11 @@ ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
     ee->refs = 1;
     ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
     hd_fork_watch(&ee->heirloom, inherited);
-    /* relaxed: a count for team destroy, which the client orders after this */
-    atomic_fetch_add_explicit(&team->engines, 1, memory_order_relaxed);
+    hd_lock(&team->lock);
+    ee->next = team->engines;
+    team->engines = ee;
+    team->n_engines++;
+    hd_unlock(&team->lock);
     *out = ee;
     return UCC_OK;
 }
@@ -138,9 +144,21 @@ ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
         return UCC_ERR_INVALID_PARAM;
     }
     ee->magic = HD_DEAD_MAGIC;
-    atomic_fetch_sub_explicit(&ee->team->engines, 1, memory_order_relaxed); /* see create */
+    hd_lock(&ee->team->lock);
+    ucc_ee_h *at = &ee->team->engines;
+    while (*at != ee) {
+        at = &(*at)->next;
+    }
+    *at = ee->next;
+    ee->team->n_engines--;
+    hd_unlock(&ee->team->lock);
     unref(ee);
     return UCC_OK;
+}
+
+void hd_team_end_engines(ucc_team_h team) {
+    while (team->engines && hd_ee_destroy(team->engines) == UCC_OK) {
+    }
 }
 
 /* --- events -------------------------------------------------------------------------------------- */
@@ -285,18 +303,8 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     return take_ready(t->ee) ? UCC_OK : UCC_INPROGRESS;
 }
 
-/* The trigger's task is over: its event has come, or never will. */
-static void fire(void *data, ucc_status_t status) {
-    hd_trigger_t *t = data;
-    hd_request_t *r = t->r;
-    ucc_ee_h ee =
-        t->ee; /* step_trigger took a reference: the client may destroy it in a callback */
-    if (status != UCC_OK) {
-        hd_task_complete(&r->op.task, status);
-        return;
-    }
-    put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
-    hd_request_start(r); /* after this, trigger and request may be gone */
+static void end_start(const ucc_ee_h *started) {
+    ucc_ee_h ee = *started;
     hd_lock(&ee->lock);
     ee->starting = false;
     if (ee->ready > 0 && ee->waiting > 0) { /* whose thread may have gone to sleep meanwhile */
@@ -304,6 +312,20 @@ static void fire(void *data, ucc_status_t status) {
     }
     hd_unlock(&ee->lock);
     unref(ee);
+}
+
+/* The trigger's task is over: its event has come, or never will. */
+__attribute__((noinline)) static void fire(void *data, ucc_status_t status) {
+    hd_trigger_t *t = data;
+    hd_request_t *r = t->r;
+    if (status != UCC_OK) {
+        hd_task_complete(&r->op.task, status);
+        return;
+    }
+    /* step_trigger took a reference: the client may destroy it in a callback, which may throw, too */
+    __attribute__((cleanup(end_start))) ucc_ee_h ee = t->ee;
+    put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
+    hd_request_start(r); /* after this, trigger and request may be gone */
 }
 
 /* The request's callback: its status is published. */
@@ -358,6 +380,7 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     op->team_ep = r->op.team_ep;
     op->group = r->op.group;
     op->call.type = r->op.call.type;
+    op->call.uneven = r->op.call.uneven;
     op->place.me = r->op.place.me;
     op->place.n = r->op.place.n;
     op->state = HD_OP_ARMED;

@@ -146,9 +146,10 @@ void hd_team_free(ucc_team_h team) {
     hd_free(team);
 }
 
-bool hd_team_has_engines(const ucc_team_h team) {
-    /* relaxed: the client orders the ends of its engines before this */
-    uint32_t engines = atomic_load_explicit(&team->engines, memory_order_relaxed);
+bool hd_team_has_engines(ucc_team_h team) {
+    hd_lock(&team->lock);
+    uint32_t engines = team->n_engines;
+    hd_unlock(&team->lock);
     if (engines) {
         hd_error("team destroyed before %u of its execution engines at endpoint %u", engines,
                  team->ep);

@@ -208,6 +208,7 @@ static ucc_status_t split_unevenly(hd_intake_t *c) {
         counts[i] = dst->count / c->n + (i < dst->count % c->n);
     }
     op->call.type = HD_REDUCE_SCATTERV;
+    op->call.uneven = true;
     op->call.receive.counts = counts;
     op->call.receive.wide_counts = true;
     ucc_status_t status = make_dense(c, &op->call.receive, 1);

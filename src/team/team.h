@@ -175,13 +175,13 @@ struct ucc_team {
     bool owned_by_ep;       /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
-    _Atomic uint32_t engines; /* execution engines, alive */
+    uint32_t n_engines; /* of `engines`, under the lock */
     /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
        a lost update costs some looks more or less */
     _Atomic uint32_t linger_skip, linger_penalty;
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
-    hd_lock_t lock; /* guards the two lists, and the counters below */
+    hd_lock_t lock; /* guards the two lists, the counters below, and the engines */
     hd_request_t *free, *all;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
@@ -191,6 +191,7 @@ struct ucc_team {
     hd_request_t *early;            /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
     const hd_lessons_t *lessons;
+    ucc_ee_h engines;                /* execution engines, alive */
     struct {                         /* what attributes tell, and nothing else reads */
         ucc_oob_coll_t oob;          /* n_oob_eps is 0 if there was none */
         uint64_t hints, constraints; /* of the handle's own memory */
@@ -216,7 +217,9 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 ucc_status_t hd_team_create_test(ucc_team_h team);
 ucc_status_t hd_team_destroy(ucc_team_h team);
 /* Engines end before their team; logs that some have not. */
-bool hd_team_has_engines(const ucc_team_h team);
+bool hd_team_has_engines(ucc_team_h team);
+/* On behalf of a client that can't any more; nothing of the team's is in progress. */
+void hd_team_end_engines(ucc_team_h team);
 /* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts);
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,

@@ -5,6 +5,7 @@
 #include "threads/callback.h"
 
 #include "core/log.h"
+#include "threads/stall.h"
 #include "threads/trace.h"
 
 #include <pthread.h>
@@ -67,6 +68,7 @@ static void abandon(void) {
         held = (held_t){0};
     }
     hd_trace_leave();
+    hd_stall_help(false); /* whoever said otherwise does not go on */
     hd_runner_t *runner = hd_task_runner(gone.task);
     bool listed = gone.task->listed;
     hd_error(
@@ -122,6 +124,7 @@ typedef struct completion {
     hd_runner_t *runner;
     hd_task_t *others;
     held_t held; /* not to be given back by what the callback calls */
+    bool helping;
     bool returned;
 } completion_t;
 
@@ -129,6 +132,7 @@ static void end_completion(completion_t *c) {
     completing--;
     held = c->held;
     if (c->returned) {
+        hd_stall_help(c->helping);
         return;
     }
     hd_runner_go_on(c->runner, c->others);
@@ -141,10 +145,11 @@ static void end_completion(completion_t *c) {
 __attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
                                                     ucc_coll_callback_t callback,
                                                     ucc_status_t status, hd_task_t *others) {
-    __attribute__((cleanup(end_completion)))
-    completion_t completion = {.runner = runner, .others = others, .held = held};
+    __attribute__((cleanup(end_completion))) completion_t completion = {
+        .runner = runner, .others = others, .held = held, .helping = hd_stall_is_helping()};
     completing++;
     held = (held_t){0};
+    hd_stall_help(false); /* what it waits for is its own; and it may throw */
     callback.cb(callback.data, status);
     completion.returned = true;
 }

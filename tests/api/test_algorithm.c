@@ -873,6 +873,70 @@ Test(algorithm, blocking_calls_of_threads_use_it) {
     cr_assert_eq(control.finalized, 40);
 }
 
+/* --- of a v type ---------------------------------------------------------------------------------- */
+
+/* Does nothing. */
+typedef struct idle {
+    ucc_schedule_t schedule;
+    ucc_coll_task_t task;
+} idle_t;
+
+static void end_at_once(ucc_coll_task_t *task) {
+    if (task->state == UCC_TASK_STATE_INPROGRESS) {
+        heddle_coll_task_end(task, UCC_OK);
+    }
+}
+
+static ucc_status_t make_idle(const heddle_algorithm_call_t *call, void *arg,
+                              ucc_schedule_t **schedule, void **self) {
+    (void)call;
+    idle_t *idle = arg;
+    ucc_schedule_init(&idle->schedule);
+    ucc_coll_task_init(&idle->task);
+    idle->task.handlers[UCC_EVENT_PROGRESS] = end_at_once;
+    ucc_schedule_add_task(&idle->schedule, &idle->task);
+    *schedule = &idle->schedule;
+    *self = idle;
+    return UCC_OK;
+}
+
+static ucc_status_t start_idle(void *self, uint64_t tag) {
+    (void)self;
+    (void)tag;
+    return UCC_OK;
+}
+
+static void finalize_idle(void *self) {
+    idle_t *idle = self;
+    cr_assert_eq(heddle_schedule_destroy(&idle->schedule), UCC_OK);
+    heddle_coll_task_destroy(&idle->task);
+}
+
+Test(algorithm, a_v_type_that_it_runs_is_called_so) {
+    world_t *world = small_world(1);
+    idle_t idle;
+    heddle_algorithm_t *a;
+    heddle_algorithm_params_t params = {.name = "idle",
+                                        .coll_types = UCC_COLL_TYPE_ALLGATHERV,
+                                        .arg = &idle,
+                                        .init = make_idle,
+                                        .start = start_idle,
+                                        .finalize = finalize_idle};
+    int32_t src = 1, dst = 0;
+    uint32_t counts[] = {1}, displacements[] = {0};
+    ucc_coll_args_t args = small_args(UCC_COLL_TYPE_ALLGATHERV);
+    args.src.info = small_info(&src, 1);
+    args.dst.info_v = small_info_v(&dst, counts, displacements);
+    cr_assert_eq(heddle_algorithm_register(world->teams[0], &params, &a), UCC_OK);
+    ucc_coll_req_h request = small_start(world, 0, &args);
+    small_wait(world, &request, 1);
+    cr_assert_eq(dst, 0, "it has run");
+    cr_assert_eq(ucc_collective_post(request), UCC_ERR_INVALID_PARAM);
+    cr_assert(strstr(last_line, "allgatherv: posted with status"), "%s", last_line);
+    cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+    world_destroy(world);
+}
+
 Test(algorithm, what_is_missing_is_named) {
     world_t *world = small_world(1);
     heddle_algorithm_t *a;

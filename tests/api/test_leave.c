@@ -105,3 +105,81 @@ Test(leave, what_a_thread_has_in_progress_ends_with_it) {
         cr_assert_eq(heddle_run(3, one_exits_in_an_exchange, NULL), UCC_ERR_NO_MESSAGE);
     }
 }
+
+static void one_leaves_and_exits(heddle_ep_t *ep, void *arg) {
+    (void)arg;
+    must(heddle_barrier(ep), "heddle_barrier");
+    if (heddle_ep_index(ep) == 1) {
+        must(heddle_leave(ep), "heddle_leave");
+        pthread_exit(NULL);
+    }
+}
+
+Test(leave, a_thread_may_end_in_work_after_its_endpoint_has_left) {
+    cr_assert_eq(heddle_run(2, one_leaves_and_exits, NULL), UCC_ERR_NO_MESSAGE);
+    cr_assert(strstr(lines, "the thread of endpoint 1 has ended in work"), "%s", lines);
+}
+
+/* arg: has the endpoint that they were made from left before? */
+static void one_exits_from_sub_teams(heddle_ep_t *ep, void *arg) {
+    uint32_t list[] = {1, 0}, me = heddle_ep_index(ep);
+    heddle_ep_t *sub = NULL, *below = NULL, *gone = NULL;
+    must(heddle_split(ep, 1, 0, &sub), "heddle_split");
+    must(heddle_subset(sub, list, 2, &gone), "heddle_subset");
+    must(heddle_subset(sub, list, 2, &below), "heddle_subset");
+    must(heddle_barrier(below), "heddle_barrier");
+    must(heddle_leave(gone), "heddle_leave");
+    if (me == 1) {
+        if (arg) {
+            must(heddle_leave(ep), "heddle_leave");
+        }
+        pthread_exit(NULL);
+    }
+    cr_expect_eq(heddle_barrier(below), UCC_ERR_NOT_FOUND);
+    cr_expect_eq(heddle_barrier(sub), UCC_ERR_NOT_FOUND);
+    must(heddle_leave(below), "heddle_leave");
+    must(heddle_leave(sub), "heddle_leave");
+}
+
+Test(leave, a_thread_that_ends_in_work_has_left_its_sub_teams_too) {
+    int left = 1;
+    cr_assert_eq(heddle_run(2, one_exits_from_sub_teams, NULL), UCC_ERR_NO_MESSAGE);
+    cr_assert_eq(heddle_run(2, one_exits_from_sub_teams, &left), UCC_ERR_NO_MESSAGE);
+}
+
+static void one_exits_in_an_exchange_of_a_sub_team(heddle_ep_t *ep, void *arg) {
+    heddle_ep_t *sub = NULL;
+    must(heddle_split(ep, 1, 0, &sub), "heddle_split");
+    one_exits_in_an_exchange(sub, arg);
+    must(heddle_leave(sub), "heddle_leave");
+}
+
+Test(leave, what_a_thread_has_in_progress_in_a_sub_team_ends_with_it) {
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(heddle_run(3, one_exits_in_an_exchange_of_a_sub_team, NULL),
+                     UCC_ERR_NO_MESSAGE);
+    }
+}
+
+/* Two of them; a triggered collective waits for its event. */
+static void one_exits_with_an_engine(heddle_ep_t *ep, void *arg) {
+    ucc_ee_params_t params = {.ee_type = UCC_EE_CPU_THREAD};
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    ucc_ee_h engine;
+    ucc_ev_t event = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE};
+    (void)arg;
+    must(heddle_barrier(ep), "heddle_barrier");
+    if (heddle_ep_index(ep) == 0) {
+        cr_expect_eq(heddle_barrier(ep), UCC_ERR_NOT_FOUND);
+        return;
+    }
+    must(ucc_ee_create(heddle_ep_team(ep), &params, &engine), "ucc_ee_create");
+    must(ucc_ee_create(heddle_ep_team(ep), &params, &engine), "ucc_ee_create");
+    must(ucc_collective_init(&args, &event.req, heddle_ep_team(ep)), "init");
+    must(ucc_collective_triggered_post(engine, &event), "ucc_collective_triggered_post");
+    pthread_exit(NULL);
+}
+
+Test(leave, the_engines_of_a_thread_that_ends_in_work_end_with_it) {
+    cr_assert_eq(heddle_run(2, one_exits_with_an_engine, NULL), UCC_ERR_NO_MESSAGE);
+}
