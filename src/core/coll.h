@@ -39,8 +39,22 @@ enum hd_type {
 };
 
 _Static_assert(1u << HD_ALLGATHER == UCC_COLL_TYPE_ALLGATHER &&
+                   1u << HD_ALLGATHERV == UCC_COLL_TYPE_ALLGATHERV &&
+                   1u << HD_ALLREDUCE == UCC_COLL_TYPE_ALLREDUCE &&
+                   1u << HD_ALLTOALL == UCC_COLL_TYPE_ALLTOALL &&
+                   1u << HD_ALLTOALLV == UCC_COLL_TYPE_ALLTOALLV &&
+                   1u << HD_BARRIER == UCC_COLL_TYPE_BARRIER &&
+                   1u << HD_BCAST == UCC_COLL_TYPE_BCAST && 1u << HD_FANIN == UCC_COLL_TYPE_FANIN &&
+                   1u << HD_FANOUT == UCC_COLL_TYPE_FANOUT &&
+                   1u << HD_GATHER == UCC_COLL_TYPE_GATHER &&
+                   1u << HD_GATHERV == UCC_COLL_TYPE_GATHERV &&
+                   1u << HD_REDUCE == UCC_COLL_TYPE_REDUCE &&
+                   1u << HD_REDUCE_SCATTER == UCC_COLL_TYPE_REDUCE_SCATTER &&
+                   1u << HD_REDUCE_SCATTERV == UCC_COLL_TYPE_REDUCE_SCATTERV &&
+                   1u << HD_SCATTER == UCC_COLL_TYPE_SCATTER &&
                    1u << HD_SCATTERV == UCC_COLL_TYPE_SCATTERV &&
-                   1u << (HD_N_TYPES - 1) == UCC_COLL_TYPE_EXSCAN,
+                   1u << HD_MCAST == UCC_COLL_TYPE_MCAST && 1u << HD_SCAN == UCC_COLL_TYPE_SCAN &&
+                   1u << HD_EXSCAN == UCC_COLL_TYPE_EXSCAN && HD_N_TYPES == HD_EXSCAN + 1,
                "types are numbered as their bits in ucc_coll_type_t are");
 
 /* --- facts ------------------------------------------------------------------------------------- */

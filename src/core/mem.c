@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "core/mem.h"
+#include "core/debug.h"
 
 #include <errno.h>
 #include <numa.h>
@@ -77,6 +78,7 @@ static size_t padded(size_t bytes, size_t align) {
 }
 
 void *hd_alloc(size_t align, size_t bytes) {
+    hd_assert(align > 0 && (align & (align - 1)) == 0);
     size_t alignment = align < sizeof(void *) ? sizeof(void *) : align;
     size_t size = padded(bytes, alignment);
     void *block = NULL;

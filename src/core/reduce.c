@@ -4,6 +4,7 @@
  * See reduce.h for the rules that all kernels follow, reduce_tree.c for what is built from blocks.
  */
 #include "core/reduce.h"
+#include "core/debug.h"
 
 #include "core/log.h"
 #include "core/reduce_kernels.h"
@@ -205,6 +206,7 @@ static void run_kernel(const hd_reducer_t *r, uint32_t k, const void *const src[
 
 ucc_status_t hd_reduce_block(const hd_reducer_t *r, uint32_t k, const void *const src[], void *dst,
                              size_t count, bool last) {
+    hd_assert(k > 0 && k <= HD_REDUCE_BLOCK);
     if (k == 1) { /* also AVG's root: it has one operand only if n is 1 */
         hd_copy(dst, src[0], count * r->element_size, HD_STORES_PLAIN);
         return UCC_OK;

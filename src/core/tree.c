@@ -11,6 +11,7 @@
  * That is exactly the rule that no block crosses a border which it could have stayed below.
  */
 #include "core/tree.h"
+#include "core/debug.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -353,6 +354,8 @@ static void mark_lines(hd_tree_t *tree, const hd_locality_t *loc) {
 }
 
 hd_tree_release_t hd_tree_release(const hd_tree_t *tree, uint32_t me, uint32_t origin) {
+    hd_assert_lt(me, tree->n_endpoints);
+    hd_assert_lt(origin, tree->n_endpoints);
     hd_tree_release_t part = {HD_TREE_ORIGIN, 0};
     uint32_t b = tree->leaf[me], with_origin = tree->leaf[origin];
     bool leads = tree->order[tree->level[0].first[b]] == me; /* am I the first of the block? */
