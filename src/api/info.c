@@ -34,39 +34,69 @@ static void print_trees(FILE *out, uint32_t n) {
     hd_free(where);
 }
 
-/* What runs for a collective whose deciding size (see the table's head) is `bytes`. */
-static const char *plan_of(const hd_group_t *group, uint8_t type, size_t bytes) {
-    bool flat = !group->canonical;
-    hd_regime_t regime = hd_regime_for(group, type, group->n, bytes);
-    switch (type) {
-    case HD_BARRIER:
-    case HD_FANIN:
-        return flat ? "flat" : "tree";
-    case HD_FANOUT:
-        return "root's line";
-    case HD_REDUCE:
-    case HD_ALLREDUCE:
-        return !flat && regime == HD_REGIME_INLINE ? "tree"
-               : !flat                             ? "direct"
-                                                   : hd_regime_name(regime);
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        return flat ? hd_regime_name(regime) : "direct";
-    case HD_SCAN:
-    case HD_EXSCAN:
-        return hd_regime_name(hd_scan_regime(group, type, group->n, bytes, false));
-    case HD_ALLTOALLV:
-    case HD_SCATTERV:
-        return bytes + (group->n + 1) * sizeof(uint32_t) <= group->staged_max && !group->two_sided
-                   ? "staged"
-                   : "direct";
-    default:
-        return hd_regime_name(regime);
+/* A call of this type in which every member gives as many bytes (allgather, gather: one block of so many);
+ * of member 1, or of whoever has the data. Blocks are even. */
+static hd_call_t call_of(uint8_t type, uint32_t n, size_t bytes, const uint32_t *counts) {
+    const hd_coll_t *coll = &hd_coll[type];
+    bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;
+    size_t block = coll->moves_data ? (divided ? bytes / n : bytes) : 0;
+    return (hd_call_t){.type = type,
+                       .is_root = coll->flow == HD_FROM_ROOT,
+                       .element = block,
+                       .send_element = block,
+                       .bytes = block,
+                       .total = bytes,
+                       .send = {.counts = counts},
+                       .receive = {.counts = counts}};
+}
+
+static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *counts) {
+    static const size_t size[] = {8, 48, 256, 1024, 4096, 16384, 65536, 1048576};
+    enum { SIZES = sizeof(size) / sizeof(size[0]) };
+    hd_place_t place = {.me = group->n > 1 ? 1 : 0, .n = group->n};
+    fprintf(
+        out,
+        "plans for %u endpoints, %s, by the bytes that one endpoint gives in all (allgather, "
+        "gather: one block; v types: blocks of one size). *: over within its post if all come at "
+        "once\n%-16s",
+        group->n,
+        group->dedicated ? "each held on a processor of its own"
+                         : "which may share processors or move among them",
+        "");
+    for (size_t i = 0; i < SIZES; i++) {
+        fprintf(out, "%13zu", size[i]);
     }
+    for (uint8_t type = 0; type < HD_N_TYPES; type++) {
+        fprintf(out, "\n%-16s", hd_type_name(type));
+        for (size_t i = 0; i < SIZES; i++) {
+            hd_call_t call = call_of(type, group->n, size[i], counts);
+            hd_plan_t plan = hd_plan_of(group, &call, &place);
+            fprintf(out, "%12s%c", hd_plan_name(&plan), plan.express ? '*' : ' ');
+        }
+    }
+    fputs("\n\n", out);
+}
+
+/* As endpoints that heddle_run places, or as endpoints of which nothing is known. */
+static ucc_status_t print_plans_where(FILE *out, uint32_t n, const hd_group_config_t *config,
+                                      bool placed, const uint32_t *counts) {
+    hd_group_t *group = hd_group_create(n, config);
+    if (!group) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; placed && i < n; i++) {
+        hd_topo_place(hd_topo_get(), i, n, &group->locality[i]);
+        group->locality[i].trusted = true;
+    }
+    ucc_status_t status = hd_group_seal(group);
+    if (status == UCC_OK && group->dedicated == placed) {
+        print_plans_of(out, group, counts);
+    }
+    hd_home_unpin(&group->home);
+    return status;
 }
 
 static ucc_status_t print_plans(FILE *out, uint32_t n) {
-    static const size_t size[] = {8, 48, 256, 1024, 4096, 16384, 65536, 1048576};
     ucc_lib_params_t params = {0};
     ucc_lib_h lib;
     ucc_status_t status = ucc_init(&params, NULL, &lib);
@@ -74,28 +104,20 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
         return status;
     }
     hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
-    hd_group_t *group = hd_group_create(n, &config);
-    if (group) {
-        fprintf(
-            out,
-            "plans for %u endpoints (each on a processor of its own: direct above DIRECT_ABOVE), "
-            "by the bytes that one endpoint gives in all (allgather, "
-            "gather: one block)\n%-16s",
-            n, "");
-        for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
-            fprintf(out, "%12zu", size[i]);
-        }
-        for (uint8_t type = 0; type < HD_N_TYPES; type++) {
-            fprintf(out, "\n%-16s", hd_type_name(type));
-            for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
-                fprintf(out, "%12s", plan_of(group, type, size[i]));
-            }
-        }
-        fputs("\n\n", out);
-        hd_home_unpin(&group->home);
+    uint32_t *counts = hd_alloc(HD_LINE, n * sizeof(*counts)); /* an element for each */
+    status = counts ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t i = 0; counts && i < n; i++) {
+        counts[i] = 1;
     }
+    if (status == UCC_OK) {
+        status = print_plans_where(out, n, &config, true, counts);
+    }
+    if (status == UCC_OK) {
+        status = print_plans_where(out, n, &config, false, counts);
+    }
+    hd_free(counts);
     ucc_finalize(lib);
-    return group ? UCC_OK : UCC_ERR_NO_MEMORY;
+    return status;
 }
 
 ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints) {

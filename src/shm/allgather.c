@@ -12,27 +12,18 @@ typedef struct place {
     size_t at, bytes;
 } place_t;
 
-static place_t place_of(const hd_op_t *op, uint32_t i) {
-    if (op->call.type == HD_ALLGATHER) {
+static inline place_t place_of(const hd_op_t *op, uint32_t i, bool vector) {
+    if (!vector) {
         return (place_t){i * op->call.bytes, op->call.bytes};
     }
     return (place_t){hd_vector_displacement(&op->call.receive, i) * op->call.element,
                      hd_vector_count(&op->call.receive, i) * op->call.element};
 }
 
-static size_t largest(const hd_op_t *op) {
-    size_t most = op->call.bytes;
-    for (uint32_t i = 0; op->call.type == HD_ALLGATHERV && i < op->place.n; i++) {
-        size_t bytes = place_of(op, i).bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-static ucc_status_t wait_for_all(hd_op_t *op) {
+static inline ucc_status_t take_all(hd_op_t *op, bool vector) {
     const hd_lane_t *lane;
     for (; op->cursor < op->place.n; op->cursor++) {
-        place_t place = place_of(op, op->cursor);
+        place_t place = place_of(op, op->cursor, vector);
         uint8_t *dst = hd_at(op->call.dst, place.at);
         if (op->cursor == op->place.me) {
             if (dst != op->call.src && place.bytes) {
@@ -56,6 +47,14 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     return UCC_OK;
 }
 
+static ucc_status_t wait_for_all(hd_op_t *op) {
+    return take_all(op, false);
+}
+
+static ucc_status_t wait_for_vector(hd_op_t *op) {
+    return take_all(op, true);
+}
+
 /* allgatherv: only a member whose exchange is DIRECT, too, has registered: before any chunk of its work
  * is claimed, all lanes must say so. */
 static ucc_status_t wait_for_direct(hd_op_t *op) {
@@ -63,7 +62,7 @@ static ucc_status_t wait_for_direct(hd_op_t *op) {
     for (uint32_t i = 0; status == UCC_OK && i < op->place.n; i++) {
         const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
         if (hd_lane_regime(lane) != HD_REGIME_DIRECT) {
-            status = hd_op_sizes_differ(op, i, hd_lane_bytes(lane), place_of(op, i).bytes);
+            status = hd_op_sizes_differ(op, i, hd_lane_bytes(lane), place_of(op, i, true).bytes);
         }
     }
     if (status != UCC_OK) {
@@ -75,15 +74,19 @@ static ucc_status_t wait_for_direct(hd_op_t *op) {
 }
 
 ucc_status_t hd_allgather_start(hd_op_t *op) {
-    if (hd_regime_for(op->group, op->call.type, op->place.n, largest(op)) == HD_REGIME_DIRECT) {
+    if (op->plan.path == HD_PATH_ENGINE) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
+    }
+    op->wait = wait_for_all;
+    return hd_lane_publish(op, op->call.src, op->call.bytes);
+}
+
+ucc_status_t hd_allgatherv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         ucc_status_t status = hd_engine_start(op, op->call.src, op->call.dst);
-        if (op->call.type == HD_ALLGATHERV) {
-            op->wait = wait_for_direct;
-        }
+        op->wait = wait_for_direct;
         return status;
     }
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
-    op->wait = wait_for_all;
-    hd_op_expect(op, op->call.type == HD_ALLGATHER ? regime : HD_REGIME_NONE, op->call.bytes);
-    return hd_lane_publish(op, regime, op->call.src, op->call.bytes);
+    op->wait = wait_for_vector;
+    return hd_lane_publish(op, op->call.src, op->call.bytes);
 }

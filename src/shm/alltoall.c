@@ -10,16 +10,8 @@
 
 #include <string.h>
 
-static const hd_vector_t *sent(const hd_op_t *op) {
-    return op->call.in_place ? &op->call.receive : &op->call.send;
-}
-
 static const uint8_t *source(const hd_op_t *op) {
     return op->call.in_place ? op->call.dst : op->call.src;
-}
-
-static size_t sent_element(const hd_op_t *op) {
-    return op->call.in_place ? op->call.element : op->call.send_element;
 }
 
 /* --- alltoall ----------------------------------------------------------------------------------- */
@@ -68,7 +60,7 @@ static ucc_status_t take_own(hd_op_t *op) {
 
 static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     uint32_t span[2];
-    if ((lane ? hd_lane_regime(lane) : op->regime) == HD_REGIME_DIRECT) {
+    if ((lane ? hd_lane_regime(lane) : (hd_regime_t)op->plan.regime) == HD_REGIME_DIRECT) {
         op->any_direct = true;
         return UCC_OK;
     }
@@ -83,7 +75,7 @@ static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     if (span[1] - span[0] != expected) {
         return hd_op_sizes_differ(op, from, span[1] - span[0], expected);
     }
-    size_t header = (op->place.n + 1) * sizeof(span[0]);
+    size_t header = hd_plan_table_bytes(op->place.n);
     return hd_lane_read(lane, op->place.k, header + span[0], expected,
                         hd_at(op->call.dst,
                               hd_vector_displacement(&op->call.receive, from) * op->call.element))
@@ -101,31 +93,33 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data = staging + (op->place.n + 1) * sizeof(*table);
+    uint8_t *data = staging + hd_plan_table_bytes(op->place.n);
     for (uint32_t i = 0; i < op->place.n; i++) {
-        size_t bytes = i == op->place.me ? 0 : hd_vector_count(sent(op), i) * sent_element(op);
+        size_t bytes =
+            i == op->place.me ? 0 : hd_vector_count(&op->call.send, i) * op->call.send_element;
         table[i] = at;
         if (bytes) {
-            uint64_t offset = hd_vector_displacement(sent(op), i) * sent_element(op);
-            memcpy(data + at, hd_at(source(op), offset), bytes);
+            uint64_t offset = hd_vector_displacement(&op->call.send, i) * op->call.send_element;
+            memcpy(data + at, hd_at(op->call.src, offset), bytes);
         }
         at += (uint32_t)bytes;
     }
     table[op->place.n] = at;
-    return hd_lane_publish_staged(op, (op->place.n + 1) * sizeof(*table) + at);
+    return hd_lane_publish_staged(op, hd_plan_table_bytes(op->place.n) + at);
 }
 
-static ucc_status_t start_vector(hd_op_t *op) {
-    size_t staged = (op->place.n + 1) * sizeof(uint32_t) + op->call.total;
-    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
-    bool direct = op->group->two_sided || op->call.in_place || staged > op->group->staged_max;
-    ucc_status_t status = direct ? hd_engine_register(op, source(op), op->call.dst)
-                                 : hd_engine_register_idle(op, source(op), op->call.dst);
+ucc_status_t hd_alltoallv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) { /* in place, too */
+        return hd_engine_start(op, source(op), op->call.dst);
+    }
+    bool direct = op->plan.regime == HD_REGIME_DIRECT;
+    ucc_status_t status = direct ? hd_engine_register(op, op->call.src, op->call.dst)
+                                 : hd_engine_register_idle(op, op->call.src, op->call.dst);
     if (status != UCC_OK) {
         return status;
     }
     op->wait = wait_for_vector;
-    status = direct ? hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0) : publish_vector(op);
+    status = direct ? hd_lane_expose(op) : publish_vector(op);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }
@@ -133,15 +127,9 @@ static ucc_status_t start_vector(hd_op_t *op) {
 }
 
 ucc_status_t hd_alltoall_start(hd_op_t *op) {
-    if (op->call.type == HD_ALLTOALLV) {
-        return start_vector(op);
-    }
-    hd_regime_t regime =
-        hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes * op->place.n);
-    if (regime == HD_REGIME_DIRECT) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, source(op), op->call.dst);
     }
     op->wait = wait_for_all;
-    hd_op_expect(op, regime, op->call.bytes * op->place.n);
-    return hd_lane_publish(op, regime, source(op), op->call.bytes * op->place.n);
+    return hd_lane_publish(op, source(op), op->call.bytes * op->place.n);
 }

@@ -353,31 +353,12 @@ bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i) {
     return below;
 }
 
-/* Does everybody in this collective wait for all, whatever its arguments? */
-static bool all_wait(const hd_op_t *op) {
-    switch (op->call.type) {
-    case HD_FANIN:
-    case HD_GATHERV:
-    case HD_SCATTERV:
-    case HD_ALLTOALLV:
-        return false;
-    case HD_REDUCE:
-        return !(op->arrival & HD_ARRIVE_REDUCING); /* the engine's: yes */
-    default:
-        return true;
-    }
-}
-
-bool hd_relay_enter(hd_op_t *op) {
+void hd_relay_enter(hd_op_t *op) {
     const hd_tree_t *tree = op->place.board->tree[1];
-    if (!op->group->static_arrival || !tree || tree->n_lines == 0) {
-        return false;
-    }
     op->arriving = true;
     op->arrive_level = BEYOND_ALL_LEVELS;
     op->arrive_which = 1;
     op->release = hd_tree_release(tree, op->place.me, op->call.root);
-    return true;
 }
 
 ucc_status_t hd_relay_data(hd_op_t *op, const void **data) {
@@ -434,7 +415,7 @@ void hd_arrive(hd_op_t *op, bool reducing) {
     }
     enter(op, reducing);
     if (op->group->static_arrival) {
-        if (all_wait(op)) {
+        if (op->plan.all_wait) {
             release_by_lines(op);
         }
         hd_arrive_help(op);

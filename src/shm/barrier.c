@@ -9,7 +9,7 @@
 #include "shm/shm.h"
 
 static ucc_status_t publish_and_arrive(hd_op_t *op) {
-    ucc_status_t status = hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
+    ucc_status_t status = hd_lane_announce(op);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }
@@ -21,7 +21,7 @@ static ucc_status_t nothing_left(hd_op_t *op) {
     return UCC_OK;
 }
 
-/* All lanes, also beyond FLAT_MAX: whoever combined arrivals for the root would have to stay for others'
+/* All lanes, also where there is a tree: whoever combined arrivals for the root would have to stay for others'
  * sake. The next lanes are on their way while one is looked at. */
 static ucc_status_t wait_for_lanes(hd_op_t *op) {
     enum { AHEAD = 8 };
@@ -41,23 +41,19 @@ ucc_status_t hd_barrier_start(hd_op_t *op) {
     return publish_and_arrive(op);
 }
 
-ucc_status_t hd_empty_start(hd_op_t *op) {
-    return hd_barrier_start(op);
-}
-
 ucc_status_t hd_fanin_start(hd_op_t *op) {
-    if (op->group->two_sided) {
+    if (op->plan.all_wait) {
         return hd_barrier_start(op);
     }
-    bool fixed = op->group->static_arrival && !hd_op_is_flat(op);
-    op->wait = !op->call.is_root ? nothing_left : fixed ? wait_for_lanes : hd_arrived;
-    return fixed ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0) : publish_and_arrive(op);
+    bool by_tree = op->plan.path == HD_PATH_TREE;
+    op->wait = !op->call.is_root ? nothing_left : by_tree ? hd_arrived : wait_for_lanes;
+    return by_tree ? publish_and_arrive(op) : hd_lane_announce(op);
 }
 
 ucc_status_t hd_fanout_start(hd_op_t *op) {
-    if (op->group->two_sided) {
+    if (op->plan.all_wait) {
         return hd_barrier_start(op);
     }
     op->wait = op->call.is_root ? nothing_left : wait_for_root;
-    return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
+    return hd_lane_announce(op);
 }

@@ -37,16 +37,17 @@ static ucc_status_t wait_for_relay(hd_op_t *op) {
 }
 
 ucc_status_t hd_bcast_start(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
-    if (regime == HD_REGIME_DIRECT) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.is_root ? op->call.src : NULL,
                                op->call.is_root ? (void *)(uintptr_t)op->call.src : op->call.dst);
     }
-    if (!op->call.is_root) {
-        op->wait = hd_relay_enter(op) ? wait_for_relay : wait_for_data;
-        hd_op_expect(op, regime, op->call.bytes);
-        return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
+    if (op->call.is_root) {
+        op->wait = done;
+    } else if (op->plan.path == HD_PATH_TREE) {
+        hd_relay_enter(op);
+        op->wait = wait_for_relay;
+    } else {
+        op->wait = wait_for_data;
     }
-    op->wait = done;
-    return hd_lane_publish(op, regime, op->call.src, op->call.bytes);
+    return hd_lane_publish(op, op->call.src, op->call.bytes);
 }

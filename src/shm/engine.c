@@ -229,7 +229,7 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
     ucc_status_t status = hd_engine_register(op, src, dst);
     if (status == UCC_OK) {
         op->wait = hd_engine_step;
-        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
+        status = hd_lane_expose(op);
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);

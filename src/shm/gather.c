@@ -13,8 +13,8 @@ static ucc_status_t done(hd_op_t *op) {
     return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
 }
 
-static uint8_t *place_of(const hd_op_t *op, uint32_t i, size_t *bytes) {
-    if (op->call.type == HD_GATHER) {
+static inline uint8_t *place_of(const hd_op_t *op, uint32_t i, bool vector, size_t *bytes) {
+    if (!vector) {
         *bytes = op->call.bytes;
         return op->call.dst + i * op->call.bytes;
     }
@@ -23,9 +23,9 @@ static uint8_t *place_of(const hd_op_t *op, uint32_t i, size_t *bytes) {
 }
 
 /* Copies the block that came with a lane; true unless it is still being written. */
-static ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
+static inline ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane, bool vector) {
     size_t bytes;
-    uint8_t *place = place_of(op, i, &bytes);
+    uint8_t *place = place_of(op, i, vector, &bytes);
     if (i == op->place.me) {
         if (bytes && place != op->call.src) {
             memcpy(place, op->call.src, bytes);
@@ -42,43 +42,49 @@ static ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
     return hd_lane_read(lane, op->place.k, 0, bytes, place) ? UCC_OK : UCC_INPROGRESS;
 }
 
-static ucc_status_t root_wait(hd_op_t *op) {
-    return hd_engine_after_lanes(op, take);
+static ucc_status_t take_block(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
+    return take(op, i, lane, false);
 }
 
-static ucc_status_t start_vector(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
+static ucc_status_t take_of_vector(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
+    return take(op, i, lane, true);
+}
+
+static ucc_status_t wait_for_all(hd_op_t *op) {
+    return hd_engine_after_lanes(op, take_block);
+}
+
+static ucc_status_t wait_for_vector(hd_op_t *op) {
+    return hd_engine_after_lanes(op, take_of_vector);
+}
+
+ucc_status_t hd_gather_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
+    }
+    op->wait = op->call.is_root ? wait_for_all : done;
+    return hd_lane_publish(op, op->call.src, op->call.bytes);
+}
+
+ucc_status_t hd_gatherv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
+    }
     ucc_status_t status = hd_engine_register(op, op->call.src, op->call.dst);
     if (status != UCC_OK) {
         return status;
     }
-    if (op->group->two_sided || (!op->call.is_root && regime == HD_REGIME_DIRECT)) {
+    if (op->call.is_root) { /* takes its own block itself */
+        op->wait = wait_for_vector;
+    } else if (op->plan.regime == HD_REGIME_DIRECT) {
         op->wait = hd_engine_step;
-        regime = HD_REGIME_DIRECT;
-    } else if (op->call.is_root) {
-        op->wait = root_wait;
-        regime = HD_REGIME_NONE; /* the root takes its own block itself */
     } else {
         op->wait = done;
         op->exposed = false; /* nobody will look at my buffer */
     }
-    status = hd_lane_publish(op, regime, op->call.src, op->call.bytes);
+    status = hd_lane_publish(op, op->call.src, op->call.bytes);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }
     return status;
-}
-
-ucc_status_t hd_gather_start(hd_op_t *op) {
-    if (op->call.type == HD_GATHERV) {
-        return start_vector(op);
-    }
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
-    if (regime == HD_REGIME_DIRECT) {
-        return hd_engine_start(op, op->call.src, op->call.dst);
-    }
-    op->wait = op->call.is_root ? root_wait : done;
-    hd_op_expect(op, regime, op->call.bytes);
-    return op->call.is_root ? hd_lane_publish(op, HD_REGIME_NONE, NULL, 0)
-                            : hd_lane_publish(op, regime, op->call.src, op->call.bytes);
 }

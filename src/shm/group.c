@@ -9,32 +9,6 @@
 #include "core/config.h"
 #include "threads/meet.h"
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
- * staging gain less from it. */
-static void choose_thresholds(hd_group_t *group, const hd_group_config_t *config) {
-    size_t staged = config->staged_max;
-    size_t room = ((size_t)1 << 20) / group->n;
-    if (staged > room) {
-        staged = room > 256 ? room : 256;
-    }
-    staged = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
-    size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
-    group->lines_max = (uint32_t)lines;
-    group->lines_per_slot = (uint32_t)hd_lines_for(lines);
-    group->staged_slot = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
-    group->staged_max = group->staged_slot;
-    group->direct_above = config->direct_above;
-    group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
-    size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
-    cache = cache ? cache : (size_t)1 << 20;
-    bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
-    group->streaming_min = automatic ? cache : config->streaming_min;
-}
-
 static void dismantle(hd_group_t *group) {
     hd_match_destroy(group->match);
     if (group->board) {
@@ -68,8 +42,7 @@ static void release(hd_home_t *home) {
 static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
     bool flat = !config->spanning &&
                 (config->arrival == HD_CFG_ARRIVAL_FLAT || group->n == 1 ||
-                 (config->arrival == HD_CFG_ARRIVAL_AUTO && group->n <= config->flat_max));
-    group->flat_max = config->flat_max;
+                 (config->arrival == HD_CFG_ARRIVAL_AUTO && hd_plan_is_flat(group, group->n)));
     group->arrival = config->arrival;
     group->tree_choice = config->tree;
     return flat || hd_tree_by_number(group->n, &group->canonical) == UCC_OK;
@@ -93,7 +66,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->timeout = config->timeout;
     group->slices = config->slices;
     group->spanning = config->spanning;
-    choose_thresholds(group, config);
+    hd_plan_thresholds(group, config);
     bool trees = choose_trees(group, config);
     group->match = hd_match_create(n);
     group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
@@ -185,12 +158,11 @@ static ucc_status_t plant_tree(hd_group_t *group) {
     return UCC_OK;
 }
 
-/* By the last one to join: the tree by topology, and who combines arrivals. */
-static ucc_status_t seal(hd_group_t *group) {
+ucc_status_t hd_group_seal(hd_group_t *group) {
     bool known = locality_is_known(group);
     group->dedicated = known && !is_crowded(group);
-    if (group->dedicated) { /* waiting for all costs little: not worth a copy */
-        group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+    if (group->dedicated) {
+        hd_plan_dedicated(group);
     }
     bool settled = group->arrival == HD_CFG_ARRIVAL_AUTO && group->dedicated;
     /* Flat, everybody would read everybody across packages; of two, each reads the other anyway. */
@@ -232,13 +204,13 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
     uint32_t before = atomic_fetch_add_explicit(&group->joined, 1, memory_order_acq_rel);
     hd_assert_lt(before & ~HD_GROUP_ABANDONED, group->n);
     if (before + 1 == group->n) {
-        ucc_status_t status = seal(group);
+        ucc_status_t status = hd_group_seal(group);
         if (status != UCC_OK) {
             hd_group_poison(group, status);
             return status;
         }
         hd_checked(hd_group_check(group));
-        /* release: what seal wrote; pairs with hd_group_is_complete */
+        /* release: what hd_group_seal wrote; pairs with hd_group_is_complete */
         atomic_store_explicit(&group->complete, 1, memory_order_release);
         hd_bell_ring(&group->home.bell);
     }

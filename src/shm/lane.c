@@ -7,43 +7,8 @@
 
 #include <string.h>
 
-/* Of what one member publishes, how much does each peer read? Uneven blocks count as even ones: the same
- * at all. */
-static size_t read_by_peers(uint8_t type, uint32_t n, size_t bytes) {
-    return hd_coll[type].source == HD_BLOCKS ? bytes / n * (n - 1) : bytes;
-}
-
-size_t hd_lines_max(const hd_group_t *group, uint8_t type) {
-    /* where everybody writes lines and looks at the others', they are in each other's way sooner */
-    return hd_coll[type].bcast ? group->lines_max : group->lines_max / 2;
-}
-
-hd_regime_t hd_regime_for(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes) {
-    if (group->two_sided) {
-        return HD_REGIME_DIRECT;
-    }
-    if (bytes <= HD_INLINE_MAX) {
-        return HD_REGIME_INLINE;
-    }
-    if (bytes <= hd_lines_max(group, type)) {
-        return HD_REGIME_LINES;
-    }
-    return bytes <= group->lines_max || (bytes <= group->staged_slot &&
-                                         read_by_peers(type, n, bytes) <= group->staged_max)
-               ? HD_REGIME_STAGED
-               : HD_REGIME_DIRECT;
-}
-
-const char *hd_regime_name(hd_regime_t regime) {
-    static const char *const name[] = {"none", "inline", "lines", "staged", "direct"};
-    _Static_assert(HD_REGIME_NONE == 0 && HD_REGIME_DIRECT + 1 == sizeof(name) / sizeof(name[0]),
-                   "names stand in the order of hd_regime_t");
-    return name[regime];
-}
-
-static void publish(hd_op_t *op, hd_regime_t regime, size_t bytes) {
-    op->regime = regime;
-    hd_lane_fill(op->lane, op->place.k, op->call.signature, regime, bytes);
+static void publish(hd_op_t *op, size_t bytes) {
+    hd_lane_fill(op->lane, op->place.k, op->call.signature, (hd_regime_t)op->plan.regime, bytes);
 }
 
 static size_t slot_of(const hd_op_t *op) {
@@ -71,19 +36,13 @@ static hd_data_line_t *own_lines(hd_op_t *op) {
     return lines ? lines + slot_of(op) * run : NULL;
 }
 
-/* Never less than lines carry: what came in lines, a relay of a bcast hands on through its slot. */
-static size_t staging_slot(const hd_group_t *group) {
-    size_t lines = (group->lines_max + HD_LINE - 1) / HD_LINE * HD_LINE;
-    return group->staged_slot > lines ? group->staged_slot : lines;
-}
-
 static uint8_t *own_staging(hd_op_t *op) {
     hd_member_t *m = op->place.member;
     /* acquire: pairs with the release below */
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
     if (!staging) {
         int node = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
-        uint8_t *mine = hd_alloc_local(op->place.board->depth * staging_slot(op->group), node);
+        uint8_t *mine = hd_alloc_local(op->place.board->depth * op->group->staging_slot, node);
         /* acq_rel: publishes the memory, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(
                          &m->staging, &staging, mine, memory_order_acq_rel, memory_order_acquire)) {
@@ -92,7 +51,7 @@ static uint8_t *own_staging(hd_op_t *op) {
             hd_free_local(mine);
         }
     }
-    return staging ? staging + slot_of(op) * staging_slot(op->group) : NULL;
+    return staging ? staging + slot_of(op) * op->group->staging_slot : NULL;
 }
 
 /* The lane goes out first, so that readers' misses on the lines overlap with our writing them. */
@@ -119,29 +78,42 @@ static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes
     if (!line) {
         return UCC_ERR_NO_MEMORY;
     }
-    op->regime = HD_REGIME_LINES;
     hd_lane_fill_lines(op->lane, op->place.k, op->call.signature, line, data, bytes);
     return UCC_OK;
 }
 
-ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes) {
+ucc_status_t hd_lane_announce(hd_op_t *op) {
+    hd_assert(op->plan.regime == HD_REGIME_NONE);
+    if (!op->published) {
+        hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_NONE, 0);
+        hd_bell_ring(&op->group->home.bell);
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_lane_expose(hd_op_t *op) {
+    hd_assert(op->plan.regime == HD_REGIME_DIRECT);
+    op->lane->direct = op->expose;
+    hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_DIRECT, 0);
+    hd_bell_ring(&op->group->home.bell);
+    return UCC_OK;
+}
+
+ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes) {
     ucc_status_t status = UCC_OK;
     if (op->published) {
         return UCC_OK;
     }
-    switch (regime) {
+    switch ((hd_regime_t)op->plan.regime) {
     case HD_REGIME_DIRECT:
-        op->lane->direct = op->expose;
-        publish(op, regime, 0);
-        break;
+        return hd_lane_expose(op);
     case HD_REGIME_NONE:
-        publish(op, regime, 0);
-        break;
+        return hd_lane_announce(op);
     case HD_REGIME_INLINE:
         if (bytes) {
             memcpy(op->lane->payload, data, bytes);
         }
-        publish(op, regime, bytes);
+        publish(op, bytes);
         break;
     case HD_REGIME_LINES:
         status = publish_lines(op, data, bytes);
@@ -154,7 +126,7 @@ ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, 
         }
         memcpy(staging, data, bytes);
         op->lane->data = staging;
-        publish(op, regime, bytes);
+        publish(op, bytes);
         break;
     }
     }
@@ -172,12 +144,11 @@ void *hd_lane_staging(hd_op_t *op) {
 
 ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
     const uint8_t *staging = own_staging(op); /* exists: hd_lane_staging gave it out */
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, bytes);
-    if (regime == HD_REGIME_INLINE || regime == HD_REGIME_LINES) {
-        return hd_lane_publish(op, regime, staging, bytes);
+    if (op->plan.regime != HD_REGIME_STAGED) {
+        return hd_lane_publish(op, staging, bytes);
     }
     op->lane->data = staging;
-    publish(op, HD_REGIME_STAGED, bytes);
+    publish(op, bytes);
     hd_bell_ring(&op->group->home.bell);
     return UCC_OK;
 }

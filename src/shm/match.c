@@ -94,7 +94,7 @@ static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth
     const hd_tree_t *by_n = group->board->tree[0], *by_topology = group->board->tree[1];
     hd_tree_t *own = NULL;
     if (of_set) {
-        if ((group->spanning || n > group->flat_max) && hd_tree_by_number(n, &own) != UCC_OK) {
+        if (!hd_plan_is_flat(group, n) && hd_tree_by_number(n, &own) != UCC_OK) {
             return NULL;
         }
         by_n = by_topology = own;

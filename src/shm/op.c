@@ -27,9 +27,9 @@ ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
     const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
     if (!hd_lane_is_there(lane, op->place.k)) {
         hd_op_await(op, &lane->seq);
-        if (op->lines_expected) {
+        if (op->plan.lines) {
             op->task.along = (const char *)hd_lines_of(op->place.board, i, op->place.k);
-            op->task.n_along = op->task.along ? op->lines_expected : 0;
+            op->task.n_along = op->task.along ? op->plan.lines : 0;
         }
         return UCC_INPROGRESS;
     }
@@ -92,12 +92,8 @@ static void end(hd_op_t *op) {
     }
 }
 
-static bool is_put(const hd_op_t *op) {
-    return op->start == hd_put_start;
-}
-
 static ucc_status_t cancel(hd_op_t *op) {
-    if (is_put(op)) {
+    if (op->call.one_sided) {
         return hd_put_cancel(op, op->why);
     }
     return op->outer ? hd_outer_cancel(op, op->why) : hd_engine_cancel(op, op->why);
@@ -215,7 +211,6 @@ static ucc_status_t begin(hd_op_t *op) {
     op->exchange = &op->place.board->exchange[op->place.k & op->place.board->mask];
     op->cursor = 0;
     op->finished = 0;
-    op->lines_expected = 0;
     op->own_finished = false;
     op->watch = op->place.me + 1 < op->place.n ? op->place.me + 1 : 0;
     op->arriving = op->saw_all = op->any_direct = op->exposed = false;
@@ -237,8 +232,8 @@ static ucc_status_t begin(hd_op_t *op) {
         return status;
     }
     if (hd_trace_is_on()) {
-        const char *regime = hd_regime_name(op->regime);
-        hd_trace_published(op, is_put(op) ? "put" : regime, op->place.k);
+        const char *regime = hd_regime_name((hd_regime_t)op->plan.regime);
+        hd_trace_published(op, op->call.one_sided ? "put" : regime, op->place.k);
     }
     return UCC_OK;
 }
@@ -250,7 +245,7 @@ ucc_status_t hd_op_launch(hd_op_t *op) {
 }
 
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
-    if (!is_put(op)) {
+    if (!op->call.one_sided) {
         return why;
     }
     op->state = HD_OP_CANCEL;

@@ -188,8 +188,11 @@ ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {
     bool reduces = shape & HD_OUTER_REDUCES;
     begin(op, shape);
     op->wait = wait_for_release;
-    ucc_status_t status = hd_lane_publish(op, reduces ? HD_REGIME_INLINE : HD_REGIME_NONE,
-                                          hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
+    op->plan = (hd_plan_t){.path = HD_PATH_TREE,
+                           .all_wait = shape & HD_OUTER_ALL_WAIT,
+                           .regime = reduces ? HD_REGIME_INLINE : HD_REGIME_NONE};
+    ucc_status_t status =
+        hd_lane_publish(op, hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
     if (status == UCC_OK) {
         hd_arrive_outer(op, reduces, shape & HD_OUTER_ALL_WAIT, carried(op));
     }
@@ -200,9 +203,10 @@ ucc_status_t hd_outer_start_work(hd_op_t *op, const hd_work_row_t *row, const vo
                                  void *dst) {
     begin(op, HD_OUTER_WORKS | HD_OUTER_ALL_WAIT);
     op->wait = wait_for_work;
+    op->plan = (hd_plan_t){.path = HD_PATH_ENGINE, .all_wait = true, .regime = HD_REGIME_DIRECT};
     ucc_status_t status = hd_engine_register_row(op, row, src, dst);
     if (status == UCC_OK) {
-        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
+        status = hd_lane_expose(op);
     }
     if (status == UCC_OK) {
         hd_arrive_outer(op, false, true, 0);

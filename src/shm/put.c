@@ -111,7 +111,7 @@ ucc_status_t hd_put_start(hd_op_t *op) {
         op->wait = wait_for_failure; /* a lane would say that the data is there */
         return UCC_OK;
     }
-    return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
+    return hd_lane_announce(op);
 }
 
 /* --- failing ------------------------------------------------------------------------------------ */

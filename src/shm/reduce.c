@@ -54,17 +54,13 @@ static ucc_status_t wait_nothing(hd_op_t *op) {
     return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
 }
 
-static ucc_status_t start(hd_op_t *op, bool wants_result) {
+static inline ucc_status_t start(hd_op_t *op, bool wants_result) {
     const void *operand = hd_call_operand(&op->call);
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes);
-    bool flat = hd_op_is_flat(op) && op->place.n <= HD_REDUCE_BLOCK;
-    if (regime == HD_REGIME_DIRECT || op->call.exclusive || (!flat && regime != HD_REGIME_INLINE) ||
-        (!flat && hd_op_is_flat(op))) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, operand, wants_result ? op->call.dst : NULL);
     }
-    op->wait = !wants_result ? wait_nothing : flat ? wait_flat : wait_tree;
-    hd_op_expect(op, regime, op->call.bytes);
-    ucc_status_t status = hd_lane_publish(op, regime, operand, op->call.bytes);
+    op->wait = !wants_result ? wait_nothing : op->plan.path == HD_PATH_TREE ? wait_tree : wait_flat;
+    ucc_status_t status = hd_lane_publish(op, operand, op->call.bytes);
     if (status == UCC_OK) {
         hd_arrive(op, true);
     }

@@ -7,9 +7,9 @@
 #include "shm/shm.h"
 
 static size_t own_offset(const hd_op_t *op) {
-    return op->call.type == HD_REDUCE_SCATTER
-               ? op->place.me * op->call.bytes
-               : hd_vector_displacement(&op->call.receive, op->place.me) * op->call.element;
+    return hd_coll[op->call.type].vector
+               ? hd_vector_displacement(&op->call.receive, op->place.me) * op->call.element
+               : op->place.me * op->call.bytes;
 }
 
 static ucc_status_t wait_flat(hd_op_t *op) {
@@ -39,12 +39,9 @@ static ucc_status_t wait_flat(hd_op_t *op) {
 }
 
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op) {
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, op->call.total);
-    if (regime == HD_REGIME_DIRECT || op->call.exclusive || !hd_op_is_flat(op) ||
-        op->place.n > HD_REDUCE_BLOCK) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
     }
     op->wait = wait_flat;
-    hd_op_expect(op, regime, op->call.total);
-    return hd_lane_publish(op, regime, op->call.src, op->call.total);
+    return hd_lane_publish(op, op->call.src, op->call.total);
 }

@@ -5,7 +5,7 @@
  *   else    the engine: whoever claims a window takes the running prefix through it, over all members
  *
  * Both combine strictly from the left, one operand at a time, each step rounded in the datatype: same
- * bits everywhere. n members read n * n / 2 lanes in the small way, which is why it ends at MAX_READ:
+ * bits everywhere. n members read n * n / 2 lanes in the small way, which is why many don't take it:
  * the engine's one claimer takes n steps.
  * op->call.src is my source (op->call.dst in place), op->call.dst where I want the prefix, op->call.bytes its size.
  */
@@ -14,15 +14,9 @@
 #include <string.h>
 
 enum {
-    MAX_READ = 64, /* members up to which everybody reads those before it */
     PREFIX =
         HD_LINES_LIMIT + HD_LINE /* of a partial prefix: all that lines carry, in whole elements */
 };
-
-hd_regime_t hd_scan_regime(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes,
-                           bool exclusive) {
-    return exclusive || n > MAX_READ ? HD_REGIME_DIRECT : hd_regime_for(group, type, n, bytes);
-}
 
 /* Operand i of mine at this offset; NULL: a line of it is still being written. */
 static const uint8_t *operand(const hd_op_t *op, uint32_t i, size_t at, uint8_t *scratch) {
@@ -64,7 +58,8 @@ static ucc_status_t wait_for_those_before(hd_op_t *op) {
         }
     }
     op->saw_all = op->place.me + 1 == op->place.n;
-    uint32_t k = op->place.me + (op->call.type == HD_SCAN);
+    bool with_own = hd_coll[op->call.type].result_at == HD_EVERYBODY; /* a scan */
+    uint32_t k = op->place.me + with_own;
     size_t window = PREFIX - PREFIX % op->call.element;
     ucc_status_t status = UCC_OK;
     /* lines, which may be late, fill one window at most: no window is combined twice */
@@ -76,12 +71,9 @@ static ucc_status_t wait_for_those_before(hd_op_t *op) {
 }
 
 ucc_status_t hd_scan_start(hd_op_t *op) {
-    hd_regime_t regime =
-        hd_scan_regime(op->group, op->call.type, op->place.n, op->call.bytes, op->call.exclusive);
-    if (regime == HD_REGIME_DIRECT) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, hd_call_operand(&op->call), op->call.dst);
     }
     op->wait = wait_for_those_before;
-    hd_op_expect(op, regime, op->call.bytes);
-    return hd_lane_publish(op, regime, hd_call_operand(&op->call), op->call.bytes);
+    return hd_lane_publish(op, hd_call_operand(&op->call), op->call.bytes);
 }

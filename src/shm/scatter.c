@@ -13,8 +13,8 @@ static ucc_status_t done(hd_op_t *op) {
     return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
 }
 
-static const uint8_t *root_block(const hd_op_t *op, uint32_t i, size_t *bytes) {
-    if (op->call.type == HD_SCATTER) {
+static inline const uint8_t *root_block(const hd_op_t *op, uint32_t i, bool vector, size_t *bytes) {
+    if (!vector) {
         *bytes = op->call.bytes;
         return op->call.src + i * op->call.bytes;
     }
@@ -22,9 +22,9 @@ static const uint8_t *root_block(const hd_op_t *op, uint32_t i, size_t *bytes) {
     return hd_at(op->call.src, hd_vector_displacement(&op->call.send, i) * op->call.element);
 }
 
-static ucc_status_t take_own(hd_op_t *op) {
+static inline ucc_status_t take_own(hd_op_t *op, bool vector) {
     size_t bytes;
-    const uint8_t *block = root_block(op, op->place.me, &bytes);
+    const uint8_t *block = root_block(op, op->place.me, vector, &bytes);
     if (!op->call.in_place && bytes != op->call.bytes) {
         return hd_op_sizes_differ(op, op->place.me, bytes, op->call.bytes);
     }
@@ -64,7 +64,7 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
     if (span[1] - span[0] != op->call.bytes) {
         return hd_op_sizes_differ(op, op->call.root, span[1] - span[0], op->call.bytes);
     }
-    return hd_lane_read(lane, op->place.k, (op->place.n + 1) * sizeof(span[0]) + span[0],
+    return hd_lane_read(lane, op->place.k, hd_plan_table_bytes(op->place.n) + span[0],
                         op->call.bytes, op->call.dst)
                ? UCC_OK
                : UCC_INPROGRESS;
@@ -76,10 +76,10 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data = staging + (op->place.n + 1) * sizeof(*table);
+    uint8_t *data = staging + hd_plan_table_bytes(op->place.n);
     for (uint32_t i = 0; i < op->place.n; i++) {
         size_t bytes;
-        const uint8_t *block = root_block(op, i, &bytes);
+        const uint8_t *block = root_block(op, i, true, &bytes);
         table[i] = at;
         if (bytes) {
             memcpy(data + at, block, bytes);
@@ -87,26 +87,28 @@ static ucc_status_t publish_vector(hd_op_t *op) {
         at += (uint32_t)bytes;
     }
     table[op->place.n] = at;
-    ucc_status_t status = hd_lane_publish_staged(op, (op->place.n + 1) * sizeof(*table) + at);
-    return status == UCC_OK ? take_own(op) : status;
+    ucc_status_t status = hd_lane_publish_staged(op, hd_plan_table_bytes(op->place.n) + at);
+    return status == UCC_OK ? take_own(op, true) : status;
 }
 
-static ucc_status_t start_vector(hd_op_t *op) {
+ucc_status_t hd_scatterv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
+    }
     ucc_status_t status = hd_engine_register(op, op->call.src, op->call.dst);
-    size_t staged = (op->place.n + 1) * sizeof(uint32_t) + op->call.total;
     if (status != UCC_OK) {
         return status;
     }
-    if (op->group->two_sided || (op->call.is_root && staged > op->group->staged_max)) {
+    if (!op->call.is_root) {
+        op->wait = wait_for_vector;
+        status = hd_lane_announce(op);
+    } else if (op->plan.regime == HD_REGIME_DIRECT) {
         op->wait = hd_engine_step;
-        status = hd_lane_publish(op, HD_REGIME_DIRECT, NULL, 0);
-    } else if (op->call.is_root) {
+        status = hd_lane_expose(op);
+    } else {
         op->wait = done;
         op->exposed = false; /* all data goes out with the lane */
         status = publish_vector(op);
-    } else {
-        op->wait = wait_for_vector;
-        status = hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);
@@ -115,20 +117,10 @@ static ucc_status_t start_vector(hd_op_t *op) {
 }
 
 ucc_status_t hd_scatter_start(hd_op_t *op) {
-    if (op->call.type == HD_SCATTERV) {
-        return start_vector(op);
-    }
-    hd_regime_t regime =
-        hd_regime_for(op->group, op->call.type, op->place.n, op->call.bytes * op->place.n);
-    if (regime == HD_REGIME_DIRECT) {
+    if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
     }
-    if (!op->call.is_root) {
-        op->wait = wait_for_block;
-        hd_op_expect(op, regime, op->call.bytes * op->place.n);
-        return hd_lane_publish(op, HD_REGIME_NONE, NULL, 0);
-    }
-    op->wait = done;
-    ucc_status_t status = hd_lane_publish(op, regime, op->call.src, op->call.bytes * op->place.n);
-    return status == UCC_OK ? take_own(op) : status;
+    op->wait = op->call.is_root ? done : wait_for_block;
+    ucc_status_t status = hd_lane_publish(op, op->call.src, op->call.bytes * op->place.n);
+    return status == UCC_OK && op->call.is_root ? take_own(op, false) : status;
 }

@@ -50,6 +50,7 @@
 #include "core/reduce.h"
 #include "core/topo.h"
 #include "core/tree.h"
+#include "shm/plan.h"
 #include "threads/delay.h"
 #include "threads/stall.h"
 #include "threads/threads.h"
@@ -69,14 +70,6 @@ enum {
     HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
     HD_RESULT_MAX = 48,    /* payload bytes of a block record and of the result line */
 };
-
-typedef enum hd_regime {
-    HD_REGIME_NONE = 0, /* no data from this member */
-    HD_REGIME_INLINE,
-    HD_REGIME_LINES,
-    HD_REGIME_STAGED,
-    HD_REGIME_DIRECT
-} hd_regime_t;
 
 /* What a DIRECT member lets its peers work on. call is read only after a successful claim. */
 typedef struct hd_expose {
@@ -304,13 +297,14 @@ struct hd_group {
     uint32_t staged_max;  /* up to which it is used: direct_above if everybody has a processor */
     size_t direct_above;
     size_t chunk;
-    size_t streaming_min; /* bytes an endpoint receives from which stores go past the caches */
-    bool dedicated;       /* every endpoint is held on a processor of its own */
-    bool check;           /* CHECK: operations without data take part, too */
-    bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
-    bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
-    uint32_t slices;      /* see hd_engine_room */
-    bool spanning;        /* boards of any size have a tree */
+    size_t streaming_min;  /* bytes an endpoint receives from which stores go past the caches */
+    bool dedicated;        /* every endpoint is held on a processor of its own */
+    bool check;            /* CHECK: operations without data take part, too */
+    bool two_sided;        /* SYNC or CHECK: every operation is entered and left by all together */
+    bool static_arrival;   /* fixed combiners instead of last arrivers: everybody has a processor */
+    uint32_t slices;       /* see hd_engine_room */
+    bool spanning;         /* boards of any size have a tree */
+    uint32_t staging_slot; /* bytes of a member's staging slot, for staged data or a relay's */
     _Atomic int32_t poison;  /* 0, or the status all operations end with; set once */
     _Atomic uint32_t n_left; /* endpoints that have left (leave.c) */
     uint64_t stall;          /* ticks after which a wait is talked about; 0: never */
@@ -352,12 +346,14 @@ typedef struct hd_place {
     uint64_t k;
     uint32_t me, n; /* my number on the board, and how many there are */
     bool locked;    /* several threads may use this endpoint */
+    bool of_set;    /* the board is an active set's: its members have numbers of their own */
 } hd_place_t;
 
 struct hd_op {
     hd_task_t task; /* must stay first */
     hd_call_t call; /* what is asked; fixed at init */
     hd_place_t place;
+    hd_plan_t plan; /* how it runs; made at init, or by start (hd_op_choose_plan) */
     struct ucc_team *team;
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
@@ -367,7 +363,6 @@ struct hd_op {
     hd_group_t *group;
     hd_lane_t *lane;
     hd_exchange_t *exchange;
-    hd_regime_t regime; /* what my lane says */
     hd_op_state_t state;
     uint32_t team_ep;           /* my number in the team; place.me is my number on the board */
     ucc_status_t why;           /* CANCEL: what to report */
@@ -375,7 +370,6 @@ struct hd_op {
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
     hd_cut_t cut;               /* DIRECT: how the work is cut */
-    uint32_t lines_expected;    /* of each lane that is awaited; 0: none, or not known */
     bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
@@ -495,19 +489,10 @@ void hd_op_time_out(const hd_op_t *op);
 
 /* --- lane.c ----------------------------------------------------------------------------------- */
 
-/* Of a collective among n members in which one publishes so many bytes. */
-hd_regime_t hd_regime_for(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes);
-/* Bytes up to which its data travels in lines. */
-size_t hd_lines_max(const hd_group_t *group, uint8_t type);
 /* Lines that take so many bytes. */
 static inline size_t hd_lines_for(size_t bytes) {
     return (bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
 }
-/* The lanes that this operation waits for carry so many bytes: their lines are fetched with them. */
-static inline void hd_op_expect(hd_op_t *op, hd_regime_t regime, size_t bytes) {
-    op->lines_expected = regime == HD_REGIME_LINES ? (uint32_t)hd_lines_for(bytes) : 0;
-}
-const char *hd_regime_name(hd_regime_t regime);
 /* Publishes what was put into the lane. */
 static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_regime_t regime,
                                 size_t bytes) {
@@ -525,10 +510,13 @@ static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature,
 /* The same for a payload in lines. */
 void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
                         const uint8_t *data, size_t bytes);
-/* Publishes `bytes` from data under the regime that fits; or no data (HD_REGIME_NONE). */
-ucc_status_t hd_lane_publish(hd_op_t *op, hd_regime_t regime, const void *data, size_t bytes);
-/* A staging slot to assemble a payload in; publish_staged then lets it travel in lines or in the lane if it
- * is small enough. */
+/* Publishes `bytes` from data under the plan's regime; DIRECT: op->expose; NONE: no data. The two after it, for
+ * those who know that. */
+ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes);
+ucc_status_t hd_lane_expose(hd_op_t *op);
+ucc_status_t hd_lane_announce(hd_op_t *op);
+/* A staging slot to assemble a payload in; publish_staged then lets it travel in lines or in the lane if that
+ * is the plan. */
 void *hd_lane_staging(hd_op_t *op);
 ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes);
 
@@ -669,8 +657,8 @@ const void *hd_arrive_result(const hd_op_t *op);
 
 /* Bcast over several domains (small regimes, beyond FLAT_MAX): the origin is the root's lane; the
  * first member of each domain reads it and hands the data on. */
-/* Before publishing; false if there are no domains: everybody reads the root's lane. */
-bool hd_relay_enter(hd_op_t *op);
+/* Before publishing. */
+void hd_relay_enter(hd_op_t *op);
 /* op->release.from is a line: the data it announces. UCC_INPROGRESS: not there yet. */
 ucc_status_t hd_relay_data(hd_op_t *op, const void **data);
 /* I have the data: hands it on. */
@@ -736,22 +724,21 @@ ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why);
 /* By whoever has poisoned the group, or left it: is a member still inside its copy? None enters any more. */
 bool hd_put_lingers(hd_group_t *group);
 ucc_status_t hd_barrier_start(hd_op_t *op);
-/* Of any type, under CHECK: this member has no data, and waits for all to see that none has. */
-ucc_status_t hd_empty_start(hd_op_t *op);
 ucc_status_t hd_fanin_start(hd_op_t *op);
 ucc_status_t hd_fanout_start(hd_op_t *op);
 ucc_status_t hd_bcast_start(hd_op_t *op);
 ucc_status_t hd_reduce_start(hd_op_t *op);
 ucc_status_t hd_allreduce_start(hd_op_t *op);
-ucc_status_t hd_scan_start(hd_op_t *op); /* and exscan */
-/* How a scan or exscan travels: also by the number of members and whose operation it is. */
-hd_regime_t hd_scan_regime(const hd_group_t *group, uint8_t type, uint32_t n, size_t bytes,
-                           bool exclusive);
+ucc_status_t hd_scan_start(hd_op_t *op);           /* and exscan */
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op); /* and reduce_scatterv */
-ucc_status_t hd_allgather_start(hd_op_t *op);      /* and allgatherv */
-ucc_status_t hd_gather_start(hd_op_t *op);         /* and gatherv */
-ucc_status_t hd_scatter_start(hd_op_t *op);        /* and scatterv */
-ucc_status_t hd_alltoall_start(hd_op_t *op);       /* and alltoallv */
+ucc_status_t hd_allgather_start(hd_op_t *op);
+ucc_status_t hd_allgatherv_start(hd_op_t *op);
+ucc_status_t hd_gather_start(hd_op_t *op);
+ucc_status_t hd_gatherv_start(hd_op_t *op);
+ucc_status_t hd_scatter_start(hd_op_t *op);
+ucc_status_t hd_scatterv_start(hd_op_t *op);
+ucc_status_t hd_alltoall_start(hd_op_t *op);
+ucc_status_t hd_alltoallv_start(hd_op_t *op);
 
 /* --- match.c: boards for collectives that are not matched by their number ----------------------- */
 
@@ -795,6 +782,9 @@ typedef struct hd_group_config {
 
 /* One reference, for the creator. */
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
+/* What follows from where the endpoints run (group->locality): trees, who combines arrivals, thresholds. By the
+ * last one to join, or for a group that nobody will use (heddle_info). */
+ucc_status_t hd_group_seal(hd_group_t *group);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);

@@ -121,8 +121,8 @@ static bool only_combines(const hd_op_t *op) {
     if (!op->arriving || !op->group->static_arrival || op->wait == hd_engine_step) {
         return false;
     }
-    return op->call.type == HD_SCATTERV || (op->call.type == HD_GATHERV && !op->call.is_root) ||
-           (op->call.type == HD_REDUCE && !op->call.is_root);
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    return coll->rooted && !op->plan.all_wait && !(coll->flow == HD_TO_ROOT && op->call.is_root);
 }
 
 static need_t of_launched(const hd_op_t *op) {
@@ -155,7 +155,7 @@ static need_t need_of(const hd_op_t *op) {
     if (op->state == HD_OP_ARMED) {
         return (need_t){op, NULL, "its event"};
     }
-    if (op->state == HD_OP_CANCEL && op->start == hd_put_start) { /* with or without a board */
+    if (op->state == HD_OP_CANCEL && op->call.one_sided) { /* with or without a board */
         return (need_t){op, is_writing, " to finish its copy"};
     }
     if (!op->place.board) { /* posted before there was one to be matched on */

@@ -277,8 +277,8 @@ static bool is_unordered(ucc_post_ordering_t ordering) {
 
 bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
                        ucc_status_t *status) {
-    if (!r->op.start || r->op.start == hd_empty_start || r->subset ||
-        (args->mask & UCC_COLL_ARGS_FIELD_TAG) || is_unordered(team->ordering)) {
+    if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
+        is_unordered(team->ordering)) {
         return false;
     }
     heddle_algorithm_call_t call = {

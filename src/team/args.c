@@ -97,7 +97,7 @@ static uint64_t hash_of_counts(const hd_intake_t *c) {
 /* What must agree across endpoints: block bytes for movements (never for v types, where only a pair must
  * agree); datatype, operation and count for reductions; the root; in place where it changes what peers
  * do; for the one-sided variant, where the buffer lies. */
-static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
+static hd_terms_t terms_of(const hd_intake_t *c) {
     const hd_op_t *op = c->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     ucc_datatype_t dt = 0;
@@ -119,14 +119,14 @@ static hd_terms_t terms_of(const hd_intake_t *c, bool one_sided) {
                                  : op->call.bytes,
         .counts = signs_counts(coll) ? hash_of_counts(c) : 0,
         .in_place = op->call.in_place && coll->pairwise,
-        .one_sided = one_sided,
-        .offset = one_sided ? hd_put_offset(op, op->call.dst) : 0,
+        .one_sided = op->call.one_sided,
+        .offset = op->call.one_sided ? hd_put_offset(op, op->call.dst) : 0,
     };
     return terms;
 }
 
-static uint32_t signature_of(const hd_intake_t *c, bool one_sided) {
-    hd_terms_t terms = terms_of(c, one_sided);
+static uint32_t signature_of(const hd_intake_t *c) {
+    hd_terms_t terms = terms_of(c);
     uint32_t signature = hd_terms_signature(&terms);
     hd_terms_note(&terms, signature);
     return signature;
@@ -147,6 +147,7 @@ static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     c->n = c->team->n;
     c->me = c->team->ep;
     r->subset = NULL;
+    c->op->place.of_set = false;
     if (!(c->args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET)) {
         return UCC_OK;
     }
@@ -177,6 +178,7 @@ static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     c->n = (uint32_t)size;
     r->active_set = (hd_subset_t){start, stride, c->n};
     r->subset = &r->active_set;
+    c->op->place.of_set = true;
     return UCC_OK;
 }
 
@@ -213,19 +215,20 @@ static ucc_status_t prepare_empty(hd_intake_t *c) {
     op->call.element = op->call.send_element = 1;
     op->call.src = NULL;
     op->call.dst = NULL;
-    op->start = hd_empty_start;
+    op->call.empty = true;
+    hd_op_choose_plan(op);
     return status;
 }
 
 /* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that have
  * one. Only flags that all endpoints give alike: they are part of the signature. */
-static ucc_status_t choose_one_sided(hd_intake_t *c, bool *one_sided) {
+static ucc_status_t choose_one_sided(hd_intake_t *c) {
     const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
     hd_op_t *op = c->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
-    *one_sided = (c->flags & both) == both && !op->call.in_place && !op->prepare && !c->r->subset &&
-                 !c->team->group->two_sided && coll->one_sided;
-    if (!*one_sided) {
+    op->call.one_sided = (c->flags & both) == both && !op->call.in_place && !op->prepare &&
+                         !c->r->subset && !c->team->group->two_sided && coll->one_sided;
+    if (!op->call.one_sided) {
         return UCC_OK;
     }
     return hd_put_fits(op, op->call.dst, coll->bcast ? op->call.bytes : op->call.bytes * c->n)
@@ -243,7 +246,7 @@ static ucc_status_t recount_by(hd_intake_t *c) {
     if (c->op->call.exclusive) {
         hd_op_calls_user(c->op);
     }
-    return hd_kind[c->op->call.type].prepare(c);
+    return hd_prepare[c->op->call.type](c);
 }
 
 static inline hd_intake_t intake_of(hd_op_t *op) {
@@ -267,7 +270,7 @@ static ucc_status_t recount_and_sign(hd_op_t *op) {
     hd_intake_t c = intake_of(op);
     ucc_status_t status = recount_by(&c);
     if (status == UCC_OK) {
-        op->call.signature = signature_of(&c, false);
+        op->call.signature = signature_of(&c);
     }
     return status;
 }
@@ -300,6 +303,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->place.n = team->n;
     op->call.bytes = op->call.total = 0;
     op->call.uneven = false;
+    op->call.one_sided = op->call.empty = false;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->call.is_root = coll->rooted && root == team->ep;
     if (is_empty(&c)) {
@@ -337,20 +341,21 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
         status = hd_pack_setup(team, args, r);
     }
     if (status == UCC_OK && !op->prepare) {
-        status = hd_kind[op->call.type].prepare ? hd_kind[op->call.type].prepare(&c) : UCC_OK;
+        status = coll->moves_data ? hd_prepare[op->call.type](&c) : UCC_OK;
     }
     if (op->call.exclusive && !op->prepare) {
         op->prepare = hd_op_calls_user;
     }
-    bool one_sided = false;
     if (status == UCC_OK) {
-        status = choose_one_sided(&c, &one_sided);
+        status = choose_one_sided(&c);
     }
-    op->start = one_sided ? hd_put_start : hd_kind[op->call.type].start;
-    op->call.signature = status == UCC_OK ? signature_of(&c, one_sided) : 0;
+    op->call.signature = status == UCC_OK ? signature_of(&c) : 0;
     if (coll->vector) {
         keep_vectors(&c);
         op->prepare = signs_counts(coll) ? recount_and_sign : recount;
+    }
+    if (status == UCC_OK) {
+        hd_op_choose_plan(op);
     }
     return status;
 }
@@ -423,7 +428,7 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     bool src, dst, in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     note_vector(r, a, flags);
     hd_coll_buffers(coll, op->call.is_root, op->place.me, in_place, &src, &dst);
-    if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->start == hd_empty_start ||
+    if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->call.empty ||
         !hd_group_is_complete(op->group) || !is_plain(a, flags) || op->prepare || coll->vector ||
         (in_place && coll->source != HD_WHOLE) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {

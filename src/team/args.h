@@ -15,13 +15,8 @@ typedef struct hd_intake {
     uint32_t n, me; /* members of this collective, and my number among them */
 } hd_intake_t;
 
-/* What there is to do for a collective type. */
-typedef struct hd_kind {
-    ucc_status_t (*prepare)(hd_intake_t *c); /* checks and takes the buffers; NULL: it has none */
-    ucc_status_t (*start)(hd_op_t *op);
-} hd_kind_t;
-
-extern const hd_kind_t hd_kind[HD_N_TYPES];
+/* By type: checks the buffers and takes them; NULL: it has none. */
+extern ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c);
 
 /* Logs "type at endpoint e: field what" and returns UCC_ERR_INVALID_PARAM. */
 ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what);

@@ -4,51 +4,12 @@
 #include "team/args.h"
 #include "threads/trace.h"
 
-/* How a member with data will publish it, as far as one member can tell. */
-static const char *expected_regime(const hd_op_t *op, bool flat) {
-    size_t bytes = op->call.total;
-    bool windowed = false;
-    if (!hd_coll[op->call.type].moves_data) {
-        return "no data";
-    }
-    switch (op->call.type) {
-    case HD_SCATTER:
-    case HD_ALLTOALL:
-        bytes = op->call.bytes * op->place.n;
-        break;
-    case HD_REDUCE:
-    case HD_ALLREDUCE:
-        windowed = true;
-        bytes = op->call.bytes;
-        break;
-    case HD_SCATTERV:
-    case HD_ALLTOALLV: /* a table of offsets comes first */
-        bytes += (op->place.n + 1) * sizeof(uint32_t);
-        bool staged = !op->group->two_sided && bytes <= op->group->staged_max;
-        return hd_regime_name(staged ? HD_REGIME_STAGED : HD_REGIME_DIRECT);
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        break;
-    case HD_SCAN:
-    case HD_EXSCAN:
-        return hd_regime_name(hd_scan_regime(op->group, op->call.type, op->place.n, op->call.bytes,
-                                             op->call.exclusive));
-    default:
-        bytes = op->call.bytes;
-    }
-    hd_regime_t regime = hd_regime_for(op->group, op->call.type, op->place.n, bytes);
-    if (hd_coll[op->call.type].reducing &&
-        (op->call.exclusive || (!flat && (!windowed || regime != HD_REGIME_INLINE)))) {
-        regime = HD_REGIME_DIRECT;
-    }
-    return op->start == hd_put_start ? "put" : hd_regime_name(regime);
-}
-
-static const char *expected_arrival(const hd_op_t *op, bool flat) {
-    if (flat || !hd_group_is_complete(op->group)) { /* the last to join decides who combines */
-        return flat ? "flat" : "by tree";
-    }
-    return op->group->static_arrival ? "static" : "by counter";
+/* The pure function again, not what the request keeps: that may not be decided yet. */
+static hd_plan_t plan_of(const hd_request_t *r) {
+    const hd_op_t *op = &r->op;
+    return op->start && hd_group_is_complete(op->group)
+               ? hd_plan_of(op->group, &op->call, &op->place)
+               : (hd_plan_t){.path = HD_PATH_NOTHING};
 }
 
 /* args: at init; NULL at post, when they may be gone. */
@@ -58,6 +19,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     _Static_assert(HD_ROUTE_NOTHING == 0 && HD_ROUTE_NUMBER == 1 && HD_ROUTE_TAG == 2 &&
                        HD_ROUTE_INIT == 3 && HD_ROUTE_PERSISTENT == 4 && HD_ROUTE_ACTIVE_SET == 5,
                    "names stand in the order of hd_route");
+    static const char *const arrival[] = {"flat", "by counter", "static"};
     const hd_op_t *op = &r->op;
     if (hd_trace_level() < (args ? HD_LOG_INFO : HD_LOG_DEBUG)) {
         return; /* called for another reason: see hd_trace_attend */
@@ -67,16 +29,16 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     if (wanted < level || (op->place.me != 0 && wanted < HD_LOG_TRACE)) {
         return;
     }
-    bool whole = op->place.n == op->group->n && hd_group_is_complete(op->group);
-    bool flat = whole ? !op->group->canonical : op->place.n <= op->group->flat_max;
+    hd_plan_t plan = plan_of(r);
+    bool undecided = op->start && plan.path == HD_PATH_NOTHING; /* not all have joined */
     hd_trace_call_t call = {.event = args ? "init" : "post",
                             .name = hd_op_type_name(op),
                             .ep = op->team_ep,
                             .n = op->place.n,
                             .root = hd_coll[op->call.type].rooted ? op->call.root : UINT32_MAX,
                             .bytes = op->call.bytes ? op->call.bytes : op->call.total,
-                            .regime = op->start ? expected_regime(op, flat) : "nothing to do",
-                            .arrival = expected_arrival(op, flat),
+                            .regime = undecided ? "undecided" : hd_plan_name(&plan),
+                            .arrival = undecided ? "undecided" : arrival[plan.arrival],
                             .order = r->run ? "by an algorithm of the user's" : order[r->route]};
     if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
         call.flags = args->flags;

@@ -21,25 +21,12 @@ static bool is_ordinary(const ucc_team_h team) {
 
 /* --- plans ---------------------------------------------------------------------------------------- */
 
-/* What travels in the lane or in lines. */
-static size_t express_bytes(const hd_op_t *op) {
-    size_t lines = hd_lines_max(op->group, op->call.type);
-    return lines > HD_INLINE_MAX ? lines : HD_INLINE_MAX;
-}
-
 void hd_request_plan_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
-    bool known = op->start == hd_barrier_start || op->start == hd_bcast_start ||
-                 op->start == hd_allreduce_start || op->call.type == HD_SCATTER;
-    size_t bytes = op->call.type == HD_SCATTER ? op->call.bytes * op->place.n
-                                               : op->call.bytes; /* in one lane */
-    r->may_express = known && numbered && !op->prepare && !op->call.exclusive && r->timeout == 0 &&
-                     bytes <= express_bytes(op) && (bytes > 0 || op->call.type == HD_BARRIER) &&
-                     op->place.n <= HD_REDUCE_BLOCK && !op->group->two_sided &&
-                     !team->debug_order && hd_group_is_complete(op->group) &&
-                     !op->group->board->tree[0];
+    r->may_express = op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
+                     !team->debug_order;
     if (!r->may_express) {
         return;
     }

@@ -117,7 +117,7 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         r->tag = 0;
         return UCC_OK;
     }
-    if (hd_team_is_unordered(team) && r->op.start == hd_empty_start) {
+    if (hd_team_is_unordered(team) && r->op.call.empty) {
         r->op.start = NULL; /* there is nothing by which the others could know it */
         r->route = HD_ROUTE_NOTHING;
         return UCC_OK;

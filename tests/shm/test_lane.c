@@ -1,4 +1,4 @@
-/* Regimes: which one a size gets, and that every byte comes back from any part of a payload. */
+/* Lanes: every byte comes back from any part of a payload, whatever the regime. */
 #include "small_group.h"
 
 #include <stdlib.h>
@@ -25,35 +25,18 @@ static void teardown(void) {
 
 TestSuite(lane, .init = setup, .fini = teardown);
 
+static hd_regime_t regime_of(size_t bytes) {
+    op.call.type = HD_ALLREDUCE;
+    op.call.bytes = bytes;
+    return (hd_regime_t)hd_plan_of(group, &op.call, &op.place).regime;
+}
+
 static const hd_lane_t *publish(uint64_t k, const uint8_t *data, size_t bytes) {
     op.place.k = k;
     op.lane = hd_board_lane(op.place.board, 0, k);
-    cr_assert_eq(hd_lane_publish(&op, hd_regime_for(group, HD_ALLREDUCE, 2, bytes), data, bytes),
-                 UCC_OK);
+    op.plan.regime = (uint8_t)regime_of(bytes);
+    cr_assert_eq(hd_lane_publish(&op, data, bytes), UCC_OK);
     return op.lane;
-}
-
-Test(lane, changes_regime_exactly_at_the_edges) {
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, 0), HD_REGIME_INLINE);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, HD_INLINE_MAX), HD_REGIME_INLINE);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, HD_INLINE_MAX + 1), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, LINES_MAX / 2), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, LINES_MAX / 2 + 1), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_for(group, HD_BCAST, 2, LINES_MAX), HD_REGIME_LINES);
-    cr_assert_eq(hd_regime_for(group, HD_BCAST, 2, LINES_MAX + 1), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, STAGED_MAX), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, STAGED_MAX + 1), HD_REGIME_DIRECT);
-    group->two_sided = true;
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, 1), HD_REGIME_DIRECT);
-}
-
-Test(lane, regime_goes_by_what_peers_read_while_there_is_room_for_all) {
-    group->staged_max = STAGED_MAX / 4;
-    cr_assert_eq(hd_regime_for(group, HD_ALLTOALL, 2, STAGED_MAX / 2), HD_REGIME_STAGED);
-    cr_assert_eq(hd_regime_for(group, HD_ALLTOALL, 2, STAGED_MAX / 2 + 2), HD_REGIME_DIRECT);
-    cr_assert_eq(hd_regime_for(group, HD_ALLREDUCE, 2, STAGED_MAX / 2), HD_REGIME_DIRECT);
-    group->staged_max = 2 * STAGED_MAX;
-    cr_assert_eq(hd_regime_for(group, HD_ALLTOALL, 2, STAGED_MAX + 2), HD_REGIME_DIRECT);
 }
 
 Test(lane, is_there_only_for_its_own_number) {

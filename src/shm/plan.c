@@ -1,0 +1,375 @@
+/* plan.c: how a call runs: the one place that compares sizes and numbers of members with thresholds, and that
+ * knows which family a type belongs to. Slow path: a plan is made when a call is prepared and kept while it is
+ * repeated, but for the v types, whose counts each post reads.
+ *
+ * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all enter and leave
+ * together):
+ *
+ *   barrier                  lanes of a flat group, else its tree; two-sided, so do fanin and fanout
+ *   fanin                    the root looks at all lanes where members are fixed: nobody else may be kept
+ *   bcast, mcast             by what the root sends; over several domains of a machine, down lines of release
+ *   reduce, allreduce        by one operand; in a tree only what fits its records
+ *   reduce_scatter(v)        by a whole operand, and only among few: each reads them all
+ *   scan, exscan             by one operand, and not among many: each reads those before it
+ *   allgather, gather        by one block
+ *   allgatherv               by the largest block, which all know; each lane then by its own block
+ *   alltoall, scatter        by all blocks that one member sends
+ *   gatherv, scatterv, alltoallv   each source by its own total: nobody knows the others'
+ *   user's reductions        the engine: it keeps the user's function to one thread at a time
+ */
+#include "core/config.h"
+#include "shm/shm.h"
+
+enum { PREFIX_READERS = 64 }; /* members up to which each reads the lanes of those before it */
+
+/* --- thresholds --------------------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
+ * staging gain less from it. */
+void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
+    size_t staged = config->staged_max;
+    size_t room = ((size_t)1 << 20) / group->n;
+    if (staged > room) {
+        staged = room > 256 ? room : 256;
+    }
+    staged = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
+    size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
+    group->flat_max = config->flat_max;
+    group->lines_max = (uint32_t)lines;
+    group->lines_per_slot = (uint32_t)hd_lines_for(lines);
+    group->staged_slot = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
+    group->staged_max = group->staged_slot;
+    /* never less than lines carry: what came in lines, a relay of a bcast hands on through its slot */
+    lines = (lines + HD_LINE - 1) / HD_LINE * HD_LINE;
+    group->staging_slot = group->staged_slot > lines ? group->staged_slot : (uint32_t)lines;
+    group->direct_above = config->direct_above;
+    group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
+    size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
+    cache = cache ? cache : (size_t)1 << 20;
+    bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
+    group->streaming_min = automatic ? cache : config->streaming_min;
+}
+
+void hd_plan_dedicated(hd_group_t *group) {
+    /* waiting for all costs little: not worth a copy */
+    group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+}
+
+bool hd_plan_is_flat(const hd_group_t *group, uint32_t n) {
+    return !group->spanning && n <= group->flat_max;
+}
+
+/* --- regimes ------------------------------------------------------------------------------------ */
+
+/* Of what one member publishes, how much does each peer read? Uneven blocks count as even ones: the same
+ * at all. */
+static size_t read_by_peers(const hd_coll_t *coll, uint32_t n, size_t bytes) {
+    return coll->source == HD_BLOCKS ? bytes / n * (n - 1) : bytes;
+}
+
+/* Where one member publishes so many bytes. */
+static hd_regime_t regime_for(const hd_group_t *group, const hd_coll_t *coll, uint32_t n,
+                              size_t bytes) {
+    if (group->two_sided) {
+        return HD_REGIME_DIRECT;
+    }
+    if (bytes <= HD_INLINE_MAX) {
+        return HD_REGIME_INLINE;
+    }
+    /* where everybody writes lines and looks at the others', they are in each other's way sooner */
+    if (bytes <= (coll->bcast ? group->lines_max : group->lines_max / 2)) {
+        return HD_REGIME_LINES;
+    }
+    return bytes <= group->lines_max || (bytes <= group->staged_slot &&
+                                         read_by_peers(coll, n, bytes) <= group->staged_max)
+               ? HD_REGIME_STAGED
+               : HD_REGIME_DIRECT;
+}
+
+const char *hd_regime_name(hd_regime_t regime) {
+    static const char *const name[] = {"none", "inline", "lines", "staged", "direct"};
+    _Static_assert(HD_REGIME_NONE == 0 && HD_REGIME_DIRECT + 1 == sizeof(name) / sizeof(name[0]),
+                   "names stand in the order of hd_regime_t");
+    return name[regime];
+}
+
+/* --- what a plan is made from --------------------------------------------------------------------- */
+
+typedef struct facts {
+    const hd_group_t *group;
+    const hd_call_t *call;
+    const hd_coll_t *coll;
+    uint32_t me, n;
+    bool flat;      /* the board has no tree */
+    bool few;       /* flat, and one block of a reduction */
+    bool relays;    /* the board's tree has lines of release, and members to write them */
+    bool publishes; /* this member's lane has data, unless that is DIRECT */
+    bool awaits;    /* this member waits for others' data */
+} facts_t;
+
+static facts_t facts_of(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
+    const hd_coll_t *coll = &hd_coll[call->type];
+    const hd_tree_t *tree = place->of_set ? NULL : group->by_topology;
+    facts_t f = {.group = group, .call = call, .coll = coll, .me = place->me, .n = place->n};
+    f.flat = place->of_set ? hd_plan_is_flat(group, place->n) : !group->canonical;
+    f.few = f.flat && place->n <= HD_REDUCE_BLOCK;
+    f.relays = group->static_arrival && tree && tree->n_lines > 0;
+    switch ((hd_flow_t)coll->flow) {
+    case HD_FROM_ROOT:
+        f.publishes = call->is_root;
+        f.awaits = !call->is_root;
+        break;
+    case HD_TO_ROOT: /* the root's operand is published, its own block of a gather is not */
+        f.publishes = !call->is_root || coll->reducing;
+        f.awaits = call->is_root;
+        break;
+    case HD_AMONG_ALL:
+        f.publishes = true;
+        f.awaits = !coll->prefix || place->me > 0;
+        break;
+    }
+    return f;
+}
+
+static size_t largest_block(const facts_t *f) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        uint64_t count = hd_vector_count(&f->call->receive, i);
+        most = count > most ? count : most;
+    }
+    return (size_t)most * f->call->element;
+}
+
+/* Bytes that decide on the path, the same at all members. */
+static size_t deciding_bytes(const facts_t *f) {
+    if (f->call->type == HD_ALLGATHERV) {
+        return largest_block(f);
+    }
+    if (f->coll->source != HD_BLOCKS) {
+        return f->call->bytes;
+    }
+    return f->coll->vector ? f->call->total : f->call->bytes * f->n;
+}
+
+/* --- paths ---------------------------------------------------------------------------------------- */
+
+static uint8_t arrival_of(const facts_t *f) {
+    if (f->flat) {
+        return HD_ARRIVAL_FLAT;
+    }
+    return f->group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
+}
+
+static void take_engine(const facts_t *f, hd_plan_t *plan) {
+    plan->path = HD_PATH_ENGINE;
+    plan->arrival = arrival_of(f);
+    plan->all_wait = true;
+    plan->regime = plan->data = HD_REGIME_DIRECT;
+}
+
+static void take_tree(const facts_t *f, hd_plan_t *plan, bool all_wait) {
+    plan->path = f->flat ? HD_PATH_LANES : HD_PATH_TREE;
+    plan->arrival = arrival_of(f);
+    plan->all_wait = all_wait;
+}
+
+/* Barrier, fanin, fanout, and a member that has no data but takes part. */
+static void plan_without_data(const facts_t *f, hd_plan_t *plan) {
+    if (f->coll->all_wait || f->group->two_sided || f->call->empty) {
+        take_tree(f, plan, true);
+    } else if (f->coll->flow == HD_TO_ROOT && !f->group->static_arrival) {
+        take_tree(f, plan, false);
+    } else {
+        plan->path = HD_PATH_LANES;
+    }
+}
+
+/* Blocks of one source to all, of which `kept` bytes don't travel; their offsets come before them. */
+static hd_regime_t regime_of_blocks(const hd_group_t *group, const hd_call_t *call, uint32_t n,
+                                    size_t kept) {
+    size_t bytes = hd_plan_table_bytes(n) + call->total;
+    return bytes > group->staged_max ? HD_REGIME_DIRECT
+                                     : regime_for(group, &hd_coll[call->type], n, bytes - kept);
+}
+
+/* Of a source that decides for itself, by its counts. (A root's own block of a gatherv does not travel.) */
+static hd_regime_t own_regime(const hd_group_t *group, const hd_call_t *call,
+                              const hd_place_t *place) {
+    switch (call->type) {
+    case HD_ALLTOALLV:
+        return regime_of_blocks(group, call, place->n,
+                                hd_vector_count(&call->send, place->me) * call->send_element);
+    case HD_SCATTERV:
+        return call->is_root ? regime_of_blocks(group, call, place->n, 0) : HD_REGIME_NONE;
+    default:
+        return call->is_root ? HD_REGIME_NONE
+                             : regime_for(group, &hd_coll[call->type], place->n, call->bytes);
+    }
+}
+
+static void plan_mixed(const facts_t *f, const hd_place_t *place, hd_plan_t *plan) {
+    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
+    if (f->group->two_sided || (f->coll->pairwise && f->call->in_place)) {
+        take_engine(f, plan);
+        return;
+    }
+    plan->path = HD_PATH_MIXED;
+    plan->arrival = arrival_of(f);
+    plan->regime = (uint8_t)own_regime(f->group, f->call, place);
+}
+
+static bool needs_engine(const facts_t *f, hd_regime_t regime) {
+    if (regime == HD_REGIME_DIRECT || f->call->exclusive) {
+        return true;
+    }
+    switch (f->call->type) {
+    case HD_REDUCE:
+    case HD_ALLREDUCE:
+        return !f->few && (f->flat || regime != HD_REGIME_INLINE);
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return !f->few;
+    case HD_SCAN:
+    case HD_EXSCAN:
+        return f->n > PREFIX_READERS;
+    default:
+        return false;
+    }
+}
+
+static bool has_express(const facts_t *f, const hd_plan_t *plan, hd_regime_t regime) {
+    switch (f->call->type) {
+    case HD_BARRIER:
+    case HD_BCAST:
+    case HD_MCAST:
+    case HD_ALLREDUCE:
+    case HD_SCATTER:
+        return plan->path == HD_PATH_LANES && f->few && !f->group->two_sided &&
+               regime <= HD_REGIME_LINES && (f->call->bytes > 0 || !f->coll->moves_data);
+    default:
+        return false;
+    }
+}
+
+static void plan_with_data(const facts_t *f, hd_plan_t *plan) {
+    size_t bytes = deciding_bytes(f);
+    hd_regime_t regime = regime_for(f->group, f->coll, f->n, bytes);
+    if (needs_engine(f, regime)) {
+        take_engine(f, plan);
+        return;
+    }
+    plan->data = (uint8_t)regime;
+    if (f->coll->bcast && f->relays) {
+        plan->path = HD_PATH_TREE;
+        plan->arrival = arrival_of(f);
+    } else if (f->coll->reducing && !f->coll->prefix) {
+        take_tree(f, plan, f->coll->all_wait);
+    } else {
+        plan->path = HD_PATH_LANES;
+        plan->all_wait = f->coll->all_wait;
+    }
+    bool same = f->call->type != HD_ALLGATHERV; /* all lanes with data carry as much */
+    if (f->publishes) {
+        plan->regime =
+            (uint8_t)(same ? regime : regime_for(f->group, f->coll, f->n, f->call->bytes));
+    }
+    if (f->awaits && same && regime == HD_REGIME_LINES) {
+        plan->lines = (uint8_t)hd_lines_for(bytes);
+    }
+    plan->express = has_express(f, plan, regime);
+}
+
+hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
+    facts_t f = facts_of(group, call, place);
+    hd_plan_t plan = {.path = HD_PATH_NOTHING};
+    if (call->one_sided) {
+        plan.path = HD_PATH_PUT;
+    } else if (!f.coll->moves_data || call->empty) {
+        plan_without_data(&f, &plan);
+        plan.express = has_express(&f, &plan, HD_REGIME_NONE) && !call->empty;
+    } else if (call->type == HD_GATHERV || call->type == HD_SCATTERV ||
+               call->type == HD_ALLTOALLV) {
+        plan_mixed(&f, place, &plan);
+    } else {
+        plan_with_data(&f, &plan);
+    }
+    return plan;
+}
+
+const char *hd_plan_name(const hd_plan_t *plan) {
+    static const char *const by_tree[] = {"tree", "inline tree", "lines tree", "staged tree"};
+    switch ((hd_path_t)plan->path) {
+    case HD_PATH_NOTHING:
+        return "nothing to do";
+    case HD_PATH_LANES:
+        return plan->data == HD_REGIME_NONE ? "flat" : hd_regime_name((hd_regime_t)plan->data);
+    case HD_PATH_TREE:
+        return by_tree[plan->data];
+    case HD_PATH_ENGINE:
+        return "direct";
+    case HD_PATH_MIXED:
+        return plan->regime == HD_REGIME_NONE ? "by source"
+                                              : hd_regime_name((hd_regime_t)plan->regime);
+    case HD_PATH_PUT:
+        return "put";
+    }
+    return "";
+}
+
+/* --- an operation's plan --------------------------------------------------------------------------- */
+
+static ucc_status_t (*const family[HD_N_TYPES])(hd_op_t *op) = {
+    [HD_ALLGATHER] = hd_allgather_start,
+    [HD_ALLGATHERV] = hd_allgatherv_start,
+    [HD_ALLREDUCE] = hd_allreduce_start,
+    [HD_ALLTOALL] = hd_alltoall_start,
+    [HD_ALLTOALLV] = hd_alltoallv_start,
+    [HD_BARRIER] = hd_barrier_start,
+    [HD_BCAST] = hd_bcast_start,
+    [HD_FANIN] = hd_fanin_start,
+    [HD_FANOUT] = hd_fanout_start,
+    [HD_GATHER] = hd_gather_start,
+    [HD_GATHERV] = hd_gatherv_start,
+    [HD_REDUCE] = hd_reduce_start,
+    [HD_REDUCE_SCATTER] = hd_reduce_scatter_start,
+    [HD_REDUCE_SCATTERV] = hd_reduce_scatter_start,
+    [HD_SCATTER] = hd_scatter_start,
+    [HD_SCATTERV] = hd_scatterv_start,
+    [HD_MCAST] = hd_bcast_start,
+    [HD_SCAN] = hd_scan_start,
+    [HD_EXSCAN] = hd_scan_start,
+};
+
+/* Of a member without data: it waits for all to see that none has. */
+static ucc_status_t (*family_of(const hd_call_t *call))(hd_op_t *op) {
+    return call->one_sided ? hd_put_start : call->empty ? hd_barrier_start : family[call->type];
+}
+
+/* At each post: the group is complete, and the counts are this post's. */
+static ucc_status_t start_late(hd_op_t *op) {
+    op->plan = hd_plan_of(op->group, &op->call, &op->place);
+    return family_of(&op->call)(op);
+}
+
+/* The same where counts decide on nothing but this member's lane. */
+static ucc_status_t start_mixed(hd_op_t *op) {
+    op->plan.regime = (uint8_t)own_regime(op->group, &op->call, &op->place);
+    return family[op->call.type](op);
+}
+
+void hd_op_choose_plan(hd_op_t *op) {
+    bool complete = hd_group_is_complete(op->group);
+    op->plan = complete ? hd_plan_of(op->group, &op->call, &op->place)
+                        : (hd_plan_t){.path = HD_PATH_NOTHING};
+    if (op->plan.path == HD_PATH_MIXED) {
+        op->start = start_mixed;
+    } else if (hd_coll[op->call.type].vector || !complete) {
+        op->start = start_late;
+    } else {
+        op->start = family_of(&op->call);
+    }
+}

@@ -1,0 +1,78 @@
+/* plan.h: how a call runs among the endpoints of one process, as data.
+ *
+ * One function decides it, hd_plan_of (plan.c). The families switch on what it returns; the trace, the logs and
+ * heddle_info print it. Nothing else compares a size, or a number of members, with a threshold.
+ *
+ * A plan is made from what all members of a call agree on: its type, sizes and operation, the team, and what the
+ * team's endpoints exchanged when it was formed. So all of them have the same `path`, `arrival` and `all_wait`
+ * without a word. The other fields are a member's own: `regime` and `lines` follow from its part in the
+ * collective (root or not) and, in the v types, from its own counts, which the others find in its lane.
+ */
+#ifndef HD_SHM_PLAN_H
+#define HD_SHM_PLAN_H
+
+#include "core/coll.h"
+
+struct hd_group;
+struct hd_group_config;
+struct hd_op;
+struct hd_place;
+
+/* How a member's data travels: shm.h says what each is. */
+typedef enum hd_regime {
+    HD_REGIME_NONE = 0, /* no data from this member */
+    HD_REGIME_INLINE,
+    HD_REGIME_LINES,
+    HD_REGIME_STAGED,
+    HD_REGIME_DIRECT
+} hd_regime_t;
+
+typedef enum hd_path {
+    HD_PATH_NOTHING = 0, /* nothing to do, or not decided yet */
+    HD_PATH_LANES,  /* each member looks at the lanes it depends on, and takes the data from them */
+    HD_PATH_TREE,   /* up a tree of arrival, or, with a bcast's data, down its lines of release */
+    HD_PATH_ENGINE, /* every lane is DIRECT: the engine works once all have arrived */
+    HD_PATH_MIXED,  /* nobody knows all sizes: each source decides for itself, and its lane tells */
+    HD_PATH_PUT     /* written straight into the peers' symmetric memory */
+} hd_path_t;
+
+/* How it becomes known that all are there. */
+typedef enum hd_arrival {
+    HD_ARRIVAL_FLAT = 0, /* each member that must know looks at all lanes */
+    HD_ARRIVAL_COUNTER,  /* a tree whose blocks are combined by the last to come */
+    HD_ARRIVAL_STATIC    /* a tree whose blocks are combined by fixed members */
+} hd_arrival_t;
+
+typedef struct hd_plan {
+    uint8_t path;    /* hd_path_t */
+    uint8_t arrival; /* hd_arrival_t */
+    bool all_wait;   /* every member waits until all have arrived */
+    bool express;    /* so small, and among so few, that a post may look for the others at once */
+    uint8_t regime;  /* hd_regime_t: of this member's lane */
+    uint8_t data;    /* hd_regime_t: of the lanes that carry data; NONE: none do, or each its own */
+    uint8_t lines;   /* of each lane that this member waits for; 0: none, or not known to it */
+} hd_plan_t;
+
+/* Member place->me of place->n, of an active set or of the whole team; the rest of place is not looked at. The
+ * group is complete. */
+hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
+                     const struct hd_place *place);
+/* At the end of a preparation: makes op->plan and sets op->start; or, where the plan depends on what is known
+ * only at a post (counts, or who will have joined), lets op->start do so. */
+void hd_op_choose_plan(struct hd_op *op);
+
+/* "inline", "staged tree", "direct", ...: what a plan says to people. A constant. */
+const char *hd_plan_name(const hd_plan_t *plan);
+const char *hd_regime_name(hd_regime_t regime);
+
+/* A group's thresholds, as configured; and what changes if every endpoint has a processor of its own. */
+void hd_plan_thresholds(struct hd_group *group, const struct hd_group_config *config);
+void hd_plan_dedicated(struct hd_group *group);
+/* Does a set of n endpoints need no tree, unless the configuration or the machine wants one? */
+bool hd_plan_is_flat(const struct hd_group *group, uint32_t n);
+/* Before the blocks of scatterv and alltoallv, their offsets. */
+static inline size_t hd_plan_table_bytes(uint32_t n) {
+    return ((size_t)n + 1) * sizeof(uint32_t);
+}
+
+#endif
