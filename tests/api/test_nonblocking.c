@@ -194,7 +194,7 @@ Test(nonblocking, a_wait_for_requests_of_several_groups_looks_after_the_contexts
         must(heddle_ibarrier(end[i], &ends[i]), "heddle_ibarrier");
     }
     ucc_coll_req_h two[2] = {all[MANY - 1], ends[0]};
-    cr_assert_eq(heddle_wait_all(two, 2, 5), UCC_OK);
+    cr_assert_eq(heddle_wait_all(two, 2, 60), UCC_OK);
     cr_assert_eq(heddle_wait_all(all, N * MANY, 30), UCC_OK);
     cr_assert_eq(heddle_wait_all(ends, 2, 30), UCC_OK);
     for (uint32_t i = 0; i < 2; i++) {
