@@ -53,8 +53,22 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
     if (by_topology == board->tree[1]) {
         return UCC_OK;
     }
+    const hd_tree_t *before =
+        board->tree[1]; /* none, or the canonical one, whose blocks it shares */
+    hd_assert(!before || before == board->tree[0]);
     board->tree[1] = by_topology;
-    return create_blocks(board, 1) ? UCC_OK : UCC_ERR_NO_MEMORY;
+    if (create_blocks(board, 1)) {
+        return UCC_OK;
+    }
+    for (uint32_t d = 0; d < board->depth; d++) {
+        hd_exchange_t *x = &board->exchange[d];
+        if (x->block[1] != x->block[0]) {
+            hd_free(x->block[1]);
+        }
+        x->block[1] = before ? x->block[0] : NULL;
+    }
+    board->tree[1] = before;
+    return UCC_ERR_NO_MEMORY;
 }
 
 static void member_init(hd_member_t *member) {

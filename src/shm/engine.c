@@ -241,10 +241,6 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
  * share one callback. Tried, never waited for: who finds it taken comes back in its next step. */
 static hd_lock_t user_turn;
 
-void hd_engine_unlock(void) {
-    hd_lock_forget(&user_turn);
-}
-
 /* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
 static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
     uint64_t gen = generation(op);
@@ -384,6 +380,12 @@ static void abandon_turn(hd_task_t *task) {
                           memory_order_relaxed); /* see work_on_claimed */
     finish_claimed(op, op->turn, slice, slice->units, 1);
     end_turn(op);
+}
+
+void hd_engine_unlock(void) {
+    if (!hd_callback_is_ended_by(abandon_turn)) { /* else it is this thread's, which ends it */
+        hd_lock_forget(&user_turn);
+    }
 }
 
 static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_work_t *work,

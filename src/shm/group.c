@@ -147,6 +147,10 @@ static ucc_status_t plant_tree(hd_group_t *group) {
     ucc_status_t status = hd_tree_by_number(group->n, &group->canonical);
     if (status == UCC_OK) {
         status = hd_board_set_topology(board, group->canonical);
+        if (status != UCC_OK) { /* it stays flat, as the board does */
+            hd_tree_destroy(group->canonical);
+            group->canonical = NULL;
+        }
     }
     if (status != UCC_OK) {
         return status;

@@ -336,16 +336,22 @@ static void over(void *data, ucc_status_t status) {
     put_event(ee, UCC_EVENT_COLLECTIVE_COMPLETE, &t->r->op.task.req);
     hd_lock(&ee->lock);
     hd_trigger_t **at = &ee->armed;
-    while (*at != t) {
+    while (*at && *at != t) {
         at = &(*at)->next;
     }
-    *at = t->next;
+    if (*at) { /* not if a fork found the post before it had come so far */
+        *at = t->next;
+    }
     /* release: my last access to the trigger; pairs with hd_trigger_settle */
     atomic_store_explicit(&t->busy, false, memory_order_release);
     hd_unlock(&ee->lock);
     if (callback.cb) {
         callback.cb(callback.data, status);
     }
+}
+
+hd_task_t *hd_trigger_carrier(hd_trigger_t *t) {
+    return &t->carrier.op.task;
 }
 
 void hd_trigger_settle(hd_trigger_t *t) {

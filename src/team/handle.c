@@ -56,6 +56,9 @@ static void inherited(hd_heirloom_t *self) {
         if (r->run) {
             hd_algorithm_carrier(r)->fruitless = 0;
         }
+        if (r->trigger) {
+            hd_trigger_carrier(r->trigger)->fruitless = 0;
+        }
     }
     for (uint32_t i = 0; team->all && i < team->n_contexts; i++) {
         hd_runner_mark_listed(&team->contexts[i]->runner);
@@ -63,6 +66,9 @@ static void inherited(hd_heirloom_t *self) {
     for (hd_request_t *r = team->all; r; r = r->all) {
         if (r->run) { /* it is where that is */
             r->op.task.fruitless = hd_algorithm_carrier(r)->fruitless;
+        }
+        if (r->op.task.magic == HD_TASK_HOOKED && hd_trigger_carrier(r->trigger)->fruitless) {
+            r->op.task.fruitless = hd_trigger_carrier(r->trigger)->fruitless; /* and waits there */
         }
         waiting_t waits = hd_task_is_lost(&r->op.task) ? waits_in_a_queue(team, r) : FOR_ANOTHER;
         if (waits != FOR_ANOTHER) {

@@ -308,6 +308,8 @@ void hd_request_resume(hd_request_t *r, uint64_t k);
 void hd_request_unhook(hd_request_t *r);
 /* Nobody touches the trigger any more (NULL: there is none): it may be freed. */
 void hd_trigger_settle(hd_trigger_t *t);
+/* The task that a context looks at until the event comes. */
+hd_task_t *hd_trigger_carrier(hd_trigger_t *t);
 /* One line about this call; args as at init, NULL at post (call_log.c). */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
 

@@ -68,7 +68,7 @@ static void abandon(void) {
         held = (held_t){0};
     }
     hd_trace_leave();
-    hd_stall_help(false); /* whoever said otherwise does not go on */
+    hd_stall_help(false); /* whoever set that was left, too */
     hd_runner_t *runner = hd_task_runner(gone.task);
     bool listed = gone.task->listed;
     hd_error(
@@ -116,50 +116,6 @@ __attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void
     frame.returned = true;
 }
 
-/* --- completion callbacks --------------------------------------------------------------------------- */
-
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t completing;
-
-typedef struct completion {
-    hd_runner_t *runner;
-    hd_task_t *others;
-    held_t held; /* not to be given back by what the callback calls */
-    bool helping;
-    bool returned;
-} completion_t;
-
-static void end_completion(completion_t *c) {
-    completing--;
-    held = c->held;
-    if (c->returned) {
-        hd_stall_help(c->helping);
-        return;
-    }
-    hd_runner_go_on(c->runner, c->others);
-    held = (held_t){0};
-    if (c->held.release) {
-        c->held.release(c->held.arg);
-    }
-}
-
-__attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
-                                                    ucc_coll_callback_t callback,
-                                                    ucc_status_t status, hd_task_t *others) {
-    __attribute__((cleanup(end_completion))) completion_t completion = {
-        .runner = runner, .others = others, .held = held, .helping = hd_stall_is_helping()};
-    completing++;
-    held = (held_t){0};
-    hd_stall_help(false); /* what it waits for is its own; and it may throw */
-    callback.cb(callback.data, status);
-    completion.returned = true;
-}
-
-bool hd_callback_is_running(void) {
-    return inside.task || completing != 0;
-}
-
-/* --- calls from inside ------------------------------------------------------------------------------ */
-
 /* Do both addresses lie on the stack that the system gave to this thread? Tasks bring stacks of their own,
  * of which nothing is known. */
 static bool on_threads_stack(const void *a, const void *b) {
@@ -174,6 +130,105 @@ static bool on_threads_stack(const void *a, const void *b) {
     uintptr_t base = (uintptr_t)low;
     return known && (uintptr_t)a - base < size && (uintptr_t)b - base < size;
 }
+
+/* --- completion callbacks --------------------------------------------------------------------------- */
+
+typedef struct completion {
+    hd_runner_t *runner;
+    hd_task_t *others;
+    held_t held;    /* not to be given back by what the callback calls */
+    uint32_t depth; /* of `completing` before it */
+    bool helping;   /* so was the caller; what the callback waits for is its own */
+    bool returned;
+} completion_t;
+
+/* The completion callbacks that the calling thread is inside of, each called by the one before. Copies, because
+ * after a longjmp their frames are gone. More than DEEPEST are counted as one more. */
+enum { DEEPEST = 4 };
+typedef struct completing {
+    struct {
+        const hd_runner_t *runner;
+        const void *frame; /* of hd_callback_complete */
+    } entry[DEEPEST];
+    uint32_t depth;
+} completing_t;
+
+static _Thread_local __attribute__((tls_model("initial-exec"))) completing_t completing;
+
+static void end_completion(completion_t *c) {
+    completing.depth = c->depth;
+    held = c->held;
+    if (c->returned) {
+        hd_stall_help(c->helping);
+        return;
+    }
+    hd_stall_help(false); /* whoever set that is being left, too */
+    hd_runner_go_on(c->runner, c->others);
+    held = (held_t){0};
+    if (c->held.release) {
+        c->held.release(c->held.arg);
+    }
+}
+
+/* A callback whose frame lies at or below `here` can't have called what runs there: it was left by longjmp. */
+static __attribute__((noinline, cold)) void forget_left(const void *here) {
+    uint32_t i = completing.depth < DEEPEST ? completing.depth : DEEPEST;
+    for (; i > 0 && (uintptr_t)completing.entry[i - 1].frame <= (uintptr_t)here &&
+           on_threads_stack(completing.entry[i - 1].frame, here);
+         i--) {
+        completing.depth = i - 1;
+    }
+}
+
+static void enter_completion(completion_t *c) {
+    uint32_t depth = completing.depth;
+    if (depth > 0 &&
+        (depth > DEEPEST || (uintptr_t)completing.entry[depth - 1].frame <= (uintptr_t)c)) {
+        forget_left(c);
+        depth = completing.depth;
+    }
+    c->depth = depth;
+    if (depth < DEEPEST) {
+        completing.entry[depth].runner = c->runner;
+        completing.entry[depth].frame = c;
+    }
+    completing.depth = depth < DEEPEST ? depth + 1 : DEEPEST + 1;
+}
+
+__attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
+                                                    ucc_coll_callback_t callback,
+                                                    ucc_status_t status, hd_task_t *others) {
+    __attribute__((cleanup(end_completion))) completion_t completion = {
+        .runner = runner, .others = others, .held = held, .helping = hd_stall_is_helping()};
+    enter_completion(&completion);
+    hd_stall_help(false);
+    held = (held_t){0};
+    callback.cb(callback.data, status);
+    completion.returned = true;
+}
+
+bool hd_callback_holds(const hd_runner_t *runner) {
+    return inside.task && hd_task_runner(inside.task) == runner &&
+           (inside.closed != HD_CLOSED_ALREADY || inside.task->listed); /* else by another thread */
+}
+
+bool hd_callback_is_in(const hd_runner_t *runner) {
+    bool found = completing.depth > DEEPEST || hd_callback_holds(runner);
+    for (uint32_t i = 0; i < completing.depth && !found; i++) {
+        found = completing.entry[i].runner == runner;
+    }
+    return found;
+}
+
+bool hd_callback_is_of(const hd_task_t *task) {
+    return inside.task == task;
+}
+
+bool hd_callback_is_ended_by(void (*abandon_task)(hd_task_t *task)) {
+    return inside.task && inside.abandon == abandon_task;
+}
+
+/* --- calls from inside ------------------------------------------------------------------------------ */
 
 /* A caller whose frame lies above that of hd_callback_run can't be called by it: stacks grow downwards. */
 static __attribute__((noinline)) bool was_jumped_out_of(void) {

@@ -29,8 +29,13 @@ void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
 void hd_callback_complete(hd_runner_t *runner, ucc_coll_callback_t callback, ucc_status_t status,
                           hd_task_t *others);
 
-/* Is the calling thread inside user's code of either kind? */
-bool hd_callback_is_running(void);
+/* In the child of a fork: is its thread inside user's code of either kind that this context called, with tasks
+ * of it in hand? Does it hold the context's lock there? Is it this task's datatype that it is inside of? Was it
+ * called with this `abandon`? */
+bool hd_callback_is_in(const hd_runner_t *runner);
+bool hd_callback_holds(const hd_runner_t *runner);
+bool hd_callback_is_of(const hd_task_t *task);
+bool hd_callback_is_ended_by(void (*abandon)(hd_task_t *task));
 
 /* What the calling thread keeps alive while it progresses: if a callback does not return until the next
  * such call, release(arg) is called once its context is given back. NULL: nothing any more. */

@@ -217,8 +217,9 @@ Test(fork, handles_that_another_thread_had_locked_are_free_in_the_child) {
 typedef struct held_round {
     scene_t scene;
     ucc_context_h context;
-    ucc_coll_req_h request[3];
+    ucc_coll_req_h request[3], triggered;
     _Atomic bool inside, go;
+    bool ended;
 } held_round_t;
 
 static void stay(void *data, ucc_status_t status) {
@@ -247,40 +248,195 @@ static bool waits_end(void *arg) {
     return heddle_wait(h->request[1], -1) == UCC_ERR_NOT_SUPPORTED && errors > 0;
 }
 
-Test(fork, what_another_thread_held_in_hand_ends_in_the_child) {
-    held_round_t h = {.inside = false};
-    heddle_ep_t *ep[3];
+static void open_held_round(held_round_t *h, heddle_ep_t **ep, uint32_t n) {
     heddle_group_t *group;
     heddle_group_params_t params = {
-        .endpoints = 3, .contexts = 1, .thread_mode = UCC_THREAD_MULTIPLE};
-    pthread_t thread;
+        .endpoints = n, .contexts = 1, .thread_mode = UCC_THREAD_MULTIPLE};
     must(heddle_group_create(&params, &group), "group");
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         must(heddle_join(group, i, &ep[i]), "join");
     }
     must(heddle_group_destroy(group), "group");
-    h.context = heddle_ep_context(ep[0]);
-    for (uint32_t i = 0; i < 3; i++) {
-        ucc_coll_args_t args = small_barrier();
-        if (i == 0) {
-            args.mask |= UCC_COLL_ARGS_FIELD_CB;
-            args.cb = (ucc_coll_callback_t){stay, &h};
-        }
-        must(ucc_collective_init_and_post(&args, &h.request[i], heddle_ep_team(ep[i])), "post");
+    h->context = heddle_ep_context(ep[0]);
+}
+
+static void post_held(held_round_t *h, heddle_ep_t **ep, uint32_t i) {
+    ucc_coll_args_t args = small_barrier();
+    if (i == 0) {
+        args.mask |= UCC_COLL_ARGS_FIELD_CB;
+        args.cb = (ucc_coll_callback_t){stay, h};
     }
-    cr_assert_eq(pthread_create(&thread, NULL, progress_once, &h), 0);
-    while (!h.inside) {
+    must(ucc_collective_init_and_post(&args, &h->request[i], heddle_ep_team(ep[i])), "post");
+}
+
+static pthread_t stay_in_hand(held_round_t *h) {
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, progress_once, h), 0);
+    while (!h->inside) {
         usleep(100);
     }
-    cr_expect_eq(ucc_collective_test(h.request[1]), UCC_INPROGRESS, "the thread holds it");
-    cr_expect(in_child(waits_end, &h));
-    h.go = true;
-    pthread_join(thread, NULL);
-    for (uint32_t i = 0; i < 3; i++) {
-        cr_expect_eq(heddle_wait(h.request[i], 20), UCC_OK);
-        must(ucc_collective_finalize(h.request[i]), "finalize");
+    return thread;
+}
+
+static void close_held_round(held_round_t *h, heddle_ep_t **ep, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        cr_expect_eq(heddle_wait(h->request[i], 20), UCC_OK);
+        must(ucc_collective_finalize(h->request[i]), "finalize");
         must(heddle_leave(ep[i]), "leave");
     }
+}
+
+static void forks_while_another_holds(void (*make)(held_round_t *h)) {
+    held_round_t h = {.ended = false};
+    heddle_ep_t *ep[3];
+    open_held_round(&h, ep, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        post_held(&h, ep, i);
+    }
+    pthread_t thread = stay_in_hand(&h);
+    cr_expect_eq(ucc_collective_test(h.request[1]), UCC_INPROGRESS, "the thread holds it");
+    make(&h);
+    cr_expect(h.ended);
+    h.go = true;
+    pthread_join(thread, NULL);
+    close_held_round(&h, ep, 3);
+}
+
+static void fork_plainly(held_round_t *h) {
+    h->ended = in_child(waits_end, h);
+}
+
+Test(fork, what_another_thread_held_in_hand_ends_in_the_child) {
+    forks_while_another_holds(fork_plainly);
+}
+
+/* The other thread's context is none of this callback's, from which the process forks. */
+static void fork_here(void *data, ucc_status_t status) {
+    held_round_t *h = data;
+    (void)status;
+    h->ended = in_child(waits_end, h);
+}
+
+static void fork_in_a_callback(held_round_t *h) {
+    scene_t s;
+    heddle_group_t *group;
+    heddle_group_params_t params = {
+        .endpoints = 2, .contexts = 1, .thread_mode = UCC_THREAD_MULTIPLE};
+    ucc_coll_req_h request[2];
+    must(heddle_group_create(&params, &group), "group");
+    for (uint32_t i = 0; i < 2; i++) {
+        ucc_coll_args_t args = small_barrier();
+        must(heddle_join(group, i, &s.ep[i]), "join");
+        if (i == 0) {
+            args.mask |= UCC_COLL_ARGS_FIELD_CB;
+            args.cb = (ucc_coll_callback_t){fork_here, h};
+        }
+        must(ucc_collective_init_and_post(&args, &request[i], heddle_ep_team(s.ep[i])), "post");
+    }
+    must(heddle_group_destroy(group), "group");
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_expect_eq(heddle_wait(request[i], 20), UCC_OK);
+        must(ucc_collective_finalize(request[i]), "finalize");
+        must(heddle_leave(s.ep[i]), "leave");
+    }
+}
+
+Test(fork, what_another_thread_held_in_hand_ends_in_a_child_of_another_contexts_callback) {
+    forks_while_another_holds(fork_in_a_callback);
+}
+
+static bool triggered_ends(void *arg) {
+    held_round_t *h = arg;
+    return heddle_wait(h->triggered, -1) == UCC_ERR_NOT_SUPPORTED && errors > 0;
+}
+
+Test(fork, a_triggered_post_that_another_thread_had_in_hand_ends_in_the_child) {
+    held_round_t h = {.triggered = NULL};
+    heddle_ep_t *ep[2];
+    ucc_ee_h ee;
+    ucc_ee_params_t engine = {.ee_type = UCC_EE_CPU_THREAD};
+    open_held_round(&h, ep, 2);
+    must(ucc_ee_create(heddle_ep_team(ep[1]), &engine, &ee), "ucc_ee_create");
+    post_held(&h, ep, 0);
+    ucc_coll_args_t args = small_barrier();
+    must(ucc_collective_init(&args, &h.triggered, heddle_ep_team(ep[1])), "init");
+    ucc_ev_t event = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE, .req = h.triggered};
+    must(ucc_collective_triggered_post(ee, &event), "ucc_collective_triggered_post");
+    must(ucc_ee_set_event(ee, &event), "ucc_ee_set_event");
+    post_held(&h, ep, 1);
+    pthread_t thread = stay_in_hand(&h); /* in the same round, the event has been taken */
+    cr_expect(in_child(triggered_ends, &h));
+    h.go = true;
+    pthread_join(thread, NULL);
+    must(heddle_barrier(ep[0]), "heddle_barrier");
+    cr_expect_eq(heddle_wait(h.triggered, 20), UCC_OK);
+    must(ucc_collective_finalize(h.triggered), "finalize");
+    must(ucc_ee_destroy(ee), "ucc_ee_destroy");
+    close_held_round(&h, ep, 2);
+}
+
+/* --- a fork inside a datatype's callback --------------------------------------------------------------- */
+
+/* 0: the child, in which every callback returns, too. */
+static pid_t forked = -1;
+
+static ucc_status_t fork_and_add(const ucc_reduce_cb_params_t *p) {
+    if (forked < 0) {
+        forked = fork();
+        alarm(forked == 0 ? 30 : 0);
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        int32_t total = ((const int32_t *)p->src1)[i];
+        for (size_t v = 0; v < p->n_vectors; v++) {
+            total += ((const int32_t *)(const void *)((char *)p->src2 + v * p->stride))[i];
+        }
+        ((int32_t *)p->dst)[i] = total;
+    }
+    return UCC_OK;
+}
+
+/* Large: reduced in turns, of which the library keeps one. */
+enum { MANY = 1 << 16 };
+static int32_t term[2][MANY], total[2][MANY];
+
+static ucc_status_t reduce_and_fork(scene_t *s, ucc_datatype_t dt) {
+    ucc_coll_req_h request[2];
+    for (int i = 0; i < 2; i++) {
+        ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLREDUCE, .op = UCC_OP_SUM};
+        args.src.info = (ucc_coll_buffer_info_t){term[i], MANY, dt, UCC_MEMORY_TYPE_HOST};
+        args.dst.info = (ucc_coll_buffer_info_t){total[i], MANY, dt, UCC_MEMORY_TYPE_HOST};
+        must(ucc_collective_init(&args, &request[i], heddle_ep_team(s->ep[i])), "init");
+    }
+    ucc_collective_post(request[0]);
+    ucc_collective_post(request[1]); /* fails in a child that the first post has made */
+    ucc_status_t status = heddle_wait(request[0], -1);
+    heddle_wait(request[1], -1);
+    ucc_collective_finalize(request[0]);
+    ucc_collective_finalize(request[1]);
+    return status;
+}
+
+Test(fork, a_process_may_fork_inside_a_datatypes_callback_which_returns_in_both) {
+    scene_t s = scene_open(UCC_THREAD_MULTIPLE);
+    ucc_generic_dt_ops_t ops = {
+        .mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+        .flags = UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
+        .contig_size = sizeof(int32_t),
+        .reduce = {.cb = fork_and_add},
+    };
+    ucc_datatype_t dt;
+    must(ucc_dt_create_generic(&ops, NULL, &dt), "ucc_dt_create_generic");
+    ucc_status_t status = reduce_and_fork(&s, dt);
+    if (forked == 0) {
+        _exit(status == UCC_OK || status == UCC_ERR_NOT_SUPPORTED ? 0 : 1);
+    }
+    int ended = 1;
+    cr_assert_eq(waitpid(forked, &ended, 0), forked);
+    cr_expect_eq(ended, 0, "the child ended with %d", ended);
+    cr_expect_eq(status, UCC_OK);
+    ucc_dt_destroy(dt);
+    must(heddle_leave(s.ep[0]), "leave");
+    must(heddle_leave(s.ep[1]), "leave");
 }
 
 /* --- with other threads at work inside the library while the process forks ------------------------- */

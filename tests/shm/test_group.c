@@ -1,6 +1,7 @@
 /* test_group.c: what a group makes of where its endpoints run. The machine is a described one: two NUMA
  * nodes of two cores each.
  */
+#include "core/mem.h"
 #include "shm/shm.h"
 
 #include <criterion/criterion.h>
@@ -39,4 +40,44 @@ Test(group, endpoints_bound_to_nodes_with_room_have_processors_of_their_own) {
 Test(group, more_endpoints_than_processors_in_a_node_are_crowded) {
     cr_assert_not(is_dedicated((int32_t[]){0, 0, 0, 1}, 4));
     cr_assert_not(is_dedicated((int32_t[]){1, 1, 1}, 3));
+}
+
+/* Four endpoints of two packages: the last one to join plants the tree, with memory for so much of it. */
+static bool plants_with(long allocations) {
+    hd_group_config_t config = {.depth = 8,
+                                .persistent_depth = 4,
+                                .flat_max = 8,
+                                .lines_max = 512,
+                                .staged_max = 16384,
+                                .chunk = 1 << 20};
+    hd_group_t *group = hd_group_create(4, &config);
+    for (uint32_t i = 0; i < 4; i++) {
+        hd_locality_t where = hd_locality_unknown();
+        where.package = where.numa = (int32_t)i / 2;
+        where.core = (int32_t)i;
+        where.trusted = true;
+        hd_alloc_fail_after(i == 3 ? allocations : -1);
+        (void)hd_group_join(group, i, &where);
+    }
+    hd_alloc_fail_after(-1);
+    bool planted = hd_group_poisoned(group) == UCC_OK;
+    cr_assert(!planted || group->canonical, "it needs a tree");
+    hd_group_check(group);
+    for (uint32_t slot = 0; slot < group->depth; slot++) {
+        const hd_exchange_t *x = &group->board->exchange[slot];
+        for (int tree = 0; tree < 2; tree++) {
+            cr_assert_eq(!x->block[tree], !group->board->tree[tree], "after %ld", allocations);
+        }
+    }
+    hd_home_unpin(&group->home);
+    return planted;
+}
+
+Test(group, equations_hold_where_memory_ran_out_before_the_tree_was_whole) {
+    setenv("HEDDLE_TOPOLOGY", "pack:2 numa:1 core:2 pu:1", 1);
+    long allocations = 0;
+    while (!plants_with(allocations)) {
+        allocations++;
+    }
+    cr_assert_gt(allocations, 4);
 }
