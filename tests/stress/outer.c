@@ -33,6 +33,8 @@ static ucc_status_t wait_in(hd_runner_t *runner, point_t *p) {
     if (p->over) {
         return p->status;
     }
+    p->op.task.magic = HD_TASK_LIVE;
+    p->op.task.context = (hd_context_t *)(void *)runner; /* its first member: see hd_task_runner */
     p->op.task.req.status = UCC_INPROGRESS;
     hd_runner_push(runner, &p->op.task);
     return hd_runner_wait(runner, &p->op.task, -1, true, 50);

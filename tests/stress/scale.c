@@ -327,8 +327,10 @@ static void drive_tasks(void *arg, uint32_t thread) {
     }
 }
 
+/* A multiple of the threads, so that each context's endpoints are one thread's. */
 static void tasks(bool own_contexts) {
-    crew_t crew = {.n = scaled(TASKS), .threads = THREADS, .own_contexts = own_contexts};
+    uint32_t n = (scaled(TASKS) + THREADS - 1) / THREADS * THREADS;
+    crew_t crew = {.n = n, .threads = THREADS, .own_contexts = own_contexts};
     printf("%" PRIu32 " tasks on %d threads, %s\n", crew.n, THREADS,
            own_contexts ? "a context each" : "a context per thread");
     crew_init(&crew);
