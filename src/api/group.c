@@ -678,6 +678,16 @@ static const heddle_ep_t *find_busy(const hd_own_context_t *own) {
     return ep;
 }
 
+/* Their buffers may lie where this thread's stack is being used for something else by now. */
+static void disown_requests(ucc_team_h team) {
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            hd_group_poison(team->group, UCC_ERR_NOT_FOUND);
+            hd_op_disown(&r->op);
+        }
+    }
+}
+
 /* By pthread_exit or cancellation: the endpoint leaves all the same, and so do those of sub-teams that were
  * made from it. What they have in progress works on the thread's stack: nobody may touch that any more when
  * this returns. The thread was their only user: nobody else changes the list, or ends their engines. */
@@ -690,8 +700,11 @@ static void ended_in_work(void *arg) {
     if (!own) {
         return; /* all of them have left */
     }
+    for (const heddle_ep_t *ep = own->eps; ep; ep = ep->next) {
+        disown_requests(ep->team);
+    }
     for (const heddle_ep_t *ep; (ep = find_busy(own)) != NULL;) {
-        hd_group_poison(ep->team->group, UCC_ERR_NOT_FOUND);
+        hd_group_poison(ep->team->group, UCC_ERR_NOT_FOUND); /* by a callback since */
         hd_runner_progress(&own->context->runner, NULL);
     }
     while (own->eps) {

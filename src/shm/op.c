@@ -205,6 +205,19 @@ void hd_op_abandon(hd_task_t *task) {
     task->step = step_abandoned;
 }
 
+static ucc_status_t wait_for_nothing(hd_op_t *op) {
+    return hd_group_poisoned(op->group);
+}
+
+void hd_op_disown(hd_op_t *op) {
+    if (op->exposed) {
+        op->state = HD_OP_CANCEL;
+        op->why = hd_group_poisoned(op->group);
+    } else {
+        op->wait = wait_for_nothing;
+    }
+}
+
 /* Publishes, unless that has been done. */
 static ucc_status_t begin(hd_op_t *op) {
     op->lane = hd_board_lane(op->place.board, op->place.me, op->place.k);

@@ -561,6 +561,9 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
 ucc_status_t hd_op_calls_user(hd_op_t *op);
 /* Its packing or unpacking did not return: the team fails, and the next step ends it. */
 void hd_op_abandon(hd_task_t *task);
+/* In progress, in a group that was poisoned, and its buffers are gone: its steps neither read nor write them, and
+ * end it when no peer does. By the only user of its context. */
+void hd_op_disown(hd_op_t *op);
 /* An operation that fails without having been launched. Its memory may be a peer's to write to all the
  * same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
