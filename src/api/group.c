@@ -477,13 +477,17 @@ static void take_leave(heddle_ep_t *ep) {
     release_group(group);
 }
 
-static const hd_request_t *find_in_progress(const heddle_ep_t *ep) {
-    const hd_request_t *r = ep->team->all;
+/* The first that is in progress, from this one of a handle's requests on; NULL: none. */
+static hd_request_t *next_in_progress(hd_request_t *r) {
     while (r &&
            (r->op.task.magic == HD_TASK_FREE || hd_task_status(&r->op.task) != UCC_INPROGRESS)) {
         r = r->all;
     }
     return r;
+}
+
+static const hd_request_t *find_in_progress(const heddle_ep_t *ep) {
+    return next_in_progress(ep->team->all);
 }
 
 ucc_status_t heddle_leave(heddle_ep_t *ep) {
@@ -680,11 +684,9 @@ static const heddle_ep_t *find_busy(const hd_own_context_t *own) {
 
 /* Their buffers may lie where this thread's stack is being used for something else by now. */
 static void disown_requests(ucc_team_h team) {
-    for (hd_request_t *r = team->all; r; r = r->all) {
-        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-            hd_group_poison(team->group, UCC_ERR_NOT_FOUND);
-            hd_op_disown(&r->op);
-        }
+    for (hd_request_t *r = next_in_progress(team->all); r; r = next_in_progress(r->all)) {
+        hd_group_poison(team->group, UCC_ERR_NOT_FOUND);
+        hd_op_disown(&r->op);
     }
 }
 

@@ -67,7 +67,6 @@ static ucc_status_t watch(hd_op_t *op) {
     return odd ? hd_op_mismatch(op, i) : hd_op_watch_leavers(op);
 }
 
-/* The number is over for me: frees my window, lets the next queued operation be tried. */
 /* Several threads post at this endpoint. Apart, so that who posts alone does not pay for it. */
 static __attribute__((noinline)) void consume_locked(hd_op_t *op) {
     hd_member_t *member = op->place.member;
@@ -77,6 +76,7 @@ static __attribute__((noinline)) void consume_locked(hd_op_t *op) {
     hd_unlock(&member->lock);
 }
 
+/* The number is over for me: frees my window, lets the next queued operation be tried. */
 static void end(hd_op_t *op) {
     if (op->numbered) {
         if (op->place.locked) {
