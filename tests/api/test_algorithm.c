@@ -544,7 +544,7 @@ Test(algorithm, an_abort_ends_what_hangs) {
     world_t *world = small_world(N);
     heddle_algorithm_t *a[N];
     ucc_coll_req_h request[N];
-    int32_t src[N], sum[N];
+    int32_t src[N] = {0}, sum[N];
     reset_control();
     control.hangs = true; /* the last task of each never ends by itself */
     register_all(world, a);
@@ -568,7 +568,7 @@ Test(algorithm, a_time_out_ends_what_hangs) {
     world_t *world = small_world(N);
     heddle_algorithm_t *a[N];
     ucc_coll_req_h request[N];
-    int32_t src[N], sum[N];
+    int32_t src[N] = {0}, sum[N];
     reset_control();
     control.hangs = true;
     register_all(world, a);
@@ -594,7 +594,7 @@ Test(algorithm, a_wrong_mix_ends_with_a_time_out_and_not_silently) {
     world_t *world = small_world(N);
     heddle_algorithm_t *a;
     ucc_coll_req_h request[N];
-    int32_t src[N], sum[N];
+    int32_t src[N] = {0}, sum[N];
     reset_control();
     n_warnings = 0;
     cr_assert_eq(heddle_algorithm_register(world->teams[1], &crowd, &a), UCC_OK);
@@ -619,7 +619,7 @@ Test(algorithm, a_wrong_mix_fails_everywhere_at_the_next_collective) {
     world_t *world = small_world(N);
     heddle_algorithm_t *a;
     ucc_coll_req_h request[2][N];
-    int32_t src[N], sum[N];
+    int32_t src[N] = {0}, sum[N];
     reset_control();
     cr_assert_eq(heddle_algorithm_register(world->teams[1], &crowd, &a), UCC_OK);
     for (uint32_t i = 0; i < N; i++) {
@@ -722,7 +722,7 @@ Test(algorithm, what_is_in_progress_at_a_fork_fails_in_the_child) {
     world_t *world = small_world(N);
     heddle_algorithm_t *a[N];
     ucc_coll_req_h request[N];
-    int32_t src[N], sum[N];
+    int32_t src[N] = {0}, sum[N];
     reset_control();
     control.hangs = true;
     register_all(world, a);
@@ -839,6 +839,7 @@ Test(algorithm, the_client_s_callback_is_called_once_when_it_is_over) {
     register_all(world, a);
     for (uint32_t i = 0; i < N; i++) {
         told[i] = UCC_ERR_LAST;
+        src[i] = (int32_t)i;
         ucc_coll_args_t args = small_allreduce(&src[i], &sum[i], 1);
         args.mask |= UCC_COLL_ARGS_FIELD_CB;
         args.cb = (ucc_coll_callback_t){.cb = count_call, .data = &told[i]};
@@ -846,7 +847,10 @@ Test(algorithm, the_client_s_callback_is_called_once_when_it_is_over) {
     }
     small_finish(world, request, N);
     cr_assert_eq(n_called, N);
-    cr_assert_eq(told[1], UCC_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        cr_assert_eq(told[i], UCC_OK);
+        cr_assert_eq(sum[i], N * (N - 1) / 2);
+    }
     world_destroy(world);
 }
 
