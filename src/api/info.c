@@ -42,12 +42,25 @@ static hd_call_t call_of(uint8_t type, uint32_t n, size_t bytes, const uint32_t 
     size_t block = coll->moves_data ? (divided ? bytes / n : bytes) : 0;
     return (hd_call_t){.type = type,
                        .is_root = coll->flow == HD_FROM_ROOT,
-                       .element = block,
+                       .element = coll->reducing ? 1 : block, /* of which counts are numbers */
                        .send_element = block,
                        .bytes = block,
                        .total = bytes,
                        .send = {.counts = counts},
                        .receive = {.counts = counts}};
+}
+
+/* "inline*", "direct 64K>": a plan in 13 characters. */
+static void print_plan(FILE *out, const hd_plan_t *plan) {
+    char text[32];
+    int used = snprintf(text, sizeof(text), "%s", hd_plan_name(plan));
+    if (plan->regime == HD_REGIME_DIRECT) {
+        bool kib = plan->window >= 10 * 1024;
+        used += snprintf(text + used, sizeof(text) - (size_t)used, " %zu%s",
+                         kib ? plan->window / 1024 : plan->window, kib ? "K" : "");
+    }
+    bool streaming = plan->slices && plan->stores == HD_STORES_STREAMING;
+    fprintf(out, "%12s%c", text, streaming ? '>' : plan->express ? '*' : ' ');
 }
 
 static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *counts) {
@@ -58,7 +71,7 @@ static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *c
         out,
         "plans for %u endpoints, %s, by the bytes that one endpoint gives in all (allgather, "
         "gather: one block; v types: blocks of one size). *: over within its post if all come at "
-        "once\n%-16s",
+        "once. direct: with the bytes of a unit of work; >: by streaming stores\n%-16s",
         group->n,
         group->dedicated ? "each held on a processor of its own"
                          : "which may share processors or move among them",
@@ -71,7 +84,7 @@ static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *c
         for (size_t i = 0; i < SIZES; i++) {
             hd_call_t call = call_of(type, group->n, size[i], counts);
             hd_plan_t plan = hd_plan_of(group, &call, &place);
-            fprintf(out, "%12s%c", hd_plan_name(&plan), plan.express ? '*' : ' ');
+            print_plan(out, &plan);
         }
     }
     fputs("\n\n", out);

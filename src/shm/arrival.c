@@ -367,7 +367,7 @@ ucc_status_t hd_relay_data(hd_op_t *op, const void **data) {
         return UCC_INPROGRESS;
     }
     const hd_release_t *line = line_at(op, op->release.from);
-    *data = op->call.bytes <= HD_RESULT_MAX ? line->payload : line->data;
+    *data = op->plan.data == HD_REGIME_INLINE ? line->payload : line->data;
     return status;
 }
 
@@ -375,7 +375,7 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
     if (op->release.relays == 0) {
         return UCC_OK;
     }
-    if (op->call.bytes <= HD_RESULT_MAX) {
+    if (op->plan.data == HD_REGIME_INLINE) {
         hand_on(op, UCC_OK, data, op->call.bytes);
         return UCC_OK;
     }

@@ -92,17 +92,7 @@ static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     return work;
 }
 
-/* Few members name their buffers in lines that only they write. All DIRECT: in their lanes, which all look
- * at anyway; v types, whose lanes may carry data: in their slices. Else in the arrays of the exchange, whose
- * lines have several writers. */
-static bool are_few(const hd_op_t *op) {
-    return hd_op_is_flat(op) && op->place.n <= HD_REDUCE_BLOCK;
-}
-
-static bool lanes_tell(const hd_op_t *op) {
-    return are_few(op) && !hd_work_is_vector(op->call.type);
-}
-
+/* Few members name their buffers in lines that only they write. */
 typedef struct view {
     hd_work_t work;
     const void *src[HD_REDUCE_BLOCK];
@@ -119,19 +109,21 @@ static void see(view_t *view, uint32_t i, const hd_expose_t *from) {
 /* The members' buffers; all have arrived. */
 static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
     hd_work_t *work = work_of(op);
-    if (!lanes_tell(op)) {
-        if (!are_few(op)) {
-            return work;
-        }
+    switch ((hd_naming_t)op->plan.naming) {
+    case HD_NAMED_IN_ARRAYS:
+        return work;
+    case HD_NAMED_IN_SLICES:
         for (uint32_t i = 0; i < op->place.n; i++) {
             see(view, i, &work->slice[i].expose);
         }
-    } else {
+        break;
+    case HD_NAMED_IN_LANES:
         for (uint32_t i = 0; i < op->place.n; i++) {
             see(view, i,
                 i == op->place.me ? &op->expose
                                   : &hd_board_lane(op->place.board, i, op->place.k)->direct);
         }
+        break;
     }
     view->work = (hd_work_t){work->slice, view->src, view->dst, view->call};
     return &view->work;
@@ -139,7 +131,7 @@ static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
 
 /* Where lanes don't: what is written here is published by the lane. */
 static inline __attribute__((always_inline)) void tell(hd_op_t *op, hd_work_t *work) {
-    if (are_few(op)) {
+    if (op->plan.naming == HD_NAMED_IN_SLICES) {
         work->slice[op->place.me].expose = op->expose;
         return;
     }
@@ -183,34 +175,23 @@ static inline __attribute__((always_inline)) hd_work_t *enter(hd_op_t *op, const
     op->expose.src = src;
     op->expose.dst = dst;
     op->expose.call = &op->call;
-    if (!lanes_tell(op)) {
+    if (op->plan.naming != HD_NAMED_IN_LANES) {
         tell(op, work);
     }
     op->exposed = true;
     return work;
 }
 
-static inline __attribute__((always_inline)) ucc_status_t
-register_row(hd_op_t *op, const hd_work_row_t *row, const void *src, void *dst) {
+ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     hd_work_t *work = enter(op, src, dst);
     if (!work) {
         return UCC_ERR_NO_MEMORY;
     }
-    hd_work_cut(op, row);
-    for (uint32_t s = op->place.me; s < op->cut.slices; s += op->place.n) {
-        op->cut.row->layout(op, s, &work->slice[s]);
+    for (uint32_t s = op->place.me; s < op->plan.slices; s += op->place.n) {
+        op->plan.row->layout(op, s, &work->slice[s]);
         open_slice(op, &work->slice[s]);
     }
     return UCC_OK;
-}
-
-ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
-    return register_row(op, &hd_work_rows[op->call.type], src, dst);
-}
-
-ucc_status_t hd_engine_register_row(hd_op_t *op, const hd_work_row_t *row, const void *src,
-                                    void *dst) {
-    return register_row(op, row, src, dst);
 }
 
 ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
@@ -221,7 +202,6 @@ ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
     hd_slice_t *slice = &work->slice[op->place.me];
     hd_slice_set(slice, 1, 1, 1); /* that does nothing */
     open_slice(op, slice);
-    op->cut.slices = op->place.n; /* for who cancels; the rest is not needed before there is work */
     return UCC_OK;
 }
 
@@ -321,7 +301,7 @@ static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, ui
     if (before + taken == (generation(op) | units)) {
         op->own_finished = op->own_finished || s == op->place.me;
         if (!hd_op_is_flat(op)) {
-            hd_engine_slice_done(op->group, op->exchange, op->place.k, op->cut.slices);
+            hd_engine_slice_done(op->group, op->exchange, op->place.k, op->plan.slices);
         }
     }
     hd_bell_ring(&op->group->home.bell); /* a canceller may sleep until this chunk is finished */
@@ -412,7 +392,7 @@ static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
  * thousands of members don't each look at thousands of slices. */
 static bool steal(hd_op_t *op, const hd_work_t *work) {
     hd_exchange_t *x = op->exchange;
-    uint32_t slices = op->cut.slices;
+    uint32_t slices = op->plan.slices;
     /* relaxed: only a hint, checked by the claim itself */
     uint32_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
     for (uint32_t s = hint; s < slices; s++) {
@@ -438,7 +418,7 @@ static bool is_finished(const hd_op_t *op, hd_slice_t *slice) {
 /* Few members: my slice, then what the others have left of theirs, beginning with my neighbour's; over when
  * every slice says so. One look at a slice's line tells what there is to do: nothing is fetched in vain. */
 static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
-    uint32_t slices = op->cut.slices, chunks = 0; /* bounded: others use this context, too */
+    uint32_t slices = op->plan.slices, chunks = 0; /* bounded: others use this context, too */
     hd_slice_t *unfinished = NULL;
     while (op->place.me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
            work_on(op, work, op->place.me)) {
@@ -477,7 +457,7 @@ static bool has_ended(hd_op_t *op, ucc_status_t *status) {
 }
 
 static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
-    bool own = op->place.me < op->cut.slices;
+    bool own = op->place.me < op->plan.slices;
     uint32_t chunks = 0; /* as above */
     while (chunks < CHUNKS_PER_STEP &&
            ((own && work_on(op, work, op->place.me)) || (own = false, steal(op, work)))) {
@@ -495,7 +475,7 @@ static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
 
 ucc_status_t hd_engine_work_unordered(hd_op_t *op) {
     const hd_work_t *work = work_of(op);
-    uint32_t slices = op->cut.slices, chunks = 0; /* as above */
+    uint32_t slices = op->plan.slices, chunks = 0; /* as above */
     for (uint32_t s = op->place.me; s < slices; s += op->place.n) {
         while (chunks < CHUNKS_PER_STEP && work_on(op, work, s)) {
             chunks++;
@@ -556,7 +536,6 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
         op->exposed = false; /* nobody has work on my buffers */
         return UCC_OK;
     }
-    hd_work_cut(op, &hd_work_rows[op->call.type]); /* whoever was idle has not */
     op->state = HD_OP_ENGINE;
     op->wait = hd_engine_work;
     return hd_engine_work(op);
@@ -594,7 +573,7 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
         op->exposed = false;
         return why;
     }
-    for (uint32_t s = 0; s < op->cut.slices; s++) {
+    for (uint32_t s = 0; s < op->plan.slices; s++) {
         if (!close_slice(op, &work->slice[s], s)) {
             return UCC_INPROGRESS;
         }

@@ -218,6 +218,14 @@ void hd_op_disown(hd_op_t *op) {
     }
 }
 
+static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
+    const hd_plan_t *plan = &op->plan;
+    const char *regime = hd_regime_name((hd_regime_t)plan->regime);
+    hd_trace_published(op, plan->path == HD_PATH_PUT ? "put" : regime, op->place.k,
+                       plan->regime == HD_REGIME_DIRECT ? plan->window : 0,
+                       hd_stores_name(plan->stores));
+}
+
 /* Publishes, unless that has been done. */
 static ucc_status_t begin(hd_op_t *op) {
     op->lane = hd_board_lane(op->place.board, op->place.me, op->place.k);
@@ -245,8 +253,7 @@ static ucc_status_t begin(hd_op_t *op) {
         return status;
     }
     if (hd_trace_is_on()) {
-        const char *regime = hd_regime_name((hd_regime_t)op->plan.regime);
-        hd_trace_published(op, op->call.one_sided ? "put" : regime, op->place.k);
+        trace_published(op);
     }
     return UCC_OK;
 }

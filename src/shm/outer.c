@@ -32,7 +32,7 @@ void hd_outer_arrived(hd_op_t *op, ucc_status_t status, const void *payload) {
     hd_exchange_t *x = op->exchange;
     bool works = op->outer_shape & HD_OUTER_WORKS;
     hd_ticket_t ticket = {op->place.board, x, op->place.k, hd_outer_key(op),
-                          works ? op->cut.slices : 0};
+                          works ? op->plan.slices : 0};
     if (status != UCC_OK) {
         hd_op_mismatch(op, op->place.me);
     }
@@ -203,8 +203,8 @@ ucc_status_t hd_outer_start_work(hd_op_t *op, const hd_work_row_t *row, const vo
                                  void *dst) {
     begin(op, HD_OUTER_WORKS | HD_OUTER_ALL_WAIT);
     op->wait = wait_for_work;
-    op->plan = (hd_plan_t){.path = HD_PATH_ENGINE, .all_wait = true, .regime = HD_REGIME_DIRECT};
-    ucc_status_t status = hd_engine_register_row(op, row, src, dst);
+    op->plan = hd_plan_of_outer_work(op, row);
+    ucc_status_t status = hd_engine_register(op, src, dst);
     if (status == UCC_OK) {
         status = hd_lane_expose(op);
     }

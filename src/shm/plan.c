@@ -16,11 +16,22 @@
  *   alltoall, scatter        by all blocks that one member sends
  *   gatherv, scatterv, alltoallv   each source by its own total: nobody knows the others'
  *   user's reductions        the engine: it keeps the user's function to one thread at a time
+ *
+ * How the engine's work is cut goes by the row of its table (work.c), or by that of an outer stage. A unit touches
+ * at most about group->chunk bytes over all its sources and destinations, and, where all members know the size, is
+ * at most half of a member's share, unless that is small. Results that would not stay in their readers' caches are
+ * written past them, by streaming stores: docs/performance.md has the figures.
  */
 #include "core/config.h"
 #include "shm/shm.h"
 
-enum { PREFIX_READERS = 64 }; /* members up to which each reads the lanes of those before it */
+enum {
+    PREFIX_READERS = 64,     /* members up to which each reads the lanes of those before it */
+    MAX_SHARES = 64,         /* slices of one block that all work on */
+    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
+    UNSHARED = 32 * 1024,    /* a member's share of so many bytes is one unit */
+    UNSHARED_PULL = 4 * 1024 /* less in a scatter, whose root is soon done with its own block */
+};
 
 /* --- thresholds --------------------------------------------------------------------------------- */
 
@@ -71,12 +82,9 @@ static size_t read_by_peers(const hd_coll_t *coll, uint32_t n, size_t bytes) {
     return coll->source == HD_BLOCKS ? bytes / n * (n - 1) : bytes;
 }
 
-/* Where one member publishes so many bytes. */
-static hd_regime_t regime_for(const hd_group_t *group, const hd_coll_t *coll, uint32_t n,
-                              size_t bytes) {
-    if (group->two_sided) {
-        return HD_REGIME_DIRECT;
-    }
+/* Where one member publishes so many bytes, and nobody needs the others' arrival. */
+static inline hd_regime_t regime_by_size(const hd_group_t *group, const hd_coll_t *coll, uint32_t n,
+                                         size_t bytes) {
     if (bytes <= HD_INLINE_MAX) {
         return HD_REGIME_INLINE;
     }
@@ -88,6 +96,11 @@ static hd_regime_t regime_for(const hd_group_t *group, const hd_coll_t *coll, ui
                                          read_by_peers(coll, n, bytes) <= group->staged_max)
                ? HD_REGIME_STAGED
                : HD_REGIME_DIRECT;
+}
+
+static hd_regime_t regime_for(const hd_group_t *group, const hd_coll_t *coll, uint32_t n,
+                              size_t bytes) {
+    return group->two_sided ? HD_REGIME_DIRECT : regime_by_size(group, coll, n, bytes);
 }
 
 const char *hd_regime_name(hd_regime_t regime) {
@@ -155,6 +168,82 @@ static size_t deciding_bytes(const facts_t *f) {
     return f->coll->vector ? f->call->total : f->call->bytes * f->n;
 }
 
+/* --- the engine's work ---------------------------------------------------------------------------- */
+
+/* About as many bytes as one member receives. For v types each knows its own; only who copies minds. */
+static size_t received(const hd_work_row_t *row, const hd_call_t *call, uint32_t n) {
+    switch ((hd_work_receives_t)row->receives) {
+    case HD_WORK_ALL_BLOCKS:
+        return call->bytes * n;
+    case HD_WORK_TOTAL:
+        return call->total;
+    case HD_WORK_OWN_BLOCK:
+        break;
+    }
+    return call->bytes;
+}
+
+static hd_stores_t stores_of(const hd_group_t *group, const hd_work_row_t *row,
+                             const hd_call_t *call, uint32_t n) {
+    return received(row, call, n) >= group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
+}
+
+/* Whole elements, whole lines where elements fit into lines. */
+static size_t window_of(const facts_t *f, const hd_work_row_t *row) {
+    size_t element = f->call->element;
+    /* only reductions agree on the element; blocks of data may be cut anywhere */
+    size_t grain = row->reducing && HD_LINE % element != 0 ? element : HD_LINE;
+    size_t streams = (size_t)row->streams_each * f->n + row->streams_more;
+    size_t bytes = f->group->chunk / streams;
+    if (!row->vector) {
+        size_t share = row->windowed ? f->call->bytes / f->n : f->call->bytes;
+        /* so that who is done first can take from who is not */
+        if (share > UNSHARED) {
+            share /= row->pulled ? 4 : 2;
+        } else if (share > UNSHARED_PULL && row->pulled) {
+            share /= 2;
+        }
+        share += grain - 1; /* a remainder is not worth a unit of its own */
+        bytes = least(bytes, share);
+    }
+    bytes -= bytes % grain;
+    return bytes ? bytes : grain;
+}
+
+static uint32_t slices_of(const facts_t *f, const hd_work_row_t *row) {
+    if (f->call->exclusive) {
+        return 1; /* one claim word: one chunk of the user's operation at a time */
+    }
+    return row->windowed && f->n > MAX_SHARES ? MAX_SHARES : f->n;
+}
+
+static hd_naming_t naming_of(const facts_t *f) {
+    if (!f->few) {
+        return HD_NAMED_IN_ARRAYS;
+    }
+    return f->coll->vector ? HD_NAMED_IN_SLICES : HD_NAMED_IN_LANES;
+}
+
+static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan) {
+    plan->row = row;
+    plan->naming = (uint8_t)naming_of(f);
+    plan->stores = stores_of(f->group, row, f->call, f->n);
+    plan->slices = slices_of(f, row);
+    plan->window = window_of(f, row);
+}
+
+uint32_t hd_plan_batch(size_t block) {
+    return (uint32_t)(SMALL_BATCH / (block + 64) + 1);
+}
+
+size_t hd_plan_push(size_t element) {
+    return element < HD_PUSH_WINDOW ? HD_PUSH_WINDOW - HD_PUSH_WINDOW % element : element;
+}
+
+const char *hd_stores_name(hd_stores_t stores) {
+    return stores == HD_STORES_STREAMING ? "streaming" : "plain";
+}
+
 /* --- paths ---------------------------------------------------------------------------------------- */
 
 static uint8_t arrival_of(const facts_t *f) {
@@ -164,11 +253,12 @@ static uint8_t arrival_of(const facts_t *f) {
     return f->group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
 }
 
-static void take_engine(const facts_t *f, hd_plan_t *plan) {
+static void take_engine(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan) {
     plan->path = HD_PATH_ENGINE;
     plan->arrival = arrival_of(f);
     plan->all_wait = true;
     plan->regime = plan->data = HD_REGIME_DIRECT;
+    cut_work(f, row, plan);
 }
 
 static void take_tree(const facts_t *f, hd_plan_t *plan, bool all_wait) {
@@ -189,37 +279,49 @@ static void plan_without_data(const facts_t *f, hd_plan_t *plan) {
 }
 
 /* Blocks of one source to all, of which `kept` bytes don't travel; their offsets come before them. */
-static hd_regime_t regime_of_blocks(const hd_group_t *group, const hd_call_t *call, uint32_t n,
-                                    size_t kept) {
+static inline hd_regime_t regime_of_blocks(const hd_group_t *group, const hd_coll_t *coll,
+                                           const hd_call_t *call, uint32_t n, size_t kept) {
     size_t bytes = hd_plan_table_bytes(n) + call->total;
     return bytes > group->staged_max ? HD_REGIME_DIRECT
-                                     : regime_for(group, &hd_coll[call->type], n, bytes - kept);
+                                     : regime_by_size(group, coll, n, bytes - kept);
 }
 
-/* Of a source that decides for itself, by its counts. (A root's own block of a gatherv does not travel.) */
-static hd_regime_t own_regime(const hd_group_t *group, const hd_call_t *call,
-                              const hd_place_t *place) {
-    switch (call->type) {
-    case HD_ALLTOALLV:
-        return regime_of_blocks(group, call, place->n,
-                                hd_vector_count(&call->send, place->me) * call->send_element);
-    case HD_SCATTERV:
-        return call->is_root ? regime_of_blocks(group, call, place->n, 0) : HD_REGIME_NONE;
-    default:
-        return call->is_root ? HD_REGIME_NONE
-                             : regime_for(group, &hd_coll[call->type], place->n, call->bytes);
+/* What follows from this member's counts where each source decides for itself. The type is the call's, known to the
+ * compiler. (A root's own block of a gatherv does not travel.) */
+static inline __attribute__((always_inline)) void plan_own_part(uint8_t type,
+                                                                const hd_group_t *group,
+                                                                const hd_call_t *call, uint32_t n,
+                                                                uint32_t me, hd_plan_t *plan) {
+    const hd_coll_t *coll = &hd_coll[type];
+    hd_regime_t regime = HD_REGIME_NONE;
+    if (type == HD_ALLTOALLV) {
+        size_t kept = hd_vector_count(&call->send, me) * call->send_element;
+        regime = regime_of_blocks(group, coll, call, n, kept);
+    } else if (type == HD_SCATTERV && call->is_root) {
+        regime = regime_of_blocks(group, coll, call, n, 0);
+    } else if (type == HD_GATHERV && !call->is_root) {
+        regime = regime_by_size(group, coll, n, call->bytes);
     }
+    plan->regime = (uint8_t)regime;
+    plan->stores = stores_of(group, &hd_work_rows[type], call, n);
 }
 
-static void plan_mixed(const facts_t *f, const hd_place_t *place, hd_plan_t *plan) {
+/* Each source decides for itself, where it may. */
+static bool is_mixed(uint8_t type) {
+    return type == HD_GATHERV || type == HD_SCATTERV || type == HD_ALLTOALLV;
+}
+
+static void plan_mixed(const facts_t *f, hd_plan_t *plan) {
+    const hd_work_row_t *row = &hd_work_rows[f->call->type];
     /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
     if (f->group->two_sided || (f->coll->pairwise && f->call->in_place)) {
-        take_engine(f, plan);
+        take_engine(f, row, plan);
         return;
     }
     plan->path = HD_PATH_MIXED;
     plan->arrival = arrival_of(f);
-    plan->regime = (uint8_t)own_regime(f->group, f->call, place);
+    cut_work(f, row, plan);
+    plan_own_part(f->call->type, f->group, f->call, f->n, f->me, plan);
 }
 
 static bool needs_engine(const facts_t *f, hd_regime_t regime) {
@@ -259,7 +361,7 @@ static void plan_with_data(const facts_t *f, hd_plan_t *plan) {
     size_t bytes = deciding_bytes(f);
     hd_regime_t regime = regime_for(f->group, f->coll, f->n, bytes);
     if (needs_engine(f, regime)) {
-        take_engine(f, plan);
+        take_engine(f, &hd_work_rows[f->call->type], plan);
         return;
     }
     plan->data = (uint8_t)regime;
@@ -291,12 +393,19 @@ hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_pl
     } else if (!f.coll->moves_data || call->empty) {
         plan_without_data(&f, &plan);
         plan.express = has_express(&f, &plan, HD_REGIME_NONE) && !call->empty;
-    } else if (call->type == HD_GATHERV || call->type == HD_SCATTERV ||
-               call->type == HD_ALLTOALLV) {
-        plan_mixed(&f, place, &plan);
+    } else if (is_mixed(call->type)) {
+        plan_mixed(&f, &plan);
     } else {
         plan_with_data(&f, &plan);
     }
+    return plan;
+}
+
+hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
+    facts_t f = facts_of(op->group, &op->call, &op->place);
+    hd_plan_t plan = {.path = HD_PATH_NOTHING};
+    take_engine(&f, row, &plan);
+    plan.slices = row->slices(op);
     return plan;
 }
 
@@ -349,27 +458,54 @@ static ucc_status_t (*family_of(const hd_call_t *call))(hd_op_t *op) {
     return call->one_sided ? hd_put_start : call->empty ? hd_barrier_start : family[call->type];
 }
 
-/* At each post: the group is complete, and the counts are this post's. */
-static ucc_status_t start_late(hd_op_t *op) {
+/* At each post, whose counts decide on everything. */
+static ucc_status_t start_anew(hd_op_t *op) {
     op->plan = hd_plan_of(op->group, &op->call, &op->place);
-    return family_of(&op->call)(op);
-}
-
-/* The same where counts decide on nothing but this member's lane. */
-static ucc_status_t start_mixed(hd_op_t *op) {
-    op->plan.regime = (uint8_t)own_regime(op->group, &op->call, &op->place);
     return family[op->call.type](op);
 }
 
-void hd_op_choose_plan(hd_op_t *op) {
-    bool complete = hd_group_is_complete(op->group);
-    op->plan = complete ? hd_plan_of(op->group, &op->call, &op->place)
-                        : (hd_plan_t){.path = HD_PATH_NOTHING};
+/* On the path MIXED they decide on this member's part alone. */
+static ucc_status_t start_alltoallv(hd_op_t *op) {
+    plan_own_part(HD_ALLTOALLV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
+    return hd_alltoallv_start(op);
+}
+
+static ucc_status_t start_gatherv(hd_op_t *op) {
+    plan_own_part(HD_GATHERV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
+    return hd_gatherv_start(op);
+}
+
+static ucc_status_t start_scatterv(hd_op_t *op) {
+    plan_own_part(HD_SCATTERV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
+    return hd_scatterv_start(op);
+}
+
+/* The group is complete. */
+static void choose(hd_op_t *op) {
+    static ucc_status_t (*const start_mixed[HD_N_TYPES])(hd_op_t * op) = {
+        [HD_ALLTOALLV] = start_alltoallv,
+        [HD_GATHERV] = start_gatherv,
+        [HD_SCATTERV] = start_scatterv,
+    };
+    op->plan = hd_plan_of(op->group, &op->call, &op->place);
     if (op->plan.path == HD_PATH_MIXED) {
-        op->start = start_mixed;
-    } else if (hd_coll[op->call.type].vector || !complete) {
-        op->start = start_late;
+        op->start = start_mixed[op->call.type];
     } else {
-        op->start = family_of(&op->call);
+        op->start = hd_coll[op->call.type].vector ? start_anew : family_of(&op->call);
     }
+}
+
+/* At the first post: not all had joined before. */
+static ucc_status_t start_late(hd_op_t *op) {
+    choose(op);
+    return op->start(op);
+}
+
+void hd_op_choose_plan(hd_op_t *op) {
+    if (hd_group_is_complete(op->group)) {
+        choose(op);
+        return;
+    }
+    op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
+    op->start = start_late;
 }

@@ -1,22 +1,25 @@
 /* plan.h: how a call runs among the endpoints of one process, as data.
  *
- * One function decides it, hd_plan_of (plan.c). The families switch on what it returns; the trace, the logs and
- * heddle_info print it. Nothing else compares a size, or a number of members, with a threshold.
+ * One function decides it, hd_plan_of (plan.c). The families and the engine do what it returns; the trace, the
+ * logs and heddle_info print it. Nothing else compares a size, or a number of members, with a threshold.
  *
  * A plan is made from what all members of a call agree on: its type, sizes and operation, the team, and what the
  * team's endpoints exchanged when it was formed. So all of them have the same `path`, `arrival` and `all_wait`
  * without a word. The other fields are a member's own: `regime` and `lines` follow from its part in the
- * collective (root or not) and, in the v types, from its own counts, which the others find in its lane.
+ * collective (root or not) and, in the v types, from its own counts, which the others find in its lane. So
+ * do a v type's `stores`, which only who copies minds.
  */
 #ifndef HD_SHM_PLAN_H
 #define HD_SHM_PLAN_H
 
 #include "core/coll.h"
+#include "core/copy.h"
 
 struct hd_group;
 struct hd_group_config;
 struct hd_op;
 struct hd_place;
+struct hd_work_row;
 
 /* How a member's data travels: shm.h says what each is. */
 typedef enum hd_regime {
@@ -43,6 +46,13 @@ typedef enum hd_arrival {
     HD_ARRIVAL_STATIC    /* a tree whose blocks are combined by fixed members */
 } hd_arrival_t;
 
+/* Where the members name their buffers to whoever works on them. */
+typedef enum hd_naming {
+    HD_NAMED_IN_LANES = 0, /* few members, all DIRECT: at each other's lanes they look anyway */
+    HD_NAMED_IN_SLICES,    /* few members, whose lanes may carry data */
+    HD_NAMED_IN_ARRAYS     /* many: in arrays of the exchange, whose lines have several writers */
+} hd_naming_t;
+
 typedef struct hd_plan {
     uint8_t path;    /* hd_path_t */
     uint8_t arrival; /* hd_arrival_t */
@@ -51,12 +61,20 @@ typedef struct hd_plan {
     uint8_t regime;  /* hd_regime_t: of this member's lane */
     uint8_t data;    /* hd_regime_t: of the lanes that carry data; NONE: none do, or each its own */
     uint8_t lines;   /* of each lane that this member waits for; 0: none, or not known to it */
+    /* the engine's part, on the paths ENGINE and MIXED: how the work is cut */
+    uint8_t naming;                /* hd_naming_t */
+    hd_stores_t stores;            /* of results */
+    uint32_t slices;               /* shares of the work; 0: the engine has no part */
+    size_t window;                 /* bytes of a unit: of one member's block, or of each operand */
+    const struct hd_work_row *row; /* what the units are; NULL: the engine has no part */
 } hd_plan_t;
 
 /* Member place->me of place->n, of an active set or of the whole team; the rest of place is not looked at. The
  * group is complete. */
 hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
                      const struct hd_place *place);
+/* Of an operation whose work a row of its outer stage's cuts (outer.h). Its slices are the row's to count. */
+hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
 /* At the end of a preparation: makes op->plan and sets op->start; or, where the plan depends on what is known
  * only at a post (counts, or who will have joined), lets op->start do so. */
 void hd_op_choose_plan(struct hd_op *op);
@@ -64,6 +82,14 @@ void hd_op_choose_plan(struct hd_op *op);
 /* "inline", "staged tree", "direct", ...: what a plan says to people. A constant. */
 const char *hd_plan_name(const hd_plan_t *plan);
 const char *hd_regime_name(hd_regime_t regime);
+const char *hd_stores_name(hd_stores_t stores);
+
+/* Blocks of so many bytes, each one unit: so many of them are taken by one claim. */
+uint32_t hd_plan_batch(size_t block);
+/* Results that are copied on while the first-level cache holds them are made in steps of so many bytes: whole
+ * elements, and no more than HD_PUSH_WINDOW unless one element is larger. */
+enum { HD_PUSH_WINDOW = 8 * 1024 };
+size_t hd_plan_push(size_t element);
 
 /* A group's thresholds, as configured; and what changes if every endpoint has a processor of its own. */
 void hd_plan_thresholds(struct hd_group *group, const struct hd_group_config *config);

@@ -194,13 +194,13 @@ typedef struct hd_work {
  * registers the slice, and begins its work with it. There may be fewer slices than members, or more, as far
  * as hd_engine_room goes. */
 typedef struct hd_work_row {
-    /* how many slices there are, at least 1 */
-    uint32_t (*slices)(const hd_op_t *op);
     /* by the owner of slice s, by way of hd_slice_set or what outer.h has */
     void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
     /* after a claim: does one unit of slice s */
     ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
-    /* for work.c's rows, which are those of the collectives inside one process */
+    /* an outer stage's: how many slices there are, at least 1; of work.c's rows plan.c decides it */
+    uint32_t (*slices)(const hd_op_t *op);
+    /* by what plan.c cuts the work */
     uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
     uint8_t receives;                   /* hd_work_receives_t */
     bool windowed;                      /* slices are runs of windows of one block */
@@ -223,15 +223,8 @@ typedef enum hd_work_receives {
     HD_WORK_TOTAL          /* total */
 } hd_work_receives_t;
 
+/* Of the collectives inside one process. */
 extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
-
-/* What follows from a row and a call; the same at all members of an exchange. */
-typedef struct hd_cut {
-    const hd_work_row_t *row;
-    size_t window; /* bytes of a unit: of one member's block, or of each operand */
-    uint32_t slices;
-    hd_stores_t stores; /* of results */
-} hd_cut_t;
 
 typedef struct hd_exchange {
     /* result line: written once per use by the last arriver (or the tree's root); read by all */
@@ -353,7 +346,6 @@ struct hd_op {
     hd_task_t task; /* must stay first */
     hd_call_t call; /* what is asked; fixed at init */
     hd_place_t place;
-    hd_plan_t plan; /* how it runs; made at init, or by start (hd_op_choose_plan) */
     struct ucc_team *team;
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
@@ -369,7 +361,7 @@ struct hd_op {
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
-    hd_cut_t cut;               /* DIRECT: how the work is cut */
+    hd_plan_t plan;             /* how it runs; made at init, or by start (hd_op_choose_plan) */
     bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
@@ -692,9 +684,6 @@ void hd_engine_free_work(hd_work_t *work);
 void hd_engine_unlock(void);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
-/* For outer.c. Registers my buffers and my slices, cut by this row. */
-ucc_status_t hd_engine_register_row(hd_op_t *op, const hd_work_row_t *row, const void *src,
-                                    void *dst);
 /* Works on all slices that have units to claim, in whatever order they become ready. Only on boards with a
  * tree. */
 ucc_status_t hd_engine_work_unordered(hd_op_t *op);
@@ -702,9 +691,6 @@ ucc_status_t hd_engine_work_unordered(hd_op_t *op);
 void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
 void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices);
 
-bool hd_work_is_vector(uint8_t type);
-/* Sets op->cut. */
-void hd_work_cut(hd_op_t *op, const hd_work_row_t *row);
 /* Runs a claimed unit, and makes its results visible to whoever is told that it is finished. */
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
 

@@ -6,15 +6,12 @@
  *   alltoall(v)                   slice s holds, destination by destination, the parts of the pair's
  *                                 block; in place, only members above s, and a unit swaps the pair
  *
- * A unit touches at most about group->chunk bytes over all its sources and destinations, and, where
- * all members know the size, is at most half of a member's share, unless that is small. Every byte is read and written
- * as often as the collective needs it and no more: a window of an allreduce is reduced once and
- * written to all; of a bcast, read once and written to all.
+ * How large a window is, how many slices there are and by which stores results are written, the plan says
+ * (plan.c). Every byte is read and written as often as the collective needs it and no more: a window of an
+ * allreduce is reduced once and written to all; of a bcast, read once and written to all.
  *
  * Results are pushed: who has the source writes them to all, so that each byte is read once, and cores
- * write to each other's lines at the same time, which measured faster than reading from them. Results that
- * would not stay in their readers' caches are written past them, by streaming stores: docs/performance.md
- * has the figures.
+ * write to each other's lines at the same time, which measured faster than reading from them.
  *
  * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
  * slices needs no knowledge of their contents. Which member a slice belongs to is the engine's rule, and
@@ -25,65 +22,11 @@
 
 #include <string.h>
 
-enum {
-    MAX_SHARES = 64,          /* slices of a windowed collective */
-    SMALL_BATCH = 64 * 1024,  /* bytes of small blocks taken by one claim */
-    UNSHARED = 32 * 1024,     /* a member's share of so many bytes is one unit */
-    UNSHARED_PULL = 4 * 1024, /* less in a scatter, whose root is soon done with its own block */
-    PUSH_WINDOW = 8 * 1024    /* a result that is copied on while the first-level cache holds it */
-};
-
-/* --- how work is cut: the same at all members, for it depends on what all agree on ------------------ */
-
-bool hd_work_is_vector(uint8_t type) {
-    return hd_work_rows[type].vector;
-}
-
-/* About as many bytes as one member receives. For v types each knows its own; only who copies minds. */
-static size_t received(const hd_op_t *op, const hd_work_row_t *row) {
-    switch (row->receives) {
-    case HD_WORK_ALL_BLOCKS:
-        return op->call.bytes * op->place.n;
-    case HD_WORK_TOTAL:
-        return op->call.total;
-    default:
-        return op->call.bytes;
-    }
-}
-
-/* Bytes of one unit's window: whole elements, whole lines where elements fit into lines. */
-static size_t window_of(const hd_op_t *op, const hd_work_row_t *row) {
-    /* only reductions agree on the element; blocks of data may be cut anywhere */
-    size_t grain = row->reducing && HD_LINE % op->call.element != 0 ? op->call.element : HD_LINE;
-    size_t streams = (size_t)row->streams_each * op->place.n + row->streams_more;
-    size_t bytes = op->group->chunk / streams;
-    if (!row->vector) {
-        size_t share = row->windowed ? op->call.bytes / op->place.n : op->call.bytes;
-        /* so that who is done first can take from who is not */
-        if (share > UNSHARED) {
-            share /= row->pulled ? 4 : 2;
-        } else if (share > UNSHARED_PULL && row->pulled) {
-            share /= 2;
-        }
-        share += grain - 1; /* a remainder is not worth a unit of its own */
-        bytes = bytes < share ? bytes : share;
-    }
-    bytes -= bytes % grain;
-    return bytes ? bytes : grain;
-}
-
-void hd_work_cut(hd_op_t *op, const hd_work_row_t *row) {
-    op->cut.row = row;
-    op->cut.window = window_of(op, row);
-    /* results that would not stay in their readers' caches go past them */
-    op->cut.stores =
-        received(op, row) >= op->group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
-    op->cut.slices = row->slices(op);
-}
+/* --- slices, and the units they have ---------------------------------------------------------------- */
 
 /* So many windows are in a block. */
 static size_t windows(const hd_op_t *op, size_t block) {
-    return (block + op->cut.window - 1) / op->cut.window;
+    return (block + op->plan.window - 1) / op->plan.window;
 }
 
 static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
@@ -95,20 +38,6 @@ static size_t largest(const hd_vector_t *v, uint32_t n, size_t element) {
     return (size_t)most * element;
 }
 
-/* --- slices, and the units they have ---------------------------------------------------------------- */
-
-/* Of a windowed collective. */
-static uint32_t shares(const hd_op_t *op) {
-    if (op->call.exclusive) {
-        return 1; /* one claim word: one chunk of the user's operation at a time */
-    }
-    return op->place.n > MAX_SHARES ? MAX_SHARES : op->place.n;
-}
-
-static uint32_t one_each(const hd_op_t *op) {
-    return op->call.exclusive ? 1 : op->place.n; /* see above */
-}
-
 static void set_units(hd_slice_t *slice, size_t units, uint32_t parts, uint32_t batch) {
     hd_slice_set(slice, (uint32_t)(units ? units : 1), parts, batch);
 }
@@ -116,7 +45,7 @@ static void set_units(hd_slice_t *slice, size_t units, uint32_t parts, uint32_t 
 /* Equal runs of windows. */
 static void lay_out_windows(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     size_t all = windows(op, op->call.bytes);
-    set_units(slice, all * (s + 1) / op->cut.slices - all * s / op->cut.slices, 1, 1);
+    set_units(slice, all * (s + 1) / op->plan.slices - all * s / op->plan.slices, 1, 1);
 }
 
 /* Member s's block; v types: op->call.bytes is my own block's size. */
@@ -152,7 +81,7 @@ static void lay_out_pairs(const hd_op_t *op, uint32_t s, size_t block, hd_slice_
     uint32_t parts = (uint32_t)windows(op, block), batch = 1;
     if (parts <= 1) {
         parts = 1;
-        batch = (uint32_t)(SMALL_BATCH / (block + 64) + 1);
+        batch = hd_plan_batch(block);
     }
     size_t pairs = op->call.in_place ? op->place.n - s - 1 : op->place.n;
     set_units(slice, parts * pairs, parts, batch);
@@ -188,7 +117,7 @@ typedef struct span {
 } span_t;
 
 static span_t span_of(const hd_op_t *op, size_t block, size_t index) {
-    size_t w = op->cut.window, at = index * w;
+    size_t w = op->plan.window, at = index * w;
     if (at >= block) {
         return (span_t){0, 0};
     }
@@ -211,8 +140,7 @@ static ucc_status_t push_window(const hd_op_t *op, const hd_work_t *work, size_t
 
 static ucc_status_t push_windows(const hd_op_t *op, const hd_work_t *work, span_t span) {
     ucc_status_t status = UCC_OK;
-    size_t step = op->call.element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->call.element
-                                                 : op->call.element;
+    size_t step = hd_plan_push(op->call.element);
     for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
         size_t left = span.bytes - done;
         status = push_window(op, work, span.at + done, left < step ? left : step);
@@ -249,20 +177,18 @@ static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t
 /* Not inlined: its stack is not for the others. */
 static __attribute__((noinline)) ucc_status_t scan_windows(const hd_op_t *op, const hd_work_t *work,
                                                            span_t span, bool exclusive) {
-    alignas(HD_LINE) uint8_t stack[2][PUSH_WINDOW];
+    alignas(HD_LINE) uint8_t stack[2][HD_PUSH_WINDOW];
     uint8_t *held[2] = {stack[0], stack[1]}, *heap = NULL;
-    size_t step = op->call.element < PUSH_WINDOW ? PUSH_WINDOW - PUSH_WINDOW % op->call.element
-                                                 : op->call.element;
+    size_t step = hd_plan_push(op->call.element);
     ucc_status_t status = UCC_OK;
-    if (exclusive && op->call.element > PUSH_WINDOW) { /* a user's large elements */
-        heap = hd_alloc(HD_LINE, 2 * op->call.element);
+    if (exclusive && step > sizeof(stack[0])) { /* a user's large elements */
+        heap = hd_alloc(HD_LINE, 2 * step);
         if (!heap) {
-            hd_error("%s: no memory for prefixes of %zu bytes", hd_type_name(op->call.type),
-                     op->call.element);
+            hd_error("%s: no memory for prefixes of %zu bytes", hd_type_name(op->call.type), step);
             return UCC_ERR_NO_MEMORY;
         }
         held[0] = heap;
-        held[1] = heap + op->call.element;
+        held[1] = heap + step;
     }
     for (size_t done = 0; status == UCC_OK && done < span.bytes; done += step) {
         size_t left = span.bytes - done;
@@ -274,8 +200,8 @@ static __attribute__((noinline)) ucc_status_t scan_windows(const hd_op_t *op, co
 
 /* The window that a unit is; none if it is the empty unit of a slice without work. */
 static span_t share_of(const hd_op_t *op, uint32_t s, uint32_t unit) {
-    size_t all = windows(op, op->call.bytes), index = all * s / op->cut.slices + unit;
-    if (index >= all * (s + 1) / op->cut.slices) {
+    size_t all = windows(op, op->call.bytes), index = all * s / op->plan.slices + unit;
+    if (index >= all * (s + 1) / op->plan.slices) {
         return (span_t){0, 0};
     }
     return span_of(op, op->call.bytes, index);
@@ -286,7 +212,7 @@ static ucc_status_t run_bcast(const hd_op_t *op, const hd_work_t *work, uint32_t
     if (span.bytes) {
         hd_copy_to_many(op->place.n, work->dst, span.at,
                         (const uint8_t *)work->src[op->call.root] + span.at, span.bytes,
-                        op->cut.stores);
+                        op->plan.stores);
     }
     return UCC_OK;
 }
@@ -299,7 +225,7 @@ static ucc_status_t run_reduce(const hd_op_t *op, const hd_work_t *work, uint32_
     }
     return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, 1,
                           &work->dst[op->call.root], span.at, span.bytes / op->call.element,
-                          op->cut.stores);
+                          op->plan.stores);
 }
 
 static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, uint32_t s,
@@ -308,7 +234,7 @@ static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, uint
     if (!span.bytes) {
         return UCC_OK;
     }
-    if (op->cut.stores == HD_STORES_STREAMING) {
+    if (op->plan.stores == HD_STORES_STREAMING) {
         return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, op->place.n,
                               work->dst, span.at, span.bytes / op->call.element,
                               HD_STORES_STREAMING);
@@ -337,7 +263,7 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
                                   uint32_t unit) {
     span_t span = span_of(op, op->call.bytes, unit);
     hd_copy_to_many(op->place.n, work->dst, s * op->call.bytes + span.at,
-                    (const uint8_t *)work->src[s] + span.at, span.bytes, op->cut.stores);
+                    (const uint8_t *)work->src[s] + span.at, span.bytes, op->plan.stores);
     return UCC_OK;
 }
 
@@ -353,7 +279,7 @@ static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uin
         }
         uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
         hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
-                op->cut.stores);
+                op->plan.stores);
     }
     return UCC_OK;
 }
@@ -362,7 +288,7 @@ static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_
                                uint32_t unit) {
     span_t span = span_of(op, op->call.bytes, unit);
     hd_copy((uint8_t *)work->dst[op->call.root] + s * op->call.bytes + span.at,
-            (const uint8_t *)work->src[s] + span.at, span.bytes, op->cut.stores);
+            (const uint8_t *)work->src[s] + span.at, span.bytes, op->plan.stores);
     return UCC_OK;
 }
 
@@ -383,7 +309,7 @@ static ucc_status_t run_gatherv(const hd_op_t *op, const hd_work_t *work, uint32
     span_t span = span_of(op, bytes, unit);
     uint64_t offset = hd_vector_displacement(&root->receive, s) * root->element + span.at;
     hd_copy(hd_at(work->dst[op->call.root], offset), (const uint8_t *)work->src[s] + span.at,
-            span.bytes, op->cut.stores);
+            span.bytes, op->plan.stores);
     return UCC_OK;
 }
 
@@ -392,7 +318,7 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
     span_t span = span_of(op, op->call.bytes, unit);
     hd_copy((uint8_t *)work->dst[d] + span.at,
             (const uint8_t *)work->src[op->call.root] + d * op->call.bytes + span.at, span.bytes,
-            op->cut.stores);
+            op->plan.stores);
     return UCC_OK;
 }
 
@@ -408,7 +334,7 @@ static ucc_status_t run_scatterv(const hd_op_t *op, const hd_work_t *work, uint3
     span_t span = span_of(op, bytes, unit);
     hd_copy((uint8_t *)work->dst[d] + span.at,
             hd_at(src, hd_vector_displacement(&root->send, d) * root->element + span.at),
-            span.bytes, op->cut.stores);
+            span.bytes, op->plan.stores);
     return UCC_OK;
 }
 
@@ -417,7 +343,7 @@ static ucc_status_t reduce_part(const hd_op_t *op, const hd_work_t *work, uint32
                                 size_t bytes, uint32_t part) {
     span_t span = span_of(op, bytes, part);
     return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, before + span.at, 1,
-                          &work->dst[d], span.at, span.bytes / op->call.element, op->cut.stores);
+                          &work->dst[d], span.at, span.bytes / op->call.element, op->plan.stores);
 }
 
 /* Whose block a unit belongs to, and which part of it it is: slice by slice, or, exclusively, all in slice
@@ -470,7 +396,7 @@ static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint3
         swap(dst, (uint8_t *)work->dst[s] + to * op->call.bytes + span.at, span.bytes);
     } else {
         hd_copy(dst, (const uint8_t *)work->src[s] + to * op->call.bytes + span.at, span.bytes,
-                op->cut.stores);
+                op->plan.stores);
     }
     return UCC_OK;
 }
@@ -500,14 +426,14 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     if (op->call.in_place) {
         swap(dst, hd_at(work->dst[s], offset), span.bytes);
     } else {
-        hd_copy(dst, hd_at(work->src[s], offset), span.bytes, op->cut.stores);
+        hd_copy(dst, hd_at(work->src[s], offset), span.bytes, op->plan.stores);
     }
     return UCC_OK;
 }
 
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
-    ucc_status_t status = op->cut.row->run(op, work, slice, unit);
-    if (op->cut.stores == HD_STORES_STREAMING) {
+    ucc_status_t status = op->plan.row->run(op, work, slice, unit);
+    if (op->plan.stores == HD_STORES_STREAMING) {
         hd_copy_fence(); /* before anybody is told that the unit is finished */
     }
     return status;
@@ -522,30 +448,24 @@ ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slic
 #define ALL_ALL .streams_each = 2
 
 const hd_work_row_t hd_work_rows[HD_N_TYPES] = {
-    [HD_ALLGATHER] = {one_each, lay_out_block, run_allgather, ONE_ALL,
-                      .receives = HD_WORK_ALL_BLOCKS},
-    [HD_ALLGATHERV] = {one_each, lay_out_block, run_allgatherv, ONE_ALL,
-                       .receives = HD_WORK_ALL_BLOCKS, .vector = true},
-    [HD_ALLREDUCE] = {shares, lay_out_windows, run_allreduce, ALL_ALL, .windowed = true,
-                      .reducing = true},
-    [HD_ALLTOALL] = {one_each, lay_out_alltoall, run_alltoall, ONE_ONE,
-                     .receives = HD_WORK_ALL_BLOCKS},
-    [HD_ALLTOALLV] = {one_each, lay_out_alltoallv, run_alltoallv, ONE_ONE,
-                      .receives = HD_WORK_TOTAL, .vector = true},
-    [HD_BCAST] = {shares, lay_out_windows, run_bcast, ONE_ALL, .windowed = true},
-    [HD_GATHER] = {one_each, lay_out_block, run_gather, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS},
-    [HD_GATHERV] = {one_each, lay_out_block, run_gatherv, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS,
+    [HD_ALLGATHER] = {lay_out_block, run_allgather, ONE_ALL, .receives = HD_WORK_ALL_BLOCKS},
+    [HD_ALLGATHERV] = {lay_out_block, run_allgatherv, ONE_ALL, .receives = HD_WORK_ALL_BLOCKS,
+                       .vector = true},
+    [HD_ALLREDUCE] = {lay_out_windows, run_allreduce, ALL_ALL, .windowed = true, .reducing = true},
+    [HD_ALLTOALL] = {lay_out_alltoall, run_alltoall, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS},
+    [HD_ALLTOALLV] = {lay_out_alltoallv, run_alltoallv, ONE_ONE, .receives = HD_WORK_TOTAL,
+                      .vector = true},
+    [HD_BCAST] = {lay_out_windows, run_bcast, ONE_ALL, .windowed = true},
+    [HD_GATHER] = {lay_out_block, run_gather, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS},
+    [HD_GATHERV] = {lay_out_block, run_gatherv, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS,
                     .vector = true},
-    [HD_REDUCE] = {shares, lay_out_windows, run_reduce, ONE_ALL, .windowed = true,
-                   .reducing = true},
-    [HD_REDUCE_SCATTER] = {one_each, lay_out_reduce_scatter, run_reduce_scatter, ONE_ALL,
-                           .reducing = true},
-    [HD_REDUCE_SCATTERV] = {one_each, lay_out_reduce_scatterv, run_reduce_scatterv, ONE_ALL,
-                            .vector = true, .reducing = true},
-    [HD_SCATTER] = {one_each, lay_out_block, run_scatter, ONE_ONE, .pulled = true},
-    [HD_SCATTERV] = {one_each, lay_out_block, run_scatterv, ONE_ONE, .vector = true},
-    [HD_MCAST] = {shares, lay_out_windows, run_bcast, ONE_ALL, .windowed = true},
-    [HD_SCAN] = {shares, lay_out_windows, run_scan, ALL_ALL, .windowed = true, .reducing = true},
-    [HD_EXSCAN] = {shares, lay_out_windows, run_exscan, ALL_ALL, .windowed = true,
-                   .reducing = true},
+    [HD_REDUCE] = {lay_out_windows, run_reduce, ONE_ALL, .windowed = true, .reducing = true},
+    [HD_REDUCE_SCATTER] = {lay_out_reduce_scatter, run_reduce_scatter, ONE_ALL, .reducing = true},
+    [HD_REDUCE_SCATTERV] = {lay_out_reduce_scatterv, run_reduce_scatterv, ONE_ALL, .vector = true,
+                            .reducing = true},
+    [HD_SCATTER] = {lay_out_block, run_scatter, ONE_ONE, .pulled = true},
+    [HD_SCATTERV] = {lay_out_block, run_scatterv, ONE_ONE, .vector = true},
+    [HD_MCAST] = {lay_out_windows, run_bcast, ONE_ALL, .windowed = true},
+    [HD_SCAN] = {lay_out_windows, run_scan, ALL_ALL, .windowed = true, .reducing = true},
+    [HD_EXSCAN] = {lay_out_windows, run_exscan, ALL_ALL, .windowed = true, .reducing = true},
 };

@@ -39,6 +39,8 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
                             .bytes = op->call.bytes ? op->call.bytes : op->call.total,
                             .regime = undecided ? "undecided" : hd_plan_name(&plan),
                             .arrival = undecided ? "undecided" : arrival[plan.arrival],
+                            .window = plan.regime == HD_REGIME_DIRECT ? plan.window : 0,
+                            .stores = hd_stores_name(plan.stores),
                             .order = r->run ? "by an algorithm of the user's" : order[r->route]};
     if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
         call.flags = args->flags;

@@ -47,8 +47,9 @@ typedef struct record {
     uint64_t at; /* ticks; of a chunk: when it began */
     const void *op;
     union {
-        uint64_t team;  /* POST */
-        uint64_t until; /* CHUNK */
+        uint64_t team;      /* POST */
+        uint64_t until;     /* CHUNK */
+        const char *stores; /* PUBLISHED */
     };
     const char *name; /* POST: type; PUBLISHED: regime */
     union {
@@ -59,7 +60,7 @@ typedef struct record {
         };
     };
     uint32_t kind;
-    uint32_t count; /* POST: endpoint; CHUNK: units */
+    uint32_t count; /* POST: endpoint; CHUNK: units; PUBLISHED: bytes of one, or as many as fit */
 } record_t;
 
 typedef struct block {
@@ -162,8 +163,15 @@ void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t te
     hd_trace_tick();
 }
 
-void hd_trace_published(const void *op, const char *regime, uint64_t k) {
-    add(&(record_t){.at = hd_ticks(), .op = op, .name = regime, .number = k, .kind = PUBLISHED});
+void hd_trace_published(const void *op, const char *regime, uint64_t k, uint64_t window,
+                        const char *stores) {
+    add(&(record_t){.at = hd_ticks(),
+                    .op = op,
+                    .stores = stores,
+                    .name = regime,
+                    .number = k,
+                    .kind = PUBLISHED,
+                    .count = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX});
 }
 
 void hd_trace_seen(const void *op) {
@@ -387,6 +395,10 @@ static void write_span(writer_t *w, const span_t *span, uint32_t row) {
             span->published ? span->published->name : "none");
     if (span->published) {
         fprintf(w->file, ",\"k\":%llu", (unsigned long long)span->published->number);
+        if (span->published->count) {
+            fprintf(w->file, ",\"window\":%u,\"stores\":\"%s\"", span->published->count,
+                    span->published->stores);
+        }
     }
     if (!span->done) {
         fputs(",\"unfinished\":true", w->file);
@@ -709,15 +721,19 @@ static void name_flags(uint64_t flags, char *out, size_t size) {
 }
 
 void hd_trace_log_call(int level, const hd_trace_call_t *call) {
-    char flags[160], root[24] = "";
+    char flags[160], root[24] = "", work[80] = "";
     name_flags(call->flags, flags, sizeof(flags));
     if (call->root != UINT32_MAX) {
         snprintf(root, sizeof(root), " root %u", call->root);
     }
+    if (call->window) {
+        snprintf(work, sizeof(work), " in windows of %llu bytes by %s stores",
+                 (unsigned long long)call->window, call->stores);
+    }
     hd_log_line((hd_log_level_t)level, call->event,
-                "%s endpoint %u of %u: %llu bytes%s%s%s%s%s, flags%s; %s, arrival %s, %s",
+                "%s endpoint %u of %u: %llu bytes%s%s%s%s%s, flags%s; %s%s, arrival %s, %s",
                 call->name, call->ep, call->n, (unsigned long long)call->bytes,
                 call->datatype ? " of " : "", call->datatype ? call->datatype : "",
                 call->op ? " " : "", call->op ? call->op : "", root, *flags ? flags : " none",
-                call->regime, call->arrival, call->order);
+                call->regime, work, call->arrival, call->order);
 }

@@ -49,8 +49,10 @@ static inline bool hd_trace_is_on(void) {
 /* The operation begins, or begins again (persistent). name is a constant; team tells teams apart. The
  * caller holds no lock. */
 void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t team, uint32_t ep);
-/* Its lane is visible to its peers. regime is a constant. */
-void hd_trace_published(const void *op, const char *regime, uint64_t k);
+/* Its lane is visible to its peers. regime and stores are constants. window: bytes of a unit of the engine's
+ * work; 0: it has none, nor stores. */
+void hd_trace_published(const void *op, const char *regime, uint64_t k, uint64_t window,
+                        const char *stores);
 /* It has all that it waits for from its peers. Not needed if it is done then, or runs a chunk. */
 void hd_trace_seen(const void *op);
 /* It is over. A second call for the same post is ignored. */
@@ -90,6 +92,8 @@ typedef struct hd_trace_call {
     uint64_t bytes;
     uint64_t flags; /* of ucc_coll_args_t */
     const char *regime, *arrival, *order;
+    uint64_t window;    /* bytes of a unit of the engine's work; 0: it has none */
+    const char *stores; /* by which its results are written */
 } hd_trace_call_t;
 
 /* One line at this hd_log_level_t, whatever the log's own level is. */

@@ -148,7 +148,7 @@ static void large_allreduces(uint32_t n, size_t count) {
         check_allreduce(count);
         nothing_is_under_way();
     }
-    cr_assert_gt(point[0].op.cut.slices, n);
+    cr_assert_gt(point[0].op.plan.slices, n);
     close_net();
 }
 
@@ -324,7 +324,7 @@ Test(outer, acts_after_an_abort_are_refused) {
     run_some();
     hd_board_t *board = net->side[0].group->board;
     hd_ticket_t ticket = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
-                          point[0].op.cut.slices};
+                          point[0].op.plan.slices};
     hd_group_poison(net->side[0].group, UCC_ERR_NOT_FOUND);
     hd_group_poison(net->side[1].group, UCC_ERR_NOT_FOUND);
     all_end_with(UCC_ERR_NOT_FOUND);
@@ -342,7 +342,7 @@ Test(outer, acts_after_the_end_are_refused_before_the_slot_is_used_again) {
     run("large allreduce");
     hd_board_t *board = net->side[0].group->board;
     hd_ticket_t ticket = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
-                          point[0].op.cut.slices};
+                          point[0].op.plan.slices};
     uint32_t unit;
     cr_assert_not(hd_outer_release(&ticket, UCC_OK, NULL, 0));
     cr_assert_not(hd_outer_ready(&ticket, 0, 1));

@@ -28,6 +28,7 @@ static void make(fixture_t *f, uint8_t type, uint32_t n, size_t bytes, uint64_t 
     f->n = n;
     f->random = seed;
     f->group = hd_alloc(HD_LINE_PAIR, sizeof(*f->group));
+    f->group->two_sided = true; /* at any size the engine works */
     f->group->chunk = (size_t)4096 << random_below(&f->random, 8);
     f->group->streaming_min = random_below(&f->random, 2) ? 0 : SIZE_MAX;
     f->work.slice = hd_alloc(HD_LINE_PAIR, MOST * sizeof(hd_slice_t));
@@ -46,15 +47,15 @@ static void make(fixture_t *f, uint8_t type, uint32_t n, size_t bytes, uint64_t 
         if (hd_work_rows[type].reducing) {
             setup_reducer(&op->call, n);
         }
-        hd_work_cut(op, &hd_work_rows[type]);
+        op->plan = hd_plan_of(op->group, &op->call, &op->place);
         f->work.call[i] = &op->call;
     }
 }
 
 static void lay_out(fixture_t *f) {
-    for (uint32_t s = 0; s < f->op[0]->cut.slices; s++) {
+    for (uint32_t s = 0; s < f->op[0]->plan.slices; s++) {
         hd_op_t *owner = f->op[s % f->n];
-        owner->cut.row->layout(owner, s, &f->work.slice[s]);
+        owner->plan.row->layout(owner, s, &f->work.slice[s]);
     }
 }
 
@@ -92,9 +93,9 @@ Test(work, every_member_cuts_it_alike) {
         uint8_t type = even[random_below(&random, sizeof(even))];
         make(&f, type, some_n(&random), some_bytes(&random), random);
         for (uint32_t i = 1; i < f.n; i++) {
-            cr_assert_eq(f.op[i]->cut.window, f.op[0]->cut.window);
-            cr_assert_eq(f.op[i]->cut.slices, f.op[0]->cut.slices);
-            cr_assert_eq(f.op[i]->cut.stores, f.op[0]->cut.stores);
+            cr_assert_eq(f.op[i]->plan.window, f.op[0]->plan.window);
+            cr_assert_eq(f.op[i]->plan.slices, f.op[0]->plan.slices);
+            cr_assert_eq(f.op[i]->plan.stores, f.op[0]->plan.stores);
         }
         unmake(&f);
     }
@@ -107,7 +108,7 @@ Test(work, every_slice_has_a_unit_and_a_batch) {
         uint8_t type = even[random_below(&random, sizeof(even))];
         make(&f, type, some_n(&random), some_bytes(&random), random);
         lay_out(&f);
-        for (uint32_t s = 0; s < f.op[0]->cut.slices; s++) {
+        for (uint32_t s = 0; s < f.op[0]->plan.slices; s++) {
             cr_assert_gt(f.work.slice[s].units, 0);
             cr_assert_gt(f.work.slice[s].batch, 0);
             cr_assert_gt(f.work.slice[s].parts, 0);
@@ -124,14 +125,14 @@ Test(work, windows_of_a_block_are_shared_out_evenly) {
         size_t bytes = some_bytes(&random), all = 0, least = SIZE_MAX, most = 0;
         make(&f, type, some_n(&random), bytes, random);
         lay_out(&f);
-        size_t windows = (bytes + f.op[0]->cut.window - 1) / f.op[0]->cut.window;
-        for (uint32_t s = 0; s < f.op[0]->cut.slices; s++) {
+        size_t windows = (bytes + f.op[0]->plan.window - 1) / f.op[0]->plan.window;
+        for (uint32_t s = 0; s < f.op[0]->plan.slices; s++) {
             size_t units = f.work.slice[s].units;
             all += units;
             least = units < least ? units : least;
             most = units > most ? units : most;
         }
-        if (windows >= f.op[0]->cut.slices) { /* else some have an empty one */
+        if (windows >= f.op[0]->plan.slices) { /* else some have an empty one */
             cr_assert_eq(all, windows);
             cr_assert_leq(most - least, 1);
         }
@@ -140,28 +141,28 @@ Test(work, windows_of_a_block_are_shared_out_evenly) {
 }
 
 Test(work, a_unit_of_elements_that_fit_into_no_line_is_whole_elements) {
-    hd_group_t group = {.chunk = 100000, .streaming_min = SIZE_MAX};
+    hd_group_t group = {.two_sided = true, .chunk = 100000, .streaming_min = SIZE_MAX};
     hd_op_t op = {.group = &group,
                   .place = {.n = 3},
                   .call = {.type = HD_ALLREDUCE, .element = 24, .bytes = 24 * 5000}};
-    hd_work_cut(&op, &hd_work_rows[HD_ALLREDUCE]);
-    cr_assert_eq(op.cut.window % 24, 0);
+    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    cr_assert_eq(op.plan.window % 24, 0);
     op.call.element = 100001; /* more than a chunk */
     op.call.bytes = 3 * (size_t)op.call.element;
-    hd_work_cut(&op, &hd_work_rows[HD_ALLREDUCE]);
-    cr_assert_eq(op.cut.window, op.call.element);
+    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    cr_assert_eq(op.plan.window, op.call.element);
 }
 
 Test(work, there_are_no_more_shares_of_a_block_than_are_of_use) {
-    hd_group_t group = {.chunk = 1 << 20, .streaming_min = SIZE_MAX};
+    hd_group_t group = {.two_sided = true, .chunk = 1 << 20, .streaming_min = SIZE_MAX};
     hd_op_t op = {.group = &group,
                   .place = {.n = 1000},
                   .call = {.type = HD_BCAST, .element = 1, .bytes = 1 << 20}};
-    hd_work_cut(&op, &hd_work_rows[HD_BCAST]);
-    cr_assert_eq(op.cut.slices, 64);
+    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    cr_assert_eq(op.plan.slices, 64);
     op.call.exclusive = true;
-    hd_work_cut(&op, &hd_work_rows[HD_BCAST]);
-    cr_assert_eq(op.cut.slices, 1);
+    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    cr_assert_eq(op.plan.slices, 1);
 }
 
 /* --- all units are the collective -------------------------------------------------------------------- */
@@ -198,7 +199,7 @@ static void make_buffers(fixture_t *f) {
 
 /* All units, in an order that mixes slices, each by a member drawn at random. */
 static void run_all(fixture_t *f) {
-    uint32_t slices = f->op[0]->cut.slices, left = slices, next[MOST] = {0};
+    uint32_t slices = f->op[0]->plan.slices, left = slices, next[MOST] = {0};
     while (left) {
         uint32_t s = (uint32_t)random_below(&f->random, slices);
         const hd_op_t *op = f->op[random_below(&f->random, f->n)];
