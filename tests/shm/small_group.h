@@ -8,13 +8,17 @@
 
 enum { SMALL_DEPTH = 8, SMALL_LINES_MAX = 1024, SMALL_STAGED_MAX = 16384 };
 
+static inline hd_group_config_t small_config(void) {
+    return (hd_group_config_t){.depth = SMALL_DEPTH,
+                               .persistent_depth = 4,
+                               .flat_max = 8,
+                               .lines_max = SMALL_LINES_MAX,
+                               .staged_max = SMALL_STAGED_MAX,
+                               .chunk = 1 << 20};
+}
+
 static inline hd_group_t *small_group(uint32_t n) {
-    hd_group_config_t config = {.depth = SMALL_DEPTH,
-                                .persistent_depth = 4,
-                                .flat_max = 8,
-                                .lines_max = SMALL_LINES_MAX,
-                                .staged_max = SMALL_STAGED_MAX,
-                                .chunk = 1 << 20};
+    hd_group_config_t config = small_config();
     hd_group_t *group = hd_group_create(n, &config);
     for (uint32_t i = 0; i < n; i++) {
         cr_assert_eq(hd_group_join(group, i, NULL), UCC_OK);

@@ -1,101 +1,46 @@
-/* test_plan.c: which plan a call gets: a table of (type, members, bytes) and of what a group may be, and that
- * lanes say what the plan says. */
-#include "small_group.h"
+/* test_plan.c: which plan a call gets: what the table says, what the machine's endpoints are, and that nothing else
+ * is compared with a threshold.
+ */
+#include "plan_rows.h"
 
-#include <string.h>
+TestSuite(plan, .init = describe_machine);
 
-enum { LINES_MAX = SMALL_LINES_MAX, STAGED_MAX = SMALL_STAGED_MAX };
-
-/* How the group is: flat or with a tree by its size; else as the letter says. */
-typedef struct row {
-    uint8_t type;
-    uint32_t n;
-    size_t bytes; /* of one block, or of all where there is one */
-    const char
-        *how; /* 2 two-sided, s static arrival, x the user's reduction, r at the root, p in place */
-    const char *name;
-    hd_regime_t regime;
-    uint8_t lines;
-    bool express;
-} row_t;
-
-static const row_t rows[] = {
-    {HD_BARRIER, 2, 0, "", "flat", HD_REGIME_NONE, 0, true},
-    {HD_BARRIER, 16, 0, "", "tree", HD_REGIME_NONE, 0, false},
-    {HD_BARRIER, 2, 0, "2", "flat", HD_REGIME_NONE, 0, false},
-    {HD_FANIN, 16, 0, "", "tree", HD_REGIME_NONE, 0, false},
-    {HD_FANIN, 16, 0, "s", "flat", HD_REGIME_NONE, 0, false},
-    {HD_FANIN, 16, 0, "s2", "tree", HD_REGIME_NONE, 0, false},
-    {HD_FANOUT, 16, 0, "", "flat", HD_REGIME_NONE, 0, false},
-    {HD_ALLREDUCE, 2, HD_INLINE_MAX, "", "inline", HD_REGIME_INLINE, 0, true},
-    {HD_ALLREDUCE, 2, HD_INLINE_MAX + 1, "", "lines", HD_REGIME_LINES, 1, true},
-    {HD_ALLREDUCE, 2, LINES_MAX / 2, "", "lines", HD_REGIME_LINES, 10, true},
-    {HD_ALLREDUCE, 2, LINES_MAX / 2 + 1, "", "staged", HD_REGIME_STAGED, 0, false},
-    {HD_ALLREDUCE, 2, STAGED_MAX, "", "staged", HD_REGIME_STAGED, 0, false},
-    {HD_ALLREDUCE, 2, STAGED_MAX + 1, "", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_ALLREDUCE, 2, 8, "2", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_ALLREDUCE, 2, 8, "x", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_ALLREDUCE, 16, 8, "", "inline tree", HD_REGIME_INLINE, 0, false},
-    {HD_ALLREDUCE, 16, HD_INLINE_MAX + 1, "", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_REDUCE_SCATTER, 2, 8, "", "inline", HD_REGIME_INLINE, 0, false},
-    {HD_REDUCE_SCATTER, 16, 1, "", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_BCAST, 2, LINES_MAX, "r", "lines", HD_REGIME_LINES, 0, true},
-    {HD_BCAST, 2, LINES_MAX, "", "lines", HD_REGIME_NONE, 19, true},
-    {HD_BCAST, 2, LINES_MAX + 1, "r", "staged", HD_REGIME_STAGED, 0, false},
-    {HD_GATHER, 2, 8, "r", "inline", HD_REGIME_NONE, 0, false},
-    {HD_GATHER, 2, 8, "", "inline", HD_REGIME_INLINE, 0, false},
-    {HD_SCATTER, 2, 100, "", "lines", HD_REGIME_NONE, 4, true},
-    {HD_SCAN, 16, 8, "", "inline", HD_REGIME_INLINE, 0, false},
-    {HD_SCAN, 65, 8, "", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_ALLTOALLV, 2, 8, "", "inline", HD_REGIME_INLINE, 0, false},
-    {HD_ALLTOALLV, 2, 8, "p", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_ALLTOALLV, 2, STAGED_MAX, "", "direct", HD_REGIME_DIRECT, 0, false},
-    {HD_SCATTERV, 2, 8, "r", "inline", HD_REGIME_INLINE, 0, false},
-    {HD_SCATTERV, 2, 8, "", "by source", HD_REGIME_NONE, 0, false},
-    {HD_GATHERV, 2, 8, "2", "direct", HD_REGIME_DIRECT, 0, false},
-};
-
-static hd_plan_t plan_of(const row_t *row, hd_group_t *group) {
-    uint32_t counts[128];
-    const hd_coll_t *coll = &hd_coll[row->type];
-    for (uint32_t i = 0; i < row->n; i++) {
-        counts[i] = 1;
-    }
-    bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;
-    hd_call_t call = {.type = row->type,
-                      .in_place = strchr(row->how, 'p') != NULL,
-                      .is_root = strchr(row->how, 'r') != NULL,
-                      .exclusive = strchr(row->how, 'x') != NULL,
-                      .element = row->bytes,
-                      .send_element = row->bytes,
-                      .bytes = row->bytes,
-                      .total = divided ? row->bytes * row->n : row->bytes,
-                      .send = {.counts = counts},
-                      .receive = {.counts = counts}};
-    hd_place_t place = {.me = 1, .n = row->n};
-    group->two_sided = strchr(row->how, '2') != NULL;
-    group->static_arrival = strchr(row->how, 's') != NULL;
+static hd_plan_t plan_of(const row_t *row, const hd_group_t *group) {
+    uint32_t counts[MOST];
+    hd_call_t call = call_of(row, 1, counts);
+    hd_place_t place = place_of(row, 1);
     return hd_plan_of(group, &call, &place);
 }
 
+static void check_row(const row_t *row, const hd_plan_t *plan, const char *what) {
+    cr_expect_str_eq(hd_plan_name(plan), row->name, "%s: %s", what, hd_plan_name(plan));
+    cr_expect_eq(plan->regime, row->regime, "%s: %s", what,
+                 hd_regime_name((hd_regime_t)plan->regime));
+    cr_expect_eq(plan->lines, row->lines, "%s: %u lines", what, plan->lines);
+    cr_expect_eq(plan->express, row->express, "%s", what);
+    cr_expect_eq(plan->all_wait, row->all_wait, "%s: all_wait is %d", what, plan->all_wait);
+    cr_expect_eq(plan->arrival, row->arrival, "%s: arrival %u", what, plan->arrival);
+    cr_expect_eq(plan->slices, row->slices, "%s: %u slices", what, plan->slices);
+    cr_expect_eq(plan->window, row->window, "%s: windows of %zu", what, plan->window);
+    cr_expect_eq(plan->stores, row->stores, "%s: %s stores", what, hd_stores_name(plan->stores));
+}
+
 Test(plan, is_what_the_table_says) {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const row_t *row = &rows[i];
-        hd_group_t *group = small_group(row->n);
+    for (size_t i = 0; i < ROWS; i++) {
+        const row_t *row = &plan_rows[i];
+        char what[80];
+        snprintf(what, sizeof(what), "row %zu, %s among %u, %zu bytes, \"%s\"", i,
+                 hd_type_name(row->type), row->n, row->bytes, row->how);
+        hd_group_t *group = group_of(row);
         hd_plan_t plan = plan_of(row, group);
-        const char *type = hd_type_name(row->type);
-        cr_expect_str_eq(hd_plan_name(&plan), row->name, "row %zu, %s: %s", i, type,
-                         hd_plan_name(&plan));
-        cr_expect_eq(plan.regime, row->regime, "row %zu, %s", i, type);
-        cr_expect_eq(plan.lines, row->lines, "row %zu, %s: %u lines", i, type, plan.lines);
-        cr_expect_eq(plan.express, row->express, "row %zu, %s", i, type);
+        check_row(row, &plan, what);
         hd_home_unpin(&group->home);
     }
 }
 
 Test(plan, of_a_few_blocks_goes_by_what_peers_read_while_there_is_room_for_all) {
-    row_t row = {HD_ALLTOALL, 2, STAGED_MAX / 4, "", "", 0, 0, false};
-    hd_group_t *group = small_group(2);
+    row_t row = {HD_ALLTOALL, 2, STAGED_MAX / 4, "", "", 0, 0, 0, 0, 0, 0, 0, 0};
+    hd_group_t *group = group_of(&row);
     group->staged_max = STAGED_MAX / 4;
     cr_assert_eq(plan_of(&row, group).regime, HD_REGIME_STAGED);
     row.bytes = STAGED_MAX / 4 + 1;
@@ -104,4 +49,18 @@ Test(plan, of_a_few_blocks_goes_by_what_peers_read_while_there_is_room_for_all) 
     row.bytes = STAGED_MAX / 2 + 1;
     cr_assert_eq(plan_of(&row, group).regime, HD_REGIME_DIRECT);
     hd_home_unpin(&group->home);
+}
+
+/* A batch of small blocks is some 64 KiB; what is copied on at once fits the first-level cache. */
+Test(plan, takes_many_small_blocks_by_one_claim) {
+    cr_assert_gt(hd_plan_batch(0), 1000);
+    cr_assert_eq(hd_plan_batch((64 << 10) - 64), 2);
+    cr_assert_eq(hd_plan_batch(64 << 10), 1);
+}
+
+Test(plan, copies_whole_elements_on_in_steps_that_caches_hold) {
+    cr_assert_eq(hd_plan_push(1), HD_PUSH_WINDOW);
+    cr_assert_eq(hd_plan_push(24), HD_PUSH_WINDOW / 24 * 24);
+    cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW), HD_PUSH_WINDOW);
+    cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW + 1), HD_PUSH_WINDOW + 1);
 }
