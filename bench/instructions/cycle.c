@@ -1,5 +1,5 @@
 /* cycle.c: one thread drives all endpoints of a team through one kind of collective, for callgrind to count
- * the instructions of each phase. See run.sh.
+ * the instructions of each phase (run.sh), and for lackey the cache lines (lines.sh).
  *
  * usage: cycle ITERATIONS [COLLECTIVE [ENDPOINTS]]
  *
@@ -12,6 +12,9 @@
  *     last_ucc                       init, post, test, finalize at endpoint 0, after all others have posted:
  *                                    what a collective costs whose peers are there already
  *     last_blocking                  the same by heddle.h's blocking call
+ *
+ * A phase is called between two stores to `mark`, which a trace of memory shows, and whose address is printed:
+ * outside of the phases, so that nothing of that is counted.
  */
 #include <heddle/heddle.h>
 #include <stdio.h>
@@ -31,6 +34,20 @@ typedef struct endpoint {
     ucc_coll_args_t args;
     ucc_coll_req_h request;
 } endpoint_t;
+
+/* In the order in which lines.py names them. */
+typedef enum phase {
+    PHASE_INIT,
+    PHASE_POST_TO_DONE,
+    PHASE_FINALIZE,
+    PHASE_PERSISTENT,
+    PHASE_LAST_UCC,
+    PHASE_LAST_BLOCKING,
+    N_PHASES
+} phase_t;
+
+static volatile int
+    mark[2 * N_PHASES]; /* a word for the beginning of each phase, and one for its end */
 
 static uint32_t endpoints = 2;
 static uint64_t count = 1;
@@ -110,11 +127,19 @@ PHASE phase_last_blocking(endpoint_t *e) {
 
 /* --- what is counted ------------------------------------------------------------------------------ */
 
+/* always_inline: no phase is called through a pointer, which would be another way to be called. */
+static inline __attribute__((always_inline)) void
+measured(phase_t number, void (*phase)(endpoint_t *endpoint), endpoint_t *endpoint) {
+    mark[2 * number] = 1;
+    phase(endpoint);
+    mark[2 * number + 1] = 1;
+}
+
 static void cycles(endpoint_t *endpoint, long iterations) {
     for (long i = 0; i < iterations; i++) {
-        phase_init(endpoint);
-        phase_post_to_done(endpoint);
-        phase_finalize(endpoint);
+        measured(PHASE_INIT, phase_init, endpoint);
+        measured(PHASE_POST_TO_DONE, phase_post_to_done, endpoint);
+        measured(PHASE_FINALIZE, phase_finalize, endpoint);
     }
 }
 
@@ -125,7 +150,7 @@ static void persistent_cycles(endpoint_t *endpoint, long iterations) {
     }
     phase_init(endpoint);
     for (long i = 0; i < iterations; i++) {
-        phase_persistent(endpoint);
+        measured(PHASE_PERSISTENT, phase_persistent, endpoint);
     }
     phase_finalize(endpoint);
     for (uint32_t i = 0; i < endpoints; i++) {
@@ -135,14 +160,15 @@ static void persistent_cycles(endpoint_t *endpoint, long iterations) {
 }
 
 /* All but endpoint 0 post, it runs `last`, the others end. */
-static void last_cycles(endpoint_t *endpoint, long iterations, void (*last)(endpoint_t *)) {
+static void last_cycles(endpoint_t *endpoint, long iterations, phase_t number,
+                        void (*last)(endpoint_t *)) {
     for (long n = 0; n < iterations; n++) {
         for (uint32_t i = 1; i < endpoints; i++) {
             endpoint_t *e = &endpoint[i];
             require(ucc_collective_init(&e->args, &e->request, e->team), "init");
             require(ucc_collective_post(e->request), "post");
         }
-        last(&endpoint[0]);
+        measured(number, last, &endpoint[0]);
         for (uint32_t i = 1; i < endpoints; i++) {
             while (ucc_collective_test(endpoint[i].request) == UCC_INPROGRESS) {
                 ucc_context_progress(endpoint[i].context);
@@ -261,14 +287,17 @@ int main(int argc, char **argv) {
     }
     count = strcmp(collective, "large") == 0 ? LARGE : 1;
     endpoint_t endpoint[MOST];
+    printf("mark %p caller %p %p\n", (void *)(uintptr_t)mark, (void *)endpoint,
+           (void *)(endpoint + MOST));
+    fflush(stdout);
     heddle_group_t *group = open_team(endpoint, 1, collective);
     cycles(endpoint, WARM_UP + iterations);
     persistent_cycles(endpoint, WARM_UP + iterations);
     bool right = close_team(endpoint, group);
     /* a blocking call takes the short way only where nothing else is outstanding in its context */
     group = open_team(endpoint, 0, collective);
-    last_cycles(endpoint, WARM_UP + iterations, phase_last_ucc);
-    last_cycles(endpoint, WARM_UP + iterations, phase_last_blocking);
+    last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_UCC, phase_last_ucc);
+    last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_BLOCKING, phase_last_blocking);
     right = close_team(endpoint, group) && right;
     if (!right) {
         fprintf(stderr, "cycle: wrong result\n");

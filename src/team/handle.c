@@ -77,13 +77,23 @@ static void inherited(hd_heirloom_t *self) {
     }
 }
 
+static void free_memory(ucc_team_h team) {
+    if (team->contexts != &team->context) {
+        hd_free(team->contexts);
+    }
+    hd_free(team);
+}
+
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
     ucc_team_h team = hd_alloc(HD_LINE_PAIR, sizeof(*team));
     if (!team) {
         hd_error("no memory for a team handle");
         return NULL;
     }
-    team->contexts = hd_alloc(HD_LINE, n_contexts * sizeof(*contexts));
+    team->contexts = &team->context;
+    if (n_contexts > 1) {
+        team->contexts = hd_alloc(HD_LINE, n_contexts * sizeof(*contexts));
+    }
     if (!team->contexts) {
         hd_free(team);
         hd_error("no memory for a team handle");
@@ -91,8 +101,7 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
     }
     memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
     if (hd_algorithms_inherit(team, contexts[0]) != UCC_OK) {
-        hd_free(team->contexts);
-        hd_free(team);
+        free_memory(team);
         return NULL;
     }
     team->magic = HD_TEAM_MAGIC;
@@ -148,8 +157,7 @@ void hd_team_free(ucc_team_h team) {
         hd_home_unpin(&team->group->home);
     }
     hd_team_forget_lessons(team);
-    hd_free(team->contexts);
-    hd_free(team);
+    free_memory(team);
 }
 
 bool hd_team_has_engines(ucc_team_h team) {

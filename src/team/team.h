@@ -133,7 +133,7 @@ typedef struct hd_forming hd_forming_t;
 
 /* What the last blocking call of a kind taught (express.c): a repetition needs no request. */
 typedef struct hd_lesson {
-    bool known;
+    alignas(HD_LINE) bool known;
     ucc_reduction_op_t op; /* these three are the arguments that must be the same */
     uint64_t count;
     ucc_datatype_t dt;
@@ -150,17 +150,22 @@ typedef struct hd_lessons {
 extern const hd_lessons_t hd_no_lessons; /* of a handle that has learned nothing */
 
 struct ucc_team {
+    /* one line: all that a small collective needs of its handle but a request */
     uint32_t magic;
     hd_team_state_t state;
     hd_group_t *group;
-    uint32_t ep, n;
-    hd_member_t *member;
-    bool locked; /* several threads may use this handle */
-    bool debug_order;
-    ucc_lib_h lib;
-    ucc_context_h *contexts;
+    const hd_lessons_t *lessons;
+    ucc_context_h *contexts, context; /* the address of the other, where there is one only */
     uint32_t n_contexts;
     _Atomic uint32_t next_context; /* spreads operations over them */
+    /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
+       a lost update costs some looks more or less */
+    _Atomic uint32_t linger_skip, linger_penalty;
+    bool locked; /* several threads may use this handle */
+    bool debug_order;
+    uint32_t ep, n;
+    hd_member_t *member;
+    ucc_lib_h lib;
     ucc_post_ordering_t ordering;
     ucc_coll_sync_type_t sync_type;
     ucc_ep_range_type_t ep_range;
@@ -176,9 +181,6 @@ struct ucc_team {
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
     uint32_t n_engines; /* of `engines`, under the lock */
-    /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
-       a lost update costs some looks more or less */
-    _Atomic uint32_t linger_skip, linger_penalty;
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
     hd_lock_t lock; /* guards the two lists, the counters below, and the engines */
@@ -190,13 +192,14 @@ struct ucc_team {
     struct hd_offer *offers;        /* those algorithms (algorithm.c); by the handle's user */
     hd_request_t *early;            /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
-    const hd_lessons_t *lessons;
     ucc_ee_h engines;                /* execution engines, alive */
     struct {                         /* what attributes tell, and nothing else reads */
         ucc_oob_coll_t oob;          /* n_oob_eps is 0 if there was none */
         uint64_t hints, constraints; /* of the handle's own memory */
     } given;
 };
+
+_Static_assert(offsetof(struct ucc_team, debug_order) < HD_LINE, "see above");
 
 static inline bool hd_team_is_unordered(ucc_team_h team) {
     return team->ordering == UCC_COLLECTIVE_POST_UNORDERED ||
