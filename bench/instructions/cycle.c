@@ -3,9 +3,9 @@
  *
  * usage: cycle ITERATIONS [COLLECTIVE [ENDPOINTS]]
  *
- * COLLECTIVE is barrier, bcast, allreduce, scatter, alltoall, alltoallv (8 bytes per endpoint; the default is
- * allreduce) or large (an allreduce of 64 KiB). The phases are functions of their own, never inlined, so that a profile shows
- * them by name:
+ * COLLECTIVE is barrier, bcast, allreduce, scatter, alltoall, alltoallv, allgatherv, reduce_scatterv (8 bytes per
+ * endpoint; the default is allreduce) or large (an allreduce of 64 KiB). The phases are functions of their own, never
+ * inlined, so that a profile shows them by name:
  *     init, post_to_done, finalize   at all endpoints, by UCC's calls; post_to_done is post at each, then
  *                                    progress and test until all are complete
  *     persistent                     post_to_done of requests that are initialised once
@@ -114,7 +114,9 @@ PHASE phase_last_blocking(endpoint_t *e) {
     case UCC_COLL_TYPE_ALLTOALL:
         status = heddle_alltoall(e->handle, e->source, e->result, count, UCC_DT_FLOAT64);
         break;
-    case UCC_COLL_TYPE_ALLTOALLV: /* its blocking call takes wide counts only */
+    case UCC_COLL_TYPE_ALLGATHERV: /* blocking calls of v types take wide counts only */
+    case UCC_COLL_TYPE_ALLTOALLV:
+    case UCC_COLL_TYPE_REDUCE_SCATTERV:
         status = heddle_collective(&e->args, e->team);
         break;
     default:
@@ -180,8 +182,12 @@ static void last_cycles(endpoint_t *endpoint, long iterations, phase_t number,
 
 /* --- the team ------------------------------------------------------------------------------------- */
 
-/* Blocks that lie as in an alltoall. */
-static void exchange_vectors(endpoint_t *e) {
+static bool is_vector(const char *collective) {
+    return collective[strlen(collective) - 1] == 'v';
+}
+
+/* Blocks that lie as in an alltoall, described by counts where the type has them. */
+static void take_vectors(endpoint_t *e, const char *collective) {
     for (uint32_t j = 0; j < endpoints; j++) {
         e->counts[j] = (uint32_t)count;
         e->displacements[j] = (uint32_t)(j * count);
@@ -190,15 +196,23 @@ static void exchange_vectors(endpoint_t *e) {
                                      .displacements = (ucc_aint_t *)e->displacements,
                                      .datatype = UCC_DT_FLOAT64,
                                      .mem_type = UCC_MEMORY_TYPE_HOST};
-    e->args.coll_type = UCC_COLL_TYPE_ALLTOALLV;
-    e->args.src.info_v = e->args.dst.info_v = info;
-    e->args.src.info_v.buffer = e->source;
+    e->args.dst.info_v = info;
     e->args.dst.info_v.buffer = e->result;
+    if (strcmp(collective, "allgatherv") == 0) {
+        e->args.coll_type = UCC_COLL_TYPE_ALLGATHERV;
+        e->args.src.info.count = count;
+    } else if (strcmp(collective, "reduce_scatterv") == 0) {
+        e->args.coll_type = UCC_COLL_TYPE_REDUCE_SCATTERV;
+    } else {
+        e->args.coll_type = UCC_COLL_TYPE_ALLTOALLV;
+        e->args.src.info_v = info;
+        e->args.src.info_v.buffer = e->source;
+    }
 }
 
 static void prepare(endpoint_t *e, uint32_t i, const char *collective) {
     bool exchanges = strncmp(collective, "alltoall", strlen("alltoall")) == 0;
-    bool scatters = exchanges || strcmp(collective, "scatter") == 0;
+    bool scatters = exchanges || is_vector(collective) || strcmp(collective, "scatter") == 0;
     size_t bytes = count * endpoints * sizeof(double);
     /* on lines: where malloc happens to put them must not count */
     bytes = (bytes + 63) / 64 * 64;
@@ -220,8 +234,8 @@ static void prepare(endpoint_t *e, uint32_t i, const char *collective) {
                                                 UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
     e->args.dst.info =
         (ucc_coll_buffer_info_t){e->result, count, UCC_DT_FLOAT64, UCC_MEMORY_TYPE_HOST};
-    if (strcmp(collective, "alltoallv") == 0) {
-        exchange_vectors(e);
+    if (is_vector(collective)) {
+        take_vectors(e, collective);
     } else if (exchanges) {
         e->args.coll_type = UCC_COLL_TYPE_ALLTOALL;
         e->args.dst.info.count = count * endpoints;
@@ -244,6 +258,7 @@ static bool is_right(const endpoint_t *e) {
         return e->source[0] == n;
     case UCC_COLL_TYPE_SCATTER:
         return e->result[0] == n;
+    case UCC_COLL_TYPE_ALLGATHERV:
     case UCC_COLL_TYPE_ALLTOALL:
     case UCC_COLL_TYPE_ALLTOALLV:
         return e->result[0] == 1 && e->result[(endpoints - 1) * count] == n;

@@ -1,6 +1,7 @@
 /* plan.c: how a call runs: the one place that compares sizes and numbers of members with thresholds, and that
  * knows which family a type belongs to. Slow path: a plan is made when a call is prepared and kept while it is
- * repeated, but for the v types, whose counts each post reads.
+ * repeated, but for the v types, whose counts each post reads. What those decide is worked out by functions that are
+ * compiled for each of the v types, with nothing left in them that its type settles.
  *
  * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all enter and leave
  * together):
@@ -112,25 +113,36 @@ const char *hd_regime_name(hd_regime_t regime) {
 
 /* --- what a plan is made from --------------------------------------------------------------------- */
 
+/* Compiled into each caller: for a caller that knows the type, without what does not concern it. */
+#define KNOWN_TYPE inline __attribute__((always_inline))
+
 typedef struct facts {
     const hd_group_t *group;
     const hd_call_t *call;
     const hd_coll_t *coll;
+    uint8_t type;
     uint32_t me, n;
-    bool flat;      /* the board has no tree */
-    bool few;       /* flat, and one block of a reduction */
-    bool relays;    /* the board's tree has lines of release, and members to write them */
+    bool flat;   /* the board has no tree */
+    bool few;    /* flat, and one block of a reduction */
+    bool relays; /* of a bcast: the board's tree has lines of release, and members to write them */
     bool publishes; /* this member's lane has data, unless that is DIRECT */
     bool awaits;    /* this member waits for others' data */
 } facts_t;
 
-static facts_t facts_of(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
-    const hd_coll_t *coll = &hd_coll[call->type];
+static bool has_relays(const hd_group_t *group, const hd_place_t *place) {
     const hd_tree_t *tree = place->of_set ? NULL : group->by_topology;
-    facts_t f = {.group = group, .call = call, .coll = coll, .me = place->me, .n = place->n};
+    return group->static_arrival && tree && tree->n_lines > 0;
+}
+
+/* type is the call's; see KNOWN_TYPE. */
+static KNOWN_TYPE facts_t facts_of(uint8_t type, const hd_group_t *group, const hd_call_t *call,
+                                   const hd_place_t *place) {
+    const hd_coll_t *coll = &hd_coll[type];
+    facts_t f = {
+        .group = group, .call = call, .coll = coll, .type = type, .me = place->me, .n = place->n};
     f.flat = place->of_set ? hd_plan_is_flat(group, place->n) : !group->canonical;
     f.few = f.flat && place->n <= HD_REDUCE_BLOCK;
-    f.relays = group->static_arrival && tree && tree->n_lines > 0;
+    f.relays = coll->bcast && has_relays(group, place);
     switch ((hd_flow_t)coll->flow) {
     case HD_FROM_ROOT:
         f.publishes = call->is_root;
@@ -158,8 +170,8 @@ static size_t largest_block(const facts_t *f) {
 }
 
 /* Bytes that decide on the path, the same at all members. */
-static size_t deciding_bytes(const facts_t *f) {
-    if (f->call->type == HD_ALLGATHERV) {
+static KNOWN_TYPE size_t deciding_bytes(const facts_t *f) {
+    if (f->type == HD_ALLGATHERV) {
         return largest_block(f);
     }
     if (f->coll->source != HD_BLOCKS) {
@@ -253,29 +265,25 @@ static uint8_t arrival_of(const facts_t *f) {
     return f->group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
 }
 
-static void take_engine(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan) {
-    plan->path = HD_PATH_ENGINE;
-    plan->arrival = arrival_of(f);
-    plan->all_wait = true;
-    plan->regime = plan->data = HD_REGIME_DIRECT;
-    cut_work(f, row, plan);
+/* Apart from all that is compiled for a type. */
+static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *group,
+                                                          const hd_call_t *call,
+                                                          const hd_place_t *place,
+                                                          const hd_work_row_t *row) {
+    facts_t f = facts_of(call->type, group, call, place);
+    hd_plan_t plan = {.path = HD_PATH_ENGINE,
+                      .arrival = arrival_of(&f),
+                      .all_wait = true,
+                      .regime = HD_REGIME_DIRECT,
+                      .data = HD_REGIME_DIRECT};
+    cut_work(&f, row, &plan);
+    return plan;
 }
 
 static void take_tree(const facts_t *f, hd_plan_t *plan, bool all_wait) {
     plan->path = f->flat ? HD_PATH_LANES : HD_PATH_TREE;
     plan->arrival = arrival_of(f);
     plan->all_wait = all_wait;
-}
-
-/* Barrier, fanin, fanout, and a member that has no data but takes part. */
-static void plan_without_data(const facts_t *f, hd_plan_t *plan) {
-    if (f->coll->all_wait || f->group->two_sided || f->call->empty) {
-        take_tree(f, plan, true);
-    } else if (f->coll->flow == HD_TO_ROOT && !f->group->static_arrival) {
-        take_tree(f, plan, false);
-    } else {
-        plan->path = HD_PATH_LANES;
-    }
 }
 
 /* Blocks of one source to all, of which `kept` bytes don't travel; their offsets come before them. */
@@ -286,12 +294,10 @@ static inline hd_regime_t regime_of_blocks(const hd_group_t *group, const hd_col
                                      : regime_by_size(group, coll, n, bytes - kept);
 }
 
-/* What follows from this member's counts where each source decides for itself. The type is the call's, known to the
- * compiler. (A root's own block of a gatherv does not travel.) */
-static inline __attribute__((always_inline)) void plan_own_part(uint8_t type,
-                                                                const hd_group_t *group,
-                                                                const hd_call_t *call, uint32_t n,
-                                                                uint32_t me, hd_plan_t *plan) {
+/* What follows from this member's counts where each source decides for itself. (A root's own block of a gatherv does
+ * not travel.) */
+static KNOWN_TYPE void plan_own_part(uint8_t type, const hd_group_t *group, const hd_call_t *call,
+                                     uint32_t n, uint32_t me, hd_plan_t *plan) {
     const hd_coll_t *coll = &hd_coll[type];
     hd_regime_t regime = HD_REGIME_NONE;
     if (type == HD_ALLTOALLV) {
@@ -311,24 +317,25 @@ static bool is_mixed(uint8_t type) {
     return type == HD_GATHERV || type == HD_SCATTERV || type == HD_ALLTOALLV;
 }
 
-static void plan_mixed(const facts_t *f, hd_plan_t *plan) {
-    const hd_work_row_t *row = &hd_work_rows[f->call->type];
+static hd_plan_t plan_mixed(const hd_group_t *group, const hd_call_t *call,
+                            const hd_place_t *place) {
+    const hd_work_row_t *row = &hd_work_rows[call->type];
+    facts_t f = facts_of(call->type, group, call, place);
     /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
-    if (f->group->two_sided || (f->coll->pairwise && f->call->in_place)) {
-        take_engine(f, row, plan);
-        return;
+    if (group->two_sided || (f.coll->pairwise && call->in_place)) {
+        return plan_of_engine(group, call, place, row);
     }
-    plan->path = HD_PATH_MIXED;
-    plan->arrival = arrival_of(f);
-    cut_work(f, row, plan);
-    plan_own_part(f->call->type, f->group, f->call, f->n, f->me, plan);
+    hd_plan_t plan = {.path = HD_PATH_MIXED, .arrival = arrival_of(&f)};
+    cut_work(&f, row, &plan);
+    plan_own_part(call->type, group, call, f.n, f.me, &plan);
+    return plan;
 }
 
-static bool needs_engine(const facts_t *f, hd_regime_t regime) {
+static KNOWN_TYPE bool needs_engine(const facts_t *f, hd_regime_t regime) {
     if (regime == HD_REGIME_DIRECT || f->call->exclusive) {
         return true;
     }
-    switch (f->call->type) {
+    switch (f->type) {
     case HD_REDUCE:
     case HD_ALLREDUCE:
         return !f->few && (f->flat || regime != HD_REGIME_INLINE);
@@ -343,8 +350,8 @@ static bool needs_engine(const facts_t *f, hd_regime_t regime) {
     }
 }
 
-static bool has_express(const facts_t *f, const hd_plan_t *plan, hd_regime_t regime) {
-    switch (f->call->type) {
+static KNOWN_TYPE bool has_express(const facts_t *f, const hd_plan_t *plan, hd_regime_t regime) {
+    switch (f->type) {
     case HD_BARRIER:
     case HD_BCAST:
     case HD_MCAST:
@@ -357,54 +364,60 @@ static bool has_express(const facts_t *f, const hd_plan_t *plan, hd_regime_t reg
     }
 }
 
-static void plan_with_data(const facts_t *f, hd_plan_t *plan) {
-    size_t bytes = deciding_bytes(f);
-    hd_regime_t regime = regime_for(f->group, f->coll, f->n, bytes);
-    if (needs_engine(f, regime)) {
-        take_engine(f, &hd_work_rows[f->call->type], plan);
-        return;
+/* Barrier, fanin, fanout, and a member that has no data but takes part. */
+static hd_plan_t plan_without_data(const facts_t *f) {
+    hd_plan_t plan = {.path = HD_PATH_LANES};
+    if (f->coll->all_wait || f->group->two_sided || f->call->empty) {
+        take_tree(f, &plan, true);
+    } else if (f->coll->flow == HD_TO_ROOT && !f->group->static_arrival) {
+        take_tree(f, &plan, false);
     }
-    plan->data = (uint8_t)regime;
-    if (f->coll->bcast && f->relays) {
-        plan->path = HD_PATH_TREE;
-        plan->arrival = arrival_of(f);
-    } else if (f->coll->reducing && !f->coll->prefix) {
-        take_tree(f, plan, f->coll->all_wait);
-    } else {
-        plan->path = HD_PATH_LANES;
-        plan->all_wait = f->coll->all_wait;
-    }
-    bool same = f->call->type != HD_ALLGATHERV; /* all lanes with data carry as much */
-    if (f->publishes) {
-        plan->regime =
-            (uint8_t)(same ? regime : regime_for(f->group, f->coll, f->n, f->call->bytes));
-    }
-    if (f->awaits && same && regime == HD_REGIME_LINES) {
-        plan->lines = (uint8_t)hd_lines_for(bytes);
-    }
-    plan->express = has_express(f, plan, regime);
-}
-
-hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
-    facts_t f = facts_of(group, call, place);
-    hd_plan_t plan = {.path = HD_PATH_NOTHING};
-    if (call->one_sided) {
-        plan.path = HD_PATH_PUT;
-    } else if (!f.coll->moves_data || call->empty) {
-        plan_without_data(&f, &plan);
-        plan.express = has_express(&f, &plan, HD_REGIME_NONE) && !call->empty;
-    } else if (is_mixed(call->type)) {
-        plan_mixed(&f, &plan);
-    } else {
-        plan_with_data(&f, &plan);
-    }
+    plan.express = has_express(f, &plan, HD_REGIME_NONE) && !f->call->empty;
     return plan;
 }
 
+static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group,
+                                           const hd_call_t *call, const hd_place_t *place) {
+    facts_t f = facts_of(type, group, call, place);
+    size_t bytes = deciding_bytes(&f);
+    hd_regime_t regime = regime_for(group, f.coll, f.n, bytes);
+    if (needs_engine(&f, regime)) {
+        return plan_of_engine(group, call, place, &hd_work_rows[type]);
+    }
+    hd_plan_t plan = {.path = HD_PATH_LANES, .data = (uint8_t)regime};
+    if (f.relays) {
+        plan.path = HD_PATH_TREE;
+        plan.arrival = arrival_of(&f);
+    } else if (f.coll->reducing && !f.coll->prefix) {
+        take_tree(&f, &plan, f.coll->all_wait);
+    } else {
+        plan.all_wait = f.coll->all_wait;
+    }
+    bool same = type != HD_ALLGATHERV; /* all lanes with data carry as much */
+    if (f.publishes) {
+        plan.regime = (uint8_t)(same ? regime : regime_for(group, f.coll, f.n, call->bytes));
+    }
+    if (f.awaits && same && regime == HD_REGIME_LINES) {
+        plan.lines = (uint8_t)hd_lines_for(bytes);
+    }
+    plan.express = has_express(&f, &plan, regime);
+    return plan;
+}
+
+hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
+    if (call->one_sided) {
+        return (hd_plan_t){.path = HD_PATH_PUT};
+    }
+    if (!hd_coll[call->type].moves_data || call->empty) {
+        facts_t f = facts_of(call->type, group, call, place);
+        return plan_without_data(&f);
+    }
+    return is_mixed(call->type) ? plan_mixed(group, call, place)
+                                : plan_with_data(call->type, group, call, place);
+}
+
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
-    facts_t f = facts_of(op->group, &op->call, &op->place);
-    hd_plan_t plan = {.path = HD_PATH_NOTHING};
-    take_engine(&f, row, &plan);
+    hd_plan_t plan = plan_of_engine(op->group, &op->call, &op->place, row);
     plan.slices = row->slices(op);
     return plan;
 }
@@ -458,13 +471,18 @@ static ucc_status_t (*family_of(const hd_call_t *call))(hd_op_t *op) {
     return call->one_sided ? hd_put_start : call->empty ? hd_barrier_start : family[call->type];
 }
 
-/* At each post, whose counts decide on everything. */
-static ucc_status_t start_anew(hd_op_t *op) {
-    op->plan = hd_plan_of(op->group, &op->call, &op->place);
-    return family[op->call.type](op);
+/* At each post of a v type: its counts decide on the path, ... */
+static ucc_status_t start_allgatherv(hd_op_t *op) {
+    op->plan = plan_with_data(HD_ALLGATHERV, op->group, &op->call, &op->place);
+    return hd_allgatherv_start(op);
 }
 
-/* On the path MIXED they decide on this member's part alone. */
+static ucc_status_t start_reduce_scatterv(hd_op_t *op) {
+    op->plan = plan_with_data(HD_REDUCE_SCATTERV, op->group, &op->call, &op->place);
+    return hd_reduce_scatter_start(op);
+}
+
+/* ... or, on the path MIXED, on this member's part alone, ... */
 static ucc_status_t start_alltoallv(hd_op_t *op) {
     plan_own_part(HD_ALLTOALLV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
     return hd_alltoallv_start(op);
@@ -480,18 +498,26 @@ static ucc_status_t start_scatterv(hd_op_t *op) {
     return hd_scatterv_start(op);
 }
 
+/* ... or, where such a type always takes the engine, on the stores. */
+static ucc_status_t start_directly(hd_op_t *op) {
+    op->plan.stores = stores_of(op->group, op->plan.row, &op->call, op->place.n);
+    return family[op->call.type](op);
+}
+
 /* The group is complete. */
 static void choose(hd_op_t *op) {
-    static ucc_status_t (*const start_mixed[HD_N_TYPES])(hd_op_t * op) = {
-        [HD_ALLTOALLV] = start_alltoallv,
-        [HD_GATHERV] = start_gatherv,
+    static ucc_status_t (*const start[HD_N_TYPES])(hd_op_t * op) = {
+        [HD_ALLGATHERV] = start_allgatherv, [HD_ALLTOALLV] = start_alltoallv,
+        [HD_GATHERV] = start_gatherv,       [HD_REDUCE_SCATTERV] = start_reduce_scatterv,
         [HD_SCATTERV] = start_scatterv,
     };
+    uint8_t type = op->call.type;
     op->plan = hd_plan_of(op->group, &op->call, &op->place);
-    if (op->plan.path == HD_PATH_MIXED) {
-        op->start = start_mixed[op->call.type];
+    if (!hd_coll[type].vector) {
+        op->start = family_of(&op->call);
     } else {
-        op->start = hd_coll[op->call.type].vector ? start_anew : family_of(&op->call);
+        op->start =
+            is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly : start[type];
     }
 }
 
