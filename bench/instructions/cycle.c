@@ -4,14 +4,15 @@
  * usage: cycle ITERATIONS [COLLECTIVE [ENDPOINTS]]
  *
  * COLLECTIVE is barrier, bcast, allreduce, scatter, alltoall, alltoallv, allgatherv, reduce_scatterv (8 bytes per
- * endpoint; the default is allreduce) or large (an allreduce of 64 KiB). The phases are functions of their own, never
- * inlined, so that a profile shows them by name:
+ * endpoint; the default is allreduce), large (an allreduce of 64 KiB) or mixed (allreduce, bcast and reduce in turn,
+ * from and to changing roots: no call is like the one before). The phases are functions of their own, never inlined,
+ * so that a profile shows them by name:
  *     init, post_to_done, finalize   at all endpoints, by UCC's calls; post_to_done is post at each, then
  *                                    progress and test until all are complete
  *     persistent                     post_to_done of requests that are initialised once
  *     last_ucc                       init, post, test, finalize at endpoint 0, after all others have posted:
  *                                    what a collective costs whose peers are there already
- *     last_blocking                  the same by heddle.h's blocking call
+ *     last_blocking                  the same by heddle.h's blocking call; mixed: by heddle_collective
  *
  * A phase is called between two stores to `mark`, which a trace of memory shows, and whose address is printed:
  * outside of the phases, so that nothing of that is counted.
@@ -23,7 +24,7 @@
 
 #define PHASE static __attribute__((noinline)) void
 
-enum { WARM_UP = 100, MOST = 64, LARGE = 8192 };
+enum { WARM_UP = 100, MOST = 64, LARGE = 8192, KINDS = 4 };
 
 typedef struct endpoint {
     heddle_ep_t *handle;
@@ -51,6 +52,7 @@ static volatile int
 
 static uint32_t endpoints = 2;
 static uint64_t count = 1;
+static bool mixed;
 
 static void require(ucc_status_t status, const char *what) {
     if (status != UCC_OK) {
@@ -127,6 +129,10 @@ PHASE phase_last_blocking(endpoint_t *e) {
     require(status, "blocking call");
 }
 
+PHASE phase_last_collective(endpoint_t *e) {
+    require(heddle_collective(&e->args, e->team), "blocking call");
+}
+
 /* --- what is counted ------------------------------------------------------------------------------ */
 
 /* always_inline: no phase is called through a pointer, which would be another way to be called. */
@@ -137,8 +143,19 @@ measured(phase_t number, void (*phase)(endpoint_t *endpoint), endpoint_t *endpoi
     mark[2 * number + 1] = 1;
 }
 
+/* Call number i. */
+static void next_kind(endpoint_t *endpoint, long i) {
+    static const ucc_coll_type_t type[KINDS] = {UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_BCAST,
+                                                UCC_COLL_TYPE_REDUCE, UCC_COLL_TYPE_REDUCE};
+    for (uint32_t e = 0; mixed && e < endpoints; e++) {
+        endpoint[e].args.coll_type = type[i % KINDS];
+        endpoint[e].args.root = i % KINDS == KINDS - 1 ? 0 : endpoints - 1;
+    }
+}
+
 static void cycles(endpoint_t *endpoint, long iterations) {
     for (long i = 0; i < iterations; i++) {
+        next_kind(endpoint, i);
         measured(PHASE_INIT, phase_init, endpoint);
         measured(PHASE_POST_TO_DONE, phase_post_to_done, endpoint);
         measured(PHASE_FINALIZE, phase_finalize, endpoint);
@@ -165,6 +182,7 @@ static void persistent_cycles(endpoint_t *endpoint, long iterations) {
 static void last_cycles(endpoint_t *endpoint, long iterations, phase_t number,
                         void (*last)(endpoint_t *)) {
     for (long n = 0; n < iterations; n++) {
+        next_kind(endpoint, n);
         for (uint32_t i = 1; i < endpoints; i++) {
             endpoint_t *e = &endpoint[i];
             require(ucc_collective_init(&e->args, &e->request, e->team), "init");
@@ -251,6 +269,9 @@ static void prepare(endpoint_t *e, uint32_t i, const char *collective) {
 /* What endpoint 0 must have in the end: the root's number n, or the sum of all numbers. */
 static bool is_right(const endpoint_t *e) {
     double n = endpoints;
+    if (mixed) { /* the bcasts have changed what is summed */
+        return e->source[0] == n && e->result[0] == n * n;
+    }
     switch (e->args.coll_type) {
     case UCC_COLL_TYPE_BARRIER:
         return true;
@@ -301,6 +322,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     count = strcmp(collective, "large") == 0 ? LARGE : 1;
+    mixed = strcmp(collective, "mixed") == 0;
     endpoint_t endpoint[MOST];
     printf("mark %p caller %p %p\n", (void *)(uintptr_t)mark, (void *)endpoint,
            (void *)(endpoint + MOST));
@@ -312,7 +334,8 @@ int main(int argc, char **argv) {
     /* a blocking call takes the short way only where nothing else is outstanding in its context */
     group = open_team(endpoint, 0, collective);
     last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_UCC, phase_last_ucc);
-    last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_BLOCKING, phase_last_blocking);
+    last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_BLOCKING,
+                mixed ? phase_last_collective : phase_last_blocking);
     right = close_team(endpoint, group) && right;
     if (!right) {
         fprintf(stderr, "cycle: wrong result\n");

@@ -37,7 +37,7 @@ printf '# instructions per call; init, post_to_done, finalize, persistent: of al
 printf '%-17s %8s %13s %9s %11s %9s %14s\n' collective init post_to_done finalize persistent last_ucc \
     last_blocking
 [ $# -gt 0 ] || set -- allreduce:2 barrier:2 bcast:2 scatter:2 alltoall:2 alltoallv:2 allgatherv:2 \
-    reduce_scatterv:2 large:2 allreduce:16 barrier:64
+    reduce_scatterv:2 large:2 mixed:2 allreduce:16 barrier:64
 for what in "$@"; do
     collective=${what%:*} endpoints=2
     [[ $what == *:* ]] && endpoints=${what#*:}
@@ -49,6 +49,7 @@ for what in "$@"; do
         END {
             # the persistent phase calls post_to_done, too
             per["post_to_done"] -= per["persistent"]
+            per["last_blocking"] += per["last_collective"]
             printf "%-17s %8d %13d %9d %11d %9d %14d\n", what, per["init"], per["post_to_done"],
                 per["finalize"], per["persistent"], per["last_ucc"], per["last_blocking"]
         }' "$work/few" "$work/many"

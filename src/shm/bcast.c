@@ -13,7 +13,7 @@ static ucc_status_t done(hd_op_t *op) {
     return UCC_OK;
 }
 
-static ucc_status_t wait_for_data(hd_op_t *op) {
+ucc_status_t hd_bcast_wait(hd_op_t *op) {
     const hd_lane_t *lane;
     ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
     if (status == UCC_OK && !hd_lane_read(lane, op->place.k, 0, op->call.bytes, op->call.dst)) {
@@ -26,7 +26,7 @@ static ucc_status_t wait_for_data(hd_op_t *op) {
 static ucc_status_t wait_for_relay(hd_op_t *op) {
     const void *data = op->call.dst;
     ucc_status_t status =
-        op->release.from == HD_TREE_ORIGIN ? wait_for_data(op) : hd_relay_data(op, &data);
+        op->release.from == HD_TREE_ORIGIN ? hd_bcast_wait(op) : hd_relay_data(op, &data);
     if (status != UCC_OK) {
         return status;
     }
@@ -47,7 +47,7 @@ ucc_status_t hd_bcast_start(hd_op_t *op) {
         hd_relay_enter(op);
         op->wait = wait_for_relay;
     } else {
-        op->wait = wait_for_data;
+        op->wait = hd_bcast_wait;
     }
     return hd_lane_publish(op, op->call.src, op->call.bytes);
 }

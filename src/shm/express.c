@@ -4,7 +4,7 @@
  * the others'. This file is that and nothing else: no operation, no request, no task. What it publishes
  * is what the operation would publish (same number, same lane, same signature), so a peer cannot tell
  * and need not care; and if the others are not there after some looks, the caller goes on with an
- * operation whose lane is out already (hd_op_resume). Errors are found there, too: a lane that
+ * operation whose lane is out already (hd_op_resume), and which is left the family's wait. Errors are found there, too: a lane that
  * does not match ends the looking, and the operation that takes over finds and reports it.
  *
  * Payloads in lines: reader and writer know the size, so the reader looks at the lane and at all lines at
@@ -136,7 +136,8 @@ static inline __attribute__((always_inline)) uint64_t end(const hd_place_t *at, 
     return HD_EXPRESS_OVER;
 }
 
-uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+static inline __attribute__((always_inline)) uint64_t
+barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
     uint64_t k = publish(at, call, NULL, 0);
     if (!k || !look_at_all(at, call, 0, k, looks)) {
         return k;
@@ -144,8 +145,8 @@ uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_
     return end(at, k, true);
 }
 
-uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, void *buffer,
-                          uint32_t looks) {
+static inline __attribute__((always_inline)) uint64_t
+bcast(const hd_place_t *at, const hd_call_t *call, void *buffer, uint32_t looks) {
     bool is_root = call->is_root;
     uint64_t k = publish(at, call, buffer, is_root ? call->bytes : 0);
     if (!k || (!is_root && !look_at(at, call, call->bytes, call->root, k, looks))) {
@@ -162,8 +163,8 @@ uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, void *buf
     return end(at, k, false);
 }
 
-uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
-                            uint32_t looks) {
+static inline __attribute__((always_inline)) uint64_t
+scatter(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst, uint32_t looks) {
     bool is_root = call->is_root;
     size_t block = call->bytes, bytes = block * at->n, offset = block * at->me;
     uint64_t k = publish(at, call, src, is_root ? bytes : 0);
@@ -178,8 +179,8 @@ uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, const v
     return end(at, k, false);
 }
 
-uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, const void *src,
-                              void *dst, uint32_t looks) {
+static inline __attribute__((always_inline)) uint64_t
+allreduce(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst, uint32_t looks) {
     const void *operand[HD_REDUCE_BLOCK];
     const hd_reducer_t *reducer = &call->reducer;
     uint32_t n = at->n;
@@ -204,4 +205,39 @@ uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, const
     operand[at->me] = src; /* not my lane: see shm.h */
     reducer->root(n, operand, dst, call->count * reducer->scalars, n);
     return end(at, k, true);
+}
+
+/* --- by the addresses of the call, and by a caller's own ------------------------------------------- */
+
+uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+    return barrier(at, call, looks);
+}
+
+uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+    return bcast(at, call, call->dst, looks); /* at the root, dst is src */
+}
+
+uint64_t hd_express_bcast_of(const hd_place_t *at, const hd_call_t *call, void *buffer,
+                             uint32_t looks) {
+    return bcast(at, call, buffer, looks);
+}
+
+uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+    return scatter(at, call, call->src, call->dst, looks);
+}
+
+uint64_t hd_express_scatter_of(const hd_place_t *at, const hd_call_t *call, const void *src,
+                               void *dst, uint32_t looks) {
+    return scatter(at, call, src, dst, looks);
+}
+
+uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+    return allreduce(at, call, hd_call_operand(call), call->dst, looks);
+}
+
+/* Apart: inside its caller, which keeps its own registers, it takes more instructions. */
+__attribute__((noinline)) uint64_t hd_express_allreduce_of(const hd_place_t *at,
+                                                           const hd_call_t *call, const void *src,
+                                                           void *dst, uint32_t looks) {
+    return allreduce(at, call, src, dst, looks);
 }

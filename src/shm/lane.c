@@ -84,10 +84,8 @@ static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes
 
 ucc_status_t hd_lane_announce(hd_op_t *op) {
     hd_assert(op->plan.regime == HD_REGIME_NONE);
-    if (!op->published) {
-        hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_NONE, 0);
-        hd_bell_ring(&op->group->home.bell);
-    }
+    hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_NONE, 0);
+    hd_bell_ring(&op->group->home.bell);
     return UCC_OK;
 }
 
@@ -101,9 +99,6 @@ ucc_status_t hd_lane_expose(hd_op_t *op) {
 
 ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes) {
     ucc_status_t status = UCC_OK;
-    if (op->published) {
-        return UCC_OK;
-    }
     switch ((hd_regime_t)op->plan.regime) {
     case HD_REGIME_DIRECT:
         return hd_lane_expose(op);

@@ -226,8 +226,8 @@ static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
                        hd_stores_name(plan->stores));
 }
 
-/* Publishes, unless that has been done. */
-static ucc_status_t begin(hd_op_t *op) {
+/* All that is set anew at each post. */
+static void reset(hd_op_t *op) {
     op->lane = hd_board_lane(op->place.board, op->place.me, op->place.k);
     op->exchange = &op->place.board->exchange[op->place.k & op->place.board->mask];
     op->cursor = 0;
@@ -241,6 +241,15 @@ static ucc_status_t begin(hd_op_t *op) {
     op->state = HD_OP_WAITING;
     op->task.step = hd_op_step;
     hd_assert(op->place.n == op->place.board->n && op->place.me < op->place.n);
+}
+
+static void trace_published(const hd_op_t *op) {
+    const char *regime = hd_regime_name((hd_regime_t)op->plan.regime);
+    hd_trace_published(op, op->call.one_sided ? "put" : regime, op->place.k);
+}
+
+ucc_status_t hd_op_launch(hd_op_t *op) {
+    reset(op);
     hd_checked(hd_board_check_slot(op->place.board, op->place.k));
     ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
     if (status == UCC_OK) {
@@ -255,13 +264,16 @@ static ucc_status_t begin(hd_op_t *op) {
     if (hd_trace_is_on()) {
         trace_published(op);
     }
-    return UCC_OK;
+    return hd_op_step(&op->task);
 }
 
-ucc_status_t hd_op_launch(hd_op_t *op) {
-    op->published = false;
-    ucc_status_t status = begin(op);
-    return status == UCC_OK ? hd_op_step(&op->task) : status;
+void hd_op_resume(hd_op_t *op) {
+    hd_assert(op->plan.express && !op->prepare);
+    reset(op);
+    op->wait = hd_family[op->call.type].wait;
+    if (hd_trace_is_on()) { /* it was not when the lane went out */
+        trace_published(op);
+    }
 }
 
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
@@ -276,9 +288,4 @@ ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
     op->leave = NULL;
     op->task.step = hd_op_step;
     return cancel(op);
-}
-
-void hd_op_resume(hd_op_t *op) {
-    op->published = true;
-    (void)begin(op); /* only publishing can fail */
 }

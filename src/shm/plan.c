@@ -1,7 +1,7 @@
-/* plan.c: how a call runs: the one place that compares sizes and numbers of members with thresholds, and that
- * knows which family a type belongs to. Slow path: a plan is made when a call is prepared and kept while it is
- * repeated, but for the v types, whose counts each post reads. What those decide is worked out by functions that are
- * compiled for each of the v types, with nothing left in them that its type settles.
+/* plan.c: how a call runs: the one place that compares sizes and numbers of members with thresholds. Slow path: a
+ * plan is made when a call is prepared and kept while it is repeated, but for the v types, whose counts each post
+ * reads. What those decide is worked out by functions that are compiled for each of the v types, with nothing left in
+ * them that its type settles.
  *
  * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all enter and leave
  * together):
@@ -313,7 +313,7 @@ static KNOWN_TYPE void plan_own_part(uint8_t type, const hd_group_t *group, cons
 }
 
 /* Each source decides for itself, where it may. */
-static bool is_mixed(uint8_t type) {
+bool hd_plan_is_mixed(uint8_t type) {
     return type == HD_GATHERV || type == HD_SCATTERV || type == HD_ALLTOALLV;
 }
 
@@ -412,7 +412,7 @@ hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_pl
         facts_t f = facts_of(call->type, group, call, place);
         return plan_without_data(&f);
     }
-    return is_mixed(call->type) ? plan_mixed(group, call, place)
+    return hd_plan_is_mixed(call->type) ? plan_mixed(group, call, place)
                                 : plan_with_data(call->type, group, call, place);
 }
 
@@ -441,97 +441,34 @@ const char *hd_plan_name(const hd_plan_t *plan) {
     }
     return "";
 }
+/* --- what a post of a v type decides anew ----------------------------------------------------------- */
 
-/* --- an operation's plan --------------------------------------------------------------------------- */
-
-static ucc_status_t (*const family[HD_N_TYPES])(hd_op_t *op) = {
-    [HD_ALLGATHER] = hd_allgather_start,
-    [HD_ALLGATHERV] = hd_allgatherv_start,
-    [HD_ALLREDUCE] = hd_allreduce_start,
-    [HD_ALLTOALL] = hd_alltoall_start,
-    [HD_ALLTOALLV] = hd_alltoallv_start,
-    [HD_BARRIER] = hd_barrier_start,
-    [HD_BCAST] = hd_bcast_start,
-    [HD_FANIN] = hd_fanin_start,
-    [HD_FANOUT] = hd_fanout_start,
-    [HD_GATHER] = hd_gather_start,
-    [HD_GATHERV] = hd_gatherv_start,
-    [HD_REDUCE] = hd_reduce_start,
-    [HD_REDUCE_SCATTER] = hd_reduce_scatter_start,
-    [HD_REDUCE_SCATTERV] = hd_reduce_scatter_start,
-    [HD_SCATTER] = hd_scatter_start,
-    [HD_SCATTERV] = hd_scatterv_start,
-    [HD_MCAST] = hd_bcast_start,
-    [HD_SCAN] = hd_scan_start,
-    [HD_EXSCAN] = hd_scan_start,
-};
-
-/* Of a member without data: it waits for all to see that none has. */
-static ucc_status_t (*family_of(const hd_call_t *call))(hd_op_t *op) {
-    return call->one_sided ? hd_put_start : call->empty ? hd_barrier_start : family[call->type];
+void hd_plan_post_allgatherv(const hd_group_t *group, const hd_call_t *call,
+                             const hd_place_t *place, hd_plan_t *plan) {
+    *plan = plan_with_data(HD_ALLGATHERV, group, call, place);
 }
 
-/* At each post of a v type: its counts decide on the path, ... */
-static ucc_status_t start_allgatherv(hd_op_t *op) {
-    op->plan = plan_with_data(HD_ALLGATHERV, op->group, &op->call, &op->place);
-    return hd_allgatherv_start(op);
+void hd_plan_post_reduce_scatterv(const hd_group_t *group, const hd_call_t *call,
+                                  const hd_place_t *place, hd_plan_t *plan) {
+    *plan = plan_with_data(HD_REDUCE_SCATTERV, group, call, place);
 }
 
-static ucc_status_t start_reduce_scatterv(hd_op_t *op) {
-    op->plan = plan_with_data(HD_REDUCE_SCATTERV, op->group, &op->call, &op->place);
-    return hd_reduce_scatter_start(op);
+void hd_plan_post_alltoallv(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
+                            hd_plan_t *plan) {
+    plan_own_part(HD_ALLTOALLV, group, call, place->n, place->me, plan);
 }
 
-/* ... or, on the path MIXED, on this member's part alone, ... */
-static ucc_status_t start_alltoallv(hd_op_t *op) {
-    plan_own_part(HD_ALLTOALLV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
-    return hd_alltoallv_start(op);
+void hd_plan_post_gatherv(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
+                          hd_plan_t *plan) {
+    plan_own_part(HD_GATHERV, group, call, place->n, place->me, plan);
 }
 
-static ucc_status_t start_gatherv(hd_op_t *op) {
-    plan_own_part(HD_GATHERV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
-    return hd_gatherv_start(op);
+void hd_plan_post_scatterv(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
+                           hd_plan_t *plan) {
+    plan_own_part(HD_SCATTERV, group, call, place->n, place->me, plan);
 }
 
-static ucc_status_t start_scatterv(hd_op_t *op) {
-    plan_own_part(HD_SCATTERV, op->group, &op->call, op->place.n, op->place.me, &op->plan);
-    return hd_scatterv_start(op);
-}
-
-/* ... or, where such a type always takes the engine, on the stores. */
-static ucc_status_t start_directly(hd_op_t *op) {
-    op->plan.stores = stores_of(op->group, op->plan.row, &op->call, op->place.n);
-    return family[op->call.type](op);
-}
-
-/* The group is complete. */
-static void choose(hd_op_t *op) {
-    static ucc_status_t (*const start[HD_N_TYPES])(hd_op_t * op) = {
-        [HD_ALLGATHERV] = start_allgatherv, [HD_ALLTOALLV] = start_alltoallv,
-        [HD_GATHERV] = start_gatherv,       [HD_REDUCE_SCATTERV] = start_reduce_scatterv,
-        [HD_SCATTERV] = start_scatterv,
-    };
-    uint8_t type = op->call.type;
-    op->plan = hd_plan_of(op->group, &op->call, &op->place);
-    if (!hd_coll[type].vector) {
-        op->start = family_of(&op->call);
-    } else {
-        op->start =
-            is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly : start[type];
-    }
-}
-
-/* At the first post: not all had joined before. */
-static ucc_status_t start_late(hd_op_t *op) {
-    choose(op);
-    return op->start(op);
-}
-
-void hd_op_choose_plan(hd_op_t *op) {
-    if (hd_group_is_complete(op->group)) {
-        choose(op);
-        return;
-    }
-    op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
-    op->start = start_late;
+void hd_plan_post_directly(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
+                           hd_plan_t *plan) {
+    plan->stores = stores_of(group, plan->row, call, place->n);
 }

@@ -75,8 +75,25 @@ hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
                      const struct hd_place *place);
 /* Of an operation whose work a row of its outer stage's cuts (outer.h). Its slices are the row's to count. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
-/* At the end of a preparation: makes op->plan and sets op->start; or, where the plan depends on what is known
- * only at a post (counts, or who will have joined), lets op->start do so. */
+/* Of such a type nobody knows the others' sizes: its path is MIXED unless the engine does all of it. */
+bool hd_plan_is_mixed(uint8_t type);
+/* What a post of a v type decides anew, its plan being one of an earlier post or of init: by its counts on
+ * everything, or, on the path MIXED, on this member's part; or, where such a type always takes the engine, on the
+ * stores. */
+void hd_plan_post_allgatherv(const struct hd_group *group, const hd_call_t *call,
+                             const struct hd_place *place, hd_plan_t *plan);
+void hd_plan_post_reduce_scatterv(const struct hd_group *group, const hd_call_t *call,
+                                  const struct hd_place *place, hd_plan_t *plan);
+void hd_plan_post_alltoallv(const struct hd_group *group, const hd_call_t *call,
+                            const struct hd_place *place, hd_plan_t *plan);
+void hd_plan_post_gatherv(const struct hd_group *group, const hd_call_t *call,
+                          const struct hd_place *place, hd_plan_t *plan);
+void hd_plan_post_scatterv(const struct hd_group *group, const hd_call_t *call,
+                           const struct hd_place *place, hd_plan_t *plan);
+void hd_plan_post_directly(const struct hd_group *group, const hd_call_t *call,
+                           const struct hd_place *place, hd_plan_t *plan);
+/* family.c, at the end of a preparation: makes op->plan and sets op->start; or, where the plan depends on what is
+ * known only at a post (counts, or who will have joined), lets op->start do so. */
 void hd_op_choose_plan(struct hd_op *op);
 
 /* "inline", "staged tree", "direct", ...: what a plan says to people. A constant. */

@@ -32,7 +32,7 @@ ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
     return hd_reduce_block(reducer, board->n, source, dst, count, true);
 }
 
-static ucc_status_t wait_flat(hd_op_t *op) {
+ucc_status_t hd_allreduce_wait(hd_op_t *op) {
     ucc_status_t status = hd_op_all_lanes(op);
     if (status != UCC_OK) {
         return status;
@@ -59,7 +59,9 @@ static inline ucc_status_t start(hd_op_t *op, bool wants_result) {
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, operand, wants_result ? op->call.dst : NULL);
     }
-    op->wait = !wants_result ? wait_nothing : op->plan.path == HD_PATH_TREE ? wait_tree : wait_flat;
+    op->wait = !wants_result                   ? wait_nothing
+               : op->plan.path == HD_PATH_TREE ? wait_tree
+                                               : hd_allreduce_wait;
     ucc_status_t status = hd_lane_publish(op, operand, op->call.bytes);
     if (status == UCC_OK) {
         hd_arrive(op, true);

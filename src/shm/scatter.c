@@ -34,7 +34,7 @@ static inline ucc_status_t take_own(hd_op_t *op, bool vector) {
     return UCC_OK;
 }
 
-static ucc_status_t wait_for_block(hd_op_t *op) {
+ucc_status_t hd_scatter_wait(hd_op_t *op) {
     const hd_lane_t *lane;
     ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
     if (status == UCC_OK && !hd_lane_read(lane, op->place.k, op->place.me * op->call.bytes,
@@ -120,7 +120,7 @@ ucc_status_t hd_scatter_start(hd_op_t *op) {
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
     }
-    op->wait = op->call.is_root ? done : wait_for_block;
+    op->wait = op->call.is_root ? done : hd_scatter_wait;
     ucc_status_t status = hd_lane_publish(op, op->call.src, op->call.bytes * op->place.n);
     return status == UCC_OK && op->call.is_root ? take_own(op, false) : status;
 }

@@ -373,8 +373,7 @@ struct hd_op {
     uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
     bool any_direct;            /* some lane is DIRECT */
     bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
-    bool numbered;  /* takes part in the board's flow control (not on boards of depth 1) */
-    bool published; /* the lane is out already (express.c): start must not write it again */
+    bool numbered; /* takes part in the board's flow control (not on boards of depth 1) */
     hd_op_t *queue_next;
     hd_outer_t *outer;    /* the stage that goes on outside the group; NULL: there is none */
     uint32_t outer_shape; /* HD_OUTER_* of outer.h */
@@ -541,8 +540,7 @@ const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch);
 
 /* Gives a prepared operation (group, board, member, k, me, n set) its first push. */
 ucc_status_t hd_op_launch(hd_op_t *op);
-/* The same for one whose lane is out already (express.c), short of the first step: the caller has just
- * looked. */
+/* The same for one whose lane the express has put out, short of the first step: the caller has just looked. */
 void hd_op_resume(hd_op_t *op);
 /* From a wait that returns UCC_INPROGRESS: nothing to be done before this word is k. */
 static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
@@ -614,16 +612,31 @@ void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
 /* --- express.c: small collectives of few endpoints ---------------------------------------------- */
 
 /* HD_EXPRESS_OVER: it is over. 0: nothing has happened. Else the number whose lane is out, to be gone on with by
- * an operation. looks: how often one lane that is awaited is looked at again. The call's addresses are not
- * looked at, since a handle repeats a call with others; neither is the place's number. */
+ * an operation. looks: how often one lane that is awaited is looked at again. The place's number is not looked
+ * at. */
 #define HD_EXPRESS_OVER UINT64_MAX
 uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
-uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, void *buffer,
-                          uint32_t looks);
-uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
-                            uint32_t looks);
-uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, const void *src,
-                              void *dst, uint32_t looks);
+uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+uint64_t hd_express_scatter(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+uint64_t hd_express_allreduce(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+/* The same for a call that is repeated with these addresses instead of its own. */
+uint64_t hd_express_bcast_of(const hd_place_t *at, const hd_call_t *call, void *buffer,
+                             uint32_t looks);
+uint64_t hd_express_scatter_of(const hd_place_t *at, const hd_call_t *call, const void *src,
+                               void *dst, uint32_t looks);
+uint64_t hd_express_allreduce_of(const hd_place_t *at, const hd_call_t *call, const void *src,
+                                 void *dst, uint32_t looks);
+
+/* --- family.c: who carries a collective out ------------------------------------------------------ */
+
+typedef struct hd_family {
+    ucc_status_t (*start)(hd_op_t *op); /* publishes, and sets op->wait */
+    /* all of it, if it is small and the others are there; NULL: it has no such way */
+    uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+    ucc_status_t (*wait)(hd_op_t *op); /* what is left of it once that has put the lane out */
+} hd_family_t;
+
+extern const hd_family_t hd_family[HD_N_TYPES];
 
 /* --- arrival.c -------------------------------------------------------------------------------- */
 
@@ -712,12 +725,15 @@ size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer);
 ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why);
 /* By whoever has poisoned the group, or left it: is a member still inside its copy? None enters any more. */
 bool hd_put_lingers(hd_group_t *group);
+/* _wait: of small ones that all look at lanes; the lane is out. */
 ucc_status_t hd_barrier_start(hd_op_t *op);
 ucc_status_t hd_fanin_start(hd_op_t *op);
 ucc_status_t hd_fanout_start(hd_op_t *op);
 ucc_status_t hd_bcast_start(hd_op_t *op);
+ucc_status_t hd_bcast_wait(hd_op_t *op);
 ucc_status_t hd_reduce_start(hd_op_t *op);
 ucc_status_t hd_allreduce_start(hd_op_t *op);
+ucc_status_t hd_allreduce_wait(hd_op_t *op);
 ucc_status_t hd_scan_start(hd_op_t *op);           /* and exscan */
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op); /* and reduce_scatterv */
 ucc_status_t hd_allgather_start(hd_op_t *op);
@@ -725,6 +741,7 @@ ucc_status_t hd_allgatherv_start(hd_op_t *op);
 ucc_status_t hd_gather_start(hd_op_t *op);
 ucc_status_t hd_gatherv_start(hd_op_t *op);
 ucc_status_t hd_scatter_start(hd_op_t *op);
+ucc_status_t hd_scatter_wait(hd_op_t *op);
 ucc_status_t hd_scatterv_start(hd_op_t *op);
 ucc_status_t hd_alltoall_start(hd_op_t *op);
 ucc_status_t hd_alltoallv_start(hd_op_t *op);

@@ -89,22 +89,7 @@ uint64_t hd_request_express(hd_request_t *r) {
         return 0;
     }
     uint32_t looks = looks_of(op->team);
-    uint64_t k;
-    switch (op->call.type) {
-    case HD_BARRIER:
-        k = hd_express_barrier(&op->place, &op->call, looks);
-        break;
-    case HD_ALLREDUCE:
-        k = hd_express_allreduce(&op->place, &op->call, hd_call_operand(&op->call), op->call.dst,
-                                 looks);
-        break;
-    case HD_SCATTER:
-        k = hd_express_scatter(&op->place, &op->call, op->call.src, op->call.dst, looks);
-        break;
-    default: /* at the root, dst is src */
-        k = hd_express_bcast(&op->place, &op->call, op->call.dst, looks);
-        break;
-    }
+    uint64_t k = hd_family[op->call.type].express(&op->place, &op->call, looks);
     if (looks) {
         note_looks(op->team, k != 0 && k != HD_EXPRESS_OVER);
     }
@@ -127,46 +112,47 @@ static bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
 
 uint64_t hd_team_barrier(ucc_team_h team) {
     const hd_lessons_t *lessons = team->lessons;
-    if (!may_take(team, &lessons->barrier)) {
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BARRIER];
+    if (!may_take(team, lesson)) {
         return 0;
     }
-    return hd_express_barrier(&lessons->place, &lessons->barrier.call, BLOCKING_LOOKS);
+    return hd_express_barrier(&lessons->place, &lesson->call, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
                        uint32_t root) {
     const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->bcast[root % HD_REDUCE_BLOCK];
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BCAST + root % HD_REDUCE_BLOCK];
     if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
         !hd_is_address(buffer) || !may_take(team, lesson)) {
         return 0;
     }
-    return hd_express_bcast(&lessons->place, &lesson->call, buffer, BLOCKING_LOOKS);
+    return hd_express_bcast_of(&lessons->place, &lesson->call, buffer, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op) {
     const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->allreduce;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
     if (lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
         !hd_is_address(dst) || !may_take(team, lesson)) {
         return 0;
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
-    return hd_express_allreduce(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+    return hd_express_allreduce_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
 }
 
 /* src has a meaning at the root only. */
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root) {
     const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->scatter[root % HD_REDUCE_BLOCK];
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_SCATTER + root % HD_REDUCE_BLOCK];
     if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
         !hd_is_address(dst) || (lesson->call.is_root && !hd_is_address(src)) ||
         !may_take(team, lesson)) {
         return 0;
     }
-    return hd_express_scatter(&lessons->place, &lesson->call, src, dst, BLOCKING_LOOKS);
+    return hd_express_scatter_of(&lessons->place, &lesson->call, src, dst, BLOCKING_LOOKS);
 }
 
 /* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory, and
@@ -193,22 +179,20 @@ void hd_team_forget_lessons(ucc_team_h team) {
     }
 }
 
-/* Where a call of this type is remembered; NULL: nowhere. (A mcast is not a bcast to those who compare
- * signatures.) */
+/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not a bcast to those who
+ * compare signatures.) */
+static const uint8_t lesson_of[HD_N_TYPES] = {
+    [HD_BARRIER] = HD_LESSON_BARRIER + 1,
+    [HD_ALLREDUCE] = HD_LESSON_ALLREDUCE + 1,
+    [HD_BCAST] = HD_LESSON_BCAST + 1,
+    [HD_SCATTER] = HD_LESSON_SCATTER + 1,
+};
+
 static hd_lesson_t *lesson_for(const hd_op_t *op) {
-    hd_lessons_t *lessons = own_lessons(op);
-    switch (lessons ? op->call.type : HD_N_TYPES) {
-    case HD_BARRIER:
-        return &lessons->barrier;
-    case HD_ALLREDUCE:
-        return &lessons->allreduce;
-    case HD_BCAST:
-        return &lessons->bcast[op->call.root % HD_REDUCE_BLOCK];
-    case HD_SCATTER:
-        return &lessons->scatter[op->call.root % HD_REDUCE_BLOCK];
-    default:
-        return NULL;
-    }
+    uint32_t i = lesson_of[op->call.type];
+    hd_lessons_t *lessons = i ? own_lessons(op) : NULL;
+    uint32_t by_root = hd_coll[op->call.type].rooted ? op->call.root % HD_REDUCE_BLOCK : 0;
+    return lessons ? &lessons->lesson[i - 1 + by_root] : NULL;
 }
 
 void hd_team_learn(const hd_request_t *r) {
@@ -219,7 +203,7 @@ void hd_team_learn(const hd_request_t *r) {
         return;
     }
     hd_lesson_t *lesson = lesson_for(op);
-    bool by_src = op->call.type == HD_BCAST; /* the others have a dst */
+    bool by_src = hd_coll[op->call.type].bcast; /* the others have a dst */
     uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
     ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);
     if (!lesson || (lesson->known && lesson->call.signature == op->call.signature &&

@@ -140,11 +140,19 @@ typedef struct hd_lesson {
     hd_call_t call; /* but for its addresses */
 } hd_lesson_t;
 
+/* Where a kind's lesson lies; where there is a root, one for each of as many as the express takes. */
+enum {
+    HD_LESSON_BARRIER = 0,
+    HD_LESSON_ALLREDUCE,
+    HD_LESSON_BCAST,
+    HD_LESSON_SCATTER = HD_LESSON_BCAST + HD_REDUCE_BLOCK,
+    HD_N_LESSONS = HD_LESSON_SCATTER + HD_REDUCE_BLOCK
+};
+
 /* By the handle's only user. */
 typedef struct hd_lessons {
     hd_place_t place; /* on the main board */
-    hd_lesson_t barrier, allreduce;
-    hd_lesson_t bcast[HD_REDUCE_BLOCK], scatter[HD_REDUCE_BLOCK]; /* by root */
+    hd_lesson_t lesson[HD_N_LESSONS];
 } hd_lessons_t;
 
 extern const hd_lessons_t hd_no_lessons; /* of a handle that has learned nothing */

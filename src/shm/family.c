@@ -1,0 +1,100 @@
+/* family.c: which family carries out which collective, and from when on its plan is known.
+ *
+ * A collective that gets an algorithm for few bytes among few members has it here under `express`; what its plan
+ * says (plan.c) decides which calls take it.
+ */
+#include "shm/shm.h"
+
+const hd_family_t hd_family[HD_N_TYPES] = {
+    [HD_ALLGATHER] = {hd_allgather_start, NULL, NULL},
+    [HD_ALLGATHERV] = {hd_allgatherv_start, NULL, NULL},
+    [HD_ALLREDUCE] = {hd_allreduce_start, hd_express_allreduce, hd_allreduce_wait},
+    [HD_ALLTOALL] = {hd_alltoall_start, NULL, NULL},
+    [HD_ALLTOALLV] = {hd_alltoallv_start, NULL, NULL},
+    [HD_BARRIER] = {hd_barrier_start, hd_express_barrier, hd_arrived},
+    [HD_BCAST] = {hd_bcast_start, hd_express_bcast, hd_bcast_wait},
+    [HD_FANIN] = {hd_fanin_start, NULL, NULL},
+    [HD_FANOUT] = {hd_fanout_start, NULL, NULL},
+    [HD_GATHER] = {hd_gather_start, NULL, NULL},
+    [HD_GATHERV] = {hd_gatherv_start, NULL, NULL},
+    [HD_REDUCE] = {hd_reduce_start, NULL, NULL},
+    [HD_REDUCE_SCATTER] = {hd_reduce_scatter_start, NULL, NULL},
+    [HD_REDUCE_SCATTERV] = {hd_reduce_scatter_start, NULL, NULL},
+    [HD_SCATTER] = {hd_scatter_start, hd_express_scatter, hd_scatter_wait},
+    [HD_SCATTERV] = {hd_scatterv_start, NULL, NULL},
+    [HD_MCAST] = {hd_bcast_start, hd_express_bcast, hd_bcast_wait},
+    [HD_SCAN] = {hd_scan_start, NULL, NULL},
+    [HD_EXSCAN] = {hd_scan_start, NULL, NULL},
+};
+
+/* Of a member without data: it waits for all to see that none has. */
+static ucc_status_t (*start_of(const hd_call_t *call))(hd_op_t *op) {
+    return call->one_sided ? hd_put_start
+           : call->empty   ? hd_barrier_start
+                           : hd_family[call->type].start;
+}
+
+/* At each post of a v type: its counts are this post's. */
+static ucc_status_t start_allgatherv(hd_op_t *op) {
+    hd_plan_post_allgatherv(op->group, &op->call, &op->place, &op->plan);
+    return hd_allgatherv_start(op);
+}
+
+static ucc_status_t start_reduce_scatterv(hd_op_t *op) {
+    hd_plan_post_reduce_scatterv(op->group, &op->call, &op->place, &op->plan);
+    return hd_reduce_scatter_start(op);
+}
+
+static ucc_status_t start_alltoallv(hd_op_t *op) {
+    hd_plan_post_alltoallv(op->group, &op->call, &op->place, &op->plan);
+    return hd_alltoallv_start(op);
+}
+
+static ucc_status_t start_gatherv(hd_op_t *op) {
+    hd_plan_post_gatherv(op->group, &op->call, &op->place, &op->plan);
+    return hd_gatherv_start(op);
+}
+
+static ucc_status_t start_scatterv(hd_op_t *op) {
+    hd_plan_post_scatterv(op->group, &op->call, &op->place, &op->plan);
+    return hd_scatterv_start(op);
+}
+
+/* Of a v type that always takes the engine where others are on the path MIXED. */
+static ucc_status_t start_directly(hd_op_t *op) {
+    hd_plan_post_directly(op->group, &op->call, &op->place, &op->plan);
+    return hd_family[op->call.type].start(op);
+}
+
+/* The group is complete. */
+static void choose(hd_op_t *op) {
+    static ucc_status_t (*const start[HD_N_TYPES])(hd_op_t * op) = {
+        [HD_ALLGATHERV] = start_allgatherv, [HD_ALLTOALLV] = start_alltoallv,
+        [HD_GATHERV] = start_gatherv,       [HD_REDUCE_SCATTERV] = start_reduce_scatterv,
+        [HD_SCATTERV] = start_scatterv,
+    };
+    uint8_t type = op->call.type;
+    op->plan = hd_plan_of(op->group, &op->call, &op->place);
+    hd_assert(!op->plan.express || hd_family[type].express);
+    if (!hd_coll[type].vector) {
+        op->start = start_of(&op->call);
+    } else {
+        op->start = hd_plan_is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly
+                                                                              : start[type];
+    }
+}
+
+/* At the first post: not all had joined before. */
+static ucc_status_t start_late(hd_op_t *op) {
+    choose(op);
+    return op->start(op);
+}
+
+void hd_op_choose_plan(hd_op_t *op) {
+    if (hd_group_is_complete(op->group)) {
+        choose(op);
+        return;
+    }
+    op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
+    op->start = start_late;
+}
