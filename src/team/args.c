@@ -451,6 +451,18 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     };
 }
 
+bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *a, bool tagged) {
+    const hd_shape_t *s = &r->shape;
+    uint64_t type = (uint64_t)a->coll_type, flags = flags_of(a);
+    if (tagged || !is_plain_vector(a, flags)) {
+        return s->type == 0 && s->vector == 0;
+    }
+    return (s->type || s->vector) && flags == s->flags && (a->root & s->root_mask) == s->root &&
+           (s->vector == type ||
+            (s->type == type && (a->src.info.count & s->src_mask) == s->src_count &&
+             (a->dst.info.count & s->dst_mask) == s->dst_count));
+}
+
 bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
     const hd_shape_t *s = &r->shape;
     hd_op_t *op = &r->op;

@@ -3,6 +3,10 @@
  * Each handle keeps one request at hand, taken and given back by one exchange each; the free list
  * under the handle's lock is the slow path. Requests are never freed before the handle.
  *
+ * A request keeps the plan of its last call. A call that is not like the last one of the request at hand is
+ * looked for among the next ones on the free list, whose newest is first: so a loop that makes a few different
+ * calls in turn plans each of them once.
+ *
  * Post decides which board and number the operation gets:
  *   NUMBER       the main board, next number; it may have to wait there (shm/queue.c)
  *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
@@ -42,6 +46,7 @@ static hd_request_t *make(ucc_team_h team) {
     r->op.team = team;
     r->op.place.locked = team->locked;
     hd_lock(&team->lock);
+    team->n_requests++;
     r->all = team->all;
     team->all = r;
     hd_unlock(&team->lock);
@@ -60,14 +65,18 @@ static hd_request_t *swap_cached(ucc_team_h team, hd_request_t *r) {
     return before;
 }
 
+/* Under the handle's lock: what this link leads to. */
+static hd_request_t *unlink_free(hd_task_t **link) {
+    hd_request_t *r = request_of(*link);
+    *link = r->op.task.next;
+    return r;
+}
+
 static hd_request_t *take(ucc_team_h team) {
     hd_request_t *r = swap_cached(team, NULL);
     if (!r) {
         hd_lock(&team->lock);
-        r = team->free;
-        if (r) {
-            team->free = request_of(r->op.task.next);
-        }
+        r = team->free ? unlink_free(&team->free) : NULL;
         hd_unlock(&team->lock);
     }
     if (!r && !(r = make(team))) {
@@ -78,6 +87,12 @@ static hd_request_t *take(ucc_team_h team) {
     return r;
 }
 
+/* Under the handle's lock. */
+static void push_free(ucc_team_h team, hd_request_t *r) {
+    r->op.task.next = team->free;
+    team->free = &r->op.task;
+}
+
 static void give_back(hd_request_t *r) {
     ucc_team_h team = r->op.team;
     hd_assert(hd_task_is_live(&r->op.task));
@@ -85,10 +100,57 @@ static void give_back(hd_request_t *r) {
     r = swap_cached(team, r);
     if (r) {
         hd_lock(&team->lock);
-        r->op.task.next = team->free ? &team->free->op.task : NULL;
-        team->free = r;
+        push_free(team, r);
         hd_unlock(&team->lock);
     }
+}
+
+/* Most requests that a handle makes for the sake of the plans that they keep. */
+enum { MOST_KEPT = 8 };
+
+/* Under the handle's lock: a request that suits these arguments; or, if there is none and any will do, the oldest
+ * of those looked at. */
+static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
+                               bool any) {
+    hd_task_t **link = &team->free, **last = NULL;
+    for (int i = 0; *link && i < MOST_KEPT; i++) {
+        if (hd_args_suit(request_of(*link), args, tagged)) {
+            return unlink_free(link);
+        }
+        last = link;
+        link = &(*link)->next;
+    }
+    return last && any ? unlink_free(last) : NULL;
+}
+
+/* What r keeps is of no use to this call, but may be to the next: gives r back and returns another request, or
+ * returns r itself. */
+static __attribute__((noinline)) hd_request_t *
+exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t *r) {
+    if (hd_args_suit(r, args, tagged)) {
+        return r;
+    }
+    bool keeps = r->shape.type || r->shape.vector;
+    hd_lock(&team->lock);
+    bool enough = team->n_requests >= MOST_KEPT;
+    hd_request_t *other = take_kept(team, args, tagged, keeps && enough);
+    hd_unlock(&team->lock);
+    if (!other && keeps && !enough) {
+        other = make(team);
+    }
+    if (!other) {
+        return r;
+    }
+    if (!hd_args_suit(other, args, tagged)) {
+        other->shape.type = other->shape.vector = 0;
+    }
+    hd_assert(!hd_task_is_live(&other->op.task));
+    other->op.task.magic = HD_TASK_LIVE;
+    r->op.task.magic = HD_TASK_FREE;
+    hd_lock(&team->lock);
+    push_free(team, r);
+    hd_unlock(&team->lock);
+    return other;
 }
 
 /* --- init ---------------------------------------------------------------------------------------- */
@@ -165,10 +227,14 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     if (!r) {
         return UCC_ERR_NO_MEMORY;
     }
-    hd_op_t *op = &r->op;
-    if (tag || !hd_args_repeat(r, args)) {
+    while (tag || !hd_args_repeat(r, args)) {
         ucc_status_t status;
         if (tag || !hd_args_repeat_vector(r, args, &status)) {
+            hd_request_t *other = exchange(team, args, tag != NULL, r);
+            if (other != r) { /* once: the next time it suits, or keeps nothing */
+                r = other;
+                continue;
+            }
             status = plan(team, args, tag, r);
         }
         if (status != UCC_OK) {
@@ -176,9 +242,10 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
             give_back(r);
             return status;
         }
+        break;
     }
     /* relaxed: the handle reaches other threads by the client's own means */
-    __atomic_store_n(&op->task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
+    __atomic_store_n(&r->op.task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
     if (hd_trace_logs_calls(HD_LOG_INFO)) {
         hd_request_log(r, args);
     }

@@ -191,8 +191,10 @@ struct ucc_team {
     uint32_t n_engines; /* of `engines`, under the lock */
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
-    hd_lock_t lock; /* guards the two lists, the counters below, and the engines */
-    hd_request_t *free, *all;
+    hd_lock_t lock;  /* guards the two lists, the counters below, and the engines */
+    hd_task_t *free; /* requests of this handle */
+    hd_request_t *all;
+    uint32_t n_requests;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
     uint64_t splits;                /* teams derived by all members */
@@ -268,6 +270,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
  * and now has these addresses. hd_args_note_shape says, after all of init succeeded, that it can. */
 bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *args);
 void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *args);
+/* Is r the one to be prepared for these arguments? It keeps a plan for them; or none, if none can be kept for
+ * them. */
+bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *args, bool tagged);
 /* Likewise for v types, whose counts are checked in any case: their status, if true is returned. */
 bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *args, ucc_status_t *status);
 /* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
