@@ -17,7 +17,7 @@
 #ifndef HD_BENCH_MODEL_H
 #define HD_BENCH_MODEL_H
 
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 typedef enum distance {
     SAME_CACHE, /* one L3, or one core */

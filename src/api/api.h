@@ -55,7 +55,7 @@ static inline ucc_status_t hd_api_seen(const hd_request_t *r) {
 }
 
 /* A collective from its arguments to its end. published: 0, or the number under which its lane is out
- * already (team/express.c). */
+ * already (team/shortcut.c). */
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published);
 /* Called by libucc.so.1 when it is loaded: exported for it, and declared in no public header. */
 __attribute__((visibility("default"))) void heddle_loaded_as_ucc(void);

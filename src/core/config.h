@@ -8,7 +8,7 @@
  * A value comes from, best first:
  *   1. hd_config_modify
  *   2. <PREFIX>_UCC_NAME in the environment, if the program gave a prefix (UCC_<PREFIX>_NAME in a program
- *      that was written to a draft of UCC; api/config.c and api/drafts.c put the names' beginning together)
+ *      that was written to a draft of UCC; api/config_calls.c and api/drafts.c put the names' beginning together)
  *   3. HEDDLE_NAME, then UCC_NAME in the environment
  *   4. a file: the given one, else the one that HEDDLE_CONFIG_FILE or UCC_CONFIG_FILE names
  *   5. the default

@@ -108,6 +108,6 @@ const char *hd_dt_name(ucc_datatype_t dt) {
     return is_live_generic(dt) ? "generic" : "invalid";
 }
 
-const char *hd_op_name(ucc_reduction_op_t op) {
+const char *hd_reduction_name(ucc_reduction_op_t op) {
     return (unsigned)op < UCC_OP_LAST ? op_names[op] : "invalid";
 }

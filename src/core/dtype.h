@@ -41,7 +41,7 @@ bool hd_dt_valid(ucc_datatype_t dt);
 const char *hd_dt_name(ucc_datatype_t dt);
 
 /* "sum", ..., or "invalid". */
-const char *hd_op_name(ucc_reduction_op_t op);
+const char *hd_reduction_name(ucc_reduction_op_t op);
 
 /* By the class bits alone. */
 static inline bool hd_dt_is_generic(ucc_datatype_t dt) {

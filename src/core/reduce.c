@@ -146,7 +146,7 @@ ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_o
         return init_user(r, dt);
     }
     if (!has_meaning(dt, op)) {
-        hd_error("operation %s (%d) has no meaning on datatype %s", hd_op_name(op), (int)op,
+        hd_error("operation %s (%d) has no meaning on datatype %s", hd_reduction_name(op), (int)op,
                  hd_dt_name(dt));
         /* clients fall back to a reduction of their own on NOT_SUPPORTED only */
         return (unsigned)op < UCC_OP_LAST ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_INVALID_PARAM;

@@ -4,7 +4,7 @@
  * For allgatherv the regime follows the largest block, which all know, so that all agree on it.
  * op->call.src is my block of op->call.bytes bytes (inside op->call.dst in place).
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 
@@ -35,12 +35,9 @@ static inline ucc_status_t take_all(hd_op_t *op, bool vector) {
         if (status != UCC_OK) {
             return status;
         }
-        /* were our sizes the same, a peer's exchange would not be DIRECT where mine is not */
-        if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != place.bytes) {
-            return hd_op_sizes_differ(op, op->cursor, hd_lane_bytes(lane), place.bytes);
-        }
-        if (!hd_lane_read(lane, op->place.k, 0, place.bytes, dst)) {
-            return UCC_INPROGRESS;
+        status = hd_lane_take(op, op->cursor, lane, place.bytes, dst);
+        if (status != UCC_OK) {
+            return status;
         }
     }
     op->saw_all = true;

@@ -2,11 +2,10 @@
  * from each lane as it comes. Large: the engine copies (in place: swaps) the pairs' blocks.
  *
  * In alltoallv nobody knows the others' sizes: all register with the engine and find out from the
- * lanes who has published data and who has not. A small payload of alltoallv is a table of n + 1
- * offsets (uint32_t) followed by the others' blocks in the order of their destinations.
+ * lanes who has published data and who has not.
  * In place, blocks are sent from op->call.dst as it was.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 
@@ -59,7 +58,6 @@ static ucc_status_t take_own(hd_op_t *op) {
 }
 
 static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
-    uint32_t span[2];
     if ((lane ? hd_lane_regime(lane) : (hd_regime_t)op->plan.regime) == HD_REGIME_DIRECT) {
         op->any_direct = true;
         return UCC_OK;
@@ -67,45 +65,13 @@ static ucc_status_t take(hd_op_t *op, uint32_t from, const hd_lane_t *lane) {
     if (!lane) {
         return take_own(op);
     }
-    size_t expected = hd_vector_count(&op->call.receive, from) * op->call.element;
-    hd_lane_prefetch(lane);
-    if (!hd_lane_read(lane, op->place.k, op->place.me * sizeof(span[0]), sizeof(span), span)) {
-        return UCC_INPROGRESS;
-    }
-    if (span[1] - span[0] != expected) {
-        return hd_op_sizes_differ(op, from, span[1] - span[0], expected);
-    }
-    size_t header = hd_plan_table_bytes(op->place.n);
-    return hd_lane_read(lane, op->place.k, header + span[0], expected,
-                        hd_at(op->call.dst,
-                              hd_vector_displacement(&op->call.receive, from) * op->call.element))
-               ? UCC_OK
-               : UCC_INPROGRESS;
+    return hd_lane_take_own(
+        op, from, lane, hd_vector_count(&op->call.receive, from) * op->call.element,
+        hd_at(op->call.dst, hd_vector_displacement(&op->call.receive, from) * op->call.element));
 }
 
 static ucc_status_t wait_for_vector(hd_op_t *op) {
     return hd_engine_after_lanes(op, take);
-}
-
-static ucc_status_t publish_vector(hd_op_t *op) {
-    uint8_t *staging = hd_lane_staging(op);
-    if (!staging) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data = staging + hd_plan_table_bytes(op->place.n);
-    for (uint32_t i = 0; i < op->place.n; i++) {
-        size_t bytes =
-            i == op->place.me ? 0 : hd_vector_count(&op->call.send, i) * op->call.send_element;
-        table[i] = at;
-        if (bytes) {
-            uint64_t offset = hd_vector_displacement(&op->call.send, i) * op->call.send_element;
-            memcpy(data + at, hd_at(op->call.src, offset), bytes);
-        }
-        at += (uint32_t)bytes;
-    }
-    table[op->place.n] = at;
-    return hd_lane_publish_staged(op, hd_plan_table_bytes(op->place.n) + at);
 }
 
 ucc_status_t hd_alltoallv_start(hd_op_t *op) {
@@ -119,7 +85,8 @@ ucc_status_t hd_alltoallv_start(hd_op_t *op) {
         return status;
     }
     op->wait = wait_for_vector;
-    status = direct ? hd_lane_expose(op) : publish_vector(op);
+    status = direct ? hd_lane_expose(op)
+                    : hd_lane_publish_blocks(op, op->call.send_element, op->place.me);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }

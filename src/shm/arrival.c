@@ -17,7 +17,7 @@
  * the same way from the root's lane.
  *
  * A line of slot k is used again at k + depth without a lock: its writer w publishes k + depth before
- * it writes, so (floor, shm.h) all have consumed k: whoever was to read the line has done so, and its
+ * it writes, so (floor, types.h) all have consumed k: whoever was to read the line has done so, and its
  * reads happen before the write (consume releases, the floor's scan acquires). And who waits for
  * k in that slot finds k or an older number, never a newer one. On boards of depth 1 nobody starts a
  * use before all have left the last. Nobody is waited for in vain: w owes the line from its launch
@@ -274,6 +274,10 @@ static __attribute__((noinline)) bool help(hd_op_t *op) {
 
 bool hd_arrive_help(hd_op_t *op) {
     return !may_owe(op) || help(op);
+}
+
+ucc_status_t hd_arrive_done(hd_op_t *op) {
+    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
 }
 
 bool hd_arrive_help_outer(hd_op_t *op, size_t carried) {

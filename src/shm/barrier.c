@@ -6,7 +6,7 @@
  * Two-sided (SYNC, CHECK), all three wait for all; under CHECK, so does a data collective at a member that
  * has no data.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 static ucc_status_t publish_and_arrive(hd_op_t *op) {
     ucc_status_t status = hd_lane_announce(op);
@@ -14,11 +14,6 @@ static ucc_status_t publish_and_arrive(hd_op_t *op) {
         hd_arrive(op, false);
     }
     return status;
-}
-
-static ucc_status_t nothing_left(hd_op_t *op) {
-    (void)op;
-    return UCC_OK;
 }
 
 /* All lanes, also where there is a tree: whoever combined arrivals for the root would have to stay for others'
@@ -46,7 +41,7 @@ ucc_status_t hd_fanin_start(hd_op_t *op) {
         return hd_barrier_start(op);
     }
     bool by_tree = op->plan.path == HD_PATH_TREE;
-    op->wait = !op->call.is_root ? nothing_left : by_tree ? hd_arrived : wait_for_lanes;
+    op->wait = !op->call.is_root ? hd_arrive_done : by_tree ? hd_arrived : wait_for_lanes;
     return by_tree ? publish_and_arrive(op) : hd_lane_announce(op);
 }
 
@@ -54,6 +49,6 @@ ucc_status_t hd_fanout_start(hd_op_t *op) {
     if (op->plan.all_wait) {
         return hd_barrier_start(op);
     }
-    op->wait = op->call.is_root ? nothing_left : wait_for_root;
+    op->wait = op->call.is_root ? hd_arrive_done : wait_for_root;
     return hd_lane_announce(op);
 }

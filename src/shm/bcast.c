@@ -4,14 +4,9 @@
  *
  * op->call.src is the buffer at the root, op->call.dst the same buffer elsewhere; op->call.bytes its size.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
-
-static ucc_status_t done(hd_op_t *op) {
-    (void)op;
-    return UCC_OK;
-}
 
 ucc_status_t hd_bcast_wait(hd_op_t *op) {
     const hd_lane_t *lane;
@@ -42,7 +37,7 @@ ucc_status_t hd_bcast_start(hd_op_t *op) {
                                op->call.is_root ? (void *)(uintptr_t)op->call.src : op->call.dst);
     }
     if (op->call.is_root) {
-        op->wait = done;
+        op->wait = hd_arrive_done;
     } else if (op->plan.path == HD_PATH_TREE) {
         hd_relay_enter(op);
         op->wait = wait_for_relay;

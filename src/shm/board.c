@@ -1,4 +1,4 @@
-/* board.c: rings of lanes, and the flow control that makes their reuse safe (shm.h has the proof).
+/* board.c: rings of lanes, and the flow control that makes their reuse safe (types.h has the proof).
  *
  * Who may call: create, add_member, destroy, reset: whoever forms or frees the board. may_publish
  * and consume: under the member's lock (or alone on it).
@@ -23,6 +23,20 @@ static bool create_blocks(hd_board_t *board, int which) {
         }
     }
     return true;
+}
+
+void hd_work_free(hd_work_t *work) {
+    if (work) {
+        hd_free(work->slice);
+        hd_free((void *)work->src);
+        hd_free(work->dst);
+        hd_free((void *)work->call);
+        hd_free(work);
+    }
+}
+
+uint32_t hd_board_slices(const hd_board_t *board) {
+    return board->n > board->group->slices ? board->n : board->group->slices;
 }
 
 hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
@@ -117,7 +131,7 @@ void hd_board_reset(hd_board_t *board) {
         }
         hd_work_t *work = atomic_load_explicit(&x->work, memory_order_relaxed); /* nobody else */
         if (work) {
-            memset(work->slice, 0, hd_engine_room(board) * sizeof(hd_slice_t));
+            memset(work->slice, 0, hd_board_slices(board) * sizeof(hd_slice_t));
         }
         /* relaxed: nobody uses the board; the lock or counter that handed it over orders this */
         atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);
@@ -142,7 +156,7 @@ void hd_board_destroy(hd_board_t *board) {
     for (uint32_t d = 0; board->exchange && d < board->depth; d++) {
         hd_exchange_t *x = &board->exchange[d];
         /* relaxed: the last reference */
-        hd_engine_free_work(atomic_load_explicit(&x->work, memory_order_relaxed));
+        hd_work_free(atomic_load_explicit(&x->work, memory_order_relaxed));
         /* relaxed: likewise */
         hd_outer_memory_t *flight = atomic_load_explicit(&x->flight, memory_order_relaxed);
         if (flight) {

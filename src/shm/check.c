@@ -1,11 +1,11 @@
-/* check.c: the equations of shm.h, checked over whole boards and groups in builds for that (HD_DEBUG=2) and by
+/* check.c: the equations of types.h, checked over whole boards and groups in builds for that (HD_DEBUG=2) and by
  * tests.
  *
  * Others are at work meanwhile. So only what holds at any moment is checked, and values that only grow are
  * loaded in the order in which the equation stays true: what is smaller first, where it is a lower bound of
  * what may grow in between; last, where the larger one is bounded by its growth.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #if HD_DEBUG >= 2 || defined(HD_TEST)
 

@@ -26,7 +26,7 @@
  * and goes by the owner's lane, whose number is 64 bits wide. A closed slice or a failure was the group's end.
  */
 #include "shm/claim.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include "threads/callback.h"
 #include "threads/trace.h"
@@ -44,20 +44,6 @@ static bool is_generation(uint64_t word, uint64_t gen) {
     return hd_is_generation(word, gen);
 }
 
-void hd_engine_free_work(hd_work_t *work) {
-    if (work) {
-        hd_free(work->slice);
-        hd_free((void *)work->src);
-        hd_free(work->dst);
-        hd_free((void *)work->call);
-        hd_free(work);
-    }
-}
-
-uint32_t hd_engine_room(const hd_board_t *board) {
-    return board->n > board->group->slices ? board->n : board->group->slices;
-}
-
 static hd_work_t *create_work(uint32_t n, uint32_t slices) {
     hd_work_t *work = hd_alloc(HD_LINE, sizeof(*work));
     if (!work) {
@@ -68,7 +54,7 @@ static hd_work_t *create_work(uint32_t n, uint32_t slices) {
     work->dst = hd_alloc(HD_LINE, n * sizeof(*work->dst));
     work->call = hd_alloc(HD_LINE, n * sizeof(*work->call));
     if (!work->slice || !work->src || !work->dst || !work->call) {
-        hd_engine_free_work(work);
+        hd_work_free(work);
         return NULL;
     }
     return work;
@@ -81,14 +67,14 @@ static hd_work_t *work_of(const hd_op_t *op) {
 
 static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     hd_work_t *work = NULL;
-    hd_work_t *mine = create_work(op->place.n, hd_engine_room(op->place.board));
+    hd_work_t *mine = create_work(op->place.n, hd_board_slices(op->place.board));
     /* acq_rel: publishes the arrays, or takes the winner's */
     if (!mine ||
         atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         return mine;
     }
-    hd_engine_free_work(mine);
+    hd_work_free(mine);
     return work;
 }
 

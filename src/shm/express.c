@@ -13,7 +13,7 @@
  * Who may call: an endpoint of a flat group of at most HD_REDUCE_BLOCK members that is complete, not
  * poisoned, and not two-sided. The reduction is one of a predefined datatype, which can't fail.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 /* Most payloads here are one number. */
 static inline void copy_small(void *dst, const void *src, size_t bytes) {
@@ -196,13 +196,13 @@ allreduce(const hd_place_t *at, const hd_call_t *call, const void *src, void *ds
     }
     if (call->bytes > HD_INLINE_MAX) {
         /* all lines are there, and a predefined datatype can't fail */
-        (void)hd_reduce_lanes(at->board, at->me, k, reducer, src, dst, call->count);
+        (void)hd_reduce_lanes(at->board, at->me, k, reducer, src, 0, dst, call->count);
         return end(at, k, true);
     }
     for (uint32_t i = 0; i < n; i++) {
         operand[i] = hd_board_lane(at->board, i, k)->payload;
     }
-    operand[at->me] = src; /* not my lane: see shm.h */
+    operand[at->me] = src; /* not my lane: see types.h */
     reducer->root(n, operand, dst, call->count * reducer->scalars, n);
     return end(at, k, true);
 }

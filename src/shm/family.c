@@ -3,7 +3,7 @@
  * A collective that gets an algorithm for few bytes among few members has it here under `express`; what its plan
  * says (plan.c) decides which calls take it.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 const hd_family_t hd_family[HD_N_TYPES] = {
     [HD_ALLGATHER] = {hd_allgather_start, NULL, NULL},

@@ -5,13 +5,9 @@
  * register with the engine, and the root finds out from the lanes whether there is work for it.
  * op->call.src is my block of op->call.bytes bytes (at the root: in place inside op->call.dst).
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
-
-static ucc_status_t done(hd_op_t *op) {
-    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
-}
 
 static inline uint8_t *place_of(const hd_op_t *op, uint32_t i, bool vector, size_t *bytes) {
     if (!vector) {
@@ -36,10 +32,7 @@ static inline ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane, 
         op->any_direct = true;
         return UCC_OK;
     }
-    if (hd_lane_bytes(lane) != bytes) {
-        return hd_op_sizes_differ(op, i, hd_lane_bytes(lane), bytes);
-    }
-    return hd_lane_read(lane, op->place.k, 0, bytes, place) ? UCC_OK : UCC_INPROGRESS;
+    return hd_lane_take(op, i, lane, bytes, place);
 }
 
 static ucc_status_t take_block(hd_op_t *op, uint32_t i, const hd_lane_t *lane) {
@@ -62,7 +55,7 @@ ucc_status_t hd_gather_start(hd_op_t *op) {
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
     }
-    op->wait = op->call.is_root ? wait_for_all : done;
+    op->wait = op->call.is_root ? wait_for_all : hd_arrive_done;
     return hd_lane_publish(op, op->call.src, op->call.bytes);
 }
 
@@ -79,7 +72,7 @@ ucc_status_t hd_gatherv_start(hd_op_t *op) {
     } else if (op->plan.regime == HD_REGIME_DIRECT) {
         op->wait = hd_engine_step;
     } else {
-        op->wait = done;
+        op->wait = hd_arrive_done;
         op->exposed = false; /* nobody will look at my buffer */
     }
     status = hd_lane_publish(op, op->call.src, op->call.bytes);

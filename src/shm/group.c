@@ -4,7 +4,7 @@
  * enlisted on its bell; the last one frees it. Nothing outside the group points into it once no
  * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include "core/config.h"
 #include "threads/meet.h"

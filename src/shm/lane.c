@@ -1,9 +1,9 @@
-/* lane.c: publishing a payload under one of the regimes, and reading it.
+/* lane.c: publishing a payload under one of the regimes, waiting for the others', and reading it.
  *
  * Who may call: publish by the lane's owner, once per number, when the board's flow control allows
  * it; read and view by any member that has seen the lane's seq and has not consumed the number.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 
@@ -137,17 +137,6 @@ void *hd_lane_staging(hd_op_t *op) {
     return own_staging(op);
 }
 
-ucc_status_t hd_lane_publish_staged(hd_op_t *op, size_t bytes) {
-    const uint8_t *staging = own_staging(op); /* exists: hd_lane_staging gave it out */
-    if (op->plan.regime != HD_REGIME_STAGED) {
-        return hd_lane_publish(op, staging, bytes);
-    }
-    op->lane->data = staging;
-    publish(op, bytes);
-    hd_bell_ring(&op->group->home.bell);
-    return UCC_OK;
-}
-
 static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes,
                        uint8_t *dst) {
     hd_assert_le(offset + bytes, hd_lane_bytes(lane));
@@ -204,4 +193,95 @@ const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch) {
         break;
     }
     return NULL;
+}
+
+/* --- blocks ------------------------------------------------------------------------------------------ */
+
+ucc_status_t hd_lane_take(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
+                          void *dst) {
+    /* were our sizes the same, a peer's exchange would not be DIRECT where mine is not */
+    if (hd_lane_regime(lane) == HD_REGIME_DIRECT || hd_lane_bytes(lane) != expected) {
+        return hd_op_sizes_differ(op, from, hd_lane_bytes(lane), expected);
+    }
+    return hd_lane_read(lane, op->place.k, 0, expected, dst) ? UCC_OK : UCC_INPROGRESS;
+}
+
+/* What lies in my staging slot travels in lines or in the lane if that is the plan. */
+static ucc_status_t publish_staged(hd_op_t *op, const uint8_t *staging, size_t bytes) {
+    if (op->plan.regime != HD_REGIME_STAGED) {
+        return hd_lane_publish(op, staging, bytes);
+    }
+    op->lane->data = staging;
+    publish(op, bytes);
+    hd_bell_ring(&op->group->home.bell);
+    return UCC_OK;
+}
+
+ucc_status_t hd_lane_publish_blocks(hd_op_t *op, size_t element, uint32_t but) {
+    const hd_vector_t *v = &op->call.send;
+    size_t header = hd_plan_table_bytes(op->place.n);
+    uint8_t *staging = own_staging(op);
+    uint32_t *table = (uint32_t *)(void *)staging, at = 0;
+    if (!staging) {
+        hd_error("%s: no memory for a staging ring", hd_op_type_name(op));
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        size_t bytes = i == but ? 0 : hd_vector_count(v, i) * element;
+        table[i] = at;
+        if (bytes) {
+            memcpy(staging + header + at,
+                   hd_at(op->call.src, hd_vector_displacement(v, i) * element), bytes);
+        }
+        at += (uint32_t)bytes;
+    }
+    table[op->place.n] = at;
+    return publish_staged(op, staging, header + at);
+}
+
+ucc_status_t hd_lane_take_own(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
+                              void *dst) {
+    uint32_t span[2];
+    hd_lane_prefetch(lane);
+    if (!hd_lane_read(lane, op->place.k, op->place.me * sizeof(span[0]), sizeof(span), span)) {
+        return UCC_INPROGRESS;
+    }
+    if (span[1] - span[0] != expected) {
+        return hd_op_sizes_differ(op, from, span[1] - span[0], expected);
+    }
+    return hd_lane_read(lane, op->place.k, hd_plan_table_bytes(op->place.n) + span[0], expected,
+                        dst)
+               ? UCC_OK
+               : UCC_INPROGRESS;
+}
+
+/* --- looking at the others' ------------------------------------------------------------------------ */
+
+ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
+    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
+    if (!hd_lane_is_there(lane, op->place.k)) {
+        hd_op_await(op, &lane->seq);
+        if (op->plan.lines) {
+            op->task.along = (const char *)hd_lines_of(op->place.board, i, op->place.k);
+            op->task.n_along = op->task.along ? op->plan.lines : 0;
+        }
+        return UCC_INPROGRESS;
+    }
+    *out = lane;
+    return lane->signature == op->call.signature ? UCC_OK : hd_op_mismatch(op, i);
+}
+
+ucc_status_t hd_op_all_lanes(hd_op_t *op) {
+    const hd_lane_t *lane;
+    for (; op->cursor < op->place.n; op->cursor++) {
+        if (op->cursor == op->place.me) {
+            continue;
+        }
+        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->saw_all = true;
+    return UCC_OK;
 }

@@ -6,7 +6,7 @@
  * slow path, and fails the team. A child's copy of a group can complete nothing at all: it is poisoned before
  * fork() returns, and its locks and bells forget the threads that are not there.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <stddef.h>
 
@@ -85,17 +85,4 @@ static void inherited(hd_heirloom_t *self) {
 void hd_group_watch_forks(hd_group_t *group) {
     group->forks = hd_forks();
     hd_fork_watch(&group->heirloom, inherited);
-}
-
-bool hd_group_is_inherited(const hd_group_t *group) {
-    return group->forks != hd_forks();
-}
-
-void hd_group_say_inherited(hd_group_t *group) {
-    /* relaxed: only one line instead of many */
-    if (hd_group_is_inherited(group) &&
-        !atomic_exchange_explicit(&group->said_inherited, true, memory_order_relaxed)) {
-        hd_error(
-            "an endpoint was inherited through a fork: its team belongs to the parent process");
-    }
 }

@@ -11,7 +11,7 @@
  *
  * Any thread may call join and leave at any time while it holds a reference to the group.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * Who may call: anybody at any time; hd_op_mismatch and hd_op_sizes_differ for an operation that is
  * published and not yet over, so that the lanes of its number stay as they are.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include "core/dtype.h"
 
@@ -180,7 +180,7 @@ static void add_differences(words_t *words, const hd_op_t *op, const hd_terms_t 
     }
     if (call->reducing && call->op != other->op && !call->user && !other->user && !call->empty &&
         !other->empty) {
-        add(words, "%soperation %s", and_or_nothing(words), hd_op_name(call->op));
+        add(words, "%soperation %s", and_or_nothing(words), hd_reduction_name(call->op));
     }
     if (call->bytes != other->bytes || call->empty != other->empty) {
         bool comparable = same_dt || call->reducing || other->empty;

@@ -9,49 +9,6 @@
 #include "threads/callback.h"
 #include "threads/trace.h"
 
-const char *hd_op_type_name(const hd_op_t *op) {
-    return hd_type_name(op->call.uneven ? HD_REDUCE_SCATTER : op->call.type);
-}
-
-void hd_group_poison(hd_group_t *group, ucc_status_t status) {
-    int32_t clean = 0;
-    hd_assert(status < UCC_OK);
-    /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first: see
-       put.c, whose writers must see it or be seen by those who look for them after this */
-    atomic_compare_exchange_strong_explicit(&group->poison, &clean, (int32_t)status,
-                                            memory_order_seq_cst, memory_order_seq_cst);
-    hd_bell_ring(&group->home.bell);
-}
-
-ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
-    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
-    if (!hd_lane_is_there(lane, op->place.k)) {
-        hd_op_await(op, &lane->seq);
-        if (op->plan.lines) {
-            op->task.along = (const char *)hd_lines_of(op->place.board, i, op->place.k);
-            op->task.n_along = op->task.along ? op->plan.lines : 0;
-        }
-        return UCC_INPROGRESS;
-    }
-    *out = lane;
-    return lane->signature == op->call.signature ? UCC_OK : hd_op_mismatch(op, i);
-}
-
-ucc_status_t hd_op_all_lanes(hd_op_t *op) {
-    const hd_lane_t *lane;
-    for (; op->cursor < op->place.n; op->cursor++) {
-        if (op->cursor == op->place.me) {
-            continue;
-        }
-        ucc_status_t status = hd_op_lane(op, op->cursor, &lane);
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
-    op->saw_all = true;
-    return UCC_OK;
-}
-
 /* Now and then a waiting operation looks at one more lane: a peer that called something else for the
  * same number would otherwise be waited for in vain (two leaves that believe in different roots).
  * Not at every step: most operations end after a few, and each lane is a cache miss. */
@@ -241,11 +198,6 @@ static void reset(hd_op_t *op) {
     op->state = HD_OP_WAITING;
     op->task.step = hd_op_step;
     hd_assert(op->place.n == op->place.board->n && op->place.me < op->place.n);
-}
-
-static void trace_published(const hd_op_t *op) {
-    const char *regime = hd_regime_name((hd_regime_t)op->plan.regime);
-    hd_trace_published(op, op->call.one_sided ? "put" : regime, op->place.k);
 }
 
 ucc_status_t hd_op_launch(hd_op_t *op) {

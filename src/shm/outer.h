@@ -61,7 +61,7 @@
 #define HD_SHM_OUTER_H
 
 #include "shm/claim.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 /* An exchange, for those who act for it. Whoever keeps one also keeps its group (hd_home_pin), from `arrived`
  * on until its last call with it has returned. */

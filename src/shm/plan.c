@@ -24,7 +24,7 @@
  * written past them, by streaming stores: docs/performance.md has the figures.
  */
 #include "core/config.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 enum {
     PREFIX_READERS = 64,     /* members up to which each reads the lanes of those before it */
@@ -413,7 +413,7 @@ hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_pl
         return plan_without_data(&f);
     }
     return hd_plan_is_mixed(call->type) ? plan_mixed(group, call, place)
-                                : plan_with_data(call->type, group, call, place);
+                                        : plan_with_data(call->type, group, call, place);
 }
 
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {

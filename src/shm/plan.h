@@ -21,7 +21,7 @@ struct hd_op;
 struct hd_place;
 struct hd_work_row;
 
-/* How a member's data travels: shm.h says what each is. */
+/* How a member's data travels: types.h says what each is. */
 typedef enum hd_regime {
     HD_REGIME_NONE = 0, /* no data from this member */
     HD_REGIME_INLINE,

@@ -18,7 +18,7 @@
  * complete is lost by that: all endpoints take part in it, and none of them is done with it before it has seen
  * the lane that its writer publishes after writing. So whoever left before that will never take part.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 
@@ -40,11 +40,6 @@ bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes) {
         }
     }
     return true;
-}
-
-static ucc_status_t done(hd_op_t *op) {
-    (void)op;
-    return UCC_OK;
 }
 
 static ucc_status_t wait_for_root(hd_op_t *op) {
@@ -105,7 +100,7 @@ static bool put_to_all(const hd_op_t *op, bool is_bcast) {
 ucc_status_t hd_put_start(hd_op_t *op) {
     bool is_bcast = hd_coll[op->call.type].bcast;
     bool writes = !is_bcast || op->call.is_root;
-    op->wait = !is_bcast ? hd_op_all_lanes : op->call.is_root ? done : wait_for_root;
+    op->wait = !is_bcast ? hd_op_all_lanes : op->call.is_root ? hd_arrive_done : wait_for_root;
     op->exposed = !is_bcast || !op->call.is_root;
     if (writes && !put_to_all(op, is_bcast)) {
         op->wait = wait_for_failure; /* a lane would say that the data is there */

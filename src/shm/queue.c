@@ -8,7 +8,7 @@
  * Who may call: enter, by whoever posts for this member, one thread at a time; the step, by the holder of the
  * context's lock. The queue is guarded by the member's lock where several threads use the endpoint.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include "threads/trace.h"
 

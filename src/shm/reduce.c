@@ -9,7 +9,7 @@
  * All three apply the operation in the canonical order (core/reduce.h): same bits everywhere.
  * op->call.src is my operand (op->call.dst in place), op->call.dst where I want the result, op->call.bytes its size.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 
@@ -19,15 +19,17 @@ static size_t elements(const hd_op_t *op) {
 
 /* The others' operands are read into the stack where they came in lines, then reduced. */
 ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
-                             const hd_reducer_t *reducer, const void *operand, void *dst,
-                             size_t count) {
+                             const hd_reducer_t *reducer, const uint8_t *operand, size_t offset,
+                             void *dst, size_t count) {
     const void *source[HD_REDUCE_BLOCK];
     alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
     for (uint32_t i = 0; i < board->n; i++) {
-        source[i] = i == me ? operand : hd_lane_view(hd_board_lane(board, i, k), k, scratch[i]);
-        if (!source[i]) {
+        const uint8_t *from =
+            i == me ? operand : hd_lane_view(hd_board_lane(board, i, k), k, scratch[i]);
+        if (!from) {
             return UCC_INPROGRESS;
         }
+        source[i] = from + offset;
     }
     return hd_reduce_block(reducer, board->n, source, dst, count, true);
 }
@@ -38,7 +40,7 @@ ucc_status_t hd_allreduce_wait(hd_op_t *op) {
         return status;
     }
     return hd_reduce_lanes(op->place.board, op->place.me, op->place.k, &op->call.reducer,
-                           hd_call_operand(&op->call), op->call.dst, elements(op));
+                           hd_call_operand(&op->call), 0, op->call.dst, elements(op));
 }
 
 static ucc_status_t wait_tree(hd_op_t *op) {
@@ -49,17 +51,12 @@ static ucc_status_t wait_tree(hd_op_t *op) {
     return status;
 }
 
-/* Not interested in the result: done when my share of combining is. */
-static ucc_status_t wait_nothing(hd_op_t *op) {
-    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
-}
-
 static inline ucc_status_t start(hd_op_t *op, bool wants_result) {
     const void *operand = hd_call_operand(&op->call);
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, operand, wants_result ? op->call.dst : NULL);
     }
-    op->wait = !wants_result                   ? wait_nothing
+    op->wait = !wants_result                   ? hd_arrive_done
                : op->plan.path == HD_PATH_TREE ? wait_tree
                                                : hd_allreduce_wait;
     ucc_status_t status = hd_lane_publish(op, operand, op->call.bytes);

@@ -4,7 +4,7 @@
  * op->call.src is my operand of op->call.total bytes (the same buffer that holds op->call.dst in place), op->call.dst
  * where my block of op->call.bytes bytes goes; block i starts where the blocks before it end.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 static size_t own_offset(const hd_op_t *op) {
     return hd_coll[op->call.type].vector
@@ -13,29 +13,13 @@ static size_t own_offset(const hd_op_t *op) {
 }
 
 static ucc_status_t wait_flat(hd_op_t *op) {
-    const void *source[HD_REDUCE_BLOCK];
-    alignas(HD_LINE) uint8_t scratch[HD_REDUCE_BLOCK][HD_LINES_LIMIT];
     ucc_status_t status = hd_op_all_lanes(op);
-    if (status != UCC_OK) {
+    if (status != UCC_OK || op->call.bytes == 0) {
         return status;
     }
-    size_t offset = own_offset(op);
-    for (uint32_t i = 0; i < op->place.n; i++) {
-        if (i == op->place.me) {
-            source[i] = op->call.src + offset;
-            continue;
-        }
-        const uint8_t *view =
-            hd_lane_view(hd_board_lane(op->place.board, i, op->place.k), op->place.k, scratch[i]);
-        if (!view) {
-            return UCC_INPROGRESS;
-        }
-        source[i] = view + offset;
-    }
-    return op->call.bytes == 0
-               ? UCC_OK
-               : hd_reduce_block(&op->call.reducer, op->place.n, source, op->call.dst,
-                                 op->call.bytes / op->call.element, true);
+    return hd_reduce_lanes(op->place.board, op->place.me, op->place.k, &op->call.reducer,
+                           op->call.src, own_offset(op), op->call.dst,
+                           op->call.bytes / op->call.element);
 }
 
 ucc_status_t hd_reduce_scatter_start(hd_op_t *op) {

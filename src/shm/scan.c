@@ -9,7 +9,7 @@
  * the engine's one claimer takes n steps.
  * op->call.src is my source (op->call.dst in place), op->call.dst where I want the prefix, op->call.bytes its size.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 

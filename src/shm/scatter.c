@@ -2,16 +2,12 @@
  * Large: the engine copies.
  *
  * In scatterv only the root knows the total: all register with the engine, and find out from the
- * root's lane. Its small payload is a table of n + 1 offsets (uint32_t) followed by the blocks.
+ * root's lane.
  * op->call.dst takes my block of op->call.bytes bytes; op->call.src is the root's buffer of op->call.total bytes.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
-
-static ucc_status_t done(hd_op_t *op) {
-    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
-}
 
 static inline const uint8_t *root_block(const hd_op_t *op, uint32_t i, bool vector, size_t *bytes) {
     if (!vector) {
@@ -46,7 +42,6 @@ ucc_status_t hd_scatter_wait(hd_op_t *op) {
 
 static ucc_status_t wait_for_vector(hd_op_t *op) {
     const hd_lane_t *lane;
-    uint32_t span[2];
     ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
     if (status != UCC_OK) {
         return status;
@@ -55,40 +50,10 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
         op->wait = hd_engine_step;
         return hd_engine_step(op);
     }
-    hd_lane_prefetch(lane);
-    if (!hd_arrive_help(op) ||
-        !hd_lane_read(lane, op->place.k, op->place.me * sizeof(span[0]), sizeof(span), span)) {
-        return UCC_INPROGRESS;
-    }
     op->exposed = false; /* no work in this exchange */
-    if (span[1] - span[0] != op->call.bytes) {
-        return hd_op_sizes_differ(op, op->call.root, span[1] - span[0], op->call.bytes);
-    }
-    return hd_lane_read(lane, op->place.k, hd_plan_table_bytes(op->place.n) + span[0],
-                        op->call.bytes, op->call.dst)
-               ? UCC_OK
+    return hd_arrive_help(op)
+               ? hd_lane_take_own(op, op->call.root, lane, op->call.bytes, op->call.dst)
                : UCC_INPROGRESS;
-}
-
-static ucc_status_t publish_vector(hd_op_t *op) {
-    uint8_t *staging = hd_lane_staging(op);
-    if (!staging) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    uint32_t *table = (uint32_t *)(void *)staging, at = 0;
-    uint8_t *data = staging + hd_plan_table_bytes(op->place.n);
-    for (uint32_t i = 0; i < op->place.n; i++) {
-        size_t bytes;
-        const uint8_t *block = root_block(op, i, true, &bytes);
-        table[i] = at;
-        if (bytes) {
-            memcpy(data + at, block, bytes);
-        }
-        at += (uint32_t)bytes;
-    }
-    table[op->place.n] = at;
-    ucc_status_t status = hd_lane_publish_staged(op, hd_plan_table_bytes(op->place.n) + at);
-    return status == UCC_OK ? take_own(op, true) : status;
 }
 
 ucc_status_t hd_scatterv_start(hd_op_t *op) {
@@ -106,9 +71,12 @@ ucc_status_t hd_scatterv_start(hd_op_t *op) {
         op->wait = hd_engine_step;
         status = hd_lane_expose(op);
     } else {
-        op->wait = done;
+        op->wait = hd_arrive_done;
         op->exposed = false; /* all data goes out with the lane */
-        status = publish_vector(op);
+        status = hd_lane_publish_blocks(op, op->call.element, UINT32_MAX);
+        if (status == UCC_OK) {
+            status = take_own(op, true);
+        }
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);
@@ -120,7 +88,7 @@ ucc_status_t hd_scatter_start(hd_op_t *op) {
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
     }
-    op->wait = op->call.is_root ? done : hd_scatter_wait;
+    op->wait = op->call.is_root ? hd_arrive_done : hd_scatter_wait;
     ucc_status_t status = hd_lane_publish(op, op->call.src, op->call.bytes * op->place.n);
     return status == UCC_OK && op->call.is_root ? take_own(op, false) : status;
 }

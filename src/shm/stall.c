@@ -5,7 +5,7 @@
  * seconds have passed without a result. Peers may go on at any moment, so what is read of them is read
  * atomically, and may be old when it is printed; nothing is decided by it.
  */
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 /* Endpoint e's member of the main board; NULL: e has not joined. */
 static hd_member_t *member_of(const hd_group_t *group, uint32_t e) {

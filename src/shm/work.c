@@ -18,7 +18,7 @@
  * the same for all rows: number s to member s mod n.
  */
 #include "core/copy.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <string.h>
 

@@ -49,7 +49,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
         call.datatype = hd_dt_name(hd_args_datatype(op, args));
         call.op = !hd_coll[op->call.type].reducing ? NULL
                   : op->call.reducer.user          ? "user's"
-                                                   : hd_op_name(args->op);
+                                                   : hd_reduction_name(args->op);
     }
     hd_trace_log_call(level, &call);
 }

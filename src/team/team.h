@@ -18,6 +18,7 @@
 #define HD_TEAM_H
 
 #include "core/config.h"
+#include "core/log.h"
 #include "shm/shm.h"
 #include "threads/meet.h"
 
@@ -131,7 +132,7 @@ _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and 
 
 typedef struct hd_forming hd_forming_t;
 
-/* What the last blocking call of a kind taught (express.c): a repetition needs no request. */
+/* What the last blocking call of a kind taught (shortcut.c): a repetition needs no request. */
 typedef struct hd_lesson {
     alignas(HD_LINE) bool known;
     ucc_reduction_op_t op; /* these three are the arguments that must be the same */
@@ -279,7 +280,7 @@ bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *args, ucc_sta
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 void hd_pack_release(hd_request_t *r);
 
-/* --- small collectives (express.c) --------------------------------------------------------------- */
+/* --- small collectives (shortcut.c) --------------------------------------------------------------- */
 
 /* At the end of init: decides whether posts may try the express. */
 void hd_request_plan_express(hd_request_t *r);

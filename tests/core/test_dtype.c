@@ -156,11 +156,11 @@ Test(dtype, a_pointer_to_other_memory_is_no_datatype) {
 }
 
 Test(dtype, operations_have_names) {
-    cr_assert_str_eq(hd_op_name(UCC_OP_SUM), "sum");
-    cr_assert_str_eq(hd_op_name(UCC_OP_AVG), "avg");
-    cr_assert_str_eq(hd_op_name(HEDDLE_OP_AND), "band");
-    cr_assert_str_eq(hd_op_name(UCC_OP_LAST), "invalid");
-    cr_assert_str_eq(hd_op_name((ucc_reduction_op_t)-1), "invalid");
+    cr_assert_str_eq(hd_reduction_name(UCC_OP_SUM), "sum");
+    cr_assert_str_eq(hd_reduction_name(UCC_OP_AVG), "avg");
+    cr_assert_str_eq(hd_reduction_name(HEDDLE_OP_AND), "band");
+    cr_assert_str_eq(hd_reduction_name(UCC_OP_LAST), "invalid");
+    cr_assert_str_eq(hd_reduction_name((ucc_reduction_op_t)-1), "invalid");
 }
 
 Test(dtype, a_contiguous_generic_type_keeps_what_it_was_created_with) {

@@ -508,8 +508,8 @@ static void fail_at(const type_t *t, ucc_reduction_op_t op, const unsigned char 
         sprintf(text[1] + 2 * i, "%02x", want[e * extent(t) + i]);
     }
     cr_assert_fail("%s: %s on %s, %u operands, %zu elements, kernels %s: element %zu is %s, not %s",
-                   what, hd_op_name(op), hd_dt_name(t->dt), k, count, hd_reduce_isa_name(), e,
-                   text[0], text[1]);
+                   what, hd_reduction_name(op), hd_dt_name(t->dt), k, count, hd_reduce_isa_name(),
+                   e, text[0], text[1]);
 }
 
 static void check_equal(const type_t *t, ucc_reduction_op_t op, const unsigned char *got,
@@ -879,7 +879,8 @@ Test(reduce, only_meaningful_pairs_of_type_and_operation_are_accepted) {
             bool exists = op >= 0 && op < UCC_OP_LAST;
             ucc_status_t no = exists ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_INVALID_PARAM;
             cr_assert_eq(status, ok ? UCC_OK : no, "%s on %s gave %d",
-                         hd_op_name((ucc_reduction_op_t)op), hd_dt_name(types[i].dt), (int)status);
+                         hd_reduction_name((ucc_reduction_op_t)op), hd_dt_name(types[i].dt),
+                         (int)status);
             refused += !ok;
         }
     }

@@ -2,7 +2,7 @@
 #ifndef TESTS_SHM_SMALL_GROUP_H
 #define TESTS_SHM_SMALL_GROUP_H
 
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <criterion/criterion.h>
 

@@ -2,7 +2,7 @@
  * nodes of two cores each.
  */
 #include "core/mem.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

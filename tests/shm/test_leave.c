@@ -4,7 +4,7 @@
 #include "../support/deadline.h"
 #include "../support/small.h"
 #include "core/log.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

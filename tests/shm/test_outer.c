@@ -99,7 +99,7 @@ static void nothing_is_under_way(void) {
     for (uint32_t s = 0; s < NET_SIDES; s++) {
         hd_board_t *board = net->side[s].group->board;
         hd_work_t *work = atomic_load(&board->exchange[1].work);
-        for (uint32_t i = 0; work && i < hd_engine_room(board); i++) {
+        for (uint32_t i = 0; work && i < hd_board_slices(board); i++) {
             cr_assert_eq((uint32_t)atomic_load(&work->slice[i].under_way), 0, "side %u, slice %u",
                          s, i);
         }

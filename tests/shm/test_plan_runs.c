@@ -174,7 +174,7 @@ static void check_work(const run_t *r) {
     const hd_work_t *work = atomic_load(&op->exchange->work);
     uint64_t gen = hd_generation(op->place.k);
     cr_assert_not_null(work, "%s", r->what);
-    for (uint32_t s = 0; s < hd_engine_room(op->place.board); s++) {
+    for (uint32_t s = 0; s < hd_board_slices(op->place.board); s++) {
         const hd_slice_t *slice = &work->slice[s];
         cr_assert_eq(hd_is_generation(slice->claim, gen), s < r->member[0].plan.slices, "%s: %u",
                      r->what, s);

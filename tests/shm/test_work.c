@@ -1,7 +1,7 @@
 /* test_work.c: how the work of a direct exchange is cut, without an engine: every member cuts it alike, and all
  * units of all slices, done once each, in any order and by anybody, are the collective. */
 #include "../support/random.h"
-#include "shm/shm.h"
+#include "shm/internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

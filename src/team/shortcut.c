@@ -1,4 +1,4 @@
-/* express.c: which calls may take the express (shm/express.c), and with what.
+/* shortcut.c: which calls may take the express (shm/express.c), and with what.
  *
  * A request knows from its preparation whether it may; then post publishes and looks, and only if a peer
  * is late an operation is launched for the rest. A blocking call does not even need a request: the first

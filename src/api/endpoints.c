@@ -1,4 +1,4 @@
-/* group.c: heddle_group, heddle_join, heddle_leave, heddle_run: teams of threads and tasks without
+/* endpoints.c: heddle_group, heddle_join, heddle_leave, heddle_run: teams of threads and tasks without
  * any exchange: whoever creates the group makes its memory, endpoints just take their places.
  */
 #include "api/api.h"

@@ -1,4 +1,4 @@
-/* test_express.c: small blocking collectives that are over without a request, and requests that keep the
+/* test_shortcut.c: small blocking collectives that are over without a request, and requests that keep the
  * plan of the call before: nobody can tell them from ordinary calls, whatever comes in between.
  *
  * Two kinds of tests. With a thread per endpoint, the calls are those of the interface, and chance

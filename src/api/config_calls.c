@@ -1,5 +1,5 @@
 /*
- * The public configuration calls: ucc_lib_config_* and ucc_context_config_*.
+ * config_calls.c: the public configuration calls, ucc_lib_config_* and ucc_context_config_*.
  *
  * A public handle is a core configuration object under another name. Handles are checked, since
  * programs do pass the wrong one; printing and releasing NULL is allowed and does nothing. A

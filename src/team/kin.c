@@ -1,4 +1,4 @@
-/* context.c: what contexts that were created by one out-of-band exchange know of each other: how many
+/* kin.c: what contexts that were created by one out-of-band exchange know of each other: how many
  * they are, whether they live in one process, and a number by which teams over them meet.
  *
  * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing that

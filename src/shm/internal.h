@@ -1,0 +1,317 @@
+/* internal.h: what the files of shm/ have for each other. None of them calls one that calls it: from the bottom,
+ * poison and plan; board, match and mismatch; lane, arrival, work, engine; the families; op, queue, express.
+ */
+#ifndef HD_SHM_INTERNAL_H
+#define HD_SHM_INTERNAL_H
+
+#include "core/log.h"
+#include "shm/shm.h"
+#include "threads/delay.h"
+
+/* --- board.c ---------------------------------------------------------------------------------- */
+
+/* n members, none in place yet. trees may be NULL. */
+hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
+                            const hd_tree_t *canonical, const hd_tree_t *by_topology);
+/* Allocates member i on the calling thread's node. */
+hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i);
+void hd_board_destroy(hd_board_t *board);
+/* Before first use: the tree by which everything but reductions arrives. */
+ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology);
+/* In the child of a fork: no member's lock is held. */
+void hd_board_unlock(hd_board_t *board);
+/* Puts all sequence state back to the start; nobody may be using the board. */
+void hd_board_reset(hd_board_t *board);
+#if HD_DEBUG >= 2 || defined(HD_TEST)
+/* check.c: all equations that hold at any moment between a board's members, as one of them sees it. Under
+ * that member's lock. */
+void hd_board_check(const hd_board_t *board, uint32_t me);
+/* Everybody is done with what was in the slot of number k, which is about to be published. */
+void hd_board_check_slot(const hd_board_t *board, uint64_t k);
+/* By the last to join, and by who frees the group. */
+void hd_group_check(const hd_group_t *group);
+#endif
+/* Have all consumed `target`? Looks at their counts. Under the member's lock. */
+bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t target);
+/* k is over for this member, but not the oldest that is. Under the member's lock. */
+void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed);
+
+/* May `member` publish number k now (window and floor)? Under the member's lock. */
+static inline bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k) {
+    uint64_t depth = board->depth;
+    if (depth == 1) {
+        return true; /* the pool hands the board out only when all have left it */
+    }
+    /* relaxed: our own count, only we write it */
+    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    if (k - consumed > depth / 2) {
+        return false;
+    }
+    return k <= depth || member->floor >= k - depth ||
+           hd_board_floor_reaches(board, member, k - depth);
+}
+
+/* k is over for this member; the caller rings the group's bell after unlocking. saw_all: it saw every
+ * lane of k, which bounds the floor. Under the member's lock. */
+static inline void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k,
+                                    bool saw_all) {
+    uint64_t half = board->depth / 2;
+    if (saw_all && k > half && member->floor < k - half) {
+        member->floor = k - half;
+    }
+    /* relaxed: our own count, only we write it */
+    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    hd_assert_lt(consumed, k); /* over once */
+    hd_assert_le(k, member->taken);
+    hd_assert_le(k - consumed, half); /* the window, for it was published */
+    if (k != consumed + 1 || member->over != 0) {
+        hd_board_consume_early(member, k, consumed);
+        return;
+    }
+    hd_delay_point();
+    /* release: our reads of this exchange happen before anybody's reuse of its slot */
+    atomic_store_explicit(&member->consumed, k, memory_order_release);
+}
+
+static inline hd_lane_t *hd_board_lane(const hd_board_t *board, uint32_t i, uint64_t k) {
+    return &board->member[i]->lane[k & board->mask];
+}
+
+/* Member i's lines for number k; NULL: it has none yet. */
+static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, uint64_t k) {
+    /* acquire: pairs with the release that installed the zeroed lines */
+    hd_data_line_t *lines = atomic_load_explicit(&board->member[i]->lines, memory_order_acquire);
+    return lines ? lines + (k & board->mask) * board->group->lines_per_slot : NULL;
+}
+
+/* --- lane.c: publishing, and looking at what the others have published --------------------------- */
+
+/* Lines that take so many bytes. */
+static inline size_t hd_lines_for(size_t bytes) {
+    return (bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
+}
+/* Publishes what was put into the lane. */
+static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_regime_t regime,
+                                size_t bytes) {
+    hd_assert_lt(lane->seq, k); /* mine: published once, and in order */
+    hd_assert(regime == HD_REGIME_DIRECT || bytes >> 28 == 0);
+    /* relaxed, and atomic only for those who look at lanes that they don't wait for (stall.c) */
+    __atomic_store_n(&lane->signature, signature, __ATOMIC_RELAXED);
+    lane->regime_bytes =
+        (uint32_t)regime << 28 | (uint32_t)(regime == HD_REGIME_DIRECT ? 0 : bytes);
+    hd_delay_point();
+    /* release: publishes the line's other fields, staging, and what else peers may then read;
+       pairs with the acquire in hd_lane_is_there */
+    atomic_store_explicit(&lane->seq, k, memory_order_release);
+}
+/* The same for a payload in lines. */
+void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
+                        const uint8_t *data, size_t bytes);
+/* Publishes `bytes` from data under the plan's regime; DIRECT: op->expose; NONE: no data. The two after it, for
+ * those who know that. */
+ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes);
+ucc_status_t hd_lane_expose(hd_op_t *op);
+ucc_status_t hd_lane_announce(hd_op_t *op);
+/* My staging slot of this number; NULL: no memory. */
+void *hd_lane_staging(hd_op_t *op);
+
+static inline hd_regime_t hd_lane_regime(const hd_lane_t *lane) {
+    return (hd_regime_t)(lane->regime_bytes >> 28);
+}
+static inline size_t hd_lane_bytes(const hd_lane_t *lane) {
+    return lane->regime_bytes & 0x0fffffffu;
+}
+/* Has member i published number k? */
+static inline bool hd_lane_is_there(const hd_lane_t *lane, uint64_t k) {
+    /* acquire: pairs with the release in publish; the payload is readable after it */
+    return atomic_load_explicit(&lane->seq, memory_order_acquire) == k;
+}
+/* Asks for the beginning of a payload that will be read in several steps, each of which tells where the
+ * next is. */
+static inline void hd_lane_prefetch(const hd_lane_t *lane) {
+    enum { MOST = 1024 };
+    size_t bytes = hd_lane_regime(lane) == HD_REGIME_STAGED ? hd_lane_bytes(lane) : 0;
+    for (size_t at = 0; at < bytes && at < MOST; at += HD_LINE) {
+        __builtin_prefetch(lane->data + at);
+    }
+}
+/* The payload is one block; takes it if it has as many bytes as expected, else fails the team. */
+ucc_status_t hd_lane_take(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
+                          void *dst);
+/* Publishes op->call.send's blocks of so large elements, but for that of member `but`, with a table of their
+ * offsets (n + 1 of uint32_t) before them. */
+ucc_status_t hd_lane_publish_blocks(hd_op_t *op, size_t element, uint32_t but);
+/* The payload is such blocks; takes mine, likewise. */
+ucc_status_t hd_lane_take_own(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
+                              void *dst);
+/* Copies part of a published payload; false if a line of it is still being written. */
+bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst);
+/* The payload as contiguous memory, in place or gathered into scratch; NULL: not complete yet. */
+const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch);
+/* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
+ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **lane);
+/* Walks op->cursor over the others' lanes; UCC_OK when every one was there and matched. */
+ucc_status_t hd_op_all_lanes(hd_op_t *op);
+/* From a wait that returns UCC_INPROGRESS: nothing to be done before this word is k. */
+static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
+    op->task.awaited = word;
+    op->task.awaited_value = op->place.k;
+}
+
+/* --- mismatch.c: what is said of calls that disagree ----------------------------------------------- */
+
+/* In the child of a fork: the table is nobody's at the moment. */
+void hd_terms_unlock(void);
+/* Endpoint number in the team of member i of op's board. */
+uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i);
+/* "bcast 17", "bcast with tag 5": how messages name an operation that has its board. Returns text. */
+const char *hd_op_title(const hd_op_t *op, const char *type, char *text, size_t size);
+/* Peer's lane differs from mine, or somebody's (peer is me): poisons the group, logs who calls what,
+ * returns the status to fail with. */
+ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) __attribute__((cold));
+/* The same for blocks of a v type: peer sent so many bytes where I expected others. */
+ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected);
+/* The line alone, about any two members. */
+void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected);
+
+/* --- match.c ------------------------------------------------------------------------------------ */
+
+/* For a group of n endpoints. */
+hd_match_t *hd_match_create(uint32_t n);
+void hd_match_destroy(hd_match_t *match);
+/* "bcast with tag 5": the exchange of number k on a board that was joined, for messages. */
+void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text, size_t size);
+/* Has member i joined the exchange for which this board is in use? By a member that has. */
+bool hd_match_has_joined(const hd_board_t *board, uint32_t i);
+/* In the child of a fork: no lock is held. */
+void hd_match_unlock(hd_match_t *match);
+
+/* --- arrival.c -------------------------------------------------------------------------------- */
+
+static inline bool hd_op_is_flat(const hd_op_t *op) {
+    return op->place.board->tree[0] == NULL;
+}
+/* After publishing, beyond FLAT_MAX members: enters the arrival tree. reducing: combine inline
+ * payloads with op->call.reducer in canonical order. Which = 0 canonical, 1 topology. */
+void hd_arrive(hd_op_t *op, bool reducing);
+/* Static arrival: do my share of combining and of handing the release on; true when I owe nothing
+ * more. */
+bool hd_arrive_help(hd_op_t *op);
+/* The same three for an operation with an outer stage (outer.h), whose arrival ends in hd_outer_arrived;
+ * carried: bytes that the release brings. */
+void hd_arrive_outer(hd_op_t *op, bool reducing, bool all_wait, size_t carried);
+bool hd_arrive_help_outer(hd_op_t *op, size_t carried);
+ucc_status_t hd_arrived_outer(hd_op_t *op);
+/* UCC_OK when all have arrived (tree or flat), an error if they don't match. */
+ucc_status_t hd_arrived(hd_op_t *op);
+/* The wait of a member that waits for nobody: over when it owes nobody anything. */
+ucc_status_t hd_arrive_done(hd_op_t *op);
+/* For stall.c: does member i owe a line to those who wait in this exchange, and has all it needs for it? */
+bool hd_arrive_owes(const hd_op_t *op, uint32_t i);
+/* Likewise: is member i one of those whose arrivals I combine? */
+bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i);
+/* After UCC_OK from hd_arrived, when reducing: the result. */
+const void *hd_arrive_result(const hd_op_t *op);
+
+/* Bcast over several domains (small regimes, beyond FLAT_MAX): the origin is the root's lane; the
+ * first member of each domain reads it and hands the data on. */
+/* Before publishing. */
+void hd_relay_enter(hd_op_t *op);
+/* op->release.from is a line: the data it announces. UCC_INPROGRESS: not there yet. */
+ucc_status_t hd_relay_data(hd_op_t *op, const void **data);
+/* I have the data: hands it on. */
+ucc_status_t hd_relay(hd_op_t *op, const void *data);
+
+/* --- engine.c: the DIRECT regime ----------------------------------------------------------------- */
+
+/* Registers my buffers and my slice; before publishing. */
+ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst);
+/* The same where my own data goes out with my lane: there is nothing to do in my slice. */
+ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst);
+/* Publishes as DIRECT and enters the arrival; op->wait becomes the engine's. */
+ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst);
+/* From a family's wait: all lanes were seen and some are DIRECT, or mine is. */
+ucc_status_t hd_engine_step(hd_op_t *op);
+/* The same when the caller has already seen every lane. */
+ucc_status_t hd_engine_work(hd_op_t *op);
+/* For members that wait for all lanes, of which some may be DIRECT: take() gets what came with each
+ * lane (NULL: my own; it sets op->any_direct, or returns UCC_INPROGRESS to be called again), then the
+ * engine works on the rest, if there is any. */
+ucc_status_t hd_engine_after_lanes(hd_op_t *op,
+                                   ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
+/* Most slices that an exchange on this board can have. */
+uint32_t hd_board_slices(const hd_board_t *board);
+/* NULL is allowed. By the owner of the board, at its end. */
+void hd_work_free(hd_work_t *work);
+/* In the child of a fork: it is nobody's turn. */
+void hd_engine_unlock(void);
+/* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
+ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
+/* Works on all slices that have units to claim, in whatever order they become ready. Only on boards with a
+ * tree. */
+ucc_status_t hd_engine_work_unordered(hd_op_t *op);
+/* In an exchange that can't end yet: notes the failure of a unit; one more slice is finished, of so many. */
+void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
+void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices);
+
+/* --- work.c: what the units are -------------------------------------------------------------------- */
+
+/* Of the collectives inside one process. */
+extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
+
+/* All units may be claimed from the beginning. */
+static inline void hd_slice_set(hd_slice_t *slice, uint32_t units, uint32_t parts, uint32_t batch) {
+    slice->units = units;
+    slice->parts = parts;
+    slice->batch = batch;
+    /* relaxed: published with the claim word */
+    atomic_store_explicit(&slice->ready, units, memory_order_relaxed);
+}
+
+/* Runs a claimed unit, and makes its results visible to whoever is told that it is finished. */
+ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
+
+/* Reduces the small operands that all members of a flat board published, from this offset (bytes) on; mine is
+ * known. UCC_INPROGRESS: a line is still being written. */
+ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
+                             const hd_reducer_t *reducer, const uint8_t *operand, size_t offset,
+                             void *dst, size_t count);
+
+/* --- families ----------------------------------------------------------------------------------- */
+
+/* One-sided variants of bcast, mcast, allgather, alltoall into symmetric memory (put.c). */
+ucc_status_t hd_put_start(hd_op_t *op);
+/* Poisons the group; UCC_INPROGRESS while a peer is inside its copy, then why. */
+ucc_status_t hd_put_cancel(hd_op_t *op, ucc_status_t why);
+/* _wait: of small ones that all look at lanes; the lane is out. */
+ucc_status_t hd_barrier_start(hd_op_t *op);
+ucc_status_t hd_fanin_start(hd_op_t *op);
+ucc_status_t hd_fanout_start(hd_op_t *op);
+ucc_status_t hd_bcast_start(hd_op_t *op);
+ucc_status_t hd_bcast_wait(hd_op_t *op);
+ucc_status_t hd_reduce_start(hd_op_t *op);
+ucc_status_t hd_allreduce_start(hd_op_t *op);
+ucc_status_t hd_allreduce_wait(hd_op_t *op);
+ucc_status_t hd_scan_start(hd_op_t *op);           /* and exscan */
+ucc_status_t hd_reduce_scatter_start(hd_op_t *op); /* and reduce_scatterv */
+ucc_status_t hd_allgather_start(hd_op_t *op);
+ucc_status_t hd_allgatherv_start(hd_op_t *op);
+ucc_status_t hd_gather_start(hd_op_t *op);
+ucc_status_t hd_gatherv_start(hd_op_t *op);
+ucc_status_t hd_scatter_start(hd_op_t *op);
+ucc_status_t hd_scatter_wait(hd_op_t *op);
+ucc_status_t hd_scatterv_start(hd_op_t *op);
+ucc_status_t hd_alltoall_start(hd_op_t *op);
+ucc_status_t hd_alltoallv_start(hd_op_t *op);
+
+/* --- stall.c, leave.c ---------------------------------------------------------------------------- */
+
+/* One line: it has timed out, waiting for whom. */
+void hd_op_log_timeout(const hd_op_t *op);
+/* Of an operation that waits on its board: UCC_ERR_NOT_FOUND, logged, and the group poisoned, if it needs an
+ * endpoint that left before it. Under no lock of the board but the caller's own member's. */
+ucc_status_t hd_op_watch_leavers(hd_op_t *op);
+/* From now on a child's copy of this group fails. */
+void hd_group_watch_forks(hd_group_t *group);
+
+#endif

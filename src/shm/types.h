@@ -1,0 +1,374 @@
+/* types.h: the data structures of collectives among the endpoints of one process, and what always holds of them.
+ *
+ * GROUP     all endpoints of one team in this process. Refcounted; holds everything a peer may
+ *           touch, except the requests that a claim pins (see the engine).
+ * BOARD     a ring of `depth` numbered exchanges among n members. A group has one main board for
+ *           plain ordered collectives, and further boards for tagged, persistent and active-set
+ *           ones, which differ only in how a collective finds its board and number:
+ *             main board      number k taken at post, depth 8
+ *             persistent      a private board per init number; number k = occurrence, depth 4
+ *             tagged and other matched ones: a board of depth 1 from a pool; number = use of it
+ * MEMBER    what one endpoint owns of a board: its lanes, its consumed count, its window.
+ * LANE      one member's slot for exchange k: sequence, signature, regime, payload or pointer.
+ * EXCHANGE  what the members share about number k beyond lanes: arrival blocks, result, work.
+ *
+ * Protocol of exchange k (slot k mod depth), seen by member m:
+ *   1. publish: fill lane, release-store its seq = k. Everybody publishes a lane for every k, also
+ *      those with no data to give: that is how mismatches are found instead of waited for.
+ *   2. look at the lanes (flat) or at the arrival tree's root line (beyond FLAT_MAX members), as
+ *      far as the collective depends on them; copy or reduce.
+ *   3. consume: k is over for m; m never looks at exchange k again.
+ *
+ * Flow control. Let D be the depth and H = D/2 (1 if D is 1). Member m publishes k only if
+ *      (window)  k - consumed(m) <= H      and      (floor)  min over all consumed >= k - D.
+ * The floor is what makes reuse of slot k mod D safe: all have consumed k - D. The window makes the
+ * floor cheap: seeing a peer's lane carry j proves (window) that it has consumed j - H, so whoever
+ * sees all lanes of j knows floor >= j - H, which covers every k up to j - H + D = j + H. A run of
+ * synchronizing operations never scans; only runs of one-way operations do (hd_board_may_publish).
+ * No deadlock: let k be the smallest number not consumed by all. Nobody is kept from publishing k by
+ * the floor (k - D < k is consumed by all) nor by the window (all before k are consumed), so all
+ * publish k once their callers have posted it, and an exchange all have published completes.
+ * Boards of depth 1 are not subject to this: the pool hands one out only when all have left it.
+ *
+ * Nobody looks at its own lane: a load from a line that peers are just fetching from here takes as long
+ * as their fetch. What is in it is known anyway.
+ *
+ * REGIMES (chosen by the source of the data by its own byte count, see hd_lane_publish):
+ *   INLINE   in the lane's own line
+ *   LINES    in lines of 8 bytes sequence + 56 bytes data: flag and data arrive together
+ *   STAGED   copied to the member's staging slot
+ *   DIRECT   pointers; the ENGINE (engine.c) moves the data in claimed chunks once all arrived
+ * After the first three the source is done: its buffer is its own again.
+ */
+#ifndef HD_SHM_TYPES_H
+#define HD_SHM_TYPES_H
+
+#include "core/coll.h"
+#include "core/fork.h"
+#include "core/mem.h"
+#include "core/topo.h"
+#include "core/tree.h"
+#include "shm/plan.h"
+#include "threads/threads.h"
+
+typedef struct hd_group hd_group_t;
+typedef struct hd_board hd_board_t;
+typedef struct hd_member hd_member_t;
+typedef struct hd_op hd_op_t;
+typedef struct hd_outer hd_outer_t;
+typedef struct hd_outer_memory hd_outer_memory_t;
+
+enum {
+    HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
+    HD_INLINE_MAX = 48,    /* payload bytes in a lane's line */
+    HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
+    HD_RESULT_MAX = 48,    /* payload bytes of a block record and of the result line */
+};
+
+/* What a DIRECT member lets its peers work on. call is read only after a successful claim. */
+typedef struct hd_expose {
+    const void *src;
+    void *dst;
+    const hd_call_t *call;
+} hd_expose_t;
+
+/* Written by its owner only, before seq; read by all after seq. One line; lanes stand two lines
+ * apart because adjacent-line prefetchers couple pairs. */
+typedef struct hd_lane {
+    alignas(HD_LINE_PAIR) _Atomic uint64_t seq; /* k once published; only ever grows */
+    uint32_t signature;                         /* what must agree across members, hashed */
+    uint32_t regime_bytes;                      /* regime in the top 4 bits, bytes below */
+    union {
+        uint8_t payload[HD_INLINE_MAX];
+        const uint8_t *data; /* LINES: first line; STAGED: first byte */
+        hd_expose_t direct;
+    };
+} hd_lane_t;
+
+_Static_assert(offsetof(hd_lane_t, payload) + HD_INLINE_MAX == HD_LINE,
+               "whoever sees the number of a lane has its payload, in the same line");
+_Static_assert(sizeof(hd_lane_t) == HD_LINE_PAIR, "lanes stand two lines apart");
+_Static_assert(HD_REGIME_DIRECT < 16, "a lane's regime has four bits");
+
+typedef struct hd_data_line {
+    alignas(HD_LINE) _Atomic uint64_t seq;
+    uint8_t data[HD_LINE_DATA];
+} hd_data_line_t;
+
+_Static_assert(sizeof(hd_data_line_t) == HD_LINE && offsetof(hd_data_line_t, seq) == 0,
+               "a line of data is a line, which its number fills up");
+
+struct hd_member {
+    /* line 1: read by peers when they compute the floor; written by the owner at completion */
+    alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
+    _Atomic uint32_t left; /* main board: the endpoint has left the team; `taken` is its last */
+    /* line 2: the owner's; under `lock` when several threads use the endpoint */
+    alignas(HD_LINE_PAIR) hd_lock_t lock;
+    uint64_t taken;        /* last number given to a post */
+    uint64_t over;         /* bit i: consumed + 1 + i is over */
+    uint64_t floor;        /* a lower bound of everybody's consumed */
+    uint32_t floor_cursor; /* members below it are known to have consumed floor_target */
+    uint64_t floor_target;
+    hd_op_t *queue, **queue_tail;
+    uint64_t queue_deadline;         /* the earliest of those in the queue; 0: none */
+    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
+    _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
+    _Atomic uint32_t writing;        /* main board: puts of mine inside their copies (put.c) */
+    /* for those who wait for this member too long (stall.c) */
+    _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not known */
+    _Atomic uint32_t at_work; /* inside a chunk of the engine */
+    hd_lane_t lane[];         /* depth of them */
+};
+
+_Static_assert(offsetof(hd_member_t, lock) == HD_LINE_PAIR,
+               "what peers read of a member has lines of its own");
+_Static_assert(offsetof(hd_member_t, lane) % HD_LINE_PAIR == 0, "lanes begin at a pair of lines");
+
+/* A block's line of release (core/tree.h): what came down from the origin. Written by the block's first
+ * endpoint, read by those to whom hd_tree_release names it. */
+typedef struct hd_release {
+    alignas(HD_LINE) _Atomic uint64_t seq; /* k once written */
+    int32_t status;
+    uint32_t signature; /* the writer's */
+    union {
+        uint8_t payload[HD_RESULT_MAX];
+        const uint8_t *data; /* bcast beyond HD_RESULT_MAX: in the writer's staging slot */
+    };
+} hd_release_t;
+
+_Static_assert(sizeof(hd_release_t) == HD_LINE, "what is released is in the line of its number");
+
+/* One block of an arrival tree in one exchange. Who uses the first line is decided once per group. */
+typedef struct hd_block {
+    union {
+        /* arrival by counter: arrivals ever; each use of the slot adds `size` */
+        alignas(HD_LINE) _Atomic uint64_t count;
+        hd_release_t release; /* static arrival, tree by topology */
+    };
+    alignas(HD_LINE) _Atomic uint64_t seq; /* k once combined (read only with static arrival) */
+    uint32_t signature;
+    int32_t status; /* UCC_OK, or what went wrong below */
+    uint8_t payload[HD_RESULT_MAX];
+} hd_block_t;
+
+_Static_assert(sizeof(hd_block_t) == 2 * HD_LINE,
+               "a block's record is one line, beside the one above");
+_Static_assert((int)HD_INLINE_MAX == (int)HD_RESULT_MAX,
+               "what came in a lane's line goes on in a block's, and in the result's");
+
+/* One member's share of an exchange's work; initialised by that member before it publishes. */
+typedef struct hd_slice {
+    alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
+    _Atomic uint64_t finished;               /* generation:32 | units finished:32 */
+    _Atomic uint32_t
+        ready;          /* so many units, the first ones, may be claimed: all, but see outer.h */
+    uint32_t units;     /* pieces of work in this slice, at least 1 */
+    uint32_t batch;     /* pieces taken by one claim */
+    uint32_t parts;     /* pieces that one block is cut into */
+    hd_expose_t expose; /* its owner's buffers; only where engine.c says so */
+    _Atomic uint64_t
+        under_way; /* generation:32 | a bit per unit; only in an outer stage's slices */
+} hd_slice_t;
+
+_Static_assert(sizeof(hd_slice_t) == HD_LINE, "one look at a slice tells all about it");
+
+/* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
+ * src, dst, call: entry i written by member i before it publishes, read after all arrived, or (call)
+ * after a successful claim; not used where lanes or slices carry the same (engine.c). */
+typedef struct hd_work {
+    hd_slice_t *slice;
+    const void **src;
+    void **dst;
+    const hd_call_t **call;
+} hd_work_t;
+
+/* How the work of a DIRECT exchange is cut, and what is to be done: the engine knows no more of a
+ * collective. Pure functions of the arguments that all members agree on, but for the v types, where a
+ * slice's units are counted by its owner. Slice s belongs to member s mod n of the exchange's n members: it
+ * registers the slice, and begins its work with it. There may be fewer slices than members, or more, as far
+ * as hd_board_slices goes. */
+typedef struct hd_work_row {
+    /* by the owner of slice s, by way of hd_slice_set or what outer.h has */
+    void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
+    /* after a claim: does one unit of slice s */
+    ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
+    /* an outer stage's: how many slices there are, at least 1; of work.c's rows plan.c decides it */
+    uint32_t (*slices)(const hd_op_t *op);
+    /* by what plan.c cuts the work */
+    uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
+    uint8_t receives;                   /* hd_work_receives_t */
+    bool windowed;                      /* slices are runs of windows of one block */
+    bool pulled;                        /* others take from one, who is soon done with its own */
+    bool vector, reducing;              /* as the collective is */
+} hd_work_row_t;
+
+typedef enum hd_work_receives {
+    HD_WORK_OWN_BLOCK = 0, /* bytes: a member's block, or all of it where there is one */
+    HD_WORK_ALL_BLOCKS,    /* n times that */
+    HD_WORK_TOTAL          /* total */
+} hd_work_receives_t;
+
+typedef struct hd_exchange {
+    /* result line: written once per use by the last arriver (or the tree's root); read by all */
+    alignas(HD_LINE_PAIR) _Atomic uint64_t arrived; /* k when all have arrived (trees only) */
+    int32_t arrived_status;
+    uint8_t result[HD_RESULT_MAX];
+    /* end line: written once per use by whoever finishes the last slice (trees only) */
+    alignas(HD_LINE) _Atomic uint64_t done; /* k when all work is finished */
+    int32_t done_status;
+    /* work line: touched once per slice (trees only), but for the status. The first two are put to 0 by
+     * member 0 before it publishes: nobody works before that */
+    alignas(HD_LINE) _Atomic uint32_t slices_done;
+    _Atomic uint32_t hint;        /* first slice that may still have units */
+    _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
+    _Atomic(hd_work_t *) work;
+    hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
+    /* outer line: only for exchanges that go on outside the group (outer.h) */
+    alignas(HD_LINE) _Atomic uint64_t outer;
+    _Atomic(hd_outer_memory_t *) flight;
+} hd_exchange_t;
+
+_Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
+                   offsetof(hd_exchange_t, done) == HD_LINE &&
+                   offsetof(hd_exchange_t, slices_done) == 2 * HD_LINE,
+               "result, end and work have a line each");
+
+/* Members of an active set: team endpoints start, start + stride, ... */
+typedef struct hd_subset {
+    uint64_t start;
+    int64_t stride;
+    uint32_t n;
+} hd_subset_t;
+
+struct hd_board {
+    hd_group_t *group;
+    uint32_t n, depth, mask;
+    const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
+    hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
+    hd_exchange_t *exchange;  /* depth of them */
+    hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
+    alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
+    /* boards found by matching (match.c): */
+    struct hd_match_entry *entry;
+    uint64_t use;              /* how often it was taken; depth-1 boards: number of the exchange */
+    _Atomic uint32_t to_leave; /* members that have not left this use yet */
+    hd_board_t *next_free;
+    hd_subset_t subset;    /* whose use this is; n is 0: all endpoints */
+    _Atomic uint64_t said; /* which wait the last line about this board was for (stall.c) */
+};
+
+typedef struct hd_match hd_match_t;
+
+#define HD_GROUP_ABANDONED (UINT32_C(1) << 31) /* in `joined`: it never becomes n */
+
+struct hd_group {
+    hd_home_t home; /* must stay first */
+    uint64_t serial;
+    uint32_t n;
+    uint32_t depth, persistent_depth, flat_max;
+    uint32_t lines_max; /* of one that publishes; half of it where all do */
+    uint32_t lines_per_slot;
+    uint32_t staged_slot; /* bytes of a staging slot */
+    uint32_t staged_max;  /* up to which it is used: direct_above if everybody has a processor */
+    size_t direct_above;
+    size_t chunk;
+    size_t streaming_min;  /* bytes an endpoint receives from which stores go past the caches */
+    bool dedicated;        /* every endpoint is held on a processor of its own */
+    bool check;            /* CHECK: operations without data take part, too */
+    bool two_sided;        /* SYNC or CHECK: every operation is entered and left by all together */
+    bool static_arrival;   /* fixed combiners instead of last arrivers: everybody has a processor */
+    uint32_t slices;       /* see hd_board_slices */
+    bool spanning;         /* boards of any size have a tree */
+    uint32_t staging_slot; /* bytes of a member's staging slot, for staged data or a relay's */
+    _Atomic int32_t poison;  /* 0, or the status all operations end with; set once */
+    _Atomic uint32_t n_left; /* endpoints that have left (leave.c) */
+    uint64_t stall;          /* ticks after which a wait is talked about; 0: never */
+    uint64_t timeout;        /* ticks after which an operation without a time-out fails; 0: never */
+    hd_board_t *board;
+    hd_tree_t *canonical, *by_topology;
+    hd_locality_t *locality; /* by endpoint */
+    _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
+    hd_match_t *match;
+    uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
+    struct hd_region {
+        void *address;
+        size_t bytes;
+        bool owned;
+    } * region;                /* by endpoint: the team's memory */
+    int arrival, tree_choice;  /* configuration, for seal */
+    _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
+    hd_heirloom_t heirloom;    /* see leave.c */
+    uint32_t forks;            /* hd_forks() when it was made */
+    _Atomic bool said_inherited;
+};
+
+_Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");
+
+/* --- an operation ----------------------------------------------------------------------------- */
+
+typedef enum hd_op_state {
+    HD_OP_QUEUED = 0, /* waits for its window; not published */
+    HD_OP_WAITING,    /* published; the family's step runs */
+    HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
+    HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
+    HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (team/ee.c) */
+} hd_op_state_t;
+
+/* Where an endpoint stands: its member of a board, and the number of its exchange there. */
+typedef struct hd_place {
+    hd_board_t *board; /* NULL: not known yet */
+    hd_member_t *member;
+    uint64_t k;
+    uint32_t me, n; /* my number on the board, and how many there are */
+    bool locked;    /* several threads may use this endpoint */
+    bool of_set;    /* the board is an active set's: its members have numbers of their own */
+} hd_place_t;
+
+struct hd_op {
+    hd_task_t task; /* must stay first */
+    hd_call_t call; /* what is asked; fixed at init */
+    hd_place_t place;
+    struct ucc_team *team;
+    ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
+    ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
+    ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
+    ucc_status_t (*finish)(hd_op_t *op);  /* packed datatypes: after success; else NULL */
+    /* set per post */
+    hd_group_t *group;
+    hd_lane_t *lane;
+    hd_exchange_t *exchange;
+    hd_op_state_t state;
+    uint32_t team_ep;           /* my number in the team; place.me is my number on the board */
+    ucc_status_t why;           /* CANCEL: what to report */
+    void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
+    uint32_t cursor;            /* lanes before it are dealt with */
+    uint32_t finished;          /* so many slices after mine are finished (flat) */
+    hd_plan_t plan;             /* how it runs; made at init, or by start (hd_op_choose_plan) */
+    bool own_finished;          /* so is mine, as I know without looking */
+    hd_expose_t expose;         /* DIRECT: what my lane says */
+    uint32_t watch;             /* lane the mismatch watch looks at next */
+    uint32_t arrive_level;      /* static arrival: next level to combine */
+    uint32_t arrive_which;      /* tree in use */
+    hd_tree_release_t release;  /* my part in it; relays is 0 once I have handed on */
+    bool arriving;              /* entered the arrival tree */
+    bool saw_all;               /* every lane of k was seen: says where the floor is */
+    uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
+    bool any_direct;            /* some lane is DIRECT */
+    bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
+    bool numbered; /* takes part in the board's flow control (not on boards of depth 1) */
+    hd_op_t *queue_next;
+    hd_outer_t *outer;    /* the stage that goes on outside the group; NULL: there is none */
+    uint32_t outer_shape; /* HD_OUTER_* of outer.h */
+    bool completer;       /* outer: I have completed the arrival */
+    uint32_t turn;        /* the user's reduction: the slice that I work on */
+};
+
+/* What an arrival tree is for, besides to tell that all have come. */
+enum {
+    HD_ARRIVE_REDUCING = 1, /* it combines payloads */
+    HD_ARRIVE_OUTER = 2 /* who completes it calls the outer stage instead of telling everybody */
+};
+
+_Static_assert(offsetof(hd_op_t, task) == 0, "threads/ knows an operation as its task");
+
+#endif
