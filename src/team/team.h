@@ -54,7 +54,7 @@ struct ucc_context {
     uint64_t id;
     hd_locality_t locality; /* of the thread that created it, or a hint */
     uint32_t rank;          /* in the out-of-band exchange */
-    struct {                /* what the exchange told of all its contexts (context.c) */
+    struct {                /* what the exchange told of all its contexts (kin.c) */
         uint32_t n;         /* how many; 0: there was no exchange */
         uint64_t serial;    /* what teams over them meet by; rank 0 drew it */
         bool spans_processes;
