@@ -228,24 +228,11 @@ static void launch(run_t *r, uint32_t i) {
 }
 
 /* As a post does whose plan has it: the lane goes out, and an operation goes on if a peer is late. */
-static uint64_t express(const hd_place_t *at, hd_call_t *call) {
-    switch (call->type) {
-    case HD_BARRIER:
-        return hd_express_barrier(at, call, 0);
-    case HD_ALLREDUCE:
-        return hd_express_allreduce(at, call, call->src, call->dst, 0);
-    case HD_SCATTER:
-        return hd_express_scatter(at, call, call->src, call->dst, 0);
-    default:
-        return hd_express_bcast(at, call, call->dst, 0);
-    }
-}
-
 static void launch_by_express(run_t *r, uint32_t i) {
     hd_op_t *op = r->member[i].op;
     op->place.board = r->group->board;
     op->place.member = r->group->board->member[i];
-    uint64_t k = express(&op->place, &op->call);
+    uint64_t k = hd_family[op->call.type].express(&op->place, &op->call, 0);
     cr_assert_neq(k, 0, "%s: %u", r->what, i);
     op->numbered = true;
     op->leave = NULL;
