@@ -49,7 +49,7 @@
  * heddle_schedule_destroy().
  *
  * Calls that return ucc_status_t where the document says void return UCC_OK, or log what is wrong and return
- * why. After a fork, a child has its own copies of schedules: those that were attached end there when
+ * why; so they do with structures that were never initialised, but filled with zeros, or that have moved. After a fork, a child has its own copies of schedules: those that were attached end there when
  * the operations that they wait for have failed; see heddle.h.
  */
 #ifndef HEDDLE_SCHEDULE_H_
@@ -101,13 +101,14 @@ ucc_status_t ucc_event_manager_init(ucc_event_manager_t *em);
 
 /** From now on, event `event` of `em` calls task->handlers[event], if there is one by then. Listeners are told in the
  *  order of their subscriptions; one that subscribes twice is told twice; one that subscribes while an event
- *  is being raised hears of the next one. The subscription must end before the task's memory does.
+ *  is being raised hears of the next one. The subscription must end before the task's memory does, or with `em`.
  *  @return UCC_OK; UCC_ERR_INVALID_PARAM; UCC_ERR_NO_MEMORY, and nothing was changed */
 ucc_status_t ucc_event_manager_subscribe(ucc_event_manager_t *em, ucc_event_t event,
                                          ucc_coll_task_t *task);
 
 /** Ends the oldest such subscription: the handler is not called for it again, also not for an event that is just
- *  being raised and has not reached it.
+ *  being raised and has not reached it. Of COMPLETED, the task waits only for the others that it has
+ *  subscribed to.
  *  @return UCC_OK; UCC_ERR_NOT_FOUND, if there is none; UCC_ERR_INVALID_PARAM */
 ucc_status_t heddle_event_manager_unsubscribe(ucc_event_manager_t *em, ucc_event_t event,
                                               ucc_coll_task_t *task);
@@ -118,8 +119,8 @@ ucc_status_t heddle_event_manager_unsubscribe(ucc_event_manager_t *em, ucc_event
  *  @return UCC_OK; UCC_ERR_INVALID_PARAM: no such event, or the task is over already */
 ucc_status_t ucc_event_manager_notify(ucc_event_manager_t *em, ucc_event_t event);
 
-/** All subscriptions end, and their memory is freed. By a handler, too, while an event of `em` is being raised: then
- *  nobody else hears of it, and `em` is not touched any more. */
+/** All subscriptions end, as by unsubscribing, and their memory is freed. By a handler, too, while an event of `em` is
+ *  being raised: then nobody else hears of it, and `em` is not touched any more. */
 ucc_status_t heddle_event_manager_destroy(ucc_event_manager_t *em);
 
 /* ------------------------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ struct ucc_coll_task {
     ucc_task_event_handler_p
         handlers[UCC_EVENT_LAST]; /**< by event; NULL: none. Set while the schedule is idle */
     ucc_status_t status;          /**< COMPLETED: UCC_OK, or why it failed (Heddle's addition) */
-    uint64_t heddle_private[9];
+    uint64_t heddle_private[10];
 };
 
 /** NOT_READY, without handlers or listeners, in no schedule. */
@@ -152,7 +153,8 @@ ucc_status_t heddle_coll_task_end(ucc_coll_task_t *task, ucc_status_t status);
 
 /** Takes the task out of its schedule, which goes on without it, and ends all subscriptions to it. Its own
  *  subscriptions elsewhere must have ended, and a request that it waits for must be over. By handlers of its
- *  schedule, or while that is idle. */
+ *  schedule, or while that is idle.
+ *  @return UCC_OK; UCC_ERR_INVALID_PARAM: by another thread while the schedule runs, or it is a schedule that runs */
 ucc_status_t heddle_coll_task_destroy(ucc_coll_task_t *task);
 
 /* ------------------------------------------------------------------------------------------------
@@ -262,14 +264,15 @@ typedef struct heddle_algorithm_params {
     ucc_status_t (*join)(ucc_team_h team, void *arg, void **team_data);
     /** NULL, or called when that handle is destroyed. */
     void (*leave)(void *team_data);
-    /** By ucc_collective_init(): makes a schedule for this call, and whatever else it needs (*self). What it needs of
-     *  the arguments it copies. UCC_ERR_NOT_SUPPORTED declines: another algorithm is taken, so all endpoints
+    /** By ucc_collective_init(): makes a schedule for this call, and whatever else it needs (*self). It is this request's
+     *  alone until `finalize`, and started by its post only. What it needs of the arguments it copies. UCC_ERR_NOT_SUPPORTED declines: another algorithm is taken, so all endpoints
      *  must decline alike. Any other error is the result of ucc_collective_init(). */
     ucc_status_t (*init)(const heddle_algorithm_call_t *call, void *arg, ucc_schedule_t **schedule,
                          void **self);
     /** NULL, or by each ucc_collective_post(), before the schedule is started: fills in what is new in this run. Tags
      *  tag .. tag + 65535 are this call's alone, the same at all endpoints, for the collectives that the schedule
-     *  runs on this team or on others with the same endpoints (heddle_collective_init_tagged()). */
+     *  runs on this team or on others with the same endpoints (heddle_collective_init_tagged()). One without a tag may
+     *  be given to the algorithm again: of runs inside runs, the 16th is refused. */
     ucc_status_t (*start)(void *self, uint64_t tag);
     /** By ucc_collective_finalize(), or with the team handle: frees the schedule and what else there is. */
     void (*finalize)(void *self);

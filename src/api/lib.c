@@ -4,6 +4,7 @@
 #include "threads/stall.h"
 #include "threads/trace.h"
 
+#include <heddle/schedule.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -230,6 +231,8 @@ const char *ucc_status_string(ucc_status_t status) {
         return "input/output error";
     case (int)HEDDLE_ERR_ABORTED:
         return "team aborted";
+    case (int)HEDDLE_ERR_CANCELED:
+        return "schedule canceled";
     case UCC_ERR_LAST:
         return "last error code";
     default:

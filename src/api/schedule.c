@@ -49,6 +49,29 @@ static hd_schedule_t *schedule_of(ucc_schedule_t *schedule) {
     return (hd_schedule_t *)schedule;
 }
 
+/* Each is false, and a line, for NULL, and for what was never initialised or has moved since. */
+static bool is_in_place(bool in_place, const char *what, const char *caller) {
+    if (!in_place) {
+        hd_error("%s: the %s was never initialised, or its memory has moved", caller, what);
+    }
+    return in_place;
+}
+
+static bool has_manager(ucc_event_manager_t *em, const char *caller) {
+    return hd_api_pointer(em, "em", caller) &&
+           is_in_place(hd_events_are_in_place(events_of(em)), "event manager", caller);
+}
+
+static bool has_task(ucc_coll_task_t *task, const char *caller) {
+    return hd_api_pointer(task, "task", caller) &&
+           is_in_place(hd_stage_is_in_place(stage_of(task)), "task", caller);
+}
+
+static bool has_schedule(ucc_schedule_t *schedule, const char *caller) {
+    return hd_api_pointer(schedule, "schedule", caller) &&
+           is_in_place(hd_schedule_is_in_place(schedule_of(schedule)), "schedule", caller);
+}
+
 /* --- event managers ------------------------------------------------------------------------------ */
 
 static bool is_event(ucc_event_t event, const char *caller) {
@@ -69,8 +92,7 @@ ucc_status_t ucc_event_manager_init(ucc_event_manager_t *em) {
 
 ucc_status_t ucc_event_manager_subscribe(ucc_event_manager_t *em, ucc_event_t event,
                                          ucc_coll_task_t *task) {
-    if (!hd_api_pointer(em, "em", __func__) || !is_event(event, __func__) ||
-        !hd_api_pointer(task, "task", __func__)) {
+    if (!has_manager(em, __func__) || !is_event(event, __func__) || !has_task(task, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     return hd_events_subscribe(events_of(em), (hd_stage_event_t)event, stage_of(task));
@@ -78,22 +100,21 @@ ucc_status_t ucc_event_manager_subscribe(ucc_event_manager_t *em, ucc_event_t ev
 
 ucc_status_t heddle_event_manager_unsubscribe(ucc_event_manager_t *em, ucc_event_t event,
                                               ucc_coll_task_t *task) {
-    if (!hd_api_pointer(em, "em", __func__) || !is_event(event, __func__) ||
-        !hd_api_pointer(task, "task", __func__)) {
+    if (!has_manager(em, __func__) || !is_event(event, __func__) || !has_task(task, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     return hd_events_unsubscribe(events_of(em), (hd_stage_event_t)event, stage_of(task));
 }
 
 ucc_status_t ucc_event_manager_notify(ucc_event_manager_t *em, ucc_event_t event) {
-    if (!hd_api_pointer(em, "em", __func__) || !is_event(event, __func__)) {
+    if (!has_manager(em, __func__) || !is_event(event, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     return hd_events_raise(events_of(em), (hd_stage_event_t)event);
 }
 
 ucc_status_t heddle_event_manager_destroy(ucc_event_manager_t *em) {
-    if (!hd_api_pointer(em, "em", __func__)) {
+    if (!has_manager(em, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     hd_events_destroy(events_of(em));
@@ -111,7 +132,7 @@ ucc_status_t ucc_coll_task_init(ucc_coll_task_t *task) {
 }
 
 ucc_status_t heddle_coll_task_end(ucc_coll_task_t *task, ucc_status_t status) {
-    if (!hd_api_pointer(task, "task", __func__)) {
+    if (!has_task(task, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (status > 0) {
@@ -123,11 +144,10 @@ ucc_status_t heddle_coll_task_end(ucc_coll_task_t *task, ucc_status_t status) {
 }
 
 ucc_status_t heddle_coll_task_destroy(ucc_coll_task_t *task) {
-    if (!hd_api_pointer(task, "task", __func__)) {
+    if (!has_task(task, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_stage_destroy(stage_of(task));
-    return UCC_OK;
+    return hd_stage_destroy(stage_of(task));
 }
 
 /* --- schedules ----------------------------------------------------------------------------------- */
@@ -143,15 +163,14 @@ ucc_status_t ucc_schedule_init(ucc_schedule_t *schedule) {
 }
 
 ucc_status_t ucc_schedule_add_task(ucc_schedule_t *schedule, ucc_coll_task_t *task) {
-    if (!hd_api_pointer(schedule, "schedule", __func__) ||
-        !hd_api_pointer(task, "task", __func__)) {
+    if (!has_schedule(schedule, __func__) || !has_task(task, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     return hd_schedule_add(schedule_of(schedule), stage_of(task));
 }
 
 ucc_status_t heddle_schedule_attach(ucc_schedule_t *schedule, ucc_context_h context) {
-    if (!hd_api_pointer(schedule, "schedule", __func__) || !hd_api_context(context, __func__)) {
+    if (!has_schedule(schedule, __func__) || !hd_api_context(context, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (hd_schedule_result(schedule_of(schedule)) == UCC_INPROGRESS) {
@@ -164,12 +183,18 @@ ucc_status_t heddle_schedule_attach(ucc_schedule_t *schedule, ucc_context_h cont
 }
 
 ucc_status_t ucc_schedule_start(ucc_schedule_t *schedule) {
-    return hd_api_pointer(schedule, "schedule", __func__) ? hd_schedule_start(schedule_of(schedule))
-                                                          : UCC_ERR_INVALID_PARAM;
+    if (!has_schedule(schedule, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (hd_algorithm_has(schedule_of(schedule))) {
+        hd_error("%s: the schedule is an algorithm's, which ucc_collective_post starts", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_schedule_start(schedule_of(schedule));
 }
 
 ucc_status_t ucc_schedule_progress(ucc_schedule_t *schedule) {
-    if (!hd_api_pointer(schedule, "schedule", __func__)) {
+    if (!has_schedule(schedule, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     ucc_status_t result = hd_schedule_progress(schedule_of(schedule));
@@ -181,7 +206,7 @@ ucc_status_t ucc_schedule_progress(ucc_schedule_t *schedule) {
 }
 
 ucc_status_t heddle_schedule_cancel(ucc_schedule_t *schedule) {
-    if (!hd_api_pointer(schedule, "schedule", __func__)) {
+    if (!has_schedule(schedule, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (!hd_schedule_cancel(schedule_of(schedule), HEDDLE_ERR_CANCELED)) {
@@ -192,9 +217,8 @@ ucc_status_t heddle_schedule_cancel(ucc_schedule_t *schedule) {
 }
 
 ucc_status_t heddle_schedule_destroy(ucc_schedule_t *schedule) {
-    return hd_api_pointer(schedule, "schedule", __func__)
-               ? hd_schedule_destroy(schedule_of(schedule))
-               : UCC_ERR_INVALID_PARAM;
+    return has_schedule(schedule, __func__) ? hd_schedule_destroy(schedule_of(schedule))
+                                            : UCC_ERR_INVALID_PARAM;
 }
 
 /* --- requests as tasks --------------------------------------------------------------------------- */
@@ -268,6 +292,5 @@ ucc_status_t heddle_algorithm_unregister(heddle_algorithm_t *algorithm) {
         hd_error("%s: not a registered algorithm", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_algorithm_unregister(algorithm);
-    return UCC_OK;
+    return hd_algorithm_unregister(algorithm);
 }

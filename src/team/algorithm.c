@@ -24,6 +24,7 @@
 #include <string.h>
 
 enum { ALGORITHM_MAGIC = 0xa190417bu, NAME = 64 };
+enum { DEEPEST = 15 }; /* runs inside runs; more are a mistake that would never end */
 
 struct heddle_algorithm {
     uint32_t magic;
@@ -146,11 +147,14 @@ bool hd_algorithm_is_live(const heddle_algorithm_t *a) {
 }
 
 /* Offers stay where they are, for `leave`; a context's are of no more use. */
-void hd_algorithm_unregister(heddle_algorithm_t *a) {
+ucc_status_t hd_algorithm_unregister(heddle_algorithm_t *a) {
     ucc_context_h context = a->context;
     hd_offer_t *found = NULL;
     /* relaxed: the caller keeps inits of the handles concerned apart */
-    atomic_store_explicit(&a->gone, true, memory_order_relaxed);
+    if (atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
+        hd_error("the algorithm \"%s\" is unregistered twice", a->name);
+        return UCC_ERR_INVALID_PARAM;
+    }
     if (context) {
         hd_lock(&context->offers_lock);
         hd_offer_t **at = &context->offers;
@@ -166,6 +170,7 @@ void hd_algorithm_unregister(heddle_algorithm_t *a) {
     }
     hd_algorithms_end(found);
     unref(a);
+    return UCC_OK;
 }
 
 ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context) {
@@ -191,6 +196,29 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context) {
 
 /* --- init ----------------------------------------------------------------------------------------- */
 
+static void over(void *arg, ucc_status_t status);
+
+bool hd_algorithm_has(const hd_schedule_t *schedule) {
+    return schedule->done == over;
+}
+
+/* NULL: a schedule that can be this request's, until it ends. */
+static const char *what_is_wrong_with(const hd_schedule_t *schedule) {
+    if (!schedule) {
+        return "has made no schedule";
+    }
+    if (!hd_schedule_is_in_place(schedule)) {
+        return "has made a schedule that was never initialised, or has moved";
+    }
+    if (hd_algorithm_has(schedule)) {
+        return "has made a schedule that is another request's";
+    }
+    if (schedule->super.schedule || hd_schedule_result(schedule) == UCC_INPROGRESS) {
+        return "has made a schedule that runs already, or is part of another";
+    }
+    return NULL;
+}
+
 /* Of a call that the algorithm takes. */
 static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
                              const heddle_algorithm_call_t *call) {
@@ -202,9 +230,9 @@ static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = a->params.init(call, a->params.arg, &schedule, &run->self);
-    if (status == UCC_OK && !schedule) {
-        hd_error("%s: the algorithm \"%s\" has made no schedule", hd_type_name(r->op.call.type),
-                 a->name);
+    const char *wrong = status == UCC_OK ? what_is_wrong_with((hd_schedule_t *)schedule) : NULL;
+    if (wrong) {
+        hd_error("%s: the algorithm \"%s\" %s", hd_type_name(r->op.call.type), a->name, wrong);
         a->params.finalize(run->self);
         status = UCC_ERR_INVALID_PARAM;
     }
@@ -222,6 +250,8 @@ static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
     run->r = r;
     run->algorithm = a;
     run->schedule = (hd_schedule_t *)schedule;
+    run->schedule->done = over;
+    run->schedule->arg = run;
     snprintf(run->title, sizeof(run->title), "%s at endpoint %u of %u, by the algorithm \"%s\"",
              hd_type_name(r->op.call.type), call->endpoint, call->size, a->name);
     r->run = run;
@@ -290,9 +320,19 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
         .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
     };
     ucc_status_t tried = UCC_ERR_NOT_SUPPORTED;
+    if (hd_schedule_depth == DEEPEST) {
+        hd_error(
+            "%s at endpoint %u: algorithms run inside each other %d deep: the collectives that "
+            "one runs on its own team need tags",
+            hd_type_name(r->op.call.type), team->ep, (int)DEEPEST);
+        *status = UCC_ERR_INVALID_PARAM;
+        return true;
+    }
+    hd_schedule_depth++; /* what it initialises itself is inside of it */
     for (hd_offer_t *o = team->offers; o && tried == UCC_ERR_NOT_SUPPORTED; o = o->next) {
         tried = try_offer(team, r, o, &call);
     }
+    hd_schedule_depth--;
     if (tried == UCC_ERR_NOT_SUPPORTED) {
         return false;
     }
@@ -315,6 +355,11 @@ hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {
 void hd_algorithm_release(hd_request_t *r) {
     struct hd_run *run = r->run;
     r->run = NULL;
+    /* the program's own again, which may keep it */
+    run->schedule->name = NULL;
+    run->schedule->watch = NULL;
+    run->schedule->done = NULL;
+    run->schedule->arg = NULL;
     run->algorithm->params.finalize(run->self);
     unref(run->algorithm);
     hd_free(run);
@@ -380,8 +425,6 @@ static void attach(struct hd_run *run) {
     hd_schedule_attach(s, &team->contexts[0]->runner, &team->group->home);
     s->name = run->title;
     s->watch = watch;
-    s->done = over;
-    s->arg = run;
     s->aborts = true;
     s->aborted = false;
     s->patience = team->lib->stall;

@@ -12,7 +12,8 @@ ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
                                    const heddle_algorithm_params_t *params,
                                    heddle_algorithm_t **out);
 bool hd_algorithm_is_live(const heddle_algorithm_t *algorithm);
-void hd_algorithm_unregister(heddle_algorithm_t *algorithm);
+/* UCC_ERR_INVALID_PARAM (logged): it was unregistered before. */
+ucc_status_t hd_algorithm_unregister(heddle_algorithm_t *algorithm);
 /* A context's, for a new team handle; nothing is left of them if it fails. */
 ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context);
 /* At the end of a handle or a context. */
@@ -23,6 +24,8 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
                        ucc_status_t *status);
 /* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is over. */
 ucc_status_t hd_algorithm_post(hd_request_t *r);
+/* Is it such a request's schedule? */
+bool hd_algorithm_has(const hd_schedule_t *schedule);
 /* Of such a request: what is in its context's list instead. */
 hd_task_t *hd_algorithm_carrier(const hd_request_t *r);
 /* Its end. */

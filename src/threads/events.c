@@ -18,6 +18,14 @@ struct hd_walk {
     bool gone; /* the manager has ended meanwhile; by the same thread */
 };
 
+/* So much of a stage's epoch is kept by a listener. */
+enum { KEPT = (1 << 30) - 1 };
+
+static uint32_t epoch_of(hd_stage_t *stage) {
+    /* relaxed: a run's beginning and end are ordered with an event that belongs to it by the client */
+    return atomic_load_explicit(&stage->epoch, memory_order_relaxed) & KEPT;
+}
+
 void hd_events_init(hd_events_t *events, hd_stage_t *stage) {
     memset(events, 0, sizeof(*events));
     events->listener = events->own;
@@ -26,8 +34,36 @@ void hd_events_init(hd_events_t *events, hd_stage_t *stage) {
     hd_lock_init(&events->lock);
 }
 
+bool hd_events_are_in_place(hd_events_t *events) {
+    hd_lock(&events->lock);
+    bool in_place = events->room > HD_OWN_LISTENERS ||
+                    (events->room == HD_OWN_LISTENERS && events->listener == events->own);
+    hd_unlock(&events->lock);
+    return in_place;
+}
+
+/* Under the lock, of one that ends: its stage does not wait for this manager any more, even if it has met it in
+ * this run. */
+static void await_no_more(const hd_listener_t *l) {
+    hd_stage_t *stage = l->stage;
+    if (l->event != HD_ON_COMPLETED) {
+        return;
+    }
+    /* relaxed, both: the schedule of a stage that has been told orders its runs with the teller's */
+    if (l->told == epoch_of(stage)) {
+        atomic_fetch_sub_explicit(&stage->met, 1, memory_order_relaxed);
+    }
+    /* release: who finds that it awaits one less finds that it has met one less; pairs with is_ready */
+    atomic_fetch_sub_explicit(&stage->awaits, 1, memory_order_release);
+}
+
 void hd_events_destroy(hd_events_t *events) {
     hd_lock(&events->lock);
+    for (uint32_t i = 0; i < events->n; i++) {
+        if (events->listener[i].stage) {
+            await_no_more(&events->listener[i]);
+        }
+    }
     for (hd_walk_t *walk = events->walk; walk; walk = walk->next) {
         walk->gone = true;
     }
@@ -98,12 +134,10 @@ ucc_status_t hd_events_unsubscribe(hd_events_t *events, hd_stage_event_t event, 
     for (uint32_t i = 0; i < events->n && status != UCC_OK; i++) {
         hd_listener_t *l = &events->listener[i];
         if (l->stage == stage && l->event == (uint32_t)event) {
+            await_no_more(l);
             l->stage = NULL;
             status = UCC_OK;
         }
-    }
-    if (status == UCC_OK && event == HD_ON_COMPLETED) {
-        atomic_fetch_sub_explicit(&stage->awaits, 1, memory_order_relaxed); /* as above */
     }
     if (!events->walk) {
         close_up(events);
@@ -122,18 +156,23 @@ bool hd_events_have(hd_events_t *events, hd_stage_event_t event) {
     return any;
 }
 
-/* The next that hears of `event`, from *at on, which then lies behind it; NULL: no more. Stages of other
- * schedules that wait in vain for COMPLETED hear of CANCELED instead: *vain. */
+/* The next that hears of `event`, from *at on, which then lies behind it; NULL: no more. *again: of COMPLETED not
+ * for the first time in its run. Stages of other schedules that wait in vain for COMPLETED hear of CANCELED
+ * instead: *vain. */
 static hd_stage_t *next_listener(hd_events_t *events, uint32_t *at, uint32_t before,
-                                 hd_stage_event_t event, bool *vain) {
+                                 hd_stage_event_t event, bool *again, bool *vain) {
     hd_stage_t *found = NULL;
     hd_lock(&events->lock);
     while (!found && *at < events->n) {
-        const hd_listener_t *l = &events->listener[(*at)++];
+        hd_listener_t *l = &events->listener[(*at)++];
         bool is_new = (int32_t)(l->serial - before) >= 0;
         *vain = event == HD_ON_CANCELED && l->event == HD_ON_COMPLETED;
         if (l->stage && !is_new && (l->event == (uint32_t)event || *vain)) {
             found = l->stage;
+        }
+        if (found && event == HD_ON_COMPLETED) {
+            *again = l->told == epoch_of(found);
+            l->told = epoch_of(found) & KEPT;
         }
     }
     hd_unlock(&events->lock);
@@ -143,7 +182,7 @@ static hd_stage_t *next_listener(hd_events_t *events, uint32_t *at, uint32_t bef
 void hd_events_tell(hd_events_t *events, hd_stage_event_t event) {
     hd_walk_t walk = {.gone = false};
     uint32_t at = 0;
-    bool vain;
+    bool vain, again = false;
     hd_schedule_t *own = events->stage ? events->stage->schedule : NULL;
     ucc_status_t status = events->stage ? events->stage->status : HD_STAGE_CANCELED;
     hd_lock(&events->lock);
@@ -151,9 +190,9 @@ void hd_events_tell(hd_events_t *events, hd_stage_event_t event) {
     walk.next = events->walk;
     events->walk = &walk;
     hd_unlock(&events->lock);
-    for (hd_stage_t *l; (l = next_listener(events, &at, before, event, &vain));) {
+    for (hd_stage_t *l; (l = next_listener(events, &at, before, event, &again, &vain));) {
         if (!vain) {
-            hd_stage_tell(l, event);
+            hd_stage_tell(l, event, again);
         } else if (l->schedule && l->schedule != own) {
             hd_stage_give_up(l, status);
         }

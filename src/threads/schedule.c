@@ -14,6 +14,8 @@
 /* A thread is known by the address of its own one. */
 static _Thread_local char here;
 
+_Thread_local uint8_t hd_schedule_depth;
+
 static bool is_root_of_caller(hd_schedule_t *root) {
     /* relaxed: only the caller itself stores its own address */
     return atomic_load_explicit(&root->inside, memory_order_relaxed) == &here;
@@ -46,11 +48,22 @@ static void wake(hd_runner_t *runner) {
     }
 }
 
+static const char *name_of(const hd_schedule_t *s) {
+    return s->name ? s->name : "schedule";
+}
+
+static const hd_stage_class_t schedule_class;
+
+static hd_schedule_t *inner_of(hd_stage_t *stage) {
+    return stage->class == &schedule_class ? (hd_schedule_t *)stage : NULL;
+}
+
 /* --- stages ------------------------------------------------------------------------------------- */
 
 void hd_stage_init(hd_stage_t *stage, const hd_stage_class_t *class) {
     memset(stage, 0, sizeof(*stage));
     hd_events_init(&stage->events, stage);
+    atomic_init(&stage->epoch, 1); /* listeners begin with 0 */
     stage->class = class;
 }
 
@@ -73,18 +86,45 @@ static void unlink_stage(hd_schedule_t *s, hd_stage_t *stage) {
     stage->schedule = NULL;
 }
 
-void hd_stage_destroy(hd_stage_t *stage) {
+/* Another thread may be inside its schedule, now or soon. */
+static bool is_anothers(hd_stage_t *stage) {
+    hd_schedule_t *root = hd_stage_root(stage);
+    return root && hd_schedule_result(root) == UCC_INPROGRESS && !is_root_of_caller(root);
+}
+
+static void end_for_good(hd_stage_t *stage) {
     if (stage->schedule) {
         unlink_stage(stage->schedule, stage);
     }
     hd_events_destroy(&stage->events);
 }
 
+static bool may_destroy(hd_stage_t *stage, const char *what) {
+    hd_schedule_t *inner = inner_of(stage);
+    if (inner &&
+        (hd_schedule_result(inner) == UCC_INPROGRESS || inner->phase != HD_SCHEDULE_IDLE)) {
+        hd_error("%s: destroyed while it runs", name_of(inner));
+        return false;
+    }
+    if (is_anothers(stage)) {
+        hd_error("%s: destroyed by a thread that does not drive its schedule, which runs", what);
+        return false;
+    }
+    return true;
+}
+
+ucc_status_t hd_stage_destroy(hd_stage_t *stage) {
+    if (!may_destroy(stage, "a task")) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    end_for_good(stage);
+    return UCC_OK;
+}
+
 static void reset_stage(hd_stage_t *stage) {
     stage->state = HD_STAGE_NOT_READY;
     stage->status = UCC_OK;
-    stage->started = stage->over = false;
-    stage->met = 0;
+    stage->started = stage->over = stage->asked = false;
     /* relaxed: nobody outside may end it before the run has begun */
     atomic_store_explicit(&stage->letter, 0, memory_order_relaxed);
 }
@@ -164,24 +204,38 @@ void hd_stage_give_up(hd_stage_t *stage, ucc_status_t why) {
     }
 }
 
-static void hear(hd_stage_t *stage, hd_stage_event_t event) {
+/* What it has met so far does not count any more: a run of it is over, or it begins anew. */
+static void forget_met(hd_stage_t *stage) {
+    /* relaxed, both: see epoch_of */
+    atomic_store_explicit(&stage->met, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stage->epoch, 1, memory_order_relaxed);
+}
+
+static void hear(hd_stage_t *stage, hd_stage_event_t event, bool again) {
     if (stage->over && stage->schedule) {
         return;
     }
-    stage->met += event == HD_ON_COMPLETED;
+    stage->asked |= event == HD_ON_COMPLETED;
+    if (event == HD_ON_COMPLETED && !again) {
+        atomic_fetch_add_explicit(&stage->met, 1, memory_order_relaxed); /* the caller reads it */
+    }
     if (stage->handler[event]) {
         stage->handler[event](stage); /* the stage may be gone now */
     }
 }
 
-void hd_stage_tell(hd_stage_t *stage, hd_stage_event_t event) {
+void hd_stage_tell(hd_stage_t *stage, hd_stage_event_t event, bool again) {
     hd_schedule_t *root = hd_stage_root(stage);
     if (!root || is_root_of_caller(root)) {
-        hear(stage, event);
+        hear(stage, event, again);
         return;
     }
     hd_runner_t *runner = root->runner;
     hd_delay_point();
+    if (again) {
+        /* relaxed: the addition below publishes it */
+        atomic_fetch_add_explicit(&stage->heard_again, 1, memory_order_relaxed);
+    }
     /* release: what happened before the event happens before its handler; pairs with take_mail */
     atomic_fetch_add_explicit(&stage->heard[event], 1, memory_order_release);
     wake(runner);
@@ -208,12 +262,16 @@ ucc_status_t hd_events_raise(hd_events_t *events, hd_stage_event_t event) {
 
 /* Is everything there that it waits for? */
 static bool is_ready(hd_stage_t *stage) {
-    /* relaxed: see hd_events_subscribe */
-    uint32_t awaits = atomic_load_explicit(&stage->awaits, memory_order_relaxed);
+    /* acquire: pairs with await_no_more */
+    uint32_t awaits = atomic_load_explicit(&stage->awaits, memory_order_acquire);
+    uint32_t met = atomic_load_explicit(&stage->met, memory_order_relaxed); /* see there */
     if (stage->state != HD_STAGE_NOT_READY) {
         return stage->state == HD_STAGE_INPROGRESS; /* its handler says so */
     }
-    return awaits == 0 || (!stage->handler[HD_ON_COMPLETED] && stage->met >= awaits);
+    if (stage->handler[HD_ON_COMPLETED]) {
+        return awaits == 0 && !stage->asked; /* else that handler says so */
+    }
+    return (int32_t)(met - awaits) >= 0;
 }
 
 static void start_stage(hd_schedule_t *s, hd_stage_t *stage) {
@@ -243,8 +301,13 @@ static void take_mail(hd_schedule_t *s, hd_stage_t *stage) {
     for (int event = 0; event < HD_ON_LAST && is_there(s, stage); event++) {
         /* acquire: pairs with hd_stage_tell */
         uint32_t n = atomic_exchange_explicit(&stage->heard[event], 0, memory_order_acquire);
+        uint32_t again = 0;
+        if (n > 0 && event == HD_ON_COMPLETED) {
+            /* relaxed: the exchange above has acquired it, or that of one still to come */
+            again = atomic_exchange_explicit(&stage->heard_again, 0, memory_order_relaxed);
+        }
         for (; n > 0 && is_there(s, stage); n--) {
-            hear(stage, (hd_stage_event_t)event);
+            hear(stage, (hd_stage_event_t)event, n <= again);
         }
     }
     if (is_there(s, stage)) {
@@ -413,12 +476,6 @@ static bool is_due(hd_schedule_t *s) {
 
 /* --- a run: beginning and end ------------------------------------------------------------------- */
 
-static const hd_stage_class_t schedule_class;
-
-static hd_schedule_t *inner_of(hd_stage_t *stage) {
-    return stage->class == &schedule_class ? (hd_schedule_t *)stage : NULL;
-}
-
 /* All stages, those of inner schedules included: they may hear of events before their schedule's turn. */
 static void reset(hd_schedule_t *s) {
     for (hd_stage_t *stage = s->first; stage; stage = stage->next) {
@@ -443,17 +500,23 @@ static void begin_run(hd_schedule_t *s) {
     s->phase = HD_SCHEDULE_RUNNING;
 }
 
-/* After a failure, what stages have heard and not taken up is of no use to the next run. */
-static void forget_mail(hd_schedule_t *s) {
+/* Whom stages have met in this run is of no use to the next one; nor is, after a failure, what they have heard and
+ * not taken up. */
+static void forget_run(hd_schedule_t *s, bool failed) {
     for (hd_stage_t *stage = s->first; stage; stage = stage->next) {
+        forget_met(stage);
         if (inner_of(stage)) {
-            forget_mail(inner_of(stage));
+            forget_run(inner_of(stage), failed);
+        }
+        if (!failed) {
+            continue;
         }
         for (int event = 0; event < HD_ON_LAST; event++) {
             atomic_store_explicit(&stage->heard[event], 0,
                                   memory_order_relaxed); /* taken or lost */
         }
-        atomic_store_explicit(&stage->fragments, 0, memory_order_relaxed); /* likewise */
+        atomic_store_explicit(&stage->heard_again, 0, memory_order_relaxed); /* likewise */
+        atomic_store_explicit(&stage->fragments, 0, memory_order_relaxed);   /* likewise */
     }
 }
 
@@ -463,9 +526,7 @@ static bool wind_up(hd_schedule_t *s) {
     s->phase = HD_SCHEDULE_ENDING;
     s->super.state = HD_STAGE_COMPLETED;
     s->super.status = s->why;
-    if (s->why != UCC_OK) {
-        forget_mail(s);
-    }
+    forget_run(s, s->why != UCC_OK);
     hd_events_tell(&s->super.events, s->why == UCC_OK ? HD_ON_COMPLETED : HD_ON_CANCELED);
     if (s->again) {
         reset(s);
@@ -500,10 +561,6 @@ static hd_schedule_t *schedule_of(hd_task_t *carrier) {
     return (hd_schedule_t *)(void *)((char *)carrier - offsetof(hd_schedule_t, carrier));
 }
 
-static const char *name_of(const hd_schedule_t *s) {
-    return s->name ? s->name : "schedule";
-}
-
 /* "task 2 (in progress) and task 3 (not ready)" */
 static void say_stalled(const hd_schedule_t *s, uint64_t now) {
     enum { MOST = 8 };
@@ -529,6 +586,15 @@ static void say_stalled(const hd_schedule_t *s, uint64_t now) {
 static void note_wait(hd_schedule_t *s, uint64_t now) {
     if (hd_stall_is_due(&s->stall, now, s->patience)) {
         say_stalled(s, now);
+    }
+}
+
+/* A handler looks for the end of its own schedule, which waits for the handler. */
+static void note_own_wait(hd_schedule_t *s) {
+    uint64_t now = hd_ticks();
+    if (hd_stall_is_due(&s->own_wait, now, s->patience)) {
+        hd_stall_line("%s: has waited %.1f s for one of its own handlers, which waits for it",
+                      name_of(s), hd_stall_seconds(&s->own_wait, now));
     }
 }
 
@@ -567,13 +633,18 @@ static void push(hd_schedule_t *s) {
 /* Inside. False: the run is over, and the schedule its owner's. */
 static bool play_round(hd_schedule_t *s) {
     uint64_t began = hd_ticks();
-    bool any = play(s);
+    uint8_t depth = hd_schedule_depth;
+    hd_schedule_depth = s->depth;
+    s->own_wait = (hd_stall_t){0};
+    bool any = play(s), over = false;
     if (is_finished(s)) {
-        if (wind_up(s)) {
-            publish(s);
-            return false;
-        }
+        over = wind_up(s);
         any = true;
+    }
+    hd_schedule_depth = depth;
+    if (over) {
+        publish(s);
+        return false;
     }
     note_round(s, began, any);
     return true;
@@ -638,15 +709,18 @@ void hd_schedule_init(hd_schedule_t *schedule) {
     schedule->carrier.callback = (ucc_coll_callback_t){.cb = play_listed, .data = schedule};
 }
 
+bool hd_schedule_is_in_place(const hd_schedule_t *schedule) {
+    return schedule->super.class == &schedule_class && hd_stage_is_in_place(&schedule->super);
+}
+
 ucc_status_t hd_schedule_destroy(hd_schedule_t *schedule) {
-    if (hd_schedule_result(schedule) == UCC_INPROGRESS || schedule->phase != HD_SCHEDULE_IDLE) {
-        hd_error("%s: destroyed while it runs", name_of(schedule));
+    if (!may_destroy(&schedule->super, name_of(schedule))) {
         return UCC_ERR_INVALID_PARAM;
     }
     while (schedule->first) {
         unlink_stage(schedule, schedule->first);
     }
-    hd_stage_destroy(&schedule->super);
+    end_for_good(&schedule->super);
     return UCC_OK;
 }
 
@@ -662,6 +736,7 @@ ucc_status_t hd_schedule_add(hd_schedule_t *schedule, hd_stage_t *stage) {
         return UCC_ERR_INVALID_PARAM;
     }
     reset_stage(stage);
+    forget_met(stage);
     if (inner_of(stage)) {
         reset(inner_of(stage));
     }
@@ -711,6 +786,7 @@ ucc_status_t hd_schedule_start(hd_schedule_t *s) {
     }
     reset(s);
     begin_run(s);
+    s->depth = (uint8_t)(hd_schedule_depth + (s->done != NULL));
     if (s->runner) {
         /* relaxed: a count for context_destroy, which the client orders after the run */
         atomic_fetch_add_explicit(&s->runner->schedules, 1, memory_order_relaxed);
@@ -729,6 +805,9 @@ ucc_status_t hd_schedule_progress(hd_schedule_t *s) {
     ucc_status_t result = hd_schedule_result(s);
     if (result != UCC_INPROGRESS) {
         return result;
+    }
+    if (is_root_of_caller(s)) {
+        note_own_wait(s);
     }
     if (s->runner) {
         (void)hd_runner_progress(s->runner, NULL);

@@ -66,8 +66,9 @@ enum { HD_OWN_LISTENERS = 4 }; /* room for so many needs no heap */
 
 typedef struct hd_listener {
     hd_stage_t *stage; /* NULL: unsubscribed */
-    uint32_t event;
-    uint32_t serial; /* of the subscription: events raised before it are not for this listener */
+    uint32_t event : 2;
+    uint32_t told : 30; /* COMPLETED: the stage's epoch when it was last told */
+    uint32_t serial;    /* of the subscription: events raised before it are not for this listener */
 } hd_listener_t;
 
 typedef struct hd_walk hd_walk_t;
@@ -83,7 +84,10 @@ typedef struct hd_events {
 } hd_events_t;
 
 void hd_events_init(hd_events_t *events, hd_stage_t *stage);
-/* Nobody is told any more, also by those who are just raising one (on the calling thread). */
+/* False: they are zeros that nobody has initialised, or have moved since. */
+bool hd_events_are_in_place(hd_events_t *events);
+/* Nobody is told any more, also by those who are just raising one (on the calling thread); nor does anybody
+ * wait for it any more. */
 void hd_events_destroy(hd_events_t *events);
 /* From the next event on. A stage subscribed twice hears twice. UCC_ERR_NO_MEMORY. */
 ucc_status_t hd_events_subscribe(hd_events_t *events, hd_stage_event_t event, hd_stage_t *stage);
@@ -110,15 +114,19 @@ struct hd_stage {
     hd_stage_handler_fn handler[HD_ON_LAST];
     ucc_status_t status;           /* how it ended */
     bool started, over;            /* what counts in this run */
-    uint32_t met;                  /* COMPLETED heard in this run */
+    bool asked;                    /* its handler for COMPLETED was called in this run */
+    _Atomic uint32_t met;          /* so many of those that it awaits have completed in this run */
     const hd_stage_class_t *class; /* NULL: its handlers are all */
     hd_schedule_t *schedule;
     hd_stage_t *next, **at;  /* in the schedule's list */
     _Atomic uint32_t awaits; /* subscriptions to COMPLETED */
+    _Atomic uint32_t epoch;  /* changes with each run: who completes twice in one is met once */
     /* what came from outside, for the next round: */
     _Atomic int32_t letter; /* 0: nothing; HD_LETTER_OK or an error: it is to end so */
     _Atomic uint32_t fragments;
     _Atomic uint32_t heard[HD_ON_LAST];
+    _Atomic uint32_t
+        heard_again; /* of COMPLETED: from those that had completed before in this run */
 };
 
 enum { HD_LETTER_OK = 1 };
@@ -127,8 +135,13 @@ enum { HD_LETTER_OK = 1 };
 #define HD_STAGE_CANCELED ((ucc_status_t)-41)
 
 void hd_stage_init(hd_stage_t *stage, const hd_stage_class_t *class);
-/* Takes it out of its schedule. Its own subscriptions elsewhere must have ended. */
-void hd_stage_destroy(hd_stage_t *stage);
+/* False: it was never initialised, or has moved since. */
+static inline bool hd_stage_is_in_place(const hd_stage_t *stage) {
+    return stage->events.stage == stage;
+}
+/* Takes it out of its schedule. Its own subscriptions elsewhere must have ended. UCC_ERR_INVALID_PARAM (logged): it
+ * is a schedule that runs, or another thread is to drive the one that it is part of. */
+ucc_status_t hd_stage_destroy(hd_stage_t *stage);
 /* It is over: UCC_OK, or why it failed, which cancels its schedule. Any thread; once per run: else
  * UCC_ERR_INVALID_PARAM, logged. */
 ucc_status_t hd_stage_end(hd_stage_t *stage, ucc_status_t status);
@@ -156,9 +169,11 @@ struct hd_schedule {
     bool again;                 /* ENDING: a listener has started it anew */
     bool aborts;                /* canceling fails the teams of stages that would wait on */
     bool aborted;               /* it has failed the one that the carrier is at home in */
-    uint64_t yield_max;         /* ticks between two yields of rounds in vain, at most */
-    uint64_t patience;          /* ticks without a change that are talked about; 0: never */
+    uint8_t depth;      /* of algorithms' runs that this run is inside of, its own included */
+    uint64_t yield_max; /* ticks between two yields of rounds in vain, at most */
+    uint64_t patience;  /* ticks without a change that are talked about; 0: never */
     hd_stall_t stall;
+    hd_stall_t own_wait; /* of a handler of this round for the schedule's end */
     hd_idle_t idle;
     hd_runner_t *runner; /* NULL: see above */
     hd_task_t carrier;
@@ -175,6 +190,10 @@ struct hd_schedule {
 };
 
 void hd_schedule_init(hd_schedule_t *schedule);
+/* As hd_stage_is_in_place. */
+bool hd_schedule_is_in_place(const hd_schedule_t *schedule);
+/* The calling thread is inside so many runs of algorithms, one of which made the next. To be put back. */
+extern _Thread_local __attribute__((tls_model("initial-exec"))) uint8_t hd_schedule_depth;
 /* Idle: UCC_OK. Its stages are their owners' again. */
 ucc_status_t hd_schedule_destroy(hd_schedule_t *schedule);
 /* While it is idle, or by one of its handlers. */

@@ -180,6 +180,35 @@ Test(algorithm, a_context_can_not_be_destroyed_while_it_drives_a_schedule) {
     ucc_finalize(lib);
 }
 
+static ucc_schedule_t *own_schedule;
+
+static void wait_for_own(ucc_coll_task_t *task) {
+    deadline_t deadline = deadline_start("a line about the handler's own schedule");
+    while (n_warnings == 0) {
+        cr_assert_eq(ucc_schedule_progress(own_schedule), UCC_INPROGRESS);
+        deadline_poll(&deadline);
+    }
+    heddle_coll_task_end(task, UCC_OK);
+}
+
+Test(algorithm, a_handler_that_waits_for_its_own_schedule_is_told) {
+    setenv("HEDDLE_STALL", "0.05", 1);
+    world_t *world = small_world(1);
+    ucc_schedule_t schedule;
+    ucc_coll_task_t task;
+    ucc_schedule_init(&schedule);
+    ucc_coll_task_init(&task);
+    task.handlers[UCC_EVENT_PROGRESS] = wait_for_own;
+    ucc_schedule_add_task(&schedule, &task);
+    heddle_schedule_attach(&schedule, world_context(world, 0));
+    own_schedule = &schedule;
+    n_warnings = 0;
+    ucc_schedule_start(&schedule);
+    cr_assert_eq(drive(&own_schedule, 1), UCC_OK);
+    cr_assert(strstr(last_line, "one of its own handlers"));
+    world_destroy(world);
+}
+
 /* --- algorithms ----------------------------------------------------------------------------------- */
 
 /* Allreduce of int32 sums: everybody sends everything to everybody, by bcasts with tags. */
@@ -416,6 +445,138 @@ Test(algorithm, what_was_unregistered_is_not_used) {
     cr_assert_eq(control.made, N);
     world_destroy(world);
     cr_assert_eq(control.left, N);
+}
+
+Test(algorithm, it_is_unregistered_once) {
+    world_t *world = small_world(1);
+    heddle_algorithm_t *a;
+    reset_control();
+    cr_assert_eq(heddle_algorithm_register(world->teams[0], &crowd, &a), UCC_OK);
+    cr_assert_eq(heddle_algorithm_unregister(a), UCC_OK);
+    cr_assert_eq(heddle_algorithm_unregister(a), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(n_errors, 1);
+    allreduce(world, 2, UCC_OK);
+    world_destroy(world);
+}
+
+/* What a program gets wrong that hands out one schedule, or starts it itself. */
+static ucc_schedule_t *kept;
+static heddle_algorithm_params_t single;
+
+static ucc_status_t make_one(const heddle_algorithm_call_t *call, void *arg,
+                             ucc_schedule_t **schedule, void **self) {
+    ucc_status_t status = make(call, arg, schedule, self);
+    if (kept) {
+        *schedule = kept;
+    }
+    kept = *schedule;
+    return status;
+}
+
+Test(algorithm, a_schedule_is_one_request_s) {
+    world_t *world = small_world(1);
+    heddle_algorithm_t *a;
+    ucc_coll_req_h request, other = NULL;
+    int32_t src = 7, sum = 0, more = 0;
+    reset_control();
+    kept = NULL;
+    single = crowd;
+    single.init = make_one;
+    cr_assert_eq(heddle_algorithm_register(world->teams[0], &single, &a), UCC_OK);
+    ucc_coll_args_t args = small_allreduce(&src, &sum, 1);
+    request = small_start(world, 0, &args);
+    args.dst.info.buffer = &more;
+    cr_assert_eq(ucc_collective_init(&args, &other, world->teams[0]), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(n_errors, 1);
+    small_wait(world, &request, 1);
+    cr_assert_eq(ucc_collective_test(request), UCC_OK);
+    cr_assert_eq(sum, 7);
+    cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+    world_destroy(world);
+}
+
+static ucc_status_t start_twice(void *self, uint64_t tag) {
+    crowd_t *c = self;
+    cr_assert_eq(ucc_schedule_start(&c->schedule), UCC_ERR_INVALID_PARAM);
+    return start(self, tag);
+}
+
+Test(algorithm, its_schedule_is_started_by_the_post_only) {
+    world_t *world = small_world(1);
+    heddle_algorithm_t *a;
+    reset_control();
+    single = crowd;
+    single.start = start_twice;
+    cr_assert_eq(heddle_algorithm_register(world->teams[0], &single, &a), UCC_OK);
+    allreduce(world, 3, UCC_OK);
+    cr_assert_eq(n_errors, 1);
+    world_destroy(world);
+}
+
+/* Its only task is the very collective, without a tag. */
+typedef struct again {
+    ucc_schedule_t schedule;
+    heddle_request_task_t task;
+} again_t;
+
+static ucc_status_t make_again(const heddle_algorithm_call_t *call, void *arg,
+                               ucc_schedule_t **schedule, void **self) {
+    again_t *a = calloc(1, sizeof(*a));
+    (void)arg;
+    ucc_schedule_init(&a->schedule);
+    heddle_collective_task_init(&a->task, call->team, call->args, NULL);
+    ucc_schedule_add_task(&a->schedule, &a->task.super);
+    control.made++;
+    *schedule = &a->schedule;
+    *self = a;
+    return UCC_OK;
+}
+
+static ucc_status_t init_again(const heddle_algorithm_call_t *call, void *arg,
+                               ucc_schedule_t **schedule, void **self) {
+    ucc_coll_args_t args = *call->args;
+    ucc_coll_req_h request;
+    (void)arg;
+    (void)schedule;
+    (void)self;
+    return ucc_collective_init(&args, &request, call->team);
+}
+
+static void free_again(void *self) {
+    control.finalized++;
+    free(self);
+}
+
+Test(algorithm, one_that_runs_itself_fails_instead_of_never_ending) {
+    world_t *world = small_world(2);
+    heddle_algorithm_t *a[2];
+    reset_control();
+    single = crowd;
+    single.init = make_again;
+    single.start = NULL;
+    single.finalize = free_again;
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(heddle_algorithm_register(world->teams[i], &single, &a[i]), UCC_OK);
+    }
+    allreduce(world, 1, UCC_ERR_INVALID_PARAM);
+    world_destroy(world);
+    cr_assert_eq(control.made, control.finalized);
+    cr_assert_leq(control.made, 2 * 15);
+}
+
+Test(algorithm, one_that_initialises_itself_fails_instead_of_never_ending) {
+    world_t *world = small_world(1);
+    heddle_algorithm_t *a;
+    ucc_coll_req_h request;
+    int32_t src = 1, sum;
+    reset_control();
+    single = crowd;
+    single.init = init_again;
+    cr_assert_eq(heddle_algorithm_register(world->teams[0], &single, &a), UCC_OK);
+    ucc_coll_args_t args = small_allreduce(&src, &sum, 1);
+    cr_assert_eq(ucc_collective_init(&args, &request, world->teams[0]), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(n_errors, 1);
+    world_destroy(world);
 }
 
 Test(algorithm, teams_made_from_a_context_have_what_was_registered_with_it) {

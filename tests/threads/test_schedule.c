@@ -735,6 +735,169 @@ Test(schedule, other_threads_end_tasks) {
     cr_assert_eq(ear.heard[UCC_EVENT_FRAGMENT_COMPLETED], 1);
 }
 
+static void unsubscribe_other(counted_t *self) {
+    counted_t **other = self->arg; /* the one that has completed, and the one that waits for both */
+    if (self->seen == 2) {
+        cr_assert_eq(heddle_event_manager_unsubscribe(&other[0]->super.em, UCC_EVENT_COMPLETED,
+                                                      &other[1]->super),
+                     UCC_OK);
+    } else if (self->seen == 5) {
+        cr_assert_eq(other[1]->seen, 0, "this one has not completed");
+        ended++;
+        heddle_coll_task_end(&self->super, UCC_OK);
+    }
+}
+
+Test(schedule, who_unsubscribes_from_one_that_has_completed_waits_for_the_others) {
+    ucc_schedule_t s;
+    counted_t first, second, last, *other[2] = {&first, &last};
+    ucc_schedule_init(&s);
+    prepare(&first, 1);
+    prepare(&second, 0);
+    prepare(&last, 1);
+    second.act = unsubscribe_other;
+    second.arg = other;
+    after(&first, &last);
+    after(&second, &last);
+    ucc_schedule_add_task(&s, &first.super);
+    ucc_schedule_add_task(&s, &second.super);
+    ucc_schedule_add_task(&s, &last.super);
+    cr_assert_eq(run(&s), UCC_OK);
+    cr_assert_eq(last.began_at, 2);
+}
+
+Test(schedule, who_completes_twice_is_waited_for_once) {
+    ucc_schedule_t s;
+    ucc_event_manager_t em[2];
+    counted_t t;
+    ucc_schedule_init(&s);
+    prepare(&t, 1);
+    for (int i = 0; i < 2; i++) {
+        ucc_event_manager_init(&em[i]);
+        ucc_event_manager_subscribe(&em[i], UCC_EVENT_COMPLETED, &t.super);
+    }
+    ucc_schedule_add_task(&s, &t.super);
+    for (int round = 0; round < 3; round++) {
+        t.seen = 0;
+        ucc_schedule_start(&s);
+        for (int i = 0; i < 3; i++) {
+            ucc_event_manager_notify(&em[0], UCC_EVENT_COMPLETED);
+            cr_assert_eq(ucc_schedule_progress(&s), UCC_INPROGRESS);
+        }
+        cr_assert_eq(t.seen, 0, "the other one has not completed");
+        ucc_event_manager_notify(&em[1], UCC_EVENT_COMPLETED);
+        cr_assert_eq(ucc_schedule_progress(&s), UCC_OK);
+        cr_assert_eq(t.seen, 1);
+    }
+}
+
+static void destroy_in_place(ucc_coll_task_t *task) {
+    counted_t *self = self_of(task);
+    cr_assert_eq(heddle_coll_task_destroy(self->arg), UCC_OK);
+}
+
+Test(schedule, who_was_destroyed_is_not_waited_for) {
+    ucc_schedule_t s;
+    counted_t first, last, ear;
+    ucc_schedule_init(&s);
+    prepare(&first, 1);
+    prepare(&last, 1);
+    prepare_ear(&ear);
+    ear.super.handlers[UCC_EVENT_COMPLETED] = destroy_in_place;
+    ear.arg = &first.super;
+    after(&first, &last);
+    after(&first, &ear);
+    ucc_schedule_add_task(&s, &first.super);
+    ucc_schedule_add_task(&s, &last.super);
+    cr_assert_eq(run(&s), UCC_OK);
+    last.seen = 0;
+    ucc_schedule_start(&s);
+    cr_assert_eq(ucc_schedule_progress(&s), UCC_OK);
+    cr_assert_eq(last.seen, 1);
+}
+
+static void hear_once(ucc_coll_task_t *task) {
+    counted_t *self = self_of(task);
+    on_completed(task);
+    heddle_event_manager_unsubscribe(self->arg, UCC_EVENT_COMPLETED, task);
+}
+
+Test(schedule, a_handler_that_unsubscribes_says_itself_when_its_task_begins) {
+    ucc_schedule_t s;
+    counted_t first, last;
+    ucc_schedule_init(&s);
+    prepare(&first, 1);
+    prepare(&last, 1);
+    last.super.handlers[UCC_EVENT_COMPLETED] = hear_once;
+    last.arg = &first.super.em;
+    after(&first, &last);
+    ucc_schedule_add_task(&s, &first.super);
+    ucc_schedule_add_task(&s, &last.super);
+    ucc_schedule_start(&s);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(ucc_schedule_progress(&s), UCC_INPROGRESS);
+    }
+    cr_assert_eq(last.heard[UCC_EVENT_COMPLETED], 1);
+    cr_assert_eq(last.seen, 0);
+    last.super.state = UCC_TASK_STATE_INPROGRESS;
+    cr_assert_eq(ucc_schedule_progress(&s), UCC_OK);
+}
+
+static void *destroy_from_outside(void *task) {
+    cr_assert_eq(heddle_coll_task_destroy(task), UCC_ERR_INVALID_PARAM);
+    return NULL;
+}
+
+Test(schedule, what_runs_is_not_destroyed_as_a_task_or_by_another_thread) {
+    ucc_schedule_t s, inner;
+    counted_t t;
+    pthread_t thread;
+    ucc_schedule_init(&s);
+    ucc_schedule_init(&inner);
+    prepare(&t, 50);
+    ucc_schedule_add_task(&inner, &t.super);
+    ucc_schedule_add_task(&s, &inner.super);
+    ucc_schedule_start(&s);
+    cr_assert_eq(ucc_schedule_progress(&s), UCC_INPROGRESS);
+    n_errors = 0;
+    cr_assert_eq(heddle_coll_task_destroy(&s.super), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(heddle_coll_task_destroy(&inner.super), UCC_ERR_INVALID_PARAM);
+    pthread_create(&thread, NULL, destroy_from_outside, &t.super);
+    pthread_join(thread, NULL);
+    cr_assert_eq(n_errors, 3);
+    while (ucc_schedule_progress(&s) == UCC_INPROGRESS) {
+    }
+    cr_assert_eq(t.seen, 50);
+    cr_assert_eq(heddle_coll_task_destroy(&inner.super), UCC_OK);
+}
+
+Test(schedule, zeros_and_what_has_moved_are_named) {
+    ucc_schedule_t s, no_schedule, moved_schedule;
+    ucc_event_manager_t no_manager, moved_manager;
+    counted_t t, no_task, moved_task;
+    ucc_schedule_init(&s);
+    prepare(&t, 1);
+    memset(&no_schedule, 0, sizeof(no_schedule));
+    memset(&no_manager, 0, sizeof(no_manager));
+    memset(&no_task, 0, sizeof(no_task));
+    memcpy(&moved_schedule, &s, sizeof(s));
+    memcpy(&moved_task, &t, sizeof(t));
+    memcpy(&moved_manager, &t.super.em, sizeof(moved_manager));
+    n_errors = 0;
+    cr_assert_eq(ucc_event_manager_subscribe(&no_manager, UCC_EVENT_COMPLETED, &t.super),
+                 UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(ucc_event_manager_notify(&moved_manager, UCC_EVENT_COMPLETED),
+                 UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(ucc_event_manager_subscribe(&t.super.em, UCC_EVENT_COMPLETED, &no_task.super),
+                 UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(ucc_schedule_add_task(&s, &moved_task.super), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(heddle_coll_task_end(&no_task.super, UCC_OK), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(ucc_schedule_add_task(&no_schedule, &t.super), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(ucc_schedule_add_task(&moved_schedule, &t.super), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(ucc_schedule_start(&no_schedule), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(n_errors, 8);
+}
+
 Test(schedule, what_is_not_there_is_named) {
     ucc_schedule_t s;
     counted_t t;
