@@ -12,7 +12,8 @@
  *     persistent                     post_to_done of requests that are initialised once
  *     last_ucc                       init, post, test, finalize at endpoint 0, after all others have posted:
  *                                    what a collective costs whose peers are there already
- *     last_blocking                  the same by heddle.h's blocking call; mixed: by heddle_collective
+ *     last_blocking                  the same by heddle.h's blocking call; mixed and v types, whose calls take wide
+ *                                    counts only: by heddle_collective
  *
  * A phase is called between two stores to `mark`, which a trace of memory shows, and whose address is printed:
  * outside of the phases, so that nothing of that is counted.
@@ -115,11 +116,6 @@ PHASE phase_last_blocking(endpoint_t *e) {
         break;
     case UCC_COLL_TYPE_ALLTOALL:
         status = heddle_alltoall(e->handle, e->source, e->result, count, UCC_DT_FLOAT64);
-        break;
-    case UCC_COLL_TYPE_ALLGATHERV: /* blocking calls of v types take wide counts only */
-    case UCC_COLL_TYPE_ALLTOALLV:
-    case UCC_COLL_TYPE_REDUCE_SCATTERV:
-        status = heddle_collective(&e->args, e->team);
         break;
     default:
         status =
@@ -335,7 +331,7 @@ int main(int argc, char **argv) {
     group = open_team(endpoint, 0, collective);
     last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_UCC, phase_last_ucc);
     last_cycles(endpoint, WARM_UP + iterations, PHASE_LAST_BLOCKING,
-                mixed ? phase_last_collective : phase_last_blocking);
+                mixed || is_vector(collective) ? phase_last_collective : phase_last_blocking);
     right = close_team(endpoint, group) && right;
     if (!right) {
         fprintf(stderr, "cycle: wrong result\n");
