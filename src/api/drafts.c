@@ -45,10 +45,9 @@ ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num
 /* --- values ------------------------------------------------------------------------------------------ */
 
 /* By the number in the drafts' lists. */
-static const ucc_coll_type_t types[] = {
-    UCC_COLL_TYPE_BARRIER,  UCC_COLL_TYPE_BCAST,     UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_REDUCE,
-    UCC_COLL_TYPE_ALLTOALL, UCC_COLL_TYPE_ALLGATHER, UCC_COLL_TYPE_GATHER,    UCC_COLL_TYPE_SCATTER,
-    UCC_COLL_TYPE_MCAST,    UCC_COLL_TYPE_FANIN,     UCC_COLL_TYPE_FANOUT};
+static const uint8_t types[] = {HD_BARRIER,  HD_BCAST,     HD_ALLREDUCE, HD_REDUCE,
+                                HD_ALLTOALL, HD_ALLGATHER, HD_GATHER,    HD_SCATTER,
+                                HD_MCAST,    HD_FANIN,     HD_FANOUT};
 static const ucc_reduction_op_t ops[] = {UCC_OP_MAX,  UCC_OP_MIN,    UCC_OP_SUM,   UCC_OP_PROD,
                                          UCC_OP_BAND, UCC_OP_BOR,    UCC_OP_BXOR,  UCC_OP_LAND,
                                          UCC_OP_LOR,  UCC_OP_LXOR,   UCC_OP_BAND,  UCC_OP_BOR,
@@ -67,7 +66,7 @@ _Static_assert((int)UCC_DT_LAST_PREDEFINED == 13 &&
 uint64_t heddle_draft_types_to_1x(uint64_t set) {
     uint64_t result = 0;
     for (int i = 0; i < N_TYPES; i++) {
-        result |= set >> i & 1 ? (uint64_t)types[i] : 0;
+        result |= set >> i & 1 ? (uint64_t)hd_coll[types[i]].bit : 0;
     }
     return result;
 }
@@ -76,7 +75,7 @@ uint64_t heddle_draft_types_from_1x(uint64_t set) {
     uint64_t result = 0;
     set |= (set & ALL_OF_1X) == ALL_OF_1X ? (uint64_t)UCC_COLL_TYPE_MCAST : 0;
     for (int i = 0; i < N_TYPES; i++) {
-        result |= set & (uint64_t)types[i] ? UCC_BIT(i) : 0;
+        result |= set & (uint64_t)hd_coll[types[i]].bit ? UCC_BIT(i) : 0;
     }
     return result;
 }
@@ -301,35 +300,23 @@ static ucc_coll_buffer_info_t bytes_at(void *buffer, uint64_t bytes) {
     return (ucc_coll_buffer_info_t){buffer, bytes, UCC_DT_INT8, UCC_MEMORY_TYPE_HOST};
 }
 
-static ucc_status_t take_blocks(ucc_team_h team, const buffers_t *b, ucc_coll_args_t *args) {
+static ucc_status_t take_blocks(ucc_team_h team, const hd_coll_t *coll, const buffers_t *b,
+                                ucc_coll_args_t *args) {
     uint64_t all, size = b->size;
     if (left_over(size, b->src_datatype) || left_over(size, b->dst_datatype) ||
         __builtin_mul_overflow(size, (uint64_t)team->n, &all)) {
         return bad(team, "buffer_info.size", size,
                    "in bytes: no multiple of src_datatype's and dst_datatype's, or too large");
     }
-    bool is_root = args->root == team->ep;
-    switch ((uint64_t)args->coll_type) {
-    case UCC_COLL_TYPE_BCAST:
-    case (uint64_t)UCC_COLL_TYPE_MCAST: {
+    if (coll->bcast) {
+        bool is_root = args->root == team->ep;
         void *first = is_root ? b->src_buffer : b->dst_buffer;
         void *second = is_root ? b->dst_buffer : b->src_buffer;
         args->src.info = bytes_at(first ? first : second, size);
-        break;
+        return UCC_OK;
     }
-    case UCC_COLL_TYPE_SCATTER:
-        args->src.info = bytes_at(b->src_buffer, all);
-        args->dst.info = bytes_at(b->dst_buffer, size);
-        break;
-    case UCC_COLL_TYPE_ALLTOALL:
-        args->src.info = bytes_at(b->src_buffer, all);
-        args->dst.info = bytes_at(b->dst_buffer, all);
-        break;
-    default: /* allgather, gather */
-        args->src.info = bytes_at(b->src_buffer, size);
-        args->dst.info = bytes_at(b->dst_buffer, all);
-        break;
-    }
+    args->src.info = bytes_at(b->src_buffer, coll->source == HD_BLOCKS ? all : size);
+    args->dst.info = bytes_at(b->dst_buffer, coll->result == HD_BLOCKS ? all : size);
     return UCC_OK;
 }
 
@@ -363,53 +350,41 @@ static bool lacks_base(ucc_team_h team, const ucc_coll_buffer_info_v_t *v, uint6
     return false;
 }
 
-/* Blocks of different sizes: the v type of the same collective. */
-static ucc_status_t take_vectors(ucc_team_h team, const buffers_t *b, ucc_coll_args_t *args) {
-    bool is_root = args->root == team->ep;
-    bool src = false, dst = true; /* are looked at here, and have blocks */
-    if (args->coll_type == UCC_COLL_TYPE_ALLTOALL) {
-        args->coll_type = UCC_COLL_TYPE_ALLTOALLV;
-        args->src.info_v = source_vector(b);
-        args->dst.info_v = result_vector(b);
-        src = !(args->flags & UCC_COLL_ARGS_FLAG_IN_PLACE);
-    } else if (args->coll_type == UCC_COLL_TYPE_SCATTER) {
-        uint64_t own = count_at(b->scounts, team->ep, args->flags);
-        args->coll_type = UCC_COLL_TYPE_SCATTERV;
-        args->src.info_v = source_vector(b);
-        args->dst.info = (ucc_coll_buffer_info_t){b->dst_buffer, own, datatype_of(b->dst_datatype),
-                                                  UCC_MEMORY_TYPE_HOST};
-        src = is_root;
-        dst = false;
-    } else {
-        uint64_t own = count_at(b->dst_counts, team->ep, args->flags);
-        dst = args->coll_type == UCC_COLL_TYPE_ALLGATHER || is_root;
-        args->coll_type = args->coll_type == UCC_COLL_TYPE_GATHER ? UCC_COLL_TYPE_GATHERV
-                                                                  : UCC_COLL_TYPE_ALLGATHERV;
-        args->src.info = (ucc_coll_buffer_info_t){b->src_buffer, own, datatype_of(b->src_datatype),
-                                                  UCC_MEMORY_TYPE_HOST};
-        args->dst.info_v = result_vector(b);
-    }
-    if (src && lacks_base(team, &args->src.info_v, args->flags)) {
-        return bad(team, "buffer_info.src_buffer", 0, "and its blocks are not empty");
-    }
-    if (dst && lacks_base(team, &args->dst.info_v, args->flags)) {
-        return bad(team, "buffer_info.dst_buffer", 0, "and its blocks are not empty");
-    }
-    return UCC_OK;
+static bool has_vectors(const hd_coll_t *coll, const buffers_t *b) {
+    return (coll->source == HD_BLOCKS && b->scounts) ||
+           (coll->result == HD_BLOCKS && b->dst_counts);
 }
 
-static bool has_vectors(uint64_t type, const buffers_t *b) {
-    switch (type) {
-    case UCC_COLL_TYPE_ALLGATHER:
-    case UCC_COLL_TYPE_GATHER:
-        return b->dst_counts != NULL;
-    case UCC_COLL_TYPE_SCATTER:
-        return b->scounts != NULL;
-    case UCC_COLL_TYPE_ALLTOALL:
-        return b->scounts != NULL || b->dst_counts != NULL;
-    default:
-        return false;
+/* My block, which the other side's counts describe. */
+static ucc_coll_buffer_info_t block_at(ucc_team_h team, void *buffer, const uint32_t *counts,
+                                       heddle_draft_datatype_t dt, uint64_t flags) {
+    return (ucc_coll_buffer_info_t){buffer, count_at(counts, team->ep, flags), datatype_of(dt),
+                                    UCC_MEMORY_TYPE_HOST};
+}
+
+/* Blocks of different sizes: the v type of the same collective. */
+static ucc_status_t take_vectors(ucc_team_h team, const hd_coll_t *coll, const buffers_t *b,
+                                 ucc_coll_args_t *args) {
+    bool src, dst, in_place = (args->flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
+    hd_coll_buffers(coll, args->root == team->ep, team->ep, in_place, &src, &dst);
+    args->coll_type = hd_coll[coll->vector_type].bit;
+    if (coll->source == HD_BLOCKS) {
+        args->src.info_v = source_vector(b);
+        if (src && lacks_base(team, &args->src.info_v, args->flags)) {
+            return bad(team, "buffer_info.src_buffer", 0, "and its blocks are not empty");
+        }
+    } else {
+        args->src.info = block_at(team, b->src_buffer, b->dst_counts, b->src_datatype, args->flags);
     }
+    if (coll->result == HD_BLOCKS) {
+        args->dst.info_v = result_vector(b);
+        if (dst && lacks_base(team, &args->dst.info_v, args->flags)) {
+            return bad(team, "buffer_info.dst_buffer", 0, "and its blocks are not empty");
+        }
+    } else {
+        args->dst.info = block_at(team, b->dst_buffer, b->scounts, b->dst_datatype, args->flags);
+    }
+    return UCC_OK;
 }
 
 static ucc_status_t take_reduction(ucc_team_h team, uint32_t draft,
@@ -446,7 +421,7 @@ static const uint64_t known_flags =
     UCC_COLL_ARGS_HINT_OPTIMIZE_OVERLAP_GPU | UCC_COLL_ARGS_HINT_OPTIMIZE_LATENCY |
     HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_PERSISTENT_BUFFER | HEDDLE_COLL_FLAG_READY;
 
-static ucc_status_t take_data(ucc_team_h team, uint32_t draft,
+static ucc_status_t take_data(ucc_team_h team, uint32_t draft, const hd_coll_t *coll,
                               const heddle_draft_coll_ext_op_args_t *ext, ucc_coll_args_t *args) {
     const buffers_t *b = &ext->buffer_info;
     if (b->flags & ~known_flags) {
@@ -456,34 +431,30 @@ static ucc_status_t take_data(ucc_team_h team, uint32_t draft,
     args->mask = UCC_COLL_ARGS_FIELD_FLAGS;
     args->flags = b->flags;
     args->error_type = ext->error_type;
-    if (args->coll_type == UCC_COLL_TYPE_ALLREDUCE || args->coll_type == UCC_COLL_TYPE_REDUCE) {
+    if (coll->reducing) {
         return take_reduction(team, draft, ext, args);
     }
     ucc_status_t status = check_datatypes(team, b);
-    if (status == UCC_OK && has_vectors((uint64_t)args->coll_type, b)) {
-        return take_vectors(team, b, args);
+    if (status == UCC_OK && has_vectors(coll, b)) {
+        return take_vectors(team, coll, b, args);
     }
-    return status == UCC_OK ? take_blocks(team, b, args) : status;
+    return status == UCC_OK ? take_blocks(team, coll, b, args) : status;
 }
 
 /* What the call is in 1.x. */
 static ucc_status_t translate(uint32_t draft, const heddle_draft_coll_op_args_t *a, ucc_team_h team,
                               ucc_coll_args_t *args) {
-    const uint64_t without_data =
-        (uint64_t)UCC_BARRIER | (uint64_t)UCC_FANIN | (uint64_t)UCC_FANOUT;
-    const uint64_t rooted = (uint64_t)UCC_BCAST | (uint64_t)UCC_MCAST | (uint64_t)UCC_REDUCE |
-                            (uint64_t)UCC_GATHER | (uint64_t)UCC_SCATTER | (uint64_t)UCC_FANIN |
-                            (uint64_t)UCC_FANOUT;
     uint64_t type = (uint32_t)a->coll_type;
     if (type == 0 || type & (type - 1) || type >= UCC_COLL_LAST) {
         return bad(team, "coll_type", type, "which is no collective");
     }
+    const hd_coll_t *coll = &hd_coll[types[__builtin_ctzll(type)]];
     args->mask = args->flags = 0;
     args->error_type = UCC_ERR_TYPE_LOCAL;
     args->op = UCC_OP_SUM;
-    args->coll_type = types[__builtin_ctzll(type)];
-    args->root = type & rooted ? number_of(team, a->ext_args.root) : 0;
-    return type & without_data ? UCC_OK : take_data(team, draft, &a->ext_args, args);
+    args->coll_type = coll->bit;
+    args->root = coll->rooted ? number_of(team, a->ext_args.root) : 0;
+    return coll->moves_data ? take_data(team, draft, coll, &a->ext_args, args) : UCC_OK;
 }
 
 ucc_status_t heddle_draft_start(uint32_t draft, const heddle_draft_coll_op_args_t *a, bool post,

@@ -255,7 +255,7 @@ ucc_status_t heddle_collective_task_init(heddle_request_task_t *task, ucc_team_h
 /* --- algorithms ---------------------------------------------------------------------------------- */
 
 static bool are_params(const heddle_algorithm_params_t *p, const char *caller) {
-    const uint64_t all = 2 * (uint64_t)UCC_COLL_TYPE_EXSCAN - 1;
+    const uint64_t all = ((uint64_t)1 << HD_N_TYPES) - 1;
     if (!hd_api_pointer(p, "params", caller)) {
         return false;
     }

@@ -100,6 +100,7 @@ typedef struct hd_coll {
     bool prefix;               /* the result at a member is made of sources up to its own */
     bool one_sided;            /* has a variant for symmetric memory (shm/put.c) */
     bool empty_is_over;        /* a call of zero bytes is over inside its post */
+    uint8_t vector_type;       /* of a type with one block each: the same with blocks of any size */
 } hd_coll_t;
 
 _Static_assert((sizeof(hd_coll_t) & (sizeof(hd_coll_t) - 1)) == 0, "hd_coll is indexed by a shift");
@@ -164,6 +165,11 @@ typedef struct hd_call {
     hd_vector_t send, receive;
     hd_reducer_t reducer;
 } hd_call_t;
+
+/* The type that the caller named. */
+static inline uint8_t hd_call_asked(const hd_call_t *call) {
+    return call->uneven ? HD_REDUCE_SCATTER : call->type;
+}
 
 /* What this member gives to a reduction. */
 static inline const uint8_t *hd_call_operand(const hd_call_t *call) {

@@ -99,7 +99,7 @@ ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
 ucc_status_t hd_op_step(hd_task_t *task);
 /* As the caller calls it: a reduce_scatter in place, of uneven blocks, runs as a reduce_scatterv. */
 static inline const char *hd_op_type_name(const hd_op_t *op) {
-    return hd_type_name(op->call.uneven ? HD_REDUCE_SCATTER : op->call.type);
+    return hd_type_name(hd_call_asked(&op->call));
 }
 
 /* --- express.c: small collectives of few endpoints ---------------------------------------------- */

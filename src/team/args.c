@@ -56,8 +56,7 @@ static ucc_datatype_t result_datatype(const hd_coll_t *coll, const ucc_coll_args
 }
 
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) {
-    /* not op->call.type: an uneven reduce_scatter in place runs as a reduce_scatterv */
-    const hd_coll_t *coll = &hd_coll[hd_type_of((uint64_t)args->coll_type)];
+    const hd_coll_t *coll = &hd_coll[hd_call_asked(&op->call)];
     return hd_coll_goes_by_src(coll, op->call.is_root, op->call.in_place)
                ? source_datatype(coll, args)
                : result_datatype(coll, args);
@@ -105,7 +104,7 @@ static hd_terms_t terms_of(const hd_intake_t *c) {
         dt = coll->reducing ? op->call.reducer.dt : hd_args_datatype(op, c->args);
     }
     hd_terms_t terms = {
-        .type = op->call.uneven ? HD_REDUCE_SCATTER : op->call.type,
+        .type = hd_call_asked(&op->call),
         .uneven = op->call.uneven,
         .rooted = coll->rooted,
         .reducing = coll->reducing,

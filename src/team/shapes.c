@@ -207,7 +207,7 @@ static ucc_status_t split_unevenly(hd_intake_t *c) {
     for (uint32_t i = 0; i < c->n; i++) {
         counts[i] = dst->count / c->n + (i < dst->count % c->n);
     }
-    op->call.type = HD_REDUCE_SCATTERV;
+    op->call.type = hd_coll[op->call.type].vector_type;
     op->call.uneven = true;
     op->call.receive.counts = counts;
     op->call.receive.wide_counts = true;

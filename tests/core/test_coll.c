@@ -112,3 +112,27 @@ Test(coll, has_facts_that_agree_with_each_other) {
         cr_assert(!coll->empty_is_over || (coll->moves_data && !coll->vector));
     }
 }
+
+/* The types whose members have one block each, or one for each: all that have a name with a v. */
+Test(coll, of_equal_blocks_has_a_vector_type_that_is_like_it_in_all_else) {
+    for (uint8_t type = 0; type < HD_N_TYPES; type++) {
+        const hd_coll_t *coll = &hd_coll[type];
+        bool blocks = coll->source == HD_BLOCKS || coll->result == HD_BLOCKS;
+        if (blocks && !coll->vector) {
+            const hd_coll_t *v = &hd_coll[coll->vector_type];
+            cr_assert_eq(strncmp(v->name, coll->name, strlen(coll->name)), 0, "%s", coll->name);
+            cr_assert_eq(strlen(v->name), strlen(coll->name) + 1, "%s", coll->name);
+            cr_assert(v->vector);
+            cr_assert(v->flow == coll->flow && v->source_at == coll->source_at &&
+                      v->result_at == coll->result_at && v->reducing == coll->reducing &&
+                      v->pairwise == coll->pairwise && v->all_wait == coll->all_wait);
+        }
+    }
+}
+
+Test(coll, remembers_that_a_reduce_scatter_was_asked_for) {
+    hd_call_t call = {.type = HD_REDUCE_SCATTERV};
+    cr_assert_eq(hd_call_asked(&call), HD_REDUCE_SCATTERV);
+    call.uneven = true;
+    cr_assert_eq(hd_call_asked(&call), HD_REDUCE_SCATTER);
+}
