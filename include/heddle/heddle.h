@@ -138,7 +138,8 @@ typedef struct heddle_group_params {
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group);
 
 /** Drops the creator's reference. Endpoints that have joined stay valid until they leave. If not all
- *  have joined, no more will: the operations of those who have fail with UCC_ERR_NOT_FOUND. */
+ *  have joined, no more will: the operations of those who have fail with UCC_ERR_NOT_FOUND. After all have left,
+ *  UCC_ERR_INVALID_PARAM while one of its contexts drives a schedule (<heddle/schedule.h>). */
 ucc_status_t heddle_group_destroy(heddle_group_t *group);
 
 /** Becomes endpoint `index` of the group, 0 <= index < endpoints; each index joins once. Never
@@ -151,10 +152,11 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
 ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_locality_t *where,
                             heddle_ep_t **ep);
 
-/** Leaves: local, never waits for a peer. All operations this endpoint started must be complete; requests
- *  that were not freed are. The others may still finish what it took part in; what they start beyond
- *  that fails with UCC_ERR_NOT_FOUND, and the team with it. To leave twice is UCC_ERR_INVALID_PARAM, and told
- *  as long as anybody holds the group; an endpoint of a sub-team may be another one's by then. */
+/** Leaves: local, never waits for a peer. All operations this endpoint started must be complete, and schedules that
+ *  its own context drives must be over: else UCC_ERR_INVALID_PARAM. Requests that were not freed are. The others
+ *  may still finish what it took part in; what they start beyond that fails with UCC_ERR_NOT_FOUND, and the
+ *  team with it. To leave twice is UCC_ERR_INVALID_PARAM, and told as long as anybody holds the group; an
+ *  endpoint of a sub-team may be another one's by then. */
 ucc_status_t heddle_leave(heddle_ep_t *ep);
 
 /** An endpoint of a sub-team: every endpoint of ep's team calls, with a color and a key; those of equal

@@ -317,8 +317,31 @@ static void dismiss(const heddle_group_t *g) {
     hd_group_poison(g->group, UCC_ERR_NOT_FOUND);
 }
 
+/* A context that goes can't drive a schedule to its end. */
+static bool drives_schedules(ucc_context_h context, const char *caller) {
+    /* relaxed: the caller's own, or of threads that it knows to be gone */
+    uint32_t n = atomic_load_explicit(&context->runner.schedules, memory_order_relaxed);
+    if (n) {
+        hd_error("%s: %u schedules are running in the context that goes with it", caller, n);
+    }
+    return n != 0;
+}
+
+/* Would this group's contexts go with the caller's reference, though schedules run in them? */
+static bool is_needed(const heddle_group_t *g, const char *caller) {
+    bool any = false;
+    /* relaxed: who else would give up the last one at this moment, is told by the context */
+    if (atomic_load_explicit(&g->refs, memory_order_relaxed) > 1u + g->has_thread) {
+        return false;
+    }
+    for (uint32_t i = 0; g->contexts && i < g->params.contexts && !any; i++) {
+        any = drives_schedules(g->contexts[i], caller);
+    }
+    return any;
+}
+
 ucc_status_t heddle_group_destroy(heddle_group_t *group) {
-    if (!is_group(group, __func__)) {
+    if (!is_group(group, __func__) || is_needed(group, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     dismiss(group);
@@ -490,6 +513,14 @@ static const hd_request_t *find_in_progress(const heddle_ep_t *ep) {
     return next_in_progress(ep->team->all);
 }
 
+/* The last that uses its context, which is no group's. */
+static bool is_alone(const heddle_ep_t *ep) {
+    hd_lock(&ep->group->lock);
+    bool alone = ep->own && ep->own->eps == ep && !ep->next;
+    hd_unlock(&ep->group->lock);
+    return alone;
+}
+
 ucc_status_t heddle_leave(heddle_ep_t *ep) {
     if (!hd_api_is_ep(ep)) {
         if (ep && ep->magic == HD_EP_LEFT) {
@@ -510,7 +541,9 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
                  ep->team->ep);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (hd_team_has_engines(ep->team)) {
+    if (hd_team_has_engines(ep->team) ||
+        (is_alone(ep) && drives_schedules(ep->context, __func__)) ||
+        is_needed(ep->group, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     take_leave(ep);

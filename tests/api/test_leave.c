@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <heddle/schedule.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,61 @@ Test(leave, to_leave_twice_is_a_mistake_that_is_told) {
     cr_assert_eq(heddle_barrier(ep[1]), UCC_ERR_INVALID_PARAM);
     must(heddle_leave(ep[0]), "heddle_leave");
     must(heddle_group_destroy(group), "heddle_group_destroy");
+}
+
+static void run_in(ucc_schedule_t *schedule, ucc_coll_task_t *task, heddle_ep_t *ep) {
+    must(ucc_schedule_init(schedule), "ucc_schedule_init");
+    must(ucc_coll_task_init(task), "ucc_coll_task_init");
+    must(ucc_schedule_add_task(schedule, task), "ucc_schedule_add_task");
+    must(heddle_schedule_attach(schedule, heddle_ep_context(ep)), "heddle_schedule_attach");
+    must(ucc_schedule_start(schedule), "ucc_schedule_start");
+}
+
+static void end(ucc_schedule_t *schedule, ucc_coll_task_t *task) {
+    must(heddle_coll_task_end(task, UCC_OK), "heddle_coll_task_end");
+    must(ucc_schedule_progress(schedule), "ucc_schedule_progress");
+}
+
+Test(leave, a_context_of_its_own_stays_while_a_schedule_runs_there) {
+    heddle_group_t *group;
+    heddle_ep_t *ep[2], *sub;
+    ucc_schedule_t schedule;
+    ucc_coll_task_t task;
+    uint32_t list[] = {1};
+    join_two(&group, ep);
+    must(heddle_subset(ep[1], list, 1, &sub), "heddle_subset");
+    run_in(&schedule, &task, ep[1]);
+    must(heddle_leave(ep[1]), "heddle_leave, where the sub-team's endpoint has the same context");
+    cr_assert_eq(heddle_leave(sub), UCC_ERR_INVALID_PARAM);
+    cr_assert(strstr(lines, "1 schedules are running"), "%s", lines);
+    end(&schedule, &task);
+    must(heddle_leave(sub), "heddle_leave");
+    must(heddle_leave(ep[0]), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+}
+
+Test(leave, a_group_s_contexts_stay_while_a_schedule_runs_there) {
+    for (int creator_first = 0; creator_first < 2; creator_first++) {
+        heddle_group_params_t params = {.endpoints = 1, .contexts = 1};
+        heddle_group_t *group;
+        heddle_ep_t *ep;
+        ucc_schedule_t schedule;
+        ucc_coll_task_t task;
+        must(heddle_group_create(&params, &group), "heddle_group_create");
+        must(heddle_join(group, 0, &ep), "heddle_join");
+        run_in(&schedule, &task, ep);
+        if (creator_first) {
+            must(heddle_group_destroy(group), "heddle_group_destroy");
+            cr_assert_eq(heddle_leave(ep), UCC_ERR_INVALID_PARAM);
+            end(&schedule, &task);
+            must(heddle_leave(ep), "heddle_leave");
+        } else {
+            must(heddle_leave(ep), "heddle_leave");
+            cr_assert_eq(heddle_group_destroy(group), UCC_ERR_INVALID_PARAM);
+            end(&schedule, &task);
+            must(heddle_group_destroy(group), "heddle_group_destroy");
+        }
+    }
 }
 
 Test(leave, an_endpoint_of_a_sub_team_that_left_is_told_too) {
