@@ -113,9 +113,9 @@ static bool is_json(const char *text) {
 /* --- what it says ----------------------------------------------------------------------------------- */
 
 typedef struct span {
-    char name[32], regime[16];
+    char name[32], regime[16], stores[16];
     unsigned row;
-    uint64_t begin, end, bytes;
+    uint64_t begin, end, bytes, window;
     bool unfinished, failed;
 } span_t;
 
@@ -140,7 +140,7 @@ static char *read_file(const char *path) {
 
 static void read_span(timeline_t *t, const char *line) {
     span_t *s = &t->spans[t->n_spans];
-    unsigned long long ts, dur, bytes = 0;
+    unsigned long long ts, dur, bytes = 0, window = 0;
     unsigned ts_ns, dur_ns;
     if (sscanf(line,
                "{\"ph\":\"X\",\"pid\":%*d,\"tid\":%u,\"name\":\"%31[^\"]\",\"ts\":%llu.%u,"
@@ -152,6 +152,11 @@ static void read_span(timeline_t *t, const char *line) {
     if (more) {
         sscanf(more, "\"bytes\":%llu,\"regime\":\"%15[^\"]", &bytes, s->regime);
     }
+    more = strstr(line, "\"window\":");
+    if (more) {
+        sscanf(more, "\"window\":%llu,\"stores\":\"%15[^\"]", &window, s->stores);
+    }
+    s->window = window;
     s->begin = ts * 1000 + ts_ns;
     s->end = s->begin + dur * 1000 + dur_ns;
     s->bytes = bytes;
@@ -361,6 +366,23 @@ Test(trace, a_span_says_bytes_and_regime) {
     cr_assert_not_null(s);
     cr_assert_eq(s->bytes, sizeof(int32_t));
     cr_assert_str_eq(s->regime, "inline");
+    cr_assert_eq(s->window, 0, "the engine has no part in it");
+    free_timeline(t);
+    unlink(path);
+}
+
+Test(trace, a_span_of_a_direct_one_says_how_the_work_is_cut_and_written) {
+    setenv("HEDDLE_NONTEMPORAL_MIN", "1K", 1);
+    world_t *world = make_world(2, "TRACE", new_path());
+    run_case(world, DRIVER_ONE, 2, DIRECT);
+    world_destroy(world);
+    timeline_t *t = read_timeline(path);
+    const span_t *s = find(t, reference_coll_name(coll_type_at(2)));
+    cr_assert_not_null(s);
+    cr_assert_str_eq(s->regime, "direct");
+    /* half of an endpoint's share of 40,000 bytes, in whole lines */
+    cr_assert_eq(s->window, 20032, "%llu", (unsigned long long)s->window);
+    cr_assert_str_eq(s->stores, "streaming");
     free_timeline(t);
     unlink(path);
 }
@@ -653,21 +675,25 @@ Test(trace, a_child_leaves_its_parent_s_file_alone_and_says_so) {
     unlink(path);
 }
 
-static void check_lines(const char *level, int infos, int debugs) {
+static void check_lines_of(uint64_t elements, const char *level, int infos, int debugs) {
     enum { N = 3 };
-    int32_t in = 1, out[N];
+    static int32_t in[DIRECT], out[N][DIRECT];
     ucc_coll_args_t args[N];
     world_t *world = make_world(N, "COLL_TRACE", level);
     hd_log_capture(catch_line, NULL);
     forget_lines();
     for (uint32_t i = 0; i < N; i++) {
-        args[i] = small_allreduce(&in, &out[i], 1);
+        args[i] = small_allreduce(in, out[i], elements);
     }
     small_run(world, args, "an allreduce that is logged");
     cr_assert_eq(n_lines[HD_LOG_INFO], infos, "%s: %d info lines", level, n_lines[HD_LOG_INFO]);
     cr_assert_eq(n_lines[HD_LOG_DEBUG], debugs, "%s: %d debug lines", level, n_lines[HD_LOG_DEBUG]);
     hd_log_capture(NULL, NULL);
     world_destroy(world);
+}
+
+static void check_lines(const char *level, int infos, int debugs) {
+    check_lines_of(1, level, infos, debugs);
 }
 
 Test(trace, coll_trace_logs_init_from_info_post_from_debug_and_all_endpoints_from_trace) {
@@ -683,6 +709,12 @@ Test(trace, a_line_about_a_collective_says_what_and_how) {
     cr_assert_not_null(strstr(last_line, "allreduce endpoint 0 of 3: 4 bytes of int32 sum"), "%s",
                        last_line);
     cr_assert_not_null(strstr(last_line, "inline, arrival flat, numbered"), "%s", last_line);
+}
+
+Test(trace, a_line_about_a_direct_collective_says_how_its_work_is_cut_and_written) {
+    check_lines_of(DIRECT, "info", 1, 0);
+    cr_assert_not_null(strstr(last_line, "direct in windows of 26688 bytes by plain stores, "),
+                       "%s", last_line);
 }
 
 /* --- threads that are not there any more ------------------------------------------------------------- */
