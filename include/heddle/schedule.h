@@ -217,10 +217,12 @@ typedef struct heddle_request_task {
     ucc_coll_args_t args;   /**< and these; handlers may fill them in before the task begins */
     uint64_t tag;           /**< and this, if has_tag */
     bool has_tag, owned;
+    ucc_team_h held; /**< the library's */
 } heddle_request_task_t;
 
 /** Of a request that the program has initialised, and finalizes when the schedule is over. To run the schedule again,
- *  it must be persistent. */
+ *  it must be persistent. Its team can't be destroyed, nor left, before the task is over in a run that has begun;
+ *  that holds for the next call's, too. */
 ucc_status_t heddle_request_task_init(heddle_request_task_t *task, ucc_coll_req_h request);
 
 /** Of a request that is initialised, posted and finalized by the task itself, in each run. Collectives of one team

@@ -541,8 +541,7 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
                  ep->team->ep);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (hd_team_has_engines(ep->team) ||
-        (is_alone(ep) && drives_schedules(ep->context, __func__)) ||
+    if (hd_team_is_needed(ep->team) || (is_alone(ep) && drives_schedules(ep->context, __func__)) ||
         is_needed(ep->group, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }

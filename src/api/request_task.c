@@ -27,8 +27,22 @@ static void finish(hd_stage_t *stage, ucc_status_t status) {
     hd_stage_end(stage, status);
 }
 
+static void hold(hd_stage_t *stage, bool holds) {
+    heddle_request_task_t *task = task_of(stage);
+    if (task->held) {
+        hd_team_hold(task->held, false);
+    }
+    task->held = holds && task->team && task->team->magic == HD_TEAM_MAGIC ? task->team : NULL;
+    if (task->held) {
+        hd_team_hold(task->held, true);
+    }
+}
+
 static void start(hd_stage_t *stage) {
     heddle_request_task_t *task = task_of(stage);
+    if (task->held != task->team) { /* a handler has chosen another one */
+        hold(stage, true);
+    }
     ucc_status_t status = UCC_OK;
     if (task->owned) {
         task->request = NULL;
@@ -79,7 +93,7 @@ static bool is_due(hd_stage_t *stage) {
 }
 
 static const hd_stage_class_t request_class = {
-    .start = start, .step = step, .cancel = cancel, .is_due = is_due};
+    .start = start, .step = step, .cancel = cancel, .is_due = is_due, .hold = hold};
 
 void hd_api_request_task_init(heddle_request_task_t *task) {
     memset(task, 0, sizeof(*task)); /* no assignment: the memory is written as a stage next */

@@ -160,15 +160,25 @@ void hd_team_free(ucc_team_h team) {
     free_memory(team);
 }
 
-bool hd_team_has_engines(ucc_team_h team) {
+bool hd_team_is_needed(ucc_team_h team) {
     hd_lock(&team->lock);
-    uint32_t engines = team->n_engines;
+    uint32_t engines = team->n_engines, tasks = team->n_held;
     hd_unlock(&team->lock);
     if (engines) {
         hd_error("team destroyed before %u of its execution engines at endpoint %u", engines,
                  team->ep);
     }
-    return engines != 0;
+    if (tasks) {
+        hd_error("team destroyed before %u collectives of schedules that run at endpoint %u", tasks,
+                 team->ep);
+    }
+    return engines != 0 || tasks != 0;
+}
+
+void hd_team_hold(ucc_team_h team, bool holds) {
+    hd_lock(&team->lock);
+    team->n_held += holds ? 1 : UINT32_MAX; /* minus one */
+    hd_unlock(&team->lock);
 }
 
 ucc_status_t hd_team_destroy(ucc_team_h team) {
@@ -184,7 +194,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
             return UCC_ERR_INVALID_PARAM;
         }
     }
-    if (hd_team_has_engines(team)) {
+    if (hd_team_is_needed(team)) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (team->state == HD_TEAM_FORMING) {

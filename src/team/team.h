@@ -190,6 +190,7 @@ struct ucc_team {
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
     uint32_t n_engines; /* of `engines`, under the lock */
+    uint32_t n_held;    /* hd_team_hold; under the lock, too */
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
     hd_lock_t lock;  /* guards the two lists, the counters below, and the engines */
@@ -230,8 +231,11 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             bool unplaced, ucc_team_h *out);
 ucc_status_t hd_team_create_test(ucc_team_h team);
 ucc_status_t hd_team_destroy(ucc_team_h team);
-/* Engines end before their team; logs that some have not. */
-bool hd_team_has_engines(ucc_team_h team);
+/* Engines end before their team, and so do runs of schedules that have collectives on it to start; logs that some
+ * have not. */
+bool hd_team_is_needed(ucc_team_h team);
+/* Such a collective of a run that begins, or is over. */
+void hd_team_hold(ucc_team_h team, bool holds);
 /* On behalf of a client that can't any more; nothing of the team's is in progress. */
 void hd_team_end_engines(ucc_team_h team);
 /* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */

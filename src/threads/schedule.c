@@ -67,7 +67,20 @@ void hd_stage_init(hd_stage_t *stage, const hd_stage_class_t *class) {
     stage->class = class;
 }
 
+/* It, and all in it. */
+static void hold(hd_stage_t *stage, bool holds) {
+    hd_schedule_t *inner = inner_of(stage);
+    for (hd_stage_t *i = inner ? inner->first : NULL; i; i = i->next) {
+        hold(i, holds);
+    }
+    if (stage->held != holds && stage->class && stage->class->hold) {
+        stage->held = holds;
+        stage->class->hold(stage, holds);
+    }
+}
+
 static void unlink_stage(hd_schedule_t *s, hd_stage_t *stage) {
+    hold(stage, false);
     if (s->next == stage) {
         s->next = stage->next;
     }
@@ -135,6 +148,7 @@ static void end_stage(hd_stage_t *stage, ucc_status_t status) {
     stage->over = true;
     stage->state = HD_STAGE_COMPLETED;
     stage->status = status;
+    hold(stage, false);
     if (s) {
         s->n_completed++;
         s->changes++;
@@ -530,6 +544,7 @@ static bool wind_up(hd_schedule_t *s) {
     hd_events_tell(&s->super.events, s->why == UCC_OK ? HD_ON_COMPLETED : HD_ON_CANCELED);
     if (s->again) {
         reset(s);
+        hold(&s->super, true);
         begin_run(s);
         return false;
     }
@@ -740,6 +755,9 @@ ucc_status_t hd_schedule_add(hd_schedule_t *schedule, hd_stage_t *stage) {
     if (inner_of(stage)) {
         reset(inner_of(stage));
     }
+    if (hd_schedule_result(root) == UCC_INPROGRESS) {
+        hold(stage, true);
+    }
     stage->schedule = schedule;
     stage->next = NULL;
     stage->at = schedule->last;
@@ -785,6 +803,7 @@ ucc_status_t hd_schedule_start(hd_schedule_t *s) {
         return refuse_start(s, "while it runs");
     }
     reset(s);
+    hold(&s->super, true);
     begin_run(s);
     s->depth = (uint8_t)(hd_schedule_depth + (s->done != NULL));
     if (s->runner) {

@@ -106,6 +106,9 @@ typedef struct hd_stage_class {
     void (*cancel)(hd_stage_t *stage, ucc_status_t why);
     /* Is there any use in a step? Under the context's lock: quick, and no call of user's code. NULL: yes. */
     bool (*is_due)(hd_stage_t *stage);
+    /* A run begins in which it will be started, or it is over there: what it needs has to stay till then. NULL: it
+     * needs nothing. By whoever begins the run, too. */
+    void (*hold)(hd_stage_t *stage, bool holds);
 } hd_stage_class_t;
 
 struct hd_stage {
@@ -115,6 +118,7 @@ struct hd_stage {
     ucc_status_t status;           /* how it ended */
     bool started, over;            /* what counts in this run */
     bool asked;                    /* its handler for COMPLETED was called in this run */
+    bool held;                     /* class->hold was called */
     _Atomic uint32_t met;          /* so many of those that it awaits have completed in this run */
     const hd_stage_class_t *class; /* NULL: its handlers are all */
     hd_schedule_t *schedule;

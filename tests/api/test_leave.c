@@ -73,6 +73,47 @@ Test(leave, a_context_of_its_own_stays_while_a_schedule_runs_there) {
     must(heddle_group_destroy(group), "heddle_group_destroy");
 }
 
+Test(leave, a_team_stays_while_a_schedule_that_runs_has_a_collective_to_start_on_it) {
+    heddle_group_params_t params = {.endpoints = 1, .contexts = 1};
+    heddle_group_t *group;
+    heddle_ep_t *ep, *sub;
+    ucc_schedule_t schedule, inner;
+    ucc_coll_task_t first;
+    heddle_request_task_t task;
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    uint32_t list[] = {0};
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    for (int round = 0; round < 3; round++) {
+        must(heddle_subset(ep, list, 1, &sub), "heddle_subset");
+        must(heddle_collective_task_init(&task, heddle_ep_team(sub), &args, NULL), "task");
+        must(ucc_schedule_init(&inner), "ucc_schedule_init");
+        must(ucc_schedule_add_task(&inner, &task.super), "ucc_schedule_add_task");
+        run_in(&schedule, &first, ep);
+        must(heddle_schedule_cancel(&schedule), "heddle_schedule_cancel");
+        cr_assert_eq(ucc_schedule_progress(&schedule), HEDDLE_ERR_CANCELED);
+        must(ucc_event_manager_subscribe(&first.em, UCC_EVENT_COMPLETED, &inner.super),
+             "subscribe");
+        must(ucc_schedule_add_task(&schedule, &inner.super), "ucc_schedule_add_task");
+        must(ucc_schedule_start(&schedule), "ucc_schedule_start");
+        lines[0] = '\0';
+        cr_assert_eq(heddle_leave(sub), UCC_ERR_INVALID_PARAM);
+        cr_assert(strstr(lines, "1 collectives of schedules"), "%s", lines);
+        if (round == 0) {
+            must(heddle_coll_task_end(&first, UCC_OK), "heddle_coll_task_end");
+        } else if (round == 1) {
+            must(heddle_schedule_cancel(&schedule), "heddle_schedule_cancel");
+        } else {
+            cr_assert_eq(heddle_coll_task_end(&first, UCC_ERR_IO_ERROR), UCC_OK);
+        }
+        while (ucc_schedule_progress(&schedule) == UCC_INPROGRESS) {
+        }
+        must(heddle_leave(sub), "heddle_leave");
+    }
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+}
+
 Test(leave, a_group_s_contexts_stay_while_a_schedule_runs_there) {
     for (int creator_first = 0; creator_first < 2; creator_first++) {
         heddle_group_params_t params = {.endpoints = 1, .contexts = 1};
