@@ -186,11 +186,11 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
     }
     if (status == UCC_OK && hd_task_status(&r->op.task) != UCC_INPROGRESS) {
         progress_others(team);
-    }
-    if (status == UCC_OK) {
+        status = hd_api_seen(r);
+    } else if (status == UCC_OK) {
         status = heddle_wait(request, -1);
     }
-    if (status == UCC_OK && !published) {
+    if (status == UCC_OK && !published && r->may_express) {
         hd_team_learn(r);
     }
     hd_request_finalize(r);

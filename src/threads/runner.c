@@ -459,12 +459,13 @@ static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
 
 static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                          uint64_t park_after_us) {
-    uint64_t began = hd_ticks(), limit = UINT64_MAX, vain = 0;
+    uint64_t began = 0, limit = UINT64_MAX, vain = 0;
     /* Counted in time spent looking, not in time passed: among many runnable threads a wait takes
        long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. */
     uint64_t may_spin = park_after_us * hd_ticks_per_us;
     if (timeout >= 0 && timeout < 1e9) {
         limit = hd_seconds_to_ticks(timeout);
+        began = hd_ticks();
     }
     for (;;) {
         if (hd_runner_progress(runner, &vain)) {
@@ -499,7 +500,8 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
     }
     /* relaxed, here and in hd_runner_waited_in: a detector, not a lock */
     int32_t me = hd_thread_number();
-    int32_t before = atomic_exchange_explicit(&runner->waiter, me, memory_order_relaxed);
+    int32_t before = atomic_load_explicit(&runner->waiter, memory_order_relaxed);
+    atomic_store_explicit(&runner->waiter, me, memory_order_relaxed);
     if (before && before != me) {
         hd_runner_two_threads(runner, "waiting in one context");
     }
