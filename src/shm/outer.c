@@ -70,10 +70,14 @@ static ucc_status_t leave_exchange(hd_op_t *op) {
 
 /* The release brings so much, to be handed on along lines of release: the payload, or where it is. */
 static size_t carried(const hd_op_t *op) {
-    if (!(op->outer_shape & HD_OUTER_BRINGS)) {
+    switch ((hd_regime_t)op->plan.data) {
+    case HD_REGIME_INLINE:
+        return op->call.bytes;
+    case HD_REGIME_STAGED:
+        return sizeof(const void *);
+    default:
         return 0;
     }
-    return op->call.bytes <= HD_RESULT_MAX ? op->call.bytes : sizeof(const void *);
 }
 
 static void pump(hd_op_t *op) {
@@ -85,7 +89,7 @@ static void pump(hd_op_t *op) {
 
 static void take_payload(hd_op_t *op) {
     const void *from = hd_arrive_result(op);
-    if (op->call.bytes > HD_RESULT_MAX) {
+    if (op->plan.data == HD_REGIME_STAGED) {
         memcpy(&from, hd_arrive_result(op), sizeof(from));
     }
     if (op->call.bytes) {
@@ -138,9 +142,7 @@ ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {
     bool reduces = shape & HD_OUTER_REDUCES;
     begin(op, shape);
     op->wait = wait_for_release;
-    op->plan = (hd_plan_t){.path = HD_PATH_TREE,
-                           .all_wait = shape & HD_OUTER_ALL_WAIT,
-                           .regime = reduces ? HD_REGIME_INLINE : HD_REGIME_NONE};
+    op->plan = hd_plan_of_outer(op, reduces, shape & HD_OUTER_BRINGS, shape & HD_OUTER_ALL_WAIT);
     ucc_status_t status =
         hd_lane_publish(op, hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
     if (status == UCC_OK) {

@@ -49,7 +49,7 @@ bool hd_outer_release(const hd_ticket_t *t, ucc_status_t status, const void *pay
                                                     memory_order_acq_rel, memory_order_relaxed));
     hd_assert_lt(x->arrived, t->k); /* once */
     x->arrived_status = (int32_t)status;
-    if (status == UCC_OK && bytes > HD_RESULT_MAX) {
+    if (status == UCC_OK && hd_plan_release(bytes) == HD_REGIME_STAGED) {
         memcpy(x->result, &payload, sizeof(payload));
     } else if (status == UCC_OK && bytes) {
         memcpy(x->result, payload, bytes);

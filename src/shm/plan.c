@@ -416,6 +416,21 @@ hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_pl
                                         : plan_with_data(call->type, group, call, place);
 }
 
+hd_regime_t hd_plan_release(size_t bytes) {
+    return bytes <= HD_RESULT_MAX ? HD_REGIME_INLINE : HD_REGIME_STAGED;
+}
+
+hd_plan_t hd_plan_of_outer(const hd_op_t *op, bool reduces, bool brings, bool all_wait) {
+    facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
+    hd_regime_t regime = reduces ? HD_REGIME_INLINE : HD_REGIME_NONE;
+    hd_regime_t data = brings ? hd_plan_release(op->call.bytes) : HD_REGIME_NONE;
+    return (hd_plan_t){.path = HD_PATH_TREE,
+                       .arrival = arrival_of(&f),
+                       .all_wait = all_wait,
+                       .regime = (uint8_t)regime,
+                       .data = (uint8_t)data};
+}
+
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
     hd_plan_t plan = plan_of_engine(op->group, &op->call, &op->place, row);
     plan.slices = row->slices(op);

@@ -73,7 +73,12 @@ typedef struct hd_plan {
  * group is complete. */
 hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
                      const struct hd_place *place);
-/* Of an operation whose work a row of its outer stage's cuts (outer.h). Its slices are the row's to count. */
+/* Of an operation with an outer stage (outer.h), by its shape: its arrival combines operands, its release brings
+ * op->call.bytes, all wait for it. */
+hd_plan_t hd_plan_of_outer(const struct hd_op *op, bool reduces, bool brings, bool all_wait);
+/* What a release brings travels in its line (INLINE), or is read where it is (STAGED). */
+hd_regime_t hd_plan_release(size_t bytes);
+/* Of one whose work a row of the stage's cuts. Its slices are the row's to count. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
 /* Of such a type nobody knows the others' sizes: its path is MIXED unless the engine does all of it. */
 bool hd_plan_is_mixed(uint8_t type);

@@ -307,7 +307,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
 
 /* --- lines ---------------------------------------------------------------------------------------- */
 
-enum { TITLE = 192 };
+enum { TITLE = 192, ALL_SPEAK = 8 /* endpoints, of which each speaks for itself */ };
 
 /* One that was posted before there was a board to be matched on has no other name than its type. */
 static const char *title(const hd_op_t *op, char *text, size_t size) {
@@ -318,7 +318,7 @@ static const char *title(const hd_op_t *op, char *text, size_t size) {
 /* In a large team one endpoint speaks for all that wait in the same exchange for as long. */
 static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
     hd_board_t *board = op->place.board ? op->place.board : op->group->board;
-    if (op->group->n <= HD_REDUCE_BLOCK) {
+    if (op->group->n <= ALL_SPEAK) {
         return true;
     }
     uint32_t times = 0;

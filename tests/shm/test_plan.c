@@ -64,3 +64,48 @@ Test(plan, copies_whole_elements_on_in_steps_that_caches_hold) {
     cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW), HD_PUSH_WINDOW);
     cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW + 1), HD_PUSH_WINDOW + 1);
 }
+
+Test(plan, of_an_operation_with_an_outer_stage_has_a_tree_among_few_as_well) {
+    row_t row = {HD_ALLREDUCE, 2, HD_RESULT_MAX, "", "", 0, 0, 0, 0, 0, 0, 0, 0};
+    hd_group_config_t config = small_config();
+    config.spanning = true;
+    uint32_t counts[MOST];
+    hd_op_t op = {.group = hd_group_create(row.n, &config), .place = place_of(&row, 1)};
+    join_up_to(&row, op.group, row.n);
+    op.call = call_of(&row, 1, counts);
+    hd_plan_t plan = hd_plan_of_outer(&op, true, true, true);
+    cr_assert_str_eq(hd_plan_name(&plan), "inline tree");
+    cr_assert(plan.regime == HD_REGIME_INLINE && plan.arrival == HD_ARRIVAL_COUNTER &&
+              plan.all_wait);
+    op.call.bytes++; /* of a bcast: there is nothing to be combined */
+    plan = hd_plan_of_outer(&op, false, true, false);
+    cr_assert_str_eq(hd_plan_name(&plan), "staged tree");
+    cr_assert(plan.regime == HD_REGIME_NONE && !plan.all_wait);
+    hd_home_unpin(&op.group->home);
+}
+
+static uint32_t seven(const hd_op_t *op) {
+    (void)op;
+    return 7;
+}
+
+/* Whatever the collective is: two streams a member, and no regard to what a member's share is. */
+Test(plan, of_an_outer_stages_work_goes_by_its_own_row) {
+    row_t row = {HD_ALLREDUCE, 2, 16 << 20, "", "", 0, 0, 0, 0, 0, 0, 0, 0};
+    const hd_work_row_t work = {.slices = seven, .streams_each = 2, .vector = true};
+    hd_group_config_t config = small_config();
+    config.spanning = true;
+    config.streaming_min = SIZE_MAX;
+    uint32_t counts[MOST];
+    hd_op_t op = {.group = hd_group_create(row.n, &config), .place = place_of(&row, 1)};
+    join_up_to(&row, op.group, row.n);
+    op.call = call_of(&row, 1, counts);
+    hd_plan_t plan = hd_plan_of_outer_work(&op, &work);
+    cr_assert_eq(plan.path, HD_PATH_ENGINE);
+    cr_assert_eq(plan.row, &work);
+    cr_assert_eq(plan.slices, 7);
+    cr_assert_eq(plan.window, (1 << 20) / 4);
+    cr_assert_eq(plan.naming, HD_NAMED_IN_ARRAYS, "among few as well, since there is a tree");
+    cr_assert_eq(plan.stores, HD_STORES_PLAIN);
+    hd_home_unpin(&op.group->home);
+}
