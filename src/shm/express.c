@@ -15,6 +15,12 @@
  */
 #include "shm/internal.h"
 
+/* How a payload travels whose plan has the express: in lines, or else in the lane. A plan says so, too; to ask
+ * it would take one more load. */
+static inline bool in_lines(size_t bytes) {
+    return bytes > HD_INLINE_MAX;
+}
+
 /* Most payloads here are one number. */
 static inline void copy_small(void *dst, const void *src, size_t bytes) {
     if (bytes == 8) {
@@ -36,7 +42,7 @@ publish(const hd_place_t *at, const hd_call_t *call, const void *data, size_t by
     }
     uint64_t k = m->taken + 1;
     bool may = !m->queue && hd_board_may_publish(board, m, k) &&
-               (bytes <= HD_INLINE_MAX || hd_lines_of(board, at->me, k));
+               (!in_lines(bytes) || hd_lines_of(board, at->me, k));
     m->taken += may;
     if (at->locked) {
         hd_unlock(&m->lock);
@@ -46,7 +52,7 @@ publish(const hd_place_t *at, const hd_call_t *call, const void *data, size_t by
     }
     hd_checked(hd_board_check_slot(board, k));
     hd_lane_t *lane = &m->lane[k & board->mask];
-    if (bytes > HD_INLINE_MAX) {
+    if (in_lines(bytes)) {
         hd_lane_fill_lines(lane, k, call->signature, hd_lines_of(board, at->me, k), data, bytes);
     } else {
         if (bytes) {
@@ -94,8 +100,8 @@ static __attribute__((noinline)) bool look_at_lines(const hd_place_t *at, const 
 /* bytes: what member i publishes. */
 static inline bool look_at(const hd_place_t *at, const hd_call_t *call, size_t bytes, uint32_t i,
                            uint64_t k, uint32_t looks) {
-    return bytes > HD_INLINE_MAX ? look_at_lines(at, call, bytes, i, k, looks)
-                                 : look(at, call, i, k, looks);
+    return in_lines(bytes) ? look_at_lines(at, call, bytes, i, k, looks)
+                           : look(at, call, i, k, looks);
 }
 
 /* At the others', nearest number first: everybody begins with another one. */
@@ -154,7 +160,7 @@ bcast(const hd_place_t *at, const hd_call_t *call, void *buffer, uint32_t looks)
     }
     if (!is_root) {
         const hd_lane_t *lane = hd_board_lane(at->board, call->root, k);
-        if (call->bytes > HD_INLINE_MAX) {
+        if (in_lines(call->bytes)) {
             (void)hd_lane_read(lane, k, 0, call->bytes, buffer); /* all lines are there */
         } else {
             copy_small(buffer, lane->payload, call->bytes);
@@ -194,7 +200,7 @@ allreduce(const hd_place_t *at, const hd_call_t *call, const void *src, void *ds
         }
         return end(at, k, true);
     }
-    if (call->bytes > HD_INLINE_MAX) {
+    if (in_lines(call->bytes)) {
         /* all lines are there, and a predefined datatype can't fail */
         (void)hd_reduce_lanes(at->board, at->me, k, reducer, src, 0, dst, call->count);
         return end(at, k, true);
