@@ -103,7 +103,7 @@ typedef struct heddle_ep heddle_ep_t;
 
 /** How a group is made. Zero everywhere but `endpoints` is a good choice. */
 typedef struct heddle_group_params {
-    /** Number of endpoints that this process contributes, 1 or more. */
+    /** Number of endpoints that this process contributes, 1 to 16,777,216. */
     uint32_t endpoints;
     /** Contexts the endpoints share: 0 gives every endpoint its own; m gives endpoint i the context
      *  i * m / endpoints. Endpoints driven by one OS thread do best on one context: one progress
@@ -132,7 +132,7 @@ typedef struct heddle_group_params {
 
 /** Starts forming a team. Any one thread calls it; every endpoint then calls heddle_join().
  *  O(1) memory per endpoint while forming. Without an oob it never blocks.
- *  @param [in]  params  copied; NULL or endpoints == 0 is UCC_ERR_INVALID_PARAM
+ *  @param [in]  params  copied; NULL, or endpoints out of their range, is UCC_ERR_INVALID_PARAM
  *  @param [out] group   to be given to heddle_join() and, after all joins have returned,
  *                       heddle_group_destroy() */
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group);

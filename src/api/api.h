@@ -65,6 +65,8 @@ heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team);
 /* One round over those contexts of the group that have work; its contexts have locks. True if anything
  * was completed. */
 bool hd_api_progress_group(heddle_group_t *group);
+/* Has a thread joined as several endpoints? Else each is likely to be driven by a thread of its own. */
+bool hd_api_group_is_shared(heddle_group_t *group);
 /* Initialises and posts; *request is NULL unless that succeeded. */
 ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
                           const char *caller);

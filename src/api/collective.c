@@ -109,14 +109,14 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
 }
 
 /* Waits in the request's own context, and now and then looks after the group's others: one thread may drive
- * endpoints on several, and what is awaited may depend on them. Seldom, as a rule other threads do that; at
- * once again where there was something to do. */
+ * endpoints on several, and what is awaited may depend on them. Seldom, as a rule other threads do that, and
+ * more so where none has joined twice; at once again where there was something to do. */
 static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
-    static const double SHORTEST = 50e-6, LONGEST = 20e-3;
+    static const double SHORTEST = 50e-6, ALONE = 2e-3, LONGEST = 20e-3;
     heddle_group_t *kin = r->op.team->kin;
     hd_context_t *context = r->op.task.context;
     uint64_t began = hd_ticks();
-    for (double slice = SHORTEST;;) {
+    for (double slice = hd_api_group_is_shared(kin) ? SHORTEST : ALONE;;) {
         double passed = hd_ticks_to_seconds(hd_ticks() - began);
         bool last = timeout >= 0 && timeout - passed <= slice;
         double left = timeout > passed ? timeout - passed : 0;

@@ -20,6 +20,8 @@ struct heddle_group {
     heddle_group_params_t params;
     ucc_context_h *contexts; /* params.contexts of them; NULL: one per endpoint */
     _Atomic uint64_t *taken; /* a bit per endpoint that has joined */
+    _Atomic int32_t *joiner; /* by endpoint: the number of the thread that joined; 0: none yet */
+    _Atomic bool shared;     /* some thread has joined as several endpoints */
     hd_lock_t lock;          /* guards the next three, and the references in `own` */
     hd_own_context_t **own;  /* by endpoint, where each has a context of its own; else NULL */
     heddle_ep_t *left;       /* those of the group that have left */
@@ -65,6 +67,7 @@ static void free_group(heddle_group_t *g) {
     hd_free(g->contexts);
     hd_free(g->own);
     hd_free(g->taken);
+    hd_free(g->joiner);
     hd_free(g);
 }
 
@@ -184,9 +187,13 @@ static ucc_status_t start_thread(heddle_group_t *g) {
     return UCC_OK;
 }
 
+/* More is a mistake, and would take all memory before anything fails. */
+enum { MOST_ENDPOINTS = 1 << 24 };
+
 static ucc_status_t check_params(const heddle_group_params_t *p) {
-    if (p->endpoints == 0 || p->endpoints > UINT32_MAX / 2) {
-        hd_error("heddle_group_create: endpoints is %u", p->endpoints);
+    if (p->endpoints == 0 || p->endpoints > MOST_ENDPOINTS) {
+        hd_error("heddle_group_create: endpoints is %u, and may be 1 to %d", p->endpoints,
+                 MOST_ENDPOINTS);
         return UCC_ERR_INVALID_PARAM;
     }
     if (p->contexts > p->endpoints) {
@@ -236,7 +243,8 @@ static ucc_status_t build(heddle_group_t *g) {
     } else {
         g->own = hd_alloc(HD_LINE, g->params.endpoints * sizeof(hd_own_context_t *));
     }
-    if (!g->group || !g->taken || (!g->contexts && !g->own)) {
+    g->joiner = hd_alloc(HD_LINE, g->params.endpoints * sizeof(int32_t));
+    if (!g->group || !g->taken || !g->joiner || (!g->contexts && !g->own)) {
         return UCC_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < g->params.contexts && status == UCC_OK; i++) {
@@ -439,6 +447,25 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     return hd_team_attach(team, g->group, index, where);
 }
 
+/* A thread that joins twice may be the one that drives both endpoints. */
+static void note_joiner(heddle_group_t *g, uint32_t index) {
+    int32_t me = hd_thread_number();
+    /* relaxed, all: what a thread has written itself it sees, and nothing follows from the others' numbers */
+    bool shared = atomic_load_explicit(&g->shared, memory_order_relaxed);
+    for (uint32_t i = 0; i < g->params.endpoints && !shared; i++) {
+        shared = atomic_load_explicit(&g->joiner[i], memory_order_relaxed) == me;
+    }
+    if (shared) {
+        atomic_store_explicit(&g->shared, true, memory_order_relaxed);
+    }
+    atomic_store_explicit(&g->joiner[index], me, memory_order_relaxed);
+}
+
+bool hd_api_group_is_shared(heddle_group_t *g) {
+    /* relaxed: only how soon to look */
+    return atomic_load_explicit(&g->shared, memory_order_relaxed);
+}
+
 static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t *where,
                          heddle_ep_t **out) {
     if (index >= g->params.endpoints) {
@@ -465,6 +492,7 @@ static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t 
         retire_ep(ep);
         return status;
     }
+    note_joiner(g, index);
     atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed); /* the caller holds the group */
     *out = ep;
     return UCC_OK;
