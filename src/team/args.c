@@ -375,20 +375,23 @@ static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
                                            UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT));
 }
 
-/* Noted if plain: not in place, no reductions; what else is significant depends on the root alone. */
+/* Noted if plain: not in place, no user's reduction; what else is significant depends on the root alone. A reduction's
+ * counts are signed by each post. */
 static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flags) {
     const hd_op_t *op = &r->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     bool src, dst;
-    if (!coll->vector || coll->reducing || op->prepare != recount || op->call.in_place ||
-        r->route != HD_ROUTE_NUMBER || !hd_group_is_complete(op->group) ||
-        (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) || !is_plain_vector(a, flags)) {
+    if (!coll->vector || op->call.exclusive || op->call.in_place || r->route != HD_ROUTE_NUMBER ||
+        !hd_group_is_complete(op->group) || (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) ||
+        !is_plain_vector(a, flags)) {
         return;
     }
     hd_coll_buffers(coll, op->call.is_root, op->place.me, false, &src, &dst);
     r->shape = (hd_shape_t){
         .vector = (uint64_t)a->coll_type,
         .flags = flags,
+        .op = coll->reducing ? (uint64_t)a->op : 0,
+        .op_mask = coll->reducing ? UINT64_MAX : 0,
         .root = coll->rooted ? a->root : 0,
         .src_dt = src ? source_datatype(coll, a) : 0,
         .dst_dt = dst ? result_datatype(coll, a) : 0,
@@ -405,6 +408,7 @@ bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *a, ucc_status
     uint64_t flags = flags_of(a);
     if (s->vector == 0 || (uint64_t)a->coll_type != s->vector || flags != s->flags ||
         !is_plain_vector(a, flags) || (a->root & s->root_mask) != s->root ||
+        ((uint64_t)a->op & s->op_mask) != s->op ||
         (source_datatype(coll, a) & s->src_mask) != s->src_dt ||
         (result_datatype(coll, a) & s->dst_mask) != s->dst_dt) {
         return false;
@@ -452,14 +456,18 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
 
 bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *a, bool tagged) {
     const hd_shape_t *s = &r->shape;
+    const hd_coll_t *coll = &hd_coll[r->op.call.type];
     uint64_t type = (uint64_t)a->coll_type, flags = flags_of(a);
     if (tagged || !is_plain_vector(a, flags)) {
         return s->type == 0 && s->vector == 0;
     }
-    return (s->type || s->vector) && flags == s->flags && (a->root & s->root_mask) == s->root &&
-           (s->vector == type ||
-            (s->type == type && (a->src.info.count & s->src_mask) == s->src_count &&
-             (a->dst.info.count & s->dst_mask) == s->dst_count));
+    /* coll is the type of the arguments from the second line on */
+    return (s->type || s->vector) && (s->type == type || s->vector == type) && flags == s->flags &&
+           (a->root & s->root_mask) == s->root && ((uint64_t)a->op & s->op_mask) == s->op &&
+           (source_datatype(coll, a) & s->src_mask) == s->src_dt &&
+           (result_datatype(coll, a) & s->dst_mask) == s->dst_dt &&
+           (s->vector || ((a->src.info.count & s->src_mask) == s->src_count &&
+                          (a->dst.info.count & s->dst_mask) == s->dst_count));
 }
 
 bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {

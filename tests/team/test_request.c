@@ -3,6 +3,7 @@
 #include "team/team.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 enum { N = 2, MOST_KEPT = 8, MANY = 20 };
 
@@ -23,6 +24,22 @@ static ucc_coll_req_h sized(world_t *world, uint64_t i) {
     start_sized(world, request, i);
     ucc_coll_req_h first = request[0];
     small_finish(world, request, N);
+    return first;
+}
+
+static ucc_coll_req_h combined(world_t *world, ucc_reduction_op_t op, ucc_datatype_t dt) {
+    static int32_t operand[N], result[N];
+    ucc_coll_req_h request[N];
+    for (uint32_t e = 0; e < N; e++) {
+        operand[e] = (int32_t)e + 1;
+        ucc_coll_args_t args = small_allreduce(&operand[e], &result[e], 1);
+        args.op = op;
+        args.src.info.datatype = args.dst.info.datatype = dt;
+        request[e] = small_start(world, e, &args);
+    }
+    ucc_coll_req_h first = request[0];
+    small_finish(world, request, N);
+    cr_assert_eq(result[0], op == UCC_OP_SUM ? 3 : 2);
     return first;
 }
 
@@ -73,6 +90,36 @@ static ucc_coll_req_h tagged(world_t *world, uint64_t tag) {
     ucc_coll_req_h first = request[0];
     small_finish(world, request, N);
     return first;
+}
+
+/* Member 0 gets the first `first` of four, member 1 the others. */
+static ucc_coll_req_h reduced(world_t *world, ucc_reduction_op_t op, uint32_t first) {
+    enum { ALL = 4 };
+    static int32_t operand[N][ALL], result[N][ALL];
+    static uint32_t counts[N];
+    ucc_coll_req_h request[N];
+    counts[0] = first;
+    counts[1] = ALL - first;
+    for (uint32_t e = 0; e < N; e++) {
+        ucc_coll_args_t args = small_args(UCC_COLL_TYPE_REDUCE_SCATTERV);
+        for (int32_t i = 0; i < ALL; i++) {
+            operand[e][i] = 10 * i + (int32_t)e;
+        }
+        memset(result[e], 0, sizeof(result[e]));
+        args.op = op;
+        args.src.info = small_info(operand[e], ALL);
+        args.dst.info_v = small_info_v(result[e], counts, NULL);
+        request[e] = small_start(world, e, &args);
+    }
+    ucc_coll_req_h mine = request[0];
+    small_finish(world, request, N);
+    for (uint32_t e = 0; e < N; e++) {
+        for (uint32_t i = 0; i < counts[e]; i++) {
+            int32_t at = (int32_t)(e == 0 ? i : first + i);
+            cr_assert_eq(result[e][i], op == UCC_OP_SUM ? 20 * at + 1 : 10 * at + 1);
+        }
+    }
+    return mine;
 }
 
 static uint32_t made(const world_t *world) {
@@ -146,5 +193,31 @@ Test(request, a_call_that_is_refused_leaves_the_kept_plans_in_place) {
     args = small_bcast(NULL, 1, 0);
     cr_assert_eq(ucc_collective_init(&args, &request, world->teams[0]), UCC_ERR_INVALID_PARAM);
     cr_assert_eq(sized(world, 0), kept);
+    world_destroy(world);
+}
+
+Test(request, reductions_of_uneven_blocks_keep_their_plan_by_operation) {
+    world_t *world = small_world(N);
+    ucc_coll_req_h sum = reduced(world, UCC_OP_SUM, 2), max = reduced(world, UCC_OP_MAX, 2);
+    cr_assert_neq(sum, max);
+    for (uint32_t first = 0; first <= 4; first++) {
+        cr_assert_eq(reduced(world, UCC_OP_SUM, first), sum);
+        cr_assert_eq(reduced(world, UCC_OP_MAX, 4 - first), max);
+    }
+    cr_assert_eq(made(world), 2);
+    world_destroy(world);
+}
+
+Test(request, operations_and_datatypes_have_requests_of_their_own) {
+    world_t *world = small_world(N);
+    ucc_coll_req_h sum = combined(world, UCC_OP_SUM, UCC_DT_INT32),
+                   max = combined(world, UCC_OP_MAX, UCC_DT_INT32),
+                   of_unsigned = combined(world, UCC_OP_SUM, UCC_DT_UINT32);
+    cr_assert(sum != max && max != of_unsigned && of_unsigned != sum);
+    for (int round = 0; round < 3; round++) {
+        cr_assert_eq(combined(world, UCC_OP_SUM, UCC_DT_INT32), sum);
+        cr_assert_eq(combined(world, UCC_OP_MAX, UCC_DT_INT32), max);
+        cr_assert_eq(combined(world, UCC_OP_SUM, UCC_DT_UINT32), of_unsigned);
+    }
     world_destroy(world);
 }
