@@ -41,7 +41,8 @@
  * for ever in progress. While a schedule runs, these may also be called by any other thread, concurrently:
  * heddle_schedule_cancel(), ucc_schedule_progress(), and, on its tasks, heddle_coll_task_end(),
  * ucc_event_manager_notify(), _subscribe and _unsubscribe; handlers then follow in the schedule's next
- * round. Whoever unsubscribes from another thread may find the handler still running.
+ * round. Whoever unsubscribes from another thread may find the handler still running. To progress a schedule that
+ * is attached is to progress its context: by several threads only where that is for several threads.
  *
  * Memory. All structures are the program's, and may lie anywhere but must not move. When a schedule's result has
  * been seen, the library touches it and its tasks no more. Event managers with more than four listeners, and
@@ -49,8 +50,11 @@
  * heddle_schedule_destroy().
  *
  * Calls that return ucc_status_t where the document says void return UCC_OK, or log what is wrong and return
- * why; so they do with structures that were never initialised, but filled with zeros, or that have moved. After a fork, a child has its own copies of schedules: those that were attached end there when
- * the operations that they wait for have failed; see heddle.h.
+ * why; so they do with structures that were never initialised, but filled with zeros, or that have moved.
+ *
+ * After a fork, a child has its own copies of schedules: those that were attached end there when the operations
+ * that they wait for have failed (see heddle.h), unless another thread was just progressing them: it is not in
+ * the child, and they stay as they are. Runs of algorithms end in either case.
  */
 #ifndef HEDDLE_SCHEDULE_H_
 #define HEDDLE_SCHEDULE_H_
@@ -147,14 +151,16 @@ struct ucc_coll_task {
 ucc_status_t ucc_coll_task_init(ucc_coll_task_t *task);
 
 /** The task is over: UCC_OK, or an error, which cancels its schedule and becomes the schedule's result. Once per run;
- *  by a handler of its schedule, or by any other thread.
+ *  by a handler of its schedule, or by any other thread. While its request is in progress, whose buffers are at
+ *  work, it takes effect when that is over.
  *  @return UCC_OK; UCC_ERR_INVALID_PARAM: it is over already, or its schedule does not run */
 ucc_status_t heddle_coll_task_end(ucc_coll_task_t *task, ucc_status_t status);
 
 /** Takes the task out of its schedule, which goes on without it, and ends all subscriptions to it. Its own
  *  subscriptions elsewhere must have ended, and a request that it waits for must be over. By handlers of its
  *  schedule, or while that is idle.
- *  @return UCC_OK; UCC_ERR_INVALID_PARAM: by another thread while the schedule runs, or it is a schedule that runs */
+ *  @return UCC_OK; UCC_ERR_INVALID_PARAM: by another thread while the schedule runs, or it is a schedule that runs, or its
+ *          request is in progress */
 ucc_status_t heddle_coll_task_destroy(ucc_coll_task_t *task);
 
 /* ------------------------------------------------------------------------------------------------

@@ -92,8 +92,18 @@ static bool is_due(hd_stage_t *stage) {
     return hd_task_status(&r->op.task) != UCC_INPROGRESS || is_elsewhere(stage, r);
 }
 
-static const hd_stage_class_t request_class = {
-    .start = start, .step = step, .cancel = cancel, .is_due = is_due, .hold = hold};
+/* Its buffers are at work, or the request is still to be finalized. */
+static bool is_busy(hd_stage_t *stage) {
+    const hd_request_t *r = request_of(task_of(stage));
+    return r && (task_of(stage)->owned || hd_task_status(&r->op.task) == UCC_INPROGRESS);
+}
+
+static const hd_stage_class_t request_class = {.start = start,
+                                               .step = step,
+                                               .cancel = cancel,
+                                               .is_due = is_due,
+                                               .is_busy = is_busy,
+                                               .hold = hold};
 
 void hd_api_request_task_init(heddle_request_task_t *task) {
     memset(task, 0, sizeof(*task)); /* no assignment: the memory is written as a stage next */

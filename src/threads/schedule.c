@@ -99,6 +99,15 @@ static void unlink_stage(hd_schedule_t *s, hd_stage_t *stage) {
     stage->schedule = NULL;
 }
 
+/* By a step, in which what has been told from outside is taken up. */
+static bool ends_itself(const hd_stage_t *stage) {
+    return stage->started && stage->class && stage->class->is_busy;
+}
+
+static bool is_busy(hd_stage_t *stage) {
+    return ends_itself(stage) && !stage->over && stage->class->is_busy(stage);
+}
+
 /* Another thread may be inside its schedule, now or soon. */
 static bool is_anothers(hd_stage_t *stage) {
     hd_schedule_t *root = hd_stage_root(stage);
@@ -117,6 +126,10 @@ static bool may_destroy(hd_stage_t *stage, const char *what) {
     if (inner &&
         (hd_schedule_result(inner) == UCC_INPROGRESS || inner->phase != HD_SCHEDULE_IDLE)) {
         hd_error("%s: destroyed while it runs", name_of(inner));
+        return false;
+    }
+    if (stage->schedule && is_busy(stage)) {
+        hd_error("%s: destroyed while its request is in progress", what);
         return false;
     }
     if (is_anothers(stage)) {
@@ -160,6 +173,15 @@ static void end_stage(hd_stage_t *stage, ucc_status_t status) {
     hd_events_tell(&stage->events, status == UCC_OK ? HD_ON_COMPLETED : HD_ON_CANCELED);
 }
 
+/* A busy one is to end so: its schedule need not wait with canceling the others. */
+static void note_failure(hd_stage_t *stage, ucc_status_t status) {
+    hd_schedule_t *s = stage->schedule;
+    if (s && status != UCC_OK && s->why == UCC_OK) {
+        s->why = status;
+        s->changes++;
+    }
+}
+
 static ucc_status_t refuse_end(const char *why) {
     hd_error("a task of a schedule is ended %s", why);
     return UCC_ERR_INVALID_PARAM;
@@ -182,6 +204,30 @@ static ucc_status_t post_letter(hd_stage_t *stage, hd_schedule_t *root, ucc_stat
     return UCC_OK;
 }
 
+/* By whoever is inside. */
+static ucc_status_t end_inside(hd_stage_t *stage, ucc_status_t status) {
+    int32_t letter = 0;
+    if (stage->over) {
+        return refuse_end("twice");
+    }
+    if (is_busy(stage)) {
+        stage->state = HD_STAGE_INPROGRESS;
+        /* release: as in post_letter */
+        if (!atomic_compare_exchange_strong_explicit(
+                &stage->letter, &letter, status == UCC_OK ? HD_LETTER_OK : (int32_t)status,
+                memory_order_release, memory_order_relaxed)) {
+            return refuse_end("twice");
+        }
+        note_failure(stage, status);
+        return UCC_OK;
+    }
+    if (ends_itself(stage)) { /* it may have been told before how to end */
+        letter = atomic_load_explicit(&stage->letter, memory_order_acquire); /* see take_letter */
+    }
+    end_stage(stage, letter < 0 ? (ucc_status_t)letter : status);
+    return UCC_OK;
+}
+
 ucc_status_t hd_stage_end(hd_stage_t *stage, ucc_status_t status) {
     hd_schedule_t *root = hd_stage_root(stage);
     status = status > 0 ? UCC_ERR_INVALID_PARAM : status;
@@ -192,21 +238,14 @@ ucc_status_t hd_stage_end(hd_stage_t *stage, ucc_status_t status) {
         end_stage(stage, status);
         return UCC_OK;
     }
-    if (!is_root_of_caller(root)) {
-        return post_letter(stage, root, status);
-    }
-    if (stage->over) {
-        return refuse_end("twice");
-    }
-    end_stage(stage, status);
-    return UCC_OK;
+    return is_root_of_caller(root) ? end_inside(stage, status) : post_letter(stage, root, status);
 }
 
 void hd_stage_give_up(hd_stage_t *stage, ucc_status_t why) {
     hd_schedule_t *root = hd_stage_root(stage);
     if (is_root_of_caller(root)) {
         if (!stage->over) {
-            end_stage(stage, why);
+            (void)end_inside(stage, why);
         }
     } else if (hd_schedule_result(root) == UCC_INPROGRESS) {
         hd_runner_t *runner = root->runner;
@@ -341,7 +380,9 @@ static bool is_for_now(const hd_stage_t *stage, int32_t letter) {
 static void take_letter(hd_stage_t *stage) {
     /* acquire: pairs with post_letter */
     int32_t letter = atomic_load_explicit(&stage->letter, memory_order_acquire);
-    if (is_for_now(stage, letter)) {
+    if (is_for_now(stage, letter) && ends_itself(stage)) {
+        note_failure(stage, letter == HD_LETTER_OK ? UCC_OK : (ucc_status_t)letter);
+    } else if (is_for_now(stage, letter)) {
         end_stage(stage, letter == HD_LETTER_OK ? UCC_OK : (ucc_status_t)letter);
     }
 }
@@ -372,7 +413,7 @@ static void visit(hd_schedule_t *s, hd_stage_t *stage) {
     if (is_there(s, stage) && !stage->over && stage->state == HD_STAGE_COMPLETED) {
         hd_error("%s: a handler put its task's state to COMPLETED, but the event was never raised",
                  s->name ? s->name : "a schedule");
-        end_stage(stage, UCC_ERR_INVALID_PARAM);
+        (void)end_inside(stage, UCC_ERR_INVALID_PARAM);
     }
 }
 
@@ -463,7 +504,7 @@ static bool is_stage_due(const hd_schedule_t *s, hd_stage_t *stage) {
     if (stage->over) {
         return false;
     }
-    if (is_for_now(stage, letter) || stage->handler[HD_ON_PROGRESS]) {
+    if ((is_for_now(stage, letter) && !ends_itself(stage)) || stage->handler[HD_ON_PROGRESS]) {
         return true;
     }
     if (!stage->started) {

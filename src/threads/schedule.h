@@ -106,6 +106,8 @@ typedef struct hd_stage_class {
     void (*cancel)(hd_stage_t *stage, ucc_status_t why);
     /* Is there any use in a step? Under the context's lock: quick, and no call of user's code. NULL: yes. */
     bool (*is_due)(hd_stage_t *stage);
+    /* INPROGRESS: it can't be over yet, whoever says so: its steps will end it. Quick, as is_due. NULL: it can. */
+    bool (*is_busy)(hd_stage_t *stage);
     /* A run begins in which it will be started, or it is over there: what it needs has to stay till then. NULL: it
      * needs nothing. By whoever begins the run, too. */
     void (*hold)(hd_stage_t *stage, bool holds);
@@ -146,8 +148,8 @@ static inline bool hd_stage_is_in_place(const hd_stage_t *stage) {
 /* Takes it out of its schedule. Its own subscriptions elsewhere must have ended. UCC_ERR_INVALID_PARAM (logged): it
  * is a schedule that runs, or another thread is to drive the one that it is part of. */
 ucc_status_t hd_stage_destroy(hd_stage_t *stage);
-/* It is over: UCC_OK, or why it failed, which cancels its schedule. Any thread; once per run: else
- * UCC_ERR_INVALID_PARAM, logged. */
+/* It is over, or will be when it is not busy any more: UCC_OK, or why it failed, which cancels its schedule. Any thread;
+ * once per run: else UCC_ERR_INVALID_PARAM, logged. */
 ucc_status_t hd_stage_end(hd_stage_t *stage, ucc_status_t status);
 /* The schedule at the top of those that it is part of; NULL: it is in none. */
 hd_schedule_t *hd_stage_root(hd_stage_t *stage);

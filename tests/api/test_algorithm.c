@@ -126,6 +126,43 @@ Test(algorithm, a_persistent_request_is_a_task) {
     world_destroy(world);
 }
 
+static void end_early(ucc_coll_task_t *task) {
+    if (task->state == UCC_TASK_STATE_INPROGRESS) {
+        cr_assert_eq(heddle_coll_task_end(task, UCC_ERR_IO_ERROR), UCC_OK);
+        task->handlers[UCC_EVENT_PROGRESS] = NULL;
+    }
+}
+
+Test(algorithm, a_task_that_is_ended_early_is_over_when_its_request_is) {
+    for (int attached = 0; attached < 2; attached++) {
+        world_t *world = small_world(2);
+        ucc_schedule_t schedule, *s = &schedule;
+        heddle_request_task_t task;
+        int32_t src[2] = {1, 2}, sum[2] = {0, 0};
+        ucc_coll_args_t args = small_allreduce(&src[0], &sum[0], 1);
+        ucc_schedule_init(s);
+        heddle_collective_task_init(&task, world->teams[0], &args, NULL);
+        task.super.handlers[UCC_EVENT_PROGRESS] = end_early;
+        ucc_schedule_add_task(s, &task.super);
+        if (attached) {
+            heddle_schedule_attach(s, world_context(world, 0));
+        }
+        ucc_schedule_start(s);
+        for (int i = 0; i < 10; i++) {
+            cr_assert_eq(ucc_schedule_progress(s), UCC_INPROGRESS, "its buffers are at work");
+        }
+        cr_assert_eq(heddle_coll_task_destroy(&task.super), UCC_ERR_INVALID_PARAM);
+        args = small_allreduce(&src[1], &sum[1], 1);
+        ucc_coll_req_h request = small_start(world, 1, &args);
+        cr_assert_eq(drive(&s, 1), UCC_ERR_IO_ERROR);
+        small_wait(world, &request, 1);
+        cr_assert_eq(sum[0], 3);
+        cr_assert_eq(task.request, NULL, "it was finalized");
+        cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+        world_destroy(world);
+    }
+}
+
 Test(algorithm, a_collective_that_can_not_be_fails_its_schedule) {
     world_t *world = small_world(1);
     ucc_schedule_t schedule, *s = &schedule;
