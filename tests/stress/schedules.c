@@ -290,6 +290,7 @@ typedef struct spread {
     uint32_t steps;
     int32_t out, in;
     heddle_request_task_t *task; /* two per step */
+    ucc_coll_task_t bad;         /* of some that fail */
 } spread_t;
 
 static _Atomic uint64_t made, freed, failures;
@@ -339,7 +340,13 @@ static ucc_status_t spread_init(const heddle_algorithm_call_t *call, void *arg,
     }
     uint32_t expected = me;
     if (atomic_compare_exchange_strong(&fails_at, &expected, UINT32_MAX)) {
-        s->task[steps].super.handlers[UCC_EVENT_PROGRESS] = fail; /* half-way */
+        if (atomic_load(&made) % 2) { /* half-way, unless that message has come already */
+            s->task[steps].super.handlers[UCC_EVENT_PROGRESS] = fail;
+        } else {
+            ucc_coll_task_init(&s->bad);
+            s->bad.handlers[UCC_EVENT_PROGRESS] = fail;
+            ucc_schedule_add_task(&s->schedule, &s->bad);
+        }
     }
     atomic_fetch_add(&made, 1);
     *schedule = &s->schedule;
