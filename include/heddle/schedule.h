@@ -105,7 +105,7 @@ ucc_status_t ucc_event_manager_init(ucc_event_manager_t *em);
 
 /** From now on, event `event` of `em` calls task->handlers[event], if there is one by then. Listeners are told in the
  *  order of their subscriptions; one that subscribes twice is told twice; one that subscribes while an event
- *  is being raised hears of the next one. The subscription must end before the task's memory does, or with `em`.
+ *  is being raised hears of the next one. The subscription must end before the task's memory does.
  *  @return UCC_OK; UCC_ERR_INVALID_PARAM; UCC_ERR_NO_MEMORY, and nothing was changed */
 ucc_status_t ucc_event_manager_subscribe(ucc_event_manager_t *em, ucc_event_t event,
                                          ucc_coll_task_t *task);
@@ -123,8 +123,9 @@ ucc_status_t heddle_event_manager_unsubscribe(ucc_event_manager_t *em, ucc_event
  *  @return UCC_OK; UCC_ERR_INVALID_PARAM: no such event, or the task is over already */
 ucc_status_t ucc_event_manager_notify(ucc_event_manager_t *em, ucc_event_t event);
 
-/** All subscriptions end, as by unsubscribing, and their memory is freed. By a handler, too, while an event of `em` is
- *  being raised: then nobody else hears of it, and `em` is not touched any more. */
+/** All subscriptions end, and their memory is freed. By a handler, too, while an event of `em` is being raised: then
+ *  nobody else hears of it or waits for it, and `em` is not touched any more. Else who waits for its COMPLETED goes
+ *  on waiting, and is to unsubscribe before. */
 ucc_status_t heddle_event_manager_destroy(ucc_event_manager_t *em);
 
 /* ------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ ucc_status_t heddle_coll_task_end(ucc_coll_task_t *task, ucc_status_t status);
 
 /** Takes the task out of its schedule, which goes on without it, and ends all subscriptions to it. Its own
  *  subscriptions elsewhere must have ended, and a request that it waits for must be over. By handlers of its
- *  schedule, or while that is idle.
+ *  schedule: nobody waits for it any more; or while that is idle: tasks that are to run again unsubscribe before.
  *  @return UCC_OK; UCC_ERR_INVALID_PARAM: by another thread while the schedule runs, or it is a schedule that runs, or its
  *          request is in progress */
 ucc_status_t heddle_coll_task_destroy(ucc_coll_task_t *task);

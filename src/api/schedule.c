@@ -117,7 +117,7 @@ ucc_status_t heddle_event_manager_destroy(ucc_event_manager_t *em) {
     if (!has_manager(em, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_events_destroy(events_of(em));
+    hd_events_destroy(events_of(em), false);
     return UCC_OK;
 }
 

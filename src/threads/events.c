@@ -57,9 +57,9 @@ static void await_no_more(const hd_listener_t *l) {
     atomic_fetch_sub_explicit(&stage->awaits, 1, memory_order_release);
 }
 
-void hd_events_destroy(hd_events_t *events) {
+void hd_events_destroy(hd_events_t *events, bool in_use) {
     hd_lock(&events->lock);
-    for (uint32_t i = 0; i < events->n; i++) {
+    for (uint32_t i = 0; (in_use || events->walk) && i < events->n; i++) {
         if (events->listener[i].stage) {
             await_no_more(&events->listener[i]);
         }

@@ -115,10 +115,12 @@ static bool is_anothers(hd_stage_t *stage) {
 }
 
 static void end_for_good(hd_stage_t *stage) {
+    hd_schedule_t *root = hd_stage_root(stage);
+    bool in_use = root && hd_schedule_result(root) == UCC_INPROGRESS;
     if (stage->schedule) {
         unlink_stage(stage->schedule, stage);
     }
-    hd_events_destroy(&stage->events);
+    hd_events_destroy(&stage->events, in_use);
 }
 
 static bool may_destroy(hd_stage_t *stage, const char *what) {

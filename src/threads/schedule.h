@@ -86,9 +86,10 @@ typedef struct hd_events {
 void hd_events_init(hd_events_t *events, hd_stage_t *stage);
 /* False: they are zeros that nobody has initialised, or have moved since. */
 bool hd_events_are_in_place(hd_events_t *events);
-/* Nobody is told any more, also by those who are just raising one (on the calling thread); nor does anybody
- * wait for it any more. */
-void hd_events_destroy(hd_events_t *events);
+/* Nobody is told any more, also by those who are just raising one (on the calling thread). in_use, or while one is
+ * raised: nor does anybody wait for it any more. Else listeners are not touched: at the end of everything they
+ * may have been freed before. */
+void hd_events_destroy(hd_events_t *events, bool in_use);
 /* From the next event on. A stage subscribed twice hears twice. UCC_ERR_NO_MEMORY. */
 ucc_status_t hd_events_subscribe(hd_events_t *events, hd_stage_event_t event, hd_stage_t *stage);
 /* The oldest such subscription ends; UCC_ERR_NOT_FOUND. */

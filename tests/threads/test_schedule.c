@@ -816,6 +816,31 @@ Test(schedule, who_was_destroyed_is_not_waited_for) {
     cr_assert_eq(last.seen, 1);
 }
 
+Test(schedule, at_the_end_of_everything_listeners_are_not_touched_any_more) {
+    ucc_schedule_t s;
+    ucc_event_manager_t em;
+    counted_t first, last, gone;
+    ucc_schedule_init(&s);
+    ucc_event_manager_init(&em);
+    prepare(&first, 1);
+    prepare(&last, 1);
+    after(&first, &last);
+    ucc_event_manager_subscribe(&em, UCC_EVENT_COMPLETED, &last.super);
+    ucc_event_manager_notify(&em, UCC_EVENT_COMPLETED);
+    ucc_schedule_add_task(&s, &first.super);
+    ucc_schedule_add_task(&s, &last.super);
+    ucc_schedule_start(&s);
+    ucc_event_manager_notify(&em, UCC_EVENT_COMPLETED);
+    cr_assert_eq(ucc_schedule_progress(&s), UCC_OK);
+    heddle_schedule_destroy(&s);
+    heddle_coll_task_destroy(&last.super);
+    memset(&last, 0xA5, sizeof(last)); /* as if it were freed, and used for something else */
+    memcpy(&gone, &last, sizeof(last));
+    heddle_coll_task_destroy(&first.super);
+    heddle_event_manager_destroy(&em);
+    cr_assert_arr_eq((char *)&last, (char *)&gone, sizeof(last));
+}
+
 static void hear_once(ucc_coll_task_t *task) {
     counted_t *self = self_of(task);
     on_completed(task);
