@@ -382,7 +382,7 @@ static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flag
     const hd_coll_t *coll = &hd_coll[op->call.type];
     bool src, dst;
     if (!coll->vector || op->call.exclusive || op->call.in_place || r->route != HD_ROUTE_NUMBER ||
-        !hd_group_is_complete(op->group) || (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) ||
+        op->plan.path == HD_PATH_NOTHING || (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) ||
         !is_plain_vector(a, flags)) {
         return;
     }
@@ -432,7 +432,7 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     note_vector(r, a, flags);
     hd_coll_buffers(coll, op->call.is_root, op->place.me, in_place, &src, &dst);
     if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->call.empty ||
-        !hd_group_is_complete(op->group) || !is_plain(a, flags) || op->prepare || coll->vector ||
+        op->plan.path == HD_PATH_NOTHING || !is_plain(a, flags) || op->prepare || coll->vector ||
         (in_place && coll->source != HD_WHOLE) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {
         return;

@@ -108,19 +108,26 @@ static void give_back(hd_request_t *r) {
 /* Most requests that a handle makes for the sake of the plans that they keep. */
 enum { MOST_KEPT = 8 };
 
-/* Under the handle's lock: a request that suits these arguments; or, if there is none and any will do, the oldest
- * of those looked at. */
-static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
-                               bool any) {
-    hd_task_t **link = &team->free, **last = NULL;
+static bool keeps_plan(const hd_request_t *r) {
+    return r->shape.type || r->shape.vector;
+}
+
+/* Under the handle's lock: a request that suits these arguments; if there is none, and any will do, one that keeps
+ * nothing; if there is none, and there are enough, the oldest of those looked at. */
+static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, bool any,
+                               bool enough) {
+    hd_task_t **link = &team->free, **empty = NULL, **last = NULL;
     for (int i = 0; *link && i < MOST_KEPT; i++) {
-        if (hd_args_suit(request_of(*link), args, tagged)) {
+        const hd_request_t *r = request_of(*link);
+        if (hd_args_suit(r, args, tagged)) {
             return unlink_free(link);
         }
+        empty = !empty && !keeps_plan(r) ? link : empty;
         last = link;
         link = &(*link)->next;
     }
-    return last && any ? unlink_free(last) : NULL;
+    last = empty ? empty : enough ? last : NULL;
+    return any && last ? unlink_free(last) : NULL;
 }
 
 /* What r keeps is of no use to this call, but may be to the next: gives r back and returns another request, or
@@ -130,10 +137,10 @@ exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t
     if (hd_args_suit(r, args, tagged)) {
         return r;
     }
-    bool keeps = r->shape.type || r->shape.vector;
+    bool keeps = keeps_plan(r);
     hd_lock(&team->lock);
     bool enough = team->n_requests >= MOST_KEPT;
-    hd_request_t *other = take_kept(team, args, tagged, keeps && enough);
+    hd_request_t *other = take_kept(team, args, tagged, keeps, enough);
     hd_unlock(&team->lock);
     if (!other && keeps && !enough) {
         other = make(team);

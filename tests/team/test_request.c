@@ -122,6 +122,25 @@ static ucc_coll_req_h reduced(world_t *world, ucc_reduction_op_t op, uint32_t fi
     return mine;
 }
 
+/* In place: its plan is not kept. */
+static ucc_coll_req_h swapped(world_t *world) {
+    static int32_t block[N][N];
+    ucc_coll_req_h request[N];
+    for (uint32_t e = 0; e < N; e++) {
+        block[e][e] = (int32_t)e + 5;
+        ucc_coll_args_t args = small_args(UCC_COLL_TYPE_ALLGATHER);
+        args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+        args.flags = UCC_COLL_ARGS_FLAG_IN_PLACE;
+        args.dst.info = small_info(block[e], N);
+        request[e] = small_start(world, e, &args);
+    }
+    ucc_coll_req_h first = request[0];
+    small_finish(world, request, N);
+    cr_assert_eq(block[0][1], 6);
+    cr_assert_eq(block[1][0], 5);
+    return first;
+}
+
 static uint32_t made(const world_t *world) {
     return world->teams[0]->n_requests;
 }
@@ -165,6 +184,45 @@ Test(request, calls_whose_plans_can_t_be_kept_spare_the_others) {
     }
     cr_assert_eq(made(world), 2);
     world_destroy(world);
+}
+
+Test(request, plain_calls_whose_plans_can_t_be_kept_share_a_request) {
+    world_t *world = small_world(N);
+    ucc_coll_req_h first = sized(world, 0), second = sized(world, 1), other = swapped(world);
+    for (int round = 0; round < 10; round++) {
+        cr_assert_eq(sized(world, 0), first);
+        cr_assert_eq(swapped(world), other);
+        cr_assert_eq(sized(world, 1), second);
+        cr_assert_eq(swapped(world), other);
+    }
+    cr_assert_eq(made(world), 3);
+    world_destroy(world);
+}
+
+Test(request, a_plan_of_an_incomplete_team_is_not_kept) {
+    heddle_group_t *group;
+    heddle_group_params_t params = {.endpoints = N};
+    heddle_ep_t *ep[N];
+    ucc_coll_req_h request;
+    ucc_coll_args_t args = small_barrier();
+    cr_assert_eq(heddle_group_create(&params, &group), UCC_OK);
+    cr_assert_eq(heddle_join(group, 0, &ep[0]), UCC_OK);
+    ucc_team_h team = heddle_ep_team(ep[0]);
+    cr_assert_eq(ucc_collective_init(&args, &request, team), UCC_OK);
+    const hd_request_t *r = (hd_request_t *)(void *)request;
+    cr_assert_eq(r->op.plan.path, HD_PATH_NOTHING);
+    cr_assert_eq(r->shape.type, 0);
+    cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+    cr_assert_eq(heddle_join(group, 1, &ep[1]), UCC_OK);
+    cr_assert_eq(ucc_collective_init(&args, &request, team), UCC_OK);
+    r = (hd_request_t *)(void *)request;
+    cr_assert(r->may_express);
+    cr_assert_eq(r->shape.type, UCC_COLL_TYPE_BARRIER);
+    cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
+    for (uint32_t e = 0; e < N; e++) {
+        cr_assert_eq(heddle_leave(ep[e]), UCC_OK);
+    }
+    cr_assert_eq(heddle_group_destroy(group), UCC_OK);
 }
 
 Test(request, a_request_in_progress_is_nobody_else_s) {
