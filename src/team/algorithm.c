@@ -320,7 +320,7 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
         .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
     };
     ucc_status_t tried = UCC_ERR_NOT_SUPPORTED;
-    if (hd_schedule_depth == DEEPEST) {
+    if (hd_schedule_depth >= DEEPEST) {
         hd_error(
             "%s at endpoint %u: algorithms run inside each other %d deep: the collectives that "
             "one runs on its own team need tags",
@@ -360,6 +360,9 @@ void hd_algorithm_release(hd_request_t *r) {
     run->schedule->watch = NULL;
     run->schedule->done = NULL;
     run->schedule->arg = NULL;
+    run->schedule->aborts = run->schedule->aborted = false;
+    run->schedule->carrier.home = NULL;
+    run->schedule->carrier.deadline = 0;
     run->algorithm->params.finalize(run->self);
     unref(run->algorithm);
     hd_free(run);

@@ -358,8 +358,11 @@ static void take_mail(hd_schedule_t *s, hd_stage_t *stage) {
         uint32_t n = atomic_exchange_explicit(&stage->heard[event], 0, memory_order_acquire);
         uint32_t again = 0;
         if (n > 0 && event == HD_ON_COMPLETED) {
-            /* relaxed: the exchange above has acquired it, or that of one still to come */
-            again = atomic_exchange_explicit(&stage->heard_again, 0, memory_order_relaxed);
+            /* relaxed, both: the exchange above has acquired what belongs to it; what is more belongs to an
+               addition still to come */
+            again = atomic_load_explicit(&stage->heard_again, memory_order_relaxed);
+            again = again < n ? again : n;
+            atomic_fetch_sub_explicit(&stage->heard_again, again, memory_order_relaxed);
         }
         for (; n > 0 && is_there(s, stage); n--) {
             hear(stage, (hd_stage_event_t)event, n <= again);
@@ -506,7 +509,10 @@ static bool is_stage_due(const hd_schedule_t *s, hd_stage_t *stage) {
     if (stage->over) {
         return false;
     }
-    if ((is_for_now(stage, letter) && !ends_itself(stage)) || stage->handler[HD_ON_PROGRESS]) {
+    /* of one that ends itself, a failure is taken up once: see note_failure */
+    bool is_news =
+        !ends_itself(stage) || (letter < 0 && s->why == UCC_OK && s->phase == HD_SCHEDULE_RUNNING);
+    if ((is_for_now(stage, letter) && is_news) || stage->handler[HD_ON_PROGRESS]) {
         return true;
     }
     if (!stage->started) {
@@ -591,6 +597,7 @@ static bool wind_up(hd_schedule_t *s) {
         begin_run(s);
         return false;
     }
+    hold(&s->super, false); /* of what a listener has just added */
     s->phase = HD_SCHEDULE_IDLE;
     return true;
 }

@@ -1154,3 +1154,161 @@ Test(algorithm, what_is_missing_is_named) {
     cr_assert_eq(n_errors, 4);
     world_destroy(world);
 }
+
+/* --- a schedule alone, of a team of two driven by one thread --------------------------------------- */
+
+typedef struct duo {
+    heddle_group_t *group;
+    heddle_ep_t *ep[2];
+    ucc_team_h team[2];
+} duo_t;
+
+static duo_t open_duo(void) {
+    heddle_group_params_t params = {.endpoints = 2, .contexts = 1};
+    duo_t duo;
+    must(heddle_group_create(&params, &duo.group), "group");
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_join(duo.group, i, &duo.ep[i]), "join");
+        duo.team[i] = heddle_ep_team(duo.ep[i]);
+    }
+    return duo;
+}
+
+static void close_duo(duo_t *duo) {
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_leave(duo->ep[i]), "leave");
+    }
+    must(heddle_group_destroy(duo->group), "destroy");
+}
+
+static ucc_schedule_t lone;
+static ucc_coll_task_t lone_task;
+static heddle_request_task_t lone_barrier;
+static ucc_coll_args_t lone_args;
+
+static ucc_status_t make_barrier(const heddle_algorithm_call_t *call, void *arg,
+                                 ucc_schedule_t **schedule, void **self) {
+    static const uint64_t none = 0;
+    (void)arg;
+    lone_args = small_barrier();
+    ucc_schedule_init(&lone);
+    heddle_collective_task_init(&lone_barrier, call->team, &lone_args, &none);
+    ucc_schedule_add_task(&lone, &lone_barrier.super);
+    *schedule = &lone;
+    *self = NULL;
+    return UCC_OK;
+}
+
+static ucc_status_t take_lone_tag(void *self, uint64_t tag) {
+    (void)self;
+    lone_barrier.tag = tag;
+    return UCC_OK;
+}
+
+static void destroy_lone(void *self) {
+    (void)self;
+    must(heddle_schedule_destroy(&lone), "schedule_destroy");
+}
+
+/* From outside of any round, while its request is in progress: the peer never comes. */
+Test(algorithm, an_error_that_is_told_to_a_request_in_progress_ends_the_run) {
+    duo_t duo = open_duo();
+    heddle_algorithm_params_t params = {.name = "barrier",
+                                        .coll_types = UCC_COLL_TYPE_ALLREDUCE,
+                                        .init = make_barrier,
+                                        .start = take_lone_tag,
+                                        .finalize = destroy_lone};
+    heddle_algorithm_t *a;
+    ucc_coll_req_h request;
+    int32_t one = 1, sum;
+    must(heddle_algorithm_register(duo.team[0], &params, &a), "register");
+    ucc_coll_args_t args = small_allreduce(&one, &sum, 1);
+    must(ucc_collective_init(&args, &request, duo.team[0]), "init");
+    must(ucc_collective_post(request), "post");
+    cr_assert_eq(heddle_wait(request, 0.01), UCC_INPROGRESS);
+    cr_assert_eq(heddle_coll_task_end(&lone_barrier.super, UCC_ERR_NO_RESOURCE), UCC_OK);
+    cr_assert_eq(heddle_wait(request, -1), UCC_ERR_NO_RESOURCE);
+    must(ucc_collective_finalize(request), "finalize");
+    close_duo(&duo);
+}
+
+static ucc_status_t hand_out_lone(const heddle_algorithm_call_t *call, void *arg,
+                                  ucc_schedule_t **schedule, void **self) {
+    (void)call;
+    (void)arg;
+    *schedule = &lone;
+    *self = NULL;
+    return UCC_OK;
+}
+
+static void keep_lone(void *self) {
+    (void)self;
+}
+
+/* Canceling it then is its own business, and not the team's, of which one has a barrier in it. */
+Test(algorithm, a_schedule_that_it_kept_is_its_own_again) {
+    duo_t duo = open_duo();
+    heddle_algorithm_params_t params = {.name = "kept",
+                                        .coll_types = UCC_COLL_TYPE_ALLREDUCE,
+                                        .init = hand_out_lone,
+                                        .finalize = keep_lone};
+    heddle_algorithm_t *a;
+    ucc_coll_req_h request;
+    int32_t one = 1, sum;
+    ucc_schedule_init(&lone);
+    ucc_coll_task_init(&lone_task);
+    lone_task.handlers[UCC_EVENT_PROGRESS] = end_at_once;
+    ucc_schedule_add_task(&lone, &lone_task);
+    must(heddle_algorithm_register(duo.team[0], &params, &a), "register");
+    ucc_coll_args_t args = small_allreduce(&one, &sum, 1);
+    must(ucc_collective_init(&args, &request, duo.team[0]), "init");
+    must(ucc_collective_post(request), "post");
+    must(heddle_wait(request, -1), "wait");
+    must(ucc_collective_finalize(request), "finalize");
+    must(heddle_algorithm_unregister(a), "unregister");
+    lone_args = small_barrier();
+    heddle_collective_task_init(&lone_barrier, duo.team[0], &lone_args, NULL);
+    ucc_schedule_add_task(&lone, &lone_barrier.super);
+    must(ucc_schedule_start(&lone), "start");
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(ucc_schedule_progress(&lone), UCC_INPROGRESS);
+    }
+    heddle_schedule_cancel(&lone);
+    must(ucc_collective_init(&lone_args, &request, duo.team[1]), "init");
+    must(ucc_collective_post(request), "post");
+    must(heddle_wait(request, -1), "the peer's barrier");
+    must(ucc_collective_finalize(request), "finalize");
+    while (ucc_schedule_progress(&lone) == UCC_INPROGRESS) {
+    }
+    cr_assert_lt(ucc_schedule_progress(&lone), UCC_OK);
+    must(heddle_schedule_destroy(&lone), "schedule_destroy");
+    close_duo(&duo);
+}
+
+static duo_t late_duo;
+
+static void add_a_barrier(ucc_coll_task_t *task) {
+    (void)task;
+    lone_args = small_barrier();
+    heddle_collective_task_init(&lone_barrier, late_duo.team[0], &lone_args, NULL);
+    must(ucc_schedule_add_task(&lone, &lone_barrier.super), "add");
+}
+
+/* What is added for the next run holds no team before that. */
+Test(algorithm, a_collective_that_is_added_at_the_end_of_a_run_holds_no_team) {
+    ucc_coll_task_t listener;
+    late_duo = open_duo();
+    ucc_schedule_init(&lone);
+    ucc_coll_task_init(&lone_task);
+    ucc_coll_task_init(&listener);
+    lone_task.handlers[UCC_EVENT_PROGRESS] = end_at_once;
+    listener.handlers[UCC_EVENT_COMPLETED] = add_a_barrier;
+    ucc_schedule_add_task(&lone, &lone_task);
+    ucc_event_manager_subscribe(&lone.super.em, UCC_EVENT_COMPLETED, &listener);
+    must(ucc_schedule_start(&lone), "start");
+    while (ucc_schedule_progress(&lone) == UCC_INPROGRESS) {
+    }
+    cr_assert_eq(ucc_schedule_progress(&lone), UCC_OK);
+    close_duo(&late_duo);
+    must(heddle_schedule_destroy(&lone), "schedule_destroy");
+}
