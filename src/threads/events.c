@@ -113,8 +113,9 @@ ucc_status_t hd_events_subscribe(hd_events_t *events, hd_stage_event_t event, hd
     }
     bool fits = make_room(events);
     if (fits) {
-        events->listener[events->n++] =
-            (hd_listener_t){.stage = stage, .event = event, .serial = events->serial++};
+        _Static_assert(HD_ON_LAST <= 4, "an event has two bits in a listener");
+        events->listener[events->n++] = (hd_listener_t){
+            .stage = stage, .event = (uint32_t)event & 3u, .serial = events->serial++};
         if (event == HD_ON_COMPLETED) {
             /* relaxed: its schedule reads it after having been started, or in the handler that called this */
             atomic_fetch_add_explicit(&stage->awaits, 1, memory_order_relaxed);
