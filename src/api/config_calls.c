@@ -54,33 +54,42 @@ ucc_status_t ucc_lib_config_read(const char *env_prefix, const char *filename,
                : read_lib(NULL, filename, config);
 }
 
-ucc_status_t ucc_lib_config_modify(ucc_lib_config_h config, const char *name, const char *value) {
-    hd_config_t *cfg = hd_lib_config_unwrap(config);
-
+/* A library's or a context's; cfg NULL: the handle is none of that kind. */
+static ucc_status_t modify(hd_config_t *cfg, const char *component, const char *name,
+                           const char *value) {
     if (cfg == NULL || name == NULL || value == NULL) {
         hd_error("%s is missing or invalid",
                  cfg == NULL ? "config" : (name == NULL ? "name" : "value"));
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_config_modify(cfg, NULL, name, value);
+    return hd_config_modify(cfg, component, name, value);
 }
 
-void ucc_lib_config_print(const ucc_lib_config_h config, FILE *stream, const char *title,
-                          ucc_config_print_flags_t print_flags) {
-    const hd_config_t *cfg = hd_lib_config_unwrap(config);
-
+static void print(const hd_config_t *cfg, FILE *stream, const char *title,
+                  ucc_config_print_flags_t print_flags) {
     if (cfg != NULL && stream != NULL) {
         hd_config_print(cfg, stream, title, print_flags);
     }
 }
 
-void ucc_lib_config_release(ucc_lib_config_h config) {
-    hd_config_t *cfg = hd_lib_config_unwrap(config);
-
-    if (config != NULL && cfg == NULL) {
-        hd_error("%p is no library configuration", (void *)config);
+static void release(hd_config_t *cfg, const void *handle, const char *kind) {
+    if (handle != NULL && cfg == NULL) {
+        hd_error("%p is no %s configuration", handle, kind);
     }
     hd_config_release(cfg);
+}
+
+ucc_status_t ucc_lib_config_modify(ucc_lib_config_h config, const char *name, const char *value) {
+    return modify(hd_lib_config_unwrap(config), NULL, name, value);
+}
+
+void ucc_lib_config_print(const ucc_lib_config_h config, FILE *stream, const char *title,
+                          ucc_config_print_flags_t print_flags) {
+    print(hd_lib_config_unwrap(config), stream, title, print_flags);
+}
+
+void ucc_lib_config_release(ucc_lib_config_h config) {
+    release(hd_lib_config_unwrap(config), config, "library");
 }
 
 ucc_status_t ucc_context_config_read(ucc_lib_h lib_handle, const char *filename,
@@ -101,30 +110,14 @@ ucc_status_t ucc_context_config_read(ucc_lib_h lib_handle, const char *filename,
 
 ucc_status_t ucc_context_config_modify(ucc_context_config_h config, const char *component,
                                        const char *name, const char *value) {
-    hd_config_t *cfg = hd_context_config_unwrap(config);
-
-    if (cfg == NULL || name == NULL || value == NULL) {
-        hd_error("%s is missing or invalid",
-                 cfg == NULL ? "config" : (name == NULL ? "name" : "value"));
-        return UCC_ERR_INVALID_PARAM;
-    }
-    return hd_config_modify(cfg, component, name, value);
+    return modify(hd_context_config_unwrap(config), component, name, value);
 }
 
 void ucc_context_config_print(const ucc_context_config_h config, FILE *stream, const char *title,
                               ucc_config_print_flags_t print_flags) {
-    const hd_config_t *cfg = hd_context_config_unwrap(config);
-
-    if (cfg != NULL && stream != NULL) {
-        hd_config_print(cfg, stream, title, print_flags);
-    }
+    print(hd_context_config_unwrap(config), stream, title, print_flags);
 }
 
 void ucc_context_config_release(ucc_context_config_h config) {
-    hd_config_t *cfg = hd_context_config_unwrap(config);
-
-    if (config != NULL && cfg == NULL) {
-        hd_error("%p is no context configuration", (void *)config);
-    }
-    hd_config_release(cfg);
+    release(hd_context_config_unwrap(config), config, "context");
 }

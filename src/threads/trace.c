@@ -6,8 +6,8 @@
  * only grow, so the records of one thread lie in the order in which it made them.
  *
  * A SESSION lasts from the first library with a file to the last library of any kind: then nobody is
- * left who could record. The next session with the same file goes on where the last one ended: one
- * file per process.
+ * left who could record. A library with the same file that comes later adds to what is in it: one file
+ * per process.
  *
  * The file is written anew while the program runs, more often than not several times a second, so that one
  * that hangs, crashes or is killed leaves a trace: by a post, or by a wait that is looked after

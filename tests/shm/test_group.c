@@ -13,13 +13,14 @@ static void describe(void) {
 
 TestSuite(group, .init = describe, .timeout = 60);
 
+static const hd_group_config_t config = {.depth = 8,
+                                         .persistent_depth = 4,
+                                         .flat_max = 8,
+                                         .lines_max = 512,
+                                         .staged_max = 16384,
+                                         .chunk = 1 << 20};
+
 static bool is_dedicated(const int32_t *node, uint32_t n) {
-    hd_group_config_t config = {.depth = 8,
-                                .persistent_depth = 4,
-                                .flat_max = 8,
-                                .lines_max = 512,
-                                .staged_max = 16384,
-                                .chunk = 1 << 20};
     hd_group_t *group = hd_group_create(n, &config);
     for (uint32_t i = 0; i < n; i++) {
         hd_locality_t where = hd_locality_unknown();
@@ -44,12 +45,6 @@ Test(group, more_endpoints_than_processors_in_a_node_are_crowded) {
 
 /* Four endpoints of two packages: the last one to join plants the tree, with memory for so much of it. */
 static bool plants_with(long allocations) {
-    hd_group_config_t config = {.depth = 8,
-                                .persistent_depth = 4,
-                                .flat_max = 8,
-                                .lines_max = 512,
-                                .staged_max = 16384,
-                                .chunk = 1 << 20};
     hd_group_t *group = hd_group_create(4, &config);
     for (uint32_t i = 0; i < 4; i++) {
         hd_locality_t where = hd_locality_unknown();

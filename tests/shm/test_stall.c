@@ -133,34 +133,33 @@ Test(stall, a_client_that_polls_hears_who_is_missing) {
                 "for endpoint 1 (last in barrier 1");
 }
 
-Test(stall, a_triggered_collective_waits_for_its_event) {
-    crew_t crew = crew_of(2, 2);
-    ucc_team_h team = heddle_ep_team(crew.ep[1]);
-    ucc_coll_args_t args = barrier_args();
+/* By endpoint 1, for an event that never comes. */
+static void post_triggered(crew_t *crew, ucc_coll_args_t *args) {
+    ucc_team_h team = heddle_ep_team(crew->ep[1]);
     ucc_ee_params_t params = {.ee_type = UCC_EE_CPU_THREAD};
     ucc_ev_t event = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE};
     ucc_ee_h ee;
     must(ucc_ee_create(team, &params, &ee), "ucc_ee_create");
-    must(ucc_collective_init(&args, &event.req, team), "init");
+    must(ucc_collective_init(args, &event.req, team), "init");
     must(ucc_collective_triggered_post(ee, &event), "ucc_collective_triggered_post");
+}
+
+Test(stall, a_triggered_collective_waits_for_its_event) {
+    crew_t crew = crew_of(2, 2);
+    ucc_coll_args_t args = barrier_args();
+    post_triggered(&crew, &args);
     expect_line(crew.ep[1], "barrier: endpoint 1 of 2 has waited", "for its event");
 }
 
 Test(stall, a_triggered_allgatherv_is_called_so) {
     crew_t crew = crew_of(2, 2);
-    ucc_team_h team = heddle_ep_team(crew.ep[1]);
     int32_t src = 1, dst[2];
     uint32_t counts[] = {1, 1};
     ucc_coll_args_t args = {
         .coll_type = UCC_COLL_TYPE_ALLGATHERV,
         .src.info = {.buffer = &src, .count = 1, .datatype = UCC_DT_INT32},
         .dst.info_v = {.buffer = dst, .counts = (ucc_count_t *)counts, .datatype = UCC_DT_INT32}};
-    ucc_ee_params_t params = {.ee_type = UCC_EE_CPU_THREAD};
-    ucc_ev_t event = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE};
-    ucc_ee_h ee;
-    must(ucc_ee_create(team, &params, &ee), "ucc_ee_create");
-    must(ucc_collective_init(&args, &event.req, team), "init");
-    must(ucc_collective_triggered_post(ee, &event), "ucc_collective_triggered_post");
+    post_triggered(&crew, &args);
     expect_line(crew.ep[1], "allgatherv: endpoint 1 of 2 has waited", "for its event");
 }
 
