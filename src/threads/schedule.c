@@ -189,17 +189,22 @@ static ucc_status_t refuse_end(const char *why) {
     return UCC_ERR_INVALID_PARAM;
 }
 
+/* False: it has been told before how to end. */
+static bool put_letter(hd_stage_t *stage, ucc_status_t status) {
+    int32_t none = 0, letter = status == UCC_OK ? HD_LETTER_OK : (int32_t)status;
+    hd_delay_point();
+    /* release: what the caller did for it happens before its end; pairs with take_letter */
+    return atomic_compare_exchange_strong_explicit(&stage->letter, &none, letter,
+                                                   memory_order_release, memory_order_relaxed);
+}
+
 /* Its schedule is another thread's, or nobody's, at the moment. */
 static ucc_status_t post_letter(hd_stage_t *stage, hd_schedule_t *root, ucc_status_t status) {
     hd_runner_t *runner = root->runner;
-    int32_t none = 0, letter = status == UCC_OK ? HD_LETTER_OK : (int32_t)status;
     if (hd_schedule_result(root) != UCC_INPROGRESS) {
         return refuse_end("while its schedule does not run");
     }
-    hd_delay_point();
-    /* release: what the caller did for it happens before its end; pairs with take_letter */
-    if (!atomic_compare_exchange_strong_explicit(&stage->letter, &none, letter,
-                                                 memory_order_release, memory_order_relaxed)) {
+    if (!put_letter(stage, status)) {
         return refuse_end("twice");
     }
     wake(runner);
@@ -214,10 +219,7 @@ static ucc_status_t end_inside(hd_stage_t *stage, ucc_status_t status) {
     }
     if (is_busy(stage)) {
         stage->state = HD_STAGE_INPROGRESS;
-        /* release: as in post_letter */
-        if (!atomic_compare_exchange_strong_explicit(
-                &stage->letter, &letter, status == UCC_OK ? HD_LETTER_OK : (int32_t)status,
-                memory_order_release, memory_order_relaxed)) {
+        if (!put_letter(stage, status)) {
             return refuse_end("twice");
         }
         note_failure(stage, status);
@@ -251,10 +253,7 @@ void hd_stage_give_up(hd_stage_t *stage, ucc_status_t why) {
         }
     } else if (hd_schedule_result(root) == UCC_INPROGRESS) {
         hd_runner_t *runner = root->runner;
-        int32_t none = 0;
-        /* release: as in post_letter; one that is ended already stays so */
-        (void)atomic_compare_exchange_strong_explicit(&stage->letter, &none, (int32_t)why,
-                                                      memory_order_release, memory_order_relaxed);
+        (void)put_letter(stage, why); /* one that is ended already stays so */
         wake(runner);
     }
 }
