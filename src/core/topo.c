@@ -337,10 +337,31 @@ void hd_topo_destroy(hd_topo_t *topo) {
 static pthread_once_t get_once = PTHREAD_ONCE_INIT;
 static const hd_topo_t *process_topo = &one_core; /* written under get_once only */
 
+/* A fork waits for a thread that reads the topology: hwloc keeps a lock meanwhile, which nobody would ever give up
+ * in the child. Not for its own: what hwloc loads may fork. */
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool reads;
+
+static void before_fork(void) {
+    if (!reads) {
+        pthread_mutex_lock(&reading);
+    }
+}
+
+static void after_fork(void) {
+    if (!reads) {
+        pthread_mutex_unlock(&reading);
+    }
+}
+
 static void discover(void) {
     const char *description = getenv("HEDDLE_TOPOLOGY");
     hd_topo_t *topo = NULL;
+    static bool watches; /* once: a child that was born before the end reads again */
 
+    watches = watches || pthread_atfork(before_fork, after_fork, after_fork) == 0;
+    pthread_mutex_lock(&reading);
+    reads = true;
     if (description == NULL) {
         description = getenv("UCC_TOPOLOGY");
     }
@@ -351,6 +372,8 @@ static void discover(void) {
     if (topo != NULL) {
         process_topo = topo;
     }
+    reads = false;
+    pthread_mutex_unlock(&reading);
 }
 
 const hd_topo_t *hd_topo_get(void) {
