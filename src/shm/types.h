@@ -238,6 +238,7 @@ typedef struct hd_subset {
     uint64_t start;
     int64_t stride;
     uint32_t n;
+    uint32_t local; /* of them in this process: the members of its boards */
 } hd_subset_t;
 
 struct hd_board {
@@ -290,6 +291,8 @@ struct hd_group {
     _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
     hd_match_t *match;
     uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
+    const uint32_t *numbers;    /* by member: its endpoint's number in a team of several processes; NULL: the same */
+    hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */
     struct hd_region {
         void *address;
         size_t bytes;

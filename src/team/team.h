@@ -92,9 +92,13 @@ typedef struct hd_shape {
 /* What a triggered post keeps with its request (ee.c). */
 typedef struct hd_trigger hd_trigger_t;
 
+/* What a team of several processes has beside its group (span.h). */
+typedef struct hd_crossing hd_crossing_t;
+
 /* A request: an operation, and what team/ keeps with it. */
 typedef struct hd_request {
-    hd_op_t op; /* must stay first */
+    hd_op_t op;     /* must stay first */
+    uint32_t n, me; /* endpoints of the team, or of the active set, and my number among them */
     enum hd_route {
         HD_ROUTE_NOTHING,    /* zero bytes: over inside post; or a user's algorithm: see `run` */
         HD_ROUTE_NUMBER,     /* the main board, number taken at post */
@@ -185,6 +189,7 @@ struct ucc_team {
     hd_forming_t *forming;
     hd_heirloom_t heirloom; /* a child finds its copy unlocked */
     ucc_status_t failure;   /* FAILED: why */
+    hd_crossing_t *crossing; /* NULL: all endpoints live in this process */
     heddle_group_t *kin;    /* NULL, or whose contexts long waits progress, too: they have locks */
     bool owned_by_ep;       /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */

@@ -1,0 +1,203 @@
+/* net.h: exchanges among processes, through UCX: what team/ may call. It knows processes, plain memory and
+ * reducers, and nothing of endpoints, boards or requests.
+ *
+ *   NET    the process's part in the network: one, made when the first team with a second process is formed
+ *   LANE   a UCP worker, its try-lock, and the legs that it drives. The lock owns all network state of its legs
+ *   PEER   another process, by its identity and address; shared by all teams that both are in
+ *   TEAM   the processes of a team (hd_net_team_t): a wire id, which is the same in all of them and never used
+ *          again, and a peer each
+ *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine that team/
+ *          steps and that sends and receives
+ *
+ * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane by hd_leg_start,
+ * from any thread; from then until its step returns true it is the lane's. A leg's own step (hd_leg_t.step) is
+ * team's: it waits for what the leg needs from inside the process, calls hd_leg_go, which is the algorithm, and does
+ * what follows. No step waits: it returns false, and is called again at the next pump.
+ *
+ * Messages are matched by (wire id, key, segment, step, source), so legs begin and messages come in any order: what
+ * comes early is parked, in memory of the net's; a rendezvous' data stays at the sender until the leg is there.
+ *
+ * The end. A leg ends when its algorithm has ended (all it has received is in place) and all its sends have been
+ * handed over: then no request of it is under way, and UCX touches no buffer of it any more. A leg that is
+ * cancelled ends likewise, with the cause, as soon as no request of it is under way.
+ */
+#ifndef HD_NET_NET_H
+#define HD_NET_NET_H
+
+#include "core/coll.h"
+#include "core/config.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+typedef struct hd_net hd_net_t;
+typedef struct hd_net_team hd_net_team_t;
+typedef struct hd_leg hd_leg_t;
+
+/* --- the process's network (net.c) ----------------------------------------------------------------------- */
+
+/* Why there is none: this build has no UCX, or it can't be loaded, or the configuration says so (logged once).
+ * UCC_OK: *net, with a reference for the caller. UCC_INPROGRESS: another thread is making it; call again. Any
+ * thread. */
+ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net);
+void hd_net_close(hd_net_t *net);
+/* What other processes need to reach this one: plain bytes, the net's. */
+const void *hd_net_address(const hd_net_t *net, size_t *bytes);
+/* The net that is open now, without a reference; NULL: none. For whoever shows or pumps what there is. */
+hd_net_t *hd_net_opened(void);
+
+/* --- a team ---------------------------------------------------------------------------------------------- */
+
+typedef struct hd_net_process {
+    uint64_t identity[2]; /* hd_process_identity of the process */
+    const void *address;  /* its hd_net_address; copied */
+    size_t bytes;
+} hd_net_process_t;
+
+typedef struct hd_net_team_params {
+    uint64_t wire; /* the same in all processes; never of another team */
+    uint32_t n, me;
+    const hd_net_process_t *process; /* n of them; entry `me` may have no address */
+    /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
+     * thread that pumps; it must not call the net, but hd_leg_cancel later is what ends the legs. */
+    void (*failed)(void *arg, ucc_status_t why);
+    void *arg;
+} hd_net_team_params_t;
+
+/* Messages for it are welcome from now on. NULL: no memory, or an address is malformed (logged). Keeps the net. */
+hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params);
+/* None of its legs is under way. Never waits. What comes for it later is dropped. */
+void hd_net_team_destroy(hd_net_team_t *team);
+/* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread. */
+void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
+
+/* --- legs ------------------------------------------------------------------------------------------------ */
+
+/* How the exchange that a leg belongs to is named: the same in all processes of the team. */
+typedef enum hd_net_class {
+    HD_NET_FORMING,    /* among processes that are just forming the team; may come before the team is known */
+    HD_NET_NUMBERED,   /* number: of the main board */
+    HD_NET_TAG,        /* number: the tag; ordinal: how-manieth of it */
+    HD_NET_INIT,       /* number: of the init */
+    HD_NET_PERSISTENT, /* number: of the init; ordinal: occurrence */
+    HD_NET_ACTIVE_SET, /* ordinal: how-manieth of this set */
+    HD_NET_N_CLASSES
+} hd_net_class_t;
+
+typedef struct hd_net_key {
+    uint64_t number, ordinal;
+    uint64_t subset; /* of an active set: all of it, hashed; 0: the whole team */
+    uint8_t class;   /* hd_net_class_t */
+} hd_net_key_t;
+
+/* Memory of a message's: its bytes are those of its pieces, one after the other. */
+typedef struct hd_net_piece {
+    void *at;
+    size_t bytes;
+} hd_net_piece_t;
+
+typedef struct hd_net_data {
+    const hd_net_piece_t *piece; /* stay as they are while the leg lasts */
+    uint32_t n;                  /* pieces; 0: no bytes */
+    size_t bytes;                /* of all pieces */
+} hd_net_data_t;
+
+/* What is asked of a leg: a collective among n processes. Ranks are numbers among those n.
+ *
+ *   barrier, fanin, fanout   no data
+ *   bcast, mcast             give[0] at the root, take[0] elsewhere
+ *   allgather(v)             give[0], and take[r] of each other rank r
+ *   alltoall(v)              give[r] and take[r] of each other rank r
+ *   gather(v), scatter(v)    at the root take[r] or give[r] of each other rank r; elsewhere give[0] or take[0]
+ *   allreduce, reduce        `count` elements: operand (mine) and, for an allreduce and at a reduce's root, result,
+ *                            which may be the operand
+ *   reduce_scatter(v)        give[r] is my operand of rank r's block, in one piece, also for r = me; the result is
+ *                            combined from operands of take[0].bytes each
+ * A v type's sizes must agree between the two of a pair, all others among all. */
+typedef struct hd_net_call {
+    uint8_t type; /* enum hd_type */
+    uint32_t n, me, root;
+    const uint32_t *process; /* by rank: its number in the team, ascending; NULL: the same */
+    uint32_t signature;      /* what must agree, hashed */
+    const hd_net_data_t *give, *take;
+    const void *operand;
+    void *result;
+    size_t count, element; /* elements; bytes of one */
+    bool parallel;         /* a combination is worth more than one thread: take the steps that allow it */
+    /* Combines k operands of `count` elements each, the ranks' in their order: dst may be one of them. last: this
+     * makes elements [first, first + count) of the result, which then goes to dst. UCC_INPROGRESS: not yet; will be
+     * called again, with the same arguments, until it says more. */
+    ucc_status_t (*combine)(hd_leg_t *leg, uint32_t k, const void *const *operand, void *dst,
+                            size_t first, size_t count, bool last);
+    /* At least hd_net_scratch bytes, aligned to a line; NULL if that is 0. */
+    void *scratch;
+} hd_net_call_t;
+
+/* How a leg runs: chosen by plan.c alone, from what all processes agree on. */
+typedef struct hd_net_plan {
+    uint8_t algorithm; /* hd_net_algorithm_t */
+    uint32_t radix;    /* of trees and exchanges */
+} hd_net_plan_t;
+
+typedef enum hd_net_algorithm {
+    HD_NET_NOTHING = 0,   /* one process */
+    HD_NET_DIRECT,        /* each to each, or the root to and from each */
+    HD_NET_DISSEMINATION, /* barrier: log_radix rounds */
+    HD_NET_TREE,          /* of plan.radix */
+    HD_NET_CHAIN,
+    HD_NET_SCATTER_ALLGATHER,
+    HD_NET_BRUCK,
+    HD_NET_RING,
+    HD_NET_PAIRWISE,        /* rotated, with a window */
+    HD_NET_EXCHANGE,        /* allreduce: partials in blocks of radix */
+    HD_NET_REDUCE_ALLGATHER /* allreduce: reduce-scatter, then allgather */
+} hd_net_algorithm_t;
+
+/* For a call whose type, n, count, element and agreed bytes are set. bytes: of the whole for a bcast or a
+ * reduction, of a rank's block or pair else; 0 for v types. Pure. */
+hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes);
+/* Scratch that a leg with this call and plan needs, in bytes. */
+size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+
+enum { HD_NET_MOST_STEPS = 64 };
+
+/* Fields above the line are the starter's; those below are net's. */
+struct hd_leg {
+    hd_net_team_t *team;
+    hd_net_key_t key;
+    uint32_t segment;
+    hd_net_call_t call;
+    hd_net_plan_t plan;
+    /* By the holder of the lane's lock, again and again: true when the leg is over and the lane has to forget it.
+     * The leg may be gone when it returns true. */
+    bool (*step)(hd_leg_t *leg);
+    void *owner;
+    /* --------------------------------------------------------------------------------------------------- */
+    hd_leg_t *next, *next_handed;
+    uint32_t lane;
+    bool opened;           /* known to its team: messages find it */
+    uint32_t under_way;    /* requests of UCX */
+    uint32_t receiving;    /* messages that are expected and not here */
+    uint32_t phase, round; /* the algorithm's */
+    ucc_status_t failure;  /* the first; UCC_OK: none */
+    struct hd_net_expected *expected;
+    struct hd_net_parked *parked;
+    uint64_t rank_done[2]; /* the algorithm's */
+};
+
+/* Hands a leg to its lane. What is above the line is set, the rest is 0. Any thread. */
+void hd_leg_start(hd_leg_t *leg);
+/* The algorithm: goes on as far as possible now. UCC_INPROGRESS, or how it ended: then nothing of it is under way.
+ * From the leg's step. */
+ucc_status_t hd_leg_go(hd_leg_t *leg);
+/* From the leg's step, instead of hd_leg_go, again and again: nothing more is begun, and what is under way is brought
+ * to an end. UCC_INPROGRESS until that is so, then `why`. */
+ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why);
+
+/* --- pumping --------------------------------------------------------------------------------------------- */
+
+/* Whoever waits drives all lanes, each by a try-lock: moves messages, steps legs, until nothing moves. True if every
+ * lane was entered. Never waits. Any thread. */
+bool hd_net_pump(hd_net_t *net);
+
+#endif

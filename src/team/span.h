@@ -1,0 +1,76 @@
+/* span.h: teams of several processes.
+ *
+ *   SPAN      which endpoints live in which process. Processes are numbered by their lowest endpoints, so all of
+ *             them have the same picture. Immutable. Of the team, or of an active set of it
+ *   CROSSING  what a team of several processes has beside its group: its span, its processes as the net knows them,
+ *             and the stage by which its operations go on outside the group. One per process, hung on the group,
+ *             freed with it
+ *
+ * In a spanning team the group, its board and its members are those of this process: numbers in shm/ (place.me,
+ * place.n, member numbers) are local ones. team->n, team->ep, roots, and the entries of counts are the team's.
+ */
+#ifndef HD_TEAM_SPAN_H
+#define HD_TEAM_SPAN_H
+
+#include "net/net.h"
+#include "team/team.h"
+
+typedef struct hd_span {
+    uint32_t n;                     /* endpoints in all */
+    uint32_t processes, mine;       /* mine: processes, if this process has no endpoint in it */
+    const uint32_t *process_of;     /* by endpoint: the process it lives in */
+    const uint32_t *local_of;       /* by endpoint: its number in that process's group */
+    const uint32_t *first;          /* by process, and one more: where its endpoints begin in `endpoint` */
+    const uint32_t *endpoint;       /* process by process, ascending in each */
+    const uint32_t *team_process;   /* by process: its number in the team's span; NULL: the same */
+    hd_subset_t set;                /* whose span this is; n is 0: the team's */
+    uint64_t set_hash;              /* names it on the wire; 0: the team's */
+    struct hd_span *next;           /* of the crossing's cache */
+} hd_span_t;
+
+static inline uint32_t hd_span_count(const hd_span_t *span, uint32_t process) {
+    return span->first[process + 1] - span->first[process];
+}
+/* Endpoint number of local member i of that process. */
+static inline uint32_t hd_span_endpoint(const hd_span_t *span, uint32_t process, uint32_t i) {
+    return span->endpoint[span->first[process] + i];
+}
+
+/* process_of gives, by endpoint, any numbers that tell processes apart; my_endpoint is one of mine. The span numbers
+ * processes by their lowest endpoints. One block of memory; hd_free. NULL: no memory (logged). */
+hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint);
+
+struct hd_crossing {
+    hd_outer_t stage; /* must stay first: op->outer is its address (flight.c) */
+    hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
+    hd_group_t *group;
+    hd_span_t *span;
+    hd_net_t *net;       /* a reference */
+    hd_net_team_t *team; /* messages for it are welcome */
+    uint64_t wire;
+    uint64_t *labels; /* by endpoint of the team: the user's names */
+    _Atomic(hd_span_t *) sets; /* spans of active sets, made when first used; a list that only grows */
+    _Atomic uint32_t derived;  /* how many teams were made from this one by all: names the next */
+    /* forming: a barrier among the processes, so that no message comes for a team that is not known */
+    hd_leg_t hello;
+    _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */
+    _Atomic uint32_t aborted; /* the others have been told */
+};
+
+/* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. */
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
+                                const hd_net_process_t *process, uint64_t *labels);
+/* By any endpoint, again and again, once the group is complete: UCC_OK when all processes have said so. */
+ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
+/* The span of an active set of the crossing's team: looked up, or made. NULL: no memory (logged). */
+const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
+/* Tells the other processes, once, that the team has failed. Any thread. */
+void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
+
+/* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked, c->n and c->me are
+ * the team's or the active set's; op->place.me and .n are local. Sets op->outer, op->start. */
+void hd_flight_choose(hd_op_t *op, const hd_span_t *span);
+/* The stage of a crossing. */
+void hd_flight_stage(hd_outer_t *stage);
+
+#endif
