@@ -75,7 +75,7 @@ void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
 
 /* How the exchange that a leg belongs to is named: the same in all processes of the team. */
 typedef enum hd_net_class {
-    HD_NET_FORMING,    /* among processes that are just forming the team; may come before the team is known */
+    HD_NET_FORMING, /* among processes that are just forming the team; may come before the team is known */
     HD_NET_NUMBERED,   /* number: of the main board */
     HD_NET_TAG,        /* number: the tag; ordinal: how-manieth of it */
     HD_NET_INIT,       /* number: of the init */
@@ -123,7 +123,7 @@ typedef struct hd_net_call {
     const void *operand;
     void *result;
     size_t count, element; /* elements; bytes of one */
-    bool parallel;         /* a combination is worth more than one thread: take the steps that allow it */
+    bool parallel; /* a combination is worth more than one thread: take the steps that allow it */
     /* Combines k operands of `count` elements each, the ranks' in their order: dst may be one of them. last: this
      * makes elements [first, first + count) of the result, which then goes to dst. UCC_INPROGRESS: not yet; will be
      * called again, with the same arguments, until it says more. */

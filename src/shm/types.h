@@ -291,7 +291,8 @@ struct hd_group {
     _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
     hd_match_t *match;
     uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
-    const uint32_t *numbers;    /* by member: its endpoint's number in a team of several processes; NULL: the same */
+    const uint32_t *
+        numbers; /* by member: its endpoint's number in a team of several processes; NULL: the same */
     hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */
     struct hd_region {
         void *address;

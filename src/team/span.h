@@ -13,19 +13,20 @@
 #define HD_TEAM_SPAN_H
 
 #include "net/net.h"
+#include "shm/outer.h"
 #include "team/team.h"
 
 typedef struct hd_span {
-    uint32_t n;                     /* endpoints in all */
-    uint32_t processes, mine;       /* mine: processes, if this process has no endpoint in it */
-    const uint32_t *process_of;     /* by endpoint: the process it lives in */
-    const uint32_t *local_of;       /* by endpoint: its number in that process's group */
-    const uint32_t *first;          /* by process, and one more: where its endpoints begin in `endpoint` */
-    const uint32_t *endpoint;       /* process by process, ascending in each */
-    const uint32_t *team_process;   /* by process: its number in the team's span; NULL: the same */
-    hd_subset_t set;                /* whose span this is; n is 0: the team's */
-    uint64_t set_hash;              /* names it on the wire; 0: the team's */
-    struct hd_span *next;           /* of the crossing's cache */
+    uint32_t n;                 /* endpoints in all */
+    uint32_t processes, mine;   /* mine: processes, if this process has no endpoint in it */
+    const uint32_t *process_of; /* by endpoint: the process it lives in */
+    const uint32_t *local_of;   /* by endpoint: its number in that process's group */
+    const uint32_t *first; /* by process, and one more: where its endpoints begin in `endpoint` */
+    const uint32_t *endpoint;     /* process by process, ascending in each */
+    const uint32_t *team_process; /* by process: its number in the team's span; NULL: the same */
+    hd_subset_t set;              /* whose span this is; n is 0: the team's */
+    uint64_t set_hash;            /* names it on the wire; 0: the team's */
+    struct hd_span *next;         /* of the crossing's cache */
 } hd_span_t;
 
 static inline uint32_t hd_span_count(const hd_span_t *span, uint32_t process) {
@@ -41,7 +42,7 @@ static inline uint32_t hd_span_endpoint(const hd_span_t *span, uint32_t process,
 hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint);
 
 struct hd_crossing {
-    hd_outer_t stage; /* must stay first: op->outer is its address (flight.c) */
+    hd_outer_t stage;         /* must stay first: op->outer is its address (flight.c) */
     hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
     hd_group_t *group;
     hd_span_t *span;
@@ -49,8 +50,9 @@ struct hd_crossing {
     hd_net_team_t *team; /* messages for it are welcome */
     uint64_t wire;
     uint64_t *labels; /* by endpoint of the team: the user's names */
-    _Atomic(hd_span_t *) sets; /* spans of active sets, made when first used; a list that only grows */
-    _Atomic uint32_t derived;  /* how many teams were made from this one by all: names the next */
+    _Atomic(hd_span_t *)
+        sets; /* spans of active sets, made when first used; a list that only grows */
+    _Atomic uint32_t derived; /* how many teams were made from this one by all: names the next */
     /* forming: a barrier among the processes, so that no message comes for a team that is not known */
     hd_leg_t hello;
     _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */

@@ -187,11 +187,11 @@ struct ucc_team {
     ucc_thread_mode_t thread_mode;
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
-    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
-    ucc_status_t failure;   /* FAILED: why */
+    hd_heirloom_t heirloom;  /* a child finds its copy unlocked */
+    ucc_status_t failure;    /* FAILED: why */
     hd_crossing_t *crossing; /* NULL: all endpoints live in this process */
-    heddle_group_t *kin;    /* NULL, or whose contexts long waits progress, too: they have locks */
-    bool owned_by_ep;       /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    heddle_group_t *kin;     /* NULL, or whose contexts long waits progress, too: they have locks */
+    bool owned_by_ep;        /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
     uint32_t n_engines; /* of `engines`, under the lock */
