@@ -4,7 +4,7 @@
  * enlisted on its bell; the last one frees it. Nothing outside the group points into it once no
  * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
  */
-#include "shm/internal.h"
+#include "shm/outer.h"
 
 #include "core/config.h"
 #include "threads/meet.h"
@@ -24,6 +24,9 @@ static void dismantle(hd_group_t *group) {
         if (group->region[i].owned) {
             hd_free(group->region[i].address);
         }
+    }
+    if (group->outside) { /* last: what the boards' flights use */
+        group->outside->release(group->outside);
     }
     hd_free(group->region);
     hd_free(group->labels);
@@ -57,7 +60,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     /* relaxed: nobody else knows the group yet */
     atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
     group->serial = hd_serial();
-    group->n = n;
+    group->n = group->team_n = n;
     group->depth = config->depth;
     group->persistent_depth = config->persistent_depth;
     group->two_sided = config->two_sided;
@@ -219,6 +222,23 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
         hd_bell_ring(&group->home.bell);
     }
     return UCC_OK;
+}
+
+uint32_t hd_group_member(const hd_group_t *group, uint32_t number) {
+    if (!group->numbers) {
+        return number;
+    }
+    uint32_t first = 0,
+             end = group->n; /* the first whose number is not less lies in [first, end] */
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (group->numbers[middle] < number) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first < group->n && group->numbers[first] == number ? first : group->n;
 }
 
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why) {

@@ -41,7 +41,7 @@ static uint8_t *own_staging(hd_op_t *op) {
     /* acquire: pairs with the release below */
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_acquire);
     if (!staging) {
-        int node = hd_topo_node_os(hd_topo_get(), op->group->locality[op->team_ep].numa);
+        int node = hd_topo_node_os(hd_topo_get(), op->group->locality[hd_op_own_member(op)].numa);
         uint8_t *mine = hd_alloc_local(op->place.board->depth * op->group->staging_slot, node);
         /* acq_rel: publishes the memory, or takes the winner's */
         if (!mine || atomic_compare_exchange_strong_explicit(

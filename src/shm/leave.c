@@ -27,7 +27,7 @@ void hd_group_leave(hd_group_t *group, uint32_t ep) {
     }
 }
 
-static bool has_left(const hd_group_t *group, uint64_t ep) {
+static bool has_left(const hd_group_t *group, uint32_t ep) {
     /* acquire: pairs with hd_board_add_member; not all may have joined */
     const hd_member_t *member = __atomic_load_n(&group->board->member[ep], __ATOMIC_ACQUIRE);
     /* acquire: pairs with hd_group_leave */
@@ -57,10 +57,9 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
         return UCC_OK;
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
-        uint64_t ep = hd_op_endpoint(op, i);
-        if (i != op->place.me && has_left(group, ep) && took_no_part(op, i)) {
+        if (i != op->place.me && has_left(group, hd_op_member(op, i)) && took_no_part(op, i)) {
             if (hd_group_poisoned(group) == UCC_OK) {
-                say_missed(op, ep);
+                say_missed(op, hd_op_endpoint(op, i));
             }
             hd_group_poison(group, (ucc_status_t)LEFT);
             return (ucc_status_t)LEFT;

@@ -9,6 +9,9 @@
  * Active sets leave nothing behind: a set is part of the key, and boards are shared by all sets of a size,
  * so there are as many as were ever in use at once. There are about as many shards as endpoints.
  *
+ * A spanning group counts, for each tag and each active set, how many exchanges it has opened, also after
+ * they have left the table: so the processes of a team agree on what each is called (ordinals.c).
+ *
  * Any thread may call join and leave at any time while it holds a reference to the group.
  */
 #include "shm/internal.h"
@@ -18,12 +21,7 @@
 
 enum { MIN_SHARDS = 64, MAX_SHARDS = 4096 };
 
-/* What an exchange is found by. */
-typedef struct label {
-    hd_match_class_t class;
-    uint64_t key;
-    hd_subset_t subset; /* n is 0: all endpoints */
-} label_t;
+typedef hd_match_label_t label_t;
 
 typedef struct hd_match_entry {
     label_t label;
@@ -37,6 +35,7 @@ typedef struct hd_match_entry {
 typedef struct shard {
     alignas(HD_LINE_PAIR) hd_lock_t lock;
     entry_t *head, **tail;
+    hd_ordinals_t ordinals; /* of spanning groups */
 } shard_t;
 
 struct hd_match {
@@ -79,12 +78,15 @@ void hd_match_destroy(hd_match_t *match) {
         hd_board_destroy(entry->board);
         hd_free(entry);
     }
+    for (uint32_t i = 0; match->shard && i < match->n_shards; i++) {
+        hd_ordinals_end(&match->shard[i].ordinals);
+    }
     hd_free(match->free_of_size);
     hd_free(match->shard);
     hd_free(match);
 }
 
-/* n: members of an active set; 0: all endpoints. */
+/* n: members of an active set in this process; 0: all endpoints. */
 static hd_board_t **free_list(hd_match_t *match, uint32_t n, uint32_t depth) {
     return n ? &match->free_of_size[n - 1] : depth > 1 ? &match->free_persistent : &match->free;
 }
@@ -127,7 +129,7 @@ static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth
 
 static void put_back(hd_match_t *match, hd_board_t *board) {
     hd_lock(&match->lock);
-    hd_board_t **list = free_list(match, board->subset.n, board->depth);
+    hd_board_t **list = free_list(match, board->subset.local, board->depth);
     board->next_free = *list;
     *list = board;
     hd_unlock(&match->lock);
@@ -166,18 +168,8 @@ static bool has_joined(const entry_t *entry, uint32_t me) {
     return entry->joined[me / 64] >> (me % 64) & 1;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 static shard_t *shard_of(hd_match_t *match, const label_t *label) {
-    uint64_t hash = mix(label->key, (uint64_t)label->class);
-    if (label->subset.n) {
-        hash = mix(hash, label->subset.start);
-        hash = mix(hash, (uint64_t)label->subset.stride);
-    }
-    return &match->shard[hash & (match->n_shards - 1)];
+    return &match->shard[hd_match_hash(label) & (match->n_shards - 1)];
 }
 
 static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
@@ -194,18 +186,20 @@ static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
     return entry->board;
 }
 
-static bool same(const label_t *a, const label_t *b) {
-    return a->class == b->class && a->key == b->key && a->subset.n == b->subset.n &&
-           a->subset.start == b->subset.start && a->subset.stride == b->subset.stride;
-}
-
 /* Under the shard's lock: the oldest exchange with this label that `me` has not joined, or the end. */
 static entry_t **find(shard_t *shard, const label_t *label, uint32_t me) {
     entry_t **at = &shard->head;
-    while (*at && (!same(&(*at)->label, label) || has_joined(*at, me))) {
+    while (*at && (!hd_match_same(&(*at)->label, label) || has_joined(*at, me))) {
         at = &(*at)->next;
     }
     return at;
+}
+
+/* Under the shard's lock: an exchange that nobody else has opened. It is not in the table yet. */
+static bool name_exchange(shard_t *shard, const label_t *label, hd_board_t *board) {
+    bool recurs = label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
+    board->ordinal = recurs ? hd_ordinals_next(&shard->ordinals, label) : 1;
+    return board->ordinal != 0;
 }
 
 hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
@@ -223,7 +217,7 @@ hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match
         return board;
     }
     hd_unlock(&shard->lock);
-    hd_board_t *spare = take_board(group, label.subset.n,
+    hd_board_t *spare = take_board(group, label.subset.local,
                                    class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
     if (!spare) {
         return NULL;
@@ -232,13 +226,17 @@ hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match
     spare->subset = label.subset;
     hd_lock(&shard->lock);
     at = find(shard, &label, me); /* somebody may have opened it meanwhile */
-    hd_board_t *unused = *at ? spare : NULL;
-    if (!*at) {
+    hd_board_t *unused = *at ? spare : NULL, *board = NULL;
+    if (!*at && (!group->spanning || name_exchange(shard, &label, spare))) {
         *shard->tail = spare->entry;
         at = shard->tail;
         shard->tail = &spare->entry->next;
     }
-    hd_board_t *board = join_locked(shard, at, me);
+    if (*at) {
+        board = join_locked(shard, at, me);
+    } else {
+        unused = spare;
+    }
     hd_unlock(&shard->lock);
     if (unused) {
         put_back(group->match, unused);
@@ -298,5 +296,18 @@ void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char 
     case HD_MATCH_ACTIVE_SET:
         snprintf(text, size, "%s%s", type, of);
         break;
+    case HD_MATCH_NUMBERED: /* no entry has this class */
+        break;
     }
+}
+
+hd_exchange_name_t hd_op_exchange_name(const hd_op_t *op) {
+    const hd_board_t *board = op->place.board;
+    if (!board->entry) {
+        return (hd_exchange_name_t){HD_MATCH_NUMBERED, op->place.k, 1, NULL};
+    }
+    const label_t *label = &board->entry->label;
+    uint64_t ordinal = label->class == HD_MATCH_PERSISTENT ? op->place.k : board->ordinal;
+    return (hd_exchange_name_t){label->class, label->key, ordinal,
+                                board->subset.n ? &board->subset : NULL};
 }

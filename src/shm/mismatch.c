@@ -114,10 +114,45 @@ static bool look_up(uint32_t signature, hd_terms_t *call) {
 
 /* --- words -------------------------------------------------------------------------------------- */
 
+static const hd_subset_t *set_of_board(const hd_op_t *op) {
+    return op->place.board && op->place.board->subset.n ? &op->place.board->subset : NULL;
+}
+
+static bool has_endpoint(const hd_subset_t *set, uint32_t number) {
+    int64_t offset = (int64_t)number - (int64_t)set->start;
+    return offset % set->stride == 0 && offset / set->stride >= 0 &&
+           offset / set->stride < (int64_t)set->n;
+}
+
+uint32_t hd_op_member(const hd_op_t *op, uint32_t i) {
+    const hd_subset_t *set = set_of_board(op);
+    const hd_group_t *group = op->group;
+    if (!set) {
+        return i;
+    }
+    if (!group->numbers) {
+        return (uint32_t)((int64_t)set->start + (int64_t)i * set->stride);
+    }
+    for (uint32_t m = 0, seen = 0; m < group->n;
+         m++) { /* in the order of the set, as numbers are */
+        uint32_t member = set->stride > 0 ? m : group->n - 1 - m;
+        if (has_endpoint(set, group->numbers[member]) && seen++ == i) {
+            return member;
+        }
+    }
+    hd_assert(!"a set's board has a member for each of its endpoints in this process");
+    return 0;
+}
+
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i) {
-    const hd_subset_t *set =
-        op->place.board && op->place.board->subset.n ? &op->place.board->subset : NULL;
-    return set ? (uint64_t)((int64_t)set->start + (int64_t)i * set->stride) : i;
+    uint32_t member = hd_op_member(op, i);
+    return op->group->numbers ? op->group->numbers[member] : member;
+}
+
+/* Roots are numbers in the active set, or in the team. */
+static uint64_t endpoint_of_root(const hd_op_t *op, uint32_t root) {
+    const hd_subset_t *set = set_of_board(op);
+    return set ? (uint64_t)((int64_t)set->start + (int64_t)root * set->stride) : root;
 }
 
 const char *hd_op_title(const hd_op_t *op, const char *type, char *text, size_t size) {
@@ -172,7 +207,7 @@ static void add_differences(words_t *words, const hd_op_t *op, const hd_terms_t 
                             const hd_terms_t *other) {
     bool same_dt = call->dt == other->dt && call->dt != HD_TERMS_ANY_DT;
     if (call->root != other->root && call->rooted && !call->empty && !other->empty) {
-        add(words, "root %llu", (unsigned long long)hd_op_endpoint(op, call->root));
+        add(words, "root %llu", (unsigned long long)endpoint_of_root(op, call->root));
     }
     if (call->reducing && !same_dt && !call->empty && !other->empty) {
         add(words, "%sdatatype %s", and_or_nothing(words),

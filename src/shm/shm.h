@@ -29,6 +29,8 @@ ucc_status_t hd_group_seal(hd_group_t *group);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
+/* Which member the team's endpoint of this number is; group->n: it lives in another process. */
+uint32_t hd_group_member(const hd_group_t *group, uint32_t number);
 /* All have joined, and what follows from that is decided. */
 bool hd_group_is_complete(const hd_group_t *group);
 /* The same, but for the deciding, which may be under way. */
@@ -55,7 +57,8 @@ typedef enum hd_match_class {
     HD_MATCH_TAG,        /* key: the user's tag */
     HD_MATCH_INIT,       /* key: how-manieth init of an INIT_* ordered team */
     HD_MATCH_PERSISTENT, /* the same for persistent requests */
-    HD_MATCH_ACTIVE_SET  /* key: 0 */
+    HD_MATCH_ACTIVE_SET, /* key: 0 */
+    HD_MATCH_NUMBERED    /* not matched: of the main board; only in names (hd_exchange_name_t) */
 } hd_match_class_t;
 
 /* Joins the oldest exchange of (class, key, subset) that member `me` has not joined, or opens one. subset
@@ -65,6 +68,19 @@ hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match
                           uint64_t key, uint32_t me);
 /* The caller is done with the board; the last one gives it back to the pool. */
 void hd_match_leave(hd_board_t *board);
+
+/* What an exchange of a spanning group is called, the same in all processes of its team. */
+typedef struct hd_exchange_name {
+    hd_match_class_t class;
+    uint64_t key; /* see hd_match_class_t; NUMBERED: the number */
+    uint64_t
+        ordinal; /* how-manieth exchange of that class, key and subset it is, from 1; INIT and NUMBERED, whose
+                         keys don't come again: 1 */
+    const hd_subset_t *subset; /* NULL: all endpoints; the board's, as long as the exchange lasts */
+} hd_exchange_name_t;
+
+/* Of an operation whose board and number are known. */
+hd_exchange_name_t hd_op_exchange_name(const hd_op_t *op);
 
 /* --- queue.c: the order in which a member's operations are published ----------------------------------- */
 

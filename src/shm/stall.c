@@ -17,15 +17,22 @@ static bool is_absent(const void *arg, uint32_t e) {
     return !member_of(arg, e);
 }
 
+/* The same, asked by a number in the team: is it one of this process's? */
+static bool is_absent_number(const void *arg, uint32_t number) {
+    const hd_group_t *group = arg;
+    uint32_t e = hd_group_member(group, number);
+    return e < group->n && is_absent(group, e);
+}
+
 void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me) {
     hd_text_t text = {0};
     if (!hd_stall_is_due(stall, now, group->stall)) {
         return;
     }
-    if (hd_text_numbers(&text, group->n, is_absent, group) == 0) {
+    if (hd_text_numbers(&text, group->team_n, is_absent_number, group) == 0) {
         hd_text_add(&text, "the last endpoint to finish joining");
     }
-    hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s to join", group->n, me,
+    hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s to join", group->team_n, me,
                   hd_stall_seconds(stall, now), text.line);
 }
 
@@ -111,7 +118,7 @@ static need_t of_queued(const hd_op_t *op) {
 
 /* Has the data one source, for which alone this endpoint waits? */
 static bool waits_for_root(const hd_op_t *op) {
-    return hd_coll[op->call.type].flow == HD_FROM_ROOT && !op->call.is_root &&
+    return hd_coll[op->call.type].flow == HD_FROM_ROOT && !op->call.is_root && !op->outer &&
            op->wait != hd_engine_step && op->wait != hd_arrived;
 }
 
@@ -148,7 +155,8 @@ static need_t of_launched(const hd_op_t *op) {
     if (!beyond && op->arriving && op->group->static_arrival && any(&line)) {
         return line;
     }
-    return (need_t){op, NULL, "endpoints that have all arrived to go on"};
+    return (need_t){op, NULL,
+                    op->outer ? "other processes" : "endpoints that have all arrived to go on"};
 }
 
 static need_t need_of(const hd_op_t *op) {
@@ -222,7 +230,7 @@ static void add_thread(hd_text_t *text, const hd_member_t *peer) {
 /* "(last in allreduce 16; its thread sleeps)" */
 static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     const hd_group_t *group = op->group;
-    const hd_member_t *peer = member_of(group, (uint32_t)hd_op_endpoint(op, i));
+    const hd_member_t *peer = member_of(group, hd_op_member(op, i));
     if (!peer) {
         hd_text_add(text, " (has not joined)");
         return;
@@ -244,7 +252,11 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
 static bool is_needed(const void *arg, uint32_t e) {
     const need_t *need = arg;
     const hd_op_t *op = need->op;
-    if (!op->place.board || !op->place.board->subset.n) {
+    if (!op->place.board) {
+        e = hd_group_member(op->group, e);
+        return e < op->group->n && need->from(need, e);
+    }
+    if (!op->place.board->subset.n && !op->group->numbers) {
         return need->from(need, e);
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
@@ -263,7 +275,7 @@ static void add_summary(hd_text_t *text, const need_t *need) {
         if (!need->from(need, i)) {
             continue;
         }
-        const hd_member_t *peer = member_of(need->op->group, (uint32_t)hd_op_endpoint(need->op, i));
+        const hd_member_t *peer = member_of(need->op->group, hd_op_member(need->op, i));
         absent += !peer;
         /* relaxed: only told */
         int32_t thread = peer ? atomic_load_explicit(&peer->thread, memory_order_relaxed) : 0;
@@ -291,7 +303,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
         return;
     }
     if (count > FEW) {
-        hd_text_numbers(text, op->group->n, is_needed, &need);
+        hd_text_numbers(text, op->group->team_n, is_needed, &need);
         add_summary(text, &need);
     }
     for (uint32_t i = 0, said = 0; count <= FEW && i < n; i++) {
@@ -335,7 +347,7 @@ static void say(const hd_op_t *op, const hd_stall_t *stall, uint64_t now) {
     char name[TITLE];
     add_awaited(op, &awaited);
     hd_stall_line("%s: endpoint %u of %u has waited %.1f s for %s", title(op, name, sizeof(name)),
-                  op->team_ep, op->group->n, hd_stall_seconds(stall, now), awaited.line);
+                  op->team_ep, op->group->team_n, hd_stall_seconds(stall, now), awaited.line);
 }
 
 void hd_op_log_timeout(const hd_op_t *op) {
@@ -345,7 +357,7 @@ void hd_op_log_timeout(const hd_op_t *op) {
         add_awaited(op, &awaited);
         hd_log_line(HD_LOG_WARN, __func__,
                     "time-out: %s: endpoint %u of %u has waited in vain for %s",
-                    title(op, name, sizeof(name)), op->team_ep, op->group->n, awaited.line);
+                    title(op, name, sizeof(name)), op->team_ep, op->group->team_n, awaited.line);
     }
 }
 
@@ -378,7 +390,7 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
     }
     if (!hd_stall_is_helping()) {
         /* relaxed: only told; so is every use of it */
-        atomic_store_explicit(&member_of(group, op->team_ep)->thread, hd_thread_number(),
+        atomic_store_explicit(&member_of(group, hd_op_own_member(op))->thread, hd_thread_number(),
                               memory_order_relaxed);
     }
     if (hd_stall_is_due(stall, now, group->stall) && may_speak(op, stall)) {

@@ -256,6 +256,7 @@ struct hd_board {
     hd_board_t *next_free;
     hd_subset_t subset;    /* whose use this is; n is 0: all endpoints */
     _Atomic uint64_t said; /* which wait the last line about this board was for (stall.c) */
+    uint64_t ordinal;      /* of this use, in spanning groups: see hd_exchange_name_t */
 };
 
 typedef struct hd_match hd_match_t;
@@ -291,8 +292,9 @@ struct hd_group {
     _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
     hd_match_t *match;
     uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
-    const uint32_t *
-        numbers; /* by member: its endpoint's number in a team of several processes; NULL: the same */
+    uint32_t team_n;  /* endpoints of the team in all its processes */
+    /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
+    const uint32_t *numbers;
     hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */
     struct hd_region {
         void *address;

@@ -175,7 +175,7 @@ static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     *root = hd_coll[c->op->call.type].rooted ? (uint64_t)(offset / stride) : 0;
     c->me = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
     c->n = (uint32_t)size;
-    r->active_set = (hd_subset_t){start, stride, c->n};
+    r->active_set = (hd_subset_t){start, stride, c->n, c->n};
     r->subset = &r->active_set;
     c->op->place.of_set = true;
     return UCC_OK;

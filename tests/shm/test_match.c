@@ -66,7 +66,7 @@ Test(match, gives_a_full_exchange_no_fourth_member) {
 }
 
 static hd_board_t *join_set(uint64_t start, int64_t stride, uint32_t n, uint32_t me) {
-    hd_subset_t set = {start, stride, n};
+    hd_subset_t set = {start, stride, n, n};
     hd_board_t *board = hd_match_join(group, &set, HD_MATCH_ACTIVE_SET, 0, me);
     cr_assert_not_null(board);
     return board;
