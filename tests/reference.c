@@ -115,7 +115,11 @@ static unsigned char *reduction(const reference_coll_t *c, uint64_t count) {
         bool in_dst = c->in_place && (c->type != UCC_COLL_TYPE_REDUCE || i == c->root);
         operands[i] = in_dst ? c->dst[i] : c->src[i];
     }
-    reference_reduce(c->dt, c->op, operands, c->size, count, result);
+    if (c->process_of != NULL) {
+        reference_reduce_across(c->dt, c->op, operands, c->process_of, c->size, count, result);
+    } else {
+        reference_reduce(c->dt, c->op, operands, c->size, count, result);
+    }
     free(operands);
     return result;
 }

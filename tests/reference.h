@@ -70,6 +70,7 @@ typedef struct reference_coll {
     bool in_place;
     ucc_reduction_op_t op;
     const reference_dt_t *dt;
+    const uint32_t *process_of;        /* [size] as of reference_reduce; NULL: one process */
     const uint64_t *counts;            /* [size][size] elements */
     const uint64_t *src_displacements; /* [size][size] elements */
     const uint64_t *dst_displacements;
@@ -95,6 +96,13 @@ bool reference_op_valid(const reference_dt_t *dt, ucc_reduction_op_t op);
 void reference_reduce(const reference_dt_t *dt, ucc_reduction_op_t op,
                       unsigned char *const *sources, uint32_t n, uint64_t count,
                       unsigned char *dst);
+
+/* The same of sources that live in several processes: source i in process process_of[i], numbers that need not
+ * be dense. In each process its sources are reduced in the canonical order, by their numbers among them; then the
+ * processes' results are, ordered by the lowest number of a source in them. AVG divides once, at the end. */
+void reference_reduce_across(const reference_dt_t *dt, ucc_reduction_op_t op,
+                             unsigned char *const *sources, const uint32_t *process_of, uint32_t n,
+                             uint64_t count, unsigned char *dst);
 
 /* Bytes of an element that carry its value: float128 has padding on some machines. Reductions leave
  * the others undefined. Sets them to zero in `count` elements. */

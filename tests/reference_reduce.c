@@ -287,16 +287,18 @@ static void fold_block(const reference_dt_t *dt, ucc_reduction_op_t op, const un
     store(dt, out, &acc);
 }
 
-/* elements: n operands one behind the other; overwritten. The result is left in the first. */
+/* elements: n operands one behind the other; overwritten. The result is left in the first. n_total: AVG's divisor; 0:
+ * the result is not the last one. */
 static void reduce_element(const reference_dt_t *dt, ucc_reduction_op_t op, unsigned char *elements,
-                           uint32_t n) {
+                           uint32_t n, uint32_t n_total) {
     uint32_t remaining = n;
     do {
         uint32_t blocks = (remaining + BLOCK - 1) / BLOCK;
         for (uint32_t b = 0; b < blocks; b++) {
             uint32_t left = remaining - b * BLOCK;
             fold_block(dt, op, elements + (size_t)b * BLOCK * dt->extent,
-                       left < BLOCK ? left : BLOCK, blocks == 1 ? n : 0, elements + b * dt->extent);
+                       left < BLOCK ? left : BLOCK, blocks == 1 ? n_total : 0,
+                       elements + b * dt->extent);
         }
         remaining = blocks;
     } while (remaining > 1);
@@ -310,8 +312,52 @@ void reference_reduce(const reference_dt_t *dt, ucc_reduction_op_t op,
         for (uint32_t i = 0; i < n; i++) {
             memcpy(elements + i * dt->extent, sources[i] + e * dt->extent, dt->extent);
         }
-        reduce_element(dt, op, elements, n);
+        reduce_element(dt, op, elements, n, n);
         memcpy(dst + e * dt->extent, elements, dt->extent);
     }
+    free(elements);
+}
+
+/* Is i the lowest source of its process? */
+static bool is_first(const uint32_t *process_of, uint32_t i) {
+    for (uint32_t j = 0; j < i; j++) {
+        if (process_of[j] == process_of[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void reference_reduce_across(const reference_dt_t *dt, ucc_reduction_op_t op,
+                             unsigned char *const *sources, const uint32_t *process_of, uint32_t n,
+                             uint64_t count, unsigned char *dst) {
+    unsigned char *elements = must_alloc(n, dt->extent), *results = must_alloc(n, dt->extent);
+    bool *first = must_alloc(n, sizeof(*first));
+    uint32_t n_processes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        first[i] = is_first(process_of, i);
+        n_processes += first[i];
+    }
+    for (uint64_t e = 0; e < count; e++) {
+        uint32_t p = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t k = 0;
+            for (uint32_t j = i; first[i] && j < n; j++) {
+                if (process_of[j] == process_of[i]) {
+                    memcpy(elements + k++ * dt->extent, sources[j] + e * dt->extent, dt->extent);
+                }
+            }
+            if (first[i]) {
+                reduce_element(dt, op, elements, k, n_processes == 1 ? n : 0);
+                memcpy(results + p++ * dt->extent, elements, dt->extent);
+            }
+        }
+        if (n_processes > 1) {
+            reduce_element(dt, op, results, n_processes, n);
+        }
+        memcpy(dst + e * dt->extent, results, dt->extent);
+    }
+    free(first);
+    free(results);
     free(elements);
 }

@@ -104,7 +104,7 @@ static bool barrier_holds(world_t *world, uint32_t machine) {
 
 static bool run_case(world_t *world, driver_t driver, const coll_case_t *c) {
     prepared_t *p = case_prepare(c);
-    job_t job = {p->args, p->statuses, p->name};
+    job_t job = {.args = p->args, .statuses = p->statuses, .name = p->name};
     driver_run(world, driver, &job, 1);
     bool good = case_check(p);
     case_free(p);

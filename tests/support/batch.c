@@ -37,8 +37,7 @@ static void check_all(batch_t *batch) {
 static void flush(batch_t *batch) {
     job_t jobs[MAX_JOBS];
     for (uint32_t k = 0; k < batch->n_cases; k++) {
-        prepared_t *p = batch->cases[k];
-        jobs[k] = (job_t){.args = p->args, .statuses = p->statuses, .name = p->name};
+        jobs[k] = case_job(batch->cases[k]);
     }
     driver_run(batch->world, batch->params.driver, jobs, batch->n_cases);
     check_all(batch);
@@ -49,7 +48,10 @@ static void flush(batch_t *batch) {
 
 void batch_add(batch_t *batch, const coll_case_t *c) {
     coll_case_t own = *c;
-    own.size = batch->world->size;
+    own.size = own.set.n > 0 ? own.set.n : batch->world->size;
+    own.process_of = batch->world->process_of;
+    own.process = own.process_of != NULL ? batch->params.world.process->me : 0;
+    own.times = own.times > 0 ? own.times : batch->params.times;
     if (own.seed == 0) {
         own.seed = ++batch->seeds;
     }

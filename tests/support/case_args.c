@@ -190,7 +190,8 @@ static void set_args(prepared_t *p, uint32_t i) {
     }
     args->error_type = UCC_ERR_TYPE_LOCAL;
     if (coll_is_rooted(c->type)) {
-        args->root = c->root;
+        args->root =
+            c->set.n == 0 ? c->root : (uint64_t)(c->set.start + (int64_t)c->root * c->set.stride);
     }
     set_buffers(p, args, i);
     set_flags(p, args, i);
@@ -201,12 +202,28 @@ static void set_args(prepared_t *p, uint32_t i) {
     }
 }
 
+/* What every type may have. */
+static void set_manner(const coll_case_t *c, ucc_coll_args_t *args) {
+    if (c->tagged) {
+        args->mask |= UCC_COLL_ARGS_FIELD_TAG;
+        args->tag = c->tag;
+    }
+    if (c->set.n > 0) {
+        args->mask |= UCC_COLL_ARGS_FIELD_ACTIVE_SET;
+        args->active_set.start = c->set.start;
+        args->active_set.stride = c->set.stride;
+        args->active_set.size = c->set.n;
+    }
+    if (c->times > 0) {
+        args->flags = UCC_COLL_ARGS_FLAG_PERSISTENT |
+                      (args->mask & UCC_COLL_ARGS_FIELD_FLAGS ? args->flags : 0);
+        args->mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+    }
+}
+
 void case_make_args(prepared_t *p) {
     for (uint32_t i = 0; i < p->c.size; i++) {
         set_args(p, i);
-        if (p->c.tagged) {
-            p->args[i].mask |= UCC_COLL_ARGS_FIELD_TAG;
-            p->args[i].tag = p->c.tag;
-        }
+        set_manner(&p->c, &p->args[i]);
     }
 }

@@ -53,15 +53,20 @@ ucc_coll_type_t coll_type_at(uint32_t i) {
 }
 
 static void make_name(prepared_t *p) {
+    char set[64] = "";
     static const char *const in_place[IN_PLACES] = {"", " in-place", " in-place-everywhere"};
     static const char *const layouts[LAYOUTS] = {"", " random", " zeros", " gaps", " shuffled"};
     const coll_case_t *c = &p->c;
-    snprintf(p->name, sizeof(p->name), "%s size=%u root=%u count=%llu %s %s%s%s%s%s%s seed=%llu",
+    if (c->set.n > 0) {
+        snprintf(set, sizeof(set), " set=%u%+d", c->set.start, c->set.stride);
+    }
+    snprintf(p->name, sizeof(p->name),
+             "%s size=%u root=%u count=%llu %s %s%s%s%s%s%s%s%s seed=%llu",
              reference_coll_name(c->type), c->size, c->root, (unsigned long long)c->count,
              c->dt->name, coll_is_reduction(c->type) ? reference_op_name(c->op) : "",
              in_place[c->in_place], layouts[c->layout], c->counts64 ? " counts64" : "",
              c->displacements64 ? " displacements64" : "", c->tagged ? " tagged" : "",
-             (unsigned long long)c->seed);
+             c->times > 0 ? " persistent" : "", set, (unsigned long long)c->seed);
 }
 
 /* --- buffers --- */
@@ -98,11 +103,21 @@ static void make_buffers(prepared_t *p) {
     }
 }
 
-static void region_remember(region_t *region) {
+static unsigned char *copy_of(const region_t *region) {
+    unsigned char *copy = must_alloc(region->memory_bytes, 1);
+    memcpy(copy, region->memory, region->memory_bytes);
+    return copy;
+}
+
+static void region_remember(region_t *region, bool again) {
     if (region->memory != NULL) {
-        region->wanted = must_alloc(region->memory_bytes, 1);
-        memcpy(region->wanted, region->memory, region->memory_bytes);
+        region->wanted = copy_of(region);
+        region->given = again ? copy_of(region) : NULL;
     }
+}
+
+static bool is_mine(const prepared_t *p, uint32_t i) {
+    return p->process_of == NULL || p->process_of[i] == p->c.process;
 }
 
 /* The reference runs on copies; an endpoint without elements still gets an address. */
@@ -112,8 +127,8 @@ static void make_wanted(prepared_t *p) {
     unsigned char **src = must_alloc(c->size, sizeof(*src));
     unsigned char **dst = must_alloc(c->size, sizeof(*dst));
     for (uint32_t i = 0; i < c->size; i++) {
-        region_remember(&p->src[i]);
-        region_remember(&p->dst[i]);
+        region_remember(&p->src[i], c->times > 0 && is_mine(p, i));
+        region_remember(&p->dst[i], c->times > 0 && is_mine(p, i));
         src[i] = p->src[i].wanted != NULL ? p->src[i].wanted + p->src[i].offset : nothing;
         dst[i] = p->dst[i].wanted != NULL ? p->dst[i].wanted + p->dst[i].offset : nothing;
     }
@@ -123,6 +138,7 @@ static void make_wanted(prepared_t *p) {
                              .in_place = c->in_place != IN_PLACE_NO,
                              .op = c->op,
                              .dt = c->dt,
+                             .process_of = p->process_of,
                              .counts = p->blocks->counts,
                              .src_displacements = p->blocks->src_displacements,
                              .dst_displacements = p->blocks->dst_displacements,
@@ -131,6 +147,18 @@ static void make_wanted(prepared_t *p) {
     reference_collective(&coll);
     free(src);
     free(dst);
+}
+
+static void take_processes(prepared_t *p) {
+    const coll_case_t *c = &p->c;
+    if (c->process_of == NULL) {
+        return;
+    }
+    p->process_of = must_alloc(c->size, sizeof(*p->process_of));
+    for (uint32_t k = 0; k < c->size; k++) {
+        int64_t endpoint = c->set.n > 0 ? c->set.start + (int64_t)k * c->set.stride : k;
+        p->process_of[k] = c->process_of[endpoint];
+    }
 }
 
 prepared_t *case_prepare(const coll_case_t *c) {
@@ -147,6 +175,7 @@ prepared_t *case_prepare(const coll_case_t *c) {
     p->blocks = must_alloc(1, sizeof(*p->blocks));
     p->arrays = must_alloc(4 * (size_t)c->size, sizeof(*p->arrays));
     *p->blocks = blocks_create(&p->c, &p->random);
+    take_processes(p);
     make_name(p);
     make_buffers(p);
     make_wanted(p);
@@ -158,6 +187,7 @@ static void regions_free(region_t *regions, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         free(regions[i].memory);
         free(regions[i].wanted);
+        free(regions[i].given);
     }
     free(regions);
 }
@@ -170,6 +200,7 @@ void case_free(prepared_t *p) {
     }
     blocks_free(p->blocks);
     free(p->blocks);
+    free(p->process_of);
     free(p->arrays);
     free(p->args);
     free(p->statuses);
@@ -209,16 +240,47 @@ static bool region_check(const prepared_t *p, const region_t *region, const char
     return false;
 }
 
+static bool member_check(const prepared_t *p, uint32_t i) {
+    return region_check(p, &p->dst[i], "dst", i) && region_check(p, &p->src[i], "src", i);
+}
+
+/* A persistent request's part has ended: looks at the result, and makes the buffers what they were. */
+static bool again(void *arg, uint32_t i, uint32_t times) {
+    prepared_t *p = arg;
+    if (times == p->c.times) {
+        return false;
+    }
+    if (!member_check(p, i)) {
+        atomic_store(&p->wrong, true);
+    }
+    region_t *regions[] = {&p->src[i], &p->dst[i]};
+    for (int k = 0; k < 2; k++) {
+        if (regions[k]->memory != NULL) {
+            memcpy(regions[k]->memory, regions[k]->given, regions[k]->memory_bytes);
+        }
+    }
+    return true;
+}
+
+job_t case_job(prepared_t *p) {
+    return (job_t){.args = p->args,
+                   .statuses = p->statuses,
+                   .name = p->name,
+                   .set = p->c.set.n > 0 ? &p->c.set : NULL,
+                   .again = p->c.times > 0 ? again : NULL,
+                   .arg = p};
+}
+
 bool case_check(const prepared_t *p) {
+    bool ok = !atomic_load(&p->wrong);
     for (uint32_t i = 0; i < p->c.size; i++) {
         if (p->statuses[i] != UCC_OK) {
             fprintf(stderr, "WRONG: %s: endpoint %u: status %d\n", p->name, i, p->statuses[i]);
             return false;
         }
     }
-    bool ok = true;
     for (uint32_t i = 0; i < p->c.size && ok; i++) {
-        ok = region_check(p, &p->dst[i], "dst", i) && region_check(p, &p->src[i], "src", i);
+        ok = !is_mine(p, i) || member_check(p, i);
     }
     return ok;
 }

@@ -14,6 +14,9 @@
 #define TESTS_CASES_H_
 
 #include "../reference.h"
+#include "driver.h"
+
+#include <stdatomic.h>
 
 typedef enum in_place {
     IN_PLACE_NO,
@@ -44,12 +47,18 @@ typedef struct coll_case {
     bool tagged;
     uint16_t tag;
     uint64_t seed;
+    /* n is 0: all of the team. Else size is n, and root counts members. */
+    job_set_t set;
+    uint32_t times; /* 0, or a persistent request is posted so often */
+    /* By endpoint of the team: numbers of processes, of which `process` is mine; NULL: all are mine. */
+    const uint32_t *process_of;
+    uint32_t process;
 } coll_case_t;
 
 /* A buffer between guards. `data` is what the library sees, or NULL if this endpoint has none; all
- * of `memory` is compared with `wanted` afterwards. */
+ * of `memory` is compared with `wanted` afterwards. `given`: as it was, where it's to be used again. */
 typedef struct region {
-    unsigned char *memory, *wanted, *data;
+    unsigned char *memory, *wanted, *given, *data;
     size_t memory_bytes, offset; /* data == memory + offset */
     uint64_t elements;
 } region_t;
@@ -58,7 +67,9 @@ struct blocks;
 
 typedef struct prepared {
     coll_case_t c;
-    char name[192];
+    char name[256];
+    _Atomic bool wrong;     /* found before the last post */
+    uint32_t *process_of;   /* [size] of the members; NULL: all are mine */
     ucc_coll_args_t *args;  /* [size] */
     ucc_status_t *statuses; /* [size], filled by whoever runs it */
     region_t *src, *dst;    /* [size] */
@@ -82,6 +93,9 @@ bool coll_has_blocks(ucc_coll_type_t type);
 ucc_coll_type_t coll_type_at(uint32_t i);
 
 prepared_t *case_prepare(const coll_case_t *c);
+/* The job of it; p must outlive the job. */
+job_t case_job(prepared_t *p);
+/* Of what this process has. */
 bool case_check(const prepared_t *p);
 void case_free(prepared_t *p);
 

@@ -3,6 +3,7 @@
 #include "deadline.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,39 +19,70 @@ bool driver_wants_shared_context(driver_t driver) {
     return driver == DRIVER_SHARED;
 }
 
+bool job_set_has(const job_set_t *set, uint32_t endpoint, uint32_t *member) {
+    int64_t offset = (int64_t)endpoint - set->start;
+    bool has =
+        offset % set->stride == 0 && offset / set->stride >= 0 && offset / set->stride < set->n;
+    *member = has ? (uint32_t)(offset / set->stride) : 0;
+    return has;
+}
+
 /* --- posting, testing, finishing one endpoint's part of one job --- */
 
-/* NULL where init failed: the status then is the job's. */
-static ucc_coll_req_h start(world_t *world, job_t *job, uint32_t i) {
+typedef struct part {
+    ucc_coll_req_h request; /* NULL: it has ended */
+    uint32_t member, times;
+} part_t;
+
+/* Without a request where init failed, whose status then is the job's, and where the endpoint has no part. */
+static part_t start(world_t *world, job_t *job, uint32_t i) {
+    part_t part = {.member = i};
+    if (job->set != NULL && !job_set_has(job->set, i, &part.member)) {
+        return part;
+    }
     ucc_coll_req_h request = NULL;
-    ucc_status_t st = ucc_collective_init(&job->args[i], &request, world->teams[i]);
+    ucc_status_t st = ucc_collective_init(&job->args[part.member], &request, world->teams[i]);
     if (st != UCC_OK) {
-        job->statuses[i] = st;
-        return NULL;
+        job->statuses[part.member] = st;
+        return part;
     }
     st = ucc_collective_post(request);
     if (st != UCC_OK) {
-        job->statuses[i] = st;
+        job->statuses[part.member] = st;
         ucc_collective_finalize(request);
-        return NULL;
+        return part;
     }
-    return request;
+    part.request = request;
+    return part;
 }
 
 /* True when this part has ended; the request is then finalized. */
-static bool finish(job_t *job, uint32_t i, ucc_coll_req_h *request) {
-    if (*request == NULL) {
+static bool finish(job_t *job, part_t *part) {
+    if (part->request == NULL) {
         return true;
     }
-    ucc_status_t st = ucc_collective_test(*request);
+    ucc_status_t st = ucc_collective_test(part->request);
     if (st == UCC_INPROGRESS) {
         return false;
     }
     must(st == UCC_OPERATION_INITIALIZED ? UCC_ERR_LAST : UCC_OK, "test after post");
-    job->statuses[i] = st;
-    must(ucc_collective_finalize(*request), "ucc_collective_finalize");
-    *request = NULL;
+    if (st == UCC_OK && job->again != NULL && job->again(job->arg, part->member, ++part->times)) {
+        st = ucc_collective_post(part->request);
+        if (st == UCC_OK) {
+            return false;
+        }
+    }
+    job->statuses[part->member] = st;
+    must(ucc_collective_finalize(part->request), "ucc_collective_finalize");
+    part->request = NULL;
     return true;
+}
+
+/* Other processes need the processor, too. */
+static void let_others(const world_t *world) {
+    if (world->mine != NULL) {
+        sched_yield();
+    }
 }
 
 /* --- DRIVER_ONE, DRIVER_DEEP --- */
@@ -59,20 +91,22 @@ static void progress_all(world_t *world) {
     for (uint32_t i = 0; i < world->n_contexts; i++) {
         ucc_context_progress(world->contexts[i]);
     }
+    let_others(world);
 }
 
 /* Endpoints post in an order that differs from job to job, so that anyone may come last. */
-static void start_everywhere(world_t *world, job_t *job, uint32_t rotation, ucc_coll_req_h *out) {
-    for (uint32_t k = 0; k < world->size; k++) {
-        uint32_t i = (k + rotation) % world->size;
-        out[i] = start(world, job, i);
+static void start_everywhere(world_t *world, job_t *job, uint32_t rotation, part_t *out) {
+    uint32_t n = world_count(world);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = (k + rotation) % n;
+        out[i] = start(world, job, world_endpoint(world, i));
     }
 }
 
-static void finish_everywhere(world_t *world, job_t *job, ucc_coll_req_h *requests) {
+static void finish_everywhere(world_t *world, job_t *job, part_t *parts) {
     deadline_t deadline = deadline_start(job->name);
-    for (uint32_t i = 0; i < world->size; i++) {
-        while (!finish(job, i, &requests[i])) {
+    for (uint32_t i = 0; i < world_count(world); i++) {
+        while (!finish(job, &parts[i])) {
             progress_all(world);
             deadline_poll(&deadline);
         }
@@ -80,23 +114,24 @@ static void finish_everywhere(world_t *world, job_t *job, ucc_coll_req_h *reques
 }
 
 static void run_one(world_t *world, job_t *jobs, uint32_t n_jobs) {
-    ucc_coll_req_h *requests = must_alloc(world->size, sizeof(*requests));
+    part_t *parts = must_alloc(world_count(world), sizeof(*parts));
     for (uint32_t k = 0; k < n_jobs; k++) {
-        start_everywhere(world, &jobs[k], 7 * k, requests);
-        finish_everywhere(world, &jobs[k], requests);
+        start_everywhere(world, &jobs[k], 7 * k, parts);
+        finish_everywhere(world, &jobs[k], parts);
     }
-    free(requests);
+    free(parts);
 }
 
 static void run_deep(world_t *world, job_t *jobs, uint32_t n_jobs) {
-    ucc_coll_req_h *requests = must_alloc((size_t)n_jobs * world->size, sizeof(*requests));
+    uint32_t n = world_count(world);
+    part_t *parts = must_alloc((size_t)n_jobs * n, sizeof(*parts));
     for (uint32_t k = 0; k < n_jobs; k++) {
-        start_everywhere(world, &jobs[k], 7 * k, requests + (size_t)k * world->size);
+        start_everywhere(world, &jobs[k], 7 * k, parts + (size_t)k * n);
     }
     for (uint32_t k = 0; k < n_jobs; k++) {
-        finish_everywhere(world, &jobs[k], requests + (size_t)k * world->size);
+        finish_everywhere(world, &jobs[k], parts + (size_t)k * n);
     }
-    free(requests);
+    free(parts);
 }
 
 /* --- DRIVER_THREADS, DRIVER_SHARED --- */
@@ -134,27 +169,29 @@ typedef struct share {
     world_t *world;
     job_t *jobs;
     uint32_t n_jobs;
-    uint32_t n_threads; /* thread t drives endpoints t, t + n_threads, ... */
+    uint32_t n_threads; /* thread t drives the t-th of mine, and every n_threads-th from there */
 } share_t;
 
 static void run_share(void *arg, uint32_t thread) {
     const share_t *share = arg;
     world_t *world = share->world;
-    ucc_coll_req_h *requests = must_alloc(world->size, sizeof(*requests));
+    uint32_t n = world_count(world);
+    part_t *parts = must_alloc(n, sizeof(*parts));
     for (uint32_t k = 0; k < share->n_jobs; k++) {
         job_t *job = &share->jobs[k];
         deadline_t deadline = deadline_start(job->name);
-        for (uint32_t i = thread; i < world->size; i += share->n_threads) {
-            requests[i] = start(world, job, i);
+        for (uint32_t i = thread; i < n; i += share->n_threads) {
+            parts[i] = start(world, job, world_endpoint(world, i));
         }
-        for (uint32_t i = thread; i < world->size; i += share->n_threads) {
-            while (!finish(job, i, &requests[i])) {
-                ucc_context_progress(world_context(world, i));
+        for (uint32_t i = thread; i < n; i += share->n_threads) {
+            while (!finish(job, &parts[i])) {
+                ucc_context_progress(world_context(world, world_endpoint(world, i)));
+                let_others(world);
                 deadline_poll(&deadline);
             }
         }
     }
-    free(requests);
+    free(parts);
 }
 
 static void run_threads(world_t *world, job_t *jobs, uint32_t n_jobs, uint32_t n_threads) {
@@ -171,11 +208,11 @@ void driver_run(world_t *world, driver_t driver, job_t *jobs, uint32_t n_jobs) {
         run_deep(world, jobs, n_jobs);
         break;
     case DRIVER_THREADS:
-        run_threads(world, jobs, n_jobs, world->size);
+        run_threads(world, jobs, n_jobs, world_count(world));
         break;
     default:
         run_threads(world, jobs, n_jobs,
-                    world->size < SHARED_THREADS ? world->size : SHARED_THREADS);
+                    world_count(world) < SHARED_THREADS ? world_count(world) : SHARED_THREADS);
         break;
     }
 }

@@ -1,7 +1,8 @@
 /* driver.h: runs prepared collectives on a world, the ways applications do.
  *
- * A job is one collective of all endpoints of the world. Jobs of one call are posted in order by
- * every endpoint, and an endpoint may be jobs ahead of its peers. All loops are what any UCC client
+ * A job is one collective of all endpoints of the world, or of those of an active set. Jobs of one call are posted
+ * in order by every endpoint, and an endpoint may be jobs ahead of its peers. Of a world in
+ * several processes each drives its own endpoints. All loops are what any UCC client
  * writes: post, then test and progress until it is no longer in progress, then finalize.
  */
 #ifndef TESTS_DRIVER_H_
@@ -10,17 +11,32 @@
 #include "world.h"
 
 typedef enum driver {
-    DRIVER_ONE,     /* one thread for all endpoints; a job ends before the next one starts */
-    DRIVER_DEEP,    /* one thread for all endpoints; all jobs are posted before any is progressed */
+    DRIVER_ONE, /* one thread for all endpoints of the process; a job ends before the next one starts */
+    DRIVER_DEEP,    /* one thread for all; all jobs are posted before any is progressed */
     DRIVER_THREADS, /* one thread per endpoint */
     DRIVER_SHARED,  /* a few threads, each driving some endpoints, on one shared context */
     DRIVERS
 } driver_t;
 
+/* Endpoints start, start + stride, ...: n of them. */
+typedef struct job_set {
+    uint32_t start;
+    int32_t stride;
+    uint32_t n;
+} job_set_t;
+
+/* *member: which of the set the endpoint is. False: none. */
+bool job_set_has(const job_set_t *set, uint32_t endpoint, uint32_t *member);
+
 typedef struct job {
-    ucc_coll_args_t *args;  /* [world size] */
-    ucc_status_t *statuses; /* [world size], out: final status at each endpoint */
+    ucc_coll_args_t *args;  /* [world size, or members of the set] */
+    ucc_status_t *statuses; /* the same, out: final status at each endpoint */
     const char *name;       /* shown when it hangs */
+    const job_set_t *set;   /* NULL: all endpoints */
+    /* NULL, or args make a persistent request, which is posted again while this says so. Called by whoever drives
+     * the endpoint, each time that its part has ended well. */
+    bool (*again)(void *arg, uint32_t member, uint32_t times);
+    void *arg;
 } job_t;
 
 const char *driver_name(driver_t driver);

@@ -249,6 +249,63 @@ uint64_t sweep_reduced(const batch_params_t *params) {
     return batch_close(batch);
 }
 
+/* --- across processes --- */
+
+/* In bytes of one endpoint's source. */
+uint64_t sweep_edges(const batch_params_t *params) {
+    static const uint64_t bytes[] = {0,         8,          48,       49,      1023,
+                                     1024,      8192,       16383,    16384,   16385,
+                                     64u << 10, 256u << 10, 1u << 20, 3u << 20};
+    static const ucc_datatype_t datatypes[] = {UCC_DT_UINT8, UCC_DT_FLOAT32};
+    batch_t *batch = batch_open(params);
+    for (uint32_t t = 0; t < COLL_TYPES; t++) {
+        coll_case_t c = {.type = coll_type_at(t), .size = params->world.size};
+        for (size_t s = 0; s < LENGTH(bytes); s++) {
+            c.root = (uint32_t)((t + s) % c.size);
+            c.dt = reference_datatype(datatypes[(t + s) % 2]);
+            c.op = some_op(c.dt, bytes[s] > 65536 ? UCC_OP_SUM : s);
+            c.layout = (layout_t)(s % LAYOUTS);
+            c.count = block_of_source(c.type, c.size, (bytes[s] + c.dt->extent - 1) / c.dt->extent);
+            if (!coll_moves_data(c.type)) {
+                batch_add(batch, &c);
+            } else if (bytes[s] <= 65536) {
+                add_in_places(batch, c);
+            } else if (bytes[s] <= 256u << 10 || !coll_has_blocks(c.type)) {
+                c.in_place = in_place_value(c.type, (in_place_t)(s % in_places(c.type)));
+                batch_add(batch, &c);
+            }
+        }
+    }
+    return batch_close(batch);
+}
+
+/* All sets that are possible with these strides and about these sizes. */
+uint64_t sweep_sets(const batch_params_t *params) {
+    static const int32_t strides[] = {1, 2, -1, -2, 3};
+    static const uint64_t bytes[] = {0, 8, 400, 5000, 40000};
+    batch_t *batch = batch_open(params);
+    uint32_t size = params->world.size, some = 0;
+    for (size_t k = 0; k < LENGTH(strides); k++) {
+        uint32_t step = (uint32_t)(strides[k] < 0 ? -strides[k] : strides[k]);
+        for (uint32_t n = 1; n <= size && (n - 1) * step < size; n++) {
+            uint32_t low = some % (size - (n - 1) * step);
+            job_set_t set = {strides[k] > 0 ? low : low + (n - 1) * step, strides[k], n};
+            for (uint32_t t = 0; t < COLL_TYPES; t++, some++) {
+                coll_case_t c = {.type = coll_type_at(t), .size = n, .set = set};
+                c.dt = reference_datatype(UCC_DT_FLOAT64);
+                c.count = block_of_source(c.type, n, bytes[some % LENGTH(bytes)] / c.dt->extent);
+                c.root = some % n;
+                c.op = some_op(c.dt, some);
+                c.in_place = in_place_value(c.type, (in_place_t)(some % in_places(c.type)));
+                c.tagged = some % 3 == 0 || params->world.ordering == UCC_COLLECTIVE_POST_UNORDERED;
+                c.tag = (uint16_t)(some % 5);
+                batch_add(batch, &c);
+            }
+        }
+    }
+    return batch_close(batch);
+}
+
 /* Some operations are tagged on any team, all are on an unordered one. */
 coll_case_t sweep_random_case(uint64_t *random, const world_params_t *world) {
     uint32_t size = world->size;

@@ -35,7 +35,14 @@ uint64_t sweep_large(const batch_params_t *params);
 /* Every type at a handful of sizes that covers all regimes: for the slower drivers. */
 uint64_t sweep_reduced(const batch_params_t *params);
 
-/* A random case of everything above, for a team of this size and ordering. */
+/* Every type at, below and above the sizes where an algorithm among processes gives way to another, in place
+ * and not; beyond 64 KiB only some. */
+uint64_t sweep_edges(const batch_params_t *params);
+
+/* Every type among active sets, of which some leave whole processes out. */
+uint64_t sweep_sets(const batch_params_t *params);
+
+/* A random case of everything above but active sets, for a team of this size and ordering. */
 coll_case_t sweep_random_case(uint64_t *random, const world_params_t *world);
 
 /* `n` of them; the seed makes them repeatable. */

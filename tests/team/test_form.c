@@ -36,7 +36,11 @@ static stage_t stage_open(uint32_t n, bool contexts_with_oob) {
         s.libs[i] = world_lib(UCC_THREAD_MULTIPLE);
     }
     if (contexts_with_oob) {
-        world_contexts_with_oob(n, s.libs, s.board, s.contexts);
+        ucc_oob_coll_t oobs[MAX];
+        for (uint32_t i = 0; i < n; i++) {
+            oobs[i] = oob_endpoint(s.board, i);
+        }
+        world_contexts_with_oob(n, s.libs, oobs, s.contexts);
         return s;
     }
     for (uint32_t i = 0; i < n; i++) {
