@@ -1,5 +1,5 @@
-/* span.c: the conformance tables on teams that span processes, and hosts where there are any (scripts/netns run 3 --
- * test_stress_span). Every process makes the same cases, drives its own endpoints, and looks at their
+/* span.c: the conformance tables on teams that span processes of one host, or of several hosts: by scripts/netns run 3 --
+ * test_stress_span. Every process makes the same cases, drives its own endpoints, and looks at their
  * results.
  *
  *     test_stress_span [PERCENT [SHAPE [PART]]]
@@ -10,10 +10,10 @@
 #include "stress.h"
 
 #include "../support/count.h"
+#include "../support/probe.h"
 #include "../support/sweeps.h"
 
 #include <inttypes.h>
-#include <unistd.h>
 
 enum { CHECKED, WRONG, WIRE };
 
@@ -111,31 +111,6 @@ static int work(const process_t *process, void *arg) {
     return 0;
 }
 
-/* Can a team span processes at all? */
-static int probe(const process_t *process, void *arg) {
-    (void)arg;
-    ucc_team_h team;
-    ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE);
-    ucc_context_h context = world_new_context(lib, UCC_CONTEXT_EXCLUSIVE, NULL);
-    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB};
-    params.oob = process_oob(process, 0, process->endpoint[0]);
-    ucc_status_t status = ucc_team_create_post(&context, 1, &params, &team);
-    deadline_t deadline = deadline_start("the probe's team");
-    while (status == UCC_OK && (status = ucc_team_create_test(team)) == UCC_INPROGRESS) {
-        deadline_poll(&deadline);
-        status = UCC_OK;
-    }
-    _exit(status == UCC_OK ? 0 : status == UCC_ERR_NOT_SUPPORTED ? PROCESS_SKIPS : 1);
-}
-
-static bool has_network(void) {
-    shape_t shape = shape_even(2, 1);
-    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
-    outcome_t outcome = processes_run(&shape, 60, probe, NULL);
-    unsetenv("HEDDLE_LOG_LEVEL");
-    return outcome.status[0] != PROCESS_SKIPS << 8;
-}
-
 /* --- shapes --- */
 
 static uint64_t total;
@@ -215,17 +190,17 @@ int main(int argc, char **argv) {
     stress_begin_alone(argc, argv);
     only_shape = argc > 2 ? argv[2] : "";
     only_part = argc > 3 ? argv[3] : "";
-    run(shape_even(1, 3));
-    if (!has_network()) {
-        printf("skipped: several processes: this build has no network\n");
-        return stress_end();
-    }
-    one_host();
     uint32_t hosts = processes_hosts(&why);
-    if (hosts >= 2) {
-        several_hosts(hosts);
+    if (hosts < 2) {
+        run(shape_even(1, 3));
+    }
+    if (!probe_network()) {
+        return stress_skip("several processes", "this build has no network");
+    }
+    if (hosts < 2) {
+        one_host();
     } else {
-        printf("skipped: several hosts: %s\n", hosts == 0 ? why : "there is one");
+        several_hosts(hosts);
     }
     printf("checked collectives: %" PRIu64 "\n", total);
     return stress_end();

@@ -122,12 +122,22 @@ static inline void stress_expect(ucc_status_t status, ucc_status_t wanted, const
     }
 }
 
+/* Exit status of a program that could not do what it is for; scripts/test and ctest know it. */
+enum { STRESS_SKIPPED = 77 };
+
 static inline int stress_end(void) {
     uint64_t errors = atomic_load(&stress.errors);
     if (errors != 0) {
         fprintf(stderr, "%s: %llu errors\n", stress.program, (unsigned long long)errors);
     }
     return errors == 0 ? 0 : 1;
+}
+
+/* The end where the rest can't be run. */
+static inline int stress_skip(const char *what, const char *why) {
+    printf("skipped: %s: %s\n", what, why);
+    int status = stress_end();
+    return status == 0 ? STRESS_SKIPPED : status;
 }
 
 /* Processor time of the calling thread, in seconds. */

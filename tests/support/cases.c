@@ -116,7 +116,7 @@ static void region_remember(region_t *region, bool again) {
     }
 }
 
-static bool is_mine(const prepared_t *p, uint32_t i) {
+bool case_is_mine(const prepared_t *p, uint32_t i) {
     return p->process_of == NULL || p->process_of[i] == p->c.process;
 }
 
@@ -127,8 +127,9 @@ static void make_wanted(prepared_t *p) {
     unsigned char **src = must_alloc(c->size, sizeof(*src));
     unsigned char **dst = must_alloc(c->size, sizeof(*dst));
     for (uint32_t i = 0; i < c->size; i++) {
-        region_remember(&p->src[i], c->times > 0 && is_mine(p, i));
-        region_remember(&p->dst[i], c->times > 0 && is_mine(p, i));
+        bool again = (c->times > 0 || c->keeps) && case_is_mine(p, i);
+        region_remember(&p->src[i], again);
+        region_remember(&p->dst[i], again);
         src[i] = p->src[i].wanted != NULL ? p->src[i].wanted + p->src[i].offset : nothing;
         dst[i] = p->dst[i].wanted != NULL ? p->dst[i].wanted + p->dst[i].offset : nothing;
     }
@@ -138,7 +139,7 @@ static void make_wanted(prepared_t *p) {
                              .in_place = c->in_place != IN_PLACE_NO,
                              .op = c->op,
                              .dt = c->dt,
-                             .process_of = p->process_of,
+                             .process_of = c->placement ? NULL : p->process_of,
                              .counts = p->blocks->counts,
                              .src_displacements = p->blocks->src_displacements,
                              .dst_displacements = p->blocks->dst_displacements,
@@ -244,6 +245,23 @@ static bool member_check(const prepared_t *p, uint32_t i) {
     return region_check(p, &p->dst[i], "dst", i) && region_check(p, &p->src[i], "src", i);
 }
 
+static void member_restore(prepared_t *p, uint32_t i) {
+    region_t *regions[] = {&p->src[i], &p->dst[i]};
+    for (int k = 0; k < 2; k++) {
+        if (regions[k]->memory != NULL) {
+            memcpy(regions[k]->memory, regions[k]->given, regions[k]->memory_bytes);
+        }
+    }
+}
+
+void case_restore(prepared_t *p) {
+    for (uint32_t i = 0; i < p->c.size; i++) {
+        if (case_is_mine(p, i)) {
+            member_restore(p, i);
+        }
+    }
+}
+
 /* A persistent request's part has ended: looks at the result, and makes the buffers what they were. */
 static bool again(void *arg, uint32_t i, uint32_t times) {
     prepared_t *p = arg;
@@ -253,12 +271,7 @@ static bool again(void *arg, uint32_t i, uint32_t times) {
     if (!member_check(p, i)) {
         atomic_store(&p->wrong, true);
     }
-    region_t *regions[] = {&p->src[i], &p->dst[i]};
-    for (int k = 0; k < 2; k++) {
-        if (regions[k]->memory != NULL) {
-            memcpy(regions[k]->memory, regions[k]->given, regions[k]->memory_bytes);
-        }
-    }
+    member_restore(p, i);
     return true;
 }
 
@@ -271,16 +284,18 @@ job_t case_job(prepared_t *p) {
                    .arg = p};
 }
 
+bool case_check_member(const prepared_t *p, uint32_t i) {
+    if (p->statuses[i] != UCC_OK) {
+        fprintf(stderr, "WRONG: %s: endpoint %u: status %d\n", p->name, i, p->statuses[i]);
+        return false;
+    }
+    return member_check(p, i);
+}
+
 bool case_check(const prepared_t *p) {
     bool ok = !atomic_load(&p->wrong);
-    for (uint32_t i = 0; i < p->c.size; i++) {
-        if (p->statuses[i] != UCC_OK) {
-            fprintf(stderr, "WRONG: %s: endpoint %u: status %d\n", p->name, i, p->statuses[i]);
-            return false;
-        }
-    }
     for (uint32_t i = 0; i < p->c.size && ok; i++) {
-        ok = !is_mine(p, i) || member_check(p, i);
+        ok = !case_is_mine(p, i) || case_check_member(p, i);
     }
     return ok;
 }

@@ -50,13 +50,15 @@ typedef struct coll_case {
     /* n is 0: all of the team. Else size is n, and root counts members. */
     job_set_t set;
     uint32_t times; /* 0, or a persistent request is posted so often */
+    bool keeps;     /* case_restore may be called */
+    bool placement; /* the bits are to be those of one process, wherever endpoints are */
     /* By endpoint of the team: numbers of processes, of which `process` is mine; NULL: all are mine. */
     const uint32_t *process_of;
     uint32_t process;
 } coll_case_t;
 
 /* A buffer between guards. `data` is what the library sees, or NULL if this endpoint has none; all
- * of `memory` is compared with `wanted` afterwards. `given`: as it was, where it's to be used again. */
+ * of `memory` is compared with `wanted` afterwards. `given`: as it was, where it may be asked for again. */
 typedef struct region {
     unsigned char *memory, *wanted, *given, *data;
     size_t memory_bytes, offset; /* data == memory + offset */
@@ -95,8 +97,12 @@ ucc_coll_type_t coll_type_at(uint32_t i);
 prepared_t *case_prepare(const coll_case_t *c);
 /* The job of it; p must outlive the job. */
 job_t case_job(prepared_t *p);
-/* Of what this process has. */
+/* Of what this process has; and of one endpoint's, which is its own. */
 bool case_check(const prepared_t *p);
+bool case_check_member(const prepared_t *p, uint32_t member);
+/* The buffers of this process are what they were before. */
+void case_restore(prepared_t *p);
+bool case_is_mine(const prepared_t *p, uint32_t member);
 void case_free(prepared_t *p);
 
 /* About how many bytes of user data the case touches. */

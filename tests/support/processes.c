@@ -151,8 +151,7 @@ uint32_t processes_hosts(const char **why) {
     return n;
 }
 
-/* Moves the process to the host. The caller has one thread. */
-static void enter_host(uint32_t host) {
+void process_enter_host(uint32_t host) {
     char path[256] = "/var/run/netns/";
     const char *at = getenv("HEDDLE_TEST_HOSTS");
     at = at != NULL ? at + strspn(at, " ") : "";
@@ -386,7 +385,7 @@ static _Noreturn void be_process(process_t *process, int (*work)(const process_t
     uint32_t *mine = must_alloc(process->size, sizeof(*mine));
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody outlives the launcher */
     if (process->shape->host[process->me] != 0) {
-        enter_host(process->shape->host[process->me]);
+        process_enter_host(process->shape->host[process->me]);
     }
     for (uint32_t i = 0; i < process->size; i++) {
         if (process->process_of[i] == process->me) {

@@ -72,6 +72,9 @@ shape_t shape_even(uint32_t processes, uint32_t endpoints);
 /* How many hosts there are; 0: none, and *why says so in a few words. */
 uint32_t processes_hosts(const char **why);
 
+/* Moves the calling process, which has one thread, to the h-th host (from 1). Ends it if that fails. */
+void process_enter_host(uint32_t host);
+
 /* --- in a process --- */
 
 /* The OOB of an endpoint of mine among all endpoints. It is as nasty as tests/support/oob.h: sources are read late,
