@@ -19,6 +19,14 @@ function(heddle_optimize_kernels)
         ${PROJECT_SOURCE_DIR}/src/team/ee.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 endfunction()
 
+# The one file that knows UCX, if its headers are there. Seen by the targets of one folder, likewise.
+function(heddle_use_ucx)
+    if(HEDDLE_UCX)
+        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/net/ucx.c PROPERTIES
+            COMPILE_DEFINITIONS HD_HAVE_UCX INCLUDE_DIRECTORIES "${HEDDLE_UCX_INCLUDE}")
+    endif()
+endfunction()
+
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are
 # criterion (counts its own tests), plain, stress, model, example: one check per program. checks_SUITE is a
 # target that builds all of a suite.

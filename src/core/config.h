@@ -78,6 +78,21 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_TRACE,            /* string: file */
     HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */
+    HD_CFG_LIB_NET,              /* bool */
+    HD_CFG_LIB_NET_LIBRARY,      /* string: file, or empty */
+    HD_CFG_LIB_NET_SHM,          /* bool */
+    HD_CFG_LIB_NET_TLS,          /* string: for UCX, or empty */
+    HD_CFG_LIB_NET_LANES,        /* uint: 1..8 */
+    HD_CFG_LIB_NET_BARRIER, /* choice: words that net/net.c knows, as in the following; in the order of
+                                    hd_net_family_t */
+    HD_CFG_LIB_NET_BCAST,
+    HD_CFG_LIB_NET_ALLGATHER,
+    HD_CFG_LIB_NET_ALLTOALL,
+    HD_CFG_LIB_NET_GATHER,
+    HD_CFG_LIB_NET_SCATTER,
+    HD_CFG_LIB_NET_ALLREDUCE,
+    HD_CFG_LIB_NET_REDUCE,
+    HD_CFG_LIB_NET_REDUCE_SCATTER,
     /* context */
     HD_CFG_CTX_ESTIMATED_NUM_EPS,    /* uint */
     HD_CFG_CTX_ESTIMATED_NUM_PPN,    /* uint */

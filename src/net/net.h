@@ -159,7 +159,11 @@ hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *cal
 /* Scratch that a leg with this call and plan needs, in bytes. */
 size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
 
-enum { HD_NET_MOST_STEPS = 64 };
+/* What is on its way to a lane. */
+typedef struct hd_net_item {
+    struct ck_stack_entry *next; /* first: it is one */
+    uint8_t kind;
+} hd_net_item_t;
 
 /* Fields above the line are the starter's; those below are net's. */
 struct hd_leg {
@@ -173,16 +177,18 @@ struct hd_leg {
     bool (*step)(hd_leg_t *leg);
     void *owner;
     /* --------------------------------------------------------------------------------------------------- */
-    hd_leg_t *next, *next_handed;
+    hd_net_item_t item;
+    hd_leg_t *next, *next_open; /* of the lane's legs; of those that messages find */
     uint32_t lane;
     bool opened;           /* known to its team: messages find it */
-    uint32_t under_way;    /* requests of UCX */
-    uint32_t receiving;    /* messages that are expected and not here */
+    bool over;             /* the algorithm has ended, as `failure` says */
+    uint32_t under_way;    /* sends and receives that UCX has, or that are held back */
+    uint32_t receiving;    /* messages that are expected and not in place */
     uint32_t phase, round; /* the algorithm's */
-    ucc_status_t failure;  /* the first; UCC_OK: none */
-    struct hd_net_expected *expected;
-    struct hd_net_parked *parked;
-    uint64_t rank_done[2]; /* the algorithm's */
+    uint32_t left, block; /* of a combination: operands that are left, and the block that is next */
+    ucc_status_t failure; /* the first; UCC_OK: none */
+    struct hd_expected *expected;
+    struct hd_parked *parked;
 };
 
 /* Hands a leg to its lane. What is above the line is set, the rest is 0. Any thread. */

@@ -1,0 +1,366 @@
+/* internal.h: the network's data structures, with who may touch what.
+ *
+ * Everything that belongs to a lane (its port, the links of peers in it, the lane's part of each team, requests,
+ * parked messages, legs that were taken in) is touched by the holder of the lane's lock alone. What belongs to all
+ * lanes (the table of teams, peers) has a lock of its own, under which nothing else is called.
+ *
+ * The way of a message. A leg's algorithm calls hd_leg_send, which writes the header and hands the message to UCX, or
+ * keeps it while the peer is too far behind (flow.c). In the other process UCX calls the lane, which parses the header
+ * (wire.c) and looks up the team (team.c); match.c finds the leg, and what the leg expects of that source at that step,
+ * or parks the message until the leg is there and asks for it.
+ *
+ * What comes to a lane from other threads (legs that start, teams that end or fail) is an ITEM on its stack.
+ */
+#ifndef HD_NET_INTERNAL_H
+#define HD_NET_INTERNAL_H
+
+#include "core/debug.h"
+#include "core/fork.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "net/net.h"
+#include "net/ucx.h"
+#include "net/wire.h"
+#include "threads/lock.h"
+
+#include <ck_stack.h>
+#include <stddef.h>
+
+enum {
+    HD_NET_MOST_LANES = 8,
+    HD_NET_AHEAD = 16, /* numbered exchanges that a peer need not have consumed */
+    HD_NET_MATCHED_QUOTA =
+        64 << 10, /* bytes sent eagerly that a peer need not have taken: matched classes */
+    HD_NET_NUMBERED_QUOTA = 256 << 10, /* the same where the numbers bound how much there can be */
+    HD_NET_PARKED_BYTES =
+        16 << 20, /* eager data of a peer that is kept for legs to come; more fails the team */
+    HD_NET_PARKED_MESSAGES = 1 << 16,
+    HD_NET_EARLY_MESSAGES = 4096, /* for teams that are not known yet, in a lane */
+    HD_NET_EARLY_BYTES = 1024,    /* of one of them */
+    HD_NET_EARLY_SECONDS = 60,
+    HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
+    HD_NET_BUCKETS = 64
+};
+
+typedef struct hd_net_lane hd_net_lane_t;
+typedef struct hd_peer hd_peer_t;
+typedef struct hd_net_team_lane hd_net_team_lane_t;
+typedef struct hd_net_team_peer hd_net_team_peer_t;
+typedef struct hd_parked hd_parked_t;
+typedef struct hd_expected hd_expected_t;
+typedef struct hd_message hd_message_t;
+
+/* --- what is on a lane's stack ------------------------------------------------------------------------------ */
+
+enum { HD_ITEM_LEG, HD_ITEM_END, HD_ITEM_FAILED, HD_ITEM_ABORT };
+
+/* --- messages ----------------------------------------------------------------------------------------------- */
+
+/* A message that is sent, or a rendezvous that is received. Of the lane's pool. */
+struct hd_message {
+    hd_ucx_request_t ucx; /* first */
+    uint8_t header[HD_WIRE_BYTES];
+    hd_net_lane_t *lane;
+    hd_leg_t *leg; /* NULL: of no leg */
+    hd_message_t *next,
+        **at; /* in the lane's list of what is under way, a team's of what is held back, or free */
+    uint32_t to;           /* number of the receiver in the team */
+    bool receives, counts; /* counts: as something that a leg expects */
+    hd_peer_t *peer;
+    hd_wire_t wire;
+    hd_net_piece_t own; /* where there is one piece */
+    const hd_net_piece_t *piece;
+    uint32_t n;
+    void *packed; /* memory that ends with it; NULL: none */
+};
+
+/* What a leg waits for. */
+struct hd_expected {
+    hd_expected_t *next;
+    uint32_t source; /* number in the team */
+    uint16_t step;
+    hd_net_piece_t own;
+    const hd_net_piece_t *piece;
+    uint32_t n;
+    size_t bytes;
+};
+
+/* A message that came before somebody expected it. */
+struct hd_parked {
+    hd_parked_t *next;
+    hd_wire_t wire;
+    void *rendezvous; /* what UCX calls it; NULL: the data follows */
+    uint64_t since;   /* ns; of those for teams that are not known */
+    uint8_t data[];
+};
+
+/* --- lanes ---------------------------------------------------------------------------------------------------- */
+
+struct hd_net_lane {
+    hd_ucx_port_t port; /* first */
+    hd_lock_t lock;
+    uint32_t number;
+    bool moved; /* something happened in this turn */
+    hd_net_t *net;
+    hd_leg_t *legs, **last; /* those that were taken in */
+    hd_message_t *under_way;
+    hd_message_t *free_requests;
+    hd_expected_t *free_expected;
+    hd_parked_t *early; /* for teams that are not known yet */
+    uint32_t n_early;
+    uint64_t logged;          /* ns: of the last line about a message that was dropped */
+    hd_net_team_peer_t *owed; /* peers that want to hear of us */
+    /* written by any thread */
+    alignas(HD_LINE_PAIR) ck_stack_t handed;
+};
+
+/* --- peers ------------------------------------------------------------------------------------------------------- */
+
+typedef struct hd_peer_link {
+    hd_ucx_link_t ucx; /* first */
+    hd_peer_t *peer;
+    const void *address; /* of the peer's lane */
+} hd_peer_link_t;
+
+struct hd_peer {
+    uint64_t identity[2];
+    hd_peer_t *next; /* of the net's */
+    hd_net_t *net;
+    uint32_t lanes;
+    _Atomic bool lost;
+    hd_peer_link_t link[HD_NET_MOST_LANES];
+    void *address; /* a copy of all of it */
+};
+
+/* --- teams ------------------------------------------------------------------------------------------------------- */
+
+/* What a lane knows of the flow to and from one process of one team. */
+struct hd_net_team_peer {
+    hd_net_team_lane_t *tl;
+    /* to it */
+    uint64_t floor; /* it has consumed all numbered exchanges below */
+    uint64_t *sent; /* numbers sent to it that are not below, in no order */
+    uint32_t n_sent, room;
+    uint32_t out, out_taken; /* bytes sent eagerly, and those of them that legs there have taken */
+    /* from it */
+    uint64_t wanted;      /* if `wants`: it waits for our floor to be above this */
+    bool wants, owed;     /* owed: in the lane's list */
+    uint32_t in, in_told; /* bytes taken, and those of them that it knows of */
+    uint32_t parked_messages;
+    size_t parked_bytes;
+    hd_net_team_peer_t *next_owed;
+};
+
+/* A team in a lane. */
+struct hd_net_team_lane {
+    hd_net_team_t *team;
+    hd_net_item_t end, failed, abort;
+    hd_leg_t *open[HD_NET_BUCKETS];
+    hd_parked_t *parked[HD_NET_BUCKETS];
+    hd_message_t *held;       /* sends that wait for their receivers to come nearer */
+    uint64_t floor;           /* all numbered exchanges below were consumed */
+    uint64_t highest;         /* number of an exchange that was opened, and one more */
+    uint32_t n_numbered;      /* open legs of numbered exchanges */
+    hd_net_team_peer_t *peer; /* by number in the team */
+};
+
+struct hd_net_team {
+    hd_net_t *net;
+    uint64_t wire;
+    uint32_t n, me, lanes;
+    uint32_t forks;      /* hd_forks() when it was made: a child's copy is dead */
+    hd_net_team_t *next; /* of the table's bucket */
+    void (*failed)(void *arg, ucc_status_t why);
+    void *arg;
+    hd_lock_t telling; /* around the call of failed: whoever destroys the team waits for its end */
+    bool destroyed;    /* under `telling` */
+    _Atomic int failure;         /* ucc_status_t; UCC_OK: none */
+    _Atomic int aborting;        /* what the others are told; UCC_OK: nothing */
+    _Atomic uint32_t lanes_left; /* that have not seen its end */
+    hd_peer_t **peer;            /* by number; NULL: me */
+    hd_net_team_lane_t lane[];
+};
+
+/* --- the network --------------------------------------------------------------------------------------------------- */
+
+/* What the configuration says of each family: 0: plan.c decides, else hd_net_algorithm_t. */
+typedef enum hd_net_family {
+    HD_NET_OF_BARRIER,
+    HD_NET_OF_BCAST,
+    HD_NET_OF_ALLGATHER,
+    HD_NET_OF_ALLTOALL,
+    HD_NET_OF_GATHER,
+    HD_NET_OF_SCATTER,
+    HD_NET_OF_ALLREDUCE,
+    HD_NET_OF_REDUCE,
+    HD_NET_OF_REDUCE_SCATTER,
+    HD_NET_FAMILIES
+} hd_net_family_t;
+
+enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096 };
+
+struct hd_net {
+    struct ucp_context *context;
+    uint32_t lanes;
+    uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
+    void *address;
+    size_t address_bytes;
+    hd_lock_t lock; /* guards what follows */
+    hd_net_team_t *table[HD_NET_TABLE];
+    uint64_t gone[HD_NET_GONE]; /* wire ids of teams that were destroyed, the last ones */
+    uint32_t n_gone;
+    hd_peer_t *peers;
+    alignas(HD_LINE_PAIR) hd_net_lane_t lane[HD_NET_MOST_LANES];
+};
+
+/* --- net.c ----------------------------------------------------------------------------------------------------------- */
+
+/* One more reference, by somebody who has one. */
+void hd_net_keep(hd_net_t *net);
+
+/* The form of a process's address. */
+/* Lanes of a process with this address, and where each lane's begins; 0: it is malformed. */
+uint32_t hd_net_address_parse(const void *address, size_t bytes, const void *at[HD_NET_MOST_LANES]);
+
+/* --- lane.c ---------------------------------------------------------------------------------------------------------- */
+
+void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item);
+/* False: another thread is in it. */
+bool hd_net_lane_pump(hd_net_lane_t *lane);
+/* What is left of the lane's memory, by the thread that closes the net. */
+void hd_net_lane_clear(hd_net_lane_t *lane);
+/* Under the lane's lock: one turn. */
+void hd_net_lane_turn(hd_net_lane_t *lane);
+
+/* --- peer.c ------------------------------------------------------------------------------------------------------------ */
+
+/* Looked up, or made. NULL: no memory, or the address is malformed (logged). */
+hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process);
+/* The way to it in that lane, made if there is none. NULL: the peer is lost. */
+const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
+/* Ends all of a lane's links: waits a second at most. */
+void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
+void hd_peer_free_all(hd_net_t *net);
+
+/* --- team.c -------------------------------------------------------------------------------------------------------------- */
+
+/* NULL: unknown; *gone: it was here, and is destroyed. */
+hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone);
+/* The team is lost; the first cause counts. Under a lane's lock. */
+void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why);
+/* All teams that the peer is in. */
+void hd_net_team_fail_with_peer(hd_net_t *net, const hd_peer_t *peer);
+/* Items. */
+void hd_net_team_lane_end(hd_net_team_lane_t *tl);
+void hd_net_team_lane_failed(hd_net_team_lane_t *tl);
+void hd_net_team_lane_abort(hd_net_team_lane_t *tl);
+
+static inline ucc_status_t hd_net_team_failure(const hd_net_team_t *team) {
+    if (team->forks != hd_forks()) {
+        return UCC_ERR_NOT_SUPPORTED; /* inherited: as every group in the child of a fork */
+    }
+    /* relaxed: says nothing of other memory */
+    return (ucc_status_t)atomic_load_explicit(&team->failure, memory_order_relaxed);
+}
+
+static inline hd_net_lane_t *hd_net_team_lane_of(const hd_net_team_lane_t *tl) {
+    return &tl->team->net->lane[tl - tl->team->lane];
+}
+
+/* --- flow.c: how far ahead ------------------------------------------------------------------------------------------------ */
+
+/* May a message of this number go to that peer now? */
+bool hd_flow_allows(const hd_net_team_peer_t *peer, const hd_net_key_t *key);
+/* It goes: fills in the header's fields of flow. True: as a rendezvous, whatever UCX thinks. */
+bool hd_flow_out(hd_net_team_peer_t *peer, hd_wire_t *wire);
+/* What a message's header says. */
+void hd_flow_in(hd_net_team_peer_t *peer, const hd_wire_t *wire);
+/* A leg has taken the message. */
+void hd_flow_taken(hd_net_team_peer_t *peer, const hd_wire_t *wire);
+void hd_flow_opened(hd_net_team_lane_t *tl, const hd_leg_t *leg);
+/* After the leg has left the table of open ones. */
+void hd_flow_closed(hd_net_team_lane_t *tl, const hd_leg_t *leg);
+/* Sends the credits that are owed. */
+void hd_flow_pay(hd_net_lane_t *lane);
+/* Something is still held back for it: ask how far it is. */
+void hd_flow_ask(hd_net_team_peer_t *peer);
+void hd_flow_forget(hd_net_team_lane_t *tl);
+
+/* --- match.c ---------------------------------------------------------------------------------------------------------------- */
+
+hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, size_t header_bytes,
+                                     void *data, size_t bytes, bool rendezvous);
+/* Messages for the leg find it from now on, and those that came before. */
+void hd_net_match_open(hd_leg_t *leg);
+void hd_net_match_close(hd_leg_t *leg);
+/* Parked messages of the leg that fit this are taken. */
+void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected);
+void hd_net_match_drop(hd_net_lane_t *lane, hd_parked_t *parked);
+/* All that is parked in a team's lane. */
+void hd_net_match_drop_all(hd_net_team_lane_t *tl);
+/* Those for unknown teams that came too long ago; ns: now. */
+void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns);
+
+/* --- leg.c -------------------------------------------------------------------------------------------------------------------- */
+
+/* Memory of the lane's pools. NULL: none. */
+hd_message_t *hd_message_get(hd_net_lane_t *lane);
+void hd_message_put(hd_message_t *request);
+/* A message of no leg: a credit, an abort. */
+void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
+/* Sends what was held back for that peer and may go now. True: something is left. */
+bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer);
+
+/* For algorithms. Failures are the leg's. to, from: ranks. The data stays as it is while the leg lasts. */
+void hd_leg_send(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_data_t *data);
+void hd_leg_send_bytes(hd_leg_t *leg, uint32_t step, uint32_t to, const void *at, size_t bytes);
+void hd_leg_receive(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_data_t *data);
+void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at, size_t bytes);
+/* For match.c: the message is what the leg expected; its data, or a rendezvous, is moved into place. */
+hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *expected, const hd_wire_t *wire,
+                             void *data, bool rendezvous);
+/* The first cause counts. tell: the other processes must know, too: the team is lost. */
+void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell);
+
+static inline uint32_t hd_leg_number_of(const hd_leg_t *leg, uint32_t rank) {
+    return leg->call.process ? leg->call.process[rank] : rank;
+}
+static inline hd_net_team_lane_t *hd_leg_tl(const hd_leg_t *leg) {
+    return &leg->team->lane[leg->lane];
+}
+
+/* --- the families: UCC_INPROGRESS, or UCC_OK when all has been begun and has come ------------------------------------------------ */
+
+ucc_status_t hd_net_barrier(hd_leg_t *leg); /* also fanin, fanout */
+ucc_status_t hd_net_bcast(hd_leg_t *leg);
+ucc_status_t hd_net_allgather(hd_leg_t *leg);
+ucc_status_t hd_net_alltoall(hd_leg_t *leg);
+ucc_status_t hd_net_gather(hd_leg_t *leg);
+ucc_status_t hd_net_scatter(hd_leg_t *leg);
+ucc_status_t hd_net_allreduce(hd_leg_t *leg);
+ucc_status_t hd_net_reduce(hd_leg_t *leg);
+ucc_status_t hd_net_reduce_scatter(hd_leg_t *leg);
+
+/* --- fold.c: operands, and combining them ------------------------------------------------------------------------------------------ */
+
+/* A table of operands in a leg's scratch: pointers, then places for them. */
+typedef struct hd_operands {
+    const void **pointer;
+    char *place;
+    size_t stride; /* from one place to the next */
+} hd_operands_t;
+
+/* Scratch for `pointers` pointers and `places` operands of so many bytes. */
+size_t hd_net_operands_bytes(uint32_t pointers, uint32_t places, size_t bytes);
+/* at: where the table begins in the leg's scratch, a multiple of a line. */
+hd_operands_t hd_net_operands(const hd_leg_t *leg, size_t at, uint32_t pointers, size_t bytes);
+static inline void *hd_net_place(const hd_operands_t *o, uint32_t i) {
+    return o->place + i * o->stride;
+}
+
+/* Combines m operands in the canonical order, in blocks of 8, into dst; operand[] is used up, and what it points to,
+ * except for mine, is overwritten. Goes on where it stopped if it is called again with the same. */
+ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const void *mine,
+                         void *dst, size_t first, size_t count, bool last);
+
+#endif

@@ -1,0 +1,149 @@
+/* lane.c: a lane's lock, what other threads hand to it, and its turns.
+ *
+ * Whoever pumps tries the lock and, inside, takes turns until nothing moves: takes in what was handed, lets UCX make
+ * progress, steps all legs, and tells peers how far we are if they wait for it.
+ *
+ * Nothing handed is forgotten. Whoever hands something pushes it, and tries the lock at its next pump. If it fails,
+ * another thread holds the lock, and looks at the stack again after it has unlocked: the two fences (after the push,
+ * and between the unlocking and the look) make sure that one of the two sees the other.
+ *
+ * The stack is Concurrency Kit's, whose entries are pushed by many and taken all at once. What its assembly orders,
+ * ThreadSanitizer is told, as with the lock (threads/lock.h).
+ */
+#include "net/internal.h"
+
+_Static_assert(sizeof(struct ck_stack_entry) == sizeof(struct ck_stack_entry *) &&
+                   offsetof(hd_net_item_t, next) == 0,
+               "an item begins with its entry in the stack");
+
+enum { MOST_TURNS = 256 }; /* of one visit: whoever pumps has other things to do, too */
+
+void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item) {
+    hd_sanitizer_before_assembly(&lane->handed);
+    ck_stack_push_upmc(&lane->handed, (struct ck_stack_entry *)(void *)item);
+    atomic_thread_fence(memory_order_seq_cst); /* see above: the push, then a look at the lock */
+}
+
+/* Also true for a moment after all was taken: then a turn is taken in vain. */
+static bool was_handed(hd_net_lane_t *lane) {
+    return ck_pr_load_ptr(&lane->handed.head) != NULL;
+}
+
+static void take_in_leg(hd_net_lane_t *lane, hd_leg_t *leg) {
+    leg->next = NULL;
+    *lane->last = leg;
+    lane->last = &leg->next;
+    hd_net_match_open(leg);
+}
+
+static void take_in(hd_net_lane_t *lane, hd_net_item_t *item) {
+    hd_net_team_lane_t *tl;
+    switch (item->kind) {
+    case HD_ITEM_LEG:
+        take_in_leg(lane, (hd_leg_t *)(void *)((char *)item - offsetof(hd_leg_t, item)));
+        break;
+    case HD_ITEM_END:
+        tl = (hd_net_team_lane_t *)(void *)((char *)item - offsetof(hd_net_team_lane_t, end));
+        hd_net_team_lane_end(tl);
+        break;
+    case HD_ITEM_FAILED:
+        tl = (hd_net_team_lane_t *)(void *)((char *)item - offsetof(hd_net_team_lane_t, failed));
+        hd_net_team_lane_failed(tl);
+        break;
+    case HD_ITEM_ABORT:
+        tl = (hd_net_team_lane_t *)(void *)((char *)item - offsetof(hd_net_team_lane_t, abort));
+        hd_net_team_lane_abort(tl);
+        break;
+    }
+}
+
+/* In the order in which they were handed. */
+static void take_all_in(hd_net_lane_t *lane) {
+    if (!was_handed(lane)) {
+        return;
+    }
+    struct ck_stack_entry *all = ck_stack_batch_pop_upmc(&lane->handed), *first = NULL;
+    hd_sanitizer_after_assembly(&lane->handed);
+    lane->moved = true;
+    while (all) { /* the last is on top */
+        struct ck_stack_entry *next = all->next;
+        all->next = first;
+        first = all;
+        all = next;
+    }
+    while (first) {
+        struct ck_stack_entry *next = first->next; /* an item may be gone when it was taken in */
+        take_in(lane, (hd_net_item_t *)(void *)first);
+        first = next;
+    }
+}
+
+/* A leg that is over may be gone when its step returns. Steps may hand in further ones, which wait on the stack. */
+static void step_legs(hd_net_lane_t *lane) {
+    for (hd_leg_t **at = &lane->legs; *at;) {
+        hd_leg_t *leg = *at, *next = leg->next;
+        if (!leg->step(leg)) {
+            at = &leg->next;
+            continue;
+        }
+        *at = next;
+        if (!next) {
+            lane->last = at;
+        }
+        lane->moved = true;
+    }
+}
+
+void hd_net_lane_turn(hd_net_lane_t *lane) {
+    lane->moved = false;
+    take_all_in(lane);
+    if (lane->port.worker && hd_ucx_progress(&lane->port)) {
+        lane->moved = true;
+    }
+    step_legs(lane);
+    if (lane->owed) {
+        hd_flow_pay(lane);
+    }
+}
+
+bool hd_net_lane_pump(hd_net_lane_t *lane) {
+    do {
+        if (!hd_lock_try(&lane->lock)) {
+            return false;
+        }
+        uint32_t turns = 0;
+        do {
+            hd_net_lane_turn(lane);
+        } while (lane->moved && ++turns < MOST_TURNS);
+        hd_unlock(&lane->lock);
+        atomic_thread_fence(memory_order_seq_cst); /* see above: the unlocking, then this look */
+    } while (was_handed(lane));
+    return true;
+}
+
+void hd_leg_start(hd_leg_t *leg) {
+    hd_net_team_t *team = leg->team;
+    leg->lane = leg->segment % team->lanes;
+    leg->item.kind = HD_ITEM_LEG;
+    hd_net_lane_hand(&team->net->lane[leg->lane], &leg->item);
+}
+
+void hd_net_lane_clear(hd_net_lane_t *lane) {
+    while (lane->early) {
+        hd_parked_t *parked = lane->early;
+        lane->early = parked->next;
+        hd_net_match_drop(lane, parked);
+    }
+    lane->n_early = 0;
+    lane->owed = NULL;
+    for (hd_message_t *next, *r = lane->free_requests; r; r = next) {
+        next = r->next;
+        hd_free(r);
+    }
+    for (hd_expected_t *next, *e = lane->free_expected; e; e = next) {
+        next = e->next;
+        hd_free(e);
+    }
+    lane->free_requests = NULL;
+    lane->free_expected = NULL;
+}

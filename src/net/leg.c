@@ -1,0 +1,448 @@
+/* leg.c: sending and receiving for a leg, and how a leg goes on and ends.
+ *
+ * leg->under_way counts what UCX, or the flow control, still has of the leg: only when it is 0 the leg ends, whatever
+ * happened. leg->receiving counts messages that are expected and not in place: the algorithm waits for those.
+ */
+#include "net/internal.h"
+
+#include <string.h>
+
+/* --- pools ------------------------------------------------------------------------------------------------------------ */
+
+static void on_done(hd_ucx_request_t *ucx, ucc_status_t status);
+
+hd_message_t *hd_message_get(hd_net_lane_t *lane) {
+    hd_message_t *r = lane->free_requests;
+    if (r) {
+        lane->free_requests = r->next;
+    } else {
+        r = hd_alloc(HD_LINE, sizeof(*r));
+        if (!r) {
+            return NULL;
+        }
+        r->ucx.done = on_done;
+        r->lane = lane;
+    }
+    r->next = NULL;
+    r->at = NULL;
+    r->leg = NULL;
+    r->packed = NULL;
+    r->receives = false;
+    return r;
+}
+
+void hd_message_put(hd_message_t *r) {
+    hd_free(r->packed);
+    r->next = r->lane->free_requests;
+    r->lane->free_requests = r;
+}
+
+static void link_request(hd_message_t **list, hd_message_t *r) {
+    r->next = *list;
+    r->at = list;
+    if (r->next) {
+        r->next->at = &r->next;
+    }
+    *list = r;
+}
+
+static void unlink_request(hd_message_t *r) {
+    *r->at = r->next;
+    if (r->next) {
+        r->next->at = r->at;
+    }
+}
+
+static hd_expected_t *expected_get(hd_net_lane_t *lane) {
+    hd_expected_t *e = lane->free_expected;
+    if (e) {
+        lane->free_expected = e->next;
+        return e;
+    }
+    return hd_alloc(alignof(hd_expected_t), sizeof(*e));
+}
+
+static void expected_put(hd_net_lane_t *lane, hd_expected_t *e) {
+    e->next = lane->free_expected;
+    lane->free_expected = e;
+}
+
+static hd_net_lane_t *lane_of(const hd_leg_t *leg) {
+    return &leg->team->net->lane[leg->lane];
+}
+
+/* --- failure ------------------------------------------------------------------------------------------------------------ */
+
+void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
+    if (leg->failure == UCC_OK) {
+        leg->failure = why;
+    }
+    if (tell) {
+        hd_net_team_fail(leg->team, why);
+        hd_net_team_abort(leg->team, why);
+    }
+}
+
+/* --- requests -------------------------------------------------------------------------------------------------------------- */
+
+/* The request is over, and is in no list. */
+static void end_request(hd_message_t *r, ucc_status_t status) {
+    hd_leg_t *leg = r->leg;
+    r->lane->moved = true;
+    if (leg) {
+        leg->under_way--;
+        if (status != UCC_OK && leg->failure == UCC_OK) {
+            ucc_status_t why = hd_net_team_failure(leg->team);
+            hd_leg_fail(leg, why != UCC_OK ? why : status, why == UCC_OK);
+        }
+        if (r->receives && leg->receiving > 0) {
+            leg->receiving--;
+        }
+    }
+    hd_message_put(r);
+}
+
+static void on_done(hd_ucx_request_t *ucx, ucc_status_t status) {
+    hd_message_t *r = (hd_message_t *)ucx;
+    unlink_request(r);
+    end_request(r, status);
+}
+
+/* A message whose wire, pieces and receiver are set goes out. */
+static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
+    bool rendezvous = r->wire.kind == HD_WIRE_DATA && hd_flow_out(&tl->peer[r->to], &r->wire);
+    hd_wire_write(&r->wire, r->header);
+    const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[r->to], r->lane);
+    if (!link) {
+        end_request(r, UCC_ERR_IO_ERROR);
+        return;
+    }
+    link_request(&r->lane->under_way, r);
+    ucc_status_t status =
+        hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n, rendezvous, &r->ucx);
+    if (status != UCC_INPROGRESS) { /* else it may be over and gone */
+        on_done(&r->ucx, status);
+    }
+}
+
+void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire) {
+    hd_message_t *r = hd_message_get(hd_net_team_lane_of(tl));
+    if (!r) {
+        return; /* credits are told again; an abort that is lost is found out in other ways */
+    }
+    r->wire = *wire;
+    r->wire.team = tl->team->wire;
+    r->wire.source = tl->team->me;
+    r->to = to;
+    r->n = 0;
+    send_now(tl, r);
+}
+
+bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer) {
+    bool left = false;
+    hd_message_t *next;
+    for (hd_message_t *r = tl->held; r; r = next) {
+        next = r->next;
+        if (&tl->peer[r->to] != peer) {
+            continue;
+        }
+        if (hd_flow_allows(peer, &r->leg->key)) {
+            unlink_request(r);
+            send_now(tl, r);
+        } else {
+            left = true;
+        }
+    }
+    return left;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------------------------------ */
+
+/* One piece as it is; several, if they are small, in memory of ours. */
+static bool set_pieces(hd_message_t *r, const hd_net_piece_t *piece, uint32_t n, size_t bytes) {
+    if (bytes == 0) {
+        r->n = 0;
+        return true;
+    }
+    if (n == 1) {
+        r->own = *piece;
+    } else if (bytes <= HD_NET_PACKED) {
+        r->packed = hd_alloc(HD_LINE, bytes);
+        if (!r->packed) {
+            return false;
+        }
+        char *at = r->packed;
+        for (uint32_t i = 0; i < n; i++) {
+            if (piece[i].bytes) {
+                memcpy(at, piece[i].at, piece[i].bytes);
+                at += piece[i].bytes;
+            }
+        }
+        r->own = (hd_net_piece_t){r->packed, bytes};
+    } else {
+        r->piece = piece;
+        r->n = n;
+        return true;
+    }
+    r->piece = &r->own;
+    r->n = 1;
+    return true;
+}
+
+static void send_pieces(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_piece_t *piece,
+                        uint32_t n, size_t bytes) {
+    hd_net_team_lane_t *tl = hd_leg_tl(leg);
+    if (leg->failure != UCC_OK) {
+        return;
+    }
+    hd_message_t *r = hd_message_get(lane_of(leg));
+    if (!r || !set_pieces(r, piece, n, bytes)) {
+        hd_error("no memory for a message of %zu bytes", bytes);
+        if (r) {
+            hd_message_put(r);
+        }
+        hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
+        return;
+    }
+    r->wire = (hd_wire_t){.kind = HD_WIRE_DATA,
+                          .class = leg->key.class,
+                          .step = (uint16_t)step,
+                          .source = tl->team->me,
+                          .segment = leg->segment,
+                          .signature = leg->call.signature,
+                          .team = tl->team->wire,
+                          .number = leg->key.number,
+                          .ordinal = leg->key.ordinal,
+                          .subset = leg->key.subset,
+                          .bytes = bytes};
+    r->leg = leg;
+    r->to = hd_leg_number_of(leg, to);
+    leg->under_way++;
+    if (hd_flow_allows(&tl->peer[r->to], &leg->key)) {
+        send_now(tl, r);
+    } else {
+        link_request(&tl->held, r);
+        hd_flow_ask(&tl->peer[r->to]);
+    }
+}
+
+void hd_leg_send(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_data_t *data) {
+    send_pieces(leg, step, to, data->piece, data->n, data->bytes);
+}
+
+void hd_leg_send_bytes(hd_leg_t *leg, uint32_t step, uint32_t to, const void *at, size_t bytes) {
+    hd_net_piece_t piece = {(void *)(uintptr_t)at, bytes};
+    send_pieces(leg, step, to, &piece, 1, bytes);
+}
+
+/* --- receiving ------------------------------------------------------------------------------------------------------------------ */
+
+static void expect(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_piece_t *piece,
+                   uint32_t n, size_t bytes) {
+    if (leg->failure != UCC_OK) {
+        return;
+    }
+    hd_expected_t *e = expected_get(lane_of(leg));
+    if (!e) {
+        hd_error("no memory for a message that is expected");
+        hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
+        return;
+    }
+    e->source = hd_leg_number_of(leg, from);
+    e->step = (uint16_t)step;
+    e->piece = piece;
+    e->n = n;
+    e->bytes = bytes;
+    if (n == 1) {
+        e->own = *piece;
+        e->piece = &e->own;
+    }
+    leg->receiving++;
+    hd_net_match_expect(leg, e);
+}
+
+void hd_leg_receive(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_data_t *data) {
+    expect(leg, step, from, data->piece, data->n, data->bytes);
+}
+
+void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at, size_t bytes) {
+    hd_net_piece_t piece = {at, bytes};
+    expect(leg, step, from, &piece, 1, bytes);
+}
+
+static void scatter_into(const hd_expected_t *e, const uint8_t *data) {
+    for (uint32_t i = 0; i < e->n; i++) {
+        if (e->piece[i].bytes) {
+            memcpy(e->piece[i].at, data, e->piece[i].bytes);
+            data += e->piece[i].bytes;
+        }
+    }
+}
+
+static bool fits(hd_leg_t *leg, const hd_expected_t *e, const hd_wire_t *wire) {
+    if (wire->signature != leg->call.signature) {
+        hd_error("%s: process %u was called with other arguments than process %u",
+                 hd_type_name(leg->call.type), wire->source, leg->team->me);
+        return false;
+    }
+    if (wire->bytes != e->bytes) {
+        hd_error("%s: process %u sends %llu bytes, process %u expects %zu",
+                 hd_type_name(leg->call.type), wire->source, (unsigned long long)wire->bytes,
+                 leg->team->me, e->bytes);
+        return false;
+    }
+    return true;
+}
+
+static hd_ucx_arrival_t receive(hd_leg_t *leg, const hd_expected_t *e, void *data) {
+    hd_net_lane_t *lane = lane_of(leg);
+    hd_message_t *r = hd_message_get(lane);
+    if (!r) {
+        hd_error("no memory for a message of %zu bytes", e->bytes);
+        hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
+        return HD_UCX_REFUSED;
+    }
+    r->leg = leg;
+    r->receives = true;
+    r->to = e->source;
+    r->own = e->own;
+    r->n = e->n;
+    r->piece = e->n == 1 ? &r->own : e->piece;
+    leg->under_way++;
+    link_request(&lane->under_way, r);
+    ucc_status_t status = hd_ucx_receive(&lane->port, data, r->piece, r->n, &r->ucx);
+    if (status != UCC_INPROGRESS) {
+        on_done(&r->ucx, status);
+    }
+    return HD_UCX_KEPT;
+}
+
+hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *e, const hd_wire_t *wire, void *data,
+                             bool rendezvous) {
+    hd_ucx_arrival_t end = HD_UCX_DONE;
+    hd_net_lane_t *lane = lane_of(leg);
+    lane->moved = true;
+    if (!fits(leg, e, wire)) {
+        hd_leg_fail(leg, UCC_ERR_INVALID_PARAM, true);
+        end = rendezvous ? HD_UCX_REFUSED : HD_UCX_DONE;
+    } else {
+        hd_flow_taken(&hd_leg_tl(leg)->peer[wire->source], wire);
+        if (rendezvous && e->bytes) {
+            end = receive(leg, e, data);
+        } else {
+            scatter_into(e, data);
+            leg->receiving--;
+        }
+    }
+    expected_put(lane, e);
+    return end;
+}
+
+/* --- a leg's way ---------------------------------------------------------------------------------------------------------------- */
+
+enum { ALL_BEGUN = UINT32_MAX }; /* phase: the algorithm has ended, its sends maybe not */
+
+static ucc_status_t run(hd_leg_t *leg) {
+    switch ((enum hd_type)leg->call.type) {
+    case HD_BARRIER:
+    case HD_FANIN:
+    case HD_FANOUT:
+        return hd_net_barrier(leg);
+    case HD_BCAST:
+    case HD_MCAST:
+        return hd_net_bcast(leg);
+    case HD_ALLGATHER:
+    case HD_ALLGATHERV:
+        return hd_net_allgather(leg);
+    case HD_ALLTOALL:
+    case HD_ALLTOALLV:
+        return hd_net_alltoall(leg);
+    case HD_GATHER:
+    case HD_GATHERV:
+        return hd_net_gather(leg);
+    case HD_SCATTER:
+    case HD_SCATTERV:
+        return hd_net_scatter(leg);
+    case HD_ALLREDUCE:
+        return hd_net_allreduce(leg);
+    case HD_REDUCE:
+        return hd_net_reduce(leg);
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return hd_net_reduce_scatter(leg);
+    case HD_SCAN:
+    case HD_EXSCAN:
+    case HD_N_TYPES:
+        break;
+    }
+    hd_error("%s among processes is not supported", hd_type_name(leg->call.type));
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
+static ucc_status_t end_leg(hd_leg_t *leg) {
+    if (leg->opened) {
+        hd_net_match_close(leg);
+    }
+    leg->over = true;
+    return leg->failure;
+}
+
+/* Nothing of it is begun any more. UCC_INPROGRESS while something is under way. */
+static ucc_status_t wind_up(hd_leg_t *leg) {
+    hd_net_team_lane_t *tl = hd_leg_tl(leg);
+    hd_message_t *next;
+    while (leg->expected) {
+        hd_expected_t *e = leg->expected;
+        leg->expected = e->next;
+        expected_put(lane_of(leg), e);
+    }
+    leg->receiving = 0;
+    for (hd_message_t *r = leg->under_way ? tl->held : NULL; r; r = next) {
+        next = r->next;
+        if (r->leg == leg) {
+            unlink_request(r);
+            end_request(r, UCC_OK);
+        }
+    }
+    return leg->under_way ? UCC_INPROGRESS : end_leg(leg);
+}
+
+ucc_status_t hd_leg_go(hd_leg_t *leg) {
+    if (leg->over) {
+        return leg->failure;
+    }
+    if (leg->team->forks != hd_forks()) {
+        return hd_leg_cancel(leg, UCC_ERR_NOT_SUPPORTED);
+    }
+    if (leg->failure == UCC_OK) {
+        leg->failure = hd_net_team_failure(leg->team);
+    }
+    if (leg->failure == UCC_OK && leg->phase != ALL_BEGUN) {
+        ucc_status_t status =
+            leg->plan.algorithm == HD_NET_NOTHING && !hd_coll[leg->call.type].reducing ? UCC_OK
+                                                                                       : run(leg);
+        if (status == UCC_OK) {
+            leg->phase = ALL_BEGUN;
+        } else if (status != UCC_INPROGRESS) {
+            hd_leg_fail(leg, status, false);
+        }
+    }
+    if (leg->failure != UCC_OK) {
+        return wind_up(leg);
+    }
+    return leg->phase == ALL_BEGUN && !leg->receiving && !leg->under_way ? end_leg(leg)
+                                                                         : UCC_INPROGRESS;
+}
+
+ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why) {
+    if (leg->failure == UCC_OK) {
+        leg->failure = why;
+    }
+    if (leg->team->forks != hd_forks()) {
+        leg->over = true; /* the parent's net has it, this process has no part in it */
+    }
+    if (leg->over) {
+        return why;
+    }
+    return wind_up(leg) == UCC_INPROGRESS ? UCC_INPROGRESS : why;
+}

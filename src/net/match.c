@@ -1,0 +1,314 @@
+/* match.c: which leg a message is for. Messages and legs come in any order: what comes before its leg is parked with
+ * the team, what comes before the leg asks for it, with the leg. Eager data is copied, for UCX wants it back; a
+ * rendezvous leaves its data with the sender until a leg takes it into the user's memory. What is parked of each
+ * process is bounded: one that sends more than its quotas allow fails the team, not this process.
+ *
+ * Legs and what is parked for them hang in buckets by their key and segment.
+ */
+#include "net/internal.h"
+
+#include "threads/clock.h"
+
+#include <string.h>
+
+static uint32_t bucket(const hd_net_key_t *key, uint32_t segment) {
+    uint64_t x = key->number * UINT64_C(0x9E3779B97F4A7C15) + key->ordinal + key->subset + segment +
+                 ((uint64_t)key->class << 32);
+    return (uint32_t)((x * UINT64_C(0xD6E8FEB86659FD93)) >> 58);
+}
+_Static_assert(HD_NET_BUCKETS == 64, "a bucket's number has 6 bits");
+
+static hd_net_key_t key_of(const hd_wire_t *wire) {
+    return (hd_net_key_t){wire->number, wire->ordinal, wire->subset, wire->class};
+}
+
+static bool is_for(const hd_leg_t *leg, const hd_wire_t *wire) {
+    return leg->key.number == wire->number && leg->key.ordinal == wire->ordinal &&
+           leg->key.subset == wire->subset && leg->key.class == wire->class &&
+           leg->segment == wire->segment;
+}
+
+/* A peer, or a stranger, might send any number of them: one line a second. Under a lane's lock, so the time is each
+ * lane's own. */
+static bool may_log(hd_net_lane_t *lane) {
+    uint64_t now = hd_clock_ns();
+    if (now - lane->logged < 1000000000 && lane->logged) {
+        return false;
+    }
+    lane->logged = now;
+    return true;
+}
+
+/* --- parking --------------------------------------------------------------------------------------------------------- */
+
+static hd_parked_t *make_parked(const hd_wire_t *wire, void *data, bool rendezvous) {
+    size_t bytes = rendezvous ? 0 : wire->bytes;
+    hd_parked_t *parked = hd_alloc(alignof(hd_parked_t), sizeof(*parked) + bytes);
+    if (!parked) {
+        return NULL;
+    }
+    parked->wire = *wire;
+    if (rendezvous) {
+        parked->rendezvous = data;
+    } else if (bytes) {
+        memcpy(parked->data, data, bytes);
+    }
+    return parked;
+}
+
+static size_t weight(const hd_parked_t *parked) {
+    return parked->rendezvous ? 0 : parked->wire.bytes;
+}
+
+static void count_off(hd_net_team_lane_t *tl, const hd_parked_t *parked) {
+    hd_net_team_peer_t *peer = &tl->peer[parked->wire.source];
+    peer->parked_messages--;
+    peer->parked_bytes -= weight(parked);
+}
+
+void hd_net_match_drop(hd_net_lane_t *lane, hd_parked_t *parked) {
+    if (parked->rendezvous && lane->port.worker) {
+        hd_ucx_release(&lane->port, parked->rendezvous);
+    }
+    hd_free(parked);
+}
+
+static void drop_list(hd_net_team_lane_t *tl, hd_parked_t **list) {
+    while (*list) {
+        hd_parked_t *parked = *list;
+        *list = parked->next;
+        count_off(tl, parked);
+        hd_net_match_drop(hd_net_team_lane_of(tl), parked);
+    }
+}
+
+void hd_net_match_drop_all(hd_net_team_lane_t *tl) {
+    for (uint32_t b = 0; b < HD_NET_BUCKETS; b++) {
+        drop_list(tl, &tl->parked[b]);
+    }
+}
+
+static hd_ucx_arrival_t no_use(bool rendezvous) {
+    return rendezvous ? HD_UCX_REFUSED : HD_UCX_DONE;
+}
+
+/* The team fails, here and elsewhere. */
+static hd_ucx_arrival_t give_up(hd_net_team_t *team, bool rendezvous, ucc_status_t why) {
+    hd_net_team_fail(team, why);
+    hd_net_team_abort(team, why);
+    return no_use(rendezvous);
+}
+
+static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const hd_wire_t *wire,
+                             void *data, bool rendezvous) {
+    hd_net_team_peer_t *peer = &tl->peer[wire->source];
+    size_t bytes = rendezvous ? 0 : wire->bytes;
+    if (peer->parked_messages >= HD_NET_PARKED_MESSAGES ||
+        peer->parked_bytes + bytes > HD_NET_PARKED_BYTES) {
+        hd_error(
+            "process %u has sent %u messages, %zu bytes of them eagerly, for collectives that were "
+            "not posted here",
+            wire->source, peer->parked_messages, peer->parked_bytes);
+        return give_up(tl->team, rendezvous, UCC_ERR_NO_RESOURCE);
+    }
+    hd_parked_t *parked = make_parked(wire, data, rendezvous);
+    if (!parked) {
+        hd_error("no memory for a message of %zu bytes that came early", (size_t)wire->bytes);
+        return give_up(tl->team, rendezvous, UCC_ERR_NO_MEMORY);
+    }
+    parked->next = *list;
+    *list = parked;
+    peer->parked_messages++;
+    peer->parked_bytes += bytes;
+    return rendezvous ? HD_UCX_KEPT : HD_UCX_DONE;
+}
+
+/* --- matching ---------------------------------------------------------------------------------------------------------- */
+
+/* Unlinked, or NULL. */
+static hd_expected_t *take_expected(hd_leg_t *leg, const hd_wire_t *wire) {
+    for (hd_expected_t **at = &leg->expected; *at; at = &(*at)->next) {
+        if ((*at)->source == wire->source && (*at)->step == wire->step) {
+            hd_expected_t *found = *at;
+            *at = found->next;
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static hd_ucx_arrival_t deliver(hd_net_team_lane_t *tl, const hd_wire_t *wire, void *data,
+                                bool rendezvous) {
+    hd_net_key_t key = key_of(wire);
+    uint32_t b = bucket(&key, wire->segment);
+    hd_leg_t *leg = tl->open[b];
+    while (leg && !is_for(leg, wire)) {
+        leg = leg->next_open;
+    }
+    if (!leg) {
+        return park(tl, &tl->parked[b], wire, data, rendezvous);
+    }
+    if (leg->failure != UCC_OK) {
+        return no_use(rendezvous);
+    }
+    hd_expected_t *expected = take_expected(leg, wire);
+    return expected ? hd_leg_take(leg, expected, wire, data, rendezvous)
+                    : park(tl, &leg->parked, wire, data, rendezvous);
+}
+
+void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected) {
+    for (hd_parked_t **at = &leg->parked; *at; at = &(*at)->next) {
+        hd_parked_t *parked = *at;
+        if (parked->wire.source != expected->source || parked->wire.step != expected->step) {
+            continue;
+        }
+        *at = parked->next;
+        count_off(hd_leg_tl(leg), parked);
+        bool rendezvous = parked->rendezvous != NULL;
+        hd_ucx_arrival_t end =
+            hd_leg_take(leg, expected, &parked->wire,
+                        rendezvous ? parked->rendezvous : parked->data, rendezvous);
+        if (end == HD_UCX_KEPT) {
+            parked->rendezvous = NULL; /* the receive has it */
+        }
+        hd_net_match_drop(&leg->team->net->lane[leg->lane], parked);
+        return;
+    }
+    expected->next = leg->expected;
+    leg->expected = expected;
+}
+
+/* --- legs come and go ---------------------------------------------------------------------------------------------------- */
+
+static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
+    for (hd_parked_t **at = &lane->early; *at;) {
+        hd_parked_t *parked = *at;
+        if (parked->wire.team != tl->team->wire) {
+            at = &parked->next;
+            continue;
+        }
+        *at = parked->next;
+        lane->n_early--;
+        if (parked->wire.source < tl->team->n && parked->wire.source != tl->team->me) {
+            deliver(tl, &parked->wire, parked->data, false);
+        }
+        hd_free(parked);
+    }
+}
+
+void hd_net_match_open(hd_leg_t *leg) {
+    hd_net_team_lane_t *tl = hd_leg_tl(leg);
+    uint32_t b = bucket(&leg->key, leg->segment);
+    leg->next_open = tl->open[b];
+    tl->open[b] = leg;
+    leg->opened = true;
+    hd_flow_opened(tl, leg);
+    for (hd_parked_t **at = &tl->parked[b]; *at;) {
+        hd_parked_t *parked = *at;
+        if (!is_for(leg, &parked->wire)) {
+            at = &parked->next;
+            continue;
+        }
+        *at = parked->next;
+        parked->next = leg->parked;
+        leg->parked = parked;
+    }
+    if (leg->key.class == HD_NET_FORMING) {
+        deliver_early(hd_net_team_lane_of(tl), tl);
+    }
+}
+
+void hd_net_match_close(hd_leg_t *leg) {
+    hd_net_team_lane_t *tl = hd_leg_tl(leg);
+    hd_leg_t **at = &tl->open[bucket(&leg->key, leg->segment)];
+    while (*at != leg) {
+        at = &(*at)->next_open;
+    }
+    *at = leg->next_open;
+    leg->opened = false;
+    drop_list(tl, &leg->parked);
+    hd_flow_closed(tl, leg);
+}
+
+/* --- what UCX brings -------------------------------------------------------------------------------------------------------- */
+
+void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns) {
+    for (hd_parked_t **at = &lane->early; *at;) {
+        hd_parked_t *parked = *at;
+        if (ns - parked->since < HD_NET_EARLY_SECONDS * UINT64_C(1000000000)) {
+            at = &parked->next;
+            continue;
+        }
+        *at = parked->next;
+        lane->n_early--;
+        hd_free(parked);
+    }
+}
+
+/* For a team that is not known here: maybe not yet. */
+static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
+                                     bool rendezvous, bool gone) {
+    if (gone) {
+        return no_use(rendezvous);
+    }
+    if (wire->kind != HD_WIRE_DATA || wire->class != HD_NET_FORMING || rendezvous) {
+        if (may_log(lane)) {
+            hd_warn("a message for a team that is not known here was dropped");
+        }
+        return no_use(rendezvous);
+    }
+    uint64_t now = hd_clock_ns();
+    hd_net_match_drop_early(lane, now);
+    hd_parked_t *parked = lane->n_early < HD_NET_EARLY_MESSAGES && wire->bytes <= HD_NET_EARLY_BYTES
+                              ? make_parked(wire, data, false)
+                              : NULL;
+    if (!parked) {
+        if (may_log(lane)) {
+            hd_warn("a message for a team that is still forming was dropped: %u are kept",
+                    lane->n_early);
+        }
+        return HD_UCX_DONE;
+    }
+    parked->since = now;
+    parked->next = lane->early;
+    lane->early = parked;
+    lane->n_early++;
+    return HD_UCX_DONE;
+}
+
+hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, size_t header_bytes,
+                                     void *data, size_t bytes, bool rendezvous) {
+    hd_net_lane_t *lane = (hd_net_lane_t *)(void *)port;
+    hd_wire_t wire;
+    bool gone;
+    const char *wrong = hd_wire_parse(header, header_bytes, bytes, &wire);
+    if (wrong) {
+        if (may_log(lane)) {
+            hd_warn("a message was dropped: %s", wrong);
+        }
+        return no_use(rendezvous);
+    }
+    lane->moved = true;
+    hd_net_team_t *team = hd_net_team_find(lane->net, wire.team, &gone);
+    if (!team) {
+        return arrive_early(lane, &wire, data, rendezvous, gone);
+    }
+    if (wire.source >= team->n || wire.source == team->me || lane->number >= team->lanes) {
+        if (may_log(lane)) {
+            hd_warn("a message was dropped: it says to be of process %u of %u, in lane %u of %u",
+                    wire.source, team->n, lane->number, team->lanes);
+        }
+        return no_use(rendezvous);
+    }
+    if (hd_net_team_failure(team) != UCC_OK) {
+        return no_use(rendezvous);
+    }
+    hd_net_team_lane_t *tl = &team->lane[lane->number];
+    if (wire.kind == HD_WIRE_ABORT) {
+        hd_info("process %u says that the team has failed: %d", wire.source, (int)wire.status);
+        hd_net_team_fail(team, wire.status);
+        return HD_UCX_DONE;
+    }
+    hd_flow_in(&tl->peer[wire.source], &wire);
+    return wire.kind == HD_WIRE_DATA ? deliver(tl, &wire, data, rendezvous) : HD_UCX_DONE;
+}

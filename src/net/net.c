@@ -1,0 +1,313 @@
+/* net.c: the process's network: one, opened by the first who asks, closed by the last who lets go.
+ *
+ * Its memory is never freed: whoever pumps may look at it at any time, and finds lanes without workers where there is
+ * no net. References and states change under a mutex; opening and closing happen outside it, by exactly one thread,
+ * and whoever asks meanwhile is told to come again.
+ *
+ *     CLOSED -> OPENING -> OPEN -> CLOSING -> CLOSED
+ *
+ * In the child of a fork, the parent's net is forgotten as it is: nothing of UCX's is called for it any more.
+ */
+#include "net/internal.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef enum state { CLOSED, OPENING, OPEN, CLOSING } state_t;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
+static state_t state;
+static uint32_t references;
+static hd_net_t the_net;
+
+static _Atomic(hd_net_t *) opened; /* the_net while it is open */
+static hd_heirloom_t heirloom;
+
+/* --- addresses ------------------------------------------------------------------------------------------------ */
+
+/* What other processes get: this head, then each lane's address, beginning at a multiple of 8 bytes. */
+typedef struct head {
+    uint32_t magic, version;
+    uint32_t bytes; /* of all */
+    uint32_t check; /* of what follows the head */
+    uint32_t lanes;
+    uint32_t lane_bytes[HD_NET_MOST_LANES];
+    uint32_t zero;
+} head_t;
+_Static_assert(sizeof(head_t) % 8 == 0, "the first lane's address is aligned");
+
+enum { MAGIC = 0x6c646864, MOST_BYTES = 1 << 20 };
+
+static size_t padded(size_t bytes) {
+    return (bytes + 7) / 8 * 8;
+}
+
+static uint32_t check_of(const void *at, size_t bytes) {
+    uint32_t x = 2166136261u;
+    for (size_t i = 0; i < bytes; i++) {
+        x = (x ^ ((const uint8_t *)at)[i]) * 16777619u;
+    }
+    return x;
+}
+
+uint32_t hd_net_address_parse(const void *address, size_t bytes,
+                              const void *at[HD_NET_MOST_LANES]) {
+    head_t head;
+    if (bytes < sizeof(head) || bytes > MOST_BYTES) {
+        return 0;
+    }
+    memcpy(&head, address, sizeof(head));
+    const char *next = (const char *)address + sizeof(head);
+    if (head.magic != MAGIC || head.version != HD_WIRE_VERSION || head.bytes != bytes ||
+        head.lanes == 0 || head.lanes > HD_NET_MOST_LANES ||
+        head.check != check_of(next, bytes - sizeof(head))) {
+        return 0;
+    }
+    size_t left = bytes - sizeof(head);
+    for (uint32_t l = 0; l < head.lanes; l++) {
+        size_t mine = padded(head.lane_bytes[l]);
+        if (head.lane_bytes[l] == 0 || mine > left) {
+            return 0;
+        }
+        at[l] = next;
+        next += mine;
+        left -= mine;
+    }
+    return left == 0 ? head.lanes : 0;
+}
+
+static ucc_status_t make_address(hd_net_t *net) {
+    head_t head = {.magic = MAGIC, .version = HD_WIRE_VERSION, .lanes = net->lanes};
+    void *part[HD_NET_MOST_LANES] = {0};
+    size_t bytes = sizeof(head), at = sizeof(head);
+    ucc_status_t status = UCC_OK;
+    for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
+        size_t mine = 0;
+        status = hd_ucx_address(&net->lane[l].port, &part[l], &mine);
+        head.lane_bytes[l] = (uint32_t)mine;
+        bytes += padded(mine);
+    }
+    net->address = status == UCC_OK ? hd_alloc(HD_LINE, bytes) : NULL;
+    for (uint32_t l = 0; l < net->lanes; l++) {
+        if (net->address && part[l]) {
+            memcpy((char *)net->address + at, part[l], head.lane_bytes[l]);
+            at += padded(head.lane_bytes[l]);
+        }
+        hd_free(part[l]);
+    }
+    if (!net->address) {
+        return status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
+    }
+    head.bytes = (uint32_t)bytes;
+    head.check = check_of((char *)net->address + sizeof(head), bytes - sizeof(head));
+    memcpy(net->address, &head, sizeof(head));
+    net->address_bytes = bytes;
+    return UCC_OK;
+}
+
+/* --- opening --------------------------------------------------------------------------------------------------- */
+
+static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
+    hd_lock(&lane->lock);
+    if (lane->port.worker) {
+        hd_net_lane_turn(lane); /* teams that have ended */
+        hd_peer_close_links(net, lane);
+        hd_net_lane_clear(lane);
+        hd_ucx_hang_up(&lane->port);
+    }
+    hd_unlock(&lane->lock);
+}
+
+/* What there is of it. */
+static void close_all(hd_net_t *net) {
+    for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
+        close_lane(net, &net->lane[l]);
+    }
+    if (net->context) {
+        hd_ucx_close(net->context);
+        net->context = NULL;
+    }
+    hd_peer_free_all(net);
+    hd_free(net->address);
+    net->address = NULL;
+}
+
+/* Only the text is in common: words of the table stand in the order of their algorithms here. */
+static void read_choices(hd_net_t *net, const hd_config_t *config) {
+    static const struct {
+        const char *word;
+        uint8_t algorithm;
+    } words[] = {{"direct", HD_NET_DIRECT},
+                 {"dissemination", HD_NET_DISSEMINATION},
+                 {"tree", HD_NET_TREE},
+                 {"chain", HD_NET_CHAIN},
+                 {"scatter_allgather", HD_NET_SCATTER_ALLGATHER},
+                 {"bruck", HD_NET_BRUCK},
+                 {"ring", HD_NET_RING},
+                 {"pairwise", HD_NET_PAIRWISE},
+                 {"exchange", HD_NET_EXCHANGE},
+                 {"reduce_allgather", HD_NET_REDUCE_ALLGATHER}};
+    for (uint32_t f = 0; f < HD_NET_FAMILIES; f++) {
+        const char *value = hd_config_string(config, (hd_cfg_id_t)(HD_CFG_LIB_NET_BARRIER + f));
+        net->choice[f] = HD_NET_NOTHING; /* auto */
+        for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
+            if (strcmp(value, words[w].word) == 0) {
+                net->choice[f] = words[w].algorithm;
+            }
+        }
+    }
+}
+
+static ucc_status_t open_lane(hd_net_t *net, uint32_t l) {
+    hd_net_lane_t *lane = &net->lane[l];
+    hd_lock(&lane->lock);
+    lane->net = net;
+    lane->number = l;
+    lane->last = &lane->legs;
+    lane->port.arrive = hd_net_match_arrive;
+    ucc_status_t status = hd_ucx_listen(net->context, &lane->port);
+    hd_unlock(&lane->lock);
+    return status;
+}
+
+static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
+    hd_ucx_options_t options = {.tls = hd_config_string(config, HD_CFG_LIB_NET_TLS),
+                                .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM)};
+    ucc_status_t status = hd_ucx_load(hd_config_string(config, HD_CFG_LIB_NET_LIBRARY));
+    if (status == UCC_OK) {
+        status = hd_ucx_open(&options, &net->context);
+    }
+    if (status != UCC_OK) {
+        net->context = NULL;
+        return status;
+    }
+    net->lanes = (uint32_t)hd_config_uint(config, HD_CFG_LIB_NET_LANES);
+    read_choices(net, config);
+    for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
+        status = open_lane(net, l);
+    }
+    if (status == UCC_OK) {
+        status = make_address(net);
+    }
+    if (status != UCC_OK) {
+        close_all(net);
+    }
+    return status;
+}
+
+/* Alone, before fork() returns in the child. The parent's legs are never stepped here: whoever would wait for one knows
+ * by hd_forks() that it is not this process's. */
+static void in_child(hd_heirloom_t *self) {
+    (void)self;
+    hd_lock_forget(&the_net.lock);
+    for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
+        hd_net_lane_t *lane = &the_net.lane[l];
+        hd_lock_forget(&lane->lock);
+        lane->port.worker = NULL;
+        lane->legs = NULL;
+        ck_stack_init(&lane->handed);
+        lane->early = NULL;
+        lane->owed = NULL;
+        lane->n_early = 0;
+        lane->under_way = NULL;
+        lane->free_requests = NULL;
+        lane->free_expected = NULL;
+    }
+    memset(the_net.table, 0, sizeof(the_net.table));
+    the_net.context = NULL;
+    the_net.address = NULL;
+    the_net.peers = NULL;
+    state = CLOSED; /* the mutex is free: hd_fork_guard */
+    references = 0;
+    atomic_store_explicit(&opened, NULL, memory_order_relaxed); /* alone */
+}
+
+/* Under the mutex: takes a reference, or the task of opening. */
+static bool enter(ucc_status_t *status) {
+    *status = UCC_INPROGRESS;
+    if (state == OPEN) {
+        references++;
+        *status = UCC_OK;
+        return false;
+    }
+    if (state != CLOSED) {
+        return false;
+    }
+    state = OPENING;
+    return true;
+}
+
+ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net) {
+    static _Atomic bool told, watching;
+    ucc_status_t status;
+    *net = &the_net;
+    if (!hd_config_bool(config, HD_CFG_LIB_NET)) {
+        if (!atomic_exchange_explicit(&told, true, memory_order_relaxed)) { /* one line is enough */
+            hd_error("teams of several processes: the configuration says NET=n");
+        }
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    hd_fork_guard(&mutex);
+    pthread_mutex_lock(&mutex);
+    bool mine = enter(&status);
+    pthread_mutex_unlock(&mutex);
+    if (!mine) {
+        return status;
+    }
+    /* relaxed: one thread at a time is here */
+    if (!atomic_exchange_explicit(&watching, true, memory_order_relaxed)) {
+        hd_fork_watch(&heirloom, in_child);
+    }
+    status = open_all(&the_net, config);
+    pthread_mutex_lock(&mutex);
+    state = status == UCC_OK ? OPEN : CLOSED;
+    references = status == UCC_OK;
+    if (status == UCC_OK) {
+        /* release: the lanes; pairs with hd_net_opened */
+        atomic_store_explicit(&opened, &the_net, memory_order_release);
+    }
+    pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+void hd_net_keep(hd_net_t *net) {
+    (void)net;
+    pthread_mutex_lock(&mutex);
+    references++;
+    pthread_mutex_unlock(&mutex);
+}
+
+void hd_net_close(hd_net_t *net) {
+    pthread_mutex_lock(&mutex);
+    bool last = references > 0 && --references == 0 && state == OPEN;
+    if (last) {
+        state = CLOSING;
+        atomic_store_explicit(&opened, NULL,
+                              memory_order_relaxed); /* those inside hold their lanes' locks */
+    }
+    pthread_mutex_unlock(&mutex);
+    if (last) {
+        close_all(net);
+        pthread_mutex_lock(&mutex);
+        state = CLOSED;
+        pthread_mutex_unlock(&mutex);
+    }
+}
+
+const void *hd_net_address(const hd_net_t *net, size_t *bytes) {
+    *bytes = net->address_bytes;
+    return net->address;
+}
+
+hd_net_t *hd_net_opened(void) {
+    /* acquire: pairs with hd_net_open */
+    return atomic_load_explicit(&opened, memory_order_acquire);
+}
+
+bool hd_net_pump(hd_net_t *net) {
+    bool all = true;
+    for (uint32_t l = 0; l < net->lanes; l++) {
+        all = hd_net_lane_pump(&net->lane[l]) && all;
+    }
+    return all;
+}

@@ -1,0 +1,145 @@
+/* peer.c: other processes, and the ways to them. A peer is known by its identity and shared by all teams; a way to one
+ * of its lanes is made when something is first sent there. Peers stay until the net is closed: there are as many as
+ * there are processes.
+ */
+#include "net/internal.h"
+
+#include "threads/clock.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { CLOSE_NS = 1000000000 };
+
+static bool is_same(const hd_peer_t *peer, const hd_net_process_t *process) {
+    return memcmp(peer->identity, process->identity, sizeof(peer->identity)) == 0;
+}
+
+/* UCX says so, in some lane. From now on nothing is sent to it, in any. */
+static void on_lost(hd_ucx_link_t *link, const char *why) {
+    hd_peer_t *peer = ((hd_peer_link_t *)link)->peer;
+    /* relaxed: what depends on it looks again, or is told by UCX */
+    if (!atomic_exchange_explicit(&peer->lost, true, memory_order_relaxed)) {
+        hd_warn("a process of a team can't be reached any more: %s", why);
+    }
+    hd_net_team_fail_with_peer(peer->net, peer);
+}
+
+static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
+    const void *at[HD_NET_MOST_LANES];
+    hd_peer_t *peer = hd_alloc(alignof(hd_peer_t), sizeof(*peer));
+    if (!peer) {
+        return NULL;
+    }
+    peer->address = hd_alloc(sizeof(uint64_t), process->bytes);
+    if (!peer->address) {
+        hd_free(peer);
+        return NULL;
+    }
+    memcpy(peer->address, process->address, process->bytes);
+    memcpy(peer->identity, process->identity, sizeof(peer->identity));
+    peer->net = net;
+    peer->lanes = hd_net_address_parse(peer->address, process->bytes, at);
+    for (uint32_t l = 0; l < peer->lanes; l++) {
+        peer->link[l] = (hd_peer_link_t){.ucx = {.lost = on_lost}, .peer = peer, .address = at[l]};
+    }
+    return peer;
+}
+
+static hd_peer_t *look_up(hd_net_t *net, const hd_net_process_t *process) {
+    hd_peer_t *peer = net->peers;
+    while (peer && !is_same(peer, process)) {
+        peer = peer->next;
+    }
+    return peer;
+}
+
+static void discard(hd_peer_t *peer) {
+    hd_free(peer->address);
+    hd_free(peer);
+}
+
+hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
+    const void *at[HD_NET_MOST_LANES];
+    if (!process->address || !hd_net_address_parse(process->address, process->bytes, at)) {
+        hd_error("the address of another process is malformed (%zu bytes)", process->bytes);
+        return NULL;
+    }
+    hd_lock(&net->lock);
+    hd_peer_t *peer = look_up(net, process);
+    hd_unlock(&net->lock);
+    if (peer) {
+        return peer;
+    }
+    hd_peer_t *made = make(net, process); /* allocated outside the lock */
+    if (!made) {
+        hd_error("no memory for another process");
+        return NULL;
+    }
+    hd_lock(&net->lock);
+    peer = look_up(net, process);
+    if (!peer) {
+        made->next = net->peers;
+        net->peers = made;
+    }
+    hd_unlock(&net->lock);
+    if (peer) {
+        discard(made);
+        return peer;
+    }
+    return made;
+}
+
+const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
+    hd_ucx_link_t *link = &peer->link[lane->number].ucx;
+    /* relaxed: see on_lost */
+    if (atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
+        return NULL;
+    }
+    if (!link->ep &&
+        hd_ucx_connect(&lane->port, peer->link[lane->number].address, link) != UCC_OK) {
+        on_lost(link, "no endpoint can be made");
+        return NULL;
+    }
+    return link;
+}
+
+/* Ways to lost peers are dropped, others flushed. */
+void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
+    uint64_t end = hd_clock_ns() + CLOSE_NS;
+    uint32_t n = 0, closing = 0;
+    hd_lock(&net->lock);
+    hd_peer_t *first = net->peers; /* none is added or taken any more */
+    hd_unlock(&net->lock);
+    for (hd_peer_t *peer = first; peer; peer = peer->next) {
+        n++;
+    }
+    void **request = n ? hd_alloc(sizeof(void *), n * sizeof(*request)) : NULL;
+    for (hd_peer_t *peer = first; peer; peer = peer->next) {
+        hd_ucx_link_t *link = &peer->link[lane->number].ucx;
+        if (link->ep) {
+            bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
+            void *over = hd_ucx_disconnect(link, lost);
+            if (over && request) {
+                request[closing++] = over;
+            }
+        }
+    }
+    while (closing && hd_clock_ns() < end) {
+        if (!hd_ucx_progress(&lane->port)) {
+            sched_yield();
+        }
+        while (closing && hd_ucx_is_over(request[closing - 1])) {
+            closing--;
+        }
+    }
+    hd_free(request);
+}
+
+void hd_peer_free_all(hd_net_t *net) {
+    for (hd_peer_t *next, *peer = net->peers; peer; peer = next) {
+        next = peer->next;
+        discard(peer);
+    }
+    net->peers = NULL;
+}

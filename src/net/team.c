@@ -1,0 +1,234 @@
+/* team.c: the teams that messages are welcome for, by wire id, and how a team fails and ends.
+ *
+ * A team that is destroyed leaves the table at once, so that no message finds it any more. Each lane then sees its end
+ * (an item), gives back what is parked there, and the last one frees the team: whoever found it in the table held a
+ * lane's lock, and that lane sees the end later.
+ */
+#include "net/internal.h"
+
+#include <string.h>
+
+static hd_net_team_t **bucket_of(hd_net_t *net, uint64_t wire) {
+    return &net->table[(wire * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
+}
+_Static_assert(HD_NET_TABLE == 256, "a bucket's number has 8 bits");
+
+static hd_net_team_t **find(hd_net_t *net, uint64_t wire) {
+    hd_net_team_t **at = bucket_of(net, wire);
+    while (*at && (*at)->wire != wire) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone) {
+    *gone = false;
+    hd_lock(&net->lock);
+    hd_net_team_t *team = *find(net, wire);
+    for (uint32_t i = 0; !team && !*gone && i < HD_NET_GONE && i < net->n_gone; i++) {
+        *gone = net->gone[i] == wire;
+    }
+    hd_unlock(&net->lock);
+    return team;
+}
+
+/* --- making one -------------------------------------------------------------------------------------------------- */
+
+static size_t padded(size_t bytes) {
+    return (bytes + HD_LINE - 1) / HD_LINE * HD_LINE;
+}
+
+/* One block: the team with its lanes, its peers, and what each lane knows of each of them. */
+static hd_net_team_t *allocate(uint32_t lanes, uint32_t n) {
+    size_t head = padded(sizeof(hd_net_team_t) + lanes * sizeof(hd_net_team_lane_t));
+    size_t peers = padded(n * sizeof(hd_peer_t *));
+    size_t flow = padded(n * sizeof(hd_net_team_peer_t));
+    hd_net_team_t *team = hd_alloc(HD_LINE, head + peers + lanes * flow);
+    if (!team) {
+        return NULL;
+    }
+    char *at = (char *)team + head;
+    team->peer = (hd_peer_t **)(void *)at;
+    at += peers;
+    for (uint32_t l = 0; l < lanes; l++, at += flow) {
+        team->lane[l].team = team;
+        team->lane[l].peer = (hd_net_team_peer_t *)(void *)at;
+        team->lane[l].end.kind = HD_ITEM_END;
+        team->lane[l].failed.kind = HD_ITEM_FAILED;
+        team->lane[l].abort.kind = HD_ITEM_ABORT;
+        for (uint32_t i = 0; i < n; i++) {
+            team->lane[l].peer[i].tl = &team->lane[l];
+        }
+    }
+    return team;
+}
+
+static bool find_peers(hd_net_team_t *team, const hd_net_process_t *process) {
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (i == team->me) {
+            continue;
+        }
+        team->peer[i] = hd_peer_of(team->net, &process[i]);
+        if (!team->peer[i]) {
+            return false;
+        }
+        /* relaxed: one that is lost later fails the team then */
+        if (atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed)) {
+            hd_error("process %u of a new team was lost before", i);
+            return false;
+        }
+        /* A segment's lane is the same in all processes: so many as the process has that has the fewest. */
+        team->lanes = team->peer[i]->lanes < team->lanes ? team->peer[i]->lanes : team->lanes;
+    }
+    return true;
+}
+
+hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params) {
+    hd_net_team_t *team = allocate(net->lanes, params->n);
+    if (!team) {
+        hd_error("no memory for a team of %u processes", params->n);
+        return NULL;
+    }
+    team->net = net;
+    team->wire = params->wire;
+    team->n = params->n;
+    team->me = params->me;
+    team->lanes = net->lanes;
+    team->forks = hd_forks();
+    team->failed = params->failed;
+    team->arg = params->arg;
+    if (!find_peers(team, params->process)) {
+        hd_free(team);
+        return NULL;
+    }
+    atomic_init(&team->lanes_left, team->lanes);
+    hd_net_keep(net);
+    hd_lock(&net->lock);
+    hd_net_team_t **at = find(net, team->wire);
+    bool twice = *at != NULL;
+    if (!twice) {
+        *at = team;
+    }
+    hd_unlock(&net->lock);
+    if (twice) {
+        hd_error("there is a team with wire id %llx", (unsigned long long)team->wire);
+        hd_free(team);
+        hd_net_close(net);
+        return NULL;
+    }
+    return team;
+}
+
+/* --- its end --------------------------------------------------------------------------------------------------------- */
+
+void hd_net_team_destroy(hd_net_team_t *team) {
+    hd_net_t *net = team->net;
+    if (team->forks != hd_forks()) {
+        hd_free(
+            team); /* the child of a fork: the net that it was of is gone, and so are its lanes */
+        return;
+    }
+    hd_lock(&team->telling);
+    team->destroyed = true;
+    hd_unlock(&team->telling);
+    hd_lock(&net->lock);
+    *find(net, team->wire) = team->next;
+    net->gone[net->n_gone++ % HD_NET_GONE] = team->wire;
+    if (net->n_gone == 2 * HD_NET_GONE) {
+        net->n_gone = HD_NET_GONE; /* full from now on */
+    }
+    hd_unlock(&net->lock);
+    uint32_t lanes = team->lanes;
+    for (uint32_t l = 0; l < lanes; l++) {
+        hd_net_lane_hand(&net->lane[l], &team->lane[l].end);
+    }
+    hd_net_pump(
+        net); /* now, if nobody is in the lanes: else they see it soon, or when the net is closed */
+    hd_net_close(net);
+}
+
+void hd_net_team_lane_end(hd_net_team_lane_t *tl) {
+    hd_net_team_t *team = tl->team;
+    hd_net_match_drop_all(tl);
+    hd_flow_forget(tl);
+    /* acq_rel: the last lane frees what the others have done with */
+    if (atomic_fetch_sub_explicit(&team->lanes_left, 1, memory_order_acq_rel) == 1) {
+        hd_free(team);
+    }
+}
+
+/* --- failure ------------------------------------------------------------------------------------------------------------ */
+
+static void fail(hd_net_team_t *team, ucc_status_t why, bool tell_owner) {
+    int none = UCC_OK;
+    /* relaxed: the status is all that it says */
+    if (!atomic_compare_exchange_strong_explicit(&team->failure, &none, (int)why,
+                                                 memory_order_relaxed, memory_order_relaxed)) {
+        return; /* it had failed before */
+    }
+    hd_lock(&team->telling);
+    if (!team->destroyed) {
+        if (tell_owner) {
+            team->failed(team->arg, why);
+        }
+        for (uint32_t l = 0; l < team->lanes; l++) {
+            hd_net_lane_hand(&team->net->lane[l], &team->lane[l].failed);
+        }
+    }
+    hd_unlock(&team->telling);
+}
+
+void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why) {
+    fail(team, why, true);
+}
+
+void hd_net_team_lane_failed(hd_net_team_lane_t *tl) {
+    hd_net_match_drop_all(tl);
+}
+
+void hd_net_team_fail_with_peer(hd_net_t *net, const hd_peer_t *peer) {
+    hd_net_team_t *found;
+    do { /* one at a time: failing calls the owner, which is not done under the table's lock */
+        found = NULL;
+        hd_lock(&net->lock);
+        for (uint32_t b = 0; b < HD_NET_TABLE && !found; b++) {
+            for (hd_net_team_t *team = net->table[b]; team && !found; team = team->next) {
+                for (uint32_t i = 0; i < team->n && !found; i++) {
+                    if (team->peer[i] == peer && hd_net_team_failure(team) == UCC_OK) {
+                        found = team; /* stays while we hold a lane's lock */
+                    }
+                }
+            }
+        }
+        hd_unlock(&net->lock);
+        if (found) {
+            hd_net_team_fail(found, UCC_ERR_IO_ERROR);
+        }
+    } while (found);
+}
+
+void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why) {
+    int none = UCC_OK;
+    if (team->forks != hd_forks()) {
+        return;
+    }
+    /* relaxed: read by lane 0, to which the item brings it */
+    if (atomic_compare_exchange_strong_explicit(&team->aborting, &none, (int)why,
+                                                memory_order_relaxed, memory_order_relaxed)) {
+        fail(team, why, false); /* whoever aborts it knows */
+        hd_net_lane_hand(&team->net->lane[0], &team->lane[0].abort);
+    }
+}
+
+void hd_net_team_lane_abort(hd_net_team_lane_t *tl) {
+    hd_net_team_t *team = tl->team;
+    hd_wire_t wire = {
+        .kind = HD_WIRE_ABORT,
+        .class = HD_NET_NUMBERED,
+        .status = (ucc_status_t)atomic_load_explicit(&team->aborting, memory_order_relaxed)};
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (i != team->me) {
+            hd_message_tell(tl, i, &wire);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+/* ucx.c: UCX behind one table of pointers: see ucx.h. */
+#include "net/ucx.h"
+
+#include "core/log.h"
+#include "core/mem.h"
+
+#ifdef HD_HAVE_UCX
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+enum { MESSAGE = 1 }; /* id of all our active messages */
+
+_Static_assert(sizeof(hd_net_piece_t) == sizeof(ucp_dt_iov_t) &&
+                   offsetof(hd_net_piece_t, at) == offsetof(ucp_dt_iov_t, buffer) &&
+                   offsetof(hd_net_piece_t, bytes) == offsetof(ucp_dt_iov_t, length),
+               "our pieces are UCX's");
+
+/* --- the table ------------------------------------------------------------------------------------------- */
+
+#define FUNCTIONS(_of)                                                                             \
+    _of(ucp_get_version) _of(ucp_config_read) _of(ucp_config_modify) _of(ucp_config_release)       \
+        _of(ucp_init_version) _of(ucp_cleanup) _of(ucp_worker_create) _of(ucp_worker_destroy)      \
+            _of(ucp_worker_get_address) _of(ucp_worker_release_address) _of(ucp_worker_progress)   \
+                _of(ucp_worker_set_am_recv_handler) _of(ucp_ep_create) _of(ucp_ep_close_nbx)       \
+                    _of(ucp_am_send_nbx) _of(ucp_am_recv_data_nbx) _of(ucp_am_data_release)        \
+                        _of(ucp_request_check_status) _of(ucp_request_free)
+
+static struct {
+#define POINTER(_name) __typeof__(&_name) _name;
+    FUNCTIONS(POINTER)
+    const char *(*ucs_status_string)(ucs_status_t status);
+} ucx;
+static bool loaded; /* for ever: UCX has threads and hooks of its own, and can't be unloaded */
+
+static bool look_up(void *library, const char *name, void *pointer) {
+    void *found = dlsym(library, name);
+    if (!found) {
+        hd_error("NET_LIBRARY: it has no function %s", name);
+        return false;
+    }
+    memcpy(pointer, &found, sizeof(found)); /* a pointer to a function */
+    return true;
+}
+
+ucc_status_t hd_ucx_load(const char *library) {
+    unsigned major = 0, minor = 0, release = 0;
+    if (loaded) {
+        return UCC_OK;
+    }
+    const char *name = library && *library ? library : "libucp.so.0";
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        hd_error("NET_LIBRARY: %s can't be loaded: %s", name, dlerror());
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+#define LOOK_UP(_name) &&look_up(handle, #_name, &ucx._name)
+    /* The last is of libucs, which libucp brings along. */
+    if (!(true FUNCTIONS(LOOK_UP) LOOK_UP(ucs_status_string))) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucx.ucp_get_version(&major, &minor, &release);
+    if (major != 1 || minor < 12) {
+        hd_error("NET_LIBRARY: %s is version %u.%u.%u, but 1.12 or later is needed", name, major,
+                 minor, release);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    hd_info("UCX %u.%u.%u (%s)", major, minor, release, name);
+    loaded = true;
+    return UCC_OK;
+}
+
+static ucc_status_t failed(const char *what, ucs_status_t status) {
+    hd_error("UCX: %s: %s", what, ucx.ucs_status_string(status));
+    return status == UCS_ERR_NO_MEMORY ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE;
+}
+
+/* Of a request that has ended. */
+static ucc_status_t end_of(ucs_status_t status) {
+    switch (status) {
+    case UCS_OK:
+        return UCC_OK;
+    case UCS_ERR_NO_MEMORY:
+        return UCC_ERR_NO_MEMORY;
+    default:
+        return UCC_ERR_IO_ERROR;
+    }
+}
+
+/* --- context, worker, endpoint ------------------------------------------------------------------------------- */
+
+/* In which mode all endpoints of this process find out that a peer is lost: chosen with the context. */
+static ucp_err_handling_mode_t error_mode;
+
+static ucs_status_t configure(const hd_ucx_options_t *options, ucp_config_t *config) {
+    if (*options->tls) {
+        return ucx.ucp_config_modify(config, "TLS", options->tls);
+    }
+    return options->shm ? UCS_OK : ucx.ucp_config_modify(config, "TLS", "^shm");
+}
+
+ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
+    ucp_config_t *config;
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                           .features = UCP_FEATURE_AM,
+                           .name = "heddle"};
+    ucs_status_t status = ucx.ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK) {
+        return failed("its configuration can't be read", status);
+    }
+    error_mode = options->shm ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+    status = configure(options, config);
+    if (status == UCS_OK) {
+        status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, context);
+    }
+    ucx.ucp_config_release(config);
+    return status == UCS_OK ? UCC_OK : failed("no transport can be opened", status);
+}
+
+void hd_ucx_close(struct ucp_context *context) {
+    ucx.ucp_cleanup(context);
+}
+
+static ucs_status_t on_message(void *arg, const void *header, size_t header_bytes, void *data,
+                               size_t bytes, const ucp_am_recv_param_t *param) {
+    hd_ucx_port_t *port = arg;
+    bool rendezvous = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
+    switch (port->arrive(port, header, header_bytes, data, bytes, rendezvous)) {
+    case HD_UCX_KEPT:
+        return rendezvous ? UCS_INPROGRESS : UCS_OK;
+    case HD_UCX_REFUSED:
+        return rendezvous ? UCS_ERR_CANCELED : UCS_OK;
+    case HD_UCX_DONE:
+        break;
+    }
+    return UCS_OK;
+}
+
+ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucp_am_handler_param_t am = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                               UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                               UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                 .id = MESSAGE,
+                                 .cb = on_message,
+                                 .arg = port};
+    ucs_status_t status = ucx.ucp_worker_create(context, &params, &port->worker);
+    if (status != UCS_OK) {
+        port->worker = NULL;
+        return failed("no worker can be made", status);
+    }
+    status = ucx.ucp_worker_set_am_recv_handler(port->worker, &am);
+    if (status != UCS_OK) {
+        hd_ucx_hang_up(port);
+        return failed("it takes no handler", status);
+    }
+    return UCC_OK;
+}
+
+void hd_ucx_hang_up(hd_ucx_port_t *port) {
+    ucx.ucp_worker_destroy(port->worker);
+    port->worker = NULL;
+}
+
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
+    ucp_address_t *at;
+    ucs_status_t status = ucx.ucp_worker_get_address(port->worker, &at, bytes);
+    if (status != UCS_OK) {
+        return failed("a worker has no address", status);
+    }
+    *address = hd_alloc(sizeof(uint64_t), *bytes);
+    if (*address) {
+        memcpy(*address, at, *bytes);
+    }
+    ucx.ucp_worker_release_address(port->worker, at);
+    return *address ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+bool hd_ucx_progress(const hd_ucx_port_t *port) {
+    return ucx.ucp_worker_progress(port->worker) != 0;
+}
+
+static void on_lost(void *arg, ucp_ep_h ep, ucs_status_t status) {
+    hd_ucx_link_t *link = arg;
+    (void)ep;
+    link->lost(link, ucx.ucs_status_string(status));
+}
+
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                              .address = address,
+                              .err_mode = error_mode,
+                              .err_handler = {on_lost, link}};
+    ucs_status_t status = ucx.ucp_ep_create(port->worker, &params, &link->ep);
+    if (status != UCS_OK) {
+        link->ep = NULL;
+        return failed("no way to another process", status);
+    }
+    return UCC_OK;
+}
+
+void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force) {
+    ucp_request_param_t param = {0};
+    if (force && error_mode == UCP_ERR_HANDLING_MODE_PEER) {
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    }
+    ucs_status_ptr_t closing = ucx.ucp_ep_close_nbx(link->ep, &param);
+    link->ep = NULL;
+    return UCS_PTR_IS_PTR(closing) ? closing : NULL;
+}
+
+bool hd_ucx_is_over(void *closing) {
+    if (ucx.ucp_request_check_status(closing) == UCS_INPROGRESS) {
+        return false;
+    }
+    ucx.ucp_request_free(closing);
+    return true;
+}
+
+/* --- messages ------------------------------------------------------------------------------------------------ */
+
+static void on_sent(void *ucx_request, ucs_status_t status, void *arg) {
+    hd_ucx_request_t *request = arg;
+    ucx.ucp_request_free(ucx_request);
+    request->done(request, end_of(status));
+}
+
+static void on_received(void *ucx_request, ucs_status_t status, size_t bytes, void *arg) {
+    (void)bytes;
+    on_sent(ucx_request, status, arg);
+}
+
+static ucc_status_t begun(ucs_status_ptr_t got) {
+    if (UCS_PTR_IS_PTR(got)) {
+        return UCC_INPROGRESS;
+    }
+    return end_of(UCS_PTR_STATUS(got));
+}
+
+/* The buffer that UCX is given: one piece as it is, several as a vector. */
+static void *describe(const hd_net_piece_t *piece, size_t n, size_t *count,
+                      ucp_request_param_t *param) {
+    if (n <= 1) {
+        param->datatype = ucp_dt_make_contig(1);
+        *count = n ? piece->bytes : 0;
+        return n ? piece->at : NULL;
+    }
+    param->datatype = UCP_DATATYPE_IOV;
+    *count = n;
+    return (void *)(uintptr_t)piece;
+}
+
+ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
+                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         hd_ucx_request_t *request) {
+    ucp_request_param_t param = {.op_attr_mask =
+                                     UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                     UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = rendezvous ? UCP_AM_SEND_FLAG_RNDV : 0,
+                                 .cb = {.send = on_sent},
+                                 .user_data = request};
+    size_t count;
+    void *buffer = describe(piece, n, &count, &param);
+    return begun(
+        ucx.ucp_am_send_nbx(link->ep, MESSAGE, header, header_bytes, buffer, count, &param));
+}
+
+ucc_status_t hd_ucx_receive(const hd_ucx_port_t *port, void *data, const hd_net_piece_t *piece,
+                            size_t n, hd_ucx_request_t *request) {
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                 UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_DATATYPE,
+                                 .cb = {.recv_am = on_received},
+                                 .user_data = request};
+    size_t count;
+    void *buffer = describe(piece, n, &count, &param);
+    return begun(ucx.ucp_am_recv_data_nbx(port->worker, data, buffer, count, &param));
+}
+
+void hd_ucx_release(const hd_ucx_port_t *port, void *data) {
+    ucx.ucp_am_data_release(port->worker, data);
+}
+
+#else /* this build has no headers of UCX: nothing but hd_ucx_load is ever reached */
+
+ucc_status_t hd_ucx_load(const char *library) {
+    (void)library;
+    hd_error("teams of several processes: this library was built without UCX");
+    return UCC_ERR_NOT_SUPPORTED;
+}
+ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
+    (void)options, (void)context;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+void hd_ucx_close(struct ucp_context *context) {
+    (void)context;
+}
+ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
+    (void)context, (void)port;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+void hd_ucx_hang_up(hd_ucx_port_t *port) {
+    (void)port;
+}
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
+    (void)port, (void)address, (void)bytes;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+bool hd_ucx_progress(const hd_ucx_port_t *port) {
+    (void)port;
+    return false;
+}
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
+    (void)port, (void)address, (void)link;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force) {
+    (void)link, (void)force;
+    return NULL;
+}
+bool hd_ucx_is_over(void *closing) {
+    (void)closing;
+    return true;
+}
+ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
+                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         hd_ucx_request_t *request) {
+    (void)link, (void)header, (void)header_bytes, (void)piece, (void)n, (void)rendezvous;
+    (void)request;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+ucc_status_t hd_ucx_receive(const hd_ucx_port_t *port, void *data, const hd_net_piece_t *piece,
+                            size_t n, hd_ucx_request_t *request) {
+    (void)port, (void)data, (void)piece, (void)n, (void)request;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+void hd_ucx_release(const hd_ucx_port_t *port, void *data) {
+    (void)port, (void)data;
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* ucx.h: all that we know of UCX. It is loaded when it is first needed, and called through a table of pointers that
+ * only ucx.c sees; no other file includes a header of it. In a build without them, hd_ucx_load says so.
+ *
+ * A worker, its endpoints and requests belong to a lane: whoever calls holds the lane's lock, and the functions that
+ * UCX calls back are called by whoever makes progress, under it.
+ */
+#ifndef HD_NET_UCX_H
+#define HD_NET_UCX_H
+
+#include "net/net.h"
+
+struct ucp_context;
+struct ucp_worker;
+struct ucp_ep;
+
+typedef struct hd_ucx_options {
+    const char *tls; /* "": UCX's choice */
+    bool shm;        /* processes of a host may use its shared memory */
+} hd_ucx_options_t;
+
+/* What becomes of a message that has arrived. */
+typedef enum hd_ucx_arrival {
+    HD_UCX_DONE,   /* nothing of it is needed any more */
+    HD_UCX_KEPT,   /* a rendezvous, which hd_ucx_receive or hd_ucx_release ends later */
+    HD_UCX_REFUSED /* a rendezvous that nobody will receive: the sender gets an error */
+} hd_ucx_arrival_t;
+
+typedef struct hd_ucx_port hd_ucx_port_t;
+typedef struct hd_ucx_link hd_ucx_link_t;
+typedef struct hd_ucx_request hd_ucx_request_t;
+
+/* Where messages come in: part of a lane. */
+struct hd_ucx_port {
+    struct ucp_worker *worker; /* NULL: closed */
+    /* data: the message's, or, if `rendezvous`, what names it in hd_ucx_receive. */
+    hd_ucx_arrival_t (*arrive)(hd_ucx_port_t *port, const void *header, size_t header_bytes,
+                               void *data, size_t bytes, bool rendezvous);
+};
+
+/* A way to one other port. */
+struct hd_ucx_link {
+    struct ucp_ep *ep; /* NULL: not connected */
+    void (*lost)(hd_ucx_link_t *link,
+                 const char *why); /* the other end can't be reached any more */
+};
+
+/* What is under way; part of whatever its owner knows of it. */
+struct hd_ucx_request {
+    /* UCX touches no buffer of this request any more. */
+    void (*done)(hd_ucx_request_t *request, ucc_status_t status);
+};
+
+/* Loads UCX, once in a process. Any thread, one at a time. An error is logged. */
+ucc_status_t hd_ucx_load(const char *library);
+
+ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context);
+void hd_ucx_close(struct ucp_context *context);
+
+/* port->arrive is set. */
+ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port);
+void hd_ucx_hang_up(hd_ucx_port_t *port);
+/* Copied to new memory: hd_free. */
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes);
+/* Did anything happen? */
+bool hd_ucx_progress(const hd_ucx_port_t *port);
+
+/* link->lost is set. The address was checked to be whole; UCX believes it. */
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link);
+/* Hands over what is under way, or, with force, drops it. NULL: done; else ask hd_ucx_is_over, which gives it back
+ * when it says true. */
+void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force);
+bool hd_ucx_is_over(void *closing);
+
+/* UCC_INPROGRESS: request->done will be called, or was; header, pieces and data stay until then. Else it was done at
+ * once, and request->done is not called. rendezvous: the data stays here until the receiver asks for it. */
+ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
+                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         hd_ucx_request_t *request);
+/* The same for a rendezvous that was kept, or, inside its arrival, is being kept. */
+ucc_status_t hd_ucx_receive(const hd_ucx_port_t *port, void *data, const hd_net_piece_t *piece,
+                            size_t n, hd_ucx_request_t *request);
+/* The sender's request ends, as if all had been received. */
+void hd_ucx_release(const hd_ucx_port_t *port, void *data);
+
+#endif
