@@ -303,7 +303,7 @@ static bool run_setting(const setting_t *s, uint32_t n_runs, uint64_t *random) {
     for (uint32_t j = 0; j < n_runs; j++) {
         runs[j] = draw_run(s, kind, operands, random);
         prepare(&runs[j], n);
-        jobs[j] = (job_t){runs[j].args, runs[j].statuses, runs[j].name};
+        jobs[j] = (job_t){.args = runs[j].args, .statuses = runs[j].statuses, .name = runs[j].name};
     }
     hd_delay_arm((uint32_t)random_next(random) | 1);
     driver_run(world, s->driver, jobs, n_runs);

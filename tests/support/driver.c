@@ -11,7 +11,8 @@ enum { SHARED_THREADS = 3 };
 
 const char *driver_name(driver_t driver) {
     static const char *const names[DRIVERS] = {"one thread", "one thread, deep",
-                                               "thread per endpoint", "shared context"};
+                                               "thread per endpoint", "shared context",
+                                               "waiting threads"};
     return driver < DRIVERS ? names[driver] : "?";
 }
 
@@ -134,7 +135,7 @@ static void run_deep(world_t *world, job_t *jobs, uint32_t n_jobs) {
     free(parts);
 }
 
-/* --- DRIVER_THREADS, DRIVER_SHARED --- */
+/* --- DRIVER_THREADS, DRIVER_SHARED, DRIVER_WAIT --- */
 
 typedef struct thread_job {
     void (*work)(void *arg, uint32_t index);
@@ -169,8 +170,21 @@ typedef struct share {
     world_t *world;
     job_t *jobs;
     uint32_t n_jobs;
+    bool waits;
     uint32_t n_threads; /* thread t drives the t-th of mine, and every n_threads-th from there */
 } share_t;
+
+/* Sleeps until the part has ended, or goes on a little and lets others. */
+static void go_on(world_t *world, uint32_t endpoint, const part_t *part, bool waits,
+                  deadline_t *deadline) {
+    if (!waits) {
+        ucc_context_progress(world_context(world, endpoint));
+        let_others(world);
+    } else if (heddle_wait(part->request, deadline->end - test_now()) == UCC_INPROGRESS) {
+        deadline->polls = -1u; /* looks at the clock */
+    }
+    deadline_poll(deadline);
+}
 
 static void run_share(void *arg, uint32_t thread) {
     const share_t *share = arg;
@@ -185,17 +199,17 @@ static void run_share(void *arg, uint32_t thread) {
         }
         for (uint32_t i = thread; i < n; i += share->n_threads) {
             while (!finish(job, &parts[i])) {
-                ucc_context_progress(world_context(world, world_endpoint(world, i)));
-                let_others(world);
-                deadline_poll(&deadline);
+                go_on(world, world_endpoint(world, i), &parts[i], share->waits, &deadline);
             }
         }
     }
     free(parts);
 }
 
-static void run_threads(world_t *world, job_t *jobs, uint32_t n_jobs, uint32_t n_threads) {
-    share_t share = {.world = world, .jobs = jobs, .n_jobs = n_jobs, .n_threads = n_threads};
+static void run_threads(world_t *world, job_t *jobs, uint32_t n_jobs, uint32_t n_threads,
+                        bool waits) {
+    share_t share = {
+        .world = world, .jobs = jobs, .n_jobs = n_jobs, .waits = waits, .n_threads = n_threads};
     driver_threads(n_threads, run_share, &share);
 }
 
@@ -208,11 +222,13 @@ void driver_run(world_t *world, driver_t driver, job_t *jobs, uint32_t n_jobs) {
         run_deep(world, jobs, n_jobs);
         break;
     case DRIVER_THREADS:
-        run_threads(world, jobs, n_jobs, world_count(world));
+    case DRIVER_WAIT:
+        run_threads(world, jobs, n_jobs, world_count(world), driver == DRIVER_WAIT);
         break;
     default:
         run_threads(world, jobs, n_jobs,
-                    world_count(world) < SHARED_THREADS ? world_count(world) : SHARED_THREADS);
+                    world_count(world) < SHARED_THREADS ? world_count(world) : SHARED_THREADS,
+                    false);
         break;
     }
 }

@@ -15,6 +15,7 @@ typedef enum driver {
     DRIVER_DEEP,    /* one thread for all; all jobs are posted before any is progressed */
     DRIVER_THREADS, /* one thread per endpoint */
     DRIVER_SHARED,  /* a few threads, each driving some endpoints, on one shared context */
+    DRIVER_WAIT,    /* one thread per endpoint, which sleeps until its part has ended */
     DRIVERS
 } driver_t;
 

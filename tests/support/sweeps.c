@@ -270,7 +270,8 @@ uint64_t sweep_edges(const batch_params_t *params) {
                 batch_add(batch, &c);
             } else if (bytes[s] <= 65536) {
                 add_in_places(batch, c);
-            } else if (bytes[s] <= 256u << 10 || !coll_has_blocks(c.type)) {
+            } else if (bytes[s] <= 256u << 10 ||
+                       (!coll_has_blocks(c.type) && !coll_is_scan(c.type))) {
                 c.in_place = in_place_value(c.type, (in_place_t)(s % in_places(c.type)));
                 batch_add(batch, &c);
             }
