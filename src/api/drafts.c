@@ -160,7 +160,7 @@ ucc_status_t heddle_draft_team(ucc_context_h *contexts, uint32_t n_contexts,
 
 ucc_status_t heddle_draft_team_given(ucc_team_h team, heddle_team_params_t *extra,
                                      ucc_oob_coll_t *oob) {
-    const struct hd_region *region = &team->group->region[team->ep];
+    const struct hd_region *region = &team->group->region[hd_group_member(team->group, team->ep)];
     *extra = (heddle_team_params_t){
         .thread_mode = team->thread_mode,
         .memory = {region->address, region->bytes, team->given.hints, team->given.constraints}};

@@ -201,12 +201,18 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
         hd_error("%s: ep %llu of %u", __func__, (unsigned long long)ep, team->n);
         return UCC_ERR_INVALID_PARAM;
     }
+    uint32_t member = hd_group_member(team->group, (uint32_t)ep);
+    if (member == team->group->n) {
+        hd_error("%s: ep %llu lives in another process", __func__, (unsigned long long)ep);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    const struct hd_region *region = &team->group->region[member];
     /* the caller's part is its own; the others' are there when they have joined */
-    if ((ep != team->ep && !hd_group_is_complete(team->group)) || !team->group->region[ep].bytes) {
+    if ((ep != team->ep && !hd_group_is_complete(team->group)) || !region->bytes) {
         return UCC_ERR_NOT_FOUND;
     }
-    *address = team->group->region[ep].address;
-    *bytes = team->group->region[ep].bytes;
+    *address = region->address;
+    *bytes = region->bytes;
     return UCC_OK;
 }
 

@@ -291,7 +291,7 @@ struct hd_group {
     hd_locality_t *locality; /* by endpoint */
     _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
     hd_match_t *match;
-    uint64_t *labels; /* by endpoint: the user's names of endpoints; NULL: 0..n-1 */
+    uint64_t *labels; /* by endpoint of the team: the user's names of endpoints */
     uint32_t team_n;  /* endpoints of the team in all its processes */
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;

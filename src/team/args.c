@@ -9,6 +9,7 @@
  * this member gives; src, dst as the family's file says.
  */
 #include "team/args.h"
+#include "team/span.h"
 
 enum { MAX_TIMEOUT_S = 1000000000 };
 
@@ -195,6 +196,33 @@ static ucc_status_t take_timeout(hd_intake_t *c) {
     return UCC_OK;
 }
 
+/* In a team of several processes: its place is its place here, and the operation goes on outside. */
+static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
+    hd_crossing_t *crossing = c->team->crossing;
+    hd_request_t *r = c->r;
+    const hd_span_t *span = crossing->span;
+    if (r->subset) {
+        span = hd_crossing_set(crossing, r->subset);
+        if (!span) {
+            return UCC_ERR_NO_MEMORY;
+        }
+        r->active_set.local = span->set.local;
+    }
+    c->op->place.me = span->local_of[r->me];
+    c->op->place.n = hd_span_count(span, span->mine);
+    hd_flight_choose(c->op, span);
+    return UCC_OK;
+}
+
+/* The call is known: decides how it runs. */
+static ucc_status_t settle(hd_intake_t *c) {
+    if (c->team->crossing) {
+        return cross(c);
+    }
+    hd_op_choose_plan(c->op);
+    return UCC_OK;
+}
+
 /* Zero bytes, under CHECK: takes part with nothing but its type, so that a peer that has data finds it. The
  * root and all else may be garbage. */
 static ucc_status_t prepare_empty(hd_intake_t *c) {
@@ -207,16 +235,15 @@ static ucc_status_t prepare_empty(hd_intake_t *c) {
     hd_terms_t terms = {.type = op->call.type, .dt = HD_TERMS_ANY_DT, .empty = true};
     op->call.signature = hd_terms_signature(&terms);
     hd_terms_note(&terms, op->call.signature);
-    op->place.me = c->me;
-    op->place.n = c->n;
+    op->place.me = c->r->me = c->me;
+    op->place.n = c->r->n = c->n;
     op->call.root = 0;
     op->call.is_root = op->call.in_place = op->call.exclusive = op->call.global_errors = false;
     op->call.element = op->call.send_element = 1;
     op->call.src = NULL;
     op->call.dst = NULL;
     op->call.empty = true;
-    hd_op_choose_plan(op);
-    return status;
+    return status == UCC_OK ? settle(c) : status;
 }
 
 /* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that have
@@ -226,7 +253,8 @@ static ucc_status_t choose_one_sided(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     op->call.one_sided = (c->flags & both) == both && !op->call.in_place && !op->prepare &&
-                         !c->r->subset && !c->team->group->two_sided && coll->one_sided;
+                         !c->r->subset && !c->team->group->two_sided && !c->team->crossing &&
+                         coll->one_sided;
     if (!op->call.one_sided) {
         return UCC_OK;
     }
@@ -255,8 +283,8 @@ static inline hd_intake_t intake_of(hd_op_t *op) {
                          .r = r,
                          .op = op,
                          .flags = r->vectors.flags,
-                         .n = op->place.n,
-                         .me = op->place.me};
+                         .n = r->n,
+                         .me = r->me};
 }
 
 static ucc_status_t recount(hd_op_t *op) {
@@ -298,8 +326,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->start = NULL;
     op->prepare = op->finish = NULL;
     op->call.persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
-    op->place.me = team->ep;
-    op->place.n = team->n;
+    op->place.me = r->me = team->ep;
+    op->place.n = r->n = team->n;
     op->call.bytes = op->call.total = 0;
     op->call.uneven = false;
     op->call.one_sided = op->call.empty = false;
@@ -317,8 +345,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
         return status;
     }
     op->call.root = root < c.n ? (uint32_t)root : UINT32_MAX;
-    op->place.me = c.me;
-    op->place.n = c.n;
+    op->place.me = r->me = c.me;
+    op->place.n = r->n = c.n;
     op->call.is_root = coll->rooted && op->call.root == c.me;
     op->call.in_place = (c.flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     op->call.exclusive = false;
@@ -353,10 +381,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
         keep_vectors(&c);
         op->prepare = signs_counts(coll) ? recount_and_sign : recount;
     }
-    if (status == UCC_OK) {
-        hd_op_choose_plan(op);
-    }
-    return status;
+    return status == UCC_OK ? settle(&c) : status;
 }
 
 /* --- the plan of the call before ------------------------------------------------------------------ */
@@ -386,7 +411,7 @@ static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flag
         !is_plain_vector(a, flags)) {
         return;
     }
-    hd_coll_buffers(coll, op->call.is_root, op->place.me, false, &src, &dst);
+    hd_coll_buffers(coll, op->call.is_root, r->me, false, &src, &dst);
     r->shape = (hd_shape_t){
         .vector = (uint64_t)a->coll_type,
         .flags = flags,
@@ -430,7 +455,7 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     /* of calls in place, only those of a whole buffer are kept */
     bool src, dst, in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     note_vector(r, a, flags);
-    hd_coll_buffers(coll, op->call.is_root, op->place.me, in_place, &src, &dst);
+    hd_coll_buffers(coll, op->call.is_root, r->me, in_place, &src, &dst);
     if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->call.empty ||
         op->plan.path == HD_PATH_NOTHING || !is_plain(a, flags) || op->prepare || coll->vector ||
         (in_place && coll->source != HD_WHOLE) || (src && hd_dt_is_generic(a->src.info.datatype)) ||

@@ -26,7 +26,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     }
     const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
     int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);
-    if (wanted < level || (op->place.me != 0 && wanted < HD_LOG_TRACE)) {
+    if (wanted < level || (r->me != 0 && wanted < HD_LOG_TRACE)) {
         return;
     }
     hd_plan_t plan = plan_of(r);
@@ -34,7 +34,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     hd_trace_call_t call = {.event = args ? "init" : "post",
                             .name = hd_op_type_name(op),
                             .ep = op->team_ep,
-                            .n = op->place.n,
+                            .n = r->n,
                             .root = hd_coll[op->call.type].rooted ? op->call.root : UINT32_MAX,
                             .bytes = op->call.bytes ? op->call.bytes : op->call.total,
                             .regime = undecided ? "undecided" : hd_plan_name(&plan),

@@ -12,6 +12,7 @@
  * group, in the meeting, in its notice. So all of them fail, each with a status that stays.
  */
 #include "team/form.h"
+#include "team/span.h"
 
 #include "core/fork.h"
 
@@ -30,6 +31,8 @@ void hd_form_drop(ucc_team_h team) {
     if (f->owns_memory) {
         hd_free(f->memory);
     }
+    hd_roll_end(&f->roll);
+    hd_free(f->process);
     hd_free(f->all);
     hd_free(f->seen);
     hd_free(f);
@@ -180,9 +183,10 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 static ucc_status_t step_join(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (f->bytes) {
-        f->group->region[team->ep].address = f->memory;
-        f->group->region[team->ep].bytes = f->bytes;
-        f->group->region[team->ep].owned = f->owns_memory;
+        struct hd_region *region = &f->group->region[hd_group_member(f->group, team->ep)];
+        region->address = f->memory;
+        region->bytes = f->bytes;
+        region->owned = f->owns_memory;
         f->owns_memory = false;
     }
     f->step = STEP_COMPLETE;
@@ -198,6 +202,10 @@ static ucc_status_t step_complete(ucc_team_h team) {
         failed = hd_form_watch(team);
         return failed == UCC_OK ? UCC_INPROGRESS : failed;
     }
+    ucc_status_t greeted = team->crossing ? hd_crossing_greet(team->crossing) : UCC_OK;
+    if (greeted != UCC_OK) {
+        return greeted;
+    }
     hd_form_drop(team);
     team->state = HD_TEAM_ACTIVE;
     return UCC_OK;
@@ -211,6 +219,12 @@ static ucc_status_t step(ucc_team_h team) {
     switch (team->forming->step) {
     case STEP_GATHER:
         return hd_form_gather(team);
+    case STEP_OPEN:
+        return hd_form_open(team);
+    case STEP_ACCOUNTS:
+        return hd_form_accounts(team);
+    case STEP_ADDRESSES:
+        return hd_form_addresses(team);
     case STEP_FIND:
         return hd_form_find(team);
     case STEP_MEET:
@@ -235,26 +249,38 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     if (group) {
         hd_group_poison(group, why);
     }
+    if (group && hd_group_crossing(group)) {
+        hd_crossing_abort(hd_group_crossing(group), why);
+    }
 }
 
 /* A look in vain: says whom the team waits for, if it has done so for long. */
 static void note_wait(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     uint64_t now = hd_ticks();
-    if (f->step == STEP_COMPLETE) {
+    if (f->step == STEP_COMPLETE && hd_group_is_complete(team->group)) {
+        if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
+            hd_stall_line(
+                "team of %u: endpoint %u has waited %.1f s for other processes to form it", team->n,
+                team->ep, hd_stall_seconds(&f->stall, now));
+        }
+    } else if (f->step == STEP_COMPLETE) {
         hd_group_stalled(team->group, &f->stall, now, team->ep);
     } else if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
         double seconds = hd_stall_seconds(&f->stall, now);
         if (f->step == STEP_MEET) {
             hd_form_stalled_meeting(team, now);
-        } else if (f->step == STEP_GATHER) {
+        } else if (f->step == STEP_OPEN) {
+            hd_stall_line("team of %u: endpoint %u has waited %.1f s for the network to be opened",
+                          team->n, f->oob.oob_ep, seconds);
+        } else if (f->request) {
             hd_stall_line("team of %u: endpoint %u has waited %.1f s for its oob allgather",
                           team->n, f->oob.oob_ep, seconds);
         } else {
             hd_stall_line(
-                "team of %u: endpoint %llu has waited %.1f s for endpoint 0 to see its oob "
+                "team of %u: endpoint %llu has waited %.1f s for endpoint %u to see its oob "
                 "allgather end",
-                team->n, (unsigned long long)f->mine.number, seconds);
+                team->n, (unsigned long long)f->mine.number, seconds, f->leader);
         }
     }
 }

@@ -4,22 +4,34 @@
 #ifndef HD_TEAM_FORM_H
 #define HD_TEAM_FORM_H
 
+#include "team/roll.h"
 #include "team/team.h"
 #include "threads/meet.h"
 
+enum {
+    HD_AGREED = 8
+}; /* variables of the configuration by which processes have to agree, at most */
+
 /* What an endpoint says of itself in the exchange. No addresses: who holds this may come late, or be
- * another process. */
+ * another process, of another version of the library even: it begins with that, and has the same size in all. */
 typedef struct hd_record {
-    uint64_t process[2];
+    alignas(128) uint32_t version;
+    uint32_t sync_type;
+    uint64_t process[2], host;
     uint64_t number; /* endpoint number */
     uint64_t label;
-    uint64_t notice; /* serial number of the endpoint's notice (threads/meet.h) */
-    uint32_t sync_type;
+    uint64_t notice;            /* serial number of the endpoint's notice (threads/meet.h) */
+    uint16_t agreed[HD_AGREED]; /* hashes of the values of those variables (form_span.c) */
     hd_locality_t locality;
 } hd_record_t;
 
+_Static_assert(sizeof(hd_record_t) == 128, "all versions have records of one size");
+
 typedef enum hd_form_step {
     STEP_GATHER,
+    STEP_OPEN,      /* several processes: the net */
+    STEP_ACCOUNTS,  /* exchange of how that went */
+    STEP_ADDRESSES, /* exchange of the processes' addresses */
     STEP_FIND,
     STEP_MEET,
     STEP_JOIN,
@@ -31,7 +43,13 @@ struct hd_forming {
     ucc_oob_coll_t oob;
     void *request;
     hd_record_t mine, *all;
-    uint64_t *seen;     /* a bit per number, for check_records */
+    uint64_t *seen; /* a bit per number, for check_records */
+    /* several processes: by an exchange, `told` lies behind `all`; without, the roll has a span and a net alone. Who
+       makes the group gives those two away */
+    hd_roll_t roll;
+    hd_net_process_t *process; /* then, at whoever makes the group */
+    uint64_t wire;             /* then, likewise */
+    uint32_t leader;    /* number of the lowest endpoint of this process, who makes the group */
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_home_t *pinned;  /* the group, found by a notice */
     hd_meeting_t *meeting;
@@ -63,6 +81,24 @@ ucc_status_t hd_form_gather(ucc_team_h team);
 ucc_status_t hd_form_find(ucc_team_h team);
 /* Now and then, while the rest have not joined: have they given up? UCC_OK: not that I know. */
 ucc_status_t hd_form_watch(ucc_team_h team);
+/* Starts an allgather of the team's OOB; and looks whether it is over: then it is freed. */
+ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes);
+ucc_status_t hd_form_exchanged(ucc_team_h team);
+
+/* form_span.c: what comes between finding the records and the group, if endpoints live in several processes */
+/* Into my record, before the exchange. */
+void hd_form_sign(ucc_team_h team);
+/* Do all agree in what a team of several processes needs? Logs what differs. */
+ucc_status_t hd_form_check_signs(const ucc_team_h team);
+/* The records are good, and from several processes. */
+void hd_form_span(ucc_team_h team);
+ucc_status_t hd_form_open(ucc_team_h team);
+ucc_status_t hd_form_accounts(ucc_team_h team);
+ucc_status_t hd_form_addresses(ucc_team_h team);
+/* The group with its crossing, by one endpoint of the process. NULL: logged, and the others know. */
+hd_group_t *hd_form_make_spanning(ucc_team_h team);
+/* There will be no group here: tells the other processes. By who would have made it. */
+void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
 
 /* form_meet.c */
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);

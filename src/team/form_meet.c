@@ -283,7 +283,7 @@ static ucc_team_h heir(ucc_team_h parent) {
     team->thread_mode = parent->thread_mode;
     team->locked = parent->locked;
     team->mem_params = parent->mem_params;
-    team->forming->locality = parent->group->locality[parent->ep];
+    team->forming->locality = parent->group->locality[hd_group_member(parent->group, parent->ep)];
     return team;
 }
 

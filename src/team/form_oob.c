@@ -1,6 +1,7 @@
 /* form_oob.c: forming a team by one out-of-band allgather. Each endpoint puts up a notice (threads/meet.h)
  * and contributes a record with its number. Number 0 makes the group and hangs it on its notice for the
- * others to find; it stays there until number 0 has seen the team complete, so all have found it then.
+ * others to find; it stays there until number 0 has seen the team complete, so all have found it then. Of several
+ * processes, each has a group, made by the lowest number in it (form_span.c has what comes before that).
  *
  * The exchange may fail at some endpoints only, or an endpoint may fail after it. What it leaves behind is its
  * notice, with the failure on it, or taken down: whoever misses it looks there now and then.
@@ -29,27 +30,32 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
     f->mine.sync_type = (uint32_t)team->sync_type;
     f->mine.locality = f->locality;
     hd_process_identity(f->mine.process);
+    hd_form_sign(team);
     if (!f->unplaced && f->mine.number >= team->n) {
         hd_error("ep %llu is not below the team's size %u", (unsigned long long)f->mine.number,
                  team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    f->all = hd_alloc(HD_LINE, team->n * sizeof(hd_record_t));
+    f->all = hd_alloc(HD_LINE_PAIR, team->n * (sizeof(hd_record_t) + sizeof(hd_account_t)));
     f->seen = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*f->seen));
     if (!f->all || !f->seen) {
         hd_error("no memory for an exchange among %u endpoints", team->n);
         return UCC_ERR_NO_MEMORY;
     }
+    f->roll.told = (hd_account_t *)(void *)(f->all + team->n);
     hd_notice_put_up(&f->notice);
     f->mine.notice = f->notice.serial;
     f->step = STEP_GATHER;
     if (team->n == 1) {
         f->all[0] = f->mine; /* no exchange with oneself */
-        f->step = STEP_FIND;
         return UCC_OK;
     }
-    ucc_status_t status =
-        f->oob.allgather(&f->mine, f->all, sizeof(f->mine), f->oob.coll_info, &f->request);
+    return hd_form_exchange(team, &f->mine, f->all, sizeof(f->mine));
+}
+
+ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t status = f->oob.allgather(mine, all, bytes, f->oob.coll_info, &f->request);
     if (status < 0) {
         hd_error("oob.allgather failed: %s", ucc_status_string(status));
     }
@@ -138,17 +144,27 @@ static ucc_status_t find_places(ucc_team_h team) {
 
 /* --- the records ------------------------------------------------------------------------------------- */
 
-/* All records are here: one process? every number once? the same kind of team? */
+static bool is_mine(const hd_forming_t *f, const hd_record_t *r) {
+    return memcmp(r->process, f->mine.process, sizeof(r->process)) == 0;
+}
+
+/* Of those that have been checked. */
+static bool are_of_one_process(const ucc_team_h team) {
+    uint32_t i = 0;
+    while (i < team->n && is_mine(team->forming, &team->forming->all[i])) {
+        i++;
+    }
+    return i == team->n;
+}
+
+/* All records are here: every number once? the same kind of team? the same version? */
 static ucc_status_t check_records(const ucc_team_h team) {
     const hd_forming_t *f = team->forming;
     uint64_t *seen = f->seen;
-    ucc_status_t status = UCC_OK;
+    ucc_status_t status = hd_form_check_signs(team);
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         const hd_record_t *r = &f->all[i];
-        if (memcmp(r->process, f->mine.process, sizeof(r->process)) != 0) {
-            hd_error("team of several processes: this build joins threads of one process");
-            status = UCC_ERR_NOT_SUPPORTED;
-        } else if (r->number >= team->n || seen[r->number / 64] >> (r->number % 64) & 1) {
+        if (r->number >= team->n || seen[r->number / 64] >> (r->number % 64) & 1) {
             hd_error("ep %llu is out of range or taken twice", (unsigned long long)r->number);
             status = UCC_ERR_INVALID_PARAM;
         } else if (r->sync_type != f->mine.sync_type) {
@@ -161,7 +177,7 @@ static ucc_status_t check_records(const ucc_team_h team) {
     return status;
 }
 
-ucc_status_t hd_form_gather(ucc_team_h team) {
+ucc_status_t hd_form_exchanged(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     ucc_status_t status = f->oob.req_test(f->request);
     if (status == UCC_INPROGRESS) {
@@ -175,20 +191,47 @@ ucc_status_t hd_form_gather(ucc_team_h team) {
                  ucc_status_string(status));
         return status;
     }
-    f->step = STEP_FIND;
     return UCC_OK;
 }
 
-/* By number 0: makes the group. */
-static ucc_status_t make_group(ucc_team_h team) {
+/* The records are here: what comes next. */
+ucc_status_t hd_form_gather(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t status = team->n > 1 ? hd_form_exchanged(team) : UCC_OK;
+    if (status != UCC_OK) {
+        return status;
+    }
+    status = f->unplaced ? find_places(team) : UCC_OK;
+    if (status == UCC_OK) {
+        status = check_records(team);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    f->step = STEP_FIND;
+    if (!are_of_one_process(team)) {
+        hd_form_span(team);
+        f->step = STEP_OPEN;
+    }
+    return UCC_OK;
+}
+
+static hd_group_t *make_local(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
     hd_group_t *group = hd_group_create(team->n, &config);
+    for (uint32_t i = 0; group && i < team->n; i++) {
+        group->labels[f->all[i].number] = f->all[i].label;
+    }
+    return group;
+}
+
+/* By the leader: makes the group. */
+static ucc_status_t make_group(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    hd_group_t *group = f->process ? hd_form_make_spanning(team) : make_local(team);
     if (!group) {
         return UCC_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < team->n; i++) {
-        group->labels[f->all[i].number] = f->all[i].label;
     }
     hd_notice_change(&f->notice, UCC_OK, &group->home);
     return UCC_OK;
@@ -202,28 +245,22 @@ static ucc_status_t missed(ucc_team_h team, uint64_t number, ucc_status_t why) {
     return why;
 }
 
-/* The records are here, looked at once; then number 0's notice, until it says more than "in progress". */
+/* The leader's notice, until it says more than "in progress". */
 ucc_status_t hd_form_find(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!f->checked) {
         f->checked = true;
-        ucc_status_t status = f->unplaced ? find_places(team) : UCC_OK;
-        if (status == UCC_OK) {
-            status = check_records(team);
-        }
-        if (status == UCC_OK && f->mine.number == 0) {
-            status = make_group(team);
-        }
+        ucc_status_t status = f->mine.number == f->leader ? make_group(team) : UCC_OK;
         if (status != UCC_OK) {
             return status;
         }
-        while (f->all[f->watched].number != 0) {
+        while (f->all[f->watched].number != f->leader) {
             f->watched++;
         }
     }
     ucc_status_t status = hd_notice_read(f->all[f->watched].notice, &f->pinned);
     if (status != UCC_OK) {
-        return status == UCC_INPROGRESS ? status : missed(team, 0, status);
+        return status == UCC_INPROGRESS ? status : missed(team, f->leader, status);
     }
     f->group = (hd_group_t *)f->pinned;
     team->ep = (uint32_t)f->mine.number;
@@ -241,6 +278,9 @@ ucc_status_t hd_form_watch(ucc_team_h team) {
     }
     const hd_record_t *r = &f->all[f->watched];
     f->watched = f->watched + 1 < team->n ? f->watched + 1 : 0;
+    if (!is_mine(f, r)) {
+        return UCC_OK; /* another process's notices aren't here: its failure comes by the net */
+    }
     ucc_status_t status = hd_notice_read(r->notice, NULL);
     /* Who has joined may take its notice down when all have: then so do I see that, now. */
     return status >= 0 || hd_group_all_joined(team->group) ? UCC_OK

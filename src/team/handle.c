@@ -1,6 +1,7 @@
 /* handle.c: team handles: made, attached to a group, freed. Whoever forms a team calls these. */
 #include "team/algorithm.h"
 #include "team/form.h"
+#include "team/span.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -23,6 +24,18 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .stall = lib->stall,
         .timeout = lib->timeout,
     };
+}
+
+hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
+    enum {
+        DEPTH = 32,
+        SLICES = 128
+    }; /* so much must be under way at once, for a round trip takes long */
+    hd_group_config_t config = hd_team_group_config(lib, sync_type);
+    config.spanning = true;
+    config.depth = config.depth > DEPTH ? config.depth : DEPTH;
+    config.slices = SLICES;
+    return config;
 }
 
 /* In the child of a fork: r is in no list. Does something there wait for it? Then a step must end that. */
@@ -125,10 +138,12 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
     hd_home_pin(&group->home);
     team->group = group;
     team->ep = ep;
-    team->n = group->n;
-    ucc_status_t status = hd_group_join(group, ep, where);
+    team->n = group->team_n;
+    team->crossing = hd_group_crossing(group);
+    uint32_t member = hd_group_member(group, ep);
+    ucc_status_t status = hd_group_join(group, member, where);
     if (status == UCC_OK) {
-        team->member = group->board->member[ep];
+        team->member = group->board->member[member];
     }
     return status;
 }
@@ -151,7 +166,7 @@ void hd_team_free(ucc_team_h team) {
         atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
     }
     if (team->member) {
-        hd_group_leave(team->group, team->ep);
+        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
     }
     if (team->group) {
         hd_home_unpin(&team->group->home);
@@ -207,7 +222,10 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         team->failure = UCC_ERR_NOT_FOUND;
     }
     if (team->member) {
-        hd_group_leave(team->group, team->ep);
+        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+    }
+    if (team->crossing && hd_crossing_lingers(team->crossing)) {
+        return UCC_INPROGRESS;
     }
     if (team->group && hd_put_lingers(team->group)) {
         return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */

@@ -7,6 +7,7 @@
 #include "team/team.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -37,6 +38,37 @@ void hd_process_identity(uint64_t identity[2]) {
     identity[0] = drawn[0];
     identity[1] = drawn[1];
     pthread_mutex_unlock(&identity_lock);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    for (; *text; text++) {
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+uint64_t hd_host_identity(void) {
+    static _Atomic uint64_t known;
+    /* relaxed: who finds none works out the same */
+    uint64_t identity = atomic_load_explicit(&known, memory_order_relaxed);
+    if (identity) {
+        return identity;
+    }
+    char text[256] = "";
+    identity = 0xcbf29ce484222325u;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (fgets(text, sizeof(text), file)) {
+            identity = hash_text(identity, text);
+        }
+        fclose(file);
+    }
+    if (gethostname(text, sizeof(text) - 1) == 0) { /* containers of one host have their own */
+        identity = hash_text(identity, text);
+    }
+    identity |= 1; /* 0: not known yet */
+    atomic_store_explicit(&known, identity, memory_order_relaxed);
+    return identity;
 }
 
 static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, record_t *mine,

@@ -135,7 +135,8 @@ void hd_pack_release(hd_request_t *r) {
 /* Blocks and pointers, from the sizes in bytes of what matters here. */
 static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
-    uint32_t n = op->place.n;
+    const hd_request_t *r = (const hd_request_t *)op;
+    uint32_t n = r->n;
     size_t all = 0;
     op->call.src = src->at;
     op->call.dst = dst->at;
@@ -150,7 +151,7 @@ static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
         op->call.bytes = all / n;
         op->call.total = all;
         if (op->call.in_place) {
-            op->call.dst = src->at + op->place.me * op->call.bytes;
+            op->call.dst = src->at + r->me * op->call.bytes;
         }
         return all % n || (op->call.is_root && !op->call.in_place && dst->bytes != op->call.bytes)
                    ? UCC_ERR_INVALID_PARAM
@@ -166,7 +167,7 @@ static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
         break;
     }
     if (op->call.in_place) {
-        op->call.src = coll->pairwise ? NULL : dst->at + op->place.me * op->call.bytes;
+        op->call.src = coll->pairwise ? NULL : dst->at + r->me * op->call.bytes;
         return all % n ? UCC_ERR_INVALID_PARAM : UCC_OK;
     }
     return all % n || src->bytes != op->call.total ? UCC_ERR_INVALID_PARAM : UCC_OK;
@@ -180,7 +181,7 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
     if (coll->vector) {
         return UCC_OK;
     }
-    hd_coll_buffers(coll, op->call.is_root, op->place.me, op->call.in_place, &use_src, &use_dst);
+    hd_coll_buffers(coll, op->call.is_root, r->me, op->call.in_place, &use_src, &use_dst);
     if (!(use_src && needs_packing(&args->src.info)) &&
         !(use_dst && needs_packing(&args->dst.info))) {
         return UCC_OK;

@@ -22,11 +22,13 @@ typedef struct hd_span {
     const uint32_t *process_of; /* by endpoint: the process it lives in */
     const uint32_t *local_of;   /* by endpoint: its number in that process's group */
     const uint32_t *first; /* by process, and one more: where its endpoints begin in `endpoint` */
-    const uint32_t *endpoint;     /* process by process, ascending in each */
-    const uint32_t *team_process; /* by process: its number in the team's span; NULL: the same */
-    hd_subset_t set;              /* whose span this is; n is 0: the team's */
-    uint64_t set_hash;            /* names it on the wire; 0: the team's */
-    struct hd_span *next;         /* of the crossing's cache */
+    const uint32_t *endpoint; /* process by process, ascending in each */
+    /* by process: its number in the team's span, in no order (a set may go down, or skip lowest endpoints); NULL: the
+       same */
+    const uint32_t *team_process;
+    hd_subset_t set;      /* whose span this is; n is 0: the team's */
+    uint64_t set_hash;    /* names it on the wire; 0: the team's */
+    struct hd_span *next; /* of the crossing's cache */
 } hd_span_t;
 
 static inline uint32_t hd_span_count(const hd_span_t *span, uint32_t process) {
@@ -40,6 +42,8 @@ static inline uint32_t hd_span_endpoint(const hd_span_t *span, uint32_t process,
 /* process_of gives, by endpoint, any numbers that tell processes apart; my_endpoint is one of mine. The span numbers
  * processes by their lowest endpoints. One block of memory; hd_free. NULL: no memory (logged). */
 hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint);
+/* Of an active set of the team, which has a member in this process. */
+hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
 struct hd_crossing {
     hd_outer_t stage;         /* must stay first: op->outer is its address (flight.c) */
@@ -49,7 +53,10 @@ struct hd_crossing {
     hd_net_t *net;       /* a reference */
     hd_net_team_t *team; /* messages for it are welcome */
     uint64_t wire;
-    uint64_t *labels; /* by endpoint of the team: the user's names */
+    uint64_t *labels; /* by endpoint of the team: the user's names; the group's, as group->labels */
+    uint64_t since;   /* ticks when it was made */
+    uint32_t terms; /* what the processes have to agree on, hashed: they compare it as they greet */
+    uint64_t (*identity)[2]; /* by process: hd_process_identity */
     _Atomic(hd_span_t *)
         sets; /* spans of active sets, made when first used; a list that only grows */
     _Atomic uint32_t derived; /* how many teams were made from this one by all: names the next */
@@ -59,11 +66,17 @@ struct hd_crossing {
     _Atomic uint32_t aborted; /* the others have been told */
 };
 
-/* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. */
+/* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. If it succeeds, the
+ * span, the caller's reference to the net, and the labels (hd_alloc) are the crossing's. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
-                                const hd_net_process_t *process, uint64_t *labels);
+                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms);
+/* Of a group of this kind; NULL: all its endpoints live in this process. */
+hd_crossing_t *hd_group_crossing(const hd_group_t *group);
 /* By any endpoint, again and again, once the group is complete: UCC_OK when all processes have said so. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
+/* By an endpoint that goes: true while the greeting is under way, in which case the team fails, and the caller comes
+ * again: the group must not end before. */
+bool hd_crossing_lingers(hd_crossing_t *crossing);
 /* The span of an active set of the crossing's team: looked up, or made. NULL: no memory (logged). */
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
 /* Tells the other processes, once, that the team has failed. Any thread. */

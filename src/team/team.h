@@ -227,6 +227,8 @@ static inline bool hd_team_is_unordered(ucc_team_h team) {
 /* --- group configuration (handle.c) ----------------------------------------------------------- */
 
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
+/* Of this process's group in a team of several. */
+hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
 
 /* --- forming (form.c, form_meet.c, form_oob.c, handle.c) ------------------------------------------ */
 
@@ -260,6 +262,8 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team);
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
+/* The same in all processes of this host since it was started. */
+uint64_t hd_host_identity(void);
 
 /* Neither NULL nor HEDDLE_IN_PLACE. */
 static inline bool hd_is_address(const void *p) {

@@ -1,0 +1,217 @@
+/* crossing.c: what a team of several processes has beside its group (span.h): made while the team forms, hung on
+ * its group, and ended with it.
+ *
+ * Processes greet each other before the team may be used: a barrier among them, by a leg of the net's. Whoever has
+ * passed it knows that all processes welcome messages of this team. Any endpoint that forms the team pumps it. It lies
+ * in the crossing, so the group must not end while it is under way: endpoints that are destroyed earlier make it end
+ * first (hd_crossing_lingers).
+ *
+ * Failing. A group that fails tells the other processes, unless it failed because they have told it.
+ */
+#include "team/span.h"
+
+#include "core/log.h"
+
+enum { GREETED_NOT = 0, GREETING = 1, GREETED = 2 };
+
+static hd_crossing_t *crossing_of(hd_outer_memory_t *memory) {
+    return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
+}
+
+/* The other processes have said so, or can't be reached: they need not be told. Under a lane's lock. */
+static void lost(void *arg, ucc_status_t why) {
+    hd_crossing_t *crossing = arg;
+    atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed); /* a flag, no more */
+    hd_group_poison(crossing->group, why);
+}
+
+static void release(hd_outer_memory_t *memory) {
+    hd_crossing_t *crossing = crossing_of(memory);
+    hd_span_t *set =
+        atomic_load_explicit(&crossing->sets, memory_order_relaxed); /* the last user */
+    /* relaxed: likewise; whoever let go of the group before has seen the greeting's end */
+    hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != GREETING ||
+              hd_group_is_inherited(crossing->group));
+    hd_net_team_destroy(crossing->team);
+    hd_net_close(crossing->net);
+    while (set) {
+        hd_span_t *next = set->next;
+        hd_free(set);
+        set = next;
+    }
+    hd_free(crossing->hello.call.scratch);
+    hd_free(crossing->span);
+    hd_free(crossing);
+}
+
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
+                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms) {
+    size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(uint64_t[2]);
+    hd_crossing_t *crossing = hd_alloc(HD_LINE, bytes);
+    if (!crossing) {
+        hd_error("no memory for a team of %u processes", span->processes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    crossing->identity = (uint64_t(*)[2])(void *)(crossing + 1);
+    for (uint32_t p = 0; p < span->processes; p++) {
+        crossing->identity[p][0] = process[p].identity[0];
+        crossing->identity[p][1] = process[p].identity[1];
+    }
+    hd_net_team_params_t params = {.wire = wire,
+                                   .n = span->processes,
+                                   .me = span->mine,
+                                   .process = process,
+                                   .failed = lost,
+                                   .arg = crossing};
+    crossing->memory.release = release;
+    crossing->group = group;
+    crossing->span = span;
+    crossing->net = net;
+    crossing->wire = wire;
+    crossing->since = hd_ticks();
+    crossing->terms = terms;
+    hd_flight_stage(&crossing->stage);
+    crossing->team = hd_net_team_create(net, &params);
+    if (!crossing->team) {
+        hd_free(crossing);
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_free(group->labels);
+    group->labels = crossing->labels = labels;
+    group->numbers = span->endpoint + span->first[span->mine];
+    group->team_n = span->n;
+    group->outside = &crossing->memory;
+    return UCC_OK;
+}
+
+hd_crossing_t *hd_group_crossing(const hd_group_t *group) {
+    return group->outside ? crossing_of(group->outside) : NULL;
+}
+
+/* --- greeting -------------------------------------------------------------------------------------- */
+
+static bool step_hello(hd_leg_t *leg) {
+    hd_crossing_t *crossing = leg->owner;
+    ucc_status_t failed = hd_group_poisoned(crossing->group);
+    ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
+    if (status == UCC_INPROGRESS) {
+        return false;
+    }
+    if (status < 0) {
+        hd_group_poison(crossing->group, status);
+    }
+    /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this */
+    atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
+    return true;
+}
+
+/* By one endpoint. */
+static ucc_status_t start_hello(hd_crossing_t *crossing) {
+    hd_leg_t *leg = &crossing->hello;
+    leg->team = crossing->team;
+    leg->key = (hd_net_key_t){.class = HD_NET_FORMING};
+    leg->call = (hd_net_call_t){.type = HD_BARRIER,
+                                .n = crossing->span->processes,
+                                .me = crossing->span->mine,
+                                .signature = crossing->terms};
+    leg->plan = hd_net_plan_of(crossing->team, &leg->call, 0);
+    size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
+    if (scratch && !(leg->call.scratch = hd_alloc(HD_LINE, scratch))) {
+        hd_error("no memory to form a team of %u processes", crossing->span->processes);
+        hd_group_poison(crossing->group, UCC_ERR_NO_MEMORY);
+        /* release: as in step_hello */
+        atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
+        return UCC_ERR_NO_MEMORY;
+    }
+    leg->step = step_hello;
+    leg->owner = crossing;
+    hd_leg_start(leg);
+    return UCC_OK;
+}
+
+static bool is_late(const hd_crossing_t *crossing) {
+    const hd_group_t *group = crossing->group;
+    return group->timeout && hd_ticks() - crossing->since > group->timeout;
+}
+
+ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
+    uint32_t greeted = GREETED_NOT;
+    /* acq_rel: one endpoint starts; pairs with the release in step_hello */
+    if (atomic_compare_exchange_strong_explicit(&crossing->greeted, &greeted, GREETING,
+                                                memory_order_acq_rel, memory_order_acquire)) {
+        ucc_status_t status = start_hello(crossing);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    if (greeted != GREETED) {
+        hd_net_pump(crossing->net);
+        /* acquire: pairs with the release in step_hello */
+        greeted = atomic_load_explicit(&crossing->greeted, memory_order_acquire);
+    }
+    ucc_status_t failed = hd_group_poisoned(crossing->group);
+    if (greeted != GREETED && failed == UCC_OK && is_late(crossing)) {
+        hd_error("team of %u: not all of its %u processes have come within the time-out",
+                 crossing->span->n, crossing->span->processes);
+        hd_group_poison(crossing->group, UCC_ERR_TIMED_OUT);
+        failed = UCC_ERR_TIMED_OUT;
+    }
+    if (failed != UCC_OK) {
+        return failed;
+    }
+    return greeted == GREETED ? UCC_OK : UCC_INPROGRESS;
+}
+
+bool hd_crossing_lingers(hd_crossing_t *crossing) {
+    /* acquire: pairs with the release in step_hello */
+    if (atomic_load_explicit(&crossing->greeted, memory_order_acquire) != GREETING ||
+        hd_group_is_inherited(crossing->group)) {
+        return false;
+    }
+    hd_crossing_abort(crossing, UCC_ERR_NOT_FOUND);
+    hd_group_poison(crossing->group, UCC_ERR_NOT_FOUND);
+    hd_net_pump(crossing->net);
+    /* acquire: likewise */
+    return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == GREETING;
+}
+
+/* --- active sets ------------------------------------------------------------------------------------- */
+
+static const hd_span_t *find_set(const hd_span_t *first, const hd_subset_t *set) {
+    while (first && (first->set.start != set->start || first->set.stride != set->stride ||
+                     first->set.n != set->n)) {
+        first = first->next;
+    }
+    return first;
+}
+
+const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set) {
+    /* acquire: pairs with the release below; entries are immutable */
+    hd_span_t *first = atomic_load_explicit(&crossing->sets, memory_order_acquire);
+    const hd_span_t *found = find_set(first, set);
+    if (found) {
+        return found;
+    }
+    hd_span_t *span = hd_span_of_set(crossing->span, set);
+    while (span && !found) {
+        span->next = first;
+        /* release: publishes the span; acquire: another one's, which may be the same */
+        if (atomic_compare_exchange_weak_explicit(&crossing->sets, &first, span,
+                                                  memory_order_release, memory_order_acquire)) {
+            return span;
+        }
+        found = find_set(first, set);
+    }
+    hd_free(span);
+    return found;
+}
+
+/* --- failing ------------------------------------------------------------------------------------------- */
+
+void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why) {
+    /* relaxed: only one is to tell; what it tells is not read here */
+    if (atomic_exchange_explicit(&crossing->aborted, 1, memory_order_relaxed) == 0 &&
+        !hd_group_is_inherited(crossing->group)) {
+        hd_net_team_abort(crossing->team, why);
+    }
+}

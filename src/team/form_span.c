@@ -1,0 +1,216 @@
+/* form_span.c: what forming by an exchange has more when the endpoints live in several processes. The records have
+ * told so; everybody has the same ones, so all go the same way together: two more exchanges call the roll (roll.h).
+ * Then in each process its lowest endpoint, the leader, makes the group of this process with its crossing
+ * (crossing.c), for the other endpoints here to find. From then on a process that fails says so through the network.
+ *
+ * Teams that form without an exchange, over contexts or from a team, come here for the group alone.
+ */
+#include "team/form.h"
+
+#include <heddle/heddle_version.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what must agree ----------------------------------------------------------------------------------- */
+
+/* Variables that decide how an exchange among processes goes. */
+static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_CHECK};
+enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]) };
+_Static_assert((int)N_AGREED <= (int)HD_AGREED, "a record has room for each");
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
+    if (hd_config_variable(id)->type == HD_CFG_BOOL) {
+        return hd_config_bool(config, id); /* which has several spellings */
+    }
+    uint64_t hash = 0;
+    for (const char *text = hd_config_string(config, id); *text; text++) {
+        hash = mix(hash, (uint8_t)*text);
+    }
+    return (uint16_t)(hash >> 16);
+}
+
+void hd_form_sign(ucc_team_h team) {
+    hd_record_t *mine = &team->forming->mine;
+    mine->version = HEDDLE_VERSION;
+    mine->host = hd_host_identity();
+    for (uint32_t i = 0; i < N_AGREED; i++) {
+        mine->agreed[i] = hash_of(team->lib->config, agreed[i]);
+    }
+}
+
+ucc_status_t hd_form_check_signs(const ucc_team_h team) {
+    const hd_record_t *all = team->forming->all;
+    for (uint32_t i = 1; i < team->n; i++) {
+        if (all[i].version != all[0].version) {
+            hd_error("version of Heddle: %u at one endpoint of the team, %u at another",
+                     all[0].version, all[i].version);
+            return UCC_ERR_INVALID_PARAM;
+        }
+        bool same_process = memcmp(all[i].process, all[0].process, sizeof(all[0].process)) == 0;
+        for (uint32_t v = 0; v < N_AGREED && !same_process; v++) {
+            if (all[i].agreed[v] != all[0].agreed[v]) {
+                hd_error("configuration: %s differs between processes of the team",
+                         hd_config_variable(agreed[v])->name);
+                return UCC_ERR_INVALID_PARAM;
+            }
+        }
+    }
+    return UCC_OK;
+}
+
+/* --- the exchanges --------------------------------------------------------------------------------------- */
+
+void hd_form_span(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    hd_called_t *called = hd_alloc(HD_LINE, team->n * sizeof(*called));
+    for (uint32_t i = 0; called && i < team->n; i++) {
+        const hd_record_t *r = &f->all[i];
+        called[i] = (hd_called_t){{r->process[0], r->process[1]}, (uint32_t)r->number, i};
+    }
+    hd_roll_take(&f->roll, called, team->n, (uint32_t)f->mine.number);
+    hd_free(called);
+    if (f->roll.trouble == UCC_OK) {
+        f->leader = hd_span_endpoint(f->roll.span, f->roll.span->mine, 0);
+    }
+}
+
+ucc_status_t hd_form_open(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t status = hd_roll_open(&f->roll, team->lib->config);
+    if (status == UCC_INPROGRESS) {
+        return status;
+    }
+    f->step = STEP_ACCOUNTS;
+    return hd_form_exchange(team, &f->roll.mine, f->roll.told, sizeof(f->roll.mine));
+}
+
+static void say_trouble(const ucc_team_h team, uint32_t number, ucc_status_t why) {
+    hd_error("team of %u in several processes: endpoint %u can't take part: %s", team->n, number,
+             why == UCC_ERR_NOT_SUPPORTED ? "its process has no network" : ucc_status_string(why));
+}
+
+ucc_status_t hd_form_accounts(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint32_t number;
+    ucc_status_t status = hd_form_exchanged(team);
+    if (status != UCC_OK) {
+        return status;
+    }
+    status = hd_roll_trouble(&f->roll, &number);
+    if (status != UCC_OK) {
+        say_trouble(team, number, status);
+        return status;
+    }
+    status = hd_roll_slice(&f->roll, (uint32_t)f->mine.number);
+    if (status != UCC_OK) {
+        return status;
+    }
+    f->step = STEP_ADDRESSES;
+    return hd_form_exchange(team, f->roll.my_slice, f->roll.slices, f->roll.slice);
+}
+
+static uint32_t count_hosts(const hd_forming_t *f) {
+    const hd_roll_t *roll = &f->roll;
+    uint32_t hosts = 0;
+    for (uint32_t p = 0; p < roll->span->processes; p++) {
+        uint64_t mine = f->all[roll->place_of[hd_span_endpoint(roll->span, p, 0)]].host;
+        uint32_t q = 0;
+        while (f->all[roll->place_of[hd_span_endpoint(roll->span, q, 0)]].host != mine) {
+            q++;
+        }
+        hosts += q == p;
+    }
+    return hosts;
+}
+
+ucc_status_t hd_form_addresses(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t status = hd_form_exchanged(team);
+    if (status != UCC_OK) {
+        return status;
+    }
+    f->step = STEP_FIND;
+    if (f->mine.number != f->leader) {
+        return UCC_OK;
+    }
+    const hd_record_t *first = &f->all[f->roll.place_of[0]];
+    f->wire = mix(mix(mix(HD_NET_FORMING, first->process[0]), first->process[1]), first->notice);
+    f->process = hd_roll_processes(&f->roll);
+    hd_debug("team of %u endpoints in %u processes on %u hosts", team->n, f->roll.span->processes,
+             count_hosts(f));
+    return f->process ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+/* --- the group -------------------------------------------------------------------------------------------- */
+
+/* The other processes wait for a greeting that won't come: a team that nobody uses tells them. */
+static void ignore(void *arg, ucc_status_t why) {
+    (void)arg;
+    (void)why;
+}
+
+void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
+    const hd_forming_t *f = team->forming;
+    hd_net_team_params_t params = {.wire = f->wire,
+                                   .n = f->roll.span->processes,
+                                   .me = f->roll.span->mine,
+                                   .process = f->process,
+                                   .failed = ignore};
+    hd_net_team_t *refused = hd_net_team_create(f->roll.net, &params);
+    if (refused) {
+        hd_net_team_abort(refused, why);
+        hd_net_pump(f->roll.net);
+        hd_net_team_destroy(refused);
+    }
+}
+
+/* What must be the same in all processes, besides the span. */
+static uint32_t terms_of(const ucc_team_h team, const hd_group_t *group) {
+    uint64_t hash = mix(group->two_sided, group->check);
+    for (uint32_t v = 0; v < N_AGREED; v++) {
+        hash = mix(hash, hash_of(team->lib->config, agreed[v]));
+    }
+    return (uint32_t)(mix(hash, team->n) >> 32);
+}
+
+static hd_group_t *make(ucc_team_h team, uint64_t *labels) {
+    hd_forming_t *f = team->forming;
+    hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
+    hd_group_t *group = hd_group_create(hd_span_count(f->roll.span, f->roll.span->mine), &config);
+    if (!group) {
+        return NULL;
+    }
+    ucc_status_t status = hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process,
+                                             labels, terms_of(team, group));
+    if (status != UCC_OK) {
+        hd_home_unpin(&group->home);
+        return NULL;
+    }
+    f->roll.net = NULL; /* the crossing's, as the labels are */
+    f->roll.span = NULL;
+    return group;
+}
+
+hd_group_t *hd_form_make_spanning(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint64_t *labels = hd_alloc(HD_LINE, team->n * sizeof(*labels));
+    for (uint32_t i = 0; labels && i < team->n; i++) {
+        if (f->all) {
+            labels[f->all[i].number] = f->all[i].label;
+        } else {
+            labels[i] = i;
+        }
+    }
+    hd_group_t *group = labels ? make(team, labels) : NULL;
+    if (!group) {
+        hd_error("a team of %u in several processes can't be made here", team->n);
+        hd_form_refuse(team, UCC_ERR_NO_MEMORY);
+        hd_free(labels);
+    }
+    return group;
+}

@@ -1,0 +1,56 @@
+/* roll.h: calling the roll: what members of an exchange (endpoints that form a team, or contexts) have to find out when
+ * they live in several processes: who lives where, and how each process is reached by the network.
+ *
+ *     take      after a first exchange, which told each member's process and number: makes the span. From now on all
+ *               members go the same way together
+ *     open      every member gets the process's network; the first to come makes it. Each has a reference, so its
+ *               address stays what it is until the last of them is done
+ *     accounts  a second exchange: how each got on, and how long its process's address is. Whoever is in trouble says
+ *               so here, instead of leaving the others waiting for its part
+ *     slices    a third: the addresses, of which each member of a process gives a slice
+ *
+ * By its owner alone.
+ */
+#ifndef HD_TEAM_ROLL_H
+#define HD_TEAM_ROLL_H
+
+#include "team/span.h"
+
+/* A member, as the first exchange told. */
+typedef struct hd_called {
+    uint64_t process[2];
+    uint32_t number, place; /* among the members, and in the exchange */
+} hd_called_t;
+
+typedef struct hd_account {
+    int32_t status;
+    uint32_t bytes; /* of its process's address */
+} hd_account_t;
+
+typedef struct hd_roll {
+    hd_span_t *span;         /* NULL: there was no memory */
+    uint32_t *place_of;      /* by number: its place in the exchange */
+    uint64_t (*identity)[2]; /* by process */
+    hd_net_t *net;           /* a reference */
+    ucc_status_t trouble;    /* why this member can't go on */
+    hd_account_t mine;       /* for the second exchange, */
+    hd_account_t *told;      /* and what came of it, by place: memory of the owner's */
+    uint8_t *my_slice;       /* for the third, */
+    uint8_t *slices;         /* and what came of it, */
+    uint32_t slice;          /* of so many bytes each */
+} hd_roll_t;
+
+/* Sorts `called`, n of them. */
+void hd_roll_take(hd_roll_t *roll, hd_called_t *called, uint32_t n, uint32_t my_number);
+/* UCC_INPROGRESS: come again; else UCC_OK: `mine` is to be exchanged. */
+ucc_status_t hd_roll_open(hd_roll_t *roll, const hd_config_t *config);
+/* After the second exchange: the first member in trouble, the same at all; UCC_OK: none. */
+ucc_status_t hd_roll_trouble(const hd_roll_t *roll, uint32_t *number);
+/* If there is none: makes ready for the third, of `slice` bytes. UCC_ERR_NO_MEMORY (logged): the others wait in vain. */
+ucc_status_t hd_roll_slice(hd_roll_t *roll, uint32_t my_number);
+/* After the third: processes as the net knows them, by number, in one block with their addresses (hd_free). NULL: no
+ * memory. */
+hd_net_process_t *hd_roll_processes(const hd_roll_t *roll);
+void hd_roll_end(hd_roll_t *roll);
+
+#endif

@@ -1,0 +1,414 @@
+/* test_form_span.c: teams whose endpoints live in several processes form, and fail to form, at all of them alike.
+ * Each process drives its endpoints by one thread, but where a test says something else.
+ */
+#include "../support/deadline.h"
+#include "../support/processes.h"
+#include "../support/world.h"
+#include "core/log.h"
+#include "team/form.h"
+#include "team/span.h"
+
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(form_span, .timeout = 120);
+
+enum { MOST = 16, SECONDS = 40 };
+
+/* Endpoints of this process: a library and a context each. */
+typedef struct stage {
+    const process_t *process;
+    uint32_t n;
+    ucc_lib_h libs[MOST];
+    ucc_context_h contexts[MOST];
+} stage_t;
+
+static stage_t stage_open(const process_t *process, bool with_oob) {
+    stage_t s = {.process = process, .n = process->n};
+    ucc_oob_coll_t oobs[MOST];
+    for (uint32_t k = 0; k < s.n; k++) {
+        s.libs[k] = world_lib(UCC_THREAD_MULTIPLE);
+        oobs[k] = process_oob(process, 0, process->endpoint[k]);
+    }
+    if (with_oob) {
+        world_contexts_with_oob(s.n, s.libs, oobs, s.contexts);
+        return s;
+    }
+    for (uint32_t k = 0; k < s.n; k++) {
+        s.contexts[k] = world_new_context(s.libs[k], UCC_CONTEXT_SHARED, NULL);
+    }
+    return s;
+}
+
+/* False: something of the stage is still in use. */
+static bool stage_close(stage_t *s) {
+    bool ok = true;
+    for (uint32_t k = 0; k < s->n; k++) {
+        ok &= ucc_context_destroy(s->contexts[k]) == UCC_OK;
+        ok &= ucc_finalize(s->libs[k]) == UCC_OK;
+    }
+    return ok && !hd_net_opened();
+}
+
+static void post(stage_t *s, uint32_t k, uint32_t board, ucc_team_h *team) {
+    uint32_t endpoint = s->process->endpoint[k];
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP |
+                                        UCC_TEAM_PARAM_FIELD_EP_RANGE,
+                                .oob = process_oob(s->process, board, endpoint),
+                                .ep = endpoint,
+                                .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG};
+    must(ucc_team_create_post(&s->contexts[k], 1, &params, team), "ucc_team_create_post");
+}
+
+/* Drives n teams until each has formed or failed. */
+static void drive(ucc_team_h *teams, uint32_t n, ucc_status_t *statuses) {
+    deadline_t deadline = deadline_start("teams to form");
+    for (uint32_t left = n; left > 0;) {
+        left = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            statuses[k] = ucc_team_create_test(teams[k]);
+            left += statuses[k] == UCC_INPROGRESS;
+        }
+        deadline_poll(&deadline);
+    }
+}
+
+static void destroy(ucc_team_h *teams, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        world_destroy_team(teams[k]);
+    }
+}
+
+/* All of mine end with this status. */
+static bool all_are(const ucc_status_t *statuses, uint32_t n, ucc_status_t expected) {
+    for (uint32_t k = 0; k < n; k++) {
+        if (statuses[k] != expected) {
+            fprintf(stderr, "endpoint %u of mine: %s\n", k, ucc_status_string(statuses[k]));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), void *arg) {
+    return processes_run(shape, SECONDS, work, arg).ok;
+}
+
+/* --- by an exchange ----------------------------------------------------------------------------------- */
+
+static bool is_as_it_should(const process_t *process, uint32_t k, ucc_team_h team) {
+    uint64_t eps[MOST];
+    ucc_team_attr_t attr = {.mask = UCC_TEAM_ATTR_FIELD_SIZE | UCC_TEAM_ATTR_FIELD_EP |
+                                    UCC_TEAM_ATTR_FIELD_EPS,
+                            .eps = eps};
+    must(ucc_team_get_attr(team, &attr), "ucc_team_get_attr");
+    bool right = attr.size == process->size && attr.ep == process->endpoint[k];
+    for (uint32_t i = 0; i < process->size; i++) {
+        right &= eps[i] == i;
+    }
+    const hd_span_t *span = team->crossing->span;
+    for (uint32_t i = 0; i < process->size; i++) {
+        bool mine = process->process_of[i] == process->me;
+        right &= mine == (span->process_of[i] == span->mine);
+    }
+    return right && team->group->n == process->n && span->processes == process->shape->processes;
+}
+
+static int forms(const process_t *process, void *arg) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = true;
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    ok &= all_are(statuses, s.n, UCC_OK);
+    for (uint32_t k = 0; k < s.n && ok; k++) {
+        ok &= is_as_it_should(process, k, teams[k]);
+    }
+    destroy(teams, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, endpoints_of_two_processes_become_one_team) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+Test(form_span, so_do_those_of_three_with_uneven_numbers_that_interleave) {
+    shape_t shape = {.processes = 3, .endpoints = {1, 2, 4}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+Test(form_span, so_do_those_of_two_that_are_numbered_at_random) {
+    shape_t shape = {
+        .processes = 2, .endpoints = {5, 3}, .numbering = NUMBERING_RANDOM, .seed = 11};
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+Test(form_span, so_do_processes_with_one_endpoint_each) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+/* --- how that fails ------------------------------------------------------------------------------------ */
+
+/* Statuses of my endpoints, driven to the end; those that have failed are destroyed. */
+static int ends_with(const process_t *process, ucc_status_t expected) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    bool ok = all_are(statuses, s.n, expected);
+    destroy(teams, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+static int ends_without_check_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_CHECK", process->me == 1 ? "y" : "n", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, configurations_that_differ_fail_at_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, ends_without_check_in_one, NULL));
+}
+
+/* An exchange that makes process 1 another version. */
+static ucc_status_t (*gather_truly)(void *, void *, size_t, void *, void **);
+
+static ucc_status_t gather_as_another_version(void *src, void *dst, size_t bytes, void *info,
+                                              void **request) {
+    if (bytes == sizeof(hd_record_t)) {
+        ((hd_record_t *)src)->version += 100;
+    }
+    return gather_truly(src, dst, bytes, info, request);
+}
+
+static int is_another_version(const process_t *process, void *arg) {
+    ucc_team_h team;
+    ucc_status_t status;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = process_oob(process, 0, process->endpoint[0])};
+    (void)arg;
+    gather_truly = params.oob.allgather;
+    if (process->me == 1) {
+        params.oob.allgather = gather_as_another_version;
+    }
+    must(ucc_team_create_post(&s.contexts[0], 1, &params, &team), "ucc_team_create_post");
+    drive(&team, 1, &status);
+    destroy(&team, 1);
+    return !(stage_close(&s) && status == UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, versions_that_differ_fail_at_all) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, is_another_version, NULL));
+}
+
+static int has_no_network_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    if (process->me == 1) {
+        setenv("HEDDLE_NET", "n", 1);
+    }
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_NOT_SUPPORTED);
+}
+
+Test(form_span, a_process_without_a_network_fails_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, has_no_network_in_one, NULL));
+}
+
+/* An exchange that hides the end of the third call while it is held: then the endpoint has given all that it has to give,
+ * and does not know of the others. */
+typedef struct held {
+    ucc_oob_coll_t oob;
+    _Atomic bool *hold;
+    void *request;
+    uint32_t calls;
+} held_t;
+
+static ucc_status_t held_gather(void *src, void *dst, size_t bytes, void *info, void **request) {
+    held_t *held = info;
+    held->calls++;
+    *request = held;
+    return held->oob.allgather(src, dst, bytes, held->oob.coll_info, &held->request);
+}
+
+static ucc_status_t held_test(void *request) {
+    held_t *held = request;
+    ucc_status_t status = held->oob.req_test(held->request);
+    return held->calls == 3 && atomic_load(held->hold) ? UCC_INPROGRESS : status;
+}
+
+static ucc_status_t held_free(void *request) {
+    held_t *held = request;
+    return held->oob.req_free(held->request);
+}
+
+static void post_held(stage_t *s, uint32_t k, held_t *held, _Atomic bool *hold, ucc_team_h *team) {
+    *held = (held_t){.oob = process_oob(s->process, 0, s->process->endpoint[k]), .hold = hold};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = {.allgather = held_gather,
+                                        .req_test = held_test,
+                                        .req_free = held_free,
+                                        .coll_info = held,
+                                        .n_oob_eps = s->process->size,
+                                        .oob_ep = s->process->endpoint[k]}};
+    must(ucc_team_create_post(&s->contexts[k], 1, &params, team), "ucc_team_create_post");
+}
+
+/* Endpoint 1 of process 1 is held: so endpoint 0 there waits for it in the group, and process 0 for a greeting. */
+static int goes_before_it_has_formed(const process_t *process, void *arg) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    held_t held[MOST];
+    _Atomic bool hold = process->me == 1, free_to_go = false;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post_held(&s, k, &held[k], k == 1 ? &hold : &free_to_go, &teams[k]);
+    }
+    deadline_t deadline = deadline_start("an endpoint to join");
+    while (process->me == 1 && teams[0]->forming->step != STEP_COMPLETE) {
+        for (uint32_t k = 0; k < s.n; k++) {
+            must(ucc_team_create_test(teams[k]) < 0 ? UCC_ERR_NO_MESSAGE : UCC_OK, "test");
+        }
+        deadline_poll(&deadline);
+    }
+    uint32_t gone = process->me == 1;
+    destroy(teams, gone);
+    atomic_store(&hold, false);
+    drive(teams + gone, s.n - gone, statuses);
+    bool ok = all_are(statuses, s.n - gone, UCC_ERR_NOT_FOUND);
+    destroy(teams + gone, s.n - gone);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_endpoint_that_goes_before_it_has_formed_fails_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, goes_before_it_has_formed, NULL));
+}
+
+/* Process 1 does not come before process 0 has given up. */
+static int gives_up(const process_t *process, void *arg) {
+    _Atomic bool *hold = arg, never = false;
+    ucc_team_h team;
+    ucc_status_t status;
+    held_t held;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    setenv("HEDDLE_TIMEOUT", process->me == 0 ? "0.1" : "0", 1);
+    stage_t s = stage_open(process, false);
+    post_held(&s, 0, &held, process->me == 1 ? hold : &never, &team);
+    drive(&team, 1, &status);
+    if (process->me == 0) {
+        atomic_store(hold, false);
+    }
+    deadline_t deadline = deadline_start("the other process to hear of it");
+    while (process->me == 0 && !atomic_load(hold + 1)) { /* it is told while we are there */
+        hd_net_pump(hd_net_opened());
+        deadline_poll(&deadline);
+    }
+    atomic_store(hold + 1, process->me == 1);
+    destroy(&team, 1);
+    return !(stage_close(&s) && status == UCC_ERR_TIMED_OUT);
+}
+
+Test(form_span, forming_ends_with_the_time_out_and_the_others_hear_of_it) {
+    shape_t shape = shape_even(2, 1);
+    _Atomic bool *hold =
+        mmap(NULL, 2 * sizeof(*hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    atomic_store(hold, true);
+    cr_assert(runs(&shape, gives_up, (void *)hold));
+    munmap((void *)hold, 2 * sizeof(*hold));
+}
+
+/* --- many ----------------------------------------------------------------------------------------------- */
+
+static int forms_again_and_again(const process_t *process, void *arg) {
+    enum { ROUNDS = 200, WARM = 40 };
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    size_t before = 0;
+    bool ok = true;
+    (void)arg;
+    for (uint32_t round = 0; round < ROUNDS && ok; round++) {
+        if (round == WARM) {
+            before = mallinfo2().uordblks;
+        }
+        for (uint32_t k = 0; k < s.n; k++) {
+            post(&s, k, 0, &teams[k]);
+        }
+        drive(teams, s.n, statuses);
+        ok = all_are(statuses, s.n, UCC_OK);
+        destroy(teams, s.n);
+    }
+    size_t after = mallinfo2().uordblks, grown = after > before ? after - before : 0;
+    process_barrier(process);
+    if (grown > 256 << 10) { /* a team of these takes more than that */
+        fprintf(stderr, "%zu bytes more after %d teams\n", grown, ROUNDS - WARM);
+        ok = false;
+    }
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, two_hundred_teams_one_after_the_other_take_no_more_memory) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, forms_again_and_again, NULL));
+}
+
+typedef struct job {
+    stage_t *stage;
+    uint32_t k, board;
+    ucc_status_t status;
+} job_t;
+
+static void *form_one(void *arg) {
+    job_t *job = arg;
+    ucc_team_h team;
+    post(job->stage, job->k, job->board, &team);
+    drive(&team, 1, &job->status);
+    world_destroy_team(team);
+    return NULL;
+}
+
+static int forms_at_once(const process_t *process, void *arg) {
+    enum { TEAMS = 4 };
+    pthread_t threads[TEAMS * MOST];
+    job_t jobs[TEAMS * MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = true;
+    (void)arg;
+    for (uint32_t i = 0; i < TEAMS * s.n; i++) {
+        jobs[i] = (job_t){.stage = &s, .k = i % s.n, .board = i / s.n};
+        pthread_create(&threads[i], NULL, form_one, &jobs[i]);
+    }
+    for (uint32_t i = 0; i < TEAMS * s.n; i++) {
+        pthread_join(threads[i], NULL);
+        ok &= jobs[i].status == UCC_OK;
+    }
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, several_teams_form_at_once_by_threads_of_their_own) {
+    shape_t shape = {.processes = 2, .endpoints = {2, 3}};
+    cr_assert(runs(&shape, forms_at_once, NULL));
+}
