@@ -1,6 +1,11 @@
-/* fold.c: combining operands of several processes: blocks of 8 consecutive ones from left to right, then blocks of
- * these, as core/reduce.h has it: the same bits whatever the algorithm. The combination itself is the starter's
- * (call.combine), and may take several calls.
+/* fold.c: what the reductions have in common.
+ *
+ * Combining operands of several processes: blocks of 8 consecutive ones from left to right, then blocks of these, as
+ * core/reduce.h has it: the same bits whatever the algorithm. The combination itself is the starter's (call.combine),
+ * and may take several calls.
+ *
+ * Collecting: every rank has a block of the elements, whose operands all others send to it. That evaluates the same tree
+ * with the fewest bytes there can be; a ring of partial results would not.
  */
 #include "net/internal.h"
 
@@ -22,12 +27,11 @@ hd_operands_t hd_net_operands(const hd_leg_t *leg, size_t at, uint32_t pointers,
 
 /* Where the result of a block that is not the last goes: over one of its operands, but not over the user's. */
 static void *place(uint32_t k, const void *const *operand, const void *mine) {
-    for (uint32_t i = 0; i < k; i++) {
-        if (operand[i] != mine) {
-            return (void *)(uintptr_t)operand[i];
-        }
+    uint32_t i = 0;
+    while (i + 1 < k && operand[i] == mine) {
+        i++;
     }
-    return NULL; /* not reached: a block has two operands, and one is mine */
+    return (void *)(uintptr_t)operand[i];
 }
 
 ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const void *mine,
@@ -62,4 +66,23 @@ ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const 
         leg->left = 0;
     }
     return status;
+}
+
+bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window) {
+    const hd_net_call_t *call = &leg->call;
+    uint32_t n = call->n, me = call->me;
+    hd_net_piece_t mine = block(call, me);
+    while (leg->round + 1 < n && leg->receiving < window && leg->under_way < 2 * window) {
+        uint32_t i = ++leg->round, from = (me + n - i) % n, to = (me + i) % n;
+        hd_net_piece_t out = block(call, to);
+        if (mine.bytes) {
+            hd_leg_receive_bytes(leg, 0, from, hd_net_place(o, from), mine.bytes);
+        }
+        if (out.bytes) {
+            hd_leg_send_bytes(leg, 0, to, out.at, out.bytes);
+        }
+        o->pointer[from] = hd_net_place(o, from);
+    }
+    o->pointer[me] = mine.at;
+    return leg->failure == UCC_OK && leg->round + 1 >= n && !leg->receiving;
 }

@@ -341,6 +341,47 @@ ucc_status_t hd_net_allreduce(hd_leg_t *leg);
 ucc_status_t hd_net_reduce(hd_leg_t *leg);
 ucc_status_t hd_net_reduce_scatter(hd_leg_t *leg);
 
+/* Scratch that they need, in bytes. */
+size_t hd_net_bcast_scratch(const hd_net_call_t *call, uint8_t algorithm);
+size_t hd_net_gather_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_scatter_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_allreduce_scratch(const hd_net_call_t *call, uint8_t algorithm);
+size_t hd_net_reduce_scratch(const hd_net_call_t *call, uint8_t algorithm);
+size_t hd_net_reduce_scatter_scratch(const hd_net_call_t *call);
+
+/* --- shape.c: trees, and cutting data ------------------------------------------------------------------------------------------------ */
+
+/* Where a rank stands in a tree. Numbers count from the root, around the ranks. */
+typedef struct hd_net_node {
+    uint32_t n, root, radix;
+    uint32_t v, parent; /* my number, and my parent's (mine is not 0) */
+    uint32_t span;      /* numbers v, v + 1, ... below me, with mine */
+    uint64_t reach;     /* the same in a tree without end */
+} hd_net_node_t;
+
+typedef struct hd_net_child {
+    uint64_t v; /* number */
+    uint32_t span;
+    uint64_t step, digit; /* 0 to begin with */
+} hd_net_child_t;
+
+hd_net_node_t hd_net_tree(const hd_net_call_t *call, uint32_t root, uint32_t radix);
+/* One child after the other, those with most below them first; false: no more. */
+bool hd_net_next_child(const hd_net_node_t *node, hd_net_child_t *child);
+static inline uint32_t hd_net_rank(const hd_net_node_t *node, uint64_t v) {
+    return (uint32_t)((v + node->root) % node->n);
+}
+
+void hd_net_pack(const hd_net_data_t *data, void *to);
+void hd_net_unpack(const hd_net_data_t *data, const void *from);
+/* Where part i of so many begins. */
+static inline size_t hd_net_part(size_t whole, uint32_t parts, uint32_t i) {
+    return whole / parts * i + whole % parts * i / parts;
+}
+/* Cuts data into parts, in memory of hd_net_parts_bytes. */
+size_t hd_net_parts_bytes(uint32_t parts, uint32_t pieces);
+hd_net_data_t *hd_net_cut(const hd_net_data_t *data, uint32_t parts, void *memory);
+
 /* --- fold.c: operands, and combining them ------------------------------------------------------------------------------------------ */
 
 /* A table of operands in a leg's scratch: pointers, then places for them. */
@@ -362,5 +403,19 @@ static inline void *hd_net_place(const hd_operands_t *o, uint32_t i) {
  * except for mine, is overwritten. Goes on where it stopped if it is called again with the same. */
 ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const void *mine,
                          void *dst, size_t first, size_t count, bool last);
+
+/* My operand of a rank's block. Blocks of no bytes are not sent. */
+typedef hd_net_piece_t (*hd_net_block_fn)(const hd_net_call_t *call, uint32_t rank);
+/* Sends all others my operands of their blocks, at step 0, and gets theirs of mine into their places: all of them are in
+ * o->pointer[] then, by rank. So many at a time; again and again until it says true. Uses leg->round. */
+bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window);
+
+/* Where rank r's part of a reduction's elements begins, and how many it has. */
+static inline size_t hd_net_first(const hd_net_call_t *call, uint32_t r) {
+    return hd_net_part(call->count, call->n, r);
+}
+static inline size_t hd_net_count(const hd_net_call_t *call, uint32_t r) {
+    return hd_net_first(call, r + 1) - hd_net_first(call, r);
+}
 
 #endif

@@ -136,7 +136,7 @@ typedef struct hd_net_call {
 /* How a leg runs: chosen by plan.c alone, from what all processes agree on. */
 typedef struct hd_net_plan {
     uint8_t algorithm; /* hd_net_algorithm_t */
-    uint32_t radix;    /* of trees and exchanges */
+    uint32_t radix;    /* of trees and exchanges; else how many messages are received at a time */
 } hd_net_plan_t;
 
 typedef enum hd_net_algorithm {
@@ -150,13 +150,13 @@ typedef enum hd_net_algorithm {
     HD_NET_RING,
     HD_NET_PAIRWISE,        /* rotated, with a window */
     HD_NET_EXCHANGE,        /* allreduce: partials in blocks of radix */
-    HD_NET_REDUCE_ALLGATHER /* allreduce: reduce-scatter, then allgather */
+    HD_NET_REDUCE_ALLGATHER /* allreduce: reduce-scatter, then allgather; reduce: then gather */
 } hd_net_algorithm_t;
 
 /* For a call whose type, n, count, element and agreed bytes are set. bytes: of the whole for a bcast or a
  * reduction, of a rank's block or pair else; 0 for v types. Pure. */
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes);
-/* Scratch that a leg with this call and plan needs, in bytes. */
+/* Scratch that a leg with this call, which is complete but for that, and plan needs, in bytes. */
 size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
 
 /* What is on its way to a lane. */

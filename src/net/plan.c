@@ -1,7 +1,30 @@
 /* plan.c: how a collective among processes runs: the only place where sizes and numbers of processes are compared with
  * thresholds. Plans are made of what all processes agree on: for v types, whose sizes differ, of their number alone.
+ *
+ * What the configuration names is taken wherever it is possible at all; the trees and Bruck's algorithm, which pack
+ * blocks of one size, are not for v types.
  */
 #include "net/internal.h"
+
+#include "core/reduce.h"
+
+enum {
+    EIGHT = HD_REDUCE_BLOCK, /* reductions have the canonical tree's blocks */
+    BARRIER_DIRECT_N = 8,
+    BARRIER_RADIX = 4,
+    BCAST_FLAT_N = 8,
+    BCAST_WIDE = 8 << 10,     /* bytes up to which a bcast's tree is wide */
+    BCAST_NARROW = 256 << 10, /* bytes up to which it is a tree at all */
+    BCAST_CHAIN_N = 8,
+    BRUCK_WHOLE = 8 << 10, /* bytes of an allgather's result */
+    GATHER_TREE = 2 << 10,
+    GATHER_TREE_N = 16,
+    ALLREDUCE_EXCHANGE = 16 << 10,
+    ALLREDUCE_SWAP =
+        64 << 10, /* of two processes: half of what they exchange is more than they need */
+    REDUCE_TREE = 16 << 10,
+    WINDOW = 16
+};
 
 static hd_net_family_t family_of(uint8_t type) {
     switch ((enum hd_type)type) {
@@ -38,28 +61,116 @@ static hd_net_family_t family_of(uint8_t type) {
     return HD_NET_OF_BARRIER;
 }
 
+static hd_net_algorithm_t of_bcast(uint32_t n, size_t bytes) {
+    if (bytes <= BCAST_NARROW) {
+        return HD_NET_TREE;
+    }
+    return n <= BCAST_CHAIN_N ? HD_NET_CHAIN : HD_NET_SCATTER_ALLGATHER;
+}
+
+static hd_net_algorithm_t of_allgather(uint32_t n, size_t bytes, bool vector) {
+    if (vector) {
+        return n <= EIGHT ? HD_NET_DIRECT : HD_NET_RING;
+    }
+    if (n <= EIGHT) {
+        return HD_NET_DIRECT; /* one step, and every block goes once over every way */
+    }
+    return bytes * n <= BRUCK_WHOLE ? HD_NET_BRUCK : HD_NET_RING;
+}
+
+static hd_net_algorithm_t of_allreduce(uint32_t n, size_t bytes) {
+    size_t most = n == 2 ? ALLREDUCE_SWAP : ALLREDUCE_EXCHANGE;
+    return bytes <= most ? HD_NET_EXCHANGE : HD_NET_REDUCE_ALLGATHER;
+}
+
+static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
+    uint32_t n = call->n;
+    bool vector = hd_coll[call->type].vector;
+    switch (family_of(call->type)) {
+    case HD_NET_OF_BARRIER:
+        if (call->type != HD_BARRIER) {
+            return HD_NET_TREE;
+        }
+        return n <= BARRIER_DIRECT_N ? HD_NET_DIRECT : HD_NET_DISSEMINATION;
+    case HD_NET_OF_BCAST:
+        return of_bcast(n, bytes);
+    case HD_NET_OF_ALLGATHER:
+        return of_allgather(n, bytes, vector);
+    case HD_NET_OF_ALLTOALL:
+        return HD_NET_PAIRWISE;
+    case HD_NET_OF_GATHER:
+    case HD_NET_OF_SCATTER:
+        return !vector && n > GATHER_TREE_N && bytes <= GATHER_TREE ? HD_NET_TREE : HD_NET_DIRECT;
+    case HD_NET_OF_ALLREDUCE:
+        return of_allreduce(n, bytes);
+    case HD_NET_OF_REDUCE:
+        return bytes <= REDUCE_TREE || n == 2 ? HD_NET_TREE : HD_NET_REDUCE_ALLGATHER;
+    case HD_NET_OF_REDUCE_SCATTER:
+    case HD_NET_FAMILIES:
+        break;
+    }
+    return HD_NET_DIRECT;
+}
+
+/* Of the configuration's word: can a call of this type run like that? */
+static bool is_possible(const hd_net_call_t *call, uint8_t algorithm) {
+    switch ((hd_net_algorithm_t)algorithm) {
+    case HD_NET_NOTHING:
+        return false;
+    case HD_NET_DISSEMINATION:
+        return call->type == HD_BARRIER;
+    case HD_NET_BRUCK:
+        return !hd_coll[call->type].vector;
+    case HD_NET_TREE:
+        return !hd_coll[call->type].vector && call->type != HD_BARRIER;
+    default:
+        return true;
+    }
+}
+
+static uint32_t radix_of(const hd_net_call_t *call, hd_net_algorithm_t algorithm, size_t bytes) {
+    switch (algorithm) {
+    case HD_NET_DISSEMINATION:
+        return BARRIER_RADIX;
+    case HD_NET_TREE:
+        return family_of(call->type) == HD_NET_OF_BCAST && bytes > BCAST_WIDE ? 2 : EIGHT;
+    case HD_NET_EXCHANGE:
+        return EIGHT;
+    default:
+        return WINDOW;
+    }
+}
+
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes) {
-    (void)bytes;
     uint8_t chosen = team->net->choice[family_of(call->type)];
     if (call->n == 1) {
-        return (hd_net_plan_t){HD_NET_NOTHING, 0};
+        return (hd_net_plan_t){HD_NET_NOTHING, WINDOW};
     }
-    return (hd_net_plan_t){chosen ? chosen : HD_NET_DIRECT, 8};
+    hd_net_algorithm_t algorithm =
+        is_possible(call, chosen) ? (hd_net_algorithm_t)chosen : best(call, bytes);
+    return (hd_net_plan_t){(uint8_t)algorithm, radix_of(call, algorithm, bytes)};
 }
 
 size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
-    (void)plan;
-    switch ((enum hd_type)call->type) {
-    case HD_ALLREDUCE:
-        return hd_net_operands_bytes(call->n, call->n, call->count * call->element);
-    case HD_REDUCE:
-        return call->me == call->root
-                   ? hd_net_operands_bytes(call->n, call->n, call->count * call->element)
-                   : 0;
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        return hd_net_operands_bytes(call->n, call->n, call->take[0].bytes);
-    default:
-        return 0;
+    switch (family_of(call->type)) {
+    case HD_NET_OF_BCAST:
+        return hd_net_bcast_scratch(call, plan->algorithm);
+    case HD_NET_OF_ALLGATHER:
+        return plan->algorithm == HD_NET_BRUCK ? call->n * call->give[0].bytes : 0;
+    case HD_NET_OF_GATHER:
+        return hd_net_gather_scratch(call, plan);
+    case HD_NET_OF_SCATTER:
+        return hd_net_scatter_scratch(call, plan);
+    case HD_NET_OF_ALLREDUCE:
+        return hd_net_allreduce_scratch(call, plan->algorithm);
+    case HD_NET_OF_REDUCE:
+        return hd_net_reduce_scratch(call, plan->algorithm);
+    case HD_NET_OF_REDUCE_SCATTER:
+        return hd_net_reduce_scatter_scratch(call);
+    case HD_NET_OF_BARRIER:
+    case HD_NET_OF_ALLTOALL:
+    case HD_NET_FAMILIES:
+        break;
     }
+    return 0;
 }
