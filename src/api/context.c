@@ -90,6 +90,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
         status = hd_context_meet(context, &p->oob, unplaced);
     }
     if (status != UCC_OK) {
+        hd_context_part(context);
         hd_free(context);
         return status;
     }
@@ -146,6 +147,7 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
     }
     context->magic = HD_DEAD_MAGIC;
     hd_algorithms_end(context->offers);
+    hd_context_part(context);
     hd_fork_forget(&context->heirloom);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
     hd_free(context);

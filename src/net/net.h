@@ -57,7 +57,8 @@ typedef struct hd_net_process {
 typedef struct hd_net_team_params {
     uint64_t wire; /* the same in all processes; never of another team */
     uint32_t n, me;
-    const hd_net_process_t *process; /* n of them; entry `me` may have no address */
+    /* n of them; entry `me` may have no address, nor those that another team has had since the net was opened */
+    const hd_net_process_t *process;
     /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
      * thread that pumps; it must not call the net, but hd_leg_cancel later is what ends the legs. */
     void (*failed)(void *arg, ucc_status_t why);

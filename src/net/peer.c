@@ -61,15 +61,15 @@ static void discard(hd_peer_t *peer) {
 
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
     const void *at[HD_NET_MOST_LANES];
-    if (!process->address || !hd_net_address_parse(process->address, process->bytes, at)) {
-        hd_error("the address of another process is malformed (%zu bytes)", process->bytes);
-        return NULL;
-    }
     hd_lock(&net->lock);
     hd_peer_t *peer = look_up(net, process);
     hd_unlock(&net->lock);
     if (peer) {
         return peer;
+    }
+    if (!process->address || !hd_net_address_parse(process->address, process->bytes, at)) {
+        hd_error("the address of another process is malformed (%zu bytes)", process->bytes);
+        return NULL;
     }
     hd_peer_t *made = make(net, process); /* allocated outside the lock */
     if (!made) {

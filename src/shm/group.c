@@ -217,11 +217,25 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
             return status;
         }
         hd_checked(hd_group_check(group));
-        /* release: what hd_group_seal wrote; pairs with hd_group_is_complete */
-        atomic_store_explicit(&group->complete, 1, memory_order_release);
-        hd_bell_ring(&group->home.bell);
+        if (group->outside) { /* whoever hangs there says when */
+            /* release: what hd_group_seal wrote; pairs with hd_group_is_sealed */
+            atomic_store_explicit(&group->sealed, 1, memory_order_release);
+        } else {
+            hd_group_complete(group);
+        }
     }
     return UCC_OK;
+}
+
+void hd_group_complete(hd_group_t *group) {
+    /* release: what hd_group_seal wrote; pairs with hd_group_is_complete */
+    atomic_store_explicit(&group->complete, 1, memory_order_release);
+    hd_bell_ring(&group->home.bell);
+}
+
+bool hd_group_is_sealed(const hd_group_t *group) {
+    /* acquire: pairs with the release in hd_group_join */
+    return atomic_load_explicit(&group->sealed, memory_order_acquire) != 0;
 }
 
 uint32_t hd_group_member(const hd_group_t *group, uint32_t number) {
@@ -259,6 +273,6 @@ bool hd_group_all_joined(const hd_group_t *group) {
 }
 
 bool hd_group_is_complete(const hd_group_t *group) {
-    /* acquire: pairs with the release in hd_group_join */
+    /* acquire: pairs with the release in hd_group_complete */
     return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;
 }

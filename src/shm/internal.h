@@ -5,6 +5,7 @@
 #define HD_SHM_INTERNAL_H
 
 #include "core/log.h"
+#include "shm/ordinals.h"
 #include "shm/shm.h"
 #include "threads/delay.h"
 
@@ -181,32 +182,6 @@ void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
 
 /* --- match.c ------------------------------------------------------------------------------------ */
 
-/* What an exchange is found by. */
-typedef struct hd_match_label {
-    hd_match_class_t class;
-    uint64_t key;
-    hd_subset_t subset; /* n is 0: all endpoints */
-} hd_match_label_t;
-
-static inline bool hd_match_same(const hd_match_label_t *a, const hd_match_label_t *b) {
-    return a->class == b->class && a->key == b->key && a->subset.n == b->subset.n &&
-           a->subset.start == b->subset.start && a->subset.stride == b->subset.stride;
-}
-
-static inline uint64_t hd_match_mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
-static inline uint64_t hd_match_hash(const hd_match_label_t *label) {
-    uint64_t hash = hd_match_mix(label->key, (uint64_t)label->class);
-    if (label->subset.n) {
-        hash = hd_match_mix(hash, label->subset.start);
-        hash = hd_match_mix(hash, (uint64_t)label->subset.stride);
-    }
-    return hash;
-}
-
 /* For a group of n endpoints. */
 hd_match_t *hd_match_create(uint32_t n);
 void hd_match_destroy(hd_match_t *match);
@@ -216,18 +191,6 @@ void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char 
 bool hd_match_has_joined(const hd_board_t *board, uint32_t i);
 /* In the child of a fork: no lock is held. */
 void hd_match_unlock(hd_match_t *match);
-
-/* --- ordinals.c ----------------------------------------------------------------------------------- */
-
-/* How often each label has been counted. Its user's lock guards it; all zero: none yet. */
-typedef struct hd_ordinals {
-    struct hd_ordinal *slot; /* a power of two of them, of which half are used at most */
-    uint32_t n_slots, used;
-} hd_ordinals_t;
-
-/* Counts this label once more: how often that is now; 0: no memory (logged). */
-uint64_t hd_ordinals_next(hd_ordinals_t *ordinals, const hd_match_label_t *label);
-void hd_ordinals_end(hd_ordinals_t *ordinals);
 
 /* --- arrival.c -------------------------------------------------------------------------------- */
 

@@ -1,11 +1,11 @@
-/* ordinals.c: how many exchanges of each tag and active set a process has opened (match.c). The processes of
+/* ordinals.c: see ordinals.h. Of exchanges: how many of each tag and active set a process has opened. The processes of
  * a team tell exchanges with one name apart by that. A count stays as long as its group: whether a peer is
  * done with the exchanges that were counted, nobody knows here. So a team of several processes has 40 bytes,
  * and up to as many again, for each tag and each active set that was ever used on it.
  *
  * A hash table with open addressing. Who may call: the holder of the lock that guards it.
  */
-#include "shm/internal.h"
+#include "shm/ordinals.h"
 
 #include "core/log.h"
 
@@ -47,7 +47,7 @@ static bool make_room(hd_ordinals_t *ordinals) {
                            .used = ordinals->used};
     wider.slot = hd_alloc(HD_LINE, wider.n_slots * sizeof(*wider.slot));
     if (!wider.slot) {
-        hd_error("no memory to count the exchanges of %u tags and active sets", ordinals->used + 1);
+        hd_error("no memory to count %u tags, active sets or lists", ordinals->used + 1);
         return false;
     }
     for (uint32_t i = 0; i < ordinals->n_slots; i++) {

@@ -8,7 +8,7 @@
  * Who may call: enter, by whoever posts for this member, one thread at a time; the step, by the holder of the
  * context's lock. The queue is guarded by the member's lock where several threads use the endpoint.
  */
-#include "shm/internal.h"
+#include "shm/outer.h"
 
 #include "threads/trace.h"
 
@@ -95,6 +95,9 @@ static ucc_status_t step_queued(hd_task_t *task) {
     }
     if (late) { /* nobody but the head's step takes anything off the queue: it is still there */
         hd_op_time_out(late);
+    }
+    if (!leaves && op->outer && !hd_group_is_complete(op->group)) { /* it becomes that by pumping */
+        task->impatient = !op->outer->pump(op->outer, op);
     }
     if (!leaves) { /* the team has failed in the first case: so does the head, now */
         return late || hd_op_watch_leavers(op) != UCC_OK ? step_queued(task) : UCC_INPROGRESS;

@@ -105,10 +105,15 @@ static bool any(const need_t *need) {
     return i < n;
 }
 
+static need_t of_joining(const hd_op_t *op) {
+    return hd_group_is_sealed(op->group) ? (need_t){op, NULL, "other processes to form the team"}
+                                         : (need_t){op, has_not_joined, " to join"};
+}
+
 static need_t of_queued(const hd_op_t *op) {
     uint64_t half = op->place.board->depth / 2;
     if (!hd_group_is_complete(op->group)) {
-        return (need_t){op, has_not_joined, " to join"};
+        return of_joining(op);
     }
     if (op->place.k - consumed_of(op->place.member) > half) {
         return (need_t){op, NULL, "its own operations before it to end"};
@@ -169,7 +174,7 @@ static need_t need_of(const hd_op_t *op) {
     if (!op->place.board) { /* posted before there was one to be matched on */
         return hd_group_is_complete(op->group)
                    ? (need_t){op, NULL, "its own operations before it to be matched"}
-                   : (need_t){op, has_not_joined, " to join"};
+                   : of_joining(op);
     }
     return op->state == HD_OP_QUEUED ? of_queued(op) : of_launched(op);
 }

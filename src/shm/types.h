@@ -303,8 +303,10 @@ struct hd_group {
     } * region;                /* by endpoint: the team's memory */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
-    hd_heirloom_t heirloom;    /* see leave.c */
-    uint32_t forks;            /* hd_forks() when it was made */
+    _Atomic uint32_t
+        sealed; /* of a group with something outside: the same, and it may not be complete */
+    hd_heirloom_t heirloom; /* see leave.c */
+    uint32_t forks;         /* hd_forks() when it was made */
     _Atomic bool said_inherited;
 };
 

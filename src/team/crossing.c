@@ -33,7 +33,9 @@ static void release(hd_outer_memory_t *memory) {
     hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != GREETING ||
               hd_group_is_inherited(crossing->group));
     hd_net_team_destroy(crossing->team);
-    hd_net_close(crossing->net);
+    if (!hd_group_is_inherited(crossing->group)) { /* a child's references are its own */
+        hd_net_close(crossing->net);
+    }
     while (set) {
         hd_span_t *next = set->next;
         hd_free(set);
@@ -99,6 +101,8 @@ static bool step_hello(hd_leg_t *leg) {
     }
     if (status < 0) {
         hd_group_poison(crossing->group, status);
+    } else {
+        hd_group_complete(crossing->group);
     }
     /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this */
     atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
@@ -162,14 +166,23 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     return greeted == GREETED ? UCC_OK : UCC_INPROGRESS;
 }
 
+bool hd_crossing_pump(hd_crossing_t *crossing) {
+    if (hd_group_is_sealed(crossing->group)) {
+        (void)hd_crossing_greet(crossing);
+    }
+    return false;
+}
+
 bool hd_crossing_lingers(hd_crossing_t *crossing) {
     /* acquire: pairs with the release in step_hello */
     if (atomic_load_explicit(&crossing->greeted, memory_order_acquire) != GREETING ||
         hd_group_is_inherited(crossing->group)) {
         return false;
     }
-    hd_crossing_abort(crossing, UCC_ERR_NOT_FOUND);
-    hd_group_poison(crossing->group, UCC_ERR_NOT_FOUND);
+    if (!hd_group_is_complete(crossing->group)) { /* else its step is just returning */
+        hd_crossing_abort(crossing, UCC_ERR_NOT_FOUND);
+        hd_group_poison(crossing->group, UCC_ERR_NOT_FOUND);
+    }
     hd_net_pump(crossing->net);
     /* acquire: likewise */
     return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == GREETING;

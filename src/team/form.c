@@ -31,6 +31,9 @@ void hd_form_drop(ucc_team_h team) {
     if (f->owns_memory) {
         hd_free(f->memory);
     }
+    if (f->forks != hd_forks()) {
+        f->roll.net = NULL; /* a child's references are its own */
+    }
     hd_roll_end(&f->roll);
     hd_free(f->process);
     hd_free(f->all);
@@ -200,11 +203,10 @@ static ucc_status_t step_complete(ucc_team_h team) {
     }
     if (!hd_group_is_complete(team->group)) {
         failed = hd_form_watch(team);
-        return failed == UCC_OK ? UCC_INPROGRESS : failed;
-    }
-    ucc_status_t greeted = team->crossing ? hd_crossing_greet(team->crossing) : UCC_OK;
-    if (greeted != UCC_OK) {
-        return greeted;
+        if (failed == UCC_OK && team->crossing && hd_group_is_sealed(team->group)) {
+            failed = hd_crossing_greet(team->crossing);
+        }
+        return failed == UCC_OK && !hd_group_is_complete(team->group) ? UCC_INPROGRESS : failed;
     }
     hd_form_drop(team);
     team->state = HD_TEAM_ACTIVE;
@@ -237,6 +239,11 @@ static ucc_status_t step(ucc_team_h team) {
     return step_complete(team);
 }
 
+static void *make_nothing(void *arg) {
+    (void)arg;
+    return NULL;
+}
+
 void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = team->group ? team->group : f->group;
@@ -246,11 +253,17 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     if (f->notice.serial) {
         hd_notice_change(&f->notice, why, f->notice.home);
     }
+    if (!group && f->process &&
+        f->meeting) { /* of those who have come before, or there will be none */
+        group = hd_meeting_object(f->meeting, make_nothing, NULL, hd_form_drop_group);
+    }
     if (group) {
         hd_group_poison(group, why);
     }
     if (group && hd_group_crossing(group)) {
         hd_crossing_abort(hd_group_crossing(group), why);
+    } else if (!group && f->process && f->roll.net && f->forks == hd_forks()) {
+        hd_form_refuse(team, why);
     }
 }
 
@@ -258,7 +271,7 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
 static void note_wait(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     uint64_t now = hd_ticks();
-    if (f->step == STEP_COMPLETE && hd_group_is_complete(team->group)) {
+    if (f->step == STEP_COMPLETE && hd_group_is_sealed(team->group)) {
         if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
             hd_stall_line(
                 "team of %u: endpoint %u has waited %.1f s for other processes to form it", team->n,

@@ -104,6 +104,8 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_meet(ucc_team_h team);
+/* What a meeting does with a group at its end. */
+void hd_form_drop_group(void *group);
 /* The caller's team has been waiting in this step for long: says for whom. */
 void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
 /* UCC_OK, or why those whom I meet will never be complete (logged). */

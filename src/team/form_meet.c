@@ -3,6 +3,7 @@
  * endpoints of a parent team.
  */
 #include "team/form.h"
+#include "team/kin.h"
 
 /* --- meeting without an exchange ------------------------------------------------------------------- */
 
@@ -13,18 +14,21 @@ typedef struct making {
 
 static void *make_group(void *arg) {
     making_t *making = arg;
+    if (making->team->forming->process) {
+        return hd_form_make_spanning(making->team);
+    }
     hd_group_config_t config = hd_team_group_config(making->team->lib, making->team->sync_type);
     return hd_group_create(making->n, &config);
 }
 
-static void drop_group(void *object) {
+void hd_form_drop_group(void *object) {
     hd_home_unpin(&((hd_group_t *)object)->home);
 }
 
 /* The group that this meeting is about; made by the first who asks. */
 static hd_group_t *meeting_group(ucc_team_h team) {
     making_t making = {team, team->n};
-    return hd_meeting_object(team->forming->meeting, make_group, &making, drop_group);
+    return hd_meeting_object(team->forming->meeting, make_group, &making, hd_form_drop_group);
 }
 
 /* My number among those whose labels I have to be sorted with; duplicates are an error. */
@@ -121,6 +125,55 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     return UCC_OK;
 }
 
+/* --- members in several processes ---------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
+static uint64_t count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
+    hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
+    return hd_ordinals_next(lists, &label);
+}
+
+/* Where members live whom a list names by their numbers in `of`. NULL: no memory (logged). */
+static hd_span_t *span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n, uint32_t me) {
+    uint32_t *process_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
+    for (uint32_t i = 0; process_of && i < n; i++) {
+        process_of[i] = of->process_of[list[i]];
+    }
+    hd_span_t *span = process_of ? hd_span_create(n, process_of, me) : NULL;
+    if (!process_of) {
+        hd_error("no memory for a list of %u members", n);
+    }
+    hd_free(process_of);
+    return span;
+}
+
+/* What the team needs to cross processes: its span, whose processes `process` names by their numbers in `of`. Takes the
+ * span, whatever comes of it. */
+static ucc_status_t prepare_crossing(ucc_team_h team, hd_span_t *span, const hd_span_t *of,
+                                     const uint64_t *list, const hd_net_process_t *process) {
+    hd_forming_t *f = team->forming;
+    f->roll.span = span;
+    ucc_status_t status = hd_net_open(team->lib->config, &f->roll.net);
+    if (status != UCC_OK) { /* not even "in progress": somebody has it open */
+        hd_error("the network can't be had for a team in %u processes", span->processes);
+        return status < 0 ? status : UCC_ERR_NO_RESOURCE;
+    }
+    f->process = hd_alloc(HD_LINE, span->processes * sizeof(*f->process));
+    if (!f->process) {
+        hd_error("no memory for a team in %u processes", span->processes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t p = 0; p < span->processes; p++) {
+        f->process[p] = process[of->process_of[list[hd_span_endpoint(span, p, 0)]]];
+    }
+    return UCC_OK;
+}
+
 static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                   uint32_t me, bool included) {
     hd_forming_t *f = team->forming;
@@ -132,6 +185,20 @@ static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uin
     team->ep = me;
     f->step = STEP_MEET;
     return UCC_OK;
+}
+
+/* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
+static ucc_status_t start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
+                                   uint64_t origin, uint32_t me) {
+    hd_forming_t *f = team->forming;
+    const hd_span_t *span = f->roll.span;
+    hd_meet_key_t mine = *key;
+    mine.id = ordinal;
+    f->wire = mix(mix(mix(origin, key->list.word[0]), key->list.word[1]), ordinal);
+    ucc_status_t status =
+        start_meeting(team, &mine, hd_span_count(span, span->mine), span->local_of[me], true);
+    team->ep = me;
+    return status;
 }
 
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params) {
@@ -223,6 +290,34 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
         .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
 }
 
+/* Over contexts: team->n ranks, of which the caller's is the me-th. */
+static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me) {
+    ucc_context_h context = team->contexts[0];
+    const hd_kin_t *kin = context->peers.kin;
+    hd_span_t *span = kin ? span_of_list(kin->span, list, team->n, me) : NULL;
+    hd_meet_key_t key = {.kind = HD_MEET_LIST,
+                         .scope = context->peers.serial,
+                         .list = hd_fingerprint(list, team->n)};
+    if (kin && !span) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (!span || span->processes == 1) {
+        hd_free(span);
+        return start_meeting(team, &key, team->n, me, true);
+    }
+    hd_lock(&context->offers_lock);
+    uint64_t ordinal = count_list(&context->peers.lists, key.list);
+    hd_unlock(&context->offers_lock);
+    if (!kin->process || !ordinal) {
+        hd_free(span);
+        hd_error("ep_map: members live in several processes, and there is no %s",
+                 ordinal ? "network" : "memory");
+        return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = prepare_crossing(team, span, kin->span, list, kin->process);
+    return status == UCC_OK ? start_crossing(team, &key, ordinal, kin->serial, me) : status;
+}
+
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
     ucc_context_h context = team->contexts[0];
     const ucc_ep_map_t given = map_of(params), *map = &given;
@@ -230,10 +325,6 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     if (!world) {
         hd_error("ep_map needs contexts created with an oob");
         return UCC_ERR_INVALID_PARAM;
-    }
-    if (context->peers.spans_processes) {
-        hd_error("team of several processes: this build joins threads of one process");
-        return UCC_ERR_NOT_SUPPORTED;
     }
     if (map->ep_num == 0 || map->ep_num > world) {
         hd_error("ep_map.ep_num %llu, with %u contexts", (unsigned long long)map->ep_num, world);
@@ -258,10 +349,7 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     }
     if (status == UCC_OK) {
         team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
-        hd_meet_key_t key = {.kind = HD_MEET_LIST,
-                             .scope = context->peers.serial,
-                             .list = hd_fingerprint(list, team->n)};
-        status = start_meeting(team, &key, team->n, me, true);
+        status = start_by_list(team, list, me);
     }
     hd_free(list);
     return status;
@@ -335,11 +423,57 @@ void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, u
         return; /* they know already, or there is no memory even for that */
     }
     hd_meeting_fail(meeting, UCC_ERR_NO_MEMORY);
-    hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, drop_group);
+    hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, hd_form_drop_group);
     if (group) { /* of those who have come before */
         hd_group_poison(group, UCC_ERR_NO_MEMORY);
     }
     hd_meeting_release(meeting, true);
+}
+
+/* Processes as the net knows them already. NULL: no memory (logged). */
+static hd_net_process_t *processes_of(const hd_crossing_t *crossing) {
+    uint32_t n = crossing->span->processes;
+    hd_net_process_t *process = hd_alloc(HD_LINE, n * sizeof(*process));
+    for (uint32_t p = 0; process && p < n; p++) {
+        process[p] =
+            (hd_net_process_t){.identity = {crossing->identity[p][0], crossing->identity[p][1]}};
+    }
+    if (!process) {
+        hd_error("no memory for a team in %u processes", n);
+    }
+    return process;
+}
+
+/* In a parent of several processes. */
+static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
+                                    const uint64_t *eps, const hd_meet_key_t *key, uint32_t me) {
+    const hd_crossing_t *crossing = parent->crossing;
+    hd_net_process_t *process = processes_of(crossing);
+    hd_lock(&parent->lock);
+    uint64_t ordinal = count_list(&parent->lists, key->list);
+    hd_unlock(&parent->lock);
+    if (!process || !ordinal) {
+        hd_free(process);
+        hd_free(span);
+        return UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = prepare_crossing(team, span, crossing->span, eps, process);
+    hd_free(process);
+    return status == UCC_OK ? start_crossing(team, key, ordinal, crossing->wire, me) : status;
+}
+
+static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const uint64_t *eps,
+                                    hd_fingerprint_t list, uint32_t me) {
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+    hd_span_t *span = NULL;
+    if (parent->crossing && !(span = span_of_list(parent->crossing->span, eps, team->n, me))) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (span && span->processes > 1) {
+        return cross_from_list(parent, team, span, eps, &key, me);
+    }
+    hd_free(span);
+    return start_meeting(team, &key, team->n, me, true);
 }
 
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
@@ -375,8 +509,7 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         return UCC_ERR_NO_MEMORY;
     }
     team->n = (uint32_t)n;
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = fingerprint};
-    status = start_meeting(team, &key, team->n, me, true);
+    status = start_from_list(parent, team, eps, fingerprint, me);
     team->forming->mine.label = team->ep;
     if (status != UCC_OK) {
         hd_team_free(team);

@@ -162,6 +162,7 @@ void hd_team_free(ucc_team_h team) {
         hd_free(r);
     }
     hd_algorithms_end(team->offers);
+    hd_ordinals_end(&team->lists);
     for (uint32_t i = 0; i < team->n_contexts; i++) {
         atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
     }

@@ -1,10 +1,13 @@
 /* kin.c: what contexts that were created by one out-of-band exchange know of each other: how many
- * they are, whether they live in one process, and a number by which teams over them meet.
+ * they are, in which processes they live, and a number by which teams over them meet.
  *
  * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing that
  * could be gone when the others hear of it. Identity tells processes apart after a fork, too.
+ *
+ * If they live in several processes, two more exchanges tell how each is reached (roll.h), so that teams over them
+ * need none. A process keeps that once for all its contexts of the exchange.
  */
-#include "team/team.h"
+#include "team/kin.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -71,12 +74,13 @@ uint64_t hd_host_identity(void) {
     return identity;
 }
 
-static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, record_t *mine,
-                             record_t *all) {
+static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, void *mine,
+                             void *all, size_t bytes) {
     void *request = NULL;
     hd_stall_t stall = {0};
-    ucc_status_t status = oob->allgather(mine, all, sizeof(*mine), oob->coll_info, &request);
+    ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &request);
     if (status < 0) {
+        hd_error("oob.allgather of the context failed: %s", ucc_status_string(status));
         return status;
     }
     while ((status = oob->req_test(request)) == UCC_INPROGRESS) {
@@ -90,15 +94,172 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, r
         sched_yield(); /* blocking by contract; the others may need the processor */
     }
     ucc_status_t freed = oob->req_free(request);
-    return status < 0 ? status : freed;
+    status = status < 0 ? status : freed;
+    if (status < 0) {
+        hd_error("oob allgather of the context failed: %s", ucc_status_string(status));
+    }
+    return status;
 }
+
+/* --- contexts in several processes ----------------------------------------------------------------------- */
+
+static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and references */
+static hd_kin_t *all_kin;
+
+static void free_kin(hd_kin_t *kin) {
+    if (kin->net && kin->forks == hd_forks()) { /* a child's references are its own */
+        hd_net_close(kin->net);
+    }
+    hd_free(kin->process);
+    hd_free(kin->span);
+    hd_free(kin);
+}
+
+void hd_context_part(ucc_context_h context) {
+    hd_kin_t *kin = context->peers.kin;
+    hd_ordinals_end(&context->peers.lists);
+    if (!kin) {
+        return;
+    }
+    context->peers.kin = NULL;
+    pthread_mutex_lock(&kin_lock);
+    bool last = --kin->refs == 0;
+    for (hd_kin_t **at = &all_kin; last && *at; at = &(*at)->next) {
+        if (*at == kin) {
+            *at = kin->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&kin_lock);
+    if (last) {
+        free_kin(kin);
+    }
+}
+
+/* What another context of the exchange in this process has found out, or this. */
+static hd_kin_t *share(hd_kin_t *mine) {
+    hd_fork_guard(&kin_lock);
+    pthread_mutex_lock(&kin_lock);
+    hd_kin_t *kin = all_kin;
+    while (kin && (kin->serial != mine->serial || kin->forks != mine->forks)) {
+        kin = kin->next;
+    }
+    if (!kin) {
+        mine->next = all_kin;
+        all_kin = kin = mine;
+    }
+    kin->refs++;
+    pthread_mutex_unlock(&kin_lock);
+    if (kin != mine) {
+        free_kin(mine);
+    }
+    return kin;
+}
+
+/* By all contexts of the exchange. Without a network they are good for teams inside their processes. */
+static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, hd_roll_t *roll,
+                              hd_kin_t *kin) {
+    ucc_status_t status;
+    uint32_t number;
+    while (hd_roll_open(roll, context->lib->config) == UCC_INPROGRESS) {
+        sched_yield(); /* another thread makes it */
+    }
+    status = exchange(context, oob, &roll->mine, roll->told, sizeof(roll->mine));
+    if (status != UCC_OK) {
+        return status;
+    }
+    status = hd_roll_trouble(roll, &number);
+    if (status == UCC_ERR_NOT_SUPPORTED && roll->span) {
+        hd_info("contexts in %u processes, without a network: no team of theirs can span processes",
+                roll->span->processes);
+    } else if (status != UCC_OK) {
+        hd_error("context %u of %u can't take part: %s", number, oob->n_oob_eps,
+                 ucc_status_string(status));
+        return status;
+    } else {
+        status = hd_roll_slice(roll, context->rank);
+        if (status == UCC_OK) {
+            status = exchange(context, oob, roll->my_slice, roll->slices, roll->slice);
+        }
+        kin->process = status == UCC_OK ? hd_roll_processes(roll) : NULL;
+        if (!kin->process) {
+            return status < 0 ? status : UCC_ERR_NO_MEMORY;
+        }
+        kin->net = roll->net;
+        roll->net = NULL;
+    }
+    kin->span = roll->span;
+    roll->span = NULL;
+    return UCC_OK;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *oob,
+                                   const record_t *all) {
+    uint32_t n = oob->n_oob_eps;
+    hd_roll_t roll = {.told = hd_alloc(HD_LINE, n * sizeof(hd_account_t))};
+    hd_called_t *called = hd_alloc(HD_LINE, n * sizeof(*called));
+    hd_kin_t *kin = hd_alloc(HD_LINE, sizeof(*kin));
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    for (uint32_t i = 0; called && i < n; i++) {
+        called[i] = (hd_called_t){{all[i].process[0], all[i].process[1]}, i, i};
+    }
+    /* a number for all processes: that of rank 0 is one of its process */
+    uint64_t serial = mix(mix(mix(1, all[0].process[0]), all[0].process[1]), all[0].serial);
+    context->peers.serial = serial;
+    if (roll.told && kin) {
+        kin->serial = serial;
+        kin->forks = hd_forks();
+        hd_roll_take(&roll, called, n, context->rank);
+        status = call_roll(context, oob, &roll, kin);
+    } else {
+        hd_error("no memory for an exchange among %u contexts", n);
+    }
+    if (status == UCC_OK) {
+        context->peers.kin = share(kin);
+    } else if (kin) {
+        free_kin(kin);
+    }
+    hd_free(roll.told);
+    hd_free(called);
+    hd_roll_end(&roll);
+    return status;
+}
+
+/* --- contexts ---------------------------------------------------------------------------------------------- */
 
 static bool is_same(const record_t *a, const record_t *b) {
     return a->serial == b->serial && memcmp(a->process, b->process, sizeof(a->process)) == 0;
 }
 
+/* The records are here. */
+static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oob,
+                                 const record_t *mine, const record_t *all, bool unplaced) {
+    bool spans_processes = false;
+    uint32_t places = 0;
+    context->peers.serial = all[0].serial;
+    for (uint32_t i = 0; i < oob->n_oob_eps; i++) {
+        if (memcmp(all[i].process, mine->process, sizeof(mine->process)) != 0) {
+            spans_processes = true;
+        }
+        if (unplaced && is_same(&all[i], mine)) {
+            context->rank = i;
+            places++;
+        }
+    }
+    if (unplaced && places != 1) {
+        hd_error("oob allgather of the context: the caller's own record is there %u times", places);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return spans_processes ? meet_processes(context, oob, all) : UCC_OK;
+}
+
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced) {
-    uint32_t n = oob->n_oob_eps, places = 0;
+    uint32_t n = oob->n_oob_eps;
     context->rank = unplaced ? 0 : oob->oob_ep;
     context->peers.n = n;
     record_t mine = {.serial = hd_serial()};
@@ -112,26 +273,10 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
         return UCC_ERR_NO_MEMORY;
     }
     hd_process_identity(mine.process);
-    ucc_status_t status = exchange(context, oob, &mine, all);
-    if (status < 0) {
-        hd_error("oob allgather of the context failed: %s", ucc_status_string(status));
-        hd_free(all);
-        return status;
-    }
-    context->peers.serial = all[0].serial;
-    for (uint32_t i = 0; i < n; i++) {
-        if (memcmp(all[i].process, mine.process, sizeof(mine.process)) != 0) {
-            context->peers.spans_processes = true;
-        }
-        if (unplaced && is_same(&all[i], &mine)) {
-            context->rank = i;
-            places++;
-        }
+    ucc_status_t status = exchange(context, oob, &mine, all, sizeof(mine));
+    if (status == UCC_OK) {
+        status = read_records(context, oob, &mine, all, unplaced);
     }
     hd_free(all);
-    if (unplaced && places != 1) {
-        hd_error("oob allgather of the context: the caller's own record is there %u times", places);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    return UCC_OK;
+    return status;
 }

@@ -17,6 +17,7 @@
  * may have finalized it in its callback.
  */
 #include "team/algorithm.h"
+#include "team/span.h"
 #include "threads/callback.h"
 #include "threads/stall.h"
 #include "threads/trace.h"
@@ -383,6 +384,9 @@ static ucc_status_t step_early(hd_task_t *task) {
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
+    if (status == UCC_INPROGRESS && failed == UCC_OK && team->crossing) {
+        task->impatient = !hd_crossing_pump(team->crossing);
+    }
     if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
         hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
         hd_op_time_out(&r->op);

@@ -72,8 +72,11 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms);
 /* Of a group of this kind; NULL: all its endpoints live in this process. */
 hd_crossing_t *hd_group_crossing(const hd_group_t *group);
-/* By any endpoint, again and again, once the group is complete: UCC_OK when all processes have said so. */
+/* By any endpoint, again and again, once the group is sealed: UCC_OK when all processes have said so, and then the group is
+ * complete. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
+/* Whoever waits pumps the network; false: it may end without the group's bell being rung. */
+bool hd_crossing_pump(hd_crossing_t *crossing);
 /* By an endpoint that goes: true while the greeting is under way, in which case the team fails, and the caller comes
  * again: the group must not end before. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);

@@ -19,6 +19,7 @@
 
 #include "core/config.h"
 #include "core/log.h"
+#include "shm/ordinals.h"
 #include "shm/shm.h"
 #include "threads/meet.h"
 
@@ -57,7 +58,9 @@ struct ucc_context {
     struct {                /* what the exchange told of all its contexts (kin.c) */
         uint32_t n;         /* how many; 0: there was no exchange */
         uint64_t serial;    /* what teams over them meet by; rank 0 drew it */
-        bool spans_processes;
+        struct hd_kin *kin; /* NULL: they live in one process (kin.h) */
+        hd_ordinals_t
+            lists; /* how often this one has made a team of each list; under offers_lock */
     } peers;
     ucc_mem_map_params_t mem_params;
     _Atomic uint32_t teams; /* alive */
@@ -204,7 +207,9 @@ struct ucc_team {
     uint32_t n_requests;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits;                /* teams derived by all members */
+    uint64_t splits; /* teams derived by all members */
+    hd_ordinals_t
+        lists; /* likewise by the members of a list, of several processes: how often each */
     uint64_t runs, persistent_runs; /* of algorithms that users registered: numbers given out */
     struct hd_offer *offers;        /* those algorithms (algorithm.c); by the handle's user */
     hd_request_t *early;            /* matched operations posted before the team was complete */
@@ -260,6 +265,8 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team);
 /* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. unplaced: oob_ep is
  * not known; its place among them is where its own record is. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced);
+/* At its end: it is no part of them any more. */
+void hd_context_part(ucc_context_h context);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
 /* The same in all processes of this host since it was started. */

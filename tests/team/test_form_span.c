@@ -159,6 +159,131 @@ Test(form_span, so_do_processes_with_one_endpoint_each) {
     cr_assert(runs(&shape, forms, NULL));
 }
 
+/* --- over contexts ------------------------------------------------------------------------------------- */
+
+static uint32_t place_in(const uint64_t *list, uint32_t n, uint64_t rank) {
+    uint32_t i = 0;
+    while (i < n && list[i] != rank) {
+        i++;
+    }
+    return i;
+}
+
+/* The team of the listed ranks, by those of mine that are in it: forms, and is what it should be. */
+static bool forms_of_list(stage_t *s, const uint64_t *list, uint32_t n, uint32_t processes) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    uint32_t place[MOST], mine = 0;
+    ucc_ep_map_t map = {
+        .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {(void *)(uintptr_t)list, sizeof(*list)}};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP_MAP, .ep_map = map};
+    for (uint32_t k = 0; k < s->n; k++) {
+        place[mine] = place_in(list, n, s->process->endpoint[k]);
+        if (place[mine] < n) {
+            must(ucc_team_create_post(&s->contexts[k], 1, &params, &teams[mine]), "create_post");
+            mine++;
+        }
+    }
+    drive(teams, mine, statuses);
+    bool ok = all_are(statuses, mine, UCC_OK);
+    for (uint32_t i = 0; i < mine && ok; i++) {
+        const hd_crossing_t *crossing = teams[i]->crossing;
+        ok = teams[i]->ep == place[i] && teams[i]->n == n && teams[i]->group->n == mine &&
+             (crossing ? crossing->span->processes : 1) == processes;
+    }
+    destroy(teams, mine);
+    return ok;
+}
+
+static int forms_by_map(const process_t *process, void *arg) {
+    static const uint64_t all[] = {0, 1, 2, 3, 4}, some[] = {4, 0, 3}, alone[] = {1, 3};
+    stage_t s = stage_open(process, true);
+    bool ok = true;
+    (void)arg;
+    for (uint32_t i = 0; i < 3; i++) { /* 0, 2, 4 live in process 0, 1 and 3 in process 1 */
+        ok = ok && forms_of_list(&s, all, 5, 2);
+        ok = ok && forms_of_list(&s, some, 3, 2);
+        ok = ok && (process->me == 0 || forms_of_list(&s, alone, 2, 1));
+        ok = ok && forms_of_list(&s, some, 3, 2);
+    }
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, contexts_of_two_processes_make_teams_of_lists_without_an_exchange) {
+    shape_t shape = {.processes = 2, .endpoints = {3, 2}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_by_map, NULL));
+}
+
+static int has_no_network_for_a_map(const process_t *process, void *arg) {
+    static const uint64_t all[] = {0, 1, 2, 3}, mine[2][2] = {{0, 1}, {2, 3}};
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    if (process->me == 1) {
+        setenv("HEDDLE_NET", "n", 1);
+    }
+    stage_t s = stage_open(process, true);
+    ucc_team_h team;
+    ucc_ep_map_t map = {
+        .type = UCC_EP_MAP_ARRAY, .ep_num = 4, .array = {(void *)(uintptr_t)all, sizeof(*all)}};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP_MAP, .ep_map = map};
+    bool ok = ucc_team_create_post(&s.contexts[0], 1, &params, &team) == UCC_ERR_NOT_SUPPORTED;
+    ok = ok && forms_of_list(&s, mine[process->me], 2, 1);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, without_a_network_contexts_are_good_for_teams_inside_their_processes) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, has_no_network_for_a_map, NULL));
+}
+
+/* --- from teams ----------------------------------------------------------------------------------------- */
+
+static bool forms_from(const stage_t *s, ucc_team_h *parents, uint64_t *list, uint32_t n,
+                       uint32_t processes) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    uint32_t mine = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        if (place_in(list, n, s->process->endpoint[k]) < n) {
+            must(ucc_create_team_from_eps(parents[k], &list, n, &teams[mine++]), "from_eps");
+        }
+    }
+    drive(teams, mine, statuses);
+    bool ok = all_are(statuses, mine, UCC_OK);
+    for (uint32_t i = 0; i < mine && ok; i++) {
+        const hd_crossing_t *crossing = teams[i]->crossing;
+        ok = teams[i]->n == n && (crossing ? crossing->span->processes : 1) == processes;
+    }
+    destroy(teams, mine);
+    return ok;
+}
+
+static int forms_from_lists(const process_t *process, void *arg) {
+    static uint64_t some[] = {5, 0, 3}, others[] = {1, 2, 4}, alone[] = {6, 4};
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    bool ok = all_are(statuses, s.n, UCC_OK);
+    for (uint32_t i = 0; i < 3 && ok; i++) { /* processes: 0, 1 1, 2 2 2 2 */
+        ok = forms_from(&s, teams, some, 3, 2) && forms_from(&s, teams, others, 3, 2) &&
+             forms_from(&s, teams, alone, 2, 1);
+    }
+    destroy(teams, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, members_of_a_list_make_a_team_of_one_in_three_processes) {
+    shape_t shape = {.processes = 3, .endpoints = {1, 2, 4}};
+    cr_assert(runs(&shape, forms_from_lists, NULL));
+}
+
 /* --- how that fails ------------------------------------------------------------------------------------ */
 
 /* Statuses of my endpoints, driven to the end; those that have failed are destroyed. */
