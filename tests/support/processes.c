@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -166,6 +167,15 @@ void process_enter_host(uint32_t host) {
         exit(1);
     }
     close(fd);
+}
+
+/* /sys shows the devices of whoever mounted it, and UCX looks for devices there. */
+static void mount_sys(void) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_SLAVE | MS_REC, NULL) != 0 ||
+        umount2("/sys", MNT_DETACH) != 0 || mount("sys", "/sys", "sysfs", 0, NULL) != 0) {
+        fprintf(stderr, "FATAL: can't mount /sys for a host: %s\n", strerror(errno));
+        exit(1);
+    }
 }
 
 uint64_t process_wire_bytes(void) {
@@ -386,6 +396,7 @@ static _Noreturn void be_process(process_t *process, int (*work)(const process_t
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody outlives the launcher */
     if (process->shape->host[process->me] != 0) {
         process_enter_host(process->shape->host[process->me]);
+        mount_sys();
     }
     for (uint32_t i = 0; i < process->size; i++) {
         if (process->process_of[i] == process->me) {

@@ -262,13 +262,14 @@ uint64_t sweep_edges(const batch_params_t *params) {
         coll_case_t c = {.type = coll_type_at(t), .size = params->world.size};
         for (size_t s = 0; s < LENGTH(bytes); s++) {
             c.root = (uint32_t)((t + s) % c.size);
-            c.dt = reference_datatype(datatypes[(t + s) % 2]);
-            c.op = some_op(c.dt, bytes[s] > 65536 ? UCC_OP_SUM : s);
+            bool big = bytes[s] > 16385;
+            c.dt = reference_datatype(big ? UCC_DT_FLOAT64 : datatypes[(t + s) % 2]);
+            c.op = some_op(c.dt, big ? UCC_OP_SUM : s);
             c.layout = (layout_t)(s % LAYOUTS);
             c.count = block_of_source(c.type, c.size, (bytes[s] + c.dt->extent - 1) / c.dt->extent);
             if (!coll_moves_data(c.type)) {
                 batch_add(batch, &c);
-            } else if (bytes[s] <= 65536) {
+            } else if (!big) {
                 add_in_places(batch, c);
             } else if (bytes[s] <= 256u << 10 ||
                        (!coll_has_blocks(c.type) && !coll_is_scan(c.type))) {

@@ -36,7 +36,7 @@ uint64_t sweep_large(const batch_params_t *params);
 uint64_t sweep_reduced(const batch_params_t *params);
 
 /* Every type at, below and above the sizes where an algorithm among processes gives way to another, in place
- * and not; beyond 64 KiB only some. */
+ * and not; beyond 16 KiB only one of them, and beyond 256 KiB only some types. */
 uint64_t sweep_edges(const batch_params_t *params);
 
 /* Every type among active sets, of which some leave whole processes out. */
