@@ -8,7 +8,8 @@
  * and between the unlocking and the look) make sure that one of the two sees the other.
  *
  * The stack is Concurrency Kit's, whose entries are pushed by many and taken all at once. What its assembly orders,
- * ThreadSanitizer is told, as with the lock (threads/lock.h).
+ * ThreadSanitizer is told, as with the lock (threads/lock.h); a push writes into its entry after that, so the entries
+ * are read by assembly, too.
  */
 #include "net/internal.h"
 
@@ -21,7 +22,7 @@ enum { MOST_TURNS = 256 }; /* of one visit: whoever pumps has other things to do
 void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_sanitizer_before_assembly(&lane->handed);
     ck_stack_push_upmc(&lane->handed, (struct ck_stack_entry *)(void *)item);
-    atomic_thread_fence(memory_order_seq_cst); /* see above: the push, then a look at the lock */
+    ck_pr_fence_memory(); /* see above: the push, then a look at the lock */
 }
 
 /* Also true for a moment after all was taken: then a turn is taken in vain. */
@@ -66,13 +67,14 @@ static void take_all_in(hd_net_lane_t *lane) {
     hd_sanitizer_after_assembly(&lane->handed);
     lane->moved = true;
     while (all) { /* the last is on top */
-        struct ck_stack_entry *next = all->next;
-        all->next = first;
+        struct ck_stack_entry *next = ck_pr_load_ptr(&all->next);
+        ck_pr_store_ptr(&all->next, first);
         first = all;
         all = next;
     }
     while (first) {
-        struct ck_stack_entry *next = first->next; /* an item may be gone when it was taken in */
+        struct ck_stack_entry *next =
+            ck_pr_load_ptr(&first->next); /* an item may be gone when it was taken in */
         take_in(lane, (hd_net_item_t *)(void *)first);
         first = next;
     }
@@ -116,7 +118,7 @@ bool hd_net_lane_pump(hd_net_lane_t *lane) {
             hd_net_lane_turn(lane);
         } while (lane->moved && ++turns < MOST_TURNS);
         hd_unlock(&lane->lock);
-        atomic_thread_fence(memory_order_seq_cst); /* see above: the unlocking, then this look */
+        ck_pr_fence_memory(); /* see above: the unlocking, then this look */
     } while (was_handed(lane));
     return true;
 }
