@@ -193,6 +193,12 @@ ucc_status_t hd_group_seal(hd_group_t *group) {
     return hd_board_set_topology(group->board, group->by_topology);
 }
 
+static void complete(hd_group_t *group) {
+    /* release: what hd_group_seal wrote; pairs with hd_group_is_complete */
+    atomic_store_explicit(&group->complete, 1, memory_order_release);
+    hd_bell_ring(&group->home.bell);
+}
+
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where) {
     hd_assert_lt(ep, group->n);
     hd_assert(!group->board->member[ep]); /* each joins once */
@@ -217,20 +223,22 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
             return status;
         }
         hd_checked(hd_group_check(group));
-        if (group->outside) { /* whoever hangs there says when */
+        if (!group->outside) {
+            complete(group);
+        } else {
             /* release: what hd_group_seal wrote; pairs with hd_group_is_sealed */
             atomic_store_explicit(&group->sealed, 1, memory_order_release);
-        } else {
-            hd_group_complete(group);
+            hd_group_ready(group);
         }
     }
     return UCC_OK;
 }
 
-void hd_group_complete(hd_group_t *group) {
-    /* release: what hd_group_seal wrote; pairs with hd_group_is_complete */
-    atomic_store_explicit(&group->complete, 1, memory_order_release);
-    hd_bell_ring(&group->home.bell);
+void hd_group_ready(hd_group_t *group) {
+    /* acq_rel: whoever comes second hands on what both have written */
+    if (atomic_fetch_add_explicit(&group->halves, 1, memory_order_acq_rel) == 1) {
+        complete(group);
+    }
 }
 
 bool hd_group_is_sealed(const hd_group_t *group) {
@@ -273,6 +281,6 @@ bool hd_group_all_joined(const hd_group_t *group) {
 }
 
 bool hd_group_is_complete(const hd_group_t *group) {
-    /* acquire: pairs with the release in hd_group_complete */
+    /* acquire: pairs with the release in complete */
     return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;
 }

@@ -31,11 +31,11 @@ ucc_status_t hd_group_seal(hd_group_t *group);
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
 /* Which member the team's endpoint of this number is; group->n: it lives in another process. */
 uint32_t hd_group_member(const hd_group_t *group, uint32_t number);
-/* All have joined, and what follows from that is decided. If something hangs on the group (group->outside), that is
- * when it is sealed, and it is complete, so that operations may begin, when that says so. */
+/* All have joined, and what follows from that is decided: operations may begin. If something hangs on the group
+ * (group->outside), it is only sealed then, and complete when that is ready, too, which may be first. */
 bool hd_group_is_complete(const hd_group_t *group);
 bool hd_group_is_sealed(const hd_group_t *group);
-void hd_group_complete(hd_group_t *group);
+void hd_group_ready(hd_group_t *group);
 /* The same, but for the deciding, which may be under way. */
 bool hd_group_all_joined(const hd_group_t *group);
 /* By an endpoint that has joined and goes: the group will never be complete, and is poisoned. False if all have

@@ -303,8 +303,8 @@ struct hd_group {
     } * region;                /* by endpoint: the team's memory */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
-    _Atomic uint32_t
-        sealed; /* of a group with something outside: the same, and it may not be complete */
+    /* of a group with something outside: all have joined; and how many of this and that are ready (hd_group_ready) */
+    _Atomic uint32_t sealed, halves;
     hd_heirloom_t heirloom; /* see leave.c */
     uint32_t forks;         /* hd_forks() when it was made */
     _Atomic bool said_inherited;

@@ -102,7 +102,7 @@ static bool step_hello(hd_leg_t *leg) {
     if (status < 0) {
         hd_group_poison(crossing->group, status);
     } else {
-        hd_group_complete(crossing->group);
+        hd_group_ready(crossing->group);
     }
     /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this */
     atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);

@@ -72,8 +72,8 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms);
 /* Of a group of this kind; NULL: all its endpoints live in this process. */
 hd_crossing_t *hd_group_crossing(const hd_group_t *group);
-/* By any endpoint, again and again, once the group is sealed: UCC_OK when all processes have said so, and then the group is
- * complete. */
+/* By any endpoint, again and again, once the group is sealed, or by whoever makes the group, before: UCC_OK when all
+ * processes have said so. The group can't be complete earlier. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
 /* Whoever waits pumps the network; false: it may end without the group's bell being rung. */
 bool hd_crossing_pump(hd_crossing_t *crossing);
