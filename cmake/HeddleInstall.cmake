@@ -4,6 +4,7 @@
 #   include/{ucc/api,heddle}/                headers
 #   lib/libheddle.so* (or libheddle.a)       the library
 #   lib/pkgconfig/heddle.pc, lib/cmake/heddle/   for builds that ask for heddle
+#   lib/libheddle_bootstrap.so*, lib/pkgconfig/heddle-bootstrap.pc   if it is built; CMake: heddle::bootstrap
 #   lib/heddle/                              for builds and programs that ask for ucc: libucc.so.1, which
 #                                            stands for the library, ucc.pc and the CMake package;
 #                                            not beside a static library
@@ -11,13 +12,19 @@
 #                                            and where it is not in the way of UCC's own
 
 install(DIRECTORY include/ucc include/heddle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS heddle EXPORT heddleTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heddle)
 set(alias_dir ${CMAKE_INSTALL_LIBDIR}/heddle)
 install(EXPORT heddleTargets NAMESPACE heddle:: DESTINATION ${package_dir})
+if(TARGET heddle_bootstrap)
+    install(FILES include/heddle/bootstrap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle)
+    install(TARGETS heddle_bootstrap EXPORT heddleBootstrapTargets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT heddleBootstrapTargets NAMESPACE heddle:: DESTINATION ${package_dir})
+endif()
 configure_package_config_file(cmake/heddleConfig.cmake.in heddleConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(heddleConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -39,6 +46,15 @@ if(HEDDLE_KIND STREQUAL "STATIC")
 endif()
 configure_file(cmake/heddle.pc.in heddle.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/heddle.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET heddle_bootstrap)
+    if(HEDDLE_KIND STREQUAL "STATIC")
+        list(JOIN SODIUM_LDFLAGS " " sodium)
+        set(PC_PRIVATE "Libs.private: ${sodium} -pthread")
+    endif()
+    configure_file(cmake/heddle-bootstrap.pc.in heddle-bootstrap.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/heddle-bootstrap.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 if(HEDDLE_KIND STREQUAL "STATIC")
     return()

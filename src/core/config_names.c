@@ -17,12 +17,34 @@ extern char **environ;
 enum { NAME_BYTES = 128 };
 
 /* Names and beginnings (ending in '_') of the released library's variables that the table lacks, and
- * of those that this project's own checks read. */
+ * of those that this project's own checks and libheddle_bootstrap read. */
 static const char *const elsewhere[] = {
-    "CL_",        "TL_",           "EC_",           "MC_",           "SYSINFO_",
-    "PROFILE_",   "GTEST_",        "TEST_",         "STRESS_",       "PERFTEST_",
-    "LOG_BUFFER", "LOG_DATA_SIZE", "LOG_FILE_",     "LOG_LEVEL_",    "LOG_PRINT_",
-    "MODULES",    "MODULE_",       "DEBUGGER_WAIT", "HANDLE_ERRORS", "COMPONENT_",
+    "CL_",
+    "TL_",
+    "EC_",
+    "MC_",
+    "SYSINFO_",
+    "PROFILE_",
+    "GTEST_",
+    "TEST_",
+    "STRESS_",
+    "PERFTEST_",
+    "LOG_BUFFER",
+    "LOG_DATA_SIZE",
+    "LOG_FILE_",
+    "LOG_LEVEL_",
+    "LOG_PRINT_",
+    "MODULES",
+    "MODULE_",
+    "DEBUGGER_WAIT",
+    "HANDLE_ERRORS",
+    "COMPONENT_",
+    "BOOTSTRAP_ADDRESS",
+    "BOOTSTRAP_KEY",
+    "BOOTSTRAP_KEY_FILE",
+    "BOOTSTRAP_RANK",
+    "BOOTSTRAP_SIZE",
+    "BOOTSTRAP_TIMEOUT",
 };
 
 /* Last words of names that say where something lies, or how it was built. */

@@ -1,0 +1,37 @@
+/* env.c: one process of a job: finds the others by what its launcher set, and gathers all ranks. The address and
+ * the key are in the environment, too. Prints "rank R of N" if all is right. Linked with the library as it ships.
+ */
+#include <heddle/bootstrap.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    heddle_bootstrap_t *bootstrap;
+    ucc_oob_coll_t oob;
+    void *request;
+    if (heddle_bootstrap_env(NULL, &bootstrap) != UCC_OK) {
+        return 1;
+    }
+    heddle_bootstrap_oob(bootstrap, &oob);
+    uint32_t rank = heddle_bootstrap_rank(bootstrap), size = heddle_bootstrap_size(bootstrap);
+    uint32_t *all = calloc(size, sizeof(*all));
+    ucc_status_t status = oob.allgather(&rank, all, sizeof(rank), oob.coll_info, &request);
+    if (status < 0) {
+        return 2;
+    }
+    while ((status = oob.req_test(request)) == UCC_INPROGRESS) {
+        continue;
+    }
+    oob.req_free(request);
+    for (uint32_t i = 0; i < size && status == UCC_OK; i++) {
+        if (all[i] != i) {
+            return 3;
+        }
+    }
+    free(all);
+    if (status != UCC_OK || heddle_bootstrap_end(bootstrap) != UCC_OK) {
+        return 4;
+    }
+    printf("rank %u of %u\n", rank, size);
+    return 0;
+}

@@ -1,0 +1,578 @@
+/* test_form.c: processes find each other, or all are told why not. */
+#include "../support/deadline.h"
+#include "bootstrap/bootstrap.h"
+#include "job.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(bootstrap_form, .timeout = 120);
+
+static void expect(const job_t *job, uint32_t i, ucc_status_t status, const char *text) {
+    cr_expect_eq(job->report[i].status, status, "process %u: %d instead of %d\n%s", i,
+                 job->report[i].status, status, job->report[i].log);
+    cr_expect(job_logged(job, i, text), "process %u did not say '%s', but:\n%s", i, text,
+              job->report[i].log);
+}
+
+static ucc_status_t form_and_gather(const heddle_bootstrap_params_t *params) {
+    heddle_bootstrap_t *b;
+    ucc_status_t status = heddle_bootstrap_tcp(params, &b);
+    if (status != UCC_OK) {
+        return b == NULL ? status : UCC_ERR_LAST;
+    }
+    status = job_gather(b, 100, 0);
+    ucc_status_t ended = heddle_bootstrap_end(b);
+    return status == UCC_OK ? ended : status;
+}
+
+/* --- the ways of finding each other ----------------------------------------------------------------- */
+
+static ucc_status_t timed(job_t *job, uint32_t i) {
+    heddle_bootstrap_t *b;
+    double begin = test_now();
+    ucc_status_t status = job_form(job, i, &b);
+    job->report[i].seconds = test_now() - begin;
+    status = status == UCC_OK ? job_gather(b, 100, 0) : status;
+    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+}
+
+Test(bootstrap_form, sixteen_processes_form) {
+    job_t *job = job_open(16);
+    double begin = test_now(), most = 0;
+    job_all(job, timed);
+    for (uint32_t i = 0; i < 16; i++) {
+        expect(job, i, UCC_OK, "");
+        most = job->report[i].seconds > most ? job->report[i].seconds : most;
+    }
+    fprintf(stderr,
+            "16 processes: formed in %.4f s at most, %.4f s with fork, an allgather and exit\n",
+            most, test_now() - begin);
+    cr_expect_lt(most, 15);
+}
+
+/* Nobody has a listener; rank 0 comes last. */
+static ucc_status_t late_root(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.listener = 0;
+    if (i == 0) {
+        usleep(300000);
+    }
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, the_others_wait_for_rank_0_to_listen) {
+    job_t *job = job_open(3);
+    snprintf(job->address, sizeof(job->address), "127.0.0.1:%u", job_free_port());
+    job_all(job, late_root);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(job, i, UCC_OK, "");
+    }
+}
+
+static ucc_status_t by_environment(job_t *job, uint32_t i) {
+    char number[16];
+    snprintf(number, sizeof(number), "%u", i);
+    setenv("PMI_RANK", number, 1);
+    setenv("PMI_SIZE", "2", 1);
+    setenv("HEDDLE_BOOTSTRAP_ADDRESS", job->address, 1);
+    setenv("HEDDLE_BOOTSTRAP_KEY", "another key of some thirty-two bytes", 1);
+    setenv("HEDDLE_BOOTSTRAP_TIMEOUT", "20", 1);
+    heddle_bootstrap_t *b;
+    ucc_status_t status = heddle_bootstrap_env(NULL, &b);
+    if (status == UCC_OK && (heddle_bootstrap_rank(b) != i || heddle_bootstrap_size(b) != 2)) {
+        return UCC_ERR_LAST;
+    }
+    status = status == UCC_OK ? job_gather(b, 10, 0) : status;
+    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+}
+
+Test(bootstrap_form, everything_may_come_from_the_environment) {
+    job_t *job = job_open(2);
+    snprintf(job->address, sizeof(job->address), ":%u", job_free_port());
+    job_all(job, by_environment);
+    for (uint32_t i = 0; i < 2; i++) {
+        expect(job, i, UCC_OK, "");
+        cr_expect(!job_logged(job, i, "another key"), "the key is in the log");
+    }
+}
+
+static ucc_status_t by_ipv6(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.listener = 0;
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, an_ipv6_address_stands_in_brackets) {
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool there = fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+    close(fd);
+    if (!there) {
+        cr_skip_test("no IPv6 here");
+    }
+    job_t *job = job_open(2);
+    snprintf(job->address, sizeof(job->address), "[::1]:%u", job_free_port());
+    job_all(job, by_ipv6);
+    expect(job, 0, UCC_OK, "");
+    expect(job, 1, UCC_OK, "");
+}
+
+/* The local address of the socket that listens at the port, as the system's table has it. */
+static bool listens_at(uint16_t port, uint32_t *address) {
+    char line[256];
+    FILE *table = fopen("/proc/net/tcp", "r");
+    bool found = false;
+    while (table && !found && fgets(line, sizeof(line), table)) {
+        unsigned at, p, state;
+        found = sscanf(line, " %*u: %x:%x %*x:%*x %x", &at, &p, &state) == 3 && p == port &&
+                state == 10;
+        *address = at;
+    }
+    if (table) {
+        fclose(table);
+    }
+    return found;
+}
+
+static ucc_status_t look_at_listener(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.listener = 0;
+    if (i == 1) {
+        uint32_t address = 0;
+        while (!listens_at(job->port, &address)) {
+            usleep(1000);
+        }
+        if (address != htonl(INADDR_LOOPBACK)) {
+            return UCC_ERR_LAST;
+        }
+    }
+    ucc_status_t status = form_and_gather(&params);
+    uint32_t address;
+    return i == 0 && listens_at(job->port, &address) ? UCC_ERR_LAST : status;
+}
+
+Test(bootstrap_form, without_a_host_only_the_loopback_listens_and_not_longer_than_forming_lasts) {
+    uint32_t address;
+    if (access("/proc/net/tcp", R_OK) != 0 || listens_at(0, &address)) {
+        cr_skip_test("no /proc/net/tcp");
+    }
+    job_t *job = job_open(2);
+    job->port = job_free_port();
+    snprintf(job->address, sizeof(job->address), ":%u", job->port);
+    job_all(job, look_at_listener);
+    expect(job, 0, UCC_OK, "");
+    expect(job, 1, UCC_OK, "");
+}
+
+/* --- processes that do not fit ---------------------------------------------------------------------- */
+
+static ucc_status_t same_rank(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i == 2 ? 1 : i);
+    params.size = 4; /* rank 3 never comes, so both ranks 1 have time */
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, two_processes_of_one_rank_are_told_so_and_so_is_rank_0) {
+    job_t *job = job_open(3);
+    job_all(job, same_rank);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(job, i, UCC_ERR_INVALID_PARAM, "two processes have rank 1");
+    }
+}
+
+static ucc_status_t two_roots(job_t *job, uint32_t i) {
+    (void)i;
+    heddle_bootstrap_params_t params = job_params(job, 0);
+    params.listener = 0;
+    params.size = 2;
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, two_ranks_0_are_told_so) {
+    job_t *job = job_open(2);
+    snprintf(job->address, sizeof(job->address), "127.0.0.1:%u", job_free_port());
+    job_all(job, two_roots);
+    expect(job, 0, UCC_ERR_INVALID_PARAM, "two processes have rank 0");
+    expect(job, 1, UCC_ERR_INVALID_PARAM, "two processes have rank 0");
+}
+
+static ucc_status_t wrong_size(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.size = i == 1 ? 5 : 4;
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, different_sizes_are_told_at_both) {
+    job_t *job = job_open(2);
+    job_all(job, wrong_size);
+    expect(job, 0, UCC_ERR_INVALID_PARAM, "says size 5, rank 0 says 4");
+    expect(job, 1, UCC_ERR_INVALID_PARAM, "this process says 5, rank 0 says 4");
+}
+
+/* Either end in another version, spoken by hand. i == 0: a true rank 0. */
+static ucc_status_t wrong_version_at_rank(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    if (i == 0) {
+        return form_and_gather(&params);
+    }
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(job->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    uint8_t out[64];
+    hd_wire_t w;
+    hd_wire_open(&w, false, params.key, params.key_bytes, 2, 1);
+    w.version = 7;
+    hd_wire_write_hello(&w, out);
+    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
+        send(fd, out, HD_WIRE_HELLO, 0) != HD_WIRE_HELLO) {
+        return UCC_ERR_IO_ERROR;
+    }
+    for (;;) {
+        size_t bytes;
+        uint8_t *space = hd_wire_space(&w, &bytes);
+        ssize_t n = recv(fd, space, bytes, 0);
+        if (n <= 0) {
+            return UCC_ERR_IO_ERROR;
+        }
+        hd_wire_event_t event = hd_wire_took(&w, (size_t)n);
+        if (event == HD_WIRE_CHALLENGED) {
+            hd_wire_write_proof(&w, out);
+            send(fd, out, HD_WIRE_PROOF, 0);
+        } else if (event == HD_WIRE_JUDGED) {
+            return w.peer.verdict == HD_WIRE_WRONG_VERSION && w.peer.version == HD_WIRE_VERSION
+                       ? UCC_OK
+                       : UCC_ERR_LAST;
+        } else if (event != HD_WIRE_MORE) {
+            return UCC_ERR_NO_MESSAGE;
+        }
+    }
+}
+
+Test(bootstrap_form, another_version_is_told_at_rank_0_and_to_the_other) {
+    job_t *job = job_open(2);
+    job_all(job, wrong_version_at_rank);
+    expect(job, 0, UCC_ERR_INVALID_PARAM, "of version 7, that of rank 0 of version 1");
+    expect(job, 1, UCC_OK, "");
+}
+
+static ucc_status_t wrong_version_at_root(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    if (i == 1) {
+        return form_and_gather(&params);
+    }
+    int fd = accept(job->listener, NULL, NULL);
+    uint8_t out[64];
+    hd_wire_t w;
+    hd_wire_open(&w, true, params.key, params.key_bytes, 2, 0);
+    w.version = 7;
+    for (;;) {
+        size_t bytes;
+        uint8_t *space = hd_wire_space(&w, &bytes);
+        ssize_t n = recv(fd, space, bytes, 0);
+        if (n <= 0) {
+            return UCC_OK;
+        }
+        hd_wire_event_t event = hd_wire_took(&w, (size_t)n);
+        if (event == HD_WIRE_GREETED) {
+            hd_wire_write_challenge(&w, out);
+            send(fd, out, HD_WIRE_CHALLENGE, 0);
+        } else if (event == HD_WIRE_PROVEN) {
+            hd_wire_write_verdict(&w, HD_WIRE_WRONG_VERSION, out);
+            send(fd, out, HD_WIRE_VERDICT, 0);
+        }
+    }
+}
+
+Test(bootstrap_form, another_version_at_rank_0_is_told_to_the_others) {
+    job_t *job = job_open(2);
+    job_all(job, wrong_version_at_root);
+    expect(job, 1, UCC_ERR_INVALID_PARAM, "this one is 1, that of rank 0 is 7");
+}
+
+static ucc_status_t one_other_key(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i == 3 ? 2 : i);
+    params.size = 3;
+    if (i == 3) {
+        params.key = "not the key of the job, but as long";
+        params.key_bytes = 35;
+        ucc_status_t status = form_and_gather(&params);
+        job->report[0].ready = 1;
+        return status;
+    }
+    while (i == 2 && !*(volatile int *)&job->report[0].ready) {
+        usleep(1000); /* comes when the other one was turned away */
+    }
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, who_has_another_key_is_turned_away_and_the_others_form) {
+    job_t *job = job_open(4);
+    job_all(job, one_other_key);
+    expect(job, 3, UCC_ERR_INVALID_PARAM, "have both the same key?");
+    expect(job, 0, UCC_OK, "does not know the job's key");
+    expect(job, 1, UCC_OK, "");
+    expect(job, 2, UCC_OK, "");
+}
+
+/* --- processes that do not come, or go -------------------------------------------------------------- */
+
+static ucc_status_t in_vain(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.size = 12;
+    params.timeout = 0.3;
+    double begin = test_now();
+    ucc_status_t status = form_and_gather(&params);
+    job->report[i].seconds = test_now() - begin;
+    return status;
+}
+
+Test(bootstrap_form, who_has_not_come_in_time_is_named_at_all) {
+    job_t *job = job_open(2);
+    job_all(job, in_vain);
+    for (uint32_t i = 0; i < 2; i++) {
+        expect(
+            job, i, UCC_ERR_TIMED_OUT,
+            "2 of 12 processes have come within 0.3 s, not rank 2, 3, 4, 5, 6, 7, 8, 9 and 2 more");
+        cr_expect_geq(job->report[i].seconds, 0.25);
+    }
+}
+
+static ucc_status_t no_root(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, 1 + i);
+    params.timeout = 0.3;
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, without_rank_0_the_others_time_out_and_say_why) {
+    job_t *job = job_open(2);
+    snprintf(job->address, sizeof(job->address), "127.0.0.1:%u", job_free_port());
+    job->size = 3;
+    job_start(job, 1, no_root);
+    waitpid(job->report[1].pid, NULL, 0);
+    expect(job, 1, UCC_ERR_TIMED_OUT, "Connection refused");
+}
+
+static ucc_status_t one_dies(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.size = 5; /* one never comes */
+    if (i == 3) {
+        signal(SIGALRM, SIG_DFL);
+        struct timeval soon = {.tv_usec = 300000};
+        struct itimerval timer = {.it_value = soon};
+        setitimer(ITIMER_REAL, &timer, NULL); /* dies while it waits for the others */
+    }
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, a_process_that_dies_while_forming_is_an_error_at_all_others) {
+    job_t *job = job_open(4);
+    double begin = test_now();
+    job_all(job, one_dies);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(job, i, UCC_ERR_IO_ERROR, "rank 3 (127.0.0.1");
+        cr_expect_lt(job->report[i].ended - begin, 15);
+    }
+}
+
+/* --- descriptors ------------------------------------------------------------------------------------ */
+
+static ucc_status_t few_descriptors(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    if (i == 0) {
+        int next = dup(0); /* the lowest that is free */
+        close(next);
+        /* For two processes, not for three; one of the job's size would be refused at once. */
+        struct rlimit limit = {(rlim_t)next + 2, (rlim_t)next + 2};
+        while (limit.rlim_cur <= params.size) {
+            dup(0);
+            limit.rlim_cur++;
+            limit.rlim_max++;
+        }
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, running_out_of_descriptors_is_told_at_all_who_are_there) {
+    job_t *job = job_open(4);
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        job_start(job, i, few_descriptors);
+    }
+    close(job->listener);
+    waitpid(job->report[0].pid, NULL, 0);
+    expect(job, 0, UCC_ERR_NO_RESOURCE, "ulimit -n");
+    while (told < 2) { /* the third had no room, and tries on until its time-out */
+        told = 0;
+        for (uint32_t i = 1; i < 4; i++) {
+            told += *(volatile ucc_status_t *)&job->report[i].status == UCC_ERR_NO_RESOURCE &&
+                    job_logged(job, i, "ulimit -n");
+        }
+        usleep(1000);
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        kill(job->report[i].pid, SIGKILL);
+    }
+}
+
+static ucc_status_t too_small_a_limit(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    struct rlimit limit = {64, 64};
+    params.size = 64;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, a_limit_below_the_size_is_told_before_anybody_comes) {
+    job_t *job = job_open(1);
+    job_all(job, too_small_a_limit);
+    expect(job, 0, UCC_ERR_NO_RESOURCE, "64 processes need as many descriptors");
+}
+
+static ucc_status_t no_descriptor_for_a_socket(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i + 1);
+    params.size = 2;
+    struct rlimit limit = {3, 3};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, no_descriptor_for_a_connection_is_told) {
+    job_t *job = job_open(1);
+    job_all(job, no_descriptor_for_a_socket);
+    expect(job, 0, UCC_ERR_NO_RESOURCE, "ulimit -n");
+}
+
+/* --- parameters ------------------------------------------------------------------------------------- */
+
+static ucc_status_t refused(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, 1);
+    (void)i;
+    ((void (*)(heddle_bootstrap_params_t *))job->arg)(&params);
+    return form_and_gather(&params);
+}
+
+static void expect_refusal(void (*spoil)(heddle_bootstrap_params_t *), ucc_status_t status,
+                           const char *text) {
+    job_t *job = job_open(2);
+    job->arg = (void *)spoil;
+    job_start(job, 0, refused);
+    job_wait(job);
+    expect(job, 0, status, text);
+    job_close(job);
+}
+
+static char key_path[64];
+
+static void write_key(const char *content, size_t bytes, mode_t mode) {
+    snprintf(key_path, sizeof(key_path), "/tmp/heddle-key-%d", (int)getpid());
+    int fd = open(key_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ssize_t n = write(fd, content, bytes);
+    (void)n;
+    fchmod(fd, mode);
+    close(fd);
+}
+
+static void zero_size(heddle_bootstrap_params_t *p) {
+    p->size = 0;
+}
+static void large_rank(heddle_bootstrap_params_t *p) {
+    p->rank = 2;
+}
+static void empty_key(heddle_bootstrap_params_t *p) {
+    p->key_bytes = 0;
+}
+static void no_key(heddle_bootstrap_params_t *p) {
+    p->key = NULL;
+}
+static void empty_variable(heddle_bootstrap_params_t *p) {
+    p->key = NULL;
+    setenv("HEDDLE_BOOTSTRAP_KEY", "", 1);
+}
+static void no_file(heddle_bootstrap_params_t *p) {
+    p->key = NULL;
+    p->key_file = "/nowhere/at/all";
+}
+static void key_in_file(heddle_bootstrap_params_t *p) {
+    p->key = NULL;
+    p->key_file = key_path;
+}
+static void a_folder(heddle_bootstrap_params_t *p) {
+    p->key = NULL;
+    p->key_file = "/tmp";
+}
+static void no_port(heddle_bootstrap_params_t *p) {
+    p->address = "somewhere";
+}
+static void no_address(heddle_bootstrap_params_t *p) {
+    p->address = NULL;
+}
+static void bad_timeout(heddle_bootstrap_params_t *p) {
+    p->timeout = 0;
+    setenv("HEDDLE_BOOTSTRAP_TIMEOUT", "soon", 1);
+}
+static void bad_listener(heddle_bootstrap_params_t *p) {
+    p->rank = 0;
+    p->listener = 2;
+}
+static void address_elsewhere(heddle_bootstrap_params_t *p) {
+    p->rank = 0;
+    p->address = "192.0.2.1:9"; /* of no host */
+}
+
+Test(bootstrap_form, wrong_parameters_are_refused_by_name) {
+    expect_refusal(zero_size, UCC_ERR_INVALID_PARAM, "size 0 is not between");
+    expect_refusal(large_rank, UCC_ERR_INVALID_PARAM, "rank 2 is not below size 2");
+    expect_refusal(no_port, UCC_ERR_INVALID_PARAM, "'somewhere', is not of the form host:port");
+    expect_refusal(no_address, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_ADDRESS");
+    expect_refusal(bad_timeout, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_TIMEOUT=soon");
+    expect_refusal(bad_listener, UCC_ERR_INVALID_PARAM, "listener 2 is no listening socket");
+    expect_refusal(address_elsewhere, UCC_ERR_NO_RESOURCE, "cannot listen at 192.0.2.1:9");
+    heddle_bootstrap_t *b;
+    cr_expect_eq(heddle_bootstrap_tcp(NULL, &b), UCC_ERR_INVALID_PARAM);
+    cr_expect_eq(heddle_bootstrap_end(NULL), UCC_OK);
+}
+
+Test(bootstrap_form, keys_that_are_none_are_refused) {
+    expect_refusal(empty_key, UCC_ERR_INVALID_PARAM, "params.key is empty");
+    expect_refusal(no_key, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_KEY_FILE");
+    expect_refusal(empty_variable, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_KEY is empty");
+    expect_refusal(no_file, UCC_ERR_NOT_FOUND, "/nowhere/at/all");
+    expect_refusal(a_folder, UCC_ERR_INVALID_PARAM, "no regular file");
+    write_key("\n", 1, 0600);
+    expect_refusal(key_in_file, UCC_ERR_INVALID_PARAM, "is empty");
+    static char large[HD_LARGEST_KEY + 100];
+    memset(large, 'k', sizeof(large));
+    write_key(large, sizeof(large), 0600);
+    expect_refusal(key_in_file, UCC_ERR_INVALID_PARAM, "more than 4096 bytes");
+    unlink(key_path);
+}
+
+static ucc_status_t from_file(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    key_in_file(&params);
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, a_key_may_lie_in_a_file_and_others_should_not_read_it) {
+    write_key("a key of thirty-two bytes, in a file\n", 37, 0644);
+    job_t *job = job_open(2);
+    job_all(job, from_file);
+    unlink(key_path);
+    expect(job, 0, UCC_OK, "other users may read the key file");
+    expect(job, 1, UCC_OK, "other users may read the key file");
+    cr_expect(!job_logged(job, 0, "thirty-two"), "the key is in the log");
+}
