@@ -28,6 +28,9 @@ void hd_form_drop(ucc_team_h team) {
     if (f->meeting) {
         hd_meeting_release(f->meeting, f->excluded);
     }
+    if (f->parent) {
+        hd_home_unpin(&f->parent->home);
+    }
     if (f->owns_memory) {
         hd_free(f->memory);
     }
@@ -253,8 +256,9 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     if (f->notice.serial) {
         hd_notice_change(&f->notice, why, f->notice.home);
     }
-    if (!group && f->process &&
-        f->meeting) { /* of those who have come before, or there will be none */
+    if (!group && f->parent && f->meeting) {
+        group = hd_form_give_up_split(team, why);
+    } else if (!group && f->process && f->meeting) { /* of those who have come, or there is none */
         group = hd_meeting_object(f->meeting, make_nothing, NULL, hd_form_drop_group);
     }
     if (group) {

@@ -53,15 +53,20 @@ struct hd_forming {
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_home_t *pinned;  /* the group, found by a notice */
     hd_meeting_t *meeting;
-    uint32_t split_of; /* a split: endpoints of the parent; else 0 */
-    bool excluded;     /* takes no part in the team that a split makes */
-    bool sort_labels;  /* numbers are the ranks of the labels */
-    bool unplaced;     /* number and label follow from the records */
-    hd_group_t *group; /* found; referenced by the meeting, or pinned */
-    uint32_t forks;    /* hd_forks() at the beginning */
-    bool checked;      /* the records, by hd_form_find */
-    uint32_t looks;    /* in vain, for the rest to join */
-    uint32_t watched;  /* whose notice is looked at next */
+    uint32_t split_of;  /* a split: endpoints of the parent; else 0 */
+    hd_group_t *parent; /* a split of a team of several processes: the parent's, pinned */
+    uint64_t split;     /* likewise: its number, */
+    uint32_t parent_ep; /* and mine in the parent */
+    uint64_t since;     /* ticks; 0, or when this endpoint first wanted to go (form_split.c) */
+    uint32_t meets;     /* so many meet */
+    bool excluded;      /* takes no part in the team that a split makes */
+    bool sort_labels;   /* numbers are the ranks of the labels */
+    bool unplaced;      /* number and label follow from the records */
+    hd_group_t *group;  /* found; referenced by the meeting, or pinned */
+    uint32_t forks;     /* hd_forks() at the beginning */
+    bool checked;       /* the records, by hd_form_find */
+    uint32_t looks;     /* in vain, for the rest to join */
+    uint32_t watched;   /* whose notice is looked at next */
     hd_stall_t stall;
     hd_locality_t locality;
     void *memory;
@@ -99,6 +104,28 @@ ucc_status_t hd_form_addresses(ucc_team_h team);
 hd_group_t *hd_form_make_spanning(ucc_team_h team);
 /* There will be no group here: tells the other processes. By who would have made it. */
 void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
+
+/* What a team needs to cross processes, by whoever may make its group: the span of members whom a list names by their
+ * numbers in `of`, the me-th of which is the caller's (NULL: no memory, logged); and the rest, of processes that `process`
+ * names by their numbers there, or as a crossing knows them. Both take the span, whatever comes of it. */
+hd_span_t *hd_form_span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n, uint32_t me);
+ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of,
+                           const uint64_t *list, const hd_net_process_t *process);
+ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_crossing_t *crossing,
+                                const uint64_t *list);
+static inline uint64_t hd_form_mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* form_split.c: in a team of several processes, f->parent */
+ucc_status_t hd_form_split(ucc_team_h team);
+/* Instead of a group that this endpoint needs: tells whoever has to know. The group, if there is one. */
+hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
+/* By an endpoint that goes: its process has not told and heard all. Not for ever. */
+bool hd_form_split_lingers(ucc_team_h team);
+/* Lets go of what has ended under a lane's lock. Under none. */
+void hd_form_settle(void);
 
 /* form_meet.c */
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);

@@ -69,18 +69,23 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
     const hd_forming_t *f = team->forming;
     uint32_t n = f->split_of ? f->split_of : team->n;
     hd_text_t text = {0};
-    if (f->sort_labels) { /* they have no numbers yet */
-        uint32_t absent = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            absent += has_not_come(f->meeting, i);
-        }
+    uint32_t absent = 0;
+    for (uint32_t i = 0; i < f->meets; i++) {
+        absent += has_not_come(f->meeting, i);
+    }
+    if (f->meets <
+        n) { /* the others live elsewhere, and numbers in the meeting are this process's */
+        hd_text_add(&text, absent ? "%u more endpoints of its process" : "other processes", absent);
+    } else if (f->sort_labels) { /* they have no numbers yet */
         hd_text_add(&text, "%u more endpoints", absent);
     } else if (hd_text_numbers(&text, n, has_not_come, f->meeting) == 0) {
         hd_text_add(&text, "the last one");
     }
     hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s to come",
                   f->split_of ? "team from a parent" : "team", n,
-                  (unsigned long long)(f->sort_labels ? f->mine.label : f->mine.number),
+                  (unsigned long long)(f->sort_labels ? f->mine.label
+                                       : f->parent    ? f->parent_ep
+                                                      : team->ep),
                   hd_stall_seconds(&f->stall, now), text.line);
 }
 
@@ -96,9 +101,15 @@ ucc_status_t hd_form_meeting_status(ucc_team_h team) {
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     bool split = f->split_of != 0;
+    if (f->parent && f->excluded) {
+        return hd_form_split(team); /* whatever becomes of the team */
+    }
     ucc_status_t failed = hd_form_meeting_status(team);
     if (failed != UCC_OK) {
         return failed;
+    }
+    if (f->parent) {
+        return hd_form_split(team);
     }
     if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
         return UCC_INPROGRESS;
@@ -127,51 +138,10 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
 
 /* --- members in several processes ---------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 /* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
 static uint64_t count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
     hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
     return hd_ordinals_next(lists, &label);
-}
-
-/* Where members live whom a list names by their numbers in `of`. NULL: no memory (logged). */
-static hd_span_t *span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n, uint32_t me) {
-    uint32_t *process_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
-    for (uint32_t i = 0; process_of && i < n; i++) {
-        process_of[i] = of->process_of[list[i]];
-    }
-    hd_span_t *span = process_of ? hd_span_create(n, process_of, me) : NULL;
-    if (!process_of) {
-        hd_error("no memory for a list of %u members", n);
-    }
-    hd_free(process_of);
-    return span;
-}
-
-/* What the team needs to cross processes: its span, whose processes `process` names by their numbers in `of`. Takes the
- * span, whatever comes of it. */
-static ucc_status_t prepare_crossing(ucc_team_h team, hd_span_t *span, const hd_span_t *of,
-                                     const uint64_t *list, const hd_net_process_t *process) {
-    hd_forming_t *f = team->forming;
-    f->roll.span = span;
-    ucc_status_t status = hd_net_open(team->lib->config, &f->roll.net);
-    if (status != UCC_OK) { /* not even "in progress": somebody has it open */
-        hd_error("the network can't be had for a team in %u processes", span->processes);
-        return status < 0 ? status : UCC_ERR_NO_RESOURCE;
-    }
-    f->process = hd_alloc(HD_LINE, span->processes * sizeof(*f->process));
-    if (!f->process) {
-        hd_error("no memory for a team in %u processes", span->processes);
-        return UCC_ERR_NO_MEMORY;
-    }
-    for (uint32_t p = 0; p < span->processes; p++) {
-        f->process[p] = process[of->process_of[list[hd_span_endpoint(span, p, 0)]]];
-    }
-    return UCC_OK;
 }
 
 static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
@@ -182,6 +152,7 @@ static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uin
         return status;
     }
     f->mine.number = me;
+    f->meets = size;
     team->ep = me;
     f->step = STEP_MEET;
     return UCC_OK;
@@ -194,7 +165,8 @@ static ucc_status_t start_crossing(ucc_team_h team, const hd_meet_key_t *key, ui
     const hd_span_t *span = f->roll.span;
     hd_meet_key_t mine = *key;
     mine.id = ordinal;
-    f->wire = mix(mix(mix(origin, key->list.word[0]), key->list.word[1]), ordinal);
+    uint64_t list = hd_form_mix(hd_form_mix(origin, key->list.word[0]), key->list.word[1]);
+    f->wire = hd_form_mix(list, ordinal);
     ucc_status_t status =
         start_meeting(team, &mine, hd_span_count(span, span->mine), span->local_of[me], true);
     team->ep = me;
@@ -294,7 +266,7 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
 static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me) {
     ucc_context_h context = team->contexts[0];
     const hd_kin_t *kin = context->peers.kin;
-    hd_span_t *span = kin ? span_of_list(kin->span, list, team->n, me) : NULL;
+    hd_span_t *span = kin ? hd_form_span_of_list(kin->span, list, team->n, me) : NULL;
     hd_meet_key_t key = {.kind = HD_MEET_LIST,
                          .scope = context->peers.serial,
                          .list = hd_fingerprint(list, team->n)};
@@ -314,7 +286,7 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
                  ordinal ? "network" : "memory");
         return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
     }
-    ucc_status_t status = prepare_crossing(team, span, kin->span, list, kin->process);
+    ucc_status_t status = hd_form_cross(team, span, kin->span, list, kin->process);
     return status == UCC_OK ? start_crossing(team, &key, ordinal, kin->serial, me) : status;
 }
 
@@ -396,10 +368,21 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     uint64_t number = ++parent->splits;
     hd_unlock(&parent->lock);
     hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
-    ucc_status_t status = start_meeting(team, &key, parent->n, parent->ep, included);
-    team->forming->split_of = parent->n;
-    if (status == UCC_OK && !included) {
-        team->forming->excluded = true;
+    hd_forming_t *f = team->forming;
+    if (parent->crossing) {
+        f->parent = parent->group;
+        f->parent_ep = parent->ep;
+        f->split = number;
+        hd_home_pin(&f->parent->home);
+    }
+    ucc_status_t status = start_meeting(team, &key, parent->group->n,
+                                        hd_group_member(parent->group, parent->ep), included);
+    f->split_of = parent->n;
+    f->excluded = status == UCC_OK && !included;
+    if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
+        /* the last one here starts what comes next, and drives it; how that ends, create_test will tell */
+        (void)hd_form_split(team);
+    } else if (f->excluded) {
         hd_form_drop(team); /* has been counted; takes no further part */
         team->state = HD_TEAM_EXCLUDED;
     }
@@ -430,35 +413,18 @@ void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, u
     hd_meeting_release(meeting, true);
 }
 
-/* Processes as the net knows them already. NULL: no memory (logged). */
-static hd_net_process_t *processes_of(const hd_crossing_t *crossing) {
-    uint32_t n = crossing->span->processes;
-    hd_net_process_t *process = hd_alloc(HD_LINE, n * sizeof(*process));
-    for (uint32_t p = 0; process && p < n; p++) {
-        process[p] =
-            (hd_net_process_t){.identity = {crossing->identity[p][0], crossing->identity[p][1]}};
-    }
-    if (!process) {
-        hd_error("no memory for a team in %u processes", n);
-    }
-    return process;
-}
-
 /* In a parent of several processes. */
 static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
                                     const uint64_t *eps, const hd_meet_key_t *key, uint32_t me) {
     const hd_crossing_t *crossing = parent->crossing;
-    hd_net_process_t *process = processes_of(crossing);
     hd_lock(&parent->lock);
     uint64_t ordinal = count_list(&parent->lists, key->list);
     hd_unlock(&parent->lock);
-    if (!process || !ordinal) {
-        hd_free(process);
+    if (!ordinal) {
         hd_free(span);
         return UCC_ERR_NO_MEMORY;
     }
-    ucc_status_t status = prepare_crossing(team, span, crossing->span, eps, process);
-    hd_free(process);
+    ucc_status_t status = hd_form_cross_from(team, span, crossing, eps);
     return status == UCC_OK ? start_crossing(team, key, ordinal, crossing->wire, me) : status;
 }
 
@@ -466,7 +432,8 @@ static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const ui
                                     hd_fingerprint_t list, uint32_t me) {
     hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
     hd_span_t *span = NULL;
-    if (parent->crossing && !(span = span_of_list(parent->crossing->span, eps, team->n, me))) {
+    if (parent->crossing &&
+        !(span = hd_form_span_of_list(parent->crossing->span, eps, team->n, me))) {
         return UCC_ERR_NO_MEMORY;
     }
     if (span && span->processes > 1) {

@@ -18,18 +18,13 @@ static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_CHECK};
 enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]) };
 _Static_assert((int)N_AGREED <= (int)HD_AGREED, "a record has room for each");
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
     if (hd_config_variable(id)->type == HD_CFG_BOOL) {
         return hd_config_bool(config, id); /* which has several spellings */
     }
     uint64_t hash = 0;
     for (const char *text = hd_config_string(config, id); *text; text++) {
-        hash = mix(hash, (uint8_t)*text);
+        hash = hd_form_mix(hash, (uint8_t)*text);
     }
     return (uint16_t)(hash >> 16);
 }
@@ -139,11 +134,76 @@ ucc_status_t hd_form_addresses(ucc_team_h team) {
         return UCC_OK;
     }
     const hd_record_t *first = &f->all[f->roll.place_of[0]];
-    f->wire = mix(mix(mix(HD_NET_FORMING, first->process[0]), first->process[1]), first->notice);
+    f->wire =
+        hd_form_mix(hd_form_mix(hd_form_mix(HD_NET_FORMING, first->process[0]), first->process[1]),
+                    first->notice);
     f->process = hd_roll_processes(&f->roll);
     hd_debug("team of %u endpoints in %u processes on %u hosts", team->n, f->roll.span->processes,
              count_hosts(f));
     return f->process ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+/* --- without an exchange ---------------------------------------------------------------------------------- */
+
+hd_span_t *hd_form_span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n,
+                                uint32_t me) {
+    uint32_t *process_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
+    for (uint32_t i = 0; process_of && i < n; i++) {
+        process_of[i] = of->process_of[list[i]];
+    }
+    hd_span_t *span = process_of ? hd_span_create(n, process_of, me) : NULL;
+    if (!process_of) {
+        hd_error("no memory for a list of %u members", n);
+    }
+    hd_free(process_of);
+    return span;
+}
+
+ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of,
+                           const uint64_t *list, const hd_net_process_t *process) {
+    hd_forming_t *f = team->forming;
+    f->roll.span = span;
+    ucc_status_t status = hd_net_open(team->lib->config, &f->roll.net);
+    if (status != UCC_OK) { /* not even "in progress": somebody has it open */
+        hd_error("the network can't be had for a team in %u processes", span->processes);
+        return status < 0 ? status : UCC_ERR_NO_RESOURCE;
+    }
+    f->process = hd_alloc(HD_LINE, span->processes * sizeof(*f->process));
+    if (!f->process) {
+        hd_error("no memory for a team in %u processes", span->processes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t p = 0; p < span->processes; p++) {
+        f->process[p] = process[of->process_of[list[hd_span_endpoint(span, p, 0)]]];
+    }
+    return UCC_OK;
+}
+
+/* Processes as the net knows them already. NULL: no memory (logged). */
+static hd_net_process_t *processes_of(const hd_crossing_t *crossing) {
+    uint32_t n = crossing->span->processes;
+    hd_net_process_t *process = hd_alloc(HD_LINE, n * sizeof(*process));
+    for (uint32_t p = 0; process && p < n; p++) {
+        process[p] =
+            (hd_net_process_t){.identity = {crossing->identity[p][0], crossing->identity[p][1]}};
+    }
+    if (!process) {
+        hd_error("no memory for a team in %u processes", n);
+    }
+    return process;
+}
+
+ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_crossing_t *crossing,
+                                const uint64_t *list) {
+    hd_net_process_t *process = processes_of(crossing);
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    if (process) {
+        status = hd_form_cross(team, span, crossing->span, list, process);
+    } else {
+        hd_free(span);
+    }
+    hd_free(process);
+    return status;
 }
 
 /* --- the group -------------------------------------------------------------------------------------------- */
@@ -171,11 +231,11 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
 
 /* What must be the same in all processes, besides the span. */
 static uint32_t terms_of(const ucc_team_h team, const hd_group_t *group) {
-    uint64_t hash = mix(group->two_sided, group->check);
+    uint64_t hash = hd_form_mix(group->two_sided, group->check);
     for (uint32_t v = 0; v < N_AGREED; v++) {
-        hash = mix(hash, hash_of(team->lib->config, agreed[v]));
+        hash = hd_form_mix(hash, hash_of(team->lib->config, agreed[v]));
     }
-    return (uint32_t)(mix(hash, team->n) >> 32);
+    return (uint32_t)(hd_form_mix(hash, team->n) >> 32);
 }
 
 static hd_group_t *make(ucc_team_h team, uint64_t *labels) {

@@ -213,6 +213,12 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (hd_team_is_needed(team)) {
         return UCC_ERR_INVALID_PARAM;
     }
+    if (team->state == HD_TEAM_FORMING && team->forming->parent) {
+        if (hd_form_split_lingers(team)) {
+            return UCC_INPROGRESS;
+        }
+        team->state = team->forming->excluded ? HD_TEAM_EXCLUDED : HD_TEAM_FORMING;
+    }
     if (team->state == HD_TEAM_FORMING) {
         if (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND)) {
             hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
@@ -225,6 +231,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (team->member) {
         hd_group_leave(team->group, hd_group_member(team->group, team->ep));
     }
+    hd_form_settle();
     if (team->crossing && hd_crossing_lingers(team->crossing)) {
         return UCC_INPROGRESS;
     }

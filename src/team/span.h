@@ -59,7 +59,7 @@ struct hd_crossing {
     uint64_t (*identity)[2]; /* by process: hd_process_identity */
     _Atomic(hd_span_t *)
         sets; /* spans of active sets, made when first used; a list that only grows */
-    _Atomic uint32_t derived; /* how many teams were made from this one by all: names the next */
+    _Atomic uint32_t splits; /* exchanges for teams that are made from this one by all, under way */
     /* forming: a barrier among the processes, so that no message comes for a team that is not known */
     hd_leg_t hello;
     _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */

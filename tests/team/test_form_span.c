@@ -284,6 +284,135 @@ Test(form_span, members_of_a_list_make_a_team_of_one_in_three_processes) {
     cr_assert(runs(&shape, forms_from_lists, NULL));
 }
 
+/* All of a parent take part in making the team of those whose bits are set. */
+static bool forms_by_split(const stage_t *s, ucc_team_h *parents, uint32_t included, bool at_once) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    bool ok = true;
+    for (uint32_t k = 0; k < s->n; k++) {
+        uint32_t endpoint = s->process->endpoint[k];
+        must(ucc_team_create_from_parent(endpoint, included >> endpoint & 1, parents[k], &teams[k]),
+             "from_parent");
+        if (at_once && !(included >> endpoint & 1)) { /* without another look */
+            world_destroy_team(teams[k]);
+            teams[k] = NULL;
+        }
+    }
+    uint32_t mine = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        teams[mine] = teams[k];
+        mine += teams[k] != NULL;
+    }
+    drive(teams, mine, statuses);
+    ok = all_are(statuses, mine, UCC_OK);
+    uint32_t in = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        uint32_t endpoint = s->process->endpoint[k];
+        if (included >> endpoint & 1) {
+            ucc_team_h team = teams[in++];
+            ok &= team->state == HD_TEAM_ACTIVE &&
+                  team->n == (uint32_t)__builtin_popcount(included) &&
+                  team->ep == (uint32_t)__builtin_popcount(included & ((1u << endpoint) - 1));
+        } else if (!at_once) {
+            ok &= teams[in++]->state == HD_TEAM_EXCLUDED;
+        }
+    }
+    destroy(teams, mine);
+    return ok;
+}
+
+static bool form_parents(stage_t *s, ucc_team_h *parents) {
+    ucc_status_t statuses[MOST];
+    for (uint32_t k = 0; k < s->n; k++) {
+        post(s, k, 0, &parents[k]);
+    }
+    drive(parents, s->n, statuses);
+    return all_are(statuses, s->n, UCC_OK);
+}
+
+static int forms_from_parent(const process_t *process, void *arg) {
+    /* processes: 0 3 5, 1 4, 2; the third has only one process, the fourth leaves one out */
+    static const uint32_t included[] = {0x3f, 0x2b, 0x29, 0x1b, 0x02, 0x24};
+    ucc_team_h parents[MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents), at_once = arg != NULL;
+    for (uint32_t i = 0; i < sizeof(included) / sizeof(included[0]) && ok; i++) {
+        ok = forms_by_split(&s, parents, included[i], at_once);
+    }
+    destroy(parents, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, endpoints_of_a_parent_make_a_team_of_those_who_want) {
+    shape_t shape = {.processes = 3, .endpoints = {3, 2, 1}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_from_parent, NULL));
+}
+
+Test(form_span, who_takes_no_part_in_the_team_may_go_at_once) {
+    shape_t shape = {.processes = 3, .endpoints = {3, 2, 1}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_from_parent, "at once"));
+}
+
+/* The parent goes before the team has formed. */
+static int outlives_its_parent(const process_t *process, void *arg) {
+    ucc_team_h parents[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents);
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        must(ucc_team_create_from_parent(process->endpoint[k], process->endpoint[k] != 1,
+                                         parents[k], &teams[k]),
+             "from_parent");
+    }
+    destroy(parents, s.n);
+    drive(teams, s.n, statuses);
+    ok = ok && all_are(statuses, s.n, UCC_OK);
+    destroy(teams, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, a_team_outlives_the_parent_that_it_was_made_from) {
+    shape_t shape = {.processes = 3, .endpoints = {2, 1, 2}};
+    cr_assert(runs(&shape, outlives_its_parent, NULL));
+}
+
+/* Endpoint 1 of process 1 goes instead of finding out who takes part. */
+static int goes_during_a_split(const process_t *process, void *arg) {
+    ucc_team_h parents[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents);
+    (void)arg;
+    uint32_t here = s.n;
+    for (uint32_t k = 0; k < s.n; k++) {
+        ucc_status_t status =
+            ucc_team_create_from_parent(process->endpoint[k], 1, parents[k], &teams[k]);
+        ok &= status == UCC_OK || (process->me == 1 && k == 1 && status < 0);
+        if (process->me == 1 && k == 0) {
+            world_destroy_team(teams[0]);
+            here = 0;
+        } else if (status == UCC_OK && process->me == 1) {
+            world_destroy_team(teams[k]);
+        }
+    }
+    drive(teams, here, statuses);
+    ok &= all_are(statuses, here, UCC_ERR_NOT_FOUND);
+    destroy(teams, here);
+    process_barrier(process);
+    destroy(parents, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, who_goes_during_a_split_fails_it_everywhere) {
+    shape_t shape = {.processes = 3, .endpoints = {2, 2, 1}};
+    cr_assert(runs(&shape, goes_during_a_split, NULL));
+}
+
 /* --- how that fails ------------------------------------------------------------------------------------ */
 
 /* Statuses of my endpoints, driven to the end; those that have failed are destroyed. */
