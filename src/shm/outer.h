@@ -148,6 +148,13 @@ bool hd_outer_claim(const hd_ticket_t *ticket, uint32_t s, uint32_t *unit);
  * is not under way. */
 bool hd_outer_finish(const hd_ticket_t *ticket, uint32_t s, uint32_t unit, ucc_status_t status);
 
+/* The exchange does not end before as many drops: its completer and whoever cancels wait for them. Holding pins no
+ * slice. False: it is closed or over. */
+bool hd_outer_hold(const hd_ticket_t *ticket);
+void hd_outer_drop(const hd_ticket_t *ticket);
+/* Is slice s finished? By whoever holds the exchange, or has a unit under way in it. */
+bool hd_outer_slice_is_finished(const hd_ticket_t *ticket, uint32_t s);
+
 /* Of op's exchange: what its ticket has for a key. */
 uint64_t hd_outer_key(const hd_op_t *op);
 

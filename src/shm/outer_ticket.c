@@ -33,6 +33,21 @@ static hd_slice_t *slice_of(const hd_ticket_t *t, uint32_t s) {
     return &atomic_load_explicit(&t->exchange->work, memory_order_acquire)->slice[s];
 }
 
+bool hd_outer_hold(const hd_ticket_t *t) {
+    return enter(t);
+}
+
+void hd_outer_drop(const hd_ticket_t *t) {
+    leave(t);
+}
+
+bool hd_outer_slice_is_finished(const hd_ticket_t *t, uint32_t s) {
+    const hd_slice_t *slice = slice_of(t, s);
+    /* acquire: pairs with each finisher of a unit; takes in the slice's results */
+    return atomic_load_explicit(&slice->finished, memory_order_acquire) ==
+           (hd_generation(t->k) | slice->units);
+}
+
 bool hd_outer_release(const hd_ticket_t *t, ucc_status_t status, const void *payload,
                       size_t bytes) {
     hd_exchange_t *x = t->exchange;

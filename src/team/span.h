@@ -64,6 +64,9 @@ struct hd_crossing {
     hd_leg_t hello;
     _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */
     _Atomic uint32_t aborted; /* the others have been told */
+    /* flights that are over and still keep the group: see flight.c */
+    uint32_t debts;
+    hd_crossing_t *next_debtor;
 };
 
 /* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. If it succeeds, the

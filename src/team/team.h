@@ -102,6 +102,7 @@ typedef struct hd_crossing hd_crossing_t;
 typedef struct hd_request {
     hd_op_t op;     /* must stay first */
     uint32_t n, me; /* endpoints of the team, or of the active set, and my number among them */
+    const struct hd_span *span; /* of those, where they live in several processes */
     enum hd_route {
         HD_ROUTE_NOTHING,    /* zero bytes: over inside post; or a user's algorithm: see `run` */
         HD_ROUTE_NUMBER,     /* the main board, number taken at post */
