@@ -53,8 +53,8 @@
  * A member may end early (HD_OUTER_GOES) as soon as it owes the tree nothing, but not the completer.
  *
  * Nobody else is told of a failure by shm. A failure here (time-out, mismatch, abort) poisons the group, and
- * its members cancel what they are in, each of them calling stage->closed; the stage tells the others. (Of a
- * group that fails while it is in nothing, whoever poisons it tells.) A failure there is brought in by a release
+ * its members cancel what they are in, each of them calling stage->closed; the stage tells the others. A group that
+ * fails while it is in nothing tells what hangs on it (group->outside). A failure there is brought in by a release
  * or a finish with its status, or by hd_group_poison.
  */
 #ifndef HD_SHM_OUTER_H
@@ -94,6 +94,9 @@ struct hd_outer {
  * the board. */
 struct hd_outer_memory {
     void (*release)(hd_outer_memory_t *memory);
+    /* Of what hangs on a group (group->outside): the group has just failed. By any thread, under any lock; once. NULL:
+     * not told. */
+    void (*failed)(hd_outer_memory_t *memory, ucc_status_t why);
 };
 
 /* The shape of an operation. The first three are the same at all members. */

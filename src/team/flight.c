@@ -15,6 +15,7 @@
 
 #include "core/fork.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static hd_crossing_t *crossing_of(hd_outer_t *stage) {
@@ -55,9 +56,16 @@ void hd_flight_settle(void) {
     }
 }
 
-void hd_flight_forget_debts(void) {
+/* In the child of a fork: groups there are not let go of, for their parent's flights are not over. */
+static void forget_debts(hd_heirloom_t *self) {
+    (void)self;
     hd_lock_forget(&debtors_lock);
     atomic_store_explicit(&debtors, NULL, memory_order_relaxed); /* by the only thread */
+}
+
+static void watch_forks(void) {
+    static hd_heirloom_t heirloom;
+    hd_fork_watch(&heirloom, forget_debts);
 }
 
 /* --- slices ------------------------------------------------------------------------------------------ */
@@ -526,6 +534,8 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
 }
 
 void hd_flight_stage(hd_outer_t *stage) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     *stage = (hd_outer_t){.arrived = arrived, .pump = pump, .closed = closed};
 }
 

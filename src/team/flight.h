@@ -191,8 +191,6 @@ ucc_status_t hd_flight_combine(const hd_flight_t *flight, uint32_t segment, uint
 
 /* flight.c: lets go of the groups whose flights are over. Under no lock. */
 void hd_flight_settle(void);
-/* In the child of a fork: there is nothing to let go of. */
-void hd_flight_forget_debts(void);
 
 extern const hd_passage_t hd_passage_bcast, hd_passage_reduce, hd_passage_allreduce,
     hd_passage_allgather, hd_passage_gather, hd_passage_scatter, hd_passage_alltoall,
