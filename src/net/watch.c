@@ -1,0 +1,595 @@
+/* watch.c: connections to other processes, by which one knows that they are still there. watch.h says what for.
+ *
+ *   PEER   a process that is kept: wanted by `keeps` of those above
+ *   LINE   a connection. Of whom, is known when it is open:
+ *
+ *        CONNECTING --connected--> GREETING --their hello--> OPEN --goodbye, or the end--> gone
+ *             ^                       ^
+ *        to a peer                accepted: from whomever, with a deadline
+ *
+ * Both sides begin with a hello that names both processes; words are sent when the other's hello has come. A frame
+ * is {magic, kind, length} and up to HD_WATCH_WORDS bytes; a line that brings anything else is closed, and if it was
+ * open, its process counts as lost.
+ *
+ * The one who is told to connects, and tries again; the other waits, and connects, too, if nothing comes: of two
+ * who have died before they were connected, somebody must notice the first.
+ */
+#include "net/watch.h"
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "threads/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    FRAME_MAGIC = 0x4864,
+    HEAD = 8,
+    FRAME = HEAD + HD_WATCH_WORDS,
+    SENDING = 16 * FRAME,
+    STRANGERS = 64, /* accepted lines that have not said who they are */
+    KEPT_WORDS = 16,
+    EVENTS = 32
+};
+static const double greeting_time = 5, connecting_time = 2, retry_after = 0.5, patience = 1;
+
+typedef enum kind { HELLO = 1, GOODBYE, WORDS } kind_t;
+
+typedef struct head {
+    uint16_t magic;
+    uint8_t kind, unused;
+    uint32_t length;
+} head_t;
+
+typedef struct hello {
+    uint64_t from[2], to[2];
+} hello_t;
+
+_Static_assert(sizeof(head_t) == HEAD && sizeof(hello_t) <= HD_WATCH_WORDS, "frames fit");
+
+typedef struct peer {
+    uint64_t identity[2];
+    uint32_t keeps, lines;
+    bool lost, gone; /* gone: has said goodbye */
+    hd_watch_record_t record;
+    uint32_t attempt;
+    uint64_t due; /* ticks: when to connect, if there is no line; 0: never */
+    bool warned;
+    struct peer *next;
+} peer_t;
+
+typedef enum state { CONNECTING, GREETING, OPEN, CLOSED } state_t;
+
+typedef struct line {
+    int fd;
+    state_t state;
+    bool accepted;
+    peer_t *peer; /* NULL: not known yet, or not kept */
+    uint64_t identity[2], deadline;
+    uint8_t in[FRAME], out[SENDING];
+    size_t n_in, n_out;
+    struct line *next;
+} line_t;
+
+struct hd_watch {
+    pthread_mutex_t lock;
+    hd_watch_params_t params;
+    int epoll, listener;
+    hd_watch_record_t record;
+    size_t record_bytes;
+    peer_t *peers;
+    line_t *lines;
+    uint32_t strangers;
+    bool has_closed; /* lines to be freed */
+    struct {
+        uint8_t bytes[HD_WATCH_WORDS];
+        size_t n;
+    } words[KEPT_WORDS]; /* the last ones told */
+    uint32_t n_words;
+};
+
+static uint64_t in_seconds(double seconds) {
+    return hd_ticks() + hd_seconds_to_ticks(seconds);
+}
+
+/* In a time that does not depend on what they are. */
+static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
+}
+
+/* --- lines: all of this under the lock -------------------------------------------------------------------- */
+
+static void close_line(hd_watch_t *w, line_t *line) {
+    if (line->state == CLOSED) {
+        return;
+    }
+    w->strangers -= line->accepted && line->state != OPEN;
+    line->state = CLOSED;
+    close(line->fd); /* which takes it out of the epoll set */
+    if (line->peer) {
+        line->peer->lines--;
+        line->peer->due = in_seconds(retry_after);
+        line->peer = NULL;
+    }
+    w->has_closed = true;
+}
+
+static void free_closed(hd_watch_t *w) {
+    line_t **at = &w->lines;
+    while (w->has_closed && *at) {
+        line_t *line = *at;
+        if (line->state == CLOSED) {
+            *at = line->next;
+            hd_free(line);
+        } else {
+            at = &line->next;
+        }
+    }
+    w->has_closed = false;
+}
+
+static peer_t *find(hd_watch_t *w, const uint64_t identity[2]) {
+    peer_t *peer = w->peers;
+    while (peer && !is_same(peer->identity, identity)) {
+        peer = peer->next;
+    }
+    return peer;
+}
+
+static void lose(hd_watch_t *w, peer_t *peer) {
+    if (!peer->lost && !peer->gone) {
+        peer->lost = true;
+        w->params.lost(w->params.arg, peer->identity);
+    }
+}
+
+/* It has ended, or brings what nobody sends. */
+static void break_line(hd_watch_t *w, line_t *line) {
+    peer_t *peer = line->state == OPEN ? line->peer : NULL;
+    close_line(w, line);
+    if (peer) {
+        lose(w, peer);
+    }
+}
+
+static void await(hd_watch_t *w, const line_t *line, uint32_t events, int operation) {
+    struct epoll_event event = {.events = events, .data.ptr = (void *)(uintptr_t)line};
+    (void)epoll_ctl(w->epoll, operation, line->fd, &event);
+}
+
+static void flush(hd_watch_t *w, line_t *line) {
+    if (line->state == CONNECTING || line->state == CLOSED) {
+        return;
+    }
+    while (line->n_out) {
+        ssize_t sent = send(line->fd, line->out, line->n_out, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            if (errno != EAGAIN && errno != EWOULDBLOCK) {
+                break_line(w, line);
+                return;
+            }
+            break;
+        }
+        line->n_out -= (size_t)sent;
+        memmove(line->out, line->out + sent, line->n_out);
+    }
+    await(w, line, line->n_out ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
+}
+
+/* A line that takes no more has been silent for long: what is told now is lost on it. */
+static void put(line_t *line, kind_t kind, const void *bytes, size_t n) {
+    head_t head = {FRAME_MAGIC, (uint8_t)kind, 0, (uint32_t)n};
+    if (line->n_out + HEAD + n > sizeof(line->out)) {
+        return;
+    }
+    memcpy(line->out + line->n_out, &head, HEAD);
+    if (n) {
+        memcpy(line->out + line->n_out + HEAD, bytes, n);
+    }
+    line->n_out += HEAD + n;
+}
+
+static void greet(hd_watch_t *w, line_t *line) {
+    hello_t hello;
+    memcpy(hello.from, w->params.identity, sizeof(hello.from));
+    memcpy(hello.to, line->identity, sizeof(hello.to));
+    put(line, HELLO, &hello, sizeof(hello));
+}
+
+static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
+    line_t *line = hd_alloc(64, sizeof(*line));
+    if (!line) {
+        close(fd);
+        return NULL;
+    }
+    hd_watch_tune(fd, w->params.lost_after);
+    line->fd = fd;
+    line->state = state;
+    line->next = w->lines;
+    w->lines = line;
+    await(w, line, state == CONNECTING ? EPOLLOUT : EPOLLIN, EPOLL_CTL_ADD);
+    return line;
+}
+
+/* Begins a line to the peer, by its next address. */
+static void begin_line(hd_watch_t *w, peer_t *peer) {
+    int fd = hd_watch_connect(&peer->record, w->params.host, &peer->attempt);
+    line_t *line = fd < 0 ? NULL : add_line(w, fd, CONNECTING);
+    if (!line) {
+        peer->attempt = 0;
+        peer->due = in_seconds(patience);
+        if (!peer->warned) {
+            peer->warned = true;
+            hd_warn("a process of a team can't be reached to watch it: its end may go unnoticed");
+        }
+        return;
+    }
+    line->deadline = in_seconds(connecting_time);
+    line->peer = peer;
+    peer->lines++;
+    memcpy(line->identity, peer->identity, sizeof(line->identity));
+}
+
+/* On the same host nobody listens there any more: the process is gone. */
+static void refused(hd_watch_t *w, line_t *line, int why) {
+    peer_t *peer = line->peer;
+    bool dead = why == ECONNREFUSED && peer && peer->record.host == w->params.host;
+    close_line(w, line);
+    if (dead) {
+        lose(w, peer);
+    } else if (peer) {
+        peer->due = hd_ticks(); /* the next address */
+    }
+}
+
+static void connected(hd_watch_t *w, line_t *line) {
+    int why = 0;
+    socklen_t size = sizeof(why);
+    if (getsockopt(line->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0 || why) {
+        refused(w, line, why);
+        return;
+    }
+    line->state = GREETING;
+    line->deadline = in_seconds(greeting_time);
+    greet(w, line);
+    flush(w, line);
+}
+
+/* --- what comes -------------------------------------------------------------------------------------------- */
+
+static void open_line(hd_watch_t *w, line_t *line) {
+    w->strangers -= line->accepted;
+    line->state = OPEN;
+    peer_t *peer = line->peer ? line->peer : find(w, line->identity);
+    if (peer && !line->peer) {
+        peer->lines++;
+    }
+    line->peer = peer;
+    if (peer) {
+        peer->gone = false;
+        peer->attempt = 0;
+    }
+    uint32_t first = w->n_words > KEPT_WORDS ? w->n_words - KEPT_WORDS : 0;
+    for (uint32_t i = first; i < w->n_words; i++) {
+        put(line, WORDS, w->words[i % KEPT_WORDS].bytes, w->words[i % KEPT_WORDS].n);
+    }
+}
+
+static bool take_hello(hd_watch_t *w, line_t *line, const uint8_t *bytes, size_t n) {
+    hello_t hello;
+    if (n != sizeof(hello) || line->state != GREETING) {
+        return false;
+    }
+    memcpy(&hello, bytes, sizeof(hello));
+    if (!is_same(hello.to, w->params.identity) ||
+        (!line->accepted && !is_same(hello.from, line->identity))) {
+        return false;
+    }
+    if (line->accepted) {
+        memcpy(line->identity, hello.from, sizeof(hello.from));
+        greet(w, line);
+    }
+    open_line(w, line);
+    return true;
+}
+
+static void remember(hd_watch_t *w, const void *words, size_t n) {
+    uint32_t slot = w->n_words++ % KEPT_WORDS;
+    memcpy(w->words[slot].bytes, words, n);
+    w->words[slot].n = n;
+}
+
+static void tell_all(hd_watch_t *w, const void *words, size_t n, const line_t *but) {
+    remember(w, words, n);
+    for (line_t *line = w->lines; line; line = line->next) {
+        if (line->state == OPEN && line != but) {
+            put(line, WORDS, words, n);
+            flush(w, line);
+        }
+    }
+}
+
+/* False: nobody of ours says such a thing. */
+static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *bytes, size_t n) {
+    switch (kind) {
+    case HELLO:
+        return take_hello(w, line, bytes, n);
+    case GOODBYE:
+        if (line->state != OPEN) {
+            return false;
+        }
+        if (line->peer) {
+            line->peer->gone = true;
+        }
+        close_line(w, line);
+        return true;
+    case WORDS:
+        if (line->state != OPEN) {
+            return false;
+        }
+        if (w->params.heard(w->params.arg, line->identity, bytes, n)) {
+            tell_all(w, bytes, n, line);
+        }
+        return true;
+    }
+    return false;
+}
+
+static void take_in(hd_watch_t *w, line_t *line) {
+    while (line->state == GREETING || line->state == OPEN) {
+        ssize_t got =
+            recv(line->fd, line->in + line->n_in, sizeof(line->in) - line->n_in, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            break;
+        }
+        if (got <= 0) {
+            break_line(w, line);
+            return;
+        }
+        line->n_in += (size_t)got;
+        head_t head;
+        while (line->n_in >= HEAD) {
+            memcpy(&head, line->in, HEAD);
+            if (head.magic != FRAME_MAGIC || head.length > HD_WATCH_WORDS) {
+                break_line(w, line);
+                return;
+            }
+            if (line->n_in < HEAD + head.length) {
+                break;
+            }
+            if (!take_frame(w, line, (kind_t)head.kind, line->in + HEAD, head.length)) {
+                break_line(w, line);
+                return;
+            }
+            if (line->state == CLOSED) {
+                return;
+            }
+            line->n_in -= HEAD + head.length;
+            memmove(line->in, line->in + HEAD + head.length, line->n_in);
+        }
+    }
+    flush(w, line);
+}
+
+static void accept_some(hd_watch_t *w) {
+    for (;;) {
+        int fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            return; /* none, or too many descriptors: those who connect try again */
+        }
+        if (w->strangers >= STRANGERS) {
+            close(fd);
+            continue;
+        }
+        line_t *line = add_line(w, fd, GREETING);
+        if (line) {
+            line->accepted = true;
+            line->deadline = in_seconds(greeting_time);
+            w->strangers++;
+        }
+    }
+}
+
+static void look_at_clock(hd_watch_t *w) {
+    uint64_t now = hd_ticks();
+    for (line_t *line = w->lines; line; line = line->next) {
+        if (line->state == CONNECTING && now > line->deadline) {
+            refused(w, line, ETIMEDOUT);
+        } else if (line->state == GREETING && now > line->deadline) {
+            close_line(w, line);
+        }
+    }
+    for (peer_t *peer = w->peers; peer; peer = peer->next) {
+        if (!peer->lines && !peer->lost && !peer->gone && peer->due && now > peer->due) {
+            begin_line(w, peer);
+        }
+    }
+}
+
+void hd_watch_look(hd_watch_t *w) {
+    struct epoll_event event[EVENTS];
+    if (pthread_mutex_trylock(&w->lock) != 0) {
+        return;
+    }
+    int n = epoll_wait(w->epoll, event, EVENTS, 0);
+    for (int i = 0; i < n; i++) {
+        line_t *line = event[i].data.ptr;
+        if (!line) {
+            accept_some(w);
+        } else if (line->state == CONNECTING) {
+            connected(w, line);
+        } else if (line->state != CLOSED) {
+            take_in(w, line);
+        }
+    }
+    look_at_clock(w);
+    free_closed(w);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* --- what is asked ------------------------------------------------------------------------------------------- */
+
+hd_watch_t *hd_watch_open(const hd_watch_params_t *params) {
+    hd_watch_t *w = hd_alloc(64, sizeof(*w));
+    uint16_t port = 0;
+    if (!w) {
+        return NULL;
+    }
+    pthread_mutex_init(&w->lock, NULL);
+    w->params = *params;
+    w->listener = hd_watch_listen(&port);
+    w->epoll = w->listener < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (w->epoll < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->listener, &event) != 0) {
+        if (w->listener >= 0) {
+            hd_error("no descriptor to watch other processes by: %s", strerror(errno));
+        }
+        hd_watch_abandon(w);
+        return NULL;
+    }
+    hd_watch_describe(&w->record, params->host, port);
+    w->record_bytes = offsetof(hd_watch_record_t, line) + w->record.n * sizeof(w->record.line[0]);
+    return w;
+}
+
+const void *hd_watch_address(const hd_watch_t *w, size_t *bytes) {
+    *bytes = w->record_bytes;
+    return &w->record;
+}
+
+int hd_watch_descriptor(const hd_watch_t *w) {
+    return w->epoll;
+}
+
+ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void *address,
+                           size_t bytes, bool connects) {
+    hd_watch_record_t record;
+    if (!hd_watch_parse(&record, address, bytes)) {
+        hd_error("a process's address of %zu bytes is malformed", bytes);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    pthread_mutex_lock(&w->lock);
+    peer_t *peer = find(w, identity);
+    if (!peer && (peer = hd_alloc(64, sizeof(*peer)))) {
+        memcpy(peer->identity, identity, sizeof(peer->identity));
+        peer->next = w->peers;
+        w->peers = peer;
+        for (line_t *line = w->lines; line; line = line->next) { /* it was earlier than I */
+            if (line->state == OPEN && !line->peer && is_same(line->identity, identity)) {
+                line->peer = peer;
+                peer->lines++;
+            }
+        }
+    }
+    if (peer) {
+        peer->record = record;
+        peer->keeps++;
+        peer->gone = false;
+        peer->due = connects ? hd_ticks() : in_seconds(patience);
+        if (connects && !peer->lines && !peer->lost) {
+            begin_line(w, peer);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (!peer) {
+        hd_error("no memory to watch a process");
+    }
+    return peer ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+/* What has come and is not read would turn the end into a reset, which may overtake the goodbye. */
+static void say_goodbye(hd_watch_t *w, line_t *line) {
+    if (line->state == OPEN) {
+        put(line, GOODBYE, NULL, 0);
+        flush(w, line);
+    }
+    if (line->state == OPEN && shutdown(line->fd, SHUT_WR) == 0) {
+        while (recv(line->fd, line->in, sizeof(line->in), MSG_DONTWAIT) > 0) {
+        }
+    }
+    close_line(w, line);
+}
+
+void hd_watch_drop(hd_watch_t *w, const uint64_t identity[2]) {
+    pthread_mutex_lock(&w->lock);
+    peer_t **at = &w->peers;
+    while (*at && !is_same((*at)->identity, identity)) {
+        at = &(*at)->next;
+    }
+    peer_t *peer = *at;
+    if (peer && --peer->keeps == 0) {
+        *at = peer->next;
+        for (line_t *line = w->lines; line; line = line->next) {
+            if (line->peer == peer) {
+                say_goodbye(w, line);
+            }
+        }
+        hd_free(peer);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes) {
+    pthread_mutex_lock(&w->lock);
+    tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, NULL);
+    pthread_mutex_unlock(&w->lock);
+}
+
+uint32_t hd_watch_connected(hd_watch_t *w) {
+    uint32_t n = 0;
+    pthread_mutex_lock(&w->lock);
+    for (const peer_t *peer = w->peers; peer; peer = peer->next) {
+        for (const line_t *line = w->lines; line; line = line->next) {
+            if (line->peer == peer && line->state == OPEN) {
+                n++;
+                break;
+            }
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+void hd_watch_abandon(hd_watch_t *w) {
+    while (w->lines) {
+        line_t *line = w->lines;
+        w->lines = line->next;
+        if (line->state != CLOSED) {
+            close(line->fd);
+        }
+        hd_free(line);
+    }
+    while (w->peers) {
+        peer_t *peer = w->peers;
+        w->peers = peer->next;
+        hd_free(peer);
+    }
+    if (w->epoll >= 0) {
+        close(w->epoll);
+    }
+    if (w->listener >= 0) {
+        close(w->listener);
+    }
+    hd_free(w);
+}
+
+void hd_watch_close(hd_watch_t *w) {
+    pthread_mutex_lock(&w->lock);
+    for (line_t *line = w->lines; line; line = line->next) {
+        say_goodbye(w, line);
+    }
+    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_destroy(&w->lock);
+    hd_watch_abandon(w);
+}

@@ -1,0 +1,94 @@
+/* watch.h: who is still there. UCX gives no bound on how long it takes to notice that a process is gone (net.h's
+ * requests may stay under way for ever), so each process keeps idle TCP connections to some others, on which the
+ * kernel answers: a process that computes or is stopped is there, one that was killed is gone at once, one whose host
+ * is gone is so after a time that is configured. On the same connections goes what must be told when something has
+ * failed, since UCX may not get it through any more.
+ *
+ *     hd_watch_t *w = hd_watch_open(&params);
+ *     hd_watch_address(w, &bytes)              goes to the others by whatever way
+ *     hd_watch_keep(w, identity, address, ...) connects, or waits for the other's connection
+ *     hd_watch_look(w)                         now and then, by whoever waits; hd_watch_descriptor is readable then
+ *     hd_watch_tell(w, bytes, n)               to all that are connected; they get it in `heard`
+ *     hd_watch_drop(w, identity)               says goodbye: the end of the connection is no death
+ *
+ * A connection is open when both sides have shown that they know both identities, which are random numbers that only
+ * those know who formed a team together. What comes from others is closed, and never looked at. No thread; no call
+ * waits. Any thread may call anything at any time; `lost` and `heard` are called by it, under the watch's lock, and
+ * must not call the watch.
+ */
+#ifndef HD_NET_WATCH_H
+#define HD_NET_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucc/api/ucc.h>
+
+typedef struct hd_watch hd_watch_t;
+
+enum {
+    HD_WATCH_WORDS = 192,   /* most bytes that are told at once */
+    HD_WATCH_ADDRESS = 512, /* most bytes of an address */
+    HD_WATCH_LINES = 16     /* most network addresses in it */
+};
+
+typedef struct hd_watch_params {
+    uint64_t identity[2]; /* of this process */
+    uint64_t host;        /* those with the same number reach each other by the loopback address */
+    double lost_after;    /* seconds without a sign of the other host; 0: 4 s */
+    /* The process is gone: its connection has ended without a goodbye. */
+    void (*lost)(void *arg, const uint64_t identity[2]);
+    /* It has told this. True: tell it to all others, too. */
+    bool (*heard)(void *arg, const uint64_t identity[2], const void *words, size_t bytes);
+    void *arg;
+} hd_watch_params_t;
+
+/* NULL: no socket (logged). */
+hd_watch_t *hd_watch_open(const hd_watch_params_t *params);
+/* Says goodbye to all. */
+void hd_watch_close(hd_watch_t *watch);
+/* In the child of a fork: closes what was inherited, without a word. */
+void hd_watch_abandon(hd_watch_t *watch);
+const void *hd_watch_address(const hd_watch_t *watch, size_t *bytes);
+/* Connects to that process, or, if it is the other's part to do so, remembers that it is waited for. Several times
+ * for one process: as many drops. UCC_ERR_INVALID_PARAM: the address is malformed (logged). */
+ucc_status_t hd_watch_keep(hd_watch_t *watch, const uint64_t identity[2], const void *address,
+                           size_t bytes, bool connects);
+void hd_watch_drop(hd_watch_t *watch, const uint64_t identity[2]);
+/* What has come since the last look. Another thread that looks is not waited for. */
+void hd_watch_look(hd_watch_t *watch);
+/* For poll(): readable if a look is worth it. */
+int hd_watch_descriptor(const hd_watch_t *watch);
+/* To all whose connections are open, and, once they are, to those that are connecting. At most HD_WATCH_WORDS. */
+void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes);
+/* Of kept processes: how many are connected. For tests and for heddle_info. */
+uint32_t hd_watch_connected(hd_watch_t *watch);
+
+/* --- watch_address.c ------------------------------------------------------------------------------------- */
+
+/* An address: the port, the host's number, and the network addresses of the host, loopback apart. */
+typedef struct hd_watch_record {
+    uint32_t magic, version;
+    uint64_t host;
+    uint16_t port, n;
+    uint32_t unused;
+    struct {
+        uint16_t family; /* 4 or 6 */
+        uint16_t unused[3];
+        uint8_t bytes[16];
+    } line[HD_WATCH_LINES];
+} hd_watch_record_t;
+
+/* Of this host; n may be 0. */
+void hd_watch_describe(hd_watch_record_t *record, uint64_t host, uint16_t port);
+/* False: malformed. Bytes that the record has no use for are not looked at. */
+bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes);
+/* Begins to connect to the record's attempt-th address, as seen from this host; a descriptor, or -1: no such
+ * attempt is left. */
+int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt);
+/* A listening socket on all of this host's addresses; its port. -1: none (logged). */
+int hd_watch_listen(uint16_t *port);
+/* Keepalive, no delay, closed on exec, never blocking. */
+void hd_watch_tune(int descriptor, double lost_after);
+
+#endif

@@ -1,0 +1,152 @@
+/* watch_address.c: the sockets of watch.c: where a process can be reached, listening there, and connecting to
+ * another. An address is plain bytes that come from other processes: parsed in one place, with every length checked.
+ */
+#include "net/watch.h"
+
+#include "core/log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MAGIC = 0x48445754, VERSION = 1, HEAD = 24, LINE = 24, BACKLOG = 256 };
+
+_Static_assert(sizeof(hd_watch_record_t) == HEAD + HD_WATCH_LINES * LINE &&
+                   sizeof(hd_watch_record_t) <= HD_WATCH_ADDRESS,
+               "a record is laid out as it travels");
+
+static bool is_link_local(const struct sockaddr_in6 *a) {
+    return IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr);
+}
+
+void hd_watch_describe(hd_watch_record_t *record, uint64_t host, uint16_t port) {
+    struct ifaddrs *all = NULL;
+    *record = (hd_watch_record_t){.magic = MAGIC, .version = VERSION, .host = host, .port = port};
+    if (getifaddrs(&all) != 0) {
+        return;
+    }
+    for (const struct ifaddrs *i = all; i && record->n < HD_WATCH_LINES; i = i->ifa_next) {
+        if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK)) {
+            continue;
+        }
+        if (i->ifa_addr->sa_family == AF_INET) {
+            const struct sockaddr_in *a = (const struct sockaddr_in *)(const void *)i->ifa_addr;
+            record->line[record->n].family = 4;
+            memcpy(record->line[record->n++].bytes, &a->sin_addr, sizeof(a->sin_addr));
+        } else if (i->ifa_addr->sa_family == AF_INET6) {
+            const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)i->ifa_addr;
+            if (!is_link_local(a)) {
+                record->line[record->n].family = 6;
+                memcpy(record->line[record->n++].bytes, &a->sin6_addr, sizeof(a->sin6_addr));
+            }
+        }
+    }
+    freeifaddrs(all);
+}
+
+bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes) {
+    *record = (hd_watch_record_t){.magic = 0};
+    if (bytes < HEAD || bytes > sizeof(*record)) {
+        return false;
+    }
+    memcpy(record, address, HEAD);
+    if (record->magic != MAGIC || record->version != VERSION || record->n > HD_WATCH_LINES ||
+        bytes < HEAD + (size_t)record->n * LINE) {
+        return false;
+    }
+    memcpy(record->line, (const uint8_t *)address + HEAD, (size_t)record->n * LINE);
+    for (uint32_t i = 0; i < record->n; i++) {
+        if (record->line[i].family != 4 && record->line[i].family != 6) {
+            return false;
+        }
+    }
+    return record->port != 0;
+}
+
+/* --- sockets --------------------------------------------------------------------------------------------- */
+
+void hd_watch_tune(int fd, double lost_after) {
+    int one = 1, idle = 1, probes = 3, ms = (int)((lost_after > 0 ? lost_after : 4) * 1000);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof(idle));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    /* also while data is unacknowledged, when keepalive is silent */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+static int listen_on(int family, const struct sockaddr *any, socklen_t bytes, uint16_t *port) {
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0;
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof(bound);
+    if (fd < 0) {
+        return -1;
+    }
+    if (family == AF_INET6) { /* IPv4, too */
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    }
+    if (bind(fd, any, bytes) != 0 || listen(fd, BACKLOG) != 0 ||
+        getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
+        close(fd);
+        return -1;
+    }
+    *port = bound.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&bound)->sin6_port)
+                                        : ntohs(((struct sockaddr_in *)&bound)->sin_port);
+    return fd;
+}
+
+int hd_watch_listen(uint16_t *port) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    int fd = listen_on(AF_INET6, (const struct sockaddr *)&six, sizeof(six), port);
+    if (fd < 0) {
+        fd = listen_on(AF_INET, (const struct sockaddr *)&four, sizeof(four), port);
+    }
+    if (fd < 0) {
+        hd_error("no socket to watch other processes by: %s", strerror(errno));
+    }
+    return fd;
+}
+
+static int connect_to(int family, const struct sockaddr *to, socklen_t bytes) {
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, to, bytes) != 0 && errno != EINPROGRESS) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int connect_line(const hd_watch_record_t *record, uint32_t i) {
+    if (record->line[i].family == 4) {
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(record->port)};
+        memcpy(&to.sin_addr, record->line[i].bytes, sizeof(to.sin_addr));
+        return connect_to(AF_INET, (const struct sockaddr *)&to, sizeof(to));
+    }
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(record->port)};
+    memcpy(&to.sin6_addr, record->line[i].bytes, sizeof(to.sin6_addr));
+    return connect_to(AF_INET6, (const struct sockaddr *)&to, sizeof(to));
+}
+
+int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt) {
+    int fd = -1;
+    if (record->host == host && *attempt == 0) {
+        struct sockaddr_in to = {.sin_family = AF_INET,
+                                 .sin_port = htons(record->port),
+                                 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        fd = connect_to(AF_INET, (const struct sockaddr *)&to, sizeof(to));
+    }
+    *attempt += *attempt == 0;
+    while (fd < 0 && *attempt - 1 < record->n) {
+        fd = connect_line(record, *attempt - 1);
+        ++*attempt;
+    }
+    return fd;
+}
