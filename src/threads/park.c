@@ -45,8 +45,10 @@ void hd_park_fence(void) {
        word, so one of them comes first and the later one sees the other's past */
 }
 
-void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word) {
+void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word,
+                    _Atomic int *event) {
     sleeper->word = word;
+    sleeper->event = event;
     sleeper->bell = bell;
     hd_lock(&bell->lock);
     sleeper->next = bell->list;
@@ -71,12 +73,30 @@ void hd_bell_delist(hd_sleeper_t *sleeper) {
                               memory_order_relaxed); /* only fewer rings follow */
 }
 
+static void wake(const hd_sleeper_t *s) {
+    const uint64_t one = 1;
+    /* seq_cst, both: what was published before the ring is visible to who sees the new value; and outside.h */
+    atomic_fetch_add_explicit(s->word, 1, memory_order_seq_cst);
+    int event = s->event ? atomic_load_explicit(s->event, memory_order_seq_cst) : -1;
+    if (event < 0) {
+        syscall(__NR_futex, s->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    } else {
+        (void)!write(event, &one, sizeof(one));
+    }
+}
+
 void hd_bell_wake(hd_bell_t *bell) {
     hd_lock(&bell->lock);
-    for (hd_sleeper_t *s = bell->list; s; s = s->next) {
-        /* release: what was published before the ring is visible to who sees the new value */
-        atomic_fetch_add_explicit(s->word, 1, memory_order_release);
-        syscall(__NR_futex, s->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    for (const hd_sleeper_t *s = bell->list; s; s = s->next) {
+        wake(s);
+    }
+    hd_unlock(&bell->lock);
+}
+
+void hd_bell_wake_one(hd_bell_t *bell) {
+    hd_lock(&bell->lock);
+    if (bell->list) {
+        wake(bell->list);
     }
     hd_unlock(&bell->lock);
 }

@@ -4,6 +4,7 @@
  * UCC_THREAD_SINGLE and FUNNELED, or by a team's own thread mode).
  */
 #include "threads/callback.h"
+#include "threads/outside.h"
 
 #include "core/log.h"
 #include "threads/stall.h"
@@ -353,7 +354,11 @@ ucc_status_t hd_runner_poll(hd_runner_t *runner) {
 /* One thread's night: the futex word and its places on bells. */
 typedef struct night {
     _Atomic uint32_t word;
+    _Atomic int event; /* see outside.h */
     uint32_t n_groups;
+    hd_outside_t
+        *outside; /* what those wait for that no bell tells; NULL: nothing, or not only that */
+    hd_sleeper_t watching;   /* on its bell */
     uint64_t until_deadline; /* us to the earliest deadline of the context's tasks */
     hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
     hd_sleeper_t group[MAX_BELLS];
@@ -364,14 +369,19 @@ typedef struct night {
 /* The calling thread's, while it looks for the last time; initial-exec: one load */
 static _Thread_local __attribute__((tls_model("initial-exec"))) night_t *tonight;
 
-/* Does any task wait for something that no bell announces? */
-static bool any_impatient(hd_runner_t *runner) {
+/* Nothing tells of what this task waits for but looking. */
+static bool needs_looks(const hd_task_t *task, const hd_outside_t *outside) {
+    return task->impatient && !(outside && task->home && task->home->outside == outside);
+}
+
+/* Does any task wait for something that neither a bell announces nor this outside does? */
+static bool any_impatient(hd_runner_t *runner, const hd_outside_t *outside) {
     if (!runner_enter(runner)) {
         return true;
     }
     bool any = false;
     for (const hd_task_t *task = runner->active; task && !any; task = task->next) {
-        any = task->impatient;
+        any = needs_looks(task, outside);
     }
     runner_leave(runner);
     return any;
@@ -391,7 +401,10 @@ static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t
     for (hd_task_t *task = runner->active; task; task = task->next) {
         uint32_t i = 0;
         found = found || task == awaited;
-        all = all && !task->impatient;
+        if (task->impatient && task->home && !night->outside) {
+            night->outside = task->home->outside;
+        }
+        all = all && !needs_looks(task, night->outside);
         task->fruitless = HD_WATCH_EVERY - 1; /* the look that follows is a close one */
         if (task->deadline) {
             uint64_t us = task->deadline > now ? (task->deadline - now) / hd_ticks_per_us + 1 : 0;
@@ -409,56 +422,77 @@ static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t
         }
         hd_home_pin(task->home);
         night->home[i] = task->home;
-        hd_bell_enlist(&task->home->bell, &night->group[i], &night->word);
+        hd_bell_enlist(&task->home->bell, &night->group[i], &night->word, &night->event);
         night->n_groups++;
     }
     runner_leave(runner);
+    if (night->outside) {
+        hd_bell_enlist(&night->outside->bell, &night->watching, &night->word, &night->event);
+    }
     return all && found;
 }
 
 static void delist_all(night_t *night) {
     hd_bell_delist(&night->own);
+    if (night->outside) {
+        hd_bell_delist(&night->watching);
+    }
     for (uint32_t i = 0; i < night->n_groups; i++) {
         hd_bell_delist(&night->group[i]);
         hd_home_unpin(night->home[i]);
     }
 }
 
+static void rise(night_t *night) {
+    delist_all(night);
+    night->over = true;
+    tonight = NULL;
+}
+
 void hd_runner_rise(void) {
-    if (tonight) {
-        delist_all(tonight);
-        tonight->over = true;
-        tonight = NULL;
+    night_t *night = tonight;
+    if (night) {
+        rise(night);
+        if (night->outside) {
+            hd_outside_leave(night->outside); /* the user's code may never return */
+        }
     }
 }
 
-/* Sleeps until something rings, at most `limit` ticks from now. */
-static void sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
+/* Sleeps until something rings, at most `limit` ticks from now. Returns the outside for whose sake, too; or NULL. */
+static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
     night_t night = {.n_groups = 0, .until_deadline = UINT64_MAX};
     atomic_init(&night.word, 0);
-    hd_bell_enlist(&runner->bell, &night.own, &night.word);
+    atomic_init(&night.event, -1);
+    hd_bell_enlist(&runner->bell, &night.own, &night.word, &night.event);
     uint64_t longest = enlist_groups(runner, task, &night) ? LONGEST_US : NAP_US;
     tonight = &night;
     hd_park_fence();
     bool refused, any = progress(runner, NULL, &refused, true); /* the last look */
     if (night.over) {
-        return;
+        return night.outside;
     }
     if (!any && hd_task_status(task) == UCC_INPROGRESS) {
         uint64_t us = limit / hd_ticks_per_us;
         /* refused: it was no look, something may have come before; or it began to wait just now for
            something without a bell */
-        longest = refused || any_impatient(runner) ? NAP_US : longest;
+        longest = refused || any_impatient(runner, night.outside) ? NAP_US : longest;
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
-        hd_park_sleep(&night.word, 0, us * 1000u);
+        if (night.outside) {
+            hd_outside_sleep(night.outside, &night.word, &night.event, us * 1000u);
+        } else {
+            hd_park_sleep(&night.word, 0, us * 1000u);
+        }
     }
-    hd_runner_rise();
+    rise(&night);
+    return night.outside;
 }
 
-static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
-                         uint64_t park_after_us) {
+/* *outside: for whose sake this thread has slept; it leaves that when it has waited. */
+static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double timeout,
+                                  bool may_park, uint64_t park_after_us, hd_outside_t **outside) {
     uint64_t began = 0, limit = UINT64_MAX, vain = 0;
     /* Counted in time spent looking, not in time passed: among many runnable threads a wait takes
        long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. */
@@ -486,11 +520,22 @@ static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, b
             return UCC_INPROGRESS;
         }
         if (may_park && vain >= may_spin) {
-            sleep_once(runner, task, limit - passed);
+            hd_outside_t *slept = sleep_once(runner, task, limit - passed);
+            *outside = slept ? slept : *outside;
             /* a few looks between two sleeps: some errors are found by looking */
             vain = may_spin - may_spin / 16;
         }
     }
+}
+
+static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
+                         uint64_t park_after_us) {
+    hd_outside_t *outside = NULL;
+    ucc_status_t status = wait_or_sleep(runner, task, timeout, may_park, park_after_us, &outside);
+    if (outside) {
+        hd_outside_leave(outside);
+    }
+    return status;
 }
 
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,

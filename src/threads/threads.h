@@ -45,6 +45,8 @@ typedef struct hd_bell {
  * it calls user's code, which may never return. */
 struct hd_sleeper {
     _Atomic uint32_t *word; /* the futex the ringer bumps and wakes */
+    _Atomic int
+        *event; /* NULL, or an event descriptor that it signals unless that is -1 (outside.h) */
     hd_bell_t *bell;
     hd_sleeper_t *next;
 };
@@ -54,6 +56,8 @@ void hd_park_init(void);
 extern bool hd_park_has_membarrier;
 
 void hd_bell_wake(hd_bell_t *bell);
+/* The sleeper that came last, for it to do something for all. */
+void hd_bell_wake_one(hd_bell_t *bell);
 /* In the child of a fork: nobody sleeps. */
 void hd_bell_forget(hd_bell_t *bell);
 
@@ -76,7 +80,8 @@ static inline void hd_bell_ring(hd_bell_t *bell) {
     }
 }
 
-void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word);
+void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word,
+                    _Atomic int *event);
 void hd_bell_delist(hd_sleeper_t *sleeper);
 /* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
 void hd_park_fence(void);
@@ -89,6 +94,8 @@ typedef struct hd_home hd_home_t;
 struct hd_home {
     hd_bell_t bell;
     _Atomic uint32_t refs; /* endpoints, sleepers, and whoever is creating it */
+    struct hd_outside
+        *outside; /* what its impatient tasks wait for (outside.h); NULL: nothing of the kind */
     void (*release)(hd_home_t *home);
 };
 

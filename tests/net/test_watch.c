@@ -252,7 +252,8 @@ Test(watch, malformed_addresses_are_refused) {
     for (int i = 0; i < 100000; i++) {
         hd_watch_record_t record;
         for (size_t j = 0; j < sizeof(bytes); j++) {
-            bytes[j] = i % 2 && j < 8 ? world->side[0].address[j] : (uint8_t)random_below(&random, 256);
+            bytes[j] =
+                i % 2 && j < 8 ? world->side[0].address[j] : (uint8_t)random_below(&random, 256);
         }
         (void)hd_watch_parse(&record, bytes, (size_t)random_below(&random, sizeof(bytes)));
     }

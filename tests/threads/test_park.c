@@ -30,7 +30,7 @@ Test(park, ring_bumps_the_word_of_a_sleeper) {
     hd_bell_t bell = {0};
     hd_sleeper_t sleeper;
     _Atomic uint32_t word = 0;
-    hd_bell_enlist(&bell, &sleeper, &word);
+    hd_bell_enlist(&bell, &sleeper, &word, NULL);
     hd_bell_ring(&bell);
     cr_assert_eq(value(&word), 1);
     hd_bell_delist(&sleeper);
@@ -41,7 +41,7 @@ Test(park, ring_reaches_every_sleeper_of_the_bell) {
     hd_sleeper_t sleeper[5];
     _Atomic uint32_t word[5] = {0};
     for (int i = 0; i < 5; i++) {
-        hd_bell_enlist(&bell, &sleeper[i], &word[i]);
+        hd_bell_enlist(&bell, &sleeper[i], &word[i], NULL);
     }
     hd_bell_ring(&bell);
     for (int i = 0; i < 5; i++) {
@@ -57,7 +57,7 @@ Test(park, sleepers_may_go_in_any_order) {
         hd_sleeper_t sleeper[3];
         _Atomic uint32_t word[3] = {0};
         for (int i = 0; i < 3; i++) {
-            hd_bell_enlist(&bell, &sleeper[i], &word[i]);
+            hd_bell_enlist(&bell, &sleeper[i], &word[i], NULL);
         }
         hd_bell_delist(&sleeper[orders[k][0]]);
         hd_bell_ring(&bell);
@@ -75,8 +75,8 @@ Test(park, one_thread_may_stand_on_several_bells_with_one_word) {
     hd_bell_t a = {0}, b = {0};
     hd_sleeper_t on_a, on_b;
     _Atomic uint32_t word = 0;
-    hd_bell_enlist(&a, &on_a, &word);
-    hd_bell_enlist(&b, &on_b, &word);
+    hd_bell_enlist(&a, &on_a, &word, NULL);
+    hd_bell_enlist(&b, &on_b, &word, NULL);
     hd_bell_ring(&a);
     hd_bell_ring(&b);
     cr_assert_eq(value(&word), 2);
@@ -110,7 +110,7 @@ static void *sleeper_thread(void *arg) {
         while (value(&duo->ready) < round) {
             _Atomic uint32_t word = 0;
             hd_sleeper_t sleeper;
-            hd_bell_enlist(&duo->bell, &sleeper, &word);
+            hd_bell_enlist(&duo->bell, &sleeper, &word, NULL);
             hd_park_fence();
             if (value(&duo->ready) < round) {
                 hd_park_sleep(&word, 0, UINT64_MAX);
