@@ -206,9 +206,21 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
         hd_error("heddle_group_create: ordering or sync_type does not exist");
         return UCC_ERR_INVALID_PARAM;
     }
+    if (p->oob && (p->oob->n_oob_eps == 0 || p->oob->oob_ep >= p->oob->n_oob_eps)) {
+        hd_error("heddle_group_create: oob.oob_ep %u of oob.n_oob_eps %u", p->oob->oob_ep,
+                 p->oob->n_oob_eps);
+        return UCC_ERR_INVALID_PARAM;
+    }
     if (p->oob && p->oob->n_oob_eps > 1) {
-        hd_error("heddle_group_create: oob: this build joins threads of one process");
-        return UCC_ERR_NOT_SUPPORTED;
+        if (!p->oob->allgather || !p->oob->req_test || !p->oob->req_free) {
+            hd_error("heddle_group_create: oob has a NULL function");
+            return UCC_ERR_INVALID_PARAM;
+        }
+        if (p->symmetric_bytes) {
+            hd_error("heddle_group_create: symmetric_bytes: there is no symmetric memory of "
+                     "several processes");
+            return UCC_ERR_NOT_SUPPORTED;
+        }
     }
     return UCC_OK;
 }
@@ -235,8 +247,15 @@ static ucc_status_t build(heddle_group_t *g) {
     if (status != UCC_OK) {
         return status;
     }
-    hd_group_config_t config = hd_team_group_config(g->lib, g->params.sync_type);
-    g->group = hd_group_create(g->params.endpoints, &config);
+    if (g->params.oob && g->params.oob->n_oob_eps > 1) {
+        status = hd_team_join_processes(g->lib, g->params.oob, &g->params, &g->group);
+        if (status != UCC_OK) {
+            return status;
+        }
+    } else {
+        hd_group_config_t config = hd_team_group_config(g->lib, g->params.sync_type);
+        g->group = hd_group_create(g->params.endpoints, &config);
+    }
     g->taken = hd_alloc(HD_LINE, (g->params.endpoints + 63) / 64 * sizeof(uint64_t));
     if (g->params.contexts) {
         g->contexts = hd_alloc(HD_LINE, g->params.contexts * sizeof(ucc_context_h));
@@ -281,13 +300,13 @@ ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_gro
     }
     g->magic = GROUP_MAGIC;
     g->params = *params;
-    g->params.oob = NULL; /* the caller's; looked at above */
     if (params->progress_thread) {
         g->params.thread_mode = UCC_THREAD_MULTIPLE;
     }
     atomic_store_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
     hd_fork_watch(&g->heirloom, inherited);
     status = build(g);
+    g->params.oob = NULL; /* the caller's */
     if (status != UCC_OK) {
         release_group(g);
         return status;
@@ -444,7 +463,7 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     team->ordering = g->params.ordering;
     team->sync_type = g->params.sync_type;
     team->outstanding_colls = g->params.outstanding_colls;
-    return hd_team_attach(team, g->group, index, where);
+    return hd_team_attach(team, g->group, hd_group_number(g->group, index), where);
 }
 
 /* A thread that joins twice may be the one that drives both endpoints. */

@@ -270,6 +270,10 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
 void hd_context_part(ucc_context_h context);
 /* 128 random bits, drawn once per process and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
+/* By one thread of each process, blocking: the group of this process, of the team that those make together
+ * (form_processes.c). A reference, for the caller. */
+ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
+                                    const heddle_group_params_t *params, hd_group_t **group);
 /* The same in all processes of this host since it was started. */
 uint64_t hd_host_identity(void);
 
