@@ -25,47 +25,10 @@ hd_operands_t hd_net_operands(const hd_leg_t *leg, size_t at, uint32_t pointers,
                            padded(bytes)};
 }
 
-/* Where the result of a block that is not the last goes: over one of its operands, but not over the user's. */
-static void *place(uint32_t k, const void *const *operand, const void *mine) {
-    uint32_t i = 0;
-    while (i + 1 < k && operand[i] == mine) {
-        i++;
-    }
-    return (void *)(uintptr_t)operand[i];
-}
-
 ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const void *mine,
                          void *dst, size_t first, size_t count, bool last) {
-    if (leg->left == 0) {
-        leg->left = m;
-        leg->block = 0;
-    }
-    while (leg->left > HD_REDUCE_BLOCK) {
-        uint32_t blocks = (leg->left + HD_REDUCE_BLOCK - 1) / HD_REDUCE_BLOCK;
-        for (; leg->block < blocks; leg->block++) {
-            const void **at = operand + leg->block * HD_REDUCE_BLOCK;
-            uint32_t rest = leg->left - leg->block * HD_REDUCE_BLOCK;
-            uint32_t k = rest < HD_REDUCE_BLOCK ? rest : HD_REDUCE_BLOCK;
-            const void *result = at[0];
-            if (k > 1) {
-                void *to = place(k, at, mine);
-                ucc_status_t status = leg->call.combine(leg, k, at, to, first, count, false);
-                if (status != UCC_OK) {
-                    return status;
-                }
-                result = to;
-            }
-            operand[leg->block] =
-                result; /* operands of this block or an earlier one: they are used up */
-        }
-        leg->left = blocks;
-        leg->block = 0;
-    }
-    ucc_status_t status = leg->call.combine(leg, leg->left, operand, dst, first, count, last);
-    if (status != UCC_INPROGRESS) {
-        leg->left = 0;
-    }
-    return status;
+    (void)mine;
+    return leg->call.combine(leg, m, operand, dst, first, count, last);
 }
 
 bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window) {
