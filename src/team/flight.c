@@ -515,8 +515,12 @@ static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *ticket, u
 }
 
 static bool pump(hd_outer_t *stage, hd_op_t *op) {
-    (void)op;
-    (void)hd_net_pump(crossing_of(stage)->net);
+    hd_crossing_t *crossing = crossing_of(stage);
+    if (hd_group_is_complete(op->group)) {
+        (void)hd_net_pump(crossing->net);
+    } else {
+        (void)hd_crossing_pump(crossing);
+    }
     hd_flight_settle();
     return false;
 }

@@ -3,7 +3,7 @@
  *
  * Three exchanges, all of which every process takes part in whatever has happened to it, so that nobody waits in vain:
  * what each process is and brings; how it got on with the network (roll.h, each process being one member there); and
- * the addresses. Then each makes its group, and they greet each other.
+ * the addresses. Then each makes its group; they greet each other when all endpoints have joined.
  */
 #include "team/roll.h"
 
@@ -158,18 +158,6 @@ static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     return NULL;
 }
 
-static ucc_status_t greet(hd_group_t *group) {
-    hd_crossing_t *crossing = hd_group_crossing(group);
-    ucc_status_t status;
-    while ((status = hd_crossing_greet(crossing)) == UCC_INPROGRESS) {
-        sched_yield();
-    }
-    while (status != UCC_OK && hd_crossing_lingers(crossing)) {
-        sched_yield();
-    }
-    return status;
-}
-
 ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
                                     const heddle_group_params_t *params, hd_group_t **out) {
     uint32_t n = oob->n_oob_eps;
@@ -192,15 +180,8 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
     status = status == UCC_OK ? check(&m, &endpoints) : status;
     status = status == UCC_OK ? call_roll(&m) : status;
     hd_group_t *group = status == UCC_OK ? make_group(&m, (uint32_t)endpoints) : NULL;
-    if (status == UCC_OK) {
-        status = group ? greet(group) : UCC_ERR_NO_MEMORY;
-    }
     hd_roll_end(&m.roll);
     hd_free(m.all);
-    if (status != UCC_OK && group) {
-        hd_home_unpin(&group->home);
-        group = NULL;
-    }
     *out = group;
-    return status;
+    return status == UCC_OK && !group ? UCC_ERR_NO_MEMORY : status;
 }

@@ -18,6 +18,7 @@
  */
 #include "team/algorithm.h"
 #include "team/span.h"
+#include "team/span.h"
 #include "threads/callback.h"
 #include "threads/stall.h"
 #include "threads/trace.h"
@@ -380,6 +381,8 @@ static ucc_status_t step_early(hd_task_t *task) {
     bool queued = false;
     if (failed != UCC_OK) {
         hd_group_say_inherited(r->op.group);
+    } else if (team->crossing && !hd_group_is_complete(r->op.group)) {
+        task->impatient = !hd_crossing_pump(team->crossing);
     }
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
