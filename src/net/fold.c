@@ -1,8 +1,7 @@
 /* fold.c: what the reductions have in common.
  *
- * Combining operands of several processes: blocks of 8 consecutive ones from left to right, then blocks of these, as
- * core/reduce.h has it: the same bits whatever the algorithm. The combination itself is the starter's (call.combine),
- * and may take several calls.
+ * Combining operands of several processes is the starter's (call.combine): all that are there in one call, in the order
+ * of core/reduce.h, so the same bits whatever the algorithm.
  *
  * Collecting: every rank has a block of the elements, whose operands all others send to it. That evaluates the same tree
  * with the fewest bytes there can be; a ring of partial results would not.

@@ -190,7 +190,9 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
         return UCC_INPROGRESS;
     }
     run->delayed = 0;
-    return hd_reduce_block(&run->reducer, k, operand, dst, count, last);
+    hd_reducer_t reducer = run->reducer;
+    reducer.root = last ? reducer.root : reducer.inner;
+    return hd_reduce_tree(&reducer, k, operand, 0, 1, &dst, 0, count, HD_STORES_PLAIN);
 }
 
 void run_init(run_t *run, node_t *node, uint8_t type) {
