@@ -104,13 +104,20 @@ static void start_everywhere(world_t *world, job_t *job, uint32_t rotation, part
     }
 }
 
+/* True when all parts have ended. One that is posted again may wait for another one to be: all get their turn. */
+static bool finish_all(job_t *job, part_t *parts, uint32_t n, uint32_t from, uint32_t step) {
+    bool all = true;
+    for (uint32_t i = from; i < n; i += step) {
+        all = finish(job, &parts[i]) && all;
+    }
+    return all;
+}
+
 static void finish_everywhere(world_t *world, job_t *job, part_t *parts) {
     deadline_t deadline = deadline_start(job->name);
-    for (uint32_t i = 0; i < world_count(world); i++) {
-        while (!finish(job, &parts[i])) {
-            progress_all(world);
-            deadline_poll(&deadline);
-        }
+    while (!finish_all(job, parts, world_count(world), 0, 1)) {
+        progress_all(world);
+        deadline_poll(&deadline);
     }
 }
 
@@ -174,16 +181,12 @@ typedef struct share {
     uint32_t n_threads; /* thread t drives the t-th of mine, and every n_threads-th from there */
 } share_t;
 
-/* Sleeps until the part has ended, or goes on a little and lets others. */
-static void go_on(world_t *world, uint32_t endpoint, const part_t *part, bool waits,
-                  deadline_t *deadline) {
-    if (!waits) {
-        ucc_context_progress(world_context(world, endpoint));
-        let_others(world);
-    } else if (heddle_wait(part->request, deadline->end - test_now()) == UCC_INPROGRESS) {
+/* Sleeps until the thread's part has ended. */
+static void sleep_for(const part_t *part, deadline_t *deadline) {
+    double left = deadline->end - test_now();
+    if (heddle_wait(part->request, left > 0 ? left : 0) == UCC_INPROGRESS) {
         deadline->polls = -1u; /* looks at the clock */
     }
-    deadline_poll(deadline);
 }
 
 static void run_share(void *arg, uint32_t thread) {
@@ -197,10 +200,15 @@ static void run_share(void *arg, uint32_t thread) {
         for (uint32_t i = thread; i < n; i += share->n_threads) {
             parts[i] = start(world, job, world_endpoint(world, i));
         }
-        for (uint32_t i = thread; i < n; i += share->n_threads) {
-            while (!finish(job, &parts[i])) {
-                go_on(world, world_endpoint(world, i), &parts[i], share->waits, &deadline);
+        while (!finish_all(job, parts, n, thread, share->n_threads)) {
+            if (share->waits) {
+                sleep_for(&parts[thread], &deadline);
             }
+            for (uint32_t i = thread; !share->waits && i < n; i += share->n_threads) {
+                ucc_context_progress(world_context(world, world_endpoint(world, i)));
+            }
+            let_others(world);
+            deadline_poll(&deadline);
         }
     }
     free(parts);
