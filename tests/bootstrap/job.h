@@ -6,10 +6,11 @@
  *     }
  *     job_wait(job);
  *     ... job->report[i] ...
- *     job_close(job);
  *
+ * A job lasts as long as its process, which runs one test.
  * Children do not fail asserts: they return a status, and what they logged is in their report. A child that
- * hangs is killed by an alarm, and its report says UCC_INPROGRESS, as that of any child that did not return.
+ * hangs is killed by an alarm, and its report says UCC_INPROGRESS, as that of any child that did not return. One
+ * that leaks says UCC_ERR_NO_MEMORY, where AddressSanitizer is there to tell.
  */
 #ifndef TESTS_BOOTSTRAP_JOB_H_
 #define TESTS_BOOTSTRAP_JOB_H_
@@ -35,15 +36,16 @@ typedef struct job {
     uint32_t size;
     int listener; /* of rank 0, made before any child is started: nobody has to try again */
     uint16_t port;
-    char address[64]; /* of the listener */
-    void *arg;        /* the test's */
+    char address[64];    /* of the listener */
+    void *arg;           /* the test's */
+    bool sets_variables; /* children do, which allocates: they are not asked for leaks */
+    struct job *next;
     report_t *report; /* in memory that all share; twice as many as processes */
 } job_t;
 
 typedef ucc_status_t job_run_t(job_t *job, uint32_t i);
 
 job_t *job_open(uint32_t size);
-void job_close(job_t *job);
 void job_start(job_t *job, uint32_t i, job_run_t *run);
 /* All that were started. */
 void job_wait(job_t *job);
@@ -58,6 +60,8 @@ uint16_t job_free_port(void);
 
 /* One allgather of blocks of n bytes, all of which are checked. UCC_ERR_NO_MESSAGE: a byte is wrong. */
 ucc_status_t job_gather(heddle_bootstrap_t *bootstrap, size_t n, uint64_t seed);
+/* Ends it (NULL: nothing). status, or how ending went if that is UCC_OK. */
+ucc_status_t job_end(heddle_bootstrap_t *bootstrap, ucc_status_t status);
 /* What status a call to the exchange gives in the end; buffers as in the call. */
 ucc_status_t job_exchange(const ucc_oob_coll_t *oob, void *src, void *dst, size_t n);
 

@@ -36,7 +36,7 @@ static ucc_status_t gather_sizes(job_t *job, uint32_t i) {
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) && status == UCC_OK; s++) {
         status = sizes[s] <= most ? job_gather(b, sizes[s], s) : UCC_OK;
     }
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 ParameterizedTestParameters(bootstrap_exchange, blocks_of_any_size_arrive) {
@@ -56,7 +56,7 @@ static ucc_status_t gather_often(job_t *job, uint32_t i) {
     for (uint64_t round = 0; round < 1000 && status == UCC_OK; round++) {
         status = job_gather(b, round % 40, round);
     }
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_exchange, many_rounds_do_not_mix) {
@@ -82,7 +82,8 @@ static ucc_status_t uneven(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;
     ucc_status_t status = job_form(job, i, &b);
     status = status == UCC_OK ? job_gather(b, 16, 0) : status;
-    return status == UCC_OK ? job_gather(b, i == 2 ? 1 << 20 : 1000, 1) : status;
+    status = status == UCC_OK ? job_gather(b, i == 2 ? 1 << 20 : 1000, 1) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_exchange, blocks_of_different_sizes_are_an_error_at_all_that_names_both) {
@@ -117,7 +118,7 @@ static ucc_status_t die_amid(job_t *job, uint32_t i) {
     }
     status = job_gather(b, 1 << 20, 0);
     ucc_status_t later = job_gather(b, 8, 0);
-    return later == status ? status : UCC_ERR_LAST;
+    return job_end(b, later == status ? status : UCC_ERR_LAST);
 }
 
 static void one_dies(uint32_t victim) {
@@ -158,7 +159,7 @@ static ucc_status_t stay_away(job_t *job, uint32_t i) {
     double begin = test_now();
     status = status == UCC_OK ? job_gather(b, 100, 0) : status;
     job->report[i].seconds = test_now() - begin;
-    return status;
+    return job_end(b, status);
 }
 
 static void one_is_silent(uint32_t victim, const char *line) {
@@ -211,7 +212,7 @@ static ucc_status_t die_with_child(job_t *job, uint32_t i) {
     double begin = test_now();
     status = status == UCC_OK ? job_gather(b, 8, 0) : status;
     job->report[i].seconds = test_now() - begin;
-    return status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_exchange, a_child_of_fork_holds_no_connection_and_is_refused) {
@@ -256,7 +257,7 @@ static ucc_status_t check_descriptors(job_t *job, uint32_t i) {
         status = UCC_ERR_NOT_FOUND;
     }
     status = status == UCC_OK ? job_gather(b, 1, 0) : status;
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_exchange, every_descriptor_is_close_on_exec) {
@@ -287,7 +288,7 @@ static ucc_status_t misuse(job_t *job, uint32_t i) {
         usleep(100);
     }
     oob.req_free(request);
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_exchange, misuse_is_refused_and_does_no_harm) {
@@ -303,7 +304,7 @@ static ucc_status_t give_up(job_t *job, uint32_t i) {
     void *request;
     char src = 'x', dst[3];
     if (status != UCC_OK || i != 1) {
-        return status == UCC_OK ? job_gather(b, 1, 0) : status;
+        return job_end(b, status == UCC_OK ? job_gather(b, 1, 0) : status);
     }
     heddle_bootstrap_oob(b, &oob);
     oob.allgather(&src, dst, 1, oob.coll_info, &request);

@@ -33,9 +33,7 @@ static ucc_status_t form_and_gather(const heddle_bootstrap_params_t *params) {
     if (status != UCC_OK) {
         return b == NULL ? status : UCC_ERR_LAST;
     }
-    status = job_gather(b, 100, 0);
-    ucc_status_t ended = heddle_bootstrap_end(b);
-    return status == UCC_OK ? ended : status;
+    return job_end(b, job_gather(b, 100, 0));
 }
 
 /* --- the ways of finding each other ----------------------------------------------------------------- */
@@ -46,7 +44,7 @@ static ucc_status_t timed(job_t *job, uint32_t i) {
     ucc_status_t status = job_form(job, i, &b);
     job->report[i].seconds = test_now() - begin;
     status = status == UCC_OK ? job_gather(b, 100, 0) : status;
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_form, sixteen_processes_form) {
@@ -96,12 +94,13 @@ static ucc_status_t by_environment(job_t *job, uint32_t i) {
         return UCC_ERR_LAST;
     }
     status = status == UCC_OK ? job_gather(b, 10, 0) : status;
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_form, everything_may_come_from_the_environment) {
     job_t *job = job_open(2);
     snprintf(job->address, sizeof(job->address), ":%u", job_free_port());
+    job->sets_variables = true;
     job_all(job, by_environment);
     for (uint32_t i = 0; i < 2; i++) {
         expect(job, i, UCC_OK, "");
@@ -465,16 +464,6 @@ static ucc_status_t refused(job_t *job, uint32_t i) {
     return form_and_gather(&params);
 }
 
-static void expect_refusal(void (*spoil)(heddle_bootstrap_params_t *), ucc_status_t status,
-                           const char *text) {
-    job_t *job = job_open(2);
-    job->arg = (void *)spoil;
-    job_start(job, 0, refused);
-    job_wait(job);
-    expect(job, 0, status, text);
-    job_close(job);
-}
-
 static char key_path[64];
 
 static void write_key(const char *content, size_t bytes, mode_t mode) {
@@ -531,6 +520,16 @@ static void bad_listener(heddle_bootstrap_params_t *p) {
 static void address_elsewhere(heddle_bootstrap_params_t *p) {
     p->rank = 0;
     p->address = "192.0.2.1:9"; /* of no host */
+}
+
+static void expect_refusal(void (*spoil)(heddle_bootstrap_params_t *), ucc_status_t status,
+                           const char *text) {
+    job_t *job = job_open(2);
+    job->arg = (void *)spoil;
+    job->sets_variables = spoil == empty_variable || spoil == bad_timeout;
+    job_start(job, 0, refused);
+    job_wait(job);
+    expect(job, 0, status, text);
 }
 
 Test(bootstrap_form, wrong_parameters_are_refused_by_name) {

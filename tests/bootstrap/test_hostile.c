@@ -144,7 +144,7 @@ static ucc_status_t among_strangers(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;
     ucc_status_t status = heddle_bootstrap_tcp(&params, &b);
     status = status == UCC_OK ? job_gather(b, 1000, 0) : status;
-    return status == UCC_OK ? heddle_bootstrap_end(b) : status;
+    return job_end(b, status);
 }
 
 Test(bootstrap_hostile, strangers_of_all_kinds_do_not_keep_a_job_from_forming) {
@@ -163,7 +163,8 @@ static ucc_status_t root_with_a_silent_one(job_t *job, uint32_t i) {
     heddle_bootstrap_params_t params = job_params(job, i);
     heddle_bootstrap_t *b;
     params.timeout = 1;
-    return heddle_bootstrap_tcp(&params, &b);
+    ucc_status_t status = heddle_bootstrap_tcp(&params, &b);
+    return job_end(b, status);
 }
 
 Test(bootstrap_hostile, a_connection_that_proves_nothing_is_closed_in_time) {
@@ -344,7 +345,7 @@ static ucc_status_t under_attack(job_t *job, uint32_t i) {
     for (uint64_t round = 0; round < 3 && status == UCC_OK; round++) {
         status = job_gather(b, BLOCK, round); /* NO_MESSAGE: a byte is wrong */
     }
-    return status;
+    return job_end(b, status);
 }
 
 static void run_attack(attack_t attack, const char *name) {
