@@ -89,7 +89,7 @@ void job_start(job_t *job, uint32_t i, job_run_t *run) {
     hd_log_capture(keep_line, report);
     size_t before = allocated();
     ucc_status_t status = run(job, i);
-    report->status = allocated() == before || job->sets_variables ? status : UCC_ERR_NO_MEMORY;
+    report->status = allocated() == before || job->keeps_memory ? status : UCC_ERR_NO_MEMORY;
     report->ended = test_now();
     _exit(0);
 }

@@ -36,9 +36,9 @@ typedef struct job {
     uint32_t size;
     int listener; /* of rank 0, made before any child is started: nobody has to try again */
     uint16_t port;
-    char address[64];    /* of the listener */
-    void *arg;           /* the test's */
-    bool sets_variables; /* children do, which allocates: they are not asked for leaks */
+    char address[64];  /* of the listener */
+    void *arg;         /* the test's */
+    bool keeps_memory; /* children do, by setenv or in UCX: they are not asked for leaks */
     struct job *next;
     report_t *report; /* in memory that all share; twice as many as processes */
 } job_t;

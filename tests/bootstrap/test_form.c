@@ -100,7 +100,7 @@ static ucc_status_t by_environment(job_t *job, uint32_t i) {
 Test(bootstrap_form, everything_may_come_from_the_environment) {
     job_t *job = job_open(2);
     snprintf(job->address, sizeof(job->address), ":%u", job_free_port());
-    job->sets_variables = true;
+    job->keeps_memory = true;
     job_all(job, by_environment);
     for (uint32_t i = 0; i < 2; i++) {
         expect(job, i, UCC_OK, "");
@@ -526,7 +526,7 @@ static void expect_refusal(void (*spoil)(heddle_bootstrap_params_t *), ucc_statu
                            const char *text) {
     job_t *job = job_open(2);
     job->arg = (void *)spoil;
-    job->sets_variables = spoil == empty_variable || spoil == bad_timeout;
+    job->keeps_memory = spoil == empty_variable || spoil == bad_timeout;
     job_start(job, 0, refused);
     job_wait(job);
     expect(job, 0, status, text);
