@@ -2,6 +2,7 @@
  * dropped.
  */
 #include "api/api.h"
+#include "team/span.h"
 
 #include <string.h>
 
@@ -221,5 +222,8 @@ ucc_status_t heddle_team_abort(ucc_team_h team) {
         return UCC_ERR_INVALID_PARAM;
     }
     hd_group_poison(team->group, HEDDLE_ERR_ABORTED);
+    if (team->crossing) { /* the others hear of it now, as far as that depends on the caller */
+        hd_net_pump(team->crossing->net);
+    }
     return UCC_OK;
 }

@@ -37,8 +37,8 @@ enum {
     HD_NET_PARKED_MESSAGES = 1 << 16,
     HD_NET_EARLY_MESSAGES = 4096, /* for teams that are not known yet, in a lane */
     HD_NET_EARLY_BYTES = 1024,    /* of one of them */
-    HD_NET_EARLY_SECONDS = 60,
-    HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
+    HD_NET_EARLY_SECONDS = 3600,  /* a process may come to form a team much later than the others */
+    HD_NET_PACKED = 128 << 10,    /* bytes up to which several pieces are sent as one */
     HD_NET_BUCKETS = 64
 };
 

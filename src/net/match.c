@@ -180,6 +180,11 @@ void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected) {
 
 /* --- legs come and go ---------------------------------------------------------------------------------------------------- */
 
+static void abort_team(hd_net_team_t *team, const hd_wire_t *wire) {
+    hd_info("process %u says that the team has failed: %d", wire->source, (int)wire->status);
+    hd_net_team_fail(team, wire->status);
+}
+
 static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
     for (hd_parked_t **at = &lane->early; *at;) {
         hd_parked_t *parked = *at;
@@ -189,7 +194,10 @@ static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
         }
         *at = parked->next;
         lane->n_early--;
-        if (parked->wire.source < tl->team->n && parked->wire.source != tl->team->me) {
+        bool known = parked->wire.source < tl->team->n && parked->wire.source != tl->team->me;
+        if (known && parked->wire.kind == HD_WIRE_ABORT) {
+            abort_team(tl->team, &parked->wire);
+        } else if (known) {
             deliver(tl, &parked->wire, parked->data, false);
         }
         hd_free(parked);
@@ -251,7 +259,8 @@ static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire,
     if (gone) {
         return no_use(rendezvous);
     }
-    if (wire->kind != HD_WIRE_DATA || wire->class != HD_NET_FORMING || rendezvous) {
+    bool forms = wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && !rendezvous;
+    if (!forms && wire->kind != HD_WIRE_ABORT) { /* another process may have given up forming it */
         if (may_log(lane)) {
             hd_warn("a message for a team that is not known here was dropped");
         }
@@ -305,8 +314,7 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
     }
     hd_net_team_lane_t *tl = &team->lane[lane->number];
     if (wire.kind == HD_WIRE_ABORT) {
-        hd_info("process %u says that the team has failed: %d", wire.source, (int)wire.status);
-        hd_net_team_fail(team, wire.status);
+        abort_team(team, &wire);
         return HD_UCX_DONE;
     }
     hd_flow_in(&tl->peer[wire.source], &wire);

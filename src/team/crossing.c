@@ -25,6 +25,11 @@ static void lost(void *arg, ucc_status_t why) {
     hd_group_poison(crossing->group, why);
 }
 
+/* The group has failed here. */
+static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
+    hd_crossing_abort(crossing_of(memory), why);
+}
+
 static void release(hd_outer_memory_t *memory) {
     hd_crossing_t *crossing = crossing_of(memory);
     hd_span_t *set =
@@ -66,6 +71,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .failed = lost,
                                    .arg = crossing};
     crossing->memory.release = release;
+    crossing->memory.failed = tell;
     crossing->group = group;
     crossing->span = span;
     crossing->net = net;

@@ -9,7 +9,7 @@
 #include "threads/meet.h"
 
 enum {
-    HD_AGREED = 8
+    HD_AGREED = 16
 }; /* variables of the configuration by which processes have to agree, at most */
 
 /* What an endpoint says of itself in the exchange. No addresses: who holds this may come late, or be

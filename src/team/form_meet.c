@@ -402,6 +402,12 @@ static void *make_nothing(void *arg) {
 void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
     hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
     hd_meeting_t *meeting;
+    if (parent
+            ->crossing) { /* what follows is about those who live here; the others have their time-outs */
+        hd_lock(&parent->lock);
+        key.id = count_list(&parent->lists, list);
+        hd_unlock(&parent->lock);
+    }
     if (hd_meet(&key, n, &me, me, true, &meeting) != UCC_OK) {
         return; /* they know already, or there is no memory even for that */
     }

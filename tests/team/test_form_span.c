@@ -594,6 +594,77 @@ Test(form_span, forming_ends_with_the_time_out_and_the_others_hear_of_it) {
     munmap((void *)hold, 2 * sizeof(*hold));
 }
 
+/* Process 1 gives up a team that process 0 comes to only then. */
+static int gives_up_before_others_come(const process_t *process, void *arg) {
+    static uint64_t both[] = {0, 1}, *list = both;
+    ucc_team_h parent, team;
+    ucc_status_t status = UCC_ERR_NOT_FOUND;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &parent);
+    (void)arg;
+    if (process->me == 1) {
+        must(ucc_create_team_from_eps(parent, &list, 2, &team), "from_eps");
+        world_destroy_team(team);
+    }
+    process_barrier(process);
+    if (process->me == 0) {
+        for (int i = 0; i < 100; i++) { /* most likely it hears of it now */
+            hd_net_pump(hd_net_opened());
+        }
+        must(ucc_create_team_from_eps(parent, &list, 2, &team), "from_eps");
+        drive(&team, 1, &status);
+        world_destroy_team(team);
+    }
+    process_barrier(process);
+    world_destroy_team(parent);
+    return !(stage_close(&s) && ok && status == UCC_ERR_NOT_FOUND);
+}
+
+Test(form_span, who_comes_to_a_team_that_another_process_has_given_up_hears_of_it) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, gives_up_before_others_come, NULL));
+}
+
+/* Process 1 aborts a team in which process 0 does nothing but look. */
+static int aborts(const process_t *process, void *arg) {
+    ucc_team_h team;
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &team);
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    process_barrier(process);
+    if (process->me == 1) {
+        must(heddle_team_abort(team), "heddle_team_abort");
+    }
+    deadline_t deadline = deadline_start("to hear of the abort");
+    while (hd_group_poisoned(team->group) == UCC_OK) {
+        hd_net_pump(hd_net_opened());
+        deadline_poll(&deadline);
+    }
+    ok &= hd_group_poisoned(team->group) == HEDDLE_ERR_ABORTED;
+    process_barrier(process);
+    world_destroy_team(team);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_abort_is_heard_in_other_processes) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, aborts, NULL));
+}
+
+static int ends_with_another_algorithm_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_BCAST", process->me == 1 ? "chain" : "tree", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, algorithms_that_differ_fail_at_all) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, ends_with_another_algorithm_in_one, NULL));
+}
+
 /* --- many ----------------------------------------------------------------------------------------------- */
 
 static int forms_again_and_again(const process_t *process, void *arg) {
