@@ -85,7 +85,8 @@ static void wake(const hd_sleeper_t *s) {
     }
 }
 
-void hd_bell_wake(hd_bell_t *bell) {
+/* Not inlined, here and below: those who ring, and wake nobody, would pay for it. */
+__attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
     hd_lock(&bell->lock);
     for (const hd_sleeper_t *s = bell->list; s; s = s->next) {
         wake(s);
@@ -93,7 +94,7 @@ void hd_bell_wake(hd_bell_t *bell) {
     hd_unlock(&bell->lock);
 }
 
-void hd_bell_wake_one(hd_bell_t *bell) {
+__attribute__((noinline, cold)) void hd_bell_wake_one(hd_bell_t *bell) {
     hd_lock(&bell->lock);
     if (bell->list) {
         wake(bell->list);
