@@ -227,10 +227,18 @@ uint32_t hd_net_address_parse(const void *address, size_t bytes, const void *at[
 void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item);
 /* False: another thread is in it. */
 bool hd_net_lane_pump(hd_net_lane_t *lane);
+/* A descriptor that will be readable if the lane is worth a turn; -1: it is now, or somebody is in it. */
+int hd_net_lane_arm(hd_net_lane_t *lane);
 /* What is left of the lane's memory, by the thread that closes the net. */
 void hd_net_lane_clear(hd_net_lane_t *lane);
 /* Under the lane's lock: one turn. */
 void hd_net_lane_turn(hd_net_lane_t *lane);
+
+/* --- sleep.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Something has moved, by a thread that may not look again: who sleeps in the lanes' descriptors looks, and arms them
+ * anew. */
+void hd_net_rouse(void);
 
 /* --- peer.c ------------------------------------------------------------------------------------------------------------ */
 

@@ -108,19 +108,40 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
     }
 }
 
-bool hd_net_lane_pump(hd_net_lane_t *lane) {
+/* Under the lock: turns until nothing moves. Has anything moved? */
+static bool take_turns(hd_net_lane_t *lane) {
+    uint32_t turns = 0;
     do {
-        if (!hd_lock_try(&lane->lock)) {
-            return false;
+        hd_net_lane_turn(lane);
+    } while (lane->moved && ++turns < MOST_TURNS);
+    return turns > 0;
+}
+
+bool hd_net_lane_pump(hd_net_lane_t *lane) {
+    bool any = false, entered;
+    do {
+        entered = hd_lock_try(&lane->lock);
+        if (!entered) {
+            break;
         }
-        uint32_t turns = 0;
-        do {
-            hd_net_lane_turn(lane);
-        } while (lane->moved && ++turns < MOST_TURNS);
+        any = take_turns(lane) || any;
         hd_unlock(&lane->lock);
         ck_pr_fence_memory(); /* see above: the unlocking, then this look */
     } while (was_handed(lane));
-    return true;
+    if (any) {
+        hd_net_rouse();
+    }
+    return entered;
+}
+
+int hd_net_lane_arm(hd_net_lane_t *lane) {
+    if (!hd_lock_try(&lane->lock)) {
+        return -1;
+    }
+    int fd = lane->port.worker && !take_turns(lane) ? hd_ucx_arm(&lane->port) : -1;
+    hd_unlock(&lane->lock);
+    ck_pr_fence_memory(); /* as above */
+    return was_handed(lane) ? -1 : fd;
 }
 
 void hd_leg_start(hd_leg_t *leg) {

@@ -206,5 +206,7 @@ ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why);
 /* Whoever waits drives all lanes, each by a try-lock: moves messages, steps legs, until nothing moves. True if every
  * lane was entered. Never waits. Any thread. */
 bool hd_net_pump(hd_net_t *net);
+/* What threads sleep on who wait for legs (threads/outside.h): the process's, for ever. NULL: it has no descriptor. */
+struct hd_outside *hd_net_outside(void);
 
 #endif

@@ -26,7 +26,8 @@ _Static_assert(sizeof(hd_net_piece_t) == sizeof(ucp_dt_iov_t) &&
             _of(ucp_worker_get_address) _of(ucp_worker_release_address) _of(ucp_worker_progress)   \
                 _of(ucp_worker_set_am_recv_handler) _of(ucp_ep_create) _of(ucp_ep_close_nbx)       \
                     _of(ucp_am_send_nbx) _of(ucp_am_recv_data_nbx) _of(ucp_am_data_release)        \
-                        _of(ucp_request_check_status) _of(ucp_request_free)
+                        _of(ucp_request_check_status) _of(ucp_request_free)                        \
+                            _of(ucp_worker_get_efd) _of(ucp_worker_arm)
 
 static struct {
 #define POINTER(_name) __typeof__(&_name) _name;
@@ -104,7 +105,7 @@ static ucs_status_t configure(const hd_ucx_options_t *options, ucp_config_t *con
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
     ucp_config_t *config;
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-                           .features = UCP_FEATURE_AM,
+                           .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                            .name = "heddle"};
     ucs_status_t status = ucx.ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK) {
@@ -181,6 +182,12 @@ ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *b
 
 bool hd_ucx_progress(const hd_ucx_port_t *port) {
     return ucx.ucp_worker_progress(port->worker) != 0;
+}
+
+int hd_ucx_arm(const hd_ucx_port_t *port) {
+    int fd = -1;
+    ucs_status_t status = ucx.ucp_worker_get_efd(port->worker, &fd);
+    return status == UCS_OK && ucx.ucp_worker_arm(port->worker) == UCS_OK ? fd : -1;
 }
 
 static void on_lost(void *arg, ucp_ep_h ep, ucs_status_t status) {
@@ -315,6 +322,10 @@ ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *b
 bool hd_ucx_progress(const hd_ucx_port_t *port) {
     (void)port;
     return false;
+}
+int hd_ucx_arm(const hd_ucx_port_t *port) {
+    (void)port;
+    return -1;
 }
 ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
     (void)port, (void)address, (void)link;

@@ -63,6 +63,8 @@ void hd_ucx_hang_up(hd_ucx_port_t *port);
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes);
 /* Did anything happen? */
 bool hd_ucx_progress(const hd_ucx_port_t *port);
+/* A descriptor that will be readable if something happens from now on; -1: something has, or it can't be told. */
+int hd_ucx_arm(const hd_ucx_port_t *port);
 
 /* link->lost is set. The address was checked to be whole; UCX believes it. */
 ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link);

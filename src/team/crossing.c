@@ -89,6 +89,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     group->numbers = span->endpoint + span->first[span->mine];
     group->team_n = span->n;
     group->outside = &crossing->memory;
+    group->home.outside = hd_net_outside();
     return UCC_OK;
 }
 

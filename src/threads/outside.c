@@ -56,6 +56,14 @@ void hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int
     atomic_store_explicit(&outside->watched, 0, memory_order_seq_cst);
 }
 
+void hd_outside_rouse(hd_outside_t *outside) {
+    const uint64_t one = 1;
+    /* seq_cst: a watcher that is not seen here arms after this, and sees what has moved */
+    if (atomic_load_explicit(&outside->watched, memory_order_seq_cst)) {
+        (void)!write(outside->event, &one, sizeof(one));
+    }
+}
+
 void hd_outside_leave(hd_outside_t *outside) {
     /* seq_cst, both: who enlists, and then finds a watcher, is found by that watcher when it leaves; so are the
        counting and the trying of the other side (hd_bell_enlist, hd_outside_sleep) */

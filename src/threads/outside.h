@@ -36,6 +36,8 @@ void hd_outside_end(hd_outside_t *outside);
  * the last time: sleeps until one of them rings, something comes from outside, or the time is over. */
 void hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int *event,
                       uint64_t timeout_ns);
+/* Wakes the watcher, if there is one: what it has armed may be out of date. */
+void hd_outside_rouse(hd_outside_t *outside);
 /* By whoever has slept for its sake and will not look again: it has waited, or runs user's code. */
 void hd_outside_leave(hd_outside_t *outside);
 
