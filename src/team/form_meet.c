@@ -399,16 +399,9 @@ static void *make_nothing(void *arg) {
     return NULL;
 }
 
-void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+static void refuse_key(const hd_meet_key_t *key, uint32_t n, uint32_t me) {
     hd_meeting_t *meeting;
-    if (parent
-            ->crossing) { /* what follows is about those who live here; the others have their time-outs */
-        hd_lock(&parent->lock);
-        key.id = count_list(&parent->lists, list);
-        hd_unlock(&parent->lock);
-    }
-    if (hd_meet(&key, n, &me, me, true, &meeting) != UCC_OK) {
+    if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
         return; /* they know already, or there is no memory even for that */
     }
     hd_meeting_fail(meeting, UCC_ERR_NO_MEMORY);
@@ -417,6 +410,18 @@ void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, u
         hd_group_poison(group, UCC_ERR_NO_MEMORY);
     }
     hd_meeting_release(meeting, true);
+}
+
+void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+    refuse_key(&key, n, me);
+    if (parent
+            ->crossing) { /* or they meet as those who live here; the others have their time-outs */
+        hd_lock(&parent->lock);
+        key.id = count_list(&parent->lists, list);
+        hd_unlock(&parent->lock);
+        refuse_key(&key, n, me);
+    }
 }
 
 /* In a parent of several processes. */

@@ -133,8 +133,11 @@ hd_net_process_t *hd_roll_processes(const hd_roll_t *roll) {
         bytes += address_bytes(roll, p);
     }
     hd_net_process_t *process = hd_alloc(HD_LINE, bytes);
+    if (!process) {
+        return NULL;
+    }
     uint8_t *at = (uint8_t *)(process + n);
-    for (uint32_t p = 0; process && p < n; p++) {
+    for (uint32_t p = 0; p < n; p++) {
         process[p] = (hd_net_process_t){.identity = {roll->identity[p][0], roll->identity[p][1]},
                                         .address = at,
                                         .bytes = address_bytes(roll, p)};

@@ -665,6 +665,62 @@ Test(form_span, algorithms_that_differ_fail_at_all) {
     cr_assert(runs(&shape, ends_with_another_algorithm_in_one, NULL));
 }
 
+typedef struct scarcity {
+    long allocations;
+    _Atomic bool refused; /* it has failed, and may have had no memory to tell the other */
+} scarcity_t;
+
+/* Process 1 has memory for so many allocations only. */
+static int forms_without_memory(const process_t *process, void *arg) {
+    static uint64_t both[] = {0, 1}, *list = both;
+    scarcity_t *scarcity = arg;
+    ucc_team_h parent, team = NULL;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &parent);
+    process_barrier(process);
+    hd_alloc_fail_after(process->me == 1 ? scarcity->allocations : -1);
+    ucc_status_t status = ucc_create_team_from_eps(parent, &list, 2, &team);
+    if (status != UCC_OK) {
+        atomic_store(&scarcity->refused, true);
+        team = NULL;
+    }
+    deadline_t deadline = deadline_start("a team to form without memory");
+    while (team && (status = ucc_team_create_test(team)) == UCC_INPROGRESS &&
+           !atomic_load(&scarcity->refused)) {
+        deadline_poll(&deadline);
+    }
+    hd_alloc_fail_after(-1);
+    if (status < 0) {
+        atomic_store(&scarcity->refused, true);
+    }
+    process_set(process, 0, status == UCC_OK);
+    process_barrier(process);
+    if (team) {
+        world_destroy_team(team);
+    }
+    process_barrier(process);
+    world_destroy_team(parent);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
+    shape_t shape = shape_even(2, 1);
+    scarcity_t *scarcity =
+        mmap(NULL, sizeof(*scarcity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bool formed = false;
+    for (long n = 0; n < 300 && !formed; n += n < 14 ? 1 : 17) {
+        scarcity->allocations = n;
+        atomic_store(&scarcity->refused, false);
+        outcome_t outcome = processes_run(&shape, SECONDS, forms_without_memory, scarcity);
+        cr_assert(outcome.ok, "with %ld allocations", n);
+        cr_assert_eq(outcome.value[0][0], outcome.value[1][0], "with %ld allocations", n);
+        formed = outcome.value[0][0];
+    }
+    cr_assert(formed);
+    munmap(scarcity, sizeof(*scarcity));
+}
+
 /* --- many ----------------------------------------------------------------------------------------------- */
 
 static int forms_again_and_again(const process_t *process, void *arg) {
