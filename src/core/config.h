@@ -81,6 +81,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET,              /* bool */
     HD_CFG_LIB_NET_LIBRARY,      /* string: file, or empty */
     HD_CFG_LIB_NET_SHM,          /* bool */
+    HD_CFG_LIB_NET_SURVIVE,      /* bool */
     HD_CFG_LIB_NET_TLS,          /* string: for UCX, or empty */
     HD_CFG_LIB_NET_LANES,        /* uint: 1..8 */
     HD_CFG_LIB_NET_BARRIER, /* choice: words that net/net.c knows, as in the following; in the order of

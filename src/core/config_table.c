@@ -250,6 +250,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                             .value = "y",
                             .meaning =
                                 "Whether processes on one host may use UCX's shared memory."},
+    [HD_CFG_LIB_NET_SURVIVE] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_BOOL,
+         .name = "NET_SURVIVE",
+         .value = "y",
+         .meaning = "Whether what is under way with a process that is lost ends, with an error. "
+                    "n: large messages on one host are faster (copied once), but collectives may "
+                    "hang when a process dies."},
     [HD_CFG_LIB_NET_TLS] = {.scope = HD_CFG_SCOPE_LIB,
                             .type = HD_CFG_STRING,
                             .name = "NET_TLS",

@@ -35,10 +35,13 @@ enum {
     HD_NET_PARKED_BYTES =
         16 << 20, /* eager data of a peer that is kept for legs to come; more fails the team */
     HD_NET_PARKED_MESSAGES = 1 << 16,
+    HD_NET_PARKED_SMALL = 192,    /* bytes of data that are kept in memory that is used again */
     HD_NET_EARLY_MESSAGES = 4096, /* for teams that are not known yet, in a lane */
     HD_NET_EARLY_BYTES = 1024,    /* of one of them */
     HD_NET_EARLY_SECONDS = 3600,  /* a process may come to form a team much later than the others */
-    HD_NET_PACKED = 128 << 10,    /* bytes up to which several pieces are sent as one */
+    HD_NET_ORPHAN_MS =
+        1000, /* after a peer was lost, until what UCX does not end with it counts as ended */
+    HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
     HD_NET_BUCKETS = 64
 };
 
@@ -90,6 +93,7 @@ struct hd_parked {
     hd_parked_t *next;
     hd_wire_t wire;
     void *rendezvous; /* what UCX calls it; NULL: the data follows */
+    size_t bytes;     /* of the data that follows */
     uint64_t since;   /* ns; of those for teams that are not known */
     uint8_t data[];
 };
@@ -100,12 +104,14 @@ struct hd_net_lane {
     hd_ucx_port_t port; /* first */
     hd_lock_t lock;
     uint32_t number;
-    bool moved; /* something happened in this turn */
+    bool moved;  /* something happened in this turn */
+    bool losses; /* a peer was lost, and its teams don't know yet */
     hd_net_t *net;
     hd_leg_t *legs, **last; /* those that were taken in */
     hd_message_t *under_way;
     hd_message_t *free_requests;
     hd_expected_t *free_expected;
+    hd_parked_t *free_parked;
     hd_parked_t *early; /* for teams that are not known yet */
     uint32_t n_early;
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
@@ -128,6 +134,7 @@ struct hd_peer {
     hd_net_t *net;
     uint32_t lanes;
     _Atomic bool lost;
+    _Atomic uint64_t lost_at; /* ns; written before `lost` */
     hd_peer_link_t link[HD_NET_MOST_LANES];
     void *address; /* a copy of all of it */
 };
@@ -246,6 +253,11 @@ void hd_net_rouse(void);
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process);
 /* The way to it in that lane, made if there is none. NULL: the peer is lost. */
 const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
+/* From now on nothing is sent to it, in any lane. Its teams fail when all that it has sent before has come. Under the
+ * lane's lock. */
+void hd_peer_lose(hd_peer_t *peer, hd_net_lane_t *lane, const char *why);
+/* Fails the teams of peers that were lost. */
+void hd_peer_tell_losses(hd_net_lane_t *lane);
 /* Ends all of a lane's links: waits a second at most. */
 void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
 void hd_peer_free_all(hd_net_t *net);

@@ -1,7 +1,7 @@
 /* lane.c: a lane's lock, what other threads hand to it, and its turns.
  *
- * Whoever pumps tries the lock and, inside, takes turns until nothing moves: takes in what was handed, lets UCX make
- * progress, steps all legs, and tells peers how far we are if they wait for it.
+ * Whoever pumps tries the lock and, inside, takes turns until nothing moves or no leg is left: takes in what was
+ * handed, lets UCX make progress, steps all legs, and tells peers how far we are if they wait for it.
  *
  * Nothing handed is forgotten. Whoever hands something pushes it, and tries the lock at its next pump. If it fails,
  * another thread holds the lock, and looks at the stack again after it has unlocked: the two fences (after the push,
@@ -58,14 +58,13 @@ static void take_in(hd_net_lane_t *lane, hd_net_item_t *item) {
     }
 }
 
-/* In the order in which they were handed. */
-static void take_all_in(hd_net_lane_t *lane) {
+/* In the order in which they were handed. False: nothing was. */
+static bool take_all_in(hd_net_lane_t *lane) {
     if (!was_handed(lane)) {
-        return;
+        return false;
     }
     struct ck_stack_entry *all = ck_stack_batch_pop_upmc(&lane->handed), *first = NULL;
     hd_sanitizer_after_assembly(&lane->handed);
-    lane->moved = true;
     while (all) { /* the last is on top */
         struct ck_stack_entry *next = ck_pr_load_ptr(&all->next);
         ck_pr_store_ptr(&all->next, first);
@@ -78,6 +77,7 @@ static void take_all_in(hd_net_lane_t *lane) {
         take_in(lane, (hd_net_item_t *)(void *)first);
         first = next;
     }
+    return true;
 }
 
 /* A leg that is over may be gone when its step returns. Steps may hand in further ones, which wait on the stack. */
@@ -96,25 +96,34 @@ static void step_legs(hd_net_lane_t *lane) {
     }
 }
 
+/* New legs send before UCX looks for what has come: that look may be a system call. */
 void hd_net_lane_turn(hd_net_lane_t *lane) {
-    lane->moved = false;
-    take_all_in(lane);
-    if (lane->port.worker && hd_ucx_progress(&lane->port)) {
-        lane->moved = true;
+    lane->moved = take_all_in(lane);
+    if (lane->moved) {
+        step_legs(lane);
     }
-    step_legs(lane);
+    bool progress = lane->port.worker && hd_ucx_progress(&lane->port);
+    if (!progress && lane->losses) {
+        hd_peer_tell_losses(lane);
+    }
+    if (progress || !lane->moved) {
+        step_legs(lane);
+    }
     if (lane->owed) {
         hd_flow_pay(lane);
     }
+    lane->moved = lane->moved || progress || lane->losses;
 }
 
-/* Under the lock: turns until nothing moves. Has anything moved? */
+/* Under the lock: turns until nothing moves, or nobody is left to be moved. Has anything moved? */
 static bool take_turns(hd_net_lane_t *lane) {
+    bool any = false;
     uint32_t turns = 0;
     do {
         hd_net_lane_turn(lane);
-    } while (lane->moved && ++turns < MOST_TURNS);
-    return turns > 0;
+        any = any || lane->moved;
+    } while (lane->moved && (lane->legs || lane->losses) && ++turns < MOST_TURNS);
+    return any;
 }
 
 bool hd_net_lane_pump(hd_net_lane_t *lane) {
@@ -159,6 +168,12 @@ void hd_net_lane_clear(hd_net_lane_t *lane) {
     }
     lane->n_early = 0;
     lane->owed = NULL;
+    for (hd_message_t *next, *r = lane->under_way; r;
+         r = next) { /* abandoned: nobody calls it any more */
+        next = r->next;
+        hd_message_put(r);
+    }
+    lane->under_way = NULL;
     for (hd_message_t *next, *r = lane->free_requests; r; r = next) {
         next = r->next;
         hd_free(r);
@@ -167,6 +182,11 @@ void hd_net_lane_clear(hd_net_lane_t *lane) {
         next = e->next;
         hd_free(e);
     }
+    for (hd_parked_t *next, *p = lane->free_parked; p; p = next) {
+        next = p->next;
+        hd_free(p);
+    }
+    lane->free_parked = NULL;
     lane->free_requests = NULL;
     lane->free_expected = NULL;
 }

@@ -5,6 +5,8 @@
  */
 #include "net/internal.h"
 
+#include "threads/clock.h"
+
 #include <string.h>
 
 /* --- pools ------------------------------------------------------------------------------------------------------------ */
@@ -88,14 +90,19 @@ void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
 /* The request is over, and is in no list. */
 static void end_request(hd_message_t *r, ucc_status_t status) {
     hd_leg_t *leg = r->leg;
+    bool lost = false;
     r->lane->moved = true;
     if (leg) {
         leg->under_way--;
-        if (status != UCC_OK && leg->failure == UCC_OK) {
-            ucc_status_t why = hd_net_team_failure(leg->team);
-            hd_leg_fail(leg, why != UCC_OK ? why : status, why == UCC_OK);
+        ucc_status_t failure = hd_net_team_failure(leg->team);
+        if (status == UCC_ERR_IO_ERROR && failure == UCC_OK) {
+            hd_peer_lose(leg->team->peer[r->to], r->lane, "a message was lost");
+        } else if (status != UCC_OK && leg->failure == UCC_OK) {
+            hd_leg_fail(leg, failure == UCC_OK ? status : failure, failure == UCC_OK);
         }
-        if (r->receives && leg->receiving > 0) {
+        /* What can't be received stays expected: the team fails soon. */
+        lost = r->receives && status == UCC_ERR_IO_ERROR;
+        if (r->receives && !lost && leg->receiving > 0) {
             leg->receiving--;
         }
     }
@@ -114,7 +121,8 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
     hd_wire_write(&r->wire, r->header);
     const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[r->to], r->lane);
     if (!link) {
-        end_request(r, UCC_ERR_IO_ERROR);
+        r->lane->losses = true; /* fails the team in this turn, or the next */
+        end_request(r, UCC_OK);
         return;
     }
     link_request(&r->lane->under_way, r);
@@ -300,7 +308,7 @@ static hd_ucx_arrival_t receive(hd_leg_t *leg, const hd_expected_t *e, void *dat
     if (!r) {
         hd_error("no memory for a message of %zu bytes", e->bytes);
         hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
-        return HD_UCX_REFUSED;
+        return HD_UCX_DONE;
     }
     r->leg = leg;
     r->receives = true;
@@ -324,7 +332,6 @@ hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *e, const hd_wire_t *w
     lane->moved = true;
     if (!fits(leg, e, wire)) {
         hd_leg_fail(leg, UCC_ERR_INVALID_PARAM, true);
-        end = rendezvous ? HD_UCX_REFUSED : HD_UCX_DONE;
     } else {
         hd_flow_taken(&hd_leg_tl(leg)->peer[wire->source], wire);
         if (rendezvous && e->bytes) {
@@ -387,6 +394,24 @@ static ucc_status_t end_leg(hd_leg_t *leg) {
     return leg->failure;
 }
 
+/* UCX does not end every request with a process that is gone: one over shared memory waits until the dead process takes
+ * something from a full queue. But a second after the loss, with progress made all the time, nothing of that process is
+ * left to be received, and nobody is there to ask for what we send, so no buffer is touched any more. The message
+ * itself stays, for UCX may still call it, until the lane is closed. */
+static void abandon(hd_leg_t *leg) {
+    uint64_t now = hd_clock_ns();
+    for (hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
+        const hd_peer_t *peer = r->leg == leg ? leg->team->peer[r->to] : NULL;
+        /* acquire: the time; pairs with on_lost in peer.c */
+        if (peer && atomic_load_explicit(&peer->lost, memory_order_acquire) &&
+            now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
+                HD_NET_ORPHAN_MS * UINT64_C(1000000)) {
+            r->leg = NULL;
+            leg->under_way--;
+        }
+    }
+}
+
 /* Nothing of it is begun any more. UCC_INPROGRESS while something is under way. */
 static ucc_status_t wind_up(hd_leg_t *leg) {
     hd_net_team_lane_t *tl = hd_leg_tl(leg);
@@ -403,6 +428,9 @@ static ucc_status_t wind_up(hd_leg_t *leg) {
             unlink_request(r);
             end_request(r, UCC_OK);
         }
+    }
+    if (leg->under_way) {
+        abandon(leg);
     }
     return leg->under_way ? UCC_INPROGRESS : end_leg(leg);
 }

@@ -41,36 +41,55 @@ static bool may_log(hd_net_lane_t *lane) {
 
 /* --- parking --------------------------------------------------------------------------------------------------------- */
 
-static hd_parked_t *make_parked(const hd_wire_t *wire, void *data, bool rendezvous) {
+/* Small ones are kept for the next. */
+static hd_parked_t *parked_get(hd_net_lane_t *lane, size_t bytes) {
+    hd_parked_t *parked = lane->free_parked;
+    if (bytes > HD_NET_PARKED_SMALL) {
+        return hd_alloc(alignof(hd_parked_t), sizeof(*parked) + bytes);
+    }
+    if (parked) {
+        lane->free_parked = parked->next;
+        return parked;
+    }
+    return hd_alloc(HD_LINE, sizeof(*parked) + HD_NET_PARKED_SMALL);
+}
+
+static void parked_put(hd_net_lane_t *lane, hd_parked_t *parked) {
+    if (parked->bytes > HD_NET_PARKED_SMALL) {
+        hd_free(parked);
+        return;
+    }
+    parked->next = lane->free_parked;
+    lane->free_parked = parked;
+}
+
+static hd_parked_t *make_parked(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
+                                bool rendezvous) {
     size_t bytes = rendezvous ? 0 : wire->bytes;
-    hd_parked_t *parked = hd_alloc(alignof(hd_parked_t), sizeof(*parked) + bytes);
+    hd_parked_t *parked = parked_get(lane, bytes);
     if (!parked) {
         return NULL;
     }
     parked->wire = *wire;
-    if (rendezvous) {
-        parked->rendezvous = data;
-    } else if (bytes) {
+    parked->bytes = bytes;
+    parked->rendezvous = rendezvous ? data : NULL;
+    if (bytes) {
         memcpy(parked->data, data, bytes);
     }
     return parked;
 }
 
-static size_t weight(const hd_parked_t *parked) {
-    return parked->rendezvous ? 0 : parked->wire.bytes;
-}
-
 static void count_off(hd_net_team_lane_t *tl, const hd_parked_t *parked) {
     hd_net_team_peer_t *peer = &tl->peer[parked->wire.source];
     peer->parked_messages--;
-    peer->parked_bytes -= weight(parked);
+    peer->parked_bytes -= parked->bytes;
 }
 
 void hd_net_match_drop(hd_net_lane_t *lane, hd_parked_t *parked) {
     if (parked->rendezvous && lane->port.worker) {
         hd_ucx_release(&lane->port, parked->rendezvous);
     }
-    hd_free(parked);
+    parked_put(lane, parked);
 }
 
 static void drop_list(hd_net_team_lane_t *tl, hd_parked_t **list) {
@@ -88,15 +107,11 @@ void hd_net_match_drop_all(hd_net_team_lane_t *tl) {
     }
 }
 
-static hd_ucx_arrival_t no_use(bool rendezvous) {
-    return rendezvous ? HD_UCX_REFUSED : HD_UCX_DONE;
-}
-
 /* The team fails, here and elsewhere. */
-static hd_ucx_arrival_t give_up(hd_net_team_t *team, bool rendezvous, ucc_status_t why) {
+static hd_ucx_arrival_t give_up(hd_net_team_t *team, ucc_status_t why) {
     hd_net_team_fail(team, why);
     hd_net_team_abort(team, why);
-    return no_use(rendezvous);
+    return HD_UCX_DONE;
 }
 
 static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const hd_wire_t *wire,
@@ -109,12 +124,12 @@ static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const h
             "process %u has sent %u messages, %zu bytes of them eagerly, for collectives that were "
             "not posted here",
             wire->source, peer->parked_messages, peer->parked_bytes);
-        return give_up(tl->team, rendezvous, UCC_ERR_NO_RESOURCE);
+        return give_up(tl->team, UCC_ERR_NO_RESOURCE);
     }
-    hd_parked_t *parked = make_parked(wire, data, rendezvous);
+    hd_parked_t *parked = make_parked(hd_net_team_lane_of(tl), wire, data, rendezvous);
     if (!parked) {
         hd_error("no memory for a message of %zu bytes that came early", (size_t)wire->bytes);
-        return give_up(tl->team, rendezvous, UCC_ERR_NO_MEMORY);
+        return give_up(tl->team, UCC_ERR_NO_MEMORY);
     }
     parked->next = *list;
     *list = parked;
@@ -149,7 +164,7 @@ static hd_ucx_arrival_t deliver(hd_net_team_lane_t *tl, const hd_wire_t *wire, v
         return park(tl, &tl->parked[b], wire, data, rendezvous);
     }
     if (leg->failure != UCC_OK) {
-        return no_use(rendezvous);
+        return HD_UCX_DONE;
     }
     hd_expected_t *expected = take_expected(leg, wire);
     return expected ? hd_leg_take(leg, expected, wire, data, rendezvous)
@@ -200,7 +215,7 @@ static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
         } else if (known) {
             deliver(tl, &parked->wire, parked->data, false);
         }
-        hd_free(parked);
+        parked_put(lane, parked);
     }
 }
 
@@ -249,7 +264,7 @@ void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns) {
         }
         *at = parked->next;
         lane->n_early--;
-        hd_free(parked);
+        parked_put(lane, parked);
     }
 }
 
@@ -257,19 +272,19 @@ void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns) {
 static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
                                      bool rendezvous, bool gone) {
     if (gone) {
-        return no_use(rendezvous);
+        return HD_UCX_DONE;
     }
     bool forms = wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && !rendezvous;
     if (!forms && wire->kind != HD_WIRE_ABORT) { /* another process may have given up forming it */
         if (may_log(lane)) {
             hd_warn("a message for a team that is not known here was dropped");
         }
-        return no_use(rendezvous);
+        return HD_UCX_DONE;
     }
     uint64_t now = hd_clock_ns();
     hd_net_match_drop_early(lane, now);
     hd_parked_t *parked = lane->n_early < HD_NET_EARLY_MESSAGES && wire->bytes <= HD_NET_EARLY_BYTES
-                              ? make_parked(wire, data, false)
+                              ? make_parked(lane, wire, data, false)
                               : NULL;
     if (!parked) {
         if (may_log(lane)) {
@@ -295,7 +310,7 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
         if (may_log(lane)) {
             hd_warn("a message was dropped: %s", wrong);
         }
-        return no_use(rendezvous);
+        return HD_UCX_DONE;
     }
     lane->moved = true;
     hd_net_team_t *team = hd_net_team_find(lane->net, wire.team, &gone);
@@ -307,10 +322,10 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
             hd_warn("a message was dropped: it says to be of process %u of %u, in lane %u of %u",
                     wire.source, team->n, lane->number, team->lanes);
         }
-        return no_use(rendezvous);
+        return HD_UCX_DONE;
     }
     if (hd_net_team_failure(team) != UCC_OK) {
-        return no_use(rendezvous);
+        return HD_UCX_DONE;
     }
     hd_net_team_lane_t *tl = &team->lane[lane->number];
     if (wire.kind == HD_WIRE_ABORT) {

@@ -29,7 +29,7 @@ static hd_heirloom_t heirloom;
 typedef struct head {
     uint32_t magic, version;
     uint32_t bytes; /* of all */
-    uint32_t check; /* of what follows the head */
+    uint32_t check; /* of all, with 0 here */
     uint32_t lanes;
     uint32_t lane_bytes[HD_NET_MOST_LANES];
     uint32_t zero;
@@ -42,12 +42,17 @@ static size_t padded(size_t bytes) {
     return (bytes + 7) / 8 * 8;
 }
 
-static uint32_t check_of(const void *at, size_t bytes) {
-    uint32_t x = 2166136261u;
+static uint32_t check_more(uint32_t x, const void *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         x = (x ^ ((const uint8_t *)at)[i]) * 16777619u;
     }
     return x;
+}
+
+static uint32_t check_of(head_t head, const void *rest) {
+    head.check = 0;
+    return check_more(check_more(2166136261u, &head, sizeof(head)), rest,
+                      head.bytes - sizeof(head));
 }
 
 uint32_t hd_net_address_parse(const void *address, size_t bytes,
@@ -59,8 +64,7 @@ uint32_t hd_net_address_parse(const void *address, size_t bytes,
     memcpy(&head, address, sizeof(head));
     const char *next = (const char *)address + sizeof(head);
     if (head.magic != MAGIC || head.version != HD_WIRE_VERSION || head.bytes != bytes ||
-        head.lanes == 0 || head.lanes > HD_NET_MOST_LANES ||
-        head.check != check_of(next, bytes - sizeof(head))) {
+        head.lanes == 0 || head.lanes > HD_NET_MOST_LANES || head.check != check_of(head, next)) {
         return 0;
     }
     size_t left = bytes - sizeof(head);
@@ -99,7 +103,7 @@ static ucc_status_t make_address(hd_net_t *net) {
         return status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
     }
     head.bytes = (uint32_t)bytes;
-    head.check = check_of((char *)net->address + sizeof(head), bytes - sizeof(head));
+    head.check = check_of(head, (char *)net->address + sizeof(head));
     memcpy(net->address, &head, sizeof(head));
     net->address_bytes = bytes;
     return UCC_OK;
@@ -112,8 +116,8 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
     if (lane->port.worker) {
         hd_net_lane_turn(lane); /* teams that have ended */
         hd_peer_close_links(net, lane);
-        hd_net_lane_clear(lane);
         hd_ucx_hang_up(&lane->port);
+        hd_net_lane_clear(lane);
     }
     hd_unlock(&lane->lock);
 }
@@ -172,7 +176,8 @@ static ucc_status_t open_lane(hd_net_t *net, uint32_t l) {
 
 static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     hd_ucx_options_t options = {.tls = hd_config_string(config, HD_CFG_LIB_NET_TLS),
-                                .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM)};
+                                .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM),
+                                .survive = hd_config_bool(config, HD_CFG_LIB_NET_SURVIVE)};
     ucc_status_t status = hd_ucx_load(hd_config_string(config, HD_CFG_LIB_NET_LIBRARY));
     if (status == UCC_OK) {
         status = hd_ucx_open(&options, &net->context);
@@ -212,6 +217,7 @@ static void in_child(hd_heirloom_t *self) {
         lane->under_way = NULL;
         lane->free_requests = NULL;
         lane->free_expected = NULL;
+        lane->free_parked = NULL;
     }
     memset(the_net.table, 0, sizeof(the_net.table));
     the_net.context = NULL;

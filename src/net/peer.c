@@ -15,14 +15,36 @@ static bool is_same(const hd_peer_t *peer, const hd_net_process_t *process) {
     return memcmp(peer->identity, process->identity, sizeof(peer->identity)) == 0;
 }
 
-/* UCX says so, in some lane. From now on nothing is sent to it, in any. */
-static void on_lost(hd_ucx_link_t *link, const char *why) {
-    hd_peer_t *peer = ((hd_peer_link_t *)link)->peer;
-    /* relaxed: what depends on it looks again, or is told by UCX */
-    if (!atomic_exchange_explicit(&peer->lost, true, memory_order_relaxed)) {
-        hd_warn("a process of a team can't be reached any more: %s", why);
+void hd_peer_lose(hd_peer_t *peer, hd_net_lane_t *lane, const char *why) {
+    /* relaxed: two lanes may write the time, and either will do */
+    if (!atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
+        atomic_store_explicit(&peer->lost_at, hd_clock_ns(), memory_order_relaxed);
     }
-    hd_net_team_fail_with_peer(peer->net, peer);
+    /* release: the time; pairs with abandon in leg.c. Others only look whether it is lost, and will look again. */
+    if (!atomic_exchange_explicit(&peer->lost, true, memory_order_release)) {
+        hd_info("another process can't be reached any more: %s", why);
+    }
+    lane->losses = true;
+}
+
+static void on_lost(hd_ucx_link_t *link, const char *why) {
+    hd_peer_link_t *mine = (hd_peer_link_t *)link;
+    hd_peer_t *peer = mine->peer;
+    hd_peer_lose(peer, &peer->net->lane[mine - peer->link], why);
+}
+
+/* When nothing more has come: what a process said before it was lost counts first, such as why it went. */
+void hd_peer_tell_losses(hd_net_lane_t *lane) {
+    hd_net_t *net = lane->net;
+    lane->losses = false;
+    hd_lock(&net->lock);
+    hd_peer_t *first = net->peers; /* peers stay, and new ones come before it */
+    hd_unlock(&net->lock);
+    for (hd_peer_t *peer = first; peer; peer = peer->next) {
+        if (atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
+            hd_net_team_fail_with_peer(net, peer);
+        }
+    }
 }
 
 static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {

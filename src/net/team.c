@@ -202,6 +202,7 @@ void hd_net_team_fail_with_peer(hd_net_t *net, const hd_peer_t *peer) {
         }
         hd_unlock(&net->lock);
         if (found) {
+            hd_warn("a process of a team can't be reached any more");
             hd_net_team_fail(found, UCC_ERR_IO_ERROR);
         }
     } while (found);

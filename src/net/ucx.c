@@ -92,14 +92,36 @@ static ucc_status_t end_of(ucs_status_t status) {
 
 /* --- context, worker, endpoint ------------------------------------------------------------------------------- */
 
-/* In which mode all endpoints of this process find out that a peer is lost: chosen with the context. */
+/* In which mode all endpoints of this process find out that a peer is lost: chosen with the context.
+ *
+ * PEER: requests with a lost process end with an error. UCX then leaves out transports that can't tell, among them its
+ * shared memory, unless it is told to watch the processes there, too; and it does without copies straight from one
+ * process's memory into another's (CMA), which it can't call back. NONE has these, but what is under way with a process
+ * that was killed may never end.
+ */
 static ucp_err_handling_mode_t error_mode;
 
-static ucs_status_t configure(const hd_ucx_options_t *options, ucp_config_t *config) {
-    if (*options->tls) {
-        return ucx.ucp_config_modify(config, "TLS", options->tls);
+/* What a newer UCX may lack is no error. */
+static bool set(ucp_config_t *config, const char *name, const char *value) {
+    ucs_status_t status = ucx.ucp_config_modify(config, name, value);
+    if (status != UCS_OK) {
+        hd_info("UCX: %s can't be set to %s: %s", name, value, ucx.ucs_status_string(status));
     }
-    return options->shm ? UCS_OK : ucx.ucp_config_modify(config, "TLS", "^shm");
+    return status == UCS_OK;
+}
+
+static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
+    error_mode = options->survive ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+    if (options->survive) {
+        set(config, "KEEPALIVE_INTERVAL", "1s");
+    }
+    if (options->survive && options->shm) {
+        set(config, "MM_ERROR_HANDLING", "y");
+    }
+    if (*options->tls) {
+        return set(config, "TLS", options->tls);
+    }
+    return options->shm || set(config, "TLS", "^shm");
 }
 
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
@@ -111,11 +133,12 @@ ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **c
     if (status != UCS_OK) {
         return failed("its configuration can't be read", status);
     }
-    error_mode = options->shm ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-    status = configure(options, config);
-    if (status == UCS_OK) {
-        status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, context);
+    if (!configure(options, config)) {
+        hd_error("NET_TLS: UCX does not take %s", *options->tls ? options->tls : "^shm");
+        ucx.ucp_config_release(config);
+        return UCC_ERR_INVALID_PARAM;
     }
+    status = ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, context);
     ucx.ucp_config_release(config);
     return status == UCS_OK ? UCC_OK : failed("no transport can be opened", status);
 }
@@ -128,15 +151,8 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_byte
                                size_t bytes, const ucp_am_recv_param_t *param) {
     hd_ucx_port_t *port = arg;
     bool rendezvous = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
-    switch (port->arrive(port, header, header_bytes, data, bytes, rendezvous)) {
-    case HD_UCX_KEPT:
-        return rendezvous ? UCS_INPROGRESS : UCS_OK;
-    case HD_UCX_REFUSED:
-        return rendezvous ? UCS_ERR_CANCELED : UCS_OK;
-    case HD_UCX_DONE:
-        break;
-    }
-    return UCS_OK;
+    hd_ucx_arrival_t end = port->arrive(port, header, header_bytes, data, bytes, rendezvous);
+    return end == HD_UCX_KEPT && rendezvous ? UCS_INPROGRESS : UCS_OK;
 }
 
 ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {

@@ -16,13 +16,13 @@ struct ucp_ep;
 typedef struct hd_ucx_options {
     const char *tls; /* "": UCX's choice */
     bool shm;        /* processes of a host may use its shared memory */
+    bool survive;    /* what is under way with a lost process ends */
 } hd_ucx_options_t;
 
 /* What becomes of a message that has arrived. */
 typedef enum hd_ucx_arrival {
-    HD_UCX_DONE,   /* nothing of it is needed any more */
-    HD_UCX_KEPT,   /* a rendezvous, which hd_ucx_receive or hd_ucx_release ends later */
-    HD_UCX_REFUSED /* a rendezvous that nobody will receive: the sender gets an error */
+    HD_UCX_DONE, /* nothing of it is needed any more: to its sender, it was received */
+    HD_UCX_KEPT  /* a rendezvous, which hd_ucx_receive or hd_ucx_release ends later */
 } hd_ucx_arrival_t;
 
 typedef struct hd_ucx_port hd_ucx_port_t;
