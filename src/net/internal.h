@@ -42,6 +42,8 @@ enum {
     HD_NET_ORPHAN_MS =
         1000, /* after a peer was lost, until what UCX does not end with it counts as ended */
     HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
+    HD_NET_GRACE_MS = 200,     /* from a loss until those fail that need the process */
+    HD_NET_MOURN_MS = 10,      /* from one look for them to the next */
     HD_NET_BUCKETS = 64
 };
 
@@ -104,8 +106,8 @@ struct hd_net_lane {
     hd_ucx_port_t port; /* first */
     hd_lock_t lock;
     uint32_t number;
-    bool moved;  /* something happened in this turn */
-    bool losses; /* a peer was lost, and its teams don't know yet */
+    bool moved;       /* something happened in this turn */
+    uint64_t mourned; /* ns: when legs that need a lost peer were last looked for */
     hd_net_t *net;
     hd_leg_t *legs, **last; /* those that were taken in */
     hd_message_t *under_way;
@@ -209,6 +211,7 @@ enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096 };
 struct hd_net {
     struct ucp_context *context;
     uint32_t lanes;
+    _Atomic bool has_losses;         /* a peer has been lost since it was opened */
     uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
     void *address;
     size_t address_bytes;
@@ -268,8 +271,6 @@ void hd_peer_free_all(hd_net_t *net);
 hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone);
 /* The team is lost; the first cause counts. Under a lane's lock. */
 void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why);
-/* All teams that the peer is in. */
-void hd_net_team_fail_with_peer(hd_net_t *net, const hd_peer_t *peer);
 /* Items. */
 void hd_net_team_lane_end(hd_net_team_lane_t *tl);
 void hd_net_team_lane_failed(hd_net_team_lane_t *tl);

@@ -103,7 +103,8 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
         step_legs(lane);
     }
     bool progress = lane->port.worker && hd_ucx_progress(&lane->port);
-    if (!progress && lane->losses) {
+    /* relaxed: looked at again and again */
+    if (!progress && atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
         hd_peer_tell_losses(lane);
     }
     if (progress || !lane->moved) {
@@ -112,7 +113,7 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
     if (lane->owed) {
         hd_flow_pay(lane);
     }
-    lane->moved = lane->moved || progress || lane->losses;
+    lane->moved = lane->moved || progress;
 }
 
 /* Under the lock: turns until nothing moves, or nobody is left to be moved. Has anything moved? */
@@ -122,7 +123,7 @@ static bool take_turns(hd_net_lane_t *lane) {
     do {
         hd_net_lane_turn(lane);
         any = any || lane->moved;
-    } while (lane->moved && (lane->legs || lane->losses) && ++turns < MOST_TURNS);
+    } while (lane->moved && lane->legs && ++turns < MOST_TURNS);
     return any;
 }
 

@@ -97,10 +97,11 @@ static void end_request(hd_message_t *r, ucc_status_t status) {
         ucc_status_t failure = hd_net_team_failure(leg->team);
         if (status == UCC_ERR_IO_ERROR && failure == UCC_OK) {
             hd_peer_lose(leg->team->peer[r->to], r->lane, "a message was lost");
+            leg->bereft = true; /* and fails soon */
         } else if (status != UCC_OK && leg->failure == UCC_OK) {
             hd_leg_fail(leg, failure == UCC_OK ? status : failure, failure == UCC_OK);
         }
-        /* What can't be received stays expected: the team fails soon. */
+        /* What can't be received stays expected. */
         lost = r->receives && status == UCC_ERR_IO_ERROR;
         if (r->receives && !lost && leg->receiving > 0) {
             leg->receiving--;
@@ -121,7 +122,9 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
     hd_wire_write(&r->wire, r->header);
     const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[r->to], r->lane);
     if (!link) {
-        r->lane->losses = true; /* fails the team in this turn, or the next */
+        if (r->leg) {
+            r->leg->bereft = true;
+        }
         end_request(r, UCC_OK);
         return;
     }

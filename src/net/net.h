@@ -181,6 +181,7 @@ struct hd_leg {
     hd_net_item_t item;
     hd_leg_t *next, *next_open; /* of the lane's legs; of those that messages find */
     uint32_t lane;
+    bool bereft;           /* a message of it was lost with the process that it was to or from */
     bool opened;           /* known to its team: messages find it */
     bool over;             /* the algorithm has ended, as `failure` says */
     uint32_t under_way;    /* sends and receives that UCX has, or that are held back */

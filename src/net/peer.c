@@ -24,7 +24,9 @@ void hd_peer_lose(hd_peer_t *peer, hd_net_lane_t *lane, const char *why) {
     if (!atomic_exchange_explicit(&peer->lost, true, memory_order_release)) {
         hd_info("another process can't be reached any more: %s", why);
     }
-    lane->losses = true;
+    (void)lane;
+    /* relaxed: only told to look */
+    atomic_store_explicit(&peer->net->has_losses, true, memory_order_relaxed);
 }
 
 static void on_lost(hd_ucx_link_t *link, const char *why) {
@@ -33,16 +35,50 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
     hd_peer_lose(peer, &peer->net->lane[mine - peer->link], why);
 }
 
-/* When nothing more has come: what a process said before it was lost counts first, such as why it went. */
+/* Lost for long enough that what it sent before has come. */
+static bool is_gone(const hd_peer_t *peer, uint64_t now) {
+    /* acquire: the time; pairs with hd_peer_lose */
+    return peer && atomic_load_explicit(&peer->lost, memory_order_acquire) &&
+           now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
+               HD_NET_GRACE_MS * UINT64_C(1000000);
+}
+
+/* Is there a message that this leg waits for, or that is to be sent or is being sent for it, of a process that is
+ * gone? */
+static bool needs_the_gone(const hd_leg_t *leg, const hd_net_lane_t *lane, uint64_t now) {
+    const hd_net_team_t *team = leg->team;
+    for (const hd_expected_t *e = leg->expected; e; e = e->next) {
+        if (is_gone(team->peer[e->source], now)) {
+            return true;
+        }
+    }
+    for (const hd_message_t *r = leg->under_way ? lane->under_way : NULL; r; r = r->next) {
+        if (r->leg == leg && is_gone(team->peer[r->to], now)) {
+            return true;
+        }
+    }
+    for (const hd_message_t *r = leg->under_way ? hd_leg_tl(leg)->held : NULL; r; r = r->next) {
+        if (r->leg == leg && is_gone(team->peer[r->to], now)) {
+            return true;
+        }
+    }
+    return leg->bereft;
+}
+
+/* A process that has done all its part in a team may end, and take its connections with it: who is lost fails the
+ * teams that still need it, and no others. Not at once: what it sent before may come on other connections, such as a
+ * last message, or why it went. */
 void hd_peer_tell_losses(hd_net_lane_t *lane) {
-    hd_net_t *net = lane->net;
-    lane->losses = false;
-    hd_lock(&net->lock);
-    hd_peer_t *first = net->peers; /* peers stay, and new ones come before it */
-    hd_unlock(&net->lock);
-    for (hd_peer_t *peer = first; peer; peer = peer->next) {
-        if (atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
-            hd_net_team_fail_with_peer(net, peer);
+    uint64_t now = hd_clock_ns();
+    if (now - lane->mourned < HD_NET_MOURN_MS * UINT64_C(1000000)) {
+        return;
+    }
+    lane->mourned = now;
+    for (hd_leg_t *leg = lane->legs; leg; leg = leg->next) {
+        if (leg->failure == UCC_OK && hd_net_team_failure(leg->team) == UCC_OK &&
+            needs_the_gone(leg, lane, now)) {
+            hd_error("a process of a team has gone, and %s needs it", hd_type_name(leg->call.type));
+            hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
         }
     }
 }

@@ -186,28 +186,6 @@ void hd_net_team_lane_failed(hd_net_team_lane_t *tl) {
     hd_net_match_drop_all(tl);
 }
 
-void hd_net_team_fail_with_peer(hd_net_t *net, const hd_peer_t *peer) {
-    hd_net_team_t *found;
-    do { /* one at a time: failing calls the owner, which is not done under the table's lock */
-        found = NULL;
-        hd_lock(&net->lock);
-        for (uint32_t b = 0; b < HD_NET_TABLE && !found; b++) {
-            for (hd_net_team_t *team = net->table[b]; team && !found; team = team->next) {
-                for (uint32_t i = 0; i < team->n && !found; i++) {
-                    if (team->peer[i] == peer && hd_net_team_failure(team) == UCC_OK) {
-                        found = team; /* stays while we hold a lane's lock */
-                    }
-                }
-            }
-        }
-        hd_unlock(&net->lock);
-        if (found) {
-            hd_warn("a process of a team can't be reached any more");
-            hd_net_team_fail(found, UCC_ERR_IO_ERROR);
-        }
-    } while (found);
-}
-
 void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why) {
     int none = UCC_OK;
     if (team->forks != hd_forks()) {

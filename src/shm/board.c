@@ -225,3 +225,20 @@ void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed) 
     /* release: our reads of these exchanges happen before anybody's reuse of their slots */
     atomic_store_explicit(&member->consumed, consumed, memory_order_release);
 }
+
+uint32_t hd_group_member(const hd_group_t *group, uint32_t number) {
+    if (!group->numbers) {
+        return number;
+    }
+    uint32_t first = 0,
+             end = group->n; /* the first whose number is not less lies in [first, end] */
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (group->numbers[middle] < number) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first < group->n && group->numbers[first] == number ? first : group->n;
+}

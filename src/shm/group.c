@@ -246,23 +246,6 @@ bool hd_group_is_sealed(const hd_group_t *group) {
     return atomic_load_explicit(&group->sealed, memory_order_acquire) != 0;
 }
 
-uint32_t hd_group_member(const hd_group_t *group, uint32_t number) {
-    if (!group->numbers) {
-        return number;
-    }
-    uint32_t first = 0,
-             end = group->n; /* the first whose number is not less lies in [first, end] */
-    while (first < end) {
-        uint32_t middle = first + (end - first) / 2;
-        if (group->numbers[middle] < number) {
-            first = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return first < group->n && group->numbers[first] == number ? first : group->n;
-}
-
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why) {
     /* acq_rel: either all have joined before, or the last one to join finds no complete count */
     uint32_t before =

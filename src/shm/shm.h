@@ -29,12 +29,6 @@ ucc_status_t hd_group_seal(hd_group_t *group);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
-/* Which member the team's endpoint of this number is; group->n: it lives in another process. */
-uint32_t hd_group_member(const hd_group_t *group, uint32_t number);
-/* The other way round. */
-static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member) {
-    return group->numbers ? group->numbers[member] : member;
-}
 /* All have joined, and what follows from that is decided: operations may begin. If something hangs on the group
  * (group->outside), it is only sealed then, and complete when that is ready, too, which may be first. */
 bool hd_group_is_complete(const hd_group_t *group);
@@ -45,6 +39,15 @@ bool hd_group_all_joined(const hd_group_t *group);
 /* By an endpoint that has joined and goes: the group will never be complete, and is poisoned. False if all have
  * joined: then it can only be left. */
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
+
+/* --- board.c: members and endpoints -------------------------------------------------------------------- */
+
+/* Which member the team's endpoint of this number is; group->n: it lives in another process. */
+uint32_t hd_group_member(const hd_group_t *group, uint32_t number);
+/* The other way round. */
+static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member) {
+    return group->numbers ? group->numbers[member] : member;
+}
 
 /* --- poison.c: whether a group may still be used --------------------------------------------------- */
 

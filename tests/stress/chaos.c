@@ -57,7 +57,7 @@ typedef enum driver_kind { BY_CALLS, BY_LOOPS, BY_WAIT, BY_ONE, DRIVER_KINDS } d
 static const char *const driver_kind_name[DRIVER_KINDS] = {"blocking calls", "loops", "waits",
                                                            "one thread"};
 
-typedef enum outcome { RUNNING, ENDED, FAILED, AWAY } outcome_t;
+typedef enum fate { RUNNING, ENDED, FAILED, AWAY } fate_t;
 
 typedef struct scenario {
     uint64_t seed, random;
@@ -72,7 +72,7 @@ typedef struct scenario {
         heddle_ep_t *ep;
         ucc_coll_req_h request;
         _Atomic uint32_t at;
-        _Atomic int outcome; /* outcome_t */
+        _Atomic int outcome; /* fate_t */
         ucc_status_t status;
     } endpoint[MOST];
     _Atomic uint32_t joined;
@@ -88,7 +88,7 @@ static uint64_t below(scenario_t *s, uint64_t limit) {
     return random_below(&s->random, limit);
 }
 
-static void finish(scenario_t *s, uint32_t i, outcome_t outcome, ucc_status_t status) {
+static void finish(scenario_t *s, uint32_t i, fate_t outcome, ucc_status_t status) {
     s->endpoint[i].status = status;
     atomic_store(&s->endpoint[i].outcome, (int)outcome);
 }
