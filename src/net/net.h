@@ -118,7 +118,7 @@ typedef struct hd_net_data {
 typedef struct hd_net_call {
     uint8_t type; /* enum hd_type */
     uint32_t n, me, root;
-    const uint32_t *process; /* by rank: its number in the team, ascending; NULL: the same */
+    const uint32_t *process; /* by rank: its number in the team, in any order; NULL: the same */
     uint32_t signature;      /* what must agree, hashed */
     const hd_net_data_t *give, *take;
     const void *operand;

@@ -78,7 +78,17 @@ static hd_net_algorithm_t of_allgather(uint32_t n, size_t bytes, bool vector) {
     return bytes * n <= BRUCK_WHOLE ? HD_NET_BRUCK : HD_NET_RING;
 }
 
-static hd_net_algorithm_t of_allreduce(uint32_t n, size_t bytes) {
+/* A combination that the starter shares out among threads, or that calls the user's code, may come once in a leg: then
+ * levels of it are not possible. */
+static bool has_levels(const hd_net_call_t *call) {
+    return call->n > EIGHT && !call->parallel;
+}
+
+static hd_net_algorithm_t of_allreduce(const hd_net_call_t *call, size_t bytes) {
+    uint32_t n = call->n;
+    if (n > EIGHT && !has_levels(call)) {
+        return HD_NET_REDUCE_ALLGATHER;
+    }
     size_t most = n == 2 ? ALLREDUCE_SWAP : ALLREDUCE_EXCHANGE;
     return bytes <= most ? HD_NET_EXCHANGE : HD_NET_REDUCE_ALLGATHER;
 }
@@ -102,8 +112,11 @@ static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
     case HD_NET_OF_SCATTER:
         return !vector && n > GATHER_TREE_N && bytes <= GATHER_TREE ? HD_NET_TREE : HD_NET_DIRECT;
     case HD_NET_OF_ALLREDUCE:
-        return of_allreduce(n, bytes);
+        return of_allreduce(call, bytes);
     case HD_NET_OF_REDUCE:
+        if (n > EIGHT && !has_levels(call)) {
+            return HD_NET_REDUCE_ALLGATHER;
+        }
         return bytes <= REDUCE_TREE || n == 2 ? HD_NET_TREE : HD_NET_REDUCE_ALLGATHER;
     case HD_NET_OF_REDUCE_SCATTER:
     case HD_NET_FAMILIES:
@@ -122,7 +135,10 @@ static bool is_possible(const hd_net_call_t *call, uint8_t algorithm) {
     case HD_NET_BRUCK:
         return !hd_coll[call->type].vector;
     case HD_NET_TREE:
-        return !hd_coll[call->type].vector && call->type != HD_BARRIER;
+        return !hd_coll[call->type].vector && call->type != HD_BARRIER &&
+               (!hd_coll[call->type].reducing || call->n <= EIGHT || has_levels(call));
+    case HD_NET_EXCHANGE:
+        return call->n <= EIGHT || has_levels(call);
     default:
         return true;
     }
