@@ -124,7 +124,8 @@ typedef struct hd_net_call {
     const void *operand;
     void *result;
     size_t count, element; /* elements; bytes of one */
-    bool parallel; /* a combination is worth more than one thread: take the steps that allow it */
+    bool
+        parallel; /* a combination is shared out among threads: it comes once in a leg, and is the last */
     /* Combines k operands of `count` elements each, the ranks' in their order: dst may be one of them. last: this
      * makes elements [first, first + count) of the result, which then goes to dst. UCC_INPROGRESS: not yet; will be
      * called again, with the same arguments, until it says more. */
