@@ -114,7 +114,7 @@ static hd_flight_t *take_flight(hd_op_t *op) {
     return f;
 }
 
-enum { KEPT_SCRATCH = 64 * 1024 };
+enum { KEPT_SCRATCH = 4 * 1024 };
 
 /* More is given back when the flight is used next: a slot that has seen one large call must not keep its memory. */
 static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, size_t bytes) {
