@@ -461,8 +461,8 @@ ucc_status_t hd_leg_go(hd_leg_t *leg) {
     if (leg->failure != UCC_OK) {
         return wind_up(leg);
     }
-    return leg->phase == ALL_BEGUN && !leg->receiving && !leg->under_way ? end_leg(leg)
-                                                                         : UCC_INPROGRESS;
+    bool over = leg->phase == ALL_BEGUN && !leg->receiving && !leg->under_way && !leg->bereft;
+    return over ? end_leg(leg) : UCC_INPROGRESS;
 }
 
 ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why) {

@@ -8,7 +8,7 @@
  *
  * Failing. A group that fails tells the other processes, unless it failed because they have told it.
  */
-#include "team/span.h"
+#include "team/flight.h"
 
 #include "core/log.h"
 
@@ -157,6 +157,7 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     }
     if (greeted != GREETED) {
         hd_net_pump(crossing->net);
+        hd_flight_settle(); /* of other teams: legs of theirs may have ended */
         /* acquire: pairs with the release in step_hello */
         greeted = atomic_load_explicit(&crossing->greeted, memory_order_acquire);
     }

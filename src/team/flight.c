@@ -294,12 +294,9 @@ static bool step_work(hd_leg_t *leg) {
         }
         (void)hd_outer_ready(&ticket, hd_slice_of(&f->cut, HD_SPREAD, s->index), UINT32_MAX);
     }
-    /* acq_rel: the last leg, on whichever lane, lets go of the group */
-    bool last = atomic_fetch_sub_explicit(&f->legs, 1, memory_order_acq_rel) == 1;
-    (void)hd_outer_finish(&ticket, slice, s->unit, status); /* likewise */
-    if (last) {
-        owe(crossing);
-    }
+    (void)hd_outer_finish(&ticket, slice, s->unit,
+                          status); /* the flight may be another's from here on */
+    owe(crossing);
     return true;
 }
 
@@ -346,7 +343,7 @@ static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)
 static size_t planned_bytes(const hd_flight_t *f) {
     const hd_coll_t *coll = &hd_coll[f->call.type];
     size_t most = (f->span->n + f->span->processes - 1) / f->span->processes;
-    if (coll->vector || !coll->moves_data) {
+    if (hd_coll[f->cut.leg].vector || !coll->moves_data) {
         return 0;
     }
     if (coll->source == HD_WHOLE) {
@@ -471,16 +468,16 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
         return;
     }
     f->exit.leg.plan = hd_net_plan_of(f->crossing->team, &f->exit.leg.call, 0);
-    uint32_t legs = f->cut.segments + (f->two_sided ? 1 : 0);
     ucc_status_t status = prepare_legs(f);
     if (status != UCC_OK) {
         hd_group_poison(op->group, status);
         atomic_store_explicit(&f->closing, (int32_t)status,
                               memory_order_relaxed); /* see announce */
     }
-    /* relaxed: handed on with the legs */
-    atomic_store_explicit(&f->legs, legs, memory_order_relaxed);
-    hd_home_pin(&op->group->home);
+    /* each leg keeps the group: it rings its bell when it ends, however late, on whichever lane */
+    for (uint32_t legs = f->cut.segments + (f->two_sided ? 1 : 0); legs; legs--) {
+        hd_home_pin(&op->group->home);
+    }
     announce(f, op);
     if (status == UCC_OK) {
         (void)hd_outer_release(&f->ticket, UCC_OK, NULL, 0);

@@ -87,7 +87,6 @@ struct hd_flight {
     hd_cut_t cut;
     hd_reducer_t reducer;       /* of the partials of processes, and of the result */
     hd_scratch_t own, legs_own; /* the passage's, and the legs' */
-    _Atomic uint32_t legs;      /* work: not over yet */
     hd_net_piece_t *pieces;
     hd_net_data_t *data; /* give[processes], take[processes] */
     size_t pieces_room, data_room;

@@ -34,7 +34,11 @@ static uint8_t leg_of(const hd_op_t *op) {
         return HD_ALLREDUCE; /* who has the result knows that all have come; work has a barrier behind it */
     }
     if (hd_coll[type].prefix) {
-        return HD_ALLGATHER; /* of the operands: each process makes its prefixes itself */
+        type = HD_ALLGATHER; /* of the operands: each process makes its prefixes itself */
+    }
+    /* where processes have different numbers of endpoints, their blocks are of different sizes */
+    if (!hd_flight_span(op)->even && hd_coll[type].vector_type) {
+        return hd_coll[type].vector_type;
     }
     return type == HD_MCAST ? HD_BCAST : type;
 }

@@ -1,7 +1,7 @@
 /* handle.c: team handles: made, attached to a group, freed. Whoever forms a team calls these. */
 #include "team/algorithm.h"
 #include "team/form.h"
-#include "team/span.h"
+#include "team/flight.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -238,6 +238,10 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (team->group && hd_put_lingers(team->group)) {
         return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */
     }
+    bool crosses = team->crossing != NULL;
     hd_team_free(team);
+    if (crosses) {
+        hd_flight_settle(); /* the end of its network may have moved legs of others */
+    }
     return UCC_OK;
 }

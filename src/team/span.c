@@ -83,6 +83,10 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
     }
     if (span) {
         fill(span, home, my_endpoint);
+        span->even = true;
+        for (uint32_t p = 1; p < span->processes; p++) {
+            span->even = span->even && hd_span_count(span, p) == hd_span_count(span, 0);
+        }
     } else {
         hd_error("no memory for the list of processes of %u endpoints", n);
     }

@@ -18,6 +18,7 @@
 
 typedef struct hd_span {
     uint32_t n;                 /* endpoints in all */
+    bool even;                  /* every process has as many of them */
     uint32_t processes, mine;   /* mine: processes, if this process has no endpoint in it */
     const uint32_t *process_of; /* by endpoint: the process it lives in */
     const uint32_t *local_of;   /* by endpoint: its number in that process's group */
