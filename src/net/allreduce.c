@@ -32,7 +32,7 @@ static ucc_status_t direct(hd_leg_t *leg) {
     if (!may_combine(leg)) {
         return UCC_INPROGRESS;
     }
-    return hd_net_fold(leg, o.pointer, call->n, call->operand, call->result, 0, call->count, true);
+    return call->combine(leg, call->n, o.pointer, call->result, 0, call->count, true);
 }
 
 /* --- exchange: level by level, in blocks of 8 ------------------------------------------------------------------------ */
@@ -127,12 +127,6 @@ static ucc_status_t exchange(hd_leg_t *leg) {
 
 /* --- reduce-scatter and allgather ------------------------------------------------------------------------------------ */
 
-static hd_net_piece_t block(const hd_net_call_t *call, uint32_t r) {
-    const char *operand = call->operand;
-    return (hd_net_piece_t){(void *)(uintptr_t)(operand + hd_net_first(call, r) * call->element),
-                            hd_net_count(call, r) * call->element};
-}
-
 static char *result_of(const hd_net_call_t *call, uint32_t r) {
     return (char *)call->result + hd_net_first(call, r) * call->element;
 }
@@ -146,16 +140,15 @@ static ucc_status_t reduce_allgather(hd_leg_t *leg) {
     hd_operands_t o =
         hd_net_operands(leg, 0, n, hd_net_part(call->count, n, 1) * call->element + call->element);
     if (leg->phase == 0) {
-        if (!hd_net_collect(leg, &o, block, leg->plan.radix)) {
+        if (!hd_net_collect(leg, &o, hd_net_part_of_operand, leg->plan.radix)) {
             return UCC_INPROGRESS;
         }
         leg->phase = 1;
     }
     if (leg->phase == 1) {
-        ucc_status_t status =
-            count ? hd_net_fold(leg, o.pointer, n, block(call, me).at, result_of(call, me),
-                                hd_net_first(call, me), count, true)
-                  : UCC_OK;
+        ucc_status_t status = count ? call->combine(leg, n, o.pointer, result_of(call, me),
+                                                    hd_net_first(call, me), count, true)
+                                    : UCC_OK;
         if (status != UCC_OK) {
             return status;
         }

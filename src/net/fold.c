@@ -8,8 +8,6 @@
  */
 #include "net/internal.h"
 
-#include "core/reduce.h"
-
 static size_t padded(size_t bytes) {
     return (bytes + HD_LINE - 1) / HD_LINE * HD_LINE;
 }
@@ -24,10 +22,10 @@ hd_operands_t hd_net_operands(const hd_leg_t *leg, size_t at, uint32_t pointers,
                            padded(bytes)};
 }
 
-ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const void *mine,
-                         void *dst, size_t first, size_t count, bool last) {
-    (void)mine;
-    return leg->call.combine(leg, m, operand, dst, first, count, last);
+hd_net_piece_t hd_net_part_of_operand(const hd_net_call_t *call, uint32_t rank) {
+    const char *operand = call->operand;
+    return (hd_net_piece_t){(void *)(uintptr_t)(operand + hd_net_first(call, rank) * call->element),
+                            hd_net_count(call, rank) * call->element};
 }
 
 bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window) {

@@ -420,13 +420,10 @@ static inline void *hd_net_place(const hd_operands_t *o, uint32_t i) {
     return o->place + i * o->stride;
 }
 
-/* Combines m operands in the canonical order, in blocks of 8, into dst; operand[] is used up, and what it points to,
- * except for mine, is overwritten. Goes on where it stopped if it is called again with the same. */
-ucc_status_t hd_net_fold(hd_leg_t *leg, const void **operand, uint32_t m, const void *mine,
-                         void *dst, size_t first, size_t count, bool last);
-
 /* My operand of a rank's block. Blocks of no bytes are not sent. */
 typedef hd_net_piece_t (*hd_net_block_fn)(const hd_net_call_t *call, uint32_t rank);
+/* Of a reduction whose elements are cut evenly: hd_net_first and hd_net_count. */
+hd_net_piece_t hd_net_part_of_operand(const hd_net_call_t *call, uint32_t rank);
 /* Sends all others my operands of their blocks, at step 0, and gets theirs of mine into their places: all of them are in
  * o->pointer[] then, by rank. So many at a time; again and again until it says true. Uses leg->round. */
 bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window);

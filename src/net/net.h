@@ -188,8 +188,7 @@ struct hd_leg {
     uint32_t under_way;    /* sends and receives that UCX has, or that are held back */
     uint32_t receiving;    /* messages that are expected and not in place */
     uint32_t phase, round; /* the algorithm's */
-    uint32_t left, block; /* of a combination: operands that are left, and the block that is next */
-    ucc_status_t failure; /* the first; UCC_OK: none */
+    ucc_status_t failure;  /* the first; UCC_OK: none */
     struct hd_expected *expected;
     struct hd_parked *parked;
 };

@@ -28,7 +28,7 @@ static ucc_status_t direct(hd_leg_t *leg) {
     if (leg->failure != UCC_OK || leg->receiving) {
         return UCC_INPROGRESS;
     }
-    return hd_net_fold(leg, o.pointer, call->n, call->operand, call->result, 0, call->count, true);
+    return call->combine(leg, call->n, o.pointer, call->result, 0, call->count, true);
 }
 
 /* --- tree: blocks of 8 ---------------------------------------------------------------------------------------------- */
@@ -115,12 +115,6 @@ static ucc_status_t tree(hd_leg_t *leg) {
 
 /* --- reduce-scatter, and gather to the root --------------------------------------------------------------------------- */
 
-static hd_net_piece_t block(const hd_net_call_t *call, uint32_t r) {
-    const char *operand = call->operand;
-    return (hd_net_piece_t){(void *)(uintptr_t)(operand + hd_net_first(call, r) * call->element),
-                            hd_net_count(call, r) * call->element};
-}
-
 static size_t part_bytes(const hd_net_call_t *call) {
     return (hd_net_part(call->count, call->n, 1) + 1) * call->element;
 }
@@ -144,7 +138,7 @@ static ucc_status_t reduce_gather(hd_leg_t *leg) {
     size_t first = hd_net_first(call, me), count = hd_net_count(call, me);
     hd_operands_t o = hd_net_operands(leg, 0, call->n, part_bytes(call));
     if (leg->phase == 0) {
-        if (!hd_net_collect(leg, &o, block, leg->plan.radix)) {
+        if (!hd_net_collect(leg, &o, hd_net_part_of_operand, leg->plan.radix)) {
             return UCC_INPROGRESS;
         }
         leg->phase = 1;
@@ -152,9 +146,8 @@ static ucc_status_t reduce_gather(hd_leg_t *leg) {
     if (leg->phase == 1) {
         /* Elsewhere the result takes the place of my operand among the others', which lies where it was given. */
         void *dst = is_root ? (char *)call->result + first * call->element : hd_net_place(&o, me);
-        ucc_status_t status = count ? hd_net_fold(leg, o.pointer, call->n, block(call, me).at, dst,
-                                                  first, count, true)
-                                    : UCC_OK;
+        ucc_status_t status =
+            count ? call->combine(leg, call->n, o.pointer, dst, first, count, true) : UCC_OK;
         if (status != UCC_OK) {
             return status;
         }

@@ -32,8 +32,8 @@ static ucc_status_t direct(hd_leg_t *leg) {
         return UCC_OK;
     }
     void *result = result_place(leg, &o);
-    ucc_status_t status = hd_net_fold(leg, o.pointer, call->n, block(call, call->me).at, result, 0,
-                                      bytes / call->element, true);
+    ucc_status_t status =
+        call->combine(leg, call->n, o.pointer, result, 0, bytes / call->element, true);
     if (status == UCC_OK && call->take[0].n != 1) {
         hd_net_unpack(&call->take[0], result);
     }
