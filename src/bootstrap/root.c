@@ -267,6 +267,7 @@ static void serve_stranger(root_t *root, uint32_t i) {
 
 /* --- waiting ---------------------------------------------------------------------------------------- */
 
+/* One per descriptor, never more: poll refuses more than there may be open files. */
 static uint32_t fill_polls(root_t *root) {
     const heddle_bootstrap_t *b = root->b;
     uint32_t n = 0;
@@ -275,9 +276,10 @@ static uint32_t fill_polls(root_t *root) {
         root->polls[n++] = (struct pollfd){.fd = root->stranger[i]->fd, .events = POLLIN};
     }
     for (uint32_t i = 0; i < b->size; i++) {
-        short events = (short)(POLLIN | (b->peer[i] && hd_conn_busy(b->peer[i]) ? POLLOUT : 0));
-        root->polls[n++] =
-            (struct pollfd){.fd = b->peer[i] ? b->peer[i]->fd : -1, .events = events};
+        if (b->peer[i]) {
+            short events = (short)(POLLIN | (hd_conn_busy(b->peer[i]) ? POLLOUT : 0));
+            root->polls[n++] = (struct pollfd){.fd = b->peer[i]->fd, .events = events};
+        }
     }
     return n;
 }
@@ -305,8 +307,9 @@ static void wait_and_serve(root_t *root) {
         hd_bootstrap_fail(b, UCC_ERR_IO_ERROR, "rank 0 cannot poll: %s", strerror(errno));
         return;
     }
+    const struct pollfd *of_peer = root->polls + 1 + before;
     for (uint32_t i = 0; i < b->size && b->failure == UCC_OK; i++) {
-        if (b->peer[i] && root->polls[1 + before + i].revents) {
+        if (b->peer[i] && (of_peer++)->revents) {
             serve_peer(root, b->peer[i]);
         }
     }
