@@ -110,12 +110,22 @@ static bool set(ucp_config_t *config, const char *name, const char *value) {
     return status == UCS_OK;
 }
 
+/* Whether a list of transports leaves room for UCX's shared memory, whose settings it warns of otherwise. */
+static bool names_shared_memory(const char *tls) {
+    static const char *const name[] = {"all", "shm", "sm", "mm", "posix", "sysv", "xpmem"};
+    bool named = *tls == '\0' || *tls == '^';
+    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
+        named = named || strstr(tls, name[i]) != NULL;
+    }
+    return named;
+}
+
 static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
     error_mode = options->survive ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
     if (options->survive) {
         set(config, "KEEPALIVE_INTERVAL", "1s");
     }
-    if (options->survive && options->shm) {
+    if (options->survive && options->shm && names_shared_memory(options->tls)) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
     if (*options->tls) {
