@@ -457,6 +457,22 @@ typedef enum {
 unsigned heddle_version(void);
 const char *heddle_version_string(void);
 
+/** What this process has sent to other processes, and received from them, since it began (or since it was forked), by
+ *  teams that span processes. A message is one of a collective, its bytes are data, without headers; credits are those
+ *  beside them that tell how far this process has come, or that a team has failed. */
+typedef struct heddle_net_traffic {
+    uint64_t messages_sent;
+    uint64_t bytes_sent;
+    uint64_t credits_sent;
+    uint64_t messages_received;
+    uint64_t bytes_received;
+} heddle_net_traffic_t;
+
+/** Any thread, at any time. What other threads send and receive meanwhile may be counted in part.
+ *  @param [out] traffic  all 0 while there was no second process
+ *  @return UCC_ERR_INVALID_PARAM: traffic is NULL */
+ucc_status_t heddle_net_traffic(heddle_net_traffic_t *traffic);
+
 /** Prints what `flags` (heddle_info_flags_t) ask for; endpoints == 0 means one per processor. */
 ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints);
 

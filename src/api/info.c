@@ -1,6 +1,8 @@
 /* info.c: heddle_info_print: what this library is, sees, and would do. */
 #include "api/api.h"
 
+#include "net/net.h"
+
 static void print_build(FILE *out) {
     fprintf(out, "heddle %s, UCC API %s\n", heddle_version_string(), UCC_VERSION_STRING);
     fprintf(out, "  compiler    %s\n", __VERSION__);
@@ -131,6 +133,19 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
     hd_free(counts);
     ucc_finalize(lib);
     return status;
+}
+
+ucc_status_t heddle_net_traffic(heddle_net_traffic_t *traffic) {
+    if (!hd_api_pointer(traffic, "traffic", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_net_traffic_t all = hd_net_traffic();
+    *traffic = (heddle_net_traffic_t){.messages_sent = all.messages_sent,
+                                      .bytes_sent = all.bytes_sent,
+                                      .credits_sent = all.told,
+                                      .messages_received = all.messages_received,
+                                      .bytes_received = all.bytes_received};
+    return UCC_OK;
 }
 
 ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints) {

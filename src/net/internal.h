@@ -118,6 +118,9 @@ struct hd_net_lane {
     uint32_t n_early;
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
     hd_net_team_peer_t *owed; /* peers that want to hear of us */
+    struct {                  /* as hd_net_traffic_t; read by any thread */
+        _Atomic uint64_t messages_sent, bytes_sent, told, messages_received, bytes_received;
+    } traffic;
     /* written by any thread */
     alignas(HD_LINE_PAIR) ck_stack_t handed;
 };
@@ -227,6 +230,12 @@ struct hd_net {
 
 /* One more reference, by somebody who has one. */
 void hd_net_keep(hd_net_t *net);
+
+/* A count of the lane's, whose only writer holds its lock. relaxed: whoever reads it wants the number alone. */
+static inline void hd_net_add_up(_Atomic uint64_t *count, uint64_t more) {
+    uint64_t was = atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(count, was + more, memory_order_relaxed);
+}
 
 /* The form of a process's address. */
 /* Lanes of a process with this address, and where each lane's begins; 0: it is malformed. */

@@ -128,6 +128,12 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
         end_request(r, UCC_OK);
         return;
     }
+    if (r->wire.kind == HD_WIRE_DATA) {
+        hd_net_add_up(&r->lane->traffic.messages_sent, 1);
+        hd_net_add_up(&r->lane->traffic.bytes_sent, r->wire.bytes);
+    } else {
+        hd_net_add_up(&r->lane->traffic.told, 1);
+    }
     link_request(&r->lane->under_way, r);
     ucc_status_t status =
         hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n, rendezvous, &r->ucx);

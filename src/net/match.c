@@ -313,6 +313,8 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
         return HD_UCX_DONE;
     }
     lane->moved = true;
+    hd_net_add_up(&lane->traffic.messages_received, wire.kind == HD_WIRE_DATA);
+    hd_net_add_up(&lane->traffic.bytes_received, wire.bytes);
     hd_net_team_t *team = hd_net_team_find(lane->net, wire.team, &gone);
     if (!team) {
         return arrive_early(lane, &wire, data, rendezvous, gone);

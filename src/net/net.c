@@ -218,6 +218,7 @@ static void in_child(hd_heirloom_t *self) {
         lane->free_requests = NULL;
         lane->free_expected = NULL;
         lane->free_parked = NULL;
+        memset(&lane->traffic, 0, sizeof(lane->traffic)); /* the parent's */
     }
     memset(the_net.table, 0, sizeof(the_net.table));
     the_net.context = NULL;
@@ -308,6 +309,23 @@ const void *hd_net_address(const hd_net_t *net, size_t *bytes) {
 hd_net_t *hd_net_opened(void) {
     /* acquire: pairs with hd_net_open */
     return atomic_load_explicit(&opened, memory_order_acquire);
+}
+
+hd_net_traffic_t hd_net_traffic(void) {
+    hd_net_traffic_t sum = {0};
+    for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
+        hd_net_lane_t *lane = &the_net.lane[l];
+        /* relaxed, all: see hd_net_add_up */
+        sum.messages_sent +=
+            atomic_load_explicit(&lane->traffic.messages_sent, memory_order_relaxed);
+        sum.bytes_sent += atomic_load_explicit(&lane->traffic.bytes_sent, memory_order_relaxed);
+        sum.told += atomic_load_explicit(&lane->traffic.told, memory_order_relaxed);
+        sum.messages_received +=
+            atomic_load_explicit(&lane->traffic.messages_received, memory_order_relaxed);
+        sum.bytes_received +=
+            atomic_load_explicit(&lane->traffic.bytes_received, memory_order_relaxed);
+    }
+    return sum;
 }
 
 bool hd_net_pump(hd_net_t *net) {

@@ -46,6 +46,13 @@ const void *hd_net_address(const hd_net_t *net, size_t *bytes);
 /* The net that is open now, without a reference; NULL: none. For whoever shows or pumps what there is. */
 hd_net_t *hd_net_opened(void);
 
+/* What the process has sent and received since it began. Counted where a message is handed to UCX, and where it comes;
+ * credits and aborts are `told`. */
+typedef struct hd_net_traffic {
+    uint64_t messages_sent, bytes_sent, told, messages_received, bytes_received;
+} hd_net_traffic_t;
+hd_net_traffic_t hd_net_traffic(void);
+
 /* --- a team ---------------------------------------------------------------------------------------------- */
 
 typedef struct hd_net_process {

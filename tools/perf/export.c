@@ -35,12 +35,14 @@ static const char *boolean(bool value) {
 static void write_json_header(FILE *to, double exchange_limit) {
     const perf_options_t *o = options;
     fprintf(to,
-            "{\"endpoints\": %u, \"threads\": %u, \"processors\": %u, \"api\": \"%s\", "
+            "{\"processes\": %u, \"endpoints\": %u, \"threads\": %u, \"processors\": %u, \"api\": "
+            "\"%s\", "
             "\"persistent\": %s, \"in_place\": %s, \"touch\": %s, \"back_to_back\": %s, "
             "\"datatype\": \"%s\", \"op\": \"%s\", \"clock\": \"%s\", ",
-            o->endpoints, o->workers, perf_processors(), o->api == PERF_API_UCC ? "ucc" : "heddle",
-            boolean(o->persistent), boolean(o->in_place), boolean(o->touch),
-            boolean(o->back_to_back), o->datatype->name, o->operation->name, perf_clock_name());
+            o->processes, o->endpoints, o->workers, perf_processors(),
+            o->api == PERF_API_UCC ? "ucc" : "heddle", boolean(o->persistent), boolean(o->in_place),
+            boolean(o->touch), boolean(o->back_to_back), o->datatype->name, o->operation->name,
+            perf_clock_name());
     if (o->alternate) {
         fprintf(to, "\"root\": \"alternate\", ");
     } else {
@@ -66,10 +68,14 @@ bool perf_export_open(const perf_options_t *o, double exchange_limit) {
     }
     if (csv.stream != NULL) {
         fputs(
-            o->overlap
+            o->messages
+                ? "collective,bytes,iterations,messages,most_messages,least_messages,sent_bytes,"
+                  "most_sent_bytes,least_sent_bytes,credits,wrong\n"
+            : o->overlap
                 ? "collective,bytes,iterations,pure_us,compute_us,total_us,overlap_percent,wrong\n"
                 : "collective,bytes,iterations,min_us,median_us,p99_us,mean_us,gbps,bus_gbps,"
-                  "limit_us,ratio,formula,thread_bytes,exchange_us,ring_us,copy_us,read_us,"
+                  "limit_us,ratio,formula,thread_bytes,exchange_us,ring_us,copy_us,read_us,message_"
+                  "us,"
                   "wrong\n",
             csv.stream);
     }
@@ -119,6 +125,7 @@ static void write_json(const perf_result_t *r) {
         write_json_part("ring_us", l->ring);
         write_json_part("copy_us", l->copy);
         write_json_part("read_us", l->read);
+        write_json_part("message_us", l->message);
     }
     end_json(r->verified, r->wrong);
 }
@@ -148,8 +155,9 @@ static void write_csv(const perf_result_t *r) {
         write_csv_part(l->ring);
         write_csv_part(l->copy);
         write_csv_part(l->read);
+        write_csv_part(l->message);
     } else {
-        fputs(",,,,,,,,", csv.stream);
+        fputs(",,,,,,,,,", csv.stream);
     }
     fprintf(csv.stream, "%llu\n", (unsigned long long)r->wrong);
 }
@@ -180,6 +188,26 @@ void perf_export_overlap(const perf_overlap_t *r) {
         fprintf(csv.stream, "%s,%llu,%llu,%.4f,%.4f,%.4f,%.2f,%llu\n", r->coll->name,
                 (unsigned long long)r->bytes, (unsigned long long)r->iterations, r->pure * 1e6,
                 r->compute * 1e6, r->total * 1e6, r->percent, (unsigned long long)r->wrong);
+    }
+}
+
+void perf_export_wire(const perf_result_t *r) {
+    const perf_wire_t *w = &r->wire;
+    if (json.stream != NULL) {
+        begin_json(r->coll, r->bytes, r->iterations);
+        fprintf(json.stream,
+                "\"messages\": %.4f, \"most_messages\": %.4f, \"least_messages\": %.4f, "
+                "\"sent_bytes\": %.2f, \"most_sent_bytes\": %.2f, \"least_sent_bytes\": %.2f, "
+                "\"credits\": %.4f, ",
+                w->messages, w->most_messages, w->least_messages, w->bytes, w->most_bytes,
+                w->least_bytes, w->credits);
+        end_json(r->verified, r->wrong);
+    }
+    if (csv.stream != NULL) {
+        fprintf(csv.stream, "%s,%llu,%llu,%.4f,%.4f,%.4f,%.2f,%.2f,%.2f,%.4f,%llu\n", r->coll->name,
+                (unsigned long long)r->bytes, (unsigned long long)r->iterations, w->messages,
+                w->most_messages, w->least_messages, w->bytes, w->most_bytes, w->least_bytes,
+                w->credits, (unsigned long long)r->wrong);
     }
 }
 

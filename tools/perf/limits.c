@@ -7,12 +7,17 @@
  *            memcpy and non-temporal stores in turn, the faster one counts
  *     R(T)   each worker reads T bytes that the next one has just written
  *
- * T is the traffic of the collective (traffic.c) divided by the traffic of one copied byte, 2, and by
+ * With several processes there is one limit:
+ *
+ *     H(T)   a message of T bytes goes from the first process to the last and back, through UCX (ping.c): half the time
+ *
+ * and T is what must go from one process to another at least. Else T is the traffic of the collective (traffic.c) divided by the traffic of one copied byte, 2, and by
  * the number of workers: S for an allreduce of S. R, and with --touch M, stand between two flag
  * exchanges exactly as the collective does in touch.c, and include what that includes.
  */
 #include "kernels.h"
 #include "run.h"
+#include "world.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -22,12 +27,36 @@ enum {
     EXCHANGE_ROUNDS = 200, /* per batch */
     RING_ROTATIONS = 50,   /* per slice, unless they take longer than RING_MS */
     RING_MS = 20,
-    MOST_SAMPLES = 500, /* copies and reads per slice */
+    MESSAGE_SAMPLES = 3, /* per slice */
+    MOST_SAMPLES = 500,  /* copies and reads per slice */
     SHORT_COPY = 64 << 10,
     SHORT_BATCH = 16 /* copies of less than SHORT_COPY per sample */
 };
 
 static const uint64_t RING_STOP = UINT64_MAX;
+
+/* The largest that must go from one process to another, at least 8. */
+static uint64_t message_bytes(const perf_case_t *c) {
+    double messages, bytes, processes = c->options->processes;
+    perf_wire_least(c, &messages, &bytes);
+    switch (c->coll->type) {
+    case UCC_COLL_TYPE_ALLREDUCE: /* as between two */
+    case UCC_COLL_TYPE_BCAST:
+    case UCC_COLL_TYPE_REDUCE:
+        bytes = (double)c->bytes;
+        break;
+    case UCC_COLL_TYPE_GATHER:
+    case UCC_COLL_TYPE_GATHERV:
+    case UCC_COLL_TYPE_SCATTER:
+    case UCC_COLL_TYPE_SCATTERV:
+        bytes /= processes - 1.0;
+        break;
+    default:
+        bytes /= processes * (processes - 1.0);
+        break;
+    }
+    return bytes < 8.0 ? 8 : (uint64_t)bytes;
+}
 
 void perf_limits_plan(perf_run_t *run) {
     const perf_options_t *o = run->options;
@@ -35,6 +64,11 @@ void perf_limits_plan(perf_run_t *run) {
     perf_limit_plan_t *plan = &run->plan;
     *plan = (perf_limit_plan_t){.between_flags = o->touch || run->crowded, .samples = 1};
     if (!o->limits) {
+        return;
+    }
+    if (o->processes > 1) {
+        plan->kinds[PERF_LIMIT_MESSAGE] = true;
+        plan->bytes = message_bytes(c);
         return;
     }
     bool small = c->bytes < PERF_SMALL, large = c->bytes >= PERF_LARGE;
@@ -194,6 +228,15 @@ static void prepare(perf_worker_t *w) {
 void perf_limits_slice(perf_worker_t *w) {
     perf_run_t *run = w->run;
     const bool *kinds = run->plan.kinds;
+    if (kinds[PERF_LIMIT_MESSAGE]) {
+        if (w->index == 0) {
+            for (uint32_t i = 0; i < MESSAGE_SAMPLES; i++) {
+                add(w, PERF_LIMIT_MESSAGE, perf_ping_half(run->plan.bytes));
+            }
+        }
+        perf_meet(run);
+        return;
+    }
     prepare(w);
     if (w->index == 0) {
         uint64_t per_slice = run->now.iterations / run->now.batch / run->slices;
@@ -235,7 +278,7 @@ static double median(const perf_run_t *run, perf_limit_kind_t kind) {
     if (!run->plan.kinds[kind] || slowest->count == 0) {
         return -1.0;
     }
-    bool everybody = kind >= PERF_LIMIT_COPY;
+    bool everybody = kind >= PERF_LIMIT_COPY && kind <= PERF_LIMIT_READ;
     for (uint32_t w = 1; everybody && w < run->options->workers; w++) {
         const double *other = run->workers[w].limits[kind].seconds;
         for (size_t i = 0; i < slowest->count; i++) {
@@ -249,6 +292,11 @@ static double median(const perf_run_t *run, perf_limit_kind_t kind) {
 static void choose(const perf_run_t *run, perf_limits_t *limits) {
     bool touch = run->options->touch, crowded = run->crowded;
     double synchronize = crowded ? limits->ring : limits->exchange;
+    if (run->plan.kinds[PERF_LIMIT_MESSAGE]) { /* with --touch, a barrier after it */
+        limits->limit = limits->message;
+        limits->formula = "H(T)";
+        return;
+    }
     if (limits->copy < 0.0) { /* with --touch, the collective and the exchange after it */
         limits->limit = touch ? 2.0 * synchronize : synchronize;
         limits->formula = crowded ? (touch ? "2 ring" : "ring") : (touch ? "2X" : "X");
@@ -268,6 +316,7 @@ perf_limits_t perf_limits_result(const perf_run_t *run) {
     limits.exchange = median(run, PERF_LIMIT_EXCHANGE);
     limits.ring = median(run, PERF_LIMIT_RING);
     limits.read = median(run, PERF_LIMIT_READ);
+    limits.message = median(run, PERF_LIMIT_MESSAGE);
     limits.copy = streaming < plain ? streaming : plain;
     if (run->options->limits) {
         choose(run, &limits);

@@ -8,10 +8,17 @@
  * that the root may run as far ahead as the library lets it. With --touch an iteration is that of touch.c.
  */
 #include "run.h"
+#include "world.h"
 
 #include <stdlib.h>
 
-enum { MAX_SAMPLES = 100000, MAX_SAMPLES_IN_ALL = 1 << 23, BATCH = 16, BACK_TO_BACK = 20 };
+enum {
+    MAX_SAMPLES = 100000,
+    MAX_SAMPLES_IN_ALL = 1 << 23,
+    MAX_SAMPLES_EXCHANGED = 20000, /* that processes show each other */
+    BATCH = 16,
+    BACK_TO_BACK = 20
+};
 
 double perf_estimate(perf_worker_t *w, uint64_t iterations) {
     perf_run_t *run = w->run;
@@ -29,6 +36,7 @@ double perf_estimate(perf_worker_t *w, uint64_t iterations) {
     }
     if (w->index == 0) {
         run->estimate = perf_clock_seconds(perf_clock_ticks() - begin) / (double)iterations;
+        perf_world_share(&run->estimate, sizeof(run->estimate));
     }
     perf_meet(run);
     double seconds = run->estimate;
@@ -62,6 +70,7 @@ static void choose_iterations(perf_run_t *run, double seconds) {
         c->batch = clamp(want / BACK_TO_BACK, 1, want);
     }
     uint64_t most = clamp(MAX_SAMPLES_IN_ALL / o->workers, least, MAX_SAMPLES);
+    most = o->processes > 1 ? clamp(MAX_SAMPLES_EXCHANGED, least, most) : most;
     uint64_t samples = clamp(want / c->batch, least, most);
     samples = clamp(samples / run->slices, 1, samples) * run->slices;
     c->iterations = samples * c->batch;
@@ -69,6 +78,12 @@ static void choose_iterations(perf_run_t *run, double seconds) {
     if (o->iterations == 0 && (double)c->warmup * seconds > o->seconds / 2) {
         c->warmup = 1;
     }
+    uint64_t decided[] = {run->slices, c->batch, c->iterations, c->warmup};
+    perf_world_share(decided, sizeof(decided));
+    run->slices = decided[0];
+    c->batch = decided[1];
+    c->iterations = decided[2];
+    c->warmup = decided[3];
 }
 
 static void tight_slice(perf_worker_t *w, uint64_t slice, uint64_t *samples, size_t n) {
@@ -137,8 +152,43 @@ int perf_compare_ticks(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Worker 0, after the meeting: merges the workers' samples, of which the slowest counts, into its own
- * and sorts them; likewise the loops' times. */
+uint64_t perf_wrong_in_all(const perf_run_t *run) {
+    const perf_options_t *o = run->options;
+    uint64_t mine = 0, wrong = 0, *all = perf_allocate(o->processes * sizeof(*all));
+    for (uint32_t w = 0; w < o->workers; w++) {
+        mine += run->workers[w].wrong;
+    }
+    perf_world_gather(&mine, sizeof(mine), all);
+    for (uint32_t p = 0; p < o->processes; p++) {
+        wrong += all[p];
+    }
+    free(all);
+    return wrong;
+}
+
+/* Clocks of different processes tick differently: picoseconds go over. */
+void perf_slowest(uint64_t *ticks, size_t n) {
+    uint32_t processes = perf_world_oob() == NULL ? 1 : (uint32_t)perf_world_oob()->n_oob_eps;
+    if (processes == 1) {
+        return;
+    }
+    uint64_t *all = perf_allocate(processes * n * sizeof(*all));
+    for (size_t i = 0; i < n; i++) {
+        ticks[i] = (uint64_t)(perf_clock_seconds(ticks[i]) * 1e12);
+    }
+    perf_world_gather(ticks, n * sizeof(*ticks), all);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t most = 0;
+        for (uint32_t p = 0; p < processes; p++) {
+            most = all[p * n + i] > most ? all[p * n + i] : most;
+        }
+        ticks[i] = perf_clock_ticks_of((double)most * 1e-12);
+    }
+    free(all);
+}
+
+/* Worker 0, after the meeting: merges the samples of all workers of all processes, of which the slowest counts, into its
+ * own and sorts them; likewise the loops' times. */
 static void merge(perf_run_t *run, size_t samples) {
     perf_worker_t *first = &run->workers[0];
     for (uint32_t w = 1; w < run->options->workers; w++) {
@@ -153,8 +203,9 @@ static void merge(perf_run_t *run, size_t samples) {
                 first->elapsed[s] = other->elapsed[s];
             }
         }
-        first->wrong += other->wrong;
     }
+    perf_slowest(first->samples, samples);
+    perf_slowest(first->elapsed, run->slices);
     qsort(first->samples, samples, sizeof(uint64_t), perf_compare_ticks);
     qsort(first->elapsed, run->slices, sizeof(uint64_t), perf_compare_ticks);
 }
@@ -191,7 +242,7 @@ static void report(perf_run_t *run) {
         .mean = (whole ? sum(elapsed, run->slices) : sum(slowest, samples)) / iterations,
         .limits = perf_limits_result(run),
         .verified = o->verify,
-        .wrong = run->workers[0].wrong,
+        .wrong = perf_wrong_in_all(run),
     };
     if (result.limits.limit > 0.0) {
         double loop = perf_clock_seconds(elapsed[run->slices / 2]) * (double)run->slices;

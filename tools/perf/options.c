@@ -30,7 +30,12 @@ enum {
     OPTION_BACK_TO_BACK,
     OPTION_CSV,
     OPTION_TUNE,
-    OPTION_VARIABLES
+    OPTION_VARIABLES,
+    OPTION_PROCESSES,
+    OPTION_RANK,
+    OPTION_ADDRESS,
+    OPTION_KEY_FILE,
+    OPTION_MESSAGES
 };
 
 enum { MOST_ENDPOINTS = 1 << 20 };
@@ -66,6 +71,11 @@ static const struct option long_options[] = {
     {"csv", required_argument, NULL, OPTION_CSV},
     {"tune", optional_argument, NULL, OPTION_TUNE},
     {"variables", required_argument, NULL, OPTION_VARIABLES},
+    {"processes", required_argument, NULL, OPTION_PROCESSES},
+    {"rank", required_argument, NULL, OPTION_RANK},
+    {"address", required_argument, NULL, OPTION_ADDRESS},
+    {"key-file", required_argument, NULL, OPTION_KEY_FILE},
+    {"messages", no_argument, NULL, OPTION_MESSAGES},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -179,9 +189,23 @@ typedef struct given {
     uint32_t n_drivers;
 } given_t;
 
-/* How it is measured, and tuning. */
+/* Which processes take part, how it is measured, and tuning. */
 static bool take_manner(perf_options_t *o, int option) {
     switch (option) {
+    case OPTION_PROCESSES:
+        return parse_u32(optarg, 1, 65536, &o->processes);
+    case OPTION_RANK:
+        o->ranked = true;
+        return parse_u32(optarg, 0, 65535, &o->rank);
+    case OPTION_ADDRESS:
+        o->address = optarg;
+        return true;
+    case OPTION_KEY_FILE:
+        o->key_file = optarg;
+        return true;
+    case OPTION_MESSAGES:
+        o->messages = true;
+        return true;
     case OPTION_TOUCH:
         o->touch = true;
         return true;
@@ -304,6 +328,20 @@ static const char *contradiction_in_manner(const perf_options_t *o) {
     if (o->overlap && (o->touch || o->limits || o->back_to_back)) {
         return "--overlap has a loop of its own: not with --touch, --limits or --back-to-back";
     }
+    if (o->messages && (o->overlap || o->touch || o->limits || o->back_to_back)) {
+        return "--messages counts and does not measure: not with --touch, --limits, --overlap or "
+               "--back-to-back";
+    }
+    if (o->ranked && o->rank >= o->processes) {
+        return "--rank R needs --processes N, with R below N";
+    }
+    if (o->address != NULL && !o->ranked && o->processes > 0) {
+        return "--address is for processes that find each other: not with --processes alone, which "
+               "starts them";
+    }
+    if (o->tune && o->processes > 1) {
+        return "--tune is for the threads of one process";
+    }
     if (o->interval > 0.0 && !o->overlap) {
         return "--interval needs --overlap";
     }
@@ -334,14 +372,29 @@ static const char *contradiction(const perf_options_t *o, const given_t *given) 
     if (o->bytes_min > o->bytes_max) {
         return "--min is larger than --max";
     }
-    if (o->root >= o->endpoints) {
-        return "--root is not an endpoint";
-    }
     return contradiction_in_manner(o);
+}
+
+bool perf_options_fit(const perf_options_t *o) {
+    const char *problem = NULL;
+    if (o->root >= o->endpoints) {
+        problem = "--root is not an endpoint";
+    } else if (o->limits && o->processes == 1 && o->workers < 2) {
+        problem = "--limits needs two threads or more";
+    } else if (o->messages && o->processes == 1) {
+        problem = "--messages needs several processes";
+    }
+    if (problem != NULL && o->process == 0) {
+        fprintf(stderr, "heddle_perf: %s\n", problem);
+    }
+    return problem == NULL;
 }
 
 static bool finish(perf_options_t *o, const given_t *given) {
     uint32_t processors = perf_processors();
+    if (o->endpoints == 0 && o->processes > 1) {
+        o->endpoints = processors > o->processes ? processors / o->processes : 1;
+    }
     if (o->endpoints == 0) {
         o->endpoints = processors < 2 ? 2 : processors;
     }
@@ -355,14 +408,11 @@ static bool finish(perf_options_t *o, const given_t *given) {
         o->workers = given->drivers ? given->n_drivers : processors;
         o->workers = o->workers > o->endpoints ? o->endpoints : o->workers;
     }
-    if (o->limits && o->workers < 2) {
-        fprintf(stderr, "heddle_perf: --limits needs two threads or more\n");
-        return false;
-    }
     if (o->tasks || o->persistent || o->overlap) {
         o->api = PERF_API_UCC;
     }
-    o->reference = o->reference && !o->limits && !o->overlap; /* --limits measures it in between */
+    o->reference = o->reference && !o->limits && !o->overlap &&
+                   !o->messages; /* --limits measures it in between */
     if (o->tune) {
         o->tune_seconds = given->seconds ? o->seconds : 0.0;
         return true; /* the variables say which collectives decide */

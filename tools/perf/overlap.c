@@ -10,6 +10,7 @@
  * The three are measured in turn, one sample of each at a time; medians count.
  */
 #include "run.h"
+#include "world.h"
 
 #include <stdlib.h>
 
@@ -88,6 +89,7 @@ static double median(perf_run_t *run, size_t first, size_t samples) {
             slowest[s] = other[s] > slowest[s] ? other[s] : slowest[s];
         }
     }
+    perf_slowest(slowest, samples);
     qsort(slowest, samples, sizeof(slowest[0]), perf_compare_ticks);
     return perf_clock_seconds(slowest[samples / 2]);
 }
@@ -100,12 +102,10 @@ static void report(perf_run_t *run, const plan_t *plan) {
                              .pure = median(run, PURE * n, n),
                              .compute = median(run, COMPUTE * n, n),
                              .total = median(run, TOTAL * n, n),
-                             .verified = run->options->verify};
+                             .verified = run->options->verify,
+                             .wrong = perf_wrong_in_all(run)};
     double hidden = 1.0 - (result.total - result.compute) / result.pure;
     result.percent = 100.0 * (hidden < 0.0 ? 0.0 : hidden > 1.0 ? 1.0 : hidden);
-    for (uint32_t w = 0; w < run->options->workers; w++) {
-        result.wrong += run->workers[w].wrong;
-    }
     perf_report_overlap(&result);
     run->wrong += result.wrong;
 }
@@ -127,6 +127,7 @@ static double pure_time(perf_worker_t *w) {
     perf_meet(run);
     if (w->index == 0) {
         run->estimate = median(run, 0, n);
+        perf_world_share(&run->estimate, sizeof(run->estimate));
     }
     perf_meet(run);
     return run->estimate;

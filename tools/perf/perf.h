@@ -15,6 +15,8 @@
  *     measure.c       timing of one case; touch.c the form in which memory is used meanwhile
  *     limits.c        the machine's limits, by the same threads in turn with the collective
  *     traffic.c       what each collective must at least read and write
+ *     world.h, world.c  several processes; ping.c a message between two of them
+ *     wire.c          what goes between processes, counted, and the least that can
  *     overlap.c       how much of a nonblocking collective hides behind computation
  *     tune.h, tune.c  good values of the variables that choose regimes; tune_file.c writes them
  *     timer.c         the clock, places for threads, the two-store exchange
@@ -116,9 +118,20 @@ typedef enum { PERF_BIND_AUTO, PERF_BIND_NONE, PERF_BIND_COMPACT, PERF_BIND_SPRE
 enum { PERF_MAX_CHOSEN = 32 };
 
 typedef struct perf_options {
-    uint32_t endpoints;
-    uint32_t workers; /**< equals endpoints unless `tasks` */
+    uint32_t endpoints; /**< of all processes */
+    uint32_t workers;   /**< of this process: equals `local` unless `tasks` */
     bool tasks;
+    /* world.c sets those of this group which the command line does not */
+    uint32_t processes;  /**< until then: to be started, or with `ranked` there are; 0: not said */
+    uint32_t process;    /**< my number */
+    uint32_t local;      /**< endpoints of this process ... */
+    uint32_t first;      /**< ... the first one's number ... */
+    uint32_t most_local; /**< ... and of the process that has most */
+    uint32_t host_workers,
+        host_first; /**< threads that share its processors, and the first one's number */
+    bool ranked;    /**< the command line says which of them it is: `rank` */
+    uint32_t rank;
+    const char *address, *key_file; /**< NULL: as the environment says */
     uint64_t bytes_min, bytes_max, factor;
     const perf_datatype_t *datatype;
     const perf_operation_t *operation;
@@ -126,6 +139,7 @@ typedef struct perf_options {
     size_t n_chosen;
     bool in_place, persistent, verify, uneven, quick, reference;
     bool touch, limits, overlap, back_to_back;
+    bool messages; /**< count what goes between processes */
     uint32_t root;
     bool alternate;  /**< the root changes with every iteration */
     double interval; /**< seconds between progress calls with `overlap`; 0: a tenth of the work */
@@ -144,6 +158,9 @@ typedef struct perf_options {
 
 /** Parses argv. Returns true to go on; else *exit_status says how to leave (0 after --help). */
 bool perf_options_parse(int argc, char **argv, perf_options_t *options, int *exit_status);
+
+/** What depends on all processes' endpoints: false: told, by the first process. */
+bool perf_options_fit(const perf_options_t *options);
 
 /** A number of bytes as the command line and the library's configuration write it: digits, then
  *  perhaps k, m or g. */
@@ -239,6 +256,8 @@ void perf_clock_start(void);
 uint64_t perf_clock_ticks(void);
 /** Seconds that `ticks` take. */
 double perf_clock_seconds(uint64_t ticks);
+/** The opposite. */
+uint64_t perf_clock_ticks_of(double seconds);
 const char *perf_clock_name(void);
 
 /** The two-store exchange: two threads each store a flag on a line of their own and wait for the
@@ -268,9 +287,18 @@ typedef struct perf_limits {
     double ring;     /**< a token goes round all threads, which only yield */
     double copy;     /**< M(T): all threads copy, the faster of two ways */
     double read;     /**< R(T): all threads read what another has just written */
+    double message;  /**< H(T): half of a message's way there and back, between two processes */
     double limit;    /**< what follows for the collective */
     const char *formula;
 } perf_limits_t;
+
+/** What one call makes go between processes; of --messages. */
+typedef struct perf_wire {
+    double messages, bytes;             /**< sent by a process, the mean over all */
+    double most_messages, most_bytes;   /**< by the process that sends most */
+    double credits;                     /**< messages beside those, the mean over all */
+    double least_messages, least_bytes; /**< see wire.c; the mean over all, too */
+} perf_wire_t;
 
 typedef struct perf_result {
     const perf_coll_t *coll;
@@ -280,6 +308,7 @@ typedef struct perf_result {
     double min, median, p99, mean; /**< seconds */
     perf_limits_t limits;
     double ratio; /**< time over limit; 0: no limit measured */
+    perf_wire_t wire;
     bool verified;
     uint64_t wrong;
 } perf_result_t;
@@ -294,11 +323,14 @@ typedef struct perf_overlap {
     uint64_t wrong;
 } perf_overlap_t;
 
-/** Opens the report (a file that can't be written is an error, logged). */
-bool perf_report_open(const perf_options_t *options, double exchange_limit);
+/** reference: the two-store exchange, or with several processes half of a message's way there and back; seconds;
+ *  negative: not measured. Opens the report (a file that can't be written is an error, logged). */
+bool perf_report_open(const perf_options_t *options, double reference);
+/** Of the processes, the first reports. */
 void perf_report_collective(const perf_coll_t *coll);
 void perf_report_result(const perf_result_t *result);
 void perf_report_overlap(const perf_overlap_t *result);
+void perf_report_wire(const perf_result_t *result);
 void perf_report_skip(uint64_t bytes, const char *why);
 /** Closes the files; false when one could not be written in full. */
 bool perf_report_close(void);
@@ -307,6 +339,7 @@ bool perf_report_close(void);
 bool perf_export_open(const perf_options_t *options, double exchange_limit);
 void perf_export_result(const perf_result_t *result);
 void perf_export_overlap(const perf_overlap_t *result);
+void perf_export_wire(const perf_result_t *result);
 bool perf_export_close(void);
 
 /* ------------------------------------------------------------------------------------------------
@@ -316,6 +349,9 @@ bool perf_export_close(void);
 /** Bytes that a collective reads and writes, over all endpoints; see the table in traffic.c. */
 uint64_t perf_traffic(const perf_coll_t *coll, uint64_t endpoints, uint64_t bytes);
 double perf_bus_factor(const perf_coll_t *coll, uint64_t endpoints);
+
+/** The least that P processes with so many endpoints each send to each other, in all: see wire.c. */
+void perf_wire_least(const perf_case_t *c, double *messages, double *bytes);
 
 /** Runs all cases and returns the number of wrong elements; a call that fails ends the process. */
 uint64_t perf_run(const perf_options_t *options);

@@ -8,16 +8,30 @@ static double limit; /* seconds; negative: not measured */
 
 static void print_header(void) {
     const perf_options_t *o = options;
-    printf("# heddle_perf: %u endpoints on %u threads, %u processors, %s calls%s%s%s, %s %s, "
-           "clock %s\n",
-           o->endpoints, o->workers, perf_processors(), o->api == PERF_API_UCC ? "UCC" : "blocking",
-           o->persistent ? ", persistent" : "", o->in_place ? ", in place" : "",
-           o->touch ? ", memory touched" : "", o->datatype->name, o->operation->name,
-           perf_clock_name());
-    if (limit > 0.0) {
+    printf("# heddle_perf: %u endpoints on %u threads", o->endpoints, o->workers);
+    if (o->processes > 1) {
+        printf(" of each of %u processes", o->processes);
+    }
+    printf(", %u processors, %s calls%s%s%s, %s %s, clock %s\n", perf_processors(),
+           o->api == PERF_API_UCC ? "UCC" : "blocking", o->persistent ? ", persistent" : "",
+           o->in_place ? ", in place" : "", o->touch ? ", memory touched" : "", o->datatype->name,
+           o->operation->name, perf_clock_name());
+    if (limit > 0.0 && o->processes > 1) {
+        printf("# a message of 8 bytes between two processes takes %.3f us through UCX alone, half "
+               "the way there "
+               "and back\n",
+               limit * 1e6);
+    } else if (limit > 0.0) {
         printf("# two threads exchange two flags in %.3f us: no synchronization of two threads is "
                "faster\n",
                limit * 1e6);
+    }
+    if (o->messages) {
+        puts("# Messages and bytes that a process sends in one call: the mean over all processes, "
+             "of the one that "
+             "sends\n# most, and the least mean with which it can be done. Bytes are data, without "
+             "headers; credits "
+             "are\n# messages beside those that tell how far a process has come.");
     }
     if (o->overlap) {
         puts(
@@ -33,16 +47,25 @@ static void print_header(void) {
     fflush(stdout);
 }
 
-bool perf_report_open(const perf_options_t *o, double exchange_limit) {
+bool perf_report_open(const perf_options_t *o, double reference) {
     options = o;
-    limit = exchange_limit;
+    limit = reference;
+    if (o->process != 0) {
+        return true;
+    }
     print_header();
-    return perf_export_open(o, exchange_limit);
+    return perf_export_open(o, reference);
 }
 
 void perf_report_collective(const perf_coll_t *coll) {
+    if (options->process != 0) {
+        return;
+    }
     printf("\n# %s\n#%11s ", coll->name, "bytes");
-    if (options->overlap) {
+    if (options->messages) {
+        printf("%12s %12s %12s %14s %14s %14s %12s %8s\n", "messages", "of the most", "at least",
+               "bytes", "of the most", "at least", "credits", "wrong");
+    } else if (options->overlap) {
         printf("%12s %12s %12s %10s %8s\n", "pure us", "compute us", "total us", "overlap %",
                "wrong");
     } else if (options->limits) {
@@ -58,11 +81,12 @@ void perf_report_collective(const perf_coll_t *coll) {
 /* The two-store exchange bounds what synchronizes everybody and fits beside its flag, where every
  * endpoint is a thread that runs: it says nothing about tasks, nor about threads that take turns. */
 static bool has_reference(const perf_result_t *r) {
-    if (options->endpoints != options->workers || options->workers > perf_processors()) {
+    if (options->local != options->workers || options->host_workers > perf_processors()) {
         return false;
     }
     bool small = r->coll->type == UCC_COLL_TYPE_BARRIER ||
-                 (r->coll->type == UCC_COLL_TYPE_ALLREDUCE && r->bytes <= 8);
+                 (r->coll->type == UCC_COLL_TYPE_ALLREDUCE && r->bytes <= 8) ||
+                 (r->coll->type == UCC_COLL_TYPE_BCAST && r->bytes <= 8 && options->processes > 1);
     return limit > 0.0 && small;
 }
 
@@ -85,6 +109,9 @@ static void print_limits(const perf_result_t *r, const char *wrong) {
 }
 
 void perf_report_result(const perf_result_t *r) {
+    if (options->process != 0) {
+        return;
+    }
     perf_text_t bandwidth = "-", bus = "-", ratio = "-", wrong;
     if (r->data_bytes != 0 && r->median > 0.0) {
         double rate = (double)r->data_bytes / r->median * 1e-9;
@@ -107,6 +134,9 @@ void perf_report_result(const perf_result_t *r) {
 }
 
 void perf_report_overlap(const perf_overlap_t *r) {
+    if (options->process != 0) {
+        return;
+    }
     perf_text_t wrong;
     print_wrong(r->coll, r->verified, r->wrong, wrong);
     printf("%12llu %12.3f %12.3f %12.3f %10.1f %8s\n", (unsigned long long)r->bytes, r->pure * 1e6,
@@ -115,11 +145,28 @@ void perf_report_overlap(const perf_overlap_t *r) {
     perf_export_overlap(r);
 }
 
+void perf_report_wire(const perf_result_t *r) {
+    if (options->process != 0) {
+        return;
+    }
+    const perf_wire_t *w = &r->wire;
+    perf_text_t wrong;
+    print_wrong(r->coll, r->verified, r->wrong, wrong);
+    printf("%12llu %12.3f %12.3f %12.3f %14.1f %14.1f %14.1f %12.3f %8s\n",
+           (unsigned long long)r->bytes, w->messages, w->most_messages, w->least_messages, w->bytes,
+           w->most_bytes, w->least_bytes, w->credits, wrong);
+    fflush(stdout);
+    perf_export_wire(r);
+}
+
 void perf_report_skip(uint64_t bytes, const char *why) {
+    if (options->process != 0) {
+        return;
+    }
     printf("%12llu  skipped: %s\n", (unsigned long long)bytes, why);
     fflush(stdout);
 }
 
 bool perf_report_close(void) {
-    return perf_export_close();
+    return options->process != 0 || perf_export_close();
 }

@@ -6,9 +6,11 @@
  *     meet | worker 0 lays out the case | meet | verify | estimate | meet | worker 0 chooses
  *     iterations | meet | warm up, measure | meet | worker 0 reports
  *
+ * With several processes, worker 0 of each does so, and tells the others' (world.h); the first one reports.
  * A call that fails ends the process (perf_fatal): the peers may be inside the same collective.
  */
 #include "run.h"
+#include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,9 +65,9 @@ static const char *reason_to_skip(const perf_run_t *run) {
         return "no average of a prefix";
     }
     uint64_t per_endpoint = perf_source_bytes(c) + perf_destination_bytes(c);
-    per_endpoint += 2 * run->plan.allocated * o->workers / o->endpoints;
+    per_endpoint += 2 * run->plan.allocated * o->workers / o->local;
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (per_endpoint > memory / 2 / o->endpoints) {
+    if (per_endpoint > memory / 2 / o->endpoints) { /* as if all processes were on this host */
         return "the buffers would take more than half of the memory";
     }
     return NULL;
@@ -88,7 +90,14 @@ static void lay_out(perf_run_t *run, const perf_coll_t *coll, uint64_t bytes) {
     }
     memcpy(c->counts + n, c->counts, n * sizeof(c->counts[0]));
     perf_limits_plan(run);
-    run->skip = reason_to_skip(run);
+    const char *mine = reason_to_skip(run);
+    uint8_t skips = mine != NULL, *all = perf_allocate(run->options->processes);
+    perf_world_gather(&skips, sizeof(skips), all);
+    run->skip = mine;
+    for (uint32_t p = 0; p < run->options->processes && run->skip == NULL; p++) {
+        run->skip = all[p] ? "another process can't" : NULL;
+    }
+    free(all);
 }
 
 void perf_grow(unsigned char **buffer, size_t *capacity, uint64_t bytes) {
@@ -165,7 +174,9 @@ static void run_case(perf_worker_t *w, const perf_coll_t *coll, uint64_t bytes) 
     if (run->options->alternate && perf_is_rooted(run)) {
         verify_last_root(w);
     }
-    if (run->options->overlap) {
+    if (run->options->messages) {
+        perf_messages(w);
+    } else if (run->options->overlap) {
         perf_overlap(w);
     } else {
         perf_measure(w);
@@ -195,7 +206,7 @@ static void walk(perf_worker_t *w) {
 
 static void join(perf_worker_t *w) {
     const perf_options_t *o = w->run->options;
-    uint64_t n = o->endpoints;
+    uint64_t n = o->local;
     w->endpoints = calloc(n / o->workers + 1, sizeof(w->endpoints[0]));
     if (w->endpoints == NULL) {
         perf_fatal("endpoints", UCC_ERR_NO_MEMORY);
@@ -206,7 +217,7 @@ static void join(perf_worker_t *w) {
             continue;
         }
         perf_endpoint_t *endpoint = &w->endpoints[w->n_endpoints++];
-        endpoint->index = e;
+        endpoint->index = o->first + e;
         perf_require(heddle_join(w->run->group, e, &endpoint->handle), "heddle_join");
         endpoint->team = heddle_ep_team(endpoint->handle);
         endpoint->context = heddle_ep_context(endpoint->handle);
@@ -215,7 +226,8 @@ static void join(perf_worker_t *w) {
 
 static void *worker_main(void *arg) {
     perf_worker_t *w = arg;
-    perf_bind(w->run->options->bind, w->index, w->run->options->workers);
+    const perf_options_t *o = w->run->options;
+    perf_bind(o->bind, o->host_first + w->index, o->host_workers);
     join(w);
     walk(w);
     for (uint32_t i = 0; i < w->n_endpoints; i++) {
@@ -252,9 +264,9 @@ static void start_workers(perf_run_t *run) {
 
 uint64_t perf_run(const perf_options_t *o) {
     perf_run_t run = {.options = o, .now = {.options = o}};
-    run.crowded = o->workers > perf_processors();
-    heddle_group_params_t params = {.endpoints = o->endpoints,
-                                    .contexts = o->tasks ? o->workers : 0};
+    run.crowded = o->host_workers > perf_processors();
+    heddle_group_params_t params = {
+        .endpoints = o->local, .contexts = o->tasks ? o->workers : 0, .oob = perf_world_oob()};
     run.now.counts = perf_allocate(2 * (size_t)o->endpoints * sizeof(uint64_t));
     run.now.displacements = perf_allocate((size_t)o->endpoints * sizeof(uint64_t));
     run.barrier = perf_allocate(o->workers * sizeof(run.barrier[0]));

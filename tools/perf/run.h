@@ -15,6 +15,7 @@ typedef enum {
     PERF_LIMIT_COPY,      /**< memcpy */
     PERF_LIMIT_STREAMING, /**< perf_copy_streaming */
     PERF_LIMIT_READ,
+    PERF_LIMIT_MESSAGE, /**< between processes: the only one there */
     PERF_LIMIT_KINDS
 } perf_limit_kind_t;
 
@@ -105,6 +106,13 @@ void perf_align(perf_worker_t *w);
 
 void perf_measure(perf_worker_t *w);
 void perf_overlap(perf_worker_t *w);
+/** wire.c: the same, counting. */
+void perf_messages(perf_worker_t *w);
+
+/** Worker 0, after a meeting: wrong elements of all workers of all processes. */
+uint64_t perf_wrong_in_all(const perf_run_t *run);
+/** Worker 0: of each of n samples the slowest process's. */
+void perf_slowest(uint64_t *ticks, size_t n);
 
 /** Seconds per iteration over so many of them, as worker 0 saw it, for all. */
 double perf_estimate(perf_worker_t *w, uint64_t iterations);

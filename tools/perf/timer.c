@@ -64,6 +64,10 @@ double perf_clock_seconds(uint64_t ticks) {
     return (double)ticks * seconds_per_tick;
 }
 
+uint64_t perf_clock_ticks_of(double seconds) {
+    return (uint64_t)(seconds / seconds_per_tick + 0.5);
+}
+
 const char *perf_clock_name(void) {
     return use_counter ? "tsc" : "clock_gettime";
 }

@@ -15,6 +15,11 @@
 
 void perf_spin(perf_worker_t *w) {
     perf_run_t *run = w->run;
+    if (run->options->processes > 1) { /* they share no flags */
+        w->meetings++;
+        perf_align(w);
+        return;
+    }
     const uint32_t patience = run->crowded ? 64 : 100000;
     uint64_t number = ++w->meetings;
     /* release: what this worker wrote is seen by whoever leaves; pairs with the acquire below */

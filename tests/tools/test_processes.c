@@ -1,0 +1,152 @@
+/* test_processes.c: heddle_perf among several processes: its own, those of a launcher, and those that are started by
+ * hand. The programs are those that are installed.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(processes, .timeout = 180);
+
+/* Runs a line of shell; $PERF is heddle_perf, $PORT a free one. Its exit status; *output is what it printed, to be
+ * freed. */
+static int shell(const char *line, char **output) {
+    size_t room = 1 << 16, used = 0;
+    char *text = malloc(room);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    char port[16];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(bind(fd, (struct sockaddr *)&at, bytes) == 0 &&
+              getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
+    close(fd);
+    snprintf(port, sizeof(port), "%u", ntohs(at.sin_port));
+    setenv("PORT", port, 1);
+    setenv("PERF", HEDDLE_PERF, 1);
+    setenv("INFO", HEDDLE_INFO, 1);
+    FILE *pipe = popen(line, "r");
+    cr_assert_not_null(pipe);
+    while (used < room - 1) {
+        size_t got = fread(text + used, 1, room - 1 - used, pipe);
+        if (got == 0) {
+            break;
+        }
+        used += got;
+    }
+    text[used] = '\0';
+    int status = pclose(pipe);
+    *output = text;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static unsigned count(const char *text, const char *word) {
+    unsigned found = 0;
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at++) {
+        found++;
+    }
+    return found;
+}
+
+Test(processes, all_collectives_are_right_among_processes_that_the_tool_starts) {
+    char *out;
+    int status = shell("$PERF --processes 3 -n 2 -b 8 -e 8K -f 1024 --seconds 0.002 --warmup 1 "
+                       "--json /dev/stdout 2>&1",
+                       &out);
+    cr_expect_eq(status, 0, "%s", out);
+    cr_expect_eq(count(out, "\"wrong\": 0"), 3 + 16 * 2, "%s", out);
+    cr_expect_eq(count(out, "\"verified\": true"), 3 + 16 * 2);
+    cr_expect_eq(count(out, "\"processes\": 3, \"endpoints\": 6"), 1);
+    free(out);
+}
+
+Test(processes, the_limit_is_a_message_between_them_measured_in_between) {
+    char *out;
+    int status = shell("$PERF --processes 2 -n 1 -b 8 -e 8 --seconds 0.01 --limits allreduce "
+                       "--json /dev/stdout 2>&1",
+                       &out);
+    cr_expect_eq(status, 0, "%s", out);
+    const char *half = strstr(out, "\"message_us\": ");
+    cr_assert_not_null(half, "%s", out);
+    cr_expect_gt(atof(half + strlen("\"message_us\": ")), 0.0);
+    cr_expect_not_null(strstr(out, "\"formula\": \"H(T)\", \"thread_bytes\": 8"), "%s", out);
+    free(out);
+}
+
+/* One message per pair of processes and step; bytes as in theory. */
+Test(processes, messages_and_bytes_of_a_call_are_counted) {
+    static const char *const expected[] = {
+        /* collective, bytes, messages, of the most, at least, bytes, of the most, at least */
+        "barrier,0,8,3.0000,3.0000,1.5000,0.00,0.00,0.00",
+        "bcast,1024,8,0.7500,3.0000,0.7500,768.00,3072.00,768.00",
+        "allreduce,1024,8,3.0000,3.0000,1.5000,3072.00,3072.00,1536.00",
+        "allgather,1024,8,3.0000,3.0000,1.5000,6144.00,6144.00,6144.00",
+        "alltoall,1024,8,3.0000,3.0000,3.0000,12288.00,12288.00,12288.00"};
+    char *out;
+    int status = shell("$PERF --processes 4 -n 2 -b 1K -e 1K --messages --csv /dev/stdout "
+                       "barrier bcast allreduce allgather alltoall 2>&1",
+                       &out);
+    cr_expect_eq(status, 0, "%s", out);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        cr_expect_not_null(strstr(out, expected[i]), "no '%s' in %s", expected[i], out);
+    }
+    free(out);
+}
+
+Test(processes, processes_started_by_hand_find_each_other_at_an_address) {
+    char *out;
+    int status =
+        shell("export HEDDLE_BOOTSTRAP_KEY=of-this-test; "
+              "run=\"$PERF --processes 2 --address 127.0.0.1:$PORT -n 2 -e 8 --seconds 0.002\"; "
+              "{ $run --rank 1 barrier allreduce & $run --rank 0 barrier allreduce; a=$?; wait $!; "
+              "b=$?; } 2>&1; exit $((a + b))",
+              &out);
+    cr_expect_eq(status, 0, "%s", out);
+    cr_expect_eq(count(out, "# heddle_perf: 4 endpoints"), 1, "rank 0 alone prints: %s", out);
+    free(out);
+}
+
+Test(processes, processes_that_are_asked_for_different_things_say_so) {
+    char *out;
+    int status =
+        shell("export HEDDLE_BOOTSTRAP_KEY=of-this-test; "
+              "run=\"$PERF --processes 2 --address 127.0.0.1:$PORT -n 1 -e 8 --seconds 0.002\"; "
+              "{ $run --rank 1 barrier & $run --rank 0 allreduce; a=$?; wait $!; b=$?; } 2>&1; "
+              "exit $((a * 10 + b))",
+              &out);
+    cr_expect_eq(status, 11, "%s", out);
+    cr_expect_eq(count(out, "asked for different things"), 2, "%s", out);
+    free(out);
+}
+
+Test(processes, a_launcher_says_who_they_are) {
+    static const char *const mpiexec[] = {
+        "mpiexec.mpich", "mpiexec.openmpi --allow-run-as-root --oversubscribe --bind-to none"};
+    unsigned tried = 0;
+    for (size_t i = 0; i < 2; i++) {
+        char line[600], *out;
+        snprintf(line, sizeof(line), "type %.16s >/dev/null 2>&1", mpiexec[i]);
+        int there = shell(line, &out);
+        free(out);
+        if (there != 0) {
+            continue;
+        }
+        tried++;
+        snprintf(
+            line, sizeof(line),
+            "export HEDDLE_BOOTSTRAP_KEY=of-this-test HEDDLE_BOOTSTRAP_ADDRESS=127.0.0.1:$PORT; "
+            "%s -n 2 $PERF -n 2 -e 8 --seconds 0.002 barrier allreduce 2>&1 </dev/null",
+            mpiexec[i]);
+        int status = shell(line, &out);
+        cr_expect_eq(status, 0, "%s: %s", mpiexec[i], out);
+        cr_expect_eq(count(out, "# heddle_perf: 4 endpoints"), 1, "%s", out);
+        free(out);
+    }
+    if (tried == 0) {
+        cr_skip_test("no mpiexec here");
+    }
+}
