@@ -1,11 +1,16 @@
 /* conformance_plain.c: a part of the conformance tables behind a plain main, because Criterion does
  * not run under ThreadSanitizer. HEDDLE_TEST_SLOWDOWN stretches the deadlines of its waits.
+ *
+ * At its end the process, which was alone all the time, has neither a socket nor UCX.
  */
 #include "../support/sweeps.h"
 #include "../support/count.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 typedef struct plain_case {
     uint32_t size;
@@ -46,8 +51,37 @@ static const plain_case_t cases[] = {
     {2, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, sweep_large},
 };
 
+static uint32_t sockets(void) {
+    uint32_t n = 0;
+    char target[64];
+    DIR *fds = opendir("/proc/self/fd");
+    for (struct dirent *entry; fds && (entry = readdir(fds)) != NULL;) {
+        ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
+        n += length > 7 && memcmp(target, "socket:", 7) == 0;
+    }
+    if (fds) {
+        closedir(fds);
+    }
+    return n;
+}
+
+static bool has_ucx(void) {
+    bool found = false;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof(line), maps)) {
+        found =
+            found || strstr(line, "/libucp") || strstr(line, "/libuct") || strstr(line, "/libucs");
+    }
+    if (maps) {
+        fclose(maps);
+    }
+    return found;
+}
+
 int main(void) {
     uint64_t failures = 0;
+    uint32_t sockets_before = sockets();
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         const plain_case_t *c = &cases[k];
         batch_params_t params = {.world = {.size = c->size, .form = c->form, .sync = c->sync},
@@ -55,5 +89,9 @@ int main(void) {
         failures += c->sweep(&params);
     }
     printf("checked collectives: %" PRIu64 "\n", count_of_process());
+    if (sockets() != sockets_before || has_ucx()) {
+        printf("FAILED: a single process has %s\n", has_ucx() ? "loaded UCX" : "opened a socket");
+        failures++;
+    }
     return failures == 0 ? 0 : 1;
 }
