@@ -84,6 +84,11 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_SURVIVE,      /* bool */
     HD_CFG_LIB_NET_TLS,          /* string: for UCX, or empty */
     HD_CFG_LIB_NET_LANES,        /* uint: 1..8 */
+    HD_CFG_LIB_NET_WATCH,        /* bool */
+    HD_CFG_LIB_NET_WATCH_DEVICES, /* string: names, or empty */
+    HD_CFG_LIB_NET_LOST_AFTER,    /* double: seconds */
+    HD_CFG_LIB_NET_GRACE,         /* double: seconds */
+    HD_CFG_LIB_NET_CUT_OFF,       /* double: seconds; 0: never */
     HD_CFG_LIB_NET_BARRIER, /* choice: words that net/net.c knows, as in the following; in the order of
                                     hd_net_family_t */
     HD_CFG_LIB_NET_BCAST,

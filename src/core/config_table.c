@@ -272,6 +272,40 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                               .max = 8,
                               .meaning = "Workers of UCX in this process: segments of large "
                                          "collectives are spread over them."},
+    [HD_CFG_LIB_NET_WATCH] = {.scope = HD_CFG_SCOPE_LIB,
+                              .type = HD_CFG_BOOL,
+                              .name = "NET_WATCH",
+                              .value = "y",
+                              .meaning =
+                                  "Whether processes of a team watch each other by idle TCP "
+                                  "connections of their own. n: what UCX notices has to do."},
+    [HD_CFG_LIB_NET_WATCH_DEVICES] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_STRING,
+         .name = "NET_WATCH_DEVICES",
+         .value = "",
+         .meaning = "Network devices (names, with commas) by which processes of other hosts may "
+                    "watch this one. If empty: all but the loopback one. Processes of one host "
+                    "meet at the loopback address."},
+    [HD_CFG_LIB_NET_LOST_AFTER] = {.scope = HD_CFG_SCOPE_LIB,
+                                   .type = HD_CFG_DOUBLE,
+                                   .name = "NET_LOST_AFTER",
+                                   .value = "4",
+                                   .meaning = "Seconds without a sign of another host after which "
+                                              "its processes are given up."},
+    [HD_CFG_LIB_NET_GRACE] = {.scope = HD_CFG_SCOPE_LIB,
+                              .type = HD_CFG_DOUBLE,
+                              .name = "NET_GRACE",
+                              .value = "0.2",
+                              .meaning = "Seconds from the loss of a process until those fail that "
+                                         "need it: for what it sent before."},
+    [HD_CFG_LIB_NET_CUT_OFF] = {.scope = HD_CFG_SCOPE_LIB,
+                                .type = HD_CFG_DOUBLE,
+                                .name = "NET_CUT_OFF",
+                                .value = "2",
+                                .meaning = "Seconds that an operation that has failed waits for a "
+                                           "process to give up its buffers. One that does not "
+                                           "react by then is given up, in all teams. 0: no limit."},
     [HD_CFG_LIB_NET_BARRIER] = {.scope = HD_CFG_SCOPE_LIB,
                                 .type = HD_CFG_CHOICE,
                                 .name = "NET_BARRIER",

@@ -20,6 +20,7 @@
 #include "core/mem.h"
 #include "net/net.h"
 #include "net/ucx.h"
+#include "net/watch.h"
 #include "net/wire.h"
 #include "threads/lock.h"
 
@@ -42,9 +43,10 @@ enum {
     HD_NET_ORPHAN_MS =
         1000, /* after a peer was lost, until what UCX does not end with it counts as ended */
     HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
-    HD_NET_GRACE_MS = 200,     /* from a loss until those fail that need the process */
+    HD_NET_ORPHAN_TURNS = 16,  /* and so many turns */
     HD_NET_MOURN_MS = 10,      /* from one look for them to the next */
-    HD_NET_BUCKETS = 64
+    HD_NET_BUCKETS = 64,
+    HD_NET_LOOK_TURNS = 1024 /* of lane 0, from one look at the watch to the next */
 };
 
 typedef struct hd_net_lane hd_net_lane_t;
@@ -57,7 +59,7 @@ typedef struct hd_message hd_message_t;
 
 /* --- what is on a lane's stack ------------------------------------------------------------------------------ */
 
-enum { HD_ITEM_LEG, HD_ITEM_END, HD_ITEM_FAILED, HD_ITEM_ABORT };
+enum { HD_ITEM_LEG, HD_ITEM_END, HD_ITEM_FAILED, HD_ITEM_ABORT, HD_ITEM_NEWS };
 
 /* --- messages ----------------------------------------------------------------------------------------------- */
 
@@ -106,7 +108,8 @@ struct hd_net_lane {
     hd_ucx_port_t port; /* first */
     hd_lock_t lock;
     uint32_t number;
-    bool moved;       /* something happened in this turn */
+    bool moved; /* something happened in this turn */
+    uint64_t turns;
     uint64_t mourned; /* ns: when legs that need a lost peer were last looked for */
     hd_net_t *net;
     hd_leg_t *legs, **last; /* those that were taken in */
@@ -127,21 +130,29 @@ struct hd_net_lane {
 
 /* --- peers ------------------------------------------------------------------------------------------------------- */
 
+/* Of the lane. */
 typedef struct hd_peer_link {
     hd_ucx_link_t ucx; /* first */
     hd_peer_t *peer;
     const void *address; /* of the peer's lane */
+    uint64_t noticed;    /* the lane's turn in which it saw that the peer is gone; 0: it has not */
+    void *closing;       /* what hd_ucx_disconnect gave then, until it is over */
 } hd_peer_link_t;
 
 struct hd_peer {
     uint64_t identity[2];
+    uint64_t token
+        [2]; /* of the net that it has open: who comes back has another one, and is another peer */
     hd_peer_t *next; /* of the net's */
     hd_net_t *net;
     uint32_t lanes;
     _Atomic bool lost;
     _Atomic uint64_t lost_at; /* ns; written before `lost` */
     hd_peer_link_t link[HD_NET_MOST_LANES];
-    void *address; /* a copy of all of it */
+    void *address;             /* a copy of all of it */
+    const void *watch_address; /* in it, for watch.c */
+    size_t watch_bytes;        /* 0: it can't be watched */
+    _Atomic bool kept;         /* it is watched */
 };
 
 /* --- teams ------------------------------------------------------------------------------------------------------- */
@@ -186,8 +197,9 @@ struct hd_net_team {
     void *arg;
     hd_lock_t telling; /* around the call of failed: whoever destroys the team waits for its end */
     bool destroyed;    /* under `telling` */
-    _Atomic int failure;         /* ucc_status_t; UCC_OK: none */
-    _Atomic int aborting;        /* what the others are told; UCC_OK: nothing */
+    _Atomic int failure;  /* ucc_status_t; UCC_OK: none */
+    _Atomic int aborting; /* what the others are told; UCC_OK: nothing */
+    bool relays; /* by who set `aborting`: another process has told; before the item is handed */
     _Atomic uint32_t lanes_left; /* that have not seen its end */
     hd_peer_t **peer;            /* by number; NULL: me */
     hd_net_team_lane_t lane[];
@@ -209,12 +221,16 @@ typedef enum hd_net_family {
     HD_NET_FAMILIES
 } hd_net_family_t;
 
-enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096 };
+enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 256 };
 
 struct hd_net {
     struct ucp_context *context;
     uint32_t lanes;
-    _Atomic bool has_losses;         /* a peer has been lost since it was opened */
+    _Atomic bool has_losses; /* a peer has been lost since it was opened */
+    uint64_t token[2];       /* random */
+    struct hd_watch
+        *watch; /* by lane 0's holder, while the lane has a worker, or with a reference */
+    uint64_t grace_ns, cut_off_ns;
     uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
     void *address;
     size_t address_bytes;
@@ -223,6 +239,8 @@ struct hd_net {
     uint64_t gone[HD_NET_GONE]; /* wire ids of teams that were destroyed, the last ones */
     uint32_t n_gone;
     hd_peer_t *peers;
+    uint64_t heard[HD_NET_HEARD]; /* hashes of the news that were heard or told, the last ones */
+    uint32_t n_heard;
     alignas(HD_LINE_PAIR) hd_net_lane_t lane[HD_NET_MOST_LANES];
 };
 
@@ -237,17 +255,26 @@ static inline void hd_net_add_up(_Atomic uint64_t *count, uint64_t more) {
     atomic_store_explicit(count, was + more, memory_order_relaxed);
 }
 
-/* The form of a process's address. */
-/* Lanes of a process with this address, and where each lane's begins; 0: it is malformed. */
-uint32_t hd_net_address_parse(const void *address, size_t bytes, const void *at[HD_NET_MOST_LANES]);
+/* What a process's address says. */
+typedef struct hd_net_reach {
+    uint32_t lanes;
+    uint64_t token[2];
+    const void *lane[HD_NET_MOST_LANES]; /* each one's address */
+    const void *watch;
+    size_t watch_bytes; /* 0: none */
+} hd_net_reach_t;
+
+/* False: it is malformed. */
+bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach);
 
 /* --- lane.c ---------------------------------------------------------------------------------------------------------- */
 
 void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item);
 /* False: another thread is in it. */
 bool hd_net_lane_pump(hd_net_lane_t *lane);
-/* A descriptor that will be readable if the lane is worth a turn; -1: it is now, or somebody is in it. */
-int hd_net_lane_arm(hd_net_lane_t *lane);
+/* A descriptor that will be readable if the lane is worth a turn; -1: it is now, or somebody is in it. watch: one more,
+ * likewise; -1: none. */
+int hd_net_lane_arm(hd_net_lane_t *lane, int *watch);
 /* What is left of the lane's memory, by the thread that closes the net. */
 void hd_net_lane_clear(hd_net_lane_t *lane);
 /* Under the lane's lock: one turn. */
@@ -265,14 +292,27 @@ void hd_net_rouse(void);
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process);
 /* The way to it in that lane, made if there is none. NULL: the peer is lost. */
 const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
-/* From now on nothing is sent to it, in any lane. Its teams fail when all that it has sent before has come. Under the
- * lane's lock. */
-void hd_peer_lose(hd_peer_t *peer, hd_net_lane_t *lane, const char *why);
-/* Fails the teams of peers that were lost. */
+/* From now on nothing is sent to it, in any lane. Teams that need it fail when all that it has sent before has come. */
+void hd_peer_lose(hd_peer_t *peer, const char *why);
+/* Fails the legs that need peers that were lost, and cuts the ways to those. */
 void hd_peer_tell_losses(hd_net_lane_t *lane);
 /* Ends all of a lane's links: waits a second at most. */
 void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
 void hd_peer_free_all(hd_net_t *net);
+
+/* --- news.c: what is heard by the watch, and told -------------------------------------------------------------------------- */
+
+void hd_net_watch_open(hd_net_t *net, const hd_config_t *config);
+void hd_net_watch_close(hd_net_t *net);
+/* Watches it, if its address says how. With a reference to the net. */
+void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
+/* An item. */
+void hd_net_take_news(hd_net_t *net, hd_net_item_t *item);
+/* Has somebody said so? */
+bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
+/* To all processes that can be reached, once. Under a lane's lock. */
+void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
+void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
 
 /* --- team.c -------------------------------------------------------------------------------------------------------------- */
 
@@ -280,6 +320,8 @@ void hd_peer_free_all(hd_net_t *net);
 hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone);
 /* The team is lost; the first cause counts. Under a lane's lock. */
 void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why);
+/* Another process has told so: the team is lost, and those who are told by this one hear of it. Under a lane's lock. */
+void hd_net_team_relay(hd_net_team_t *team, ucc_status_t why);
 /* Items. */
 void hd_net_team_lane_end(hd_net_team_lane_t *tl);
 void hd_net_team_lane_failed(hd_net_team_lane_t *tl);
@@ -326,6 +368,8 @@ void hd_net_match_close(hd_leg_t *leg);
 /* Parked messages of the leg that fit this are taken. */
 void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected);
 void hd_net_match_drop(hd_net_lane_t *lane, hd_parked_t *parked);
+/* Some process has said so of the team, which may not be known here yet. */
+void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t wire, ucc_status_t why);
 /* All that is parked in a team's lane. */
 void hd_net_match_drop_all(hd_net_team_lane_t *tl);
 /* Those for unknown teams that came too long ago; ns: now. */

@@ -51,6 +51,9 @@ static void take_in(hd_net_lane_t *lane, hd_net_item_t *item) {
         tl = (hd_net_team_lane_t *)(void *)((char *)item - offsetof(hd_net_team_lane_t, failed));
         hd_net_team_lane_failed(tl);
         break;
+    case HD_ITEM_NEWS:
+        hd_net_take_news(lane->net, item);
+        break;
     case HD_ITEM_ABORT:
         tl = (hd_net_team_lane_t *)(void *)((char *)item - offsetof(hd_net_team_lane_t, abort));
         hd_net_team_lane_abort(tl);
@@ -96,15 +99,25 @@ static void step_legs(hd_net_lane_t *lane) {
     }
 }
 
+/* What is seen there comes as an item of lane 0, which the caller takes in then. */
+static void look_at_watch(hd_net_lane_t *lane) {
+    if (lane->number == 0 && lane->port.worker && lane->net->watch) {
+        hd_watch_look(lane->net->watch);
+    }
+}
+
 /* New legs send before UCX looks for what has come: that look may be a system call. */
 void hd_net_lane_turn(hd_net_lane_t *lane) {
+    if (++lane->turns % HD_NET_LOOK_TURNS == 0) {
+        look_at_watch(lane);
+    }
     lane->moved = take_all_in(lane);
     if (lane->moved) {
         step_legs(lane);
     }
     bool progress = lane->port.worker && hd_ucx_progress(&lane->port);
     /* relaxed: looked at again and again */
-    if (!progress && atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
+    if (atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
         hd_peer_tell_losses(lane);
     }
     if (progress || !lane->moved) {
@@ -144,9 +157,14 @@ bool hd_net_lane_pump(hd_net_lane_t *lane) {
     return entered;
 }
 
-int hd_net_lane_arm(hd_net_lane_t *lane) {
+int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
+    *watch = -1;
     if (!hd_lock_try(&lane->lock)) {
         return -1;
+    }
+    look_at_watch(lane); /* its descriptor is readable while there is more */
+    if (lane->number == 0 && lane->port.worker && lane->net->watch) {
+        *watch = hd_watch_descriptor(lane->net->watch);
     }
     int fd = lane->port.worker && !take_turns(lane) ? hd_ucx_arm(&lane->port) : -1;
     hd_unlock(&lane->lock);

@@ -96,8 +96,8 @@ static void end_request(hd_message_t *r, ucc_status_t status) {
         leg->under_way--;
         ucc_status_t failure = hd_net_team_failure(leg->team);
         if (status == UCC_ERR_IO_ERROR && failure == UCC_OK) {
-            hd_peer_lose(leg->team->peer[r->to], r->lane, "a message was lost");
-            leg->bereft = true; /* and fails soon */
+            hd_peer_lose(leg->team->peer[r->to], "a message was lost");
+            leg->bereft = leg->team->peer[r->to]; /* and fails soon */
         } else if (status != UCC_OK && leg->failure == UCC_OK) {
             hd_leg_fail(leg, failure == UCC_OK ? status : failure, failure == UCC_OK);
         }
@@ -123,7 +123,7 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
     const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[r->to], r->lane);
     if (!link) {
         if (r->leg) {
-            r->leg->bereft = true;
+            r->leg->bereft = tl->team->peer[r->to];
         }
         end_request(r, UCC_OK);
         return;
@@ -135,6 +135,7 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
         hd_net_add_up(&r->lane->traffic.told, 1);
     }
     link_request(&r->lane->under_way, r);
+    r->lane->moved = true; /* UCX may keep it: who sleeps for the lane arms anew */
     ucc_status_t status =
         hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n, rendezvous, &r->ucx);
     if (status != UCC_INPROGRESS) { /* else it may be over and gone */
@@ -404,19 +405,43 @@ static ucc_status_t end_leg(hd_leg_t *leg) {
 }
 
 /* UCX does not end every request with a process that is gone: one over shared memory waits until the dead process takes
- * something from a full queue. But a second after the loss, with progress made all the time, nothing of that process is
- * left to be received, and nobody is there to ask for what we send, so no buffer is touched any more. The message
- * itself stays, for UCX may still call it, until the lane is closed. */
+ * something from a full queue. But a second after the loss, and some turns after this lane has cut the way to that
+ * process, nothing of it is left to be received, and nobody is there to ask for what we send, so no buffer is touched
+ * any more. The message itself stays, for UCX may still call it, until the lane is closed. */
 static void abandon(hd_leg_t *leg) {
     uint64_t now = hd_clock_ns();
-    for (hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
+    const hd_net_lane_t *lane = lane_of(leg);
+    for (hd_message_t *r = lane->under_way; r; r = r->next) {
         const hd_peer_t *peer = r->leg == leg ? leg->team->peer[r->to] : NULL;
-        /* acquire: the time; pairs with on_lost in peer.c */
-        if (peer && atomic_load_explicit(&peer->lost, memory_order_acquire) &&
+        const hd_peer_link_t *link = peer ? &peer->link[leg->lane] : NULL;
+        /* acquire: the time; pairs with hd_peer_lose */
+        if (peer && atomic_load_explicit(&peer->lost, memory_order_acquire) && link->noticed &&
+            lane->turns - link->noticed > HD_NET_ORPHAN_TURNS &&
             now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
                 HD_NET_ORPHAN_MS * UINT64_C(1000000)) {
             r->leg = NULL;
             leg->under_way--;
+        }
+    }
+}
+
+/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. It is given up then. */
+static void cut_off(hd_leg_t *leg) {
+    hd_net_t *net = leg->team->net;
+    uint64_t now = hd_clock_ns();
+    leg->failing = leg->failing ? leg->failing : now;
+    if (!net->cut_off_ns || now - leg->failing < net->cut_off_ns) {
+        return;
+    }
+    for (const hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
+        hd_peer_t *peer = r->leg == leg ? leg->team->peer[r->to] : NULL;
+        /* relaxed: losing it twice is harmless */
+        if (peer && !atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
+            hd_error(
+                "process %u has not given up a buffer of a failed %s for %.1f s: it is cut off",
+                r->to, hd_type_name(leg->call.type), (double)(now - leg->failing) * 1e-9);
+            hd_peer_lose(peer, "it does not react");
+            hd_net_tell_dead(net, peer->token);
         }
     }
 }
@@ -439,6 +464,7 @@ static ucc_status_t wind_up(hd_leg_t *leg) {
         }
     }
     if (leg->under_way) {
+        cut_off(leg);
         abandon(leg);
     }
     return leg->under_way ? UCC_INPROGRESS : end_leg(leg);

@@ -196,9 +196,11 @@ void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected) {
 /* --- legs come and go ---------------------------------------------------------------------------------------------------- */
 
 static void abort_team(hd_net_team_t *team, const hd_wire_t *wire) {
-    hd_info("process %u says that the team has failed: %d", wire->source, (int)wire->status);
-    hd_net_team_fail(team, wire->status);
+    hd_info("another process says that the team has failed: %d", (int)wire->status);
+    hd_net_team_relay(team, wire->status);
 }
+
+static const uint32_t anybody = UINT32_MAX; /* source of what was heard by the watch */
 
 static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
     for (hd_parked_t **at = &lane->early; *at;) {
@@ -210,7 +212,7 @@ static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
         *at = parked->next;
         lane->n_early--;
         bool known = parked->wire.source < tl->team->n && parked->wire.source != tl->team->me;
-        if (known && parked->wire.kind == HD_WIRE_ABORT) {
+        if (parked->wire.kind == HD_WIRE_ABORT && (known || parked->wire.source == anybody)) {
             abort_team(tl->team, &parked->wire);
         } else if (known) {
             deliver(tl, &parked->wire, parked->data, false);
@@ -336,4 +338,19 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
     }
     hd_flow_in(&tl->peer[wire.source], &wire);
     return wire.kind == HD_WIRE_DATA ? deliver(tl, &wire, data, rendezvous) : HD_UCX_DONE;
+}
+
+void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t id, ucc_status_t why) {
+    const hd_wire_t wire = {.kind = HD_WIRE_ABORT,
+                            .class = HD_NET_NUMBERED,
+                            .source = anybody,
+                            .team = id,
+                            .status = why};
+    bool gone;
+    hd_net_team_t *team = hd_net_team_find(lane->net, id, &gone);
+    if (!team) {
+        (void)arrive_early(lane, &wire, NULL, false, gone);
+    } else if (hd_net_team_failure(team) == UCC_OK) {
+        abort_team(team, &wire);
+    }
 }

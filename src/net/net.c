@@ -12,6 +12,9 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 typedef enum state { CLOSED, OPENING, OPEN, CLOSING } state_t;
 
@@ -25,18 +28,19 @@ static hd_heirloom_t heirloom;
 
 /* --- addresses ------------------------------------------------------------------------------------------------ */
 
-/* What other processes get: this head, then each lane's address, beginning at a multiple of 8 bytes. */
+/* What other processes get: this head, then each lane's address, and the watch's, beginning at multiples of 8 bytes. */
 typedef struct head {
     uint32_t magic, version;
     uint32_t bytes; /* of all */
     uint32_t check; /* of all, with 0 here */
     uint32_t lanes;
     uint32_t lane_bytes[HD_NET_MOST_LANES];
-    uint32_t zero;
+    uint32_t watch_bytes;
+    uint64_t token[2];
 } head_t;
 _Static_assert(sizeof(head_t) % 8 == 0, "the first lane's address is aligned");
 
-enum { MAGIC = 0x6c646864, MOST_BYTES = 1 << 20 };
+enum { MAGIC = 0x6c646864, VERSION = 2, MOST_BYTES = 1 << 20 };
 
 static size_t padded(size_t bytes) {
     return (bytes + 7) / 8 * 8;
@@ -55,35 +59,41 @@ static uint32_t check_of(head_t head, const void *rest) {
                       head.bytes - sizeof(head));
 }
 
-uint32_t hd_net_address_parse(const void *address, size_t bytes,
-                              const void *at[HD_NET_MOST_LANES]) {
+bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach) {
     head_t head;
     if (bytes < sizeof(head) || bytes > MOST_BYTES) {
-        return 0;
+        return false;
     }
     memcpy(&head, address, sizeof(head));
     const char *next = (const char *)address + sizeof(head);
-    if (head.magic != MAGIC || head.version != HD_WIRE_VERSION || head.bytes != bytes ||
-        head.lanes == 0 || head.lanes > HD_NET_MOST_LANES || head.check != check_of(head, next)) {
-        return 0;
+    if (head.magic != MAGIC || head.version != VERSION || head.bytes != bytes || head.lanes == 0 ||
+        head.lanes > HD_NET_MOST_LANES || head.check != check_of(head, next)) {
+        return false;
     }
     size_t left = bytes - sizeof(head);
     for (uint32_t l = 0; l < head.lanes; l++) {
         size_t mine = padded(head.lane_bytes[l]);
         if (head.lane_bytes[l] == 0 || mine > left) {
-            return 0;
+            return false;
         }
-        at[l] = next;
+        reach->lane[l] = next;
         next += mine;
         left -= mine;
     }
-    return left == 0 ? head.lanes : 0;
+    reach->lanes = head.lanes;
+    memcpy(reach->token, head.token, sizeof(head.token));
+    reach->watch = next;
+    reach->watch_bytes = head.watch_bytes;
+    return left == padded(head.watch_bytes);
 }
 
 static ucc_status_t make_address(hd_net_t *net) {
-    head_t head = {.magic = MAGIC, .version = HD_WIRE_VERSION, .lanes = net->lanes};
+    head_t head = {.magic = MAGIC,
+                   .version = VERSION,
+                   .lanes = net->lanes,
+                   .token = {net->token[0], net->token[1]}};
     void *part[HD_NET_MOST_LANES] = {0};
-    size_t bytes = sizeof(head), at = sizeof(head);
+    size_t bytes = sizeof(head), at = sizeof(head), watch_bytes = 0;
     ucc_status_t status = UCC_OK;
     for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
         size_t mine = 0;
@@ -91,6 +101,9 @@ static ucc_status_t make_address(hd_net_t *net) {
         head.lane_bytes[l] = (uint32_t)mine;
         bytes += padded(mine);
     }
+    const void *watch = net->watch ? hd_watch_address(net->watch, &watch_bytes) : NULL;
+    head.watch_bytes = (uint32_t)watch_bytes;
+    bytes += padded(watch_bytes);
     net->address = status == UCC_OK ? hd_alloc(HD_LINE, bytes) : NULL;
     for (uint32_t l = 0; l < net->lanes; l++) {
         if (net->address && part[l]) {
@@ -101,6 +114,9 @@ static ucc_status_t make_address(hd_net_t *net) {
     }
     if (!net->address) {
         return status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
+    }
+    if (watch) {
+        memcpy((char *)net->address + at, watch, watch_bytes);
     }
     head.bytes = (uint32_t)bytes;
     head.check = check_of(head, (char *)net->address + sizeof(head));
@@ -127,6 +143,7 @@ static void close_all(hd_net_t *net) {
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         close_lane(net, &net->lane[l]);
     }
+    hd_net_watch_close(net); /* the goodbye comes after all that was sent */
     if (net->context) {
         hd_ucx_close(net->context);
         net->context = NULL;
@@ -174,6 +191,20 @@ static ucc_status_t open_lane(hd_net_t *net, uint32_t l) {
     return status;
 }
 
+static void draw_token(hd_net_t *net) {
+    if (getrandom(net->token, sizeof(net->token), 0) != (ssize_t)sizeof(net->token)) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        net->token[0] = (uint64_t)t.tv_sec ^ (uint64_t)t.tv_nsec << 32;
+        net->token[1] = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&t;
+    }
+}
+
+static uint64_t ns_of(const hd_config_t *config, hd_cfg_id_t seconds) {
+    double ns = hd_config_double(config, seconds) * 1e9;
+    return ns < 1e18 ? (uint64_t)ns : UINT64_C(1000000000000000000);
+}
+
 static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     hd_ucx_options_t options = {.tls = hd_config_string(config, HD_CFG_LIB_NET_TLS),
                                 .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM),
@@ -187,11 +218,15 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
         return status;
     }
     net->lanes = (uint32_t)hd_config_uint(config, HD_CFG_LIB_NET_LANES);
+    net->grace_ns = ns_of(config, HD_CFG_LIB_NET_GRACE);
+    net->cut_off_ns = ns_of(config, HD_CFG_LIB_NET_CUT_OFF);
+    draw_token(net);
     read_choices(net, config);
     for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
         status = open_lane(net, l);
     }
     if (status == UCC_OK) {
+        hd_net_watch_open(net, config);
         status = make_address(net);
     }
     if (status != UCC_OK) {
@@ -221,6 +256,11 @@ static void in_child(hd_heirloom_t *self) {
         memset(&lane->traffic, 0, sizeof(lane->traffic)); /* the parent's */
     }
     memset(the_net.table, 0, sizeof(the_net.table));
+    memset(the_net.heard, 0, sizeof(the_net.heard));
+    if (the_net.watch) {
+        hd_watch_abandon(the_net.watch);
+        the_net.watch = NULL;
+    }
     the_net.context = NULL;
     the_net.address = NULL;
     the_net.peers = NULL;

@@ -189,13 +189,15 @@ struct hd_leg {
     hd_net_item_t item;
     hd_leg_t *next, *next_open; /* of the lane's legs; of those that messages find */
     uint32_t lane;
-    bool bereft;           /* a message of it was lost with the process that it was to or from */
-    bool opened;           /* known to its team: messages find it */
-    bool over;             /* the algorithm has ended, as `failure` says */
-    uint32_t under_way;    /* sends and receives that UCX has, or that are held back */
-    uint32_t receiving;    /* messages that are expected and not in place */
-    uint32_t phase, round; /* the algorithm's */
-    ucc_status_t failure;  /* the first; UCC_OK: none */
+    struct hd_peer *bereft; /* the process that a message of it was lost with; NULL: none */
+    bool opened;            /* known to its team: messages find it */
+    bool over;              /* the algorithm has ended, as `failure` says */
+    uint32_t under_way;     /* sends and receives that UCX has, or that are held back */
+    uint32_t receiving;     /* messages that are expected and not in place */
+    uint32_t phase, round;  /* the algorithm's */
+    ucc_status_t failure;   /* the first; UCC_OK: none */
+    uint64_t
+        failing; /* ns: since when it has waited for what is under way, with a failure; 0: it has not */
     struct hd_expected *expected;
     struct hd_parked *parked;
 };

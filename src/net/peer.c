@@ -15,54 +15,84 @@ static bool is_same(const hd_peer_t *peer, const hd_net_process_t *process) {
     return memcmp(peer->identity, process->identity, sizeof(peer->identity)) == 0;
 }
 
-void hd_peer_lose(hd_peer_t *peer, hd_net_lane_t *lane, const char *why) {
+void hd_peer_lose(hd_peer_t *peer, const char *why) {
     /* relaxed: two lanes may write the time, and either will do */
     if (!atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
         atomic_store_explicit(&peer->lost_at, hd_clock_ns(), memory_order_relaxed);
     }
-    /* release: the time; pairs with abandon in leg.c. Others only look whether it is lost, and will look again. */
+    /* release: the time; pairs with is_gone and with abandon in leg.c. Others only look whether it is lost, and will
+       look again. */
     if (!atomic_exchange_explicit(&peer->lost, true, memory_order_release)) {
         hd_info("another process can't be reached any more: %s", why);
     }
-    (void)lane;
     /* relaxed: only told to look */
     atomic_store_explicit(&peer->net->has_losses, true, memory_order_relaxed);
 }
 
 static void on_lost(hd_ucx_link_t *link, const char *why) {
-    hd_peer_link_t *mine = (hd_peer_link_t *)link;
-    hd_peer_t *peer = mine->peer;
-    hd_peer_lose(peer, &peer->net->lane[mine - peer->link], why);
+    hd_peer_lose(((hd_peer_link_t *)link)->peer, why);
 }
 
 /* Lost for long enough that what it sent before has come. */
 static bool is_gone(const hd_peer_t *peer, uint64_t now) {
-    /* acquire: the time; pairs with hd_peer_lose */
+    /* acquire: the time; pairs with hd_peer_lose. The time may be later than `now`, which was read before. */
     return peer && atomic_load_explicit(&peer->lost, memory_order_acquire) &&
-           now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
-               HD_NET_GRACE_MS * UINT64_C(1000000);
+           (int64_t)(now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed)) >
+               (int64_t)peer->net->grace_ns;
 }
 
-/* Is there a message that this leg waits for, or that is to be sent or is being sent for it, of a process that is
- * gone? */
-static bool needs_the_gone(const hd_leg_t *leg, const hd_net_lane_t *lane, uint64_t now) {
-    const hd_net_team_t *team = leg->team;
-    for (const hd_expected_t *e = leg->expected; e; e = e->next) {
-        if (is_gone(team->peer[e->source], now)) {
-            return true;
+static hd_peer_t *one_that_is_gone(const hd_net_team_t *team, uint64_t now) {
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (is_gone(team->peer[i], now)) {
+            return team->peer[i];
         }
     }
-    for (const hd_message_t *r = leg->under_way ? lane->under_way : NULL; r; r = r->next) {
-        if (r->leg == leg && is_gone(team->peer[r->to], now)) {
-            return true;
+    return NULL;
+}
+
+static hd_peer_t *gone_of(const hd_message_t *r, const hd_leg_t *leg, uint64_t now) {
+    for (; r; r = r->next) {
+        if (r->leg == leg && is_gone(leg->team->peer[r->to], now)) {
+            return leg->team->peer[r->to];
         }
     }
-    for (const hd_message_t *r = leg->under_way ? hd_leg_tl(leg)->held : NULL; r; r = r->next) {
-        if (r->leg == leg && is_gone(team->peer[r->to], now)) {
-            return true;
+    return NULL;
+}
+
+/* A process that is gone, of which this leg waits for a message, or to which one is to be sent or is being sent for it;
+ * NULL: none. A team that forms needs all. */
+static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane, uint64_t now) {
+    hd_peer_t *gone = leg->bereft && is_gone(leg->bereft, now) ? leg->bereft : NULL;
+    if (!gone && leg->key.class == HD_NET_FORMING) {
+        gone = one_that_is_gone(leg->team, now);
+    }
+    for (const hd_expected_t *e = leg->expected; e && !gone; e = e->next) {
+        gone = is_gone(leg->team->peer[e->source], now) ? leg->team->peer[e->source] : NULL;
+    }
+    if (!gone && leg->under_way) {
+        gone = gone_of(lane->under_way, leg, now);
+        gone = gone ? gone : gone_of(hd_leg_tl(leg)->held, leg, now);
+    }
+    return gone;
+}
+
+/* What is under way on a way that is cut ends, and its buffers are free, also if the other process is alive. */
+static void cut(hd_net_lane_t *lane, uint64_t now) {
+    hd_lock(&lane->net->lock);
+    hd_peer_t *peer = lane->net->peers; /* they stay; others come before this one */
+    hd_unlock(&lane->net->lock);
+    for (; peer; peer = peer->next) {
+        hd_peer_link_t *link = &peer->link[lane->number];
+        if (!is_gone(peer, now)) {
+            continue;
+        }
+        link->noticed = link->noticed ? link->noticed : lane->turns;
+        if (link->ucx.ep) {
+            link->closing = hd_ucx_disconnect(&link->ucx, true);
+        } else if (link->closing && hd_ucx_is_over(link->closing)) {
+            link->closing = NULL;
         }
     }
-    return leg->bereft;
 }
 
 /* A process that has done all its part in a team may end, and take its connections with it: who is lost fails the
@@ -74,17 +104,24 @@ void hd_peer_tell_losses(hd_net_lane_t *lane) {
         return;
     }
     lane->mourned = now;
+    if (lane->port.worker) {
+        cut(lane, now);
+    }
     for (hd_leg_t *leg = lane->legs; leg; leg = leg->next) {
-        if (leg->failure == UCC_OK && hd_net_team_failure(leg->team) == UCC_OK &&
-            needs_the_gone(leg, lane, now)) {
+        if (leg->failure != UCC_OK || hd_net_team_failure(leg->team) != UCC_OK) {
+            continue;
+        }
+        const hd_peer_t *gone = needed_and_gone(leg, lane, now);
+        if (gone) {
             hd_error("a process of a team has gone, and %s needs it", hd_type_name(leg->call.type));
+            hd_net_tell_dead(lane->net, gone->token);
             hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
         }
     }
 }
 
 static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
-    const void *at[HD_NET_MOST_LANES];
+    hd_net_reach_t reach;
     hd_peer_t *peer = hd_alloc(alignof(hd_peer_t), sizeof(*peer));
     if (!peer) {
         return NULL;
@@ -97,16 +134,23 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     memcpy(peer->address, process->address, process->bytes);
     memcpy(peer->identity, process->identity, sizeof(peer->identity));
     peer->net = net;
-    peer->lanes = hd_net_address_parse(peer->address, process->bytes, at);
+    (void)hd_net_address_parse(peer->address, process->bytes, &reach); /* the caller has */
+    memcpy(peer->token, reach.token, sizeof(peer->token));
+    peer->lanes = reach.lanes;
     for (uint32_t l = 0; l < peer->lanes; l++) {
-        peer->link[l] = (hd_peer_link_t){.ucx = {.lost = on_lost}, .peer = peer, .address = at[l]};
+        peer->link[l] =
+            (hd_peer_link_t){.ucx = {.lost = on_lost}, .peer = peer, .address = reach.lane[l]};
     }
+    peer->watch_address = reach.watch;
+    peer->watch_bytes = reach.watch_bytes;
     return peer;
 }
 
-static hd_peer_t *look_up(hd_net_t *net, const hd_net_process_t *process) {
+/* token: of its net; NULL: of the last one that was heard of. */
+static hd_peer_t *look_up(hd_net_t *net, const hd_net_process_t *process, const uint64_t *token) {
     hd_peer_t *peer = net->peers;
-    while (peer && !is_same(peer, process)) {
+    while (peer && !(is_same(peer, process) &&
+                     (!token || memcmp(peer->token, token, sizeof(peer->token)) == 0))) {
         peer = peer->next;
     }
     return peer;
@@ -118,15 +162,20 @@ static void discard(hd_peer_t *peer) {
 }
 
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
-    const void *at[HD_NET_MOST_LANES];
+    hd_net_reach_t reach;
+    if (process->address && !hd_net_address_parse(process->address, process->bytes, &reach)) {
+        hd_error("the address of another process is malformed (%zu bytes)", process->bytes);
+        return NULL;
+    }
+    const uint64_t *token = process->address ? reach.token : NULL;
     hd_lock(&net->lock);
-    hd_peer_t *peer = look_up(net, process);
+    hd_peer_t *peer = look_up(net, process, token);
     hd_unlock(&net->lock);
     if (peer) {
         return peer;
     }
-    if (!process->address || !hd_net_address_parse(process->address, process->bytes, at)) {
-        hd_error("the address of another process is malformed (%zu bytes)", process->bytes);
+    if (!process->address) {
+        hd_error("the address of another process is not known");
         return NULL;
     }
     hd_peer_t *made = make(net, process); /* allocated outside the lock */
@@ -135,7 +184,7 @@ hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
         return NULL;
     }
     hd_lock(&net->lock);
-    peer = look_up(net, process);
+    peer = look_up(net, process, token);
     if (!peer) {
         made->next = net->peers;
         net->peers = made;
@@ -144,6 +193,9 @@ hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
     if (peer) {
         discard(made);
         return peer;
+    }
+    if (hd_net_is_dead(net, made->token)) {
+        hd_peer_lose(made, "others have said so");
     }
     return made;
 }
@@ -175,6 +227,11 @@ void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
     void **request = n ? hd_alloc(sizeof(void *), n * sizeof(*request)) : NULL;
     for (hd_peer_t *peer = first; peer; peer = peer->next) {
         hd_ucx_link_t *link = &peer->link[lane->number].ucx;
+        void *before = peer->link[lane->number].closing;
+        peer->link[lane->number].closing = NULL;
+        if (before && request) {
+            request[closing++] = before;
+        }
         if (link->ep) {
             bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
             void *over = hd_ucx_disconnect(link, lost);

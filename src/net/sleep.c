@@ -19,16 +19,21 @@ static uint32_t arm(hd_outside_t *self, int *fds) {
     hd_net_t *net = hd_net_opened();
     uint32_t n = 0;
     (void)self;
-    for (; net && n < net->lanes; n++) {
-        fds[n] = hd_net_lane_arm(&net->lane[n]);
-        if (fds[n] < 0) {
+    for (uint32_t l = 0; net && l < net->lanes; l++) {
+        int watch;
+        fds[n] = hd_net_lane_arm(&net->lane[l], &watch);
+        if (fds[n++] < 0) {
             return 0;
+        }
+        if (watch >= 0) {
+            fds[n++] = watch;
         }
     }
     return n;
 }
 
-_Static_assert((int)HD_NET_MOST_LANES <= (int)HD_OUTSIDE_MOST, "each lane has a descriptor");
+_Static_assert((int)HD_NET_MOST_LANES + 1 <= (int)HD_OUTSIDE_MOST,
+               "each lane has a descriptor, and the watch has one");
 
 struct hd_outside *hd_net_outside(void) {
     hd_fork_guard(&making);

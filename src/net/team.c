@@ -83,6 +83,22 @@ static bool find_peers(hd_net_team_t *team, const hd_net_process_t *process) {
     return true;
 }
 
+/* The process so far behind this one, in a circle. */
+static uint32_t behind(const hd_net_team_t *team, uint32_t by) {
+    return (uint32_t)(((uint64_t)team->me + team->n - by) % team->n);
+}
+static uint32_t ahead(const hd_net_team_t *team, uint32_t by) {
+    return (uint32_t)(((uint64_t)team->me + by) % team->n);
+}
+
+/* So everybody is watched, and what each tells its neighbours on reaches all (news.c). */
+static void keep_neighbours(hd_net_team_t *team) {
+    for (uint64_t by = 1; by < team->n; by *= 2) {
+        hd_net_watch_keep(team->net, team->peer[behind(team, (uint32_t)by)]);
+        hd_net_watch_keep(team->net, team->peer[ahead(team, (uint32_t)by)]);
+    }
+}
+
 hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params) {
     hd_net_team_t *team = allocate(net->lanes, params->n);
     if (!team) {
@@ -116,6 +132,7 @@ hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *par
         hd_net_close(net);
         return NULL;
     }
+    keep_neighbours(team);
     return team;
 }
 
@@ -186,28 +203,46 @@ void hd_net_team_lane_failed(hd_net_team_lane_t *tl) {
     hd_net_match_drop_all(tl);
 }
 
-void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why) {
+/* The others are told, by lane 0. */
+static void spread(hd_net_team_t *team, ucc_status_t why, bool relays) {
     int none = UCC_OK;
-    if (team->forks != hd_forks()) {
+    /* relaxed: read by lane 0, to which the item brings it */
+    if (!atomic_compare_exchange_strong_explicit(&team->aborting, &none, (int)why,
+                                                 memory_order_relaxed, memory_order_relaxed)) {
         return;
     }
-    /* relaxed: read by lane 0, to which the item brings it */
-    if (atomic_compare_exchange_strong_explicit(&team->aborting, &none, (int)why,
-                                                memory_order_relaxed, memory_order_relaxed)) {
-        fail(team, why, false); /* whoever aborts it knows */
+    fail(team, why, relays); /* whoever aborts it knows */
+    hd_lock(&team->telling);
+    if (!team->destroyed) { /* or lane 0 may have seen its end */
+        team->relays = relays;
         hd_net_lane_hand(&team->net->lane[0], &team->lane[0].abort);
+    }
+    hd_unlock(&team->telling);
+}
+
+void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why) {
+    if (team->forks == hd_forks()) {
+        spread(team, why, false);
     }
 }
 
+void hd_net_team_relay(hd_net_team_t *team, ucc_status_t why) {
+    spread(team, why, true);
+}
+
+/* Who has found it out tells all, and, through the watch, those whom UCX does not reach any more. Who was told tells its
+ * neighbours: the first may be gone before it has told all. */
 void hd_net_team_lane_abort(hd_net_team_lane_t *tl) {
     hd_net_team_t *team = tl->team;
     hd_wire_t wire = {
         .kind = HD_WIRE_ABORT,
         .class = HD_NET_NUMBERED,
         .status = (ucc_status_t)atomic_load_explicit(&team->aborting, memory_order_relaxed)};
-    for (uint32_t i = 0; i < team->n; i++) {
-        if (i != team->me) {
-            hd_message_tell(tl, i, &wire);
+    for (uint64_t by = 1; by < team->n; by = team->relays ? by * 2 : by + 1) {
+        hd_message_tell(tl, ahead(team, (uint32_t)by), &wire);
+        if (team->relays && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
+            hd_message_tell(tl, behind(team, (uint32_t)by), &wire);
         }
     }
+    hd_net_tell_abort(team->net, team->wire, wire.status);
 }

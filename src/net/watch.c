@@ -16,6 +16,7 @@
  */
 #include "net/watch.h"
 
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "threads/clock.h"
@@ -56,6 +57,7 @@ typedef struct peer {
     uint64_t identity[2];
     uint32_t keeps, lines;
     bool lost, gone; /* gone: has said goodbye */
+    bool reached;    /* a connection to it has been made: it has listened */
     hd_watch_record_t record;
     uint32_t attempt;
     uint64_t due; /* ticks: when to connect, if there is no line; 0: never */
@@ -76,10 +78,14 @@ typedef struct line {
     struct line *next;
 } line_t;
 
+/* Of the process's watch: static, so that forks find the watch whole. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 struct hd_watch {
-    pthread_mutex_t lock;
     hd_watch_params_t params;
-    int epoll, listener;
+    int epoll, listener, wide; /* wide: for other hosts; -1: none */
+    bool listens_wide;
+    uint64_t deaf_until; /* ticks: no descriptor was left for who came; 0: it listens */
     hd_watch_record_t record;
     size_t record_bytes;
     peer_t *peers;
@@ -144,7 +150,7 @@ static peer_t *find(hd_watch_t *w, const uint64_t identity[2]) {
 static void lose(hd_watch_t *w, peer_t *peer) {
     if (!peer->lost && !peer->gone) {
         peer->lost = true;
-        w->params.lost(w->params.arg, peer->identity);
+        w->params.lost(w->params.arg, peer->identity, true);
     }
 }
 
@@ -221,7 +227,12 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
 
 /* Begins a line to the peer, by its next address. */
 static void begin_line(hd_watch_t *w, peer_t *peer) {
+    errno = 0;
     int fd = hd_watch_connect(&peer->record, w->params.host, &peer->attempt);
+    if (fd < 0 && errno == ECONNREFUSED && peer->record.host == w->params.host) {
+        lose(w, peer);
+        return;
+    }
     line_t *line = fd < 0 ? NULL : add_line(w, fd, CONNECTING);
     if (!line) {
         peer->attempt = 0;
@@ -238,10 +249,11 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
     memcpy(line->identity, peer->identity, sizeof(line->identity));
 }
 
-/* On the same host nobody listens there any more: the process is gone. */
+/* Nobody listens there any more: the process is gone. One of another host may not listen yet. */
 static void refused(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
-    bool dead = why == ECONNREFUSED && peer && peer->record.host == w->params.host;
+    bool dead =
+        why == ECONNREFUSED && peer && (peer->record.host == w->params.host || peer->reached);
     close_line(w, line);
     if (dead) {
         lose(w, peer);
@@ -259,6 +271,9 @@ static void connected(hd_watch_t *w, line_t *line) {
     }
     line->state = GREETING;
     line->deadline = in_seconds(greeting_time);
+    if (line->peer) {
+        line->peer->reached = true;
+    }
     greet(w, line);
     flush(w, line);
 }
@@ -326,8 +341,9 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
         if (line->state != OPEN) {
             return false;
         }
-        if (line->peer) {
+        if (line->peer && !line->peer->gone && !line->peer->lost) {
             line->peer->gone = true;
+            w->params.lost(w->params.arg, line->peer->identity, false);
         }
         close_line(w, line);
         return true;
@@ -382,13 +398,35 @@ static void take_in(hd_watch_t *w, line_t *line) {
     flush(w, line);
 }
 
-static void accept_some(hd_watch_t *w) {
-    for (;;) {
-        int fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            return; /* none, or too many descriptors: those who connect try again */
+static void hear(const hd_watch_t *w, uint32_t events) {
+    const int *listener[] = {&w->listener, &w->wide};
+    for (size_t i = 0; i < 2; i++) {
+        struct epoll_event event = {.events = events, .data.ptr = (void *)(uintptr_t)listener[i]};
+        if (*listener[i] >= 0) {
+            (void)epoll_ctl(w->epoll, EPOLL_CTL_MOD, *listener[i], &event);
         }
-        if (w->strangers >= STRANGERS) {
+    }
+}
+
+/* Too many descriptors: who sleeps until somebody comes must not be woken all the time meanwhile. */
+static void be_deaf(hd_watch_t *w) {
+    if (!w->deaf_until) {
+        hd_warn("no descriptor for a process that would watch this one: %s", strerror(errno));
+    }
+    w->deaf_until = in_seconds(patience);
+    hear(w, 0);
+}
+
+static void accept_some(hd_watch_t *w, int listener) {
+    for (;;) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                be_deaf(w);
+            }
+            return; /* those who connect wait */
+        }
+        if (w->strangers >= STRANGERS || !hd_watch_is_ours(&w->record, fd)) {
             close(fd);
             continue;
         }
@@ -403,6 +441,10 @@ static void accept_some(hd_watch_t *w) {
 
 static void look_at_clock(hd_watch_t *w) {
     uint64_t now = hd_ticks();
+    if (w->deaf_until && now > w->deaf_until) {
+        w->deaf_until = 0;
+        hear(w, EPOLLIN);
+    }
     for (line_t *line = w->lines; line; line = line->next) {
         if (line->state == CONNECTING && now > line->deadline) {
             refused(w, line, ETIMEDOUT);
@@ -419,14 +461,14 @@ static void look_at_clock(hd_watch_t *w) {
 
 void hd_watch_look(hd_watch_t *w) {
     struct epoll_event event[EVENTS];
-    if (pthread_mutex_trylock(&w->lock) != 0) {
+    if (pthread_mutex_trylock(&lock) != 0) {
         return;
     }
     int n = epoll_wait(w->epoll, event, EVENTS, 0);
     for (int i = 0; i < n; i++) {
         line_t *line = event[i].data.ptr;
-        if (!line) {
-            accept_some(w);
+        if (event[i].data.ptr == &w->listener || event[i].data.ptr == &w->wide) {
+            accept_some(w, *(const int *)event[i].data.ptr);
         } else if (line->state == CONNECTING) {
             connected(w, line);
         } else if (line->state != CLOSED) {
@@ -435,32 +477,51 @@ void hd_watch_look(hd_watch_t *w) {
     }
     look_at_clock(w);
     free_closed(w);
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&lock);
 }
 
 /* --- what is asked ------------------------------------------------------------------------------------------- */
 
+static bool listen_with(hd_watch_t *w, int *listener) {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};
+    return epoll_ctl(w->epoll, EPOLL_CTL_ADD, *listener, &event) == 0;
+}
+
 hd_watch_t *hd_watch_open(const hd_watch_params_t *params) {
     hd_watch_t *w = hd_alloc(64, sizeof(*w));
-    uint16_t port = 0;
     if (!w) {
+        hd_error("no memory to watch other processes");
         return NULL;
     }
-    pthread_mutex_init(&w->lock, NULL);
+    hd_fork_guard(&lock);
     w->params = *params;
-    w->listener = hd_watch_listen(&port);
+    w->wide = -1;
+    hd_watch_describe(&w->record, params->host, params->devices ? params->devices : "");
+    w->listener = hd_watch_bind(false, &w->record.port);
     w->epoll = w->listener < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN};
-    if (w->epoll < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->listener, &event) != 0) {
-        if (w->listener >= 0) {
-            hd_error("no descriptor to watch other processes by: %s", strerror(errno));
-        }
+    if (w->epoll < 0 || !listen_with(w, &w->listener)) {
+        hd_error("no socket to watch other processes by: %s", strerror(errno));
         hd_watch_abandon(w);
         return NULL;
     }
-    hd_watch_describe(&w->record, params->host, port);
+    if (w->record.n) {
+        w->wide = hd_watch_bind(true, &w->record.wide);
+    }
+    if (w->wide < 0) {
+        w->record.n = w->record.wide = 0;
+    }
     w->record_bytes = offsetof(hd_watch_record_t, line) + w->record.n * sizeof(w->record.line[0]);
     return w;
+}
+
+/* A process of another host is kept. */
+static void listen_wide(hd_watch_t *w) {
+    if (!w->listens_wide && w->wide >= 0) {
+        w->listens_wide = true; /* once is enough to fail, too */
+        if (!hd_watch_listen(w->wide) || !listen_with(w, &w->wide)) {
+            hd_error("no socket to watch processes of other hosts by: %s", strerror(errno));
+        }
+    }
 }
 
 const void *hd_watch_address(const hd_watch_t *w, size_t *bytes) {
@@ -479,7 +540,7 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
         hd_error("a process's address of %zu bytes is malformed", bytes);
         return UCC_ERR_INVALID_PARAM;
     }
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&lock);
     peer_t *peer = find(w, identity);
     if (!peer && (peer = hd_alloc(64, sizeof(*peer)))) {
         memcpy(peer->identity, identity, sizeof(peer->identity));
@@ -492,6 +553,9 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
             }
         }
     }
+    if (record.host != w->params.host) {
+        listen_wide(w);
+    }
     if (peer) {
         peer->record = record;
         peer->keeps++;
@@ -501,7 +565,7 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
             begin_line(w, peer);
         }
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&lock);
     if (!peer) {
         hd_error("no memory to watch a process");
     }
@@ -522,7 +586,7 @@ static void say_goodbye(hd_watch_t *w, line_t *line) {
 }
 
 void hd_watch_drop(hd_watch_t *w, const uint64_t identity[2]) {
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&lock);
     peer_t **at = &w->peers;
     while (*at && !is_same((*at)->identity, identity)) {
         at = &(*at)->next;
@@ -537,18 +601,18 @@ void hd_watch_drop(hd_watch_t *w, const uint64_t identity[2]) {
         }
         hd_free(peer);
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&lock);
 }
 
 void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes) {
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&lock);
     tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, NULL);
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&lock);
 }
 
 uint32_t hd_watch_connected(hd_watch_t *w) {
     uint32_t n = 0;
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&lock);
     for (const peer_t *peer = w->peers; peer; peer = peer->next) {
         for (const line_t *line = w->lines; line; line = line->next) {
             if (line->peer == peer && line->state == OPEN) {
@@ -557,7 +621,7 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
             }
         }
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&lock);
     return n;
 }
 
@@ -581,15 +645,17 @@ void hd_watch_abandon(hd_watch_t *w) {
     if (w->listener >= 0) {
         close(w->listener);
     }
+    if (w->wide >= 0) {
+        close(w->wide);
+    }
     hd_free(w);
 }
 
 void hd_watch_close(hd_watch_t *w) {
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&lock);
     for (line_t *line = w->lines; line; line = line->next) {
         say_goodbye(w, line);
     }
-    pthread_mutex_unlock(&w->lock);
-    pthread_mutex_destroy(&w->lock);
+    pthread_mutex_unlock(&lock);
     hd_watch_abandon(w);
 }

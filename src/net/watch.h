@@ -15,6 +15,8 @@
  * those know who formed a team together. What comes from others is closed, and never looked at. No thread; no call
  * waits. Any thread may call anything at any time; `lost` and `heard` are called by it, under the watch's lock, and
  * must not call the watch.
+ *
+ * Processes of one host meet at the loopback address, and nothing else listens until a process of another host is kept.
  */
 #ifndef HD_NET_WATCH_H
 #define HD_NET_WATCH_H
@@ -36,18 +38,19 @@ typedef struct hd_watch_params {
     uint64_t identity[2]; /* of this process */
     uint64_t host;        /* those with the same number reach each other by the loopback address */
     double lost_after;    /* seconds without a sign of the other host; 0: 4 s */
-    /* The process is gone: its connection has ended without a goodbye. */
-    void (*lost)(void *arg, const uint64_t identity[2]);
+    const char *devices;  /* names of network devices to be reached by, with commas; "": all */
+    /* The process is gone: dead: its connection has ended without a goodbye. */
+    void (*lost)(void *arg, const uint64_t identity[2], bool dead);
     /* It has told this. True: tell it to all others, too. */
     bool (*heard)(void *arg, const uint64_t identity[2], const void *words, size_t bytes);
     void *arg;
 } hd_watch_params_t;
 
-/* NULL: no socket (logged). */
+/* One in a process at a time. NULL: no socket (logged). */
 hd_watch_t *hd_watch_open(const hd_watch_params_t *params);
 /* Says goodbye to all. */
 void hd_watch_close(hd_watch_t *watch);
-/* In the child of a fork: closes what was inherited, without a word. */
+/* In the child of a fork, before fork() returns there: closes what was inherited, without a word. */
 void hd_watch_abandon(hd_watch_t *watch);
 const void *hd_watch_address(const hd_watch_t *watch, size_t *bytes);
 /* Connects to that process, or, if it is the other's part to do so, remembers that it is waited for. Several times
@@ -66,12 +69,13 @@ uint32_t hd_watch_connected(hd_watch_t *watch);
 
 /* --- watch_address.c ------------------------------------------------------------------------------------- */
 
-/* An address: the port, the host's number, and the network addresses of the host, loopback apart. */
+/* An address: the host's number and the port on its loopback address; the port on its network addresses, which are
+ * told apart from the loopback one, and those addresses. */
 typedef struct hd_watch_record {
     uint32_t magic, version;
     uint64_t host;
     uint16_t port, n;
-    uint32_t unused;
+    uint16_t wide, unused; /* wide: port for other hosts; 0: they can't come here */
     struct {
         uint16_t family; /* 4 or 6 */
         uint16_t unused[3];
@@ -79,15 +83,21 @@ typedef struct hd_watch_record {
     } line[HD_WATCH_LINES];
 } hd_watch_record_t;
 
-/* Of this host; n may be 0. */
-void hd_watch_describe(hd_watch_record_t *record, uint64_t host, uint16_t port);
+/* Tells hosts apart that share no loopback address: machines, and network namespaces of one. */
+uint64_t hd_watch_host(void);
+/* Of this host, by these devices; n may be 0. */
+void hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
 /* False: malformed. Bytes that the record has no use for are not looked at. */
 bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes);
 /* Begins to connect to the record's attempt-th address, as seen from this host; a descriptor, or -1: no such
- * attempt is left. */
+ * attempt is left, or, with errno ECONNREFUSED, on this host nobody listens at it. */
 int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt);
-/* A listening socket on all of this host's addresses; its port. -1: none (logged). */
-int hd_watch_listen(uint16_t *port);
+/* A socket with a port of its own; -1: none (errno). wide: for other hosts, which nobody can reach before
+ * hd_watch_listen; else listening, at the loopback address. */
+int hd_watch_bind(bool wide, uint16_t *port);
+bool hd_watch_listen(int descriptor);
+/* Has this connection come to one of the record's addresses, or to the loopback one? */
+bool hd_watch_is_ours(const hd_watch_record_t *record, int descriptor);
 /* Keepalive, no delay, closed on exec, never blocking. */
 void hd_watch_tune(int descriptor, double lost_after);
 

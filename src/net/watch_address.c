@@ -11,11 +11,13 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x48445754, VERSION = 1, HEAD = 24, LINE = 24, BACKLOG = 256 };
+enum { MAGIC = 0x48445754, VERSION = 2, HEAD = 24, LINE = 24, BACKLOG = 256 };
 
 _Static_assert(sizeof(hd_watch_record_t) == HEAD + HD_WATCH_LINES * LINE &&
                    sizeof(hd_watch_record_t) <= HD_WATCH_ADDRESS,
@@ -25,25 +27,62 @@ static bool is_link_local(const struct sockaddr_in6 *a) {
     return IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr);
 }
 
-void hd_watch_describe(hd_watch_record_t *record, uint64_t host, uint16_t port) {
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+uint64_t hd_watch_host(void) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char boot[64] = "";
+    struct stat space;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        hash = mix(hash, boot, fread(boot, 1, sizeof(boot), file));
+        fclose(file);
+    }
+    if (stat("/proc/self/ns/net", &space) == 0) {
+        hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
+    }
+    return hash;
+}
+
+/* Is it in the list? */
+static bool is_named(const char *devices, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = devices; *at; at += strcspn(at, ","), at += *at == ',') {
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == 0)) {
+            return true;
+        }
+    }
+    return *devices == 0;
+}
+
+static void add_line(hd_watch_record_t *record, uint16_t family, const void *bytes, size_t n) {
+    record->line[record->n].family = family;
+    memcpy(record->line[record->n++].bytes, bytes, n);
+}
+
+void hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices) {
     struct ifaddrs *all = NULL;
-    *record = (hd_watch_record_t){.magic = MAGIC, .version = VERSION, .host = host, .port = port};
+    *record = (hd_watch_record_t){.magic = MAGIC, .version = VERSION, .host = host};
     if (getifaddrs(&all) != 0) {
         return;
     }
     for (const struct ifaddrs *i = all; i && record->n < HD_WATCH_LINES; i = i->ifa_next) {
-        if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK)) {
+        if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK) ||
+            !is_named(devices, i->ifa_name)) {
             continue;
         }
         if (i->ifa_addr->sa_family == AF_INET) {
             const struct sockaddr_in *a = (const struct sockaddr_in *)(const void *)i->ifa_addr;
-            record->line[record->n].family = 4;
-            memcpy(record->line[record->n++].bytes, &a->sin_addr, sizeof(a->sin_addr));
+            add_line(record, 4, &a->sin_addr, sizeof(a->sin_addr));
         } else if (i->ifa_addr->sa_family == AF_INET6) {
             const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)i->ifa_addr;
             if (!is_link_local(a)) {
-                record->line[record->n].family = 6;
-                memcpy(record->line[record->n++].bytes, &a->sin6_addr, sizeof(a->sin6_addr));
+                add_line(record, 6, &a->sin6_addr, sizeof(a->sin6_addr));
             }
         }
     }
@@ -82,7 +121,7 @@ void hd_watch_tune(int fd, double lost_after) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
-static int listen_on(int family, const struct sockaddr *any, socklen_t bytes, uint16_t *port) {
+static int bind_to(int family, const struct sockaddr *at, socklen_t bytes, uint16_t *port) {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0;
     struct sockaddr_storage bound;
     socklen_t size = sizeof(bound);
@@ -92,9 +131,10 @@ static int listen_on(int family, const struct sockaddr *any, socklen_t bytes, ui
     if (family == AF_INET6) { /* IPv4, too */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     }
-    if (bind(fd, any, bytes) != 0 || listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
+    if (bind(fd, at, bytes) != 0 || getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
+        int why = errno;
         close(fd);
+        errno = why;
         return -1;
     }
     *port = bound.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&bound)->sin6_port)
@@ -102,23 +142,57 @@ static int listen_on(int family, const struct sockaddr *any, socklen_t bytes, ui
     return fd;
 }
 
-int hd_watch_listen(uint16_t *port) {
+bool hd_watch_listen(int fd) {
+    return listen(fd, BACKLOG) == 0;
+}
+
+int hd_watch_bind(bool wide, uint16_t *port) {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in four = {.sin_family = AF_INET};
-    int fd = listen_on(AF_INET6, (const struct sockaddr *)&six, sizeof(six), port);
+    int fd = wide ? bind_to(AF_INET6, (const struct sockaddr *)&six, sizeof(six), port) : -1;
     if (fd < 0) {
-        fd = listen_on(AF_INET, (const struct sockaddr *)&four, sizeof(four), port);
+        four.sin_addr.s_addr = htonl(wide ? INADDR_ANY : INADDR_LOOPBACK);
+        fd = bind_to(AF_INET, (const struct sockaddr *)&four, sizeof(four), port);
     }
-    if (fd < 0) {
-        hd_error("no socket to watch other processes by: %s", strerror(errno));
+    if (fd >= 0 && !wide && !hd_watch_listen(fd)) {
+        int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
     }
     return fd;
+}
+
+bool hd_watch_is_ours(const hd_watch_record_t *record, int fd) {
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    uint8_t bytes[16] = {0};
+    uint16_t family = 6;
+    if (getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
+        return false;
+    }
+    if (at.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&at;
+        family = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 4 : 6;
+        memcpy(bytes, six->sin6_addr.s6_addr + (family == 4 ? 12 : 0), family == 4 ? 4 : 16);
+    } else {
+        family = 4;
+        memcpy(bytes, &((const struct sockaddr_in *)(const void *)&at)->sin_addr, 4);
+    }
+    bool ours = family == 4 && bytes[0] == IN_LOOPBACKNET;
+    for (uint32_t i = 0; i < record->n && !ours; i++) {
+        ours = record->line[i].family == family &&
+               memcmp(record->line[i].bytes, bytes, sizeof(bytes)) == 0;
+    }
+    return ours;
 }
 
 static int connect_to(int family, const struct sockaddr *to, socklen_t bytes) {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && connect(fd, to, bytes) != 0 && errno != EINPROGRESS) {
+        int why = errno;
         close(fd);
+        errno = why;
         return -1;
     }
     return fd;
@@ -126,11 +200,11 @@ static int connect_to(int family, const struct sockaddr *to, socklen_t bytes) {
 
 static int connect_line(const hd_watch_record_t *record, uint32_t i) {
     if (record->line[i].family == 4) {
-        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(record->port)};
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(record->wide)};
         memcpy(&to.sin_addr, record->line[i].bytes, sizeof(to.sin_addr));
         return connect_to(AF_INET, (const struct sockaddr *)&to, sizeof(to));
     }
-    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(record->port)};
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(record->wide)};
     memcpy(&to.sin6_addr, record->line[i].bytes, sizeof(to.sin6_addr));
     return connect_to(AF_INET6, (const struct sockaddr *)&to, sizeof(to));
 }
@@ -142,9 +216,12 @@ int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *a
                                  .sin_port = htons(record->port),
                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
         fd = connect_to(AF_INET, (const struct sockaddr *)&to, sizeof(to));
+        if (fd < 0 && errno == ECONNREFUSED) {
+            return -1; /* nobody is there any more */
+        }
     }
     *attempt += *attempt == 0;
-    while (fd < 0 && *attempt - 1 < record->n) {
+    while (fd < 0 && record->wide && *attempt - 1 < record->n) {
         fd = connect_line(record, *attempt - 1);
         ++*attempt;
     }

@@ -1,8 +1,10 @@
 /* test_loss.c: a process is killed in the middle of something: whoever needs it gets an error, and nothing hangs. */
 #include "../support/deadline.h"
 #include "../support/nodes.h"
+#include "net/internal.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,4 +73,144 @@ Test(net_loss, small_messages_by_tcp) {
 }
 Test(net_loss, large_messages_by_tcp) {
     lose_one(tcp, 1 << 20);
+}
+
+/* --- who does not send to a process ------------------------------------------------------------------- */
+
+enum { MANY = 9, FAR = 5 };
+
+static void leave(node_t *node) {
+    hd_net_team_destroy(node->team);
+    hd_net_close(node->net);
+    hd_config_release(node->config);
+    exit(0);
+}
+
+static void gather_from_one_that_is_killed(node_t *node, void *arg) {
+    (void)arg;
+    uint64_t mine = node->me, all[MANY] = {0};
+    hd_net_piece_t piece[MANY];
+    hd_net_data_t data[MANY], give = {&(hd_net_piece_t){&mine, sizeof(mine)}, 1, sizeof(mine)};
+    if (node->me == FAR) {
+        kill(getpid(), SIGKILL);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        piece[i] = (hd_net_piece_t){&all[i], sizeof(mine)};
+        data[i] = (hd_net_data_t){&piece[i], 1, sizeof(mine)};
+    }
+    if (node->me == 0) {
+        run_t run;
+        run_init(&run, node, HD_GATHERV);
+        run.leg.key = (hd_net_key_t){.number = 1, .class = HD_NET_NUMBERED};
+        run.leg.call.give = &give;
+        run.leg.call.take = data;
+        run_plan(&run, HD_NET_DIRECT, MANY, 0);
+        hd_leg_start(&run.leg);
+        double began = test_now();
+        ucc_status_t status = run_wait(&run, "a gather from a process that was killed");
+        node_check(node, status == UCC_ERR_IO_ERROR, "%d", status);
+        node_check(node, test_now() - began < 20, "it took %.1f s", test_now() - began);
+        atomic_store(node_word(node, 0), 1);
+    }
+    while (!atomic_load(node_word(node, 0))) {
+        node_pump(node, "the root's end");
+    }
+    leave(node);
+}
+
+Test(net_loss, who_only_receives_from_a_process_hears_of_its_death) {
+    cr_assert_eq(nodes_run(MANY, shm, gather_from_one_that_is_killed, NULL), 1,
+                 "not only the victim failed");
+}
+
+/* --- words that not all have heard ---------------------------------------------------------------------- */
+
+/* Process 0 tells process 1 alone, and is silent from then on, but alive. */
+static void abort_at_one(node_t *node, void *arg) {
+    (void)arg;
+    if (node->me == 0) {
+        const hd_wire_t wire = {
+            .kind = HD_WIRE_ABORT, .class = HD_NET_NUMBERED, .status = UCC_ERR_NO_MESSAGE};
+        hd_net_lane_t *lane = &node->net->lane[0];
+        hd_lock(&lane->lock);
+        hd_message_tell(&node->team->lane[0], 1, &wire);
+        hd_unlock(&lane->lock);
+        while (!atomic_load(node_word(node, 1))) { /* UCX sends it */
+            node_pump(node, "process 1");
+        }
+        while (atomic_load(node_word(node, 0)) < 1) {
+            usleep(1000);
+        }
+    } else {
+        while (!atomic_load(&node->failed)) {
+            node_pump(node, "the word that the team has failed");
+        }
+        node_check(node, atomic_load(&node->failed) == UCC_ERR_NO_MESSAGE, "%d", node->failed);
+        atomic_fetch_add(node_word(node, node->me == 1 ? 1 : 0), 1);
+        while (atomic_load(node_word(node, 0)) < 1) {
+            node_pump(node, "process 2");
+        }
+    }
+    leave(node);
+}
+
+Test(net_loss, who_is_told_that_a_team_has_failed_tells_it_on) {
+    static const char *const by_ucx[] = {"NET_WATCH", "n", NULL};
+    static const char *const by_watch[] = {"NET_WATCH", "y", NULL};
+    cr_assert_eq(nodes_run(3, by_ucx, abort_at_one, NULL), 0);
+    cr_assert_eq(nodes_run(3, by_watch, abort_at_one, NULL), 0);
+}
+
+/* --- one that does nothing -------------------------------------------------------------------------------- */
+
+static ucc_status_t barrier(node_t *node, uint64_t number) {
+    run_t run;
+    run_init(&run, node, HD_BARRIER);
+    run.leg.key = (hd_net_key_t){.number = number, .class = HD_NET_NUMBERED};
+    run_plan(&run, HD_NET_DIRECT, 2, 0);
+    hd_leg_start(&run.leg);
+    return run_wait(&run, "a barrier");
+}
+
+/* Process 0 sends it a large message, and gives up. */
+static void cancel_towards_one_that_computes(node_t *node, void *arg) {
+    static char data[8 << 20];
+    (void)arg;
+    node_check(node, barrier(node, 1) == UCC_OK, "nothing has happened yet");
+    if (node->me == 0) {
+        run_t run;
+        hd_net_piece_t piece = {data, sizeof(data)};
+        hd_net_data_t give = {&piece, 1, sizeof(data)};
+        run_init(&run, node, HD_BCAST);
+        run.leg.key = (hd_net_key_t){.number = 2, .class = HD_NET_NUMBERED};
+        run.leg.call.give = &give;
+        run_plan(&run, HD_NET_DIRECT, 2, sizeof(data));
+        hd_leg_start(&run.leg);
+        for (int i = 0; i < 1000; i++) {
+            node_pump(node, "the beginning");
+        }
+        run.cancel = UCC_ERR_TIMED_OUT;
+        ucc_status_t status = run_wait(&run, "the end of a bcast towards one that computes");
+        node_check(node, status == UCC_ERR_TIMED_OUT, "%d", status);
+        atomic_store(node_word(node, 0), 1);
+        while (!atomic_load(node_word(node, 1))) {
+            node_pump(node, "the other's end");
+        }
+    } else {
+        while (!atomic_load(node_word(node, 0))) {
+            usleep(1000); /* it computes */
+        }
+        ucc_status_t status = barrier(node, 3); /* with a process that has given up this one */
+        node_check(node, status < 0, "%d", status);
+        atomic_store(node_word(node, 1), 1);
+    }
+    leave(node);
+}
+
+Test(net_loss, a_process_that_keeps_a_buffer_of_what_has_failed_is_cut_off) {
+    static const char *const by_shm[] = {"NET_CUT_OFF", "0.3", NULL};
+    static const char *const by_tcp[] = {"NET_CUT_OFF", "0.3", "NET_SHM", "n",
+                                         "NET_TLS",     "tcp", NULL};
+    cr_assert_eq(nodes_run(2, by_shm, cancel_towards_one_that_computes, NULL), 0);
+    cr_assert_eq(nodes_run(2, by_tcp, cancel_towards_one_that_computes, NULL), 0);
 }

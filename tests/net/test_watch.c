@@ -35,8 +35,11 @@ static world_t *world;
 static uint32_t me;
 static bool forwards;
 
-static void lost(void *arg, const uint64_t identity[2]) {
+static void lost(void *arg, const uint64_t identity[2], bool dead) {
     (void)arg;
+    if (!dead) {
+        return;
+    }
     world->side[me].lost_identity = identity[0];
     atomic_fetch_add(&world->side[me].lost, 1);
 }
