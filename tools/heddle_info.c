@@ -1,9 +1,16 @@
 /* heddle_info.c: prints what the library knows: its build, the machine, the trees it would use, all
- * configuration variables, and which protocol runs per collective and size.
+ * configuration variables, and which protocol runs per collective and size; and, for processes that it starts or
+ * that a launcher has started, what connects them.
  */
 #include <getopt.h>
 #include <heddle/heddle.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+#ifdef TOOL_HAVE_BOOTSTRAP
+#include "common/launch.h"
+#endif
 
 static void help(void) {
     puts("heddle_info: what Heddle sees and would do\n"
@@ -15,8 +22,13 @@ static void help(void) {
          "      --trees         trees for the endpoints, placed by topology\n"
          "      --config        every variable: meaning, default, value in force, its origin\n"
          "      --plans         which protocol runs per collective and size\n"
-         "  -n, --endpoints N   number of endpoints for trees and plans (default: one per "
-         "processor)\n"
+         "      --net           which algorithm runs among processes per collective and size\n"
+         "  -n, --endpoints N   number of endpoints for trees and plans (default: one per\n"
+         "                      processor), of processes for --net (default: 2)\n"
+         "      --processes N   start N processes that form a team, and show how they reach each\n"
+         "                      other: the transports that UCX selects, and the plans among them\n"
+         "      --launched      the same among the processes of a launcher, found by\n"
+         "                      HEDDLE_BOOTSTRAP_ADDRESS and _KEY (see <heddle/bootstrap.h>)\n"
          "  -h, --help");
 }
 
@@ -24,26 +36,119 @@ static bool parse_endpoints(const char *text, uint32_t *endpoints) {
     char *end = NULL;
     unsigned long number = strtoul(text, &end, 10);
     if (end == text || *end != '\0' || text[0] == '-' || number == 0 || number > (1UL << 20)) {
-        fprintf(stderr, "heddle_info: '%s' is not a number of endpoints (1 to 1048576)\n", text);
+        fprintf(stderr, "heddle_info: '%s' is not a number from 1 to 1048576\n", text);
         return false;
     }
     *endpoints = (uint32_t)number;
     return true;
 }
 
+#ifdef TOOL_HAVE_BOOTSTRAP
+
+/* Some traffic, small and large, so that UCX makes all that it wants to make; then process 0 tells. */
+static ucc_status_t show_team(heddle_ep_t *ep, uint32_t processes) {
+    enum { ELEMENTS = 1 << 18 };
+    float *data = calloc(ELEMENTS, sizeof(*data));
+    ucc_status_t status = data ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t root = 0; root < processes && status == UCC_OK; root++) {
+        status = heddle_bcast(ep, data, ELEMENTS, UCC_DT_FLOAT32, root);
+    }
+    if (status == UCC_OK) {
+        status = heddle_allreduce(ep, HEDDLE_IN_PLACE, data, ELEMENTS, UCC_DT_FLOAT32, UCC_OP_SUM);
+    }
+    if (status == UCC_OK) {
+        status = heddle_barrier(ep);
+    }
+    free(data);
+    if (status == UCC_OK && heddle_ep_index(ep) == 0) {
+        status = heddle_team_print(stdout, heddle_ep_team(ep));
+        fputc('\n', stdout);
+        if (status == UCC_OK) {
+            status = heddle_info_print(stdout, HEDDLE_INFO_NET, processes);
+        }
+    }
+    return status == UCC_OK ? heddle_barrier(ep) : status;
+}
+
+/* One endpoint in each process. */
+static ucc_status_t form_and_show(heddle_bootstrap_t *bootstrap) {
+    ucc_oob_coll_t oob;
+    heddle_group_t *group;
+    heddle_ep_t *ep;
+    heddle_bootstrap_oob(bootstrap, &oob);
+    ucc_status_t status =
+        heddle_group_create(&(heddle_group_params_t){.endpoints = 1, .oob = &oob}, &group);
+    if (status != UCC_OK) {
+        return status;
+    }
+    status = heddle_join(group, 0, &ep);
+    if (status == UCC_OK) {
+        status = show_team(ep, heddle_bootstrap_size(bootstrap));
+        ucc_status_t left = heddle_leave(ep);
+        status = status == UCC_OK ? left : status;
+    }
+    (void)heddle_group_destroy(group);
+    return status;
+}
+
+/* launched: rank and number are a launcher's. Returns the exit status. */
+static int show_processes(uint32_t n, bool launched) {
+    heddle_bootstrap_params_t params;
+    heddle_bootstrap_t *bootstrap;
+    int exit_status;
+    if (!launched && !launch_processes("heddle_info", n, &params, &exit_status)) {
+        return exit_status;
+    }
+    ucc_status_t status = launched ? heddle_bootstrap_env(NULL, &bootstrap)
+                                   : heddle_bootstrap_tcp(&params, &bootstrap);
+    if (status == UCC_OK) {
+        status = form_and_show(bootstrap);
+        (void)heddle_bootstrap_end(bootstrap);
+    }
+    if (status != UCC_OK) {
+        fprintf(stderr, "heddle_info: %s\n", ucc_status_string(status));
+    }
+    return status != UCC_OK;
+}
+
+#else
+
+static int show_processes(uint32_t n, bool launched) {
+    (void)n, (void)launched;
+    fputs("heddle_info: built without libheddle_bootstrap, by which processes meet\n", stderr);
+    return 2;
+}
+
+#endif
+
 int main(int argc, char **argv) {
+    enum { PROCESSES = 300, LAUNCHED };
     enum { SECTION = 256 }; /* SECTION + i stands for bit i of heddle_info_flags_t */
     static const struct option options[] = {
-        {"build", no_argument, NULL, SECTION + 0}, {"topology", no_argument, NULL, SECTION + 1},
-        {"trees", no_argument, NULL, SECTION + 2}, {"config", no_argument, NULL, SECTION + 3},
-        {"plans", no_argument, NULL, SECTION + 4}, {"endpoints", required_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"build", no_argument, NULL, SECTION + 0},
+        {"topology", no_argument, NULL, SECTION + 1},
+        {"trees", no_argument, NULL, SECTION + 2},
+        {"config", no_argument, NULL, SECTION + 3},
+        {"plans", no_argument, NULL, SECTION + 4},
+        {"net", no_argument, NULL, SECTION + 5},
+        {"endpoints", required_argument, NULL, 'n'},
+        {"processes", required_argument, NULL, PROCESSES},
+        {"launched", no_argument, NULL, LAUNCHED},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     uint64_t flags = 0;
-    uint32_t endpoints = 0;
+    uint32_t endpoints = 0, processes = 0;
+    bool launched = false;
     int option;
     while ((option = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
-        if (option >= SECTION) {
+        if (option == LAUNCHED) {
+            launched = true;
+        } else if (option == PROCESSES) {
+            if (!parse_endpoints(optarg, &processes)) {
+                return 2;
+            }
+        } else if (option >= SECTION) {
             flags |= UINT64_C(1) << (option - SECTION);
         } else if (option == 'h') {
             help();
@@ -56,6 +161,9 @@ int main(int argc, char **argv) {
     if (optind < argc) {
         fprintf(stderr, "heddle_info: unexpected '%s'. Try heddle_info --help.\n", argv[optind]);
         return 2;
+    }
+    if (processes || launched) {
+        return show_processes(processes, launched);
     }
     ucc_status_t status =
         heddle_info_print(stdout, flags == 0 ? HEDDLE_INFO_ALL : flags, endpoints);

@@ -78,8 +78,9 @@ static void run_process(const bench_t *b, const heddle_bootstrap_params_t *param
     ucc_oob_coll_t oob;
     require(heddle_bootstrap_tcp(params, &bootstrap), "heddle_bootstrap_tcp");
     heddle_bootstrap_oob(bootstrap, &oob);
-    require(heddle_group_create(&(heddle_group_params_t){.endpoints = threads, .oob = &oob}, &group),
-            "heddle_group_create");
+    require(
+        heddle_group_create(&(heddle_group_params_t){.endpoints = threads, .oob = &oob}, &group),
+        "heddle_group_create");
     thread_t *thread = calloc(threads, sizeof(*thread));
     for (uint32_t i = 0; thread != NULL && i < threads; i++) {
         thread[i] = (thread_t){.bench = b, .rank = me * threads + i};

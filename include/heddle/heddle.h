@@ -449,13 +449,22 @@ typedef enum {
     HEDDLE_INFO_CONFIG = UCC_BIT(3), /**< every variable: meaning, default, the value that a program
                                             started now would get, and where that comes from */
     HEDDLE_INFO_PLANS = UCC_BIT(4),  /**< which regime and protocol runs per collective and size */
-    HEDDLE_INFO_ALL = 0x1f
+    HEDDLE_INFO_NET =
+        UCC_BIT(5), /**< which algorithm runs across `endpoints` processes (0: two) per
+                                            collective and size; opens no network */
+    HEDDLE_INFO_ALL = 0x3f
 } heddle_info_flags_t;
 
 /** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be newer
  *  than the headers that it was compiled with. */
 unsigned heddle_version(void);
 const char *heddle_version_string(void);
+
+/** Prints what this process knows of a team: which endpoints live in which process, and for each other process
+ *  the transports that UCX has selected for each lane, and for what. A way that nothing has been sent on yet
+ *  is not there yet, and one may still change until the first messages have come.
+ *  @return UCC_ERR_INVALID_PARAM: stream is NULL, or the team is not active */
+ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team);
 
 /** What this process has sent to other processes, and received from them, since it began (or since it was forked), by
  *  teams that span processes. A message is one of a collective, its bytes are data, without headers; credits are those

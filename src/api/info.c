@@ -1,7 +1,8 @@
-/* info.c: heddle_info_print: what this library is, sees, and would do. */
+/* info.c: heddle_info_print, heddle_team_print: what this library is, sees, and would do. */
 #include "api/api.h"
 
 #include "net/net.h"
+#include "team/flight.h"
 
 static void print_build(FILE *out) {
     fprintf(out, "heddle %s, UCC API %s\n", heddle_version_string(), UCC_VERSION_STRING);
@@ -135,6 +136,46 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
     return status;
 }
 
+/* Among so many processes. */
+static ucc_status_t print_net(FILE *out, uint32_t n) {
+    ucc_lib_params_t params = {0};
+    ucc_lib_h lib;
+    ucc_status_t status = ucc_init(&params, NULL, &lib);
+    if (status == UCC_OK) {
+        hd_net_print_plans(lib->config, n, out);
+        hd_flight_print_cuts(out);
+        ucc_finalize(lib);
+    }
+    return status;
+}
+
+ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
+    if (!hd_api_pointer(stream, "stream", __func__) || !hd_api_active_team(team, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    const hd_crossing_t *crossing = team->crossing;
+    fprintf(stream, "team of %u endpoints, %u of them in this process; the caller is endpoint %u\n",
+            team->n, team->group->n, team->ep);
+    if (!crossing) {
+        fprintf(stream, "all in this process: nothing crosses\n");
+        return UCC_OK;
+    }
+    const hd_span_t *span = crossing->span;
+    for (uint32_t p = 0; p < span->processes; p++) {
+        fprintf(stream, "  process %u%s: endpoints", p, p == span->mine ? ", this one" : "");
+        for (uint32_t i = 0; i < hd_span_count(span, p); i++) {
+            uint32_t first = hd_span_endpoint(span, p, i), last = first;
+            while (i + 1 < hd_span_count(span, p) && hd_span_endpoint(span, p, i + 1) == last + 1) {
+                last = hd_span_endpoint(span, p, ++i);
+            }
+            fprintf(stream, first == last ? " %u" : " %u-%u", first, last);
+        }
+        fputc('\n', stream);
+    }
+    hd_net_print_team(crossing->team, stream);
+    return UCC_OK;
+}
+
 ucc_status_t heddle_net_traffic(heddle_net_traffic_t *traffic) {
     if (!hd_api_pointer(traffic, "traffic", __func__)) {
         return UCC_ERR_INVALID_PARAM;
@@ -177,5 +218,9 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
         }
         fputc('\n', stream);
     }
-    return flags & HEDDLE_INFO_PLANS ? print_plans(stream, n) : UCC_OK;
+    ucc_status_t status = flags & HEDDLE_INFO_PLANS ? print_plans(stream, n) : UCC_OK;
+    if (status == UCC_OK && flags & HEDDLE_INFO_NET) {
+        status = print_net(stream, endpoints ? endpoints : 2);
+    }
+    return status;
 }

@@ -248,6 +248,8 @@ struct hd_net {
 
 /* One more reference, by somebody who has one. */
 void hd_net_keep(hd_net_t *net);
+/* What the configuration says of each family. */
+void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *config);
 
 /* A count of the lane's, whose only writer holds its lock. relaxed: whoever reads it wants the number alone. */
 static inline void hd_net_add_up(_Atomic uint64_t *count, uint64_t more) {
@@ -266,6 +268,12 @@ typedef struct hd_net_reach {
 
 /* False: it is malformed. */
 bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach);
+
+/* --- plan.c ---------------------------------------------------------------------------------------------------------- */
+
+/* hd_net_plan_of, with the choices of a configuration. */
+hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_net_call_t *call,
+                               size_t bytes);
 
 /* --- lane.c ---------------------------------------------------------------------------------------------------------- */
 

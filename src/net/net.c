@@ -154,7 +154,7 @@ static void close_all(hd_net_t *net) {
 }
 
 /* Only the text is in common: words of the table stand in the order of their algorithms here. */
-static void read_choices(hd_net_t *net, const hd_config_t *config) {
+void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *config) {
     static const struct {
         const char *word;
         uint8_t algorithm;
@@ -170,10 +170,10 @@ static void read_choices(hd_net_t *net, const hd_config_t *config) {
                  {"reduce_allgather", HD_NET_REDUCE_ALLGATHER}};
     for (uint32_t f = 0; f < HD_NET_FAMILIES; f++) {
         const char *value = hd_config_string(config, (hd_cfg_id_t)(HD_CFG_LIB_NET_BARRIER + f));
-        net->choice[f] = HD_NET_NOTHING; /* auto */
+        choice[f] = HD_NET_NOTHING; /* auto */
         for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
             if (strcmp(value, words[w].word) == 0) {
-                net->choice[f] = words[w].algorithm;
+                choice[f] = words[w].algorithm;
             }
         }
     }
@@ -221,7 +221,7 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     net->grace_ns = ns_of(config, HD_CFG_LIB_NET_GRACE);
     net->cut_off_ns = ns_of(config, HD_CFG_LIB_NET_CUT_OFF);
     draw_token(net);
-    read_choices(net, config);
+    hd_net_read_choices(net->choice, config);
     for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
         status = open_lane(net, l);
     }

@@ -29,6 +29,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 typedef struct hd_net hd_net_t;
 typedef struct hd_net_team hd_net_team_t;
@@ -165,6 +166,8 @@ typedef enum hd_net_algorithm {
 /* For a call whose type, n, count, element and agreed bytes are set. bytes: of the whole for a bcast or a
  * reduction, of a rank's block or pair else; 0 for v types. Pure. */
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes);
+/* Its algorithm, in a word. */
+const char *hd_net_plan_name(const hd_net_plan_t *plan);
 /* Scratch that a leg with this call, which is complete but for that, and plan needs, in bytes. */
 size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
 
@@ -218,5 +221,14 @@ ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why);
 bool hd_net_pump(hd_net_t *net);
 /* What threads sleep on who wait for legs (threads/outside.h): the process's, for ever. NULL: it has no descriptor. */
 struct hd_outside *hd_net_outside(void);
+
+/* --- for people (show.c) --------------------------------------------------------------------------------- */
+
+/* The lanes, and for each other process what UCX has selected for each lane's way to it. Any thread; waits for the
+ * lanes' locks. */
+void hd_net_print_team(hd_net_team_t *team, FILE *out);
+/* What plan.c decides for every collective and some sizes, among n processes, with this configuration. Opens
+ * nothing. */
+void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out);
 
 #endif

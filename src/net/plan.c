@@ -157,8 +157,28 @@ static uint32_t radix_of(const hd_net_call_t *call, hd_net_algorithm_t algorithm
     }
 }
 
+const char *hd_net_plan_name(const hd_net_plan_t *plan) {
+    static const char *const names[] = {[HD_NET_NOTHING] = "-",
+                                        [HD_NET_DIRECT] = "direct",
+                                        [HD_NET_DISSEMINATION] = "dissemination",
+                                        [HD_NET_TREE] = "tree",
+                                        [HD_NET_CHAIN] = "chain",
+                                        [HD_NET_SCATTER_ALLGATHER] = "scatter+allgather",
+                                        [HD_NET_BRUCK] = "bruck",
+                                        [HD_NET_RING] = "ring",
+                                        [HD_NET_PAIRWISE] = "pairwise",
+                                        [HD_NET_EXCHANGE] = "exchange",
+                                        [HD_NET_REDUCE_ALLGATHER] = "reduce+allgather"};
+    return names[plan->algorithm];
+}
+
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes) {
-    uint8_t chosen = team->net->choice[family_of(call->type)];
+    return hd_net_plan_with(team->net->choice, call, bytes);
+}
+
+hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_net_call_t *call,
+                               size_t bytes) {
+    uint8_t chosen = choice[family_of(call->type)];
     if (call->n == 1) {
         return (hd_net_plan_t){HD_NET_NOTHING, WINDOW};
     }

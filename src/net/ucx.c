@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
 
@@ -27,7 +28,7 @@ _Static_assert(sizeof(hd_net_piece_t) == sizeof(ucp_dt_iov_t) &&
                 _of(ucp_worker_set_am_recv_handler) _of(ucp_ep_create) _of(ucp_ep_close_nbx)       \
                     _of(ucp_am_send_nbx) _of(ucp_am_recv_data_nbx) _of(ucp_am_data_release)        \
                         _of(ucp_request_check_status) _of(ucp_request_free)                        \
-                            _of(ucp_worker_get_efd) _of(ucp_worker_arm)
+                            _of(ucp_worker_get_efd) _of(ucp_worker_arm) _of(ucp_ep_print_info)
 
 static struct {
 #define POINTER(_name) __typeof__(&_name) _name;
@@ -256,6 +257,37 @@ bool hd_ucx_is_over(void *closing) {
     return true;
 }
 
+/* UCX says it to a stream, in many lines. Those of interest look like
+ *     #                 lane[0]:  7:tcp/eth0.0 md[2]   -> md[2]/tcp/sysdev[255] am am_bw#0 wireup
+ * of which the resource and what it is for are kept. */
+static void describe_lane(const char *line, FILE *out, const char *indent) {
+    char resource[128], use[128] = "";
+    int skipped = 0;
+    if (sscanf(line, "# lane[%*d]: %*d:%127s md[%*d] -> %*s %n", resource, &skipped) < 1) {
+        return;
+    }
+    snprintf(use, sizeof(use), "%.*s", skipped ? (int)strcspn(line + skipped, "\n") : 0,
+             line + skipped);
+    fprintf(out, "%s%-24s %s\n", indent, resource, use);
+}
+
+void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = link->ep ? open_memstream(&text, &bytes) : NULL;
+    if (!stream) {
+        fprintf(out, "%s%s\n", indent, link->ep ? "no memory" : "not connected: nothing was sent");
+        return;
+    }
+    ucx.ucp_ep_print_info(link->ep, stream);
+    fclose(stream);
+    for (char *line = text; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        describe_lane(line, out, indent);
+    }
+    free(text);
+}
+
 /* --- messages ------------------------------------------------------------------------------------------------ */
 
 static void on_sent(void *ucx_request, ucs_status_t status, void *arg) {
@@ -356,6 +388,9 @@ int hd_ucx_arm(const hd_ucx_port_t *port) {
 ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
     (void)port, (void)address, (void)link;
     return UCC_ERR_NOT_SUPPORTED;
+}
+void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent) {
+    (void)link, (void)out, (void)indent;
 }
 void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force) {
     (void)link, (void)force;

@@ -73,6 +73,9 @@ ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_u
 void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force);
 bool hd_ucx_is_over(void *closing);
 
+/* What UCX has selected for it, a line each; nothing if it is not connected. */
+void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent);
+
 /* UCC_INPROGRESS: request->done will be called, or was; header, pieces and data stay until then. Else it was done at
  * once, and request->done is not called. rendezvous: the data stays here until the receiver asks for it. */
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,

@@ -147,6 +147,8 @@ static inline hd_range_t hd_cut_window(const hd_cut_t *cut, hd_range_t range, ui
 /* flight_plan.c: the one place where sizes of what crosses processes are compared with thresholds. op->place and
  * the request's span are set. */
 hd_cut_t hd_flight_cut(const hd_op_t *op);
+/* The thresholds, for people. */
+void hd_flight_print_cuts(FILE *out);
 /* COMBINE's unit u of all units, of so many elements. */
 enum { HD_COMBINE_UNITS = 16 };
 hd_range_t hd_cut_combine(size_t count, uint32_t unit);

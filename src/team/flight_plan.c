@@ -73,3 +73,14 @@ hd_range_t hd_cut_combine(size_t count, uint32_t unit) {
     size_t first = count * unit / HD_COMBINE_UNITS, end = count * (unit + 1) / HD_COMBINE_UNITS;
     return (hd_range_t){first, end - first};
 }
+
+void hd_flight_print_cuts(FILE *out) {
+    fprintf(out,
+            "reductions of up to %d bytes, and what moves no data, cross in the arrival tree's "
+            "release; all else "
+            "is work of units of %d KiB. Whole data beyond %d KiB crosses in segments of about %d "
+            "KiB, at most %d "
+            "of them in flight together, each with the plan of its size\n\n",
+            (int)HD_FLIGHT_PAYLOAD, WINDOW / 1024, WHOLE / 1024, SEGMENT / 1024,
+            (int)HD_FLIGHT_SEGMENTS);
+}

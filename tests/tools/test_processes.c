@@ -1,5 +1,5 @@
 /* test_processes.c: heddle_perf among several processes: its own, those of a launcher, and those that are started by
- * hand. The programs are those that are installed.
+ * hand; and what heddle_info shows of processes. The programs are those that are installed.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -149,4 +149,32 @@ Test(processes, a_launcher_says_who_they_are) {
     if (tried == 0) {
         cr_skip_test("no mpiexec here");
     }
+}
+
+Test(processes, info_shows_what_ucx_has_selected_and_the_plans_among_them) {
+    char *out;
+    int status = shell("HEDDLE_NET_TLS=tcp HEDDLE_NET_LANES=2 $INFO --processes 3 2>&1", &out);
+    cr_expect_eq(status, 0, "%s", out);
+    cr_expect_not_null(strstr(out, "process 2: endpoints 2\n"), "%s", out);
+    cr_expect_not_null(strstr(out, "over 2 lanes"), "%s", out);
+    cr_expect_not_null(strstr(out, "process 1, lane 0\n    tcp/"), "%s", out);
+    cr_expect_null(strstr(out, "sysv"), "only TCP: %s", out);
+    cr_expect_not_null(strstr(out, "plans across 3 processes"), "%s", out);
+    free(out);
+}
+
+/* Of a number of processes that nobody has started. */
+Test(processes, info_shows_plans_among_any_number_of_processes_without_them) {
+    char *out;
+    int status = shell("HEDDLE_NET_ALLGATHER=ring $INFO --net -n 1000 2>&1", &out);
+    cr_expect_eq(status, 0, "%s", out);
+    const char *row = strstr(out, "\nbarrier ");
+    cr_assert_not_null(row, "%s", out);
+    cr_expect_eq(strspn(row + strlen("\nbarrier "), " ") > 0, true);
+    cr_expect_not_null(strstr(row, "dissemination/4"), "%s", out);
+    row = strstr(out, "\nallgather ");
+    cr_expect_eq(strncmp(row + strlen("\nallgather ") + strspn(row + strlen("\nallgather "), " "),
+                         "ring", 4),
+                 0, "as the configuration says: %s", out);
+    free(out);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef PERF_HAVE_UCX
+#ifdef TOOL_HAVE_UCX
 
 #include <dlfcn.h>
 #include <sched.h>

@@ -68,17 +68,9 @@ void perf_world_meet(void) {
     free(all);
 }
 
-#ifdef PERF_HAVE_BOOTSTRAP
+#ifdef TOOL_HAVE_BOOTSTRAP
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <heddle/bootstrap.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
+#include "common/launch.h"
 
 static heddle_bootstrap_t *bootstrap;
 
@@ -189,106 +181,11 @@ static bool join(perf_options_t *o, const heddle_bootstrap_params_t *params, boo
     return world.processes == 1 ? alone(o) : take_places(o);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Processes of our own
- * ---------------------------------------------------------------------------------------------- */
-
-static int listen_here(char *address, size_t size) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, bytes) != 0 || listen(fd, 128) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
-        fprintf(stderr, "heddle_perf: no address on this host to meet at: %s\n", strerror(errno));
-        return -1;
-    }
-    snprintf(address, size, "127.0.0.1:%u", ntohs(at.sin_port));
-    return fd;
-}
-
-/* Waits for all; after the first that fails, the others have a few seconds. Returns how that one has ended. */
-static int wait_for_all(pid_t *child, uint32_t n) {
-    const uint32_t patience = 500; /* times 10 ms */
-    uint32_t left = n, waited = 0;
-    int failed = 0, status;
-    while (left > 0) {
-        pid_t ended = waitpid(-1, &status, failed != 0 ? WNOHANG : 0);
-        if (ended < 0 && errno != EINTR) {
-            break;
-        }
-        for (uint32_t i = 0; ended > 0 && i < n; i++) {
-            if (child[i] == ended) {
-                child[i] = 0;
-                left--;
-            }
-        }
-        if (ended > 0 && status != 0 && failed == 0) {
-            failed = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        }
-        if (ended == 0) {
-            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        }
-        for (uint32_t i = 0; failed != 0 && ++waited > patience && i < n; i++) {
-            if (child[i] > 0) {
-                kill(child[i], SIGKILL);
-            }
-        }
-    }
-    return failed;
-}
-
-/* In the child: goes with its parent. */
-static bool measure_as(perf_options_t *o, uint32_t rank, int listener, const char *address,
-                       const unsigned char *key, size_t key_bytes, pid_t parent) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
-        _exit(1);
-    }
-    heddle_bootstrap_params_t params = {.rank = rank,
-                                        .size = o->processes,
-                                        .address = address,
-                                        .listener = rank == 0 ? listener : 0,
-                                        .key = key,
-                                        .key_bytes = key_bytes};
-    return join(o, &params, false);
-}
-
+/* In a process that the tool has started, or in the one that has. */
 static bool start(perf_options_t *o, int *exit_status) {
-    unsigned char key[32];
-    char address[32];
-    pid_t parent = getpid();
-    *exit_status = 1;
-    if (getrandom(key, sizeof(key), 0) != sizeof(key)) {
-        fprintf(stderr, "heddle_perf: no random numbers for a key\n");
-        return false;
-    }
-    int listener = listen_here(address, sizeof(address));
-    pid_t *child = calloc(o->processes, sizeof(*child));
-    if (listener < 0 || child == NULL) {
-        free(child);
-        return false;
-    }
-    fflush(NULL);
-    for (uint32_t rank = 0; rank < o->processes; rank++) {
-        child[rank] = fork();
-        if (child[rank] == 0) {
-            free(child);
-            bool joined = measure_as(o, rank, listener, address, key, sizeof(key), parent);
-            close(listener);
-            return joined;
-        }
-        if (child[rank] < 0) {
-            fprintf(stderr, "heddle_perf: cannot start a process: %s\n", strerror(errno));
-            for (uint32_t i = 0; i < rank; i++) {
-                kill(child[i], SIGKILL);
-            }
-            break;
-        }
-    }
-    close(listener);
-    *exit_status = wait_for_all(child, o->processes);
-    free(child);
-    return false;
+    heddle_bootstrap_params_t params;
+    return launch_processes("heddle_perf", o->processes, &params, exit_status) &&
+           join(o, &params, false);
 }
 
 bool perf_world_open(perf_options_t *o, int *exit_status) {

@@ -1,0 +1,63 @@
+/* show.c: the network, for people: heddle_info and heddle_team_print. */
+#include "net/internal.h"
+
+static void print_peer(const hd_net_team_t *team, uint32_t process, FILE *out) {
+    hd_peer_t *peer = team->peer[process];
+    /* relaxed: for people */
+    bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
+    for (uint32_t l = 0; l < team->lanes; l++) {
+        hd_net_lane_t *lane = &team->net->lane[l];
+        fprintf(out, "  process %u, lane %u%s\n", process, l, lost ? ": lost" : "");
+        hd_lock(&lane->lock);
+        if (!lost) {
+            hd_ucx_describe(&peer->link[l].ucx, out, "    ");
+        }
+        hd_unlock(&lane->lock);
+    }
+}
+
+void hd_net_print_team(hd_net_team_t *team, FILE *out) {
+    fprintf(out, "ways to other processes, over %u lane%s, and what UCX uses each for:\n",
+            team->lanes, team->lanes == 1 ? "" : "s");
+    for (uint32_t p = 0; p < team->n; p++) {
+        if (p != team->me) {
+            print_peer(team, p, out);
+        }
+    }
+    hd_net_traffic_t sent = hd_net_traffic();
+    fprintf(out, "sent by this process: %llu messages of %llu bytes, %llu credits\n",
+            (unsigned long long)sent.messages_sent, (unsigned long long)sent.bytes_sent,
+            (unsigned long long)sent.told);
+}
+
+void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out) {
+    static const size_t size[] = {8, 1024, 8192, 16384, 65536, 262144, 1048576, 16777216};
+    enum { SIZES = sizeof(size) / sizeof(size[0]) };
+    uint8_t choice[HD_NET_FAMILIES];
+    hd_net_read_choices(choice, config);
+    fprintf(
+        out,
+        "plans across %u processes, by the bytes of the whole (bcast, reductions), or of what one "
+        "process has for another or for all; radix of trees and exchanges\n%-16s",
+        n, "");
+    for (size_t i = 0; i < SIZES; i++) {
+        fprintf(out, "%19zu", size[i]);
+    }
+    for (uint8_t type = 0; type < HD_N_TYPES; type++) {
+        fprintf(out, "\n%-16s", hd_type_name(type));
+        for (size_t i = 0; i < SIZES; i++) {
+            hd_net_call_t call = {.type = type, .n = n, .count = size[i], .element = 1};
+            /* scans take all operands to all */
+            call.type = type == HD_SCAN || type == HD_EXSCAN ? HD_ALLGATHER : type;
+            hd_net_plan_t plan =
+                hd_net_plan_with(choice, &call, hd_coll[call.type].vector ? 0 : size[i]);
+            bool has_radix = plan.algorithm == HD_NET_TREE || plan.algorithm == HD_NET_EXCHANGE ||
+                             plan.algorithm == HD_NET_DISSEMINATION;
+            char text[32];
+            snprintf(text, sizeof(text), has_radix ? "%s/%u" : "%s", hd_net_plan_name(&plan),
+                     plan.radix);
+            fprintf(out, "%19s", text);
+        }
+    }
+    fputs("\n\n", out);
+}
