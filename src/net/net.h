@@ -195,10 +195,12 @@ struct hd_leg {
     struct hd_peer *bereft; /* the process that a message of it was lost with; NULL: none */
     bool opened;            /* known to its team: messages find it */
     bool over;              /* the algorithm has ended, as `failure` says */
-    uint32_t under_way;     /* sends and receives that UCX has, or that are held back */
-    uint32_t receiving;     /* messages that are expected and not in place */
-    uint32_t phase, round;  /* the algorithm's */
-    ucc_status_t failure;   /* the first; UCC_OK: none */
+    /* Counts that hd_leg_go compares do not lie side by side: compilers would load two of them at once, and such a
+     * load waits until the stores to each have left the processor, and with them the message that was just sent. */
+    uint32_t under_way;    /* sends and receives that UCX has, or that are held back */
+    ucc_status_t failure;  /* the first; UCC_OK: none */
+    uint32_t receiving;    /* messages that are expected and not in place */
+    uint32_t round, phase; /* the algorithm's */
     uint64_t
         failing; /* ns: since when it has waited for what is under way, with a failure; 0: it has not */
     struct hd_expected *expected;
