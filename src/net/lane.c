@@ -22,7 +22,7 @@ enum { MOST_TURNS = 256 }; /* of one visit: whoever pumps has other things to do
 void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_sanitizer_before_assembly(&lane->handed);
     ck_stack_push_upmc(&lane->handed, (struct ck_stack_entry *)(void *)item);
-    ck_pr_fence_memory(); /* see above: the push, then a look at the lock */
+    ck_pr_fence_atomic_load(); /* see above: the push, which is a swap, then a look at the lock */
 }
 
 /* Also true for a moment after all was taken: then a turn is taken in vain. */
@@ -152,8 +152,7 @@ bool hd_net_lane_pump(hd_net_lane_t *lane) {
             break;
         }
         any = take_turns(lane) || any;
-        hd_unlock(&lane->lock);
-        ck_pr_fence_memory(); /* see above: the unlocking, then this look */
+        hd_unlock_first(&lane->lock); /* see above: the unlocking, then this look */
     } while (was_handed(lane));
     if (any) {
         hd_net_rouse();
@@ -171,8 +170,7 @@ int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
         *watch = hd_watch_descriptor(lane->net->watch);
     }
     int fd = lane->port.worker && !take_turns(lane) ? hd_ucx_arm(&lane->port) : -1;
-    hd_unlock(&lane->lock);
-    ck_pr_fence_memory(); /* as above */
+    hd_unlock_first(&lane->lock); /* as above */
     return was_handed(lane) ? -1 : fd;
 }
 

@@ -402,7 +402,8 @@ static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
 
 static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
     hd_segment_t *s = &f->segment[0];
-    *s = (hd_segment_t){.flight = f};
+    s->flight = f; /* of the rest, small flights use begun and the leg */
+    s->begun = false;
     set_leg(s, op, 0, step_small);
     if (payload) {
         memcpy(f->operand, payload, f->call.bytes);
