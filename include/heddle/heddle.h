@@ -178,6 +178,11 @@ ucc_status_t heddle_split(heddle_ep_t *ep, int64_t color, int64_t key, heddle_ep
  *  @param [out] sub   as in heddle_split() */
 ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, heddle_ep_t **sub);
 
+/** heddle_team_shrink() for endpoints: those that are left of ep's team, which has lost a process. Never blocks: what
+ *  fails while the team forms, its first operations tell.
+ *  @param [out] sub   as in heddle_split() */
+ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub);
+
 /** Starts n threads, spread and pinned by topology, hands each its endpoint, and returns when all
  *  have returned; the endpoints are left automatically. n == 0 means one per available core.
  *  Threads are placed among the processors that the process may use. With more threads than processors
@@ -394,6 +399,19 @@ ucc_status_t heddle_collective_init_tagged(ucc_coll_args_t *args, uint64_t tag,
  *  touches that request's buffers any more. Any endpoint may call it, from any thread, once or
  *  often. The team must still be destroyed by every endpoint. */
 ucc_status_t heddle_team_abort(ucc_team_h team);
+
+/** A team of those that are left of a team of several processes when one of them has been lost (its operations
+ *  fail with UCC_ERR_IO_ERROR then), or after heddle_team_abort(): every endpoint of every process that is left
+ *  calls. Needs no exchange, and nobody else. Numbers are in the order of the old ones; ordering,
+ *  synchronization, thread mode and contexts are the old team's. The old team must still be destroyed, before or
+ *  after.
+ *      Processes may be lost meanwhile, or not yet known to be lost by all. Then forming the team fails, or its first
+ *  operations do, with UCC_ERR_IO_ERROR at some or all: destroy what there is of it, and those who have no team
+ *  shrink the old one again, those who have one shrink that. All of them meet. A process that the others have given
+ *  up (because a link broke, or it did not react) is left alone, with its own endpoints.
+ *  @param [in]  team  created by any way; UCC_ERR_NOT_SUPPORTED if all its endpoints live in this process
+ *  @param [out] left  to be driven by ucc_team_create_test(), as any new team */
+ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left);
 
 /* ------------------------------------------------------------------------------------------------
  * Teams: what the drafts had and 1.x dropped

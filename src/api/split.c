@@ -22,14 +22,9 @@ static int by_key_then_number(const void *a, const void *b) {
     return by_key ? by_key : (x->ep > y->ep) - (x->ep < y->ep);
 }
 
-/* list: endpoints of the parent, in the order of their new numbers. */
-static ucc_status_t form(heddle_ep_t *parent, const uint64_t *list, uint64_t n, heddle_ep_t **sub) {
-    ucc_team_h team;
-    ucc_status_t status = hd_team_from_list(parent->team, list, n, &team);
-    if (status != UCC_OK) {
-        return status;
-    }
-    status = hd_team_form_ahead(team);
+/* An endpoint for a team that is just being formed. */
+static ucc_status_t go_ahead(heddle_ep_t *parent, ucc_team_h team, heddle_ep_t **sub) {
+    ucc_status_t status = hd_team_form_ahead(team);
     heddle_ep_t *ep = status == UCC_OK ? hd_api_sub_ep(parent, team) : NULL;
     if (!ep) {
         status = status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
@@ -41,6 +36,13 @@ static ucc_status_t form(heddle_ep_t *parent, const uint64_t *list, uint64_t n, 
     }
     *sub = ep;
     return UCC_OK;
+}
+
+/* list: endpoints of the parent, in the order of their new numbers. */
+static ucc_status_t form(heddle_ep_t *parent, const uint64_t *list, uint64_t n, heddle_ep_t **sub) {
+    ucc_team_h team;
+    ucc_status_t status = hd_team_from_list(parent->team, list, n, &team);
+    return status == UCC_OK ? go_ahead(parent, team, sub) : status;
 }
 
 static bool are_good(heddle_ep_t *ep, heddle_ep_t **sub, const char *caller) {
@@ -85,6 +87,16 @@ ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, he
     ucc_status_t status = form(ep, wide, n, sub);
     hd_free(wide);
     return status;
+}
+
+ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub) {
+    ucc_team_h team;
+    if (!are_good(ep, sub, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *sub = NULL;
+    ucc_status_t status = hd_team_shrink(ep->team, &team);
+    return status == UCC_OK ? go_ahead(ep, team, sub) : status;
 }
 
 /* Those of my color, in the order of their keys. */

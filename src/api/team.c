@@ -157,6 +157,13 @@ ucc_status_t ucc_create_team_from_eps(ucc_team_h parent, uint64_t **eps, uint64_
     return hd_team_from_list(parent, *eps, num_eps, team);
 }
 
+ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left) {
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(left, "left", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_team_shrink(team, left);
+}
+
 /* --- queries ---------------------------------------------------------------------------------------- */
 
 ucc_status_t ucc_team_get_size(ucc_team_h team, uint32_t *size) {

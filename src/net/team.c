@@ -174,6 +174,12 @@ void hd_net_team_lane_end(hd_net_team_lane_t *tl) {
     }
 }
 
+bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
+    /* relaxed: who learns it later comes again */
+    return process != team->me &&
+           atomic_load_explicit(&team->peer[process]->lost, memory_order_relaxed);
+}
+
 /* --- failure ------------------------------------------------------------------------------------------------------------ */
 
 static void fail(hd_net_team_t *team, ucc_status_t why, bool tell_owner) {

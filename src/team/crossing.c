@@ -9,9 +9,9 @@
  * Failing. A group that fails tells the other processes, unless it failed because they have told it.
  */
 #include "team/flight.h"
+#include "team/form.h"
 
 #include "core/log.h"
-#include "threads/trace.h"
 
 enum { GREETED_NOT = 0, GREETING = 1, GREETED = 2 };
 
@@ -47,6 +47,7 @@ static void release(hd_outer_memory_t *memory) {
         hd_free(set);
         set = next;
     }
+    hd_form_end_shrinks(crossing);
     hd_free(crossing->hello.call.scratch);
     hd_free(crossing->span);
     hd_free(crossing);
@@ -80,9 +81,6 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     crossing->since = hd_ticks();
     crossing->terms = terms;
     hd_flight_stage(&crossing->stage);
-    if (hd_trace_is_on()) {
-        hd_trace_process(span->mine, span->processes);
-    }
     crossing->team = hd_net_team_create(net, &params);
     if (!crossing->team) {
         hd_free(crossing);

@@ -39,6 +39,7 @@ void hd_form_drop(ucc_team_h team) {
     }
     hd_roll_end(&f->roll);
     hd_free(f->process);
+    hd_free(f->origin.endpoint);
     hd_free(f->all);
     hd_free(f->seen);
     hd_free(f);

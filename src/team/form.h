@@ -49,6 +49,7 @@ struct hd_forming {
     hd_roll_t roll;
     hd_net_process_t *process; /* then, at whoever makes the group */
     uint64_t wire;             /* then, likewise */
+    hd_origin_t origin;        /* then, likewise, of a team that is left by another */
     uint32_t leader;    /* number of the lowest endpoint of this process, who makes the group */
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_home_t *pinned;  /* the group, found by a notice */
@@ -127,7 +128,15 @@ bool hd_form_split_lingers(ucc_team_h team);
 /* Lets go of what has ended under a lane's lock. Under none. */
 void hd_form_settle(void);
 
+/* form_shrink.c: in a team of several processes. */
+ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team);
+/* At a crossing's end. */
+void hd_form_end_shrinks(hd_crossing_t *crossing);
+
 /* form_meet.c */
+/* As one of `size` endpoints of this process; team->ep is `me` then. */
+ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
+                                   uint32_t me, bool included);
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_meet(ucc_team_h team);

@@ -144,8 +144,8 @@ static uint64_t count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
     return hd_ordinals_next(lists, &label);
 }
 
-static ucc_status_t start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
-                                  uint32_t me, bool included) {
+ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
+                                   uint32_t me, bool included) {
     hd_forming_t *f = team->forming;
     ucc_status_t status = hd_meet(key, size, &me, f->mine.label, included, &f->meeting);
     if (status != UCC_OK) {
@@ -167,8 +167,8 @@ static ucc_status_t start_crossing(ucc_team_h team, const hd_meet_key_t *key, ui
     mine.id = ordinal;
     uint64_t list = hd_form_mix(hd_form_mix(origin, key->list.word[0]), key->list.word[1]);
     f->wire = hd_form_mix(list, ordinal);
-    ucc_status_t status =
-        start_meeting(team, &mine, hd_span_count(span, span->mine), span->local_of[me], true);
+    ucc_status_t status = hd_form_start_meeting(team, &mine, hd_span_count(span, span->mine),
+                                                span->local_of[me], true);
     team->ep = me;
     return status;
 }
@@ -198,7 +198,7 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
     f->mine.label = params->ep;
     uint32_t me = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
     hd_meet_key_t key = {.kind = sorted ? HD_MEET_LABELS : HD_MEET_ID, .id = params->id};
-    ucc_status_t status = start_meeting(team, &key, team->n, me, true);
+    ucc_status_t status = hd_form_start_meeting(team, &key, team->n, me, true);
     if (!has_ep) {
         f->mine.label = team->ep;
     }
@@ -275,7 +275,7 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
     }
     if (!span || span->processes == 1) {
         hd_free(span);
-        return start_meeting(team, &key, team->n, me, true);
+        return hd_form_start_meeting(team, &key, team->n, me, true);
     }
     hd_lock(&context->offers_lock);
     uint64_t ordinal = count_list(&context->peers.lists, key.list);
@@ -375,8 +375,8 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
         f->split = number;
         hd_home_pin(&f->parent->home);
     }
-    ucc_status_t status = start_meeting(team, &key, parent->group->n,
-                                        hd_group_member(parent->group, parent->ep), included);
+    ucc_status_t status = hd_form_start_meeting(
+        team, &key, parent->group->n, hd_group_member(parent->group, parent->ep), included);
     f->split_of = parent->n;
     f->excluded = status == UCC_OK && !included;
     if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
@@ -451,7 +451,29 @@ static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const ui
         return cross_from_list(parent, team, span, eps, &key, me);
     }
     hd_free(span);
-    return start_meeting(team, &key, team->n, me, true);
+    return hd_form_start_meeting(team, &key, team->n, me, true);
+}
+
+ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
+    if (is_inherited(parent)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (!parent->crossing) {
+        hd_error("a team inside one process has nobody to lose");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_team_h team = heir(parent);
+    if (!team) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = hd_form_start_shrink(parent, team);
+    team->forming->mine.label = team->ep;
+    if (status != UCC_OK) {
+        hd_team_free(team);
+        return status;
+    }
+    *out = team;
+    return UCC_OK;
 }
 
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,

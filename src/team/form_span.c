@@ -255,6 +255,8 @@ static hd_group_t *make(ucc_team_h team, uint64_t *labels) {
         hd_home_unpin(&group->home);
         return NULL;
     }
+    hd_group_crossing(group)->origin = f->origin;
+    f->origin.endpoint = NULL;
     f->roll.net = NULL; /* the crossing's, as the labels are */
     f->roll.span = NULL;
     return group;

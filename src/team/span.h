@@ -46,6 +46,14 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
 /* Of an active set of the team, which has a member in this process. */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
+typedef struct hd_verdict hd_verdict_t;
+
+/* Of a team that was left by another one (form_shrink.c): the first of those. */
+typedef struct hd_origin {
+    uint64_t wire;
+    uint64_t *endpoint; /* by endpoint: its number there; NULL: this team was left by none */
+} hd_origin_t;
+
 struct hd_crossing {
     hd_outer_t stage;         /* must stay first: op->outer is its address (flight.c) */
     hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
@@ -61,6 +69,9 @@ struct hd_crossing {
     _Atomic(hd_span_t *)
         sets; /* spans of active sets, made when first used; a list that only grows */
     _Atomic uint32_t splits; /* exchanges for teams that are made from this one by all, under way */
+    hd_origin_t origin;
+    hd_lock_t judging;      /* guards `verdicts` */
+    hd_verdict_t *verdicts; /* who is left, call by call */
     /* forming: a barrier among the processes, so that no message comes for a team that is not known */
     hd_leg_t hello;
     _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */

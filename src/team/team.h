@@ -208,7 +208,8 @@ struct ucc_team {
     uint32_t n_requests;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits; /* teams derived by all members */
+    uint64_t splits;  /* teams derived by all members */
+    uint64_t shrinks; /* teams of those that are left */
     hd_ordinals_t
         lists; /* likewise by the members of a list, of several processes: how often each */
     uint64_t runs, persistent_runs; /* of algorithms that users registered: numbers given out */
@@ -257,6 +258,8 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where);
 void hd_team_free(ucc_team_h team);
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
+/* Of those that are left (form_shrink.c). */
+ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out);
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
 /* Instead of it, for want of memory: member `me` of the list does not come, and the others need not wait. */
 void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me);

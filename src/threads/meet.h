@@ -28,7 +28,8 @@ typedef enum hd_meet_kind {
     HD_MEET_ID,
     HD_MEET_LABELS,
     HD_MEET_LIST,
-    HD_MEET_SPLIT
+    HD_MEET_SPLIT,
+    HD_MEET_SHRINK /* as LIST; all members are of one process */
 } hd_meet_kind_t;
 
 /* 128 bits that stand for a list: two lists with the same ones are the same list. */

@@ -50,8 +50,9 @@ typedef struct desk {
 
 struct process_area {
     size_t bytes;
-    _Atomic uint64_t met; /* barriers, over all processes */
-    uint32_t members[2];  /* of the boards of endpoints, and of those of processes */
+    _Atomic uint64_t met;  /* barriers, over all processes */
+    _Atomic uint32_t dead; /* of the doomed */
+    uint32_t members[2];   /* of the boards of endpoints, and of those of processes */
     board_t board[2][PROCESS_BOARDS];
     seat_t *seats[2][PROCESS_BOARDS];
     desk_t desk[SHAPE_MOST_PROCESSES];
@@ -283,6 +284,9 @@ static ucc_status_t oob_test(void *request) {
     if (r->complete) {
         return UCC_OK;
     }
+    if (atomic_load_explicit(&m->area->dead, memory_order_relaxed) > 0) { // a number
+        return UCC_ERR_NO_MESSAGE;
+    }
     if (!all(m, &m->area->board[m->kind][m->board].entered, r->round + 1)) {
         sched_yield(); // whoever polls here has nothing better to do
         return UCC_INPROGRESS;
@@ -359,15 +363,24 @@ void process_note(const process_t *process, const char *format, ...) {
 }
 
 void process_set(const process_t *process, uint32_t which, uint64_t value) {
-    // read when the process is gone
+    // release: see process_get
     atomic_store_explicit(&process->area->desk[process->me].value[which], value,
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 void process_add(const process_t *process, uint32_t which, uint64_t value) {
     // read when the process is gone
     atomic_fetch_add_explicit(&process->area->desk[process->me].value[which], value,
                               memory_order_relaxed);
+}
+
+uint64_t process_get(const process_t *process, uint32_t of, uint32_t which) {
+    // acquire: with process_set, for who tells of something that others look for then
+    return atomic_load_explicit(&process->area->desk[of].value[which], memory_order_acquire);
+}
+
+uint32_t process_dead(const process_t *process) {
+    return atomic_load_explicit(&process->area->dead, memory_order_relaxed); // a number
 }
 
 /* --- the launcher --- */
@@ -411,9 +424,10 @@ static _Noreturn void be_process(process_t *process, int (*work)(const process_t
 }
 
 /* Takes up those that have ended; how many are left. *failed becomes true when one ended badly. */
-static uint32_t take_up(uint32_t n, pid_t *pid, outcome_t *outcome, bool *failed) {
+static uint32_t take_up(const shape_t *shape, area_t *area, pid_t *pid, outcome_t *outcome,
+                        bool *failed) {
     uint32_t left = 0;
-    for (uint32_t p = 0; p < n; p++) {
+    for (uint32_t p = 0; p < shape->processes; p++) {
         int status = 0;
         if (pid[p] == 0) {
             continue;
@@ -424,7 +438,13 @@ static uint32_t take_up(uint32_t n, pid_t *pid, outcome_t *outcome, bool *failed
         }
         pid[p] = 0;
         outcome->status[p] = status;
-        *failed = *failed || status != 0;
+        bool killed =
+            WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGALRM);
+        if (killed && (shape->doomed >> p & 1)) {
+            atomic_fetch_add_explicit(&area->dead, 1, memory_order_relaxed); // a number
+        } else {
+            *failed = *failed || status != 0;
+        }
     }
     return left;
 }
@@ -450,7 +470,7 @@ static void wait_for_all(const shape_t *shape, area_t *area, double seconds, pid
                          outcome_t *outcome) {
     double end = test_now() + seconds * slowdown();
     bool failed = false, late = false;
-    while (take_up(shape->processes, pid, outcome, &failed) > 0) {
+    while (take_up(shape, area, pid, outcome, &failed) > 0) {
         if (failed && end > test_now() + 5) {
             end = test_now() + 5; /* the others wait for it in vain, or end likewise */
         }

@@ -39,6 +39,8 @@ typedef struct shape {
     uint32_t host[SHAPE_MOST_PROCESSES]; /* 0: the caller's; h: the h-th of HEDDLE_TEST_HOSTS */
     numbering_t numbering;
     uint64_t seed;
+    uint32_t
+        doomed; /* bits: processes that may be killed: that is no failure, and ends exchanges of the others */
 } shape_t;
 
 /* What one of the processes knows. */
@@ -92,6 +94,10 @@ __attribute__((format(printf, 2, 3))) void process_note(const process_t *process
 /* A result of this process's. */
 void process_set(const process_t *process, uint32_t which, uint64_t value);
 void process_add(const process_t *process, uint32_t which, uint64_t value);
+/* A result of another's, as it stands. */
+uint64_t process_get(const process_t *process, uint32_t of, uint32_t which);
+/* How many of the doomed are dead, as far as the launcher has noticed. */
+uint32_t process_dead(const process_t *process);
 /* Bytes that have gone through this host's network so far, both ways, without those that stay inside the host. */
 uint64_t process_wire_bytes(void);
 

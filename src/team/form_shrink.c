@@ -1,0 +1,142 @@
+/* form_shrink.c: a team of those that are left of a team of several processes. No exchange is needed, nor possible, on the
+ * team that has failed: every process knows which others are lost (net/news.c), and what all know sooner or later is the
+ * same. So each makes the team of those that it believes to be left, under a wire id that follows from who they are.
+ * Who believes the same meets in the greeting. Who is mistaken greets one that is gone, or waits for processes that
+ * know better, until it hears of the loss too: then it fails, and its caller comes again.
+ *
+ * One who dies in the greeting leaves some with a team that they believe to be good, and others who come again. The
+ * former find it broken and shrink it: ids must be the same then, whether a team was left by the first loss or by the
+ * second. So every team that was made here knows its ORIGIN, the team that all of them come from, and an id follows
+ * from the origin's and the origin's endpoints that are left. If nobody is lost, it follows from the team itself.
+ *
+ * Endpoints of one process must believe the same at their k-th call: the first of them decides (a VERDICT).
+ */
+#include "team/form.h"
+
+#include "team/flight.h"
+
+#include <string.h>
+
+struct hd_verdict {
+    struct hd_verdict *next;
+    uint64_t number; /* of the call, from 1 */
+    uint32_t n;
+    uint64_t left[]; /* endpoints of the team, ascending */
+};
+
+static bool is_left(const hd_crossing_t *crossing, uint32_t process) {
+    return process == crossing->span->mine || !hd_net_team_has_lost(crossing->team, process);
+}
+
+/* Under the lock. NULL: no memory. */
+static hd_verdict_t *decide(hd_crossing_t *crossing, uint64_t number) {
+    const hd_span_t *span = crossing->span;
+    hd_verdict_t *verdict =
+        hd_alloc(HD_LINE, sizeof(*verdict) + span->n * sizeof(verdict->left[0]));
+    if (!verdict) {
+        hd_error("no memory to shrink a team of %u", span->n);
+        return NULL;
+    }
+    verdict->number = number;
+    for (uint32_t i = 0; i < span->n; i++) {
+        if (is_left(crossing, span->process_of[i])) {
+            verdict->left[verdict->n++] = i;
+        }
+    }
+    verdict->next = crossing->verdicts;
+    crossing->verdicts = verdict;
+    return verdict;
+}
+
+static const hd_verdict_t *verdict_of(hd_crossing_t *crossing, uint64_t number) {
+    hd_lock(&crossing->judging);
+    hd_verdict_t *verdict = crossing->verdicts;
+    while (verdict && verdict->number != number) {
+        verdict = verdict->next;
+    }
+    verdict = verdict ? verdict : decide(crossing, number);
+    hd_unlock(&crossing->judging);
+    return verdict;
+}
+
+void hd_form_end_shrinks(hd_crossing_t *crossing) {
+    while (crossing->verdicts) {
+        hd_verdict_t *next = crossing->verdicts->next;
+        hd_free(crossing->verdicts);
+        crossing->verdicts = next;
+    }
+    hd_free(crossing->origin.endpoint);
+}
+
+/* The endpoints that are left, by their numbers in the origin. NULL: no memory (logged). */
+static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_verdict_t *verdict) {
+    uint64_t *endpoint = hd_alloc(HD_LINE, verdict->n * sizeof(*endpoint));
+    for (uint32_t i = 0; endpoint && i < verdict->n; i++) {
+        uint64_t here = verdict->left[i];
+        endpoint[i] = crossing->origin.endpoint ? crossing->origin.endpoint[here] : here;
+    }
+    if (!endpoint) {
+        hd_error("no memory to shrink a team of %u", crossing->span->n);
+    }
+    return endpoint;
+}
+
+static uint64_t wire_of(const hd_crossing_t *crossing, const hd_verdict_t *verdict,
+                        const uint64_t *endpoint) {
+    if (verdict->n == crossing->span->n) {
+        return hd_form_mix(crossing->wire, 0x5a3e);
+    }
+    hd_fingerprint_t list = hd_fingerprint(endpoint, verdict->n);
+    uint64_t origin =
+        crossing->origin.endpoint ? crossing->origin.wire : hd_form_mix(crossing->wire, 0x0716);
+    return hd_form_mix(hd_form_mix(origin, list.word[0]), list.word[1]);
+}
+
+/* What is left has several processes: f gets what a crossing needs. */
+static ucc_status_t cross(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
+                          const hd_verdict_t *verdict) {
+    const hd_crossing_t *crossing = parent->crossing;
+    hd_forming_t *f = team->forming;
+    f->origin.endpoint = origin_of(crossing, verdict);
+    if (!f->origin.endpoint) {
+        hd_free(span);
+        return UCC_ERR_NO_MEMORY;
+    }
+    f->origin.wire =
+        crossing->origin.endpoint ? crossing->origin.wire : hd_form_mix(crossing->wire, 0x0716);
+    f->wire = wire_of(crossing, verdict, f->origin.endpoint);
+    return hd_form_cross_from(team, span, crossing, verdict->left);
+}
+
+ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
+    hd_crossing_t *crossing = parent->crossing;
+    hd_net_pump(crossing->net); /* what can be known of losses */
+    hd_flight_settle();
+    hd_lock(&parent->lock);
+    uint64_t number = ++parent->shrinks;
+    hd_unlock(&parent->lock);
+    const hd_verdict_t *verdict = verdict_of(crossing, number);
+    if (!verdict) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    uint32_t me = 0;
+    while (verdict->left[me] != parent->ep) { /* my process is left */
+        me++;
+    }
+    team->n = verdict->n;
+    hd_span_t *span = hd_form_span_of_list(crossing->span, verdict->left, verdict->n, me);
+    if (!span) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_meet_key_t key = {.kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
+    uint32_t here = hd_span_count(span, span->mine), local = span->local_of[me];
+    ucc_status_t status = UCC_OK;
+    if (span->processes > 1) {
+        status = cross(parent, team, span, verdict);
+    } else {
+        hd_free(span);
+    }
+    status = status == UCC_OK ? hd_form_start_meeting(team, &key, here, local, true) : status;
+    team->ep = me;
+    return status;
+}

@@ -1,0 +1,496 @@
+/* span_kill.c: processes that are killed, stopped, or cut off from the network at a random moment: while a team forms, in
+ * the middle of any collective, between collectives. On one host, or, by scripts/netns run 3 -- test_stress_span_kill,
+ * over several.
+ *
+ *     test_stress_span_kill [PERCENT [FIRST_SEED [KIND]]]
+ *
+ * Each scenario is made from a seed: 2 to 6 processes with 1 to 3 threads each form a team, the survivors a second one,
+ * and all run random collectives until something goes wrong. Then every survivor must have got an error, soon; the
+ * survivors' second team works, and so does a new one that they make of what is left of the first. Nobody hangs or
+ * crashes. Who was only stopped, or cut off for a moment, is not lost, and everything goes on.
+ *
+ * Who kills is a child of the victim, forked before it has threads.
+ */
+#include "stress.h"
+
+#include "../support/probe.h"
+#include "../support/processes.h"
+#include "../support/random.h"
+
+#include <arpa/inet.h>
+#include <heddle/heddle.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    MOST_ENDPOINTS = 18,
+    MOST_BYTES = 2 << 20,
+    MOST_ATTEMPTS = 20,
+    STOPPED_OPERATIONS = 300,
+    HANGS_S = 30 /* from the moment of the fault to the end of every survivor's collective */
+};
+
+typedef enum kind { KILL, STOP, LINK_DOWN, FLAP, FEW_DESCRIPTORS, KINDS } kind_t;
+static const char *const kind_name[KINDS] = {"kill", "stop", "link down", "link flaps",
+                                             "few descriptors"};
+
+/* What processes leave. Times in microseconds of the clock. */
+enum { AT, FORMED, ERROR_AT, DONE, STAGE, ATTEMPTS };
+/* STAGE */
+enum { FORMING = 1, RUNNING, FAILED, AFTER, OVER };
+
+typedef struct scenario {
+    uint64_t seed;
+    kind_t kind;
+    shape_t shape;
+    uint32_t victim;
+    uint32_t after_us, for_us; /* the fault's moment; how long */
+    bool forming; /* the moment counts from the beginning; else from the first collective */
+    bool by_tcp, small;
+    uint32_t descriptors;
+} scenario_t;
+
+typedef struct side {
+    const process_t *process;
+    const scenario_t *s;
+    heddle_group_t *group;
+    pthread_barrier_t meet;
+    bool formed;
+    _Atomic uint32_t next; /* local index */
+    _Atomic uint32_t bad;
+} side_t;
+
+static uint64_t now_us(void) {
+    return (uint64_t)(test_now() * 1e6);
+}
+
+/* --- the fault ------------------------------------------------------------------------------------------- */
+
+static void set_link(bool up) {
+    struct ifreq request = {.ifr_name = "net0"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) != 0) {
+        perror("FATAL: net0");
+        exit(1);
+    }
+    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    (void)ioctl(fd, SIOCSIFFLAGS, &request);
+    close(fd);
+}
+
+static void wait_us(uint32_t us) {
+    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L}, NULL);
+}
+
+static void commit(const process_t *process, const scenario_t *s) {
+    pid_t victim = getppid();
+    while (!s->forming && process_get(process, process->me, STAGE) < RUNNING) {
+        wait_us(500);
+    }
+    wait_us(s->after_us);
+    process_set(process, AT, now_us());
+    switch (s->kind) {
+    case KILL:
+        kill(victim, SIGKILL);
+        break;
+    case STOP:
+        kill(victim, SIGSTOP);
+        wait_us(s->for_us);
+        kill(victim, SIGCONT);
+        break;
+    case LINK_DOWN:
+        set_link(false);
+        break;
+    case FLAP:
+        set_link(false);
+        wait_us(s->for_us);
+        set_link(true);
+        break;
+    case FEW_DESCRIPTORS:
+    case KINDS:
+        break;
+    }
+}
+
+static pid_t begin_fault(const process_t *process, const scenario_t *s) {
+    if (process->shape->host[process->me] != 0) {
+        set_link(true); /* a scenario before this one has left it down */
+    }
+    if (process->me != s->victim) {
+        return 0;
+    }
+    if (s->kind == FEW_DESCRIPTORS) {
+        struct rlimit limit = {s->descriptors, s->descriptors};
+        setrlimit(RLIMIT_NOFILE, &limit);
+        return 0;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        commit(process, s);
+        _exit(0);
+    }
+    return pid;
+}
+
+/* --- what the processes do --------------------------------------------------------------------------------- */
+
+static bool is_faulty(const scenario_t *s, uint32_t process) {
+    if (s->kind == LINK_DOWN || s->kind == FLAP) {
+        return s->shape.host[process] == s->shape.host[s->victim];
+    }
+    return process == s->victim;
+}
+
+/* Does it survive together with me? Where a link is down, each side does. */
+static bool is_with(const scenario_t *s, uint32_t me, uint32_t other) {
+    return is_faulty(s, me) == is_faulty(s, other);
+}
+
+static bool goes_on(const scenario_t *s) {
+    return s->kind == STOP || s->kind == FLAP;
+}
+
+/* Endpoints of those who survive with me. Groups number process by process. */
+static uint32_t survivors(const side_t *side, uint32_t list[MOST_ENDPOINTS]) {
+    uint32_t n = 0, at = 0;
+    for (uint32_t p = 0; p < side->s->shape.processes; p++) {
+        for (uint32_t i = 0; i < side->s->shape.endpoints[p]; i++, at++) {
+            if (is_with(side->s, side->process->me, p)) {
+                list[n++] = at;
+            }
+        }
+    }
+    return n;
+}
+
+typedef struct buffers {
+    char *src, *dst;
+} buffers_t;
+
+/* Collective k of a team: the same at all. Wrong data is an error of its own. */
+static ucc_status_t collective(heddle_ep_t *ep, const scenario_t *s, uint64_t k, buffers_t b) {
+    static const uint64_t sizes[] = {8, 8, 64, 1000, 8000, 40000, 200000, 1500000};
+    uint64_t random = s->seed * 7919 + k * UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t n = heddle_ep_size(ep), me = heddle_ep_index(ep);
+    uint32_t root = (uint32_t)random_below(&random, n), type = (uint32_t)random_below(&random, 12);
+    uint64_t bytes = sizes[random_below(&random, s->small ? 4 : 8)], count = bytes / 8;
+    uint64_t each = count / n + 1;
+    int64_t *src = (int64_t *)(void *)b.src, *dst = (int64_t *)(void *)b.dst;
+    ucc_datatype_t dt = UCC_DT_INT64;
+    ucc_status_t status;
+    src[0] = src[count - 1] = me + 1;
+    switch (type) {
+    case 0:
+        return heddle_barrier(ep);
+    case 1:
+        src[count - 1] = me == root ? (int64_t)k : -1;
+        status = heddle_bcast(ep, src, count, dt, root);
+        return status == UCC_OK && src[count - 1] != (int64_t)k ? UCC_ERR_LAST : status;
+    case 2:
+        return heddle_reduce(ep, src, dst, count, dt, UCC_OP_SUM, root);
+    case 3:
+        return heddle_allgather(ep, src, dst, each, dt);
+    case 4:
+        return heddle_alltoall(ep, src, dst, each, dt);
+    case 5:
+        return heddle_gather(ep, src, dst, each, dt, root);
+    case 6:
+        return heddle_scatter(ep, src, dst, each, dt, root);
+    case 7:
+        return heddle_reduce_scatter(ep, src, dst, each, dt, UCC_OP_SUM);
+    case 8:
+        return heddle_scan(ep, src, dst, count, dt, UCC_OP_SUM);
+    case 9:
+        return heddle_fanin(ep, root);
+    case 10:
+        return heddle_fanout(ep, root);
+    default:
+        status = heddle_allreduce(ep, src, dst, count, dt, UCC_OP_SUM);
+        bool right = dst[count - 1] == (int64_t)n * (n + 1) / 2;
+        return status == UCC_OK && !right ? UCC_ERR_LAST : status;
+    }
+}
+
+static void complain(side_t *side, const char *what, ucc_status_t status) {
+    fprintf(stderr, "seed %" PRIu64 ", process %u: %s: %s\n", side->s->seed, side->process->me,
+            what, ucc_status_string(status));
+    atomic_fetch_add(&side->bad, 1);
+}
+
+/* Until an error, or the end. */
+static ucc_status_t run_all(side_t *side, heddle_ep_t *ep, uint64_t first, uint64_t n,
+                            buffers_t b) {
+    ucc_status_t status = UCC_OK;
+    for (uint64_t k = first; k < first + n && status == UCC_OK; k++) {
+        status = collective(ep, side->s, k, b);
+    }
+    return status;
+}
+
+/* Has everybody who survives with me got so far? And has none of them failed before? */
+static bool all_formed(const side_t *side) {
+    bool formed = true;
+    for (uint32_t p = 0; p < side->s->shape.processes; p++) {
+        if (!is_with(side->s, side->process->me, p)) {
+            continue;
+        }
+        while (!process_get(side->process, p, FORMED)) {
+            wait_us(200);
+        }
+        formed = formed && process_get(side->process, p, FORMED) == 2;
+    }
+    return formed;
+}
+
+static bool survives(const side_t *side) {
+    return side->s->kind != KILL || side->process->me != side->s->victim;
+}
+
+/* What is left of a team works; it may take several attempts until all know the same of who is lost. */
+static void shrink(side_t *side, heddle_ep_t *ep, uint32_t n, buffers_t b) {
+    heddle_ep_t *made[MOST_ATTEMPTS] = {ep};
+    uint32_t at = 0, attempts = 0;
+    ucc_status_t status = UCC_ERR_NO_MESSAGE;
+    while (status != UCC_OK && ++attempts < MOST_ATTEMPTS) {
+        heddle_ep_t *left = NULL;
+        status = heddle_shrink(made[at], &left);
+        ucc_status_t formed = status == UCC_OK ? heddle_barrier(left) : status;
+        status = formed == UCC_OK ? run_all(side, left, 2000000, 10, b) : formed;
+        if (left && formed == UCC_OK) {
+            made[++at] = left;
+        } else if (left) {
+            heddle_leave(left);
+        }
+    }
+    if (status != UCC_OK) {
+        complain(side, "what is left of the team", status);
+    } else if (heddle_ep_size(made[at]) != n) {
+        fprintf(stderr, "%u endpoints are left instead of %u\n", heddle_ep_size(made[at]), n);
+        complain(side, "what is left of the team", UCC_ERR_LAST);
+    }
+    process_set(side->process, ATTEMPTS, attempts);
+    while (at > 0) {
+        heddle_leave(made[at--]);
+    }
+}
+
+static void after(side_t *side, heddle_ep_t *ep, heddle_ep_t *second, buffers_t b) {
+    uint32_t list[MOST_ENDPOINTS], n = survivors(side, list);
+    if (survives(side) && (side->s->kind == KILL || side->s->kind == LINK_DOWN)) {
+        shrink(side, ep, n, b);
+    }
+    if (second) {
+        ucc_status_t status = run_all(side, second, 1000000, 30, b);
+        if (status != UCC_OK) {
+            complain(side, "the survivors' other team", status);
+        }
+    }
+}
+
+/* Everything between joining and leaving. */
+static void live(side_t *side, heddle_ep_t *ep, uint32_t local, buffers_t b) {
+    heddle_ep_t *second = NULL;
+    uint32_t list[MOST_ENDPOINTS], n = survivors(side, list);
+    ucc_status_t status = heddle_barrier(ep);
+    if (pthread_barrier_wait(&side->meet) == PTHREAD_BARRIER_SERIAL_THREAD) {
+        process_set(side->process, FORMED, status == UCC_OK ? 2 : 1);
+        side->formed = survives(side) && all_formed(side);
+    }
+    pthread_barrier_wait(&side->meet);
+    if (status != UCC_OK && goes_on(side->s) && side->s->kind == STOP) {
+        complain(side, "a team whose process was stopped did not form", status);
+    }
+    if (side->formed && heddle_subset(ep, list, n, &second) != UCC_OK) {
+        second = NULL;
+    }
+    if (status == UCC_OK) {
+        uint64_t most =
+            goes_on(side->s) || side->s->kind == FEW_DESCRIPTORS ? STOPPED_OPERATIONS : UINT32_MAX;
+        process_set(side->process, STAGE, RUNNING);
+        status = run_all(side, ep, 0, most, b);
+    }
+    if (local == 0) {
+        process_set(side->process, ERROR_AT, status == UCC_OK ? 0 : now_us());
+    }
+    if (status == UCC_ERR_LAST) {
+        complain(side, "wrong data", status);
+    } else if (status != UCC_OK && side->s->kind == STOP) {
+        complain(side, "a stopped process was given up", status);
+    }
+    process_set(side->process, STAGE, FAILED);
+    pthread_barrier_wait(&side->meet);
+    after(side, ep, second, b);
+    if (second) {
+        heddle_leave(second);
+    }
+}
+
+static void *thread(void *arg) {
+    side_t *side = arg;
+    uint32_t local = atomic_fetch_add(&side->next, 1);
+    heddle_ep_t *ep = NULL;
+    buffers_t b = {calloc(1, MOST_BYTES), calloc(1, MOST_BYTES)};
+    must(heddle_join(side->group, local, &ep), "heddle_join");
+    live(side, ep, local, b);
+    pthread_barrier_wait(&side->meet);
+    heddle_leave(ep);
+    free(b.src);
+    free(b.dst);
+    return NULL;
+}
+
+static void configure(const scenario_t *s) {
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
+    setenv("UCX_LOG_LEVEL", "fatal", 0);
+    if (s->by_tcp) {
+        setenv("HEDDLE_NET_SHM", "n", 1);
+        setenv("HEDDLE_NET_TLS", "tcp", 1);
+    }
+    if (s->kind == FEW_DESCRIPTORS) {
+        setenv("HEDDLE_TIMEOUT", "15", 1);
+    }
+}
+
+static int work(const process_t *process, void *arg) {
+    const scenario_t *s = arg;
+    side_t side = {.process = process, .s = s};
+    pthread_t threads[MOST_ENDPOINTS];
+    configure(s);
+    process_set(process, STAGE, FORMING);
+    pid_t killer = begin_fault(process, s);
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = process->n, .oob = &oob};
+    ucc_status_t status = heddle_group_create(&params, &side.group);
+    if (status == UCC_OK) {
+        pthread_barrier_init(&side.meet, NULL, process->n);
+        for (uint32_t i = 0; i < process->n; i++) {
+            must(pthread_create(&threads[i], NULL, thread, &side) ? UCC_ERR_NO_RESOURCE : UCC_OK,
+                 "thread");
+        }
+        for (uint32_t i = 0; i < process->n; i++) {
+            pthread_join(threads[i], NULL);
+        }
+        heddle_group_destroy(side.group);
+    } else {
+        process_set(process, FORMED, 1);
+        process_set(process, ERROR_AT, now_us());
+        if (s->kind == STOP) {
+            complain(&side, "a group whose process was stopped was not made", status);
+        }
+    }
+    process_set(process, STAGE, OVER);
+    if (killer > 0) {
+        waitpid(killer, NULL, 0); /* it may still have to put up the link */
+    }
+    process_set(process, DONE, now_us());
+    return atomic_load(&side.bad) ? 1 : 0;
+}
+
+/* --- scenarios ----------------------------------------------------------------------------------------------- */
+
+static scenario_t draw(uint64_t seed, uint32_t hosts, int only) {
+    uint64_t random = seed * UINT64_C(0xD1B54A32D192ED03) + 17;
+    scenario_t s = {.seed = seed};
+    uint32_t dice = (uint32_t)random_below(&random, 20);
+    s.kind = dice < (hosts ? 11 : 17) ? KILL : STOP;
+    if (hosts && dice >= 13) {
+        s.kind = dice < 18 ? LINK_DOWN : FLAP;
+    }
+    s.kind = only >= 0 ? (kind_t)only : s.kind;
+    s.shape.processes = 2 + (uint32_t)random_below(&random, 5);
+    for (uint32_t p = 0; p < s.shape.processes; p++) {
+        s.shape.endpoints[p] = 1 + (uint32_t)random_below(&random, 3);
+        s.shape.host[p] = hosts ? p % hosts + 1 : 0;
+    }
+    s.victim = (uint32_t)random_below(&random, s.shape.processes);
+    s.by_tcp = hosts || random_below(&random, 3) == 0;
+    s.small = random_below(&random, 3) == 0;
+    s.forming = random_below(&random, 4) == 0;
+    s.after_us = (uint32_t)random_below(&random, s.forming ? 200000 : 100000);
+    s.for_us = 1000 * (uint32_t)random_below(&random, random_below(&random, 4) == 0 ? 6000 : 800);
+    s.for_us = s.kind == FLAP && s.for_us > 2000000 ? 2000000 : s.for_us;
+    s.descriptors = 8 + (uint32_t)random_below(&random, 60);
+    if (s.kind == KILL) {
+        s.shape.doomed = 1u << s.victim;
+    }
+    return s;
+}
+
+static struct {
+    uint64_t n[KINDS], bad[KINDS], forming[KINDS], errors[KINDS];
+    double worst[KINDS], sum[KINDS];
+    uint64_t attempts; /* most of them, to make a team of those that are left */
+} seen;
+
+static void run(scenario_t *s) {
+    outcome_t outcome = processes_run(&s->shape, HANGS_S + 20, work, s);
+    uint64_t at = outcome.value[s->victim][AT];
+    bool formed = true;
+    seen.n[s->kind]++;
+    for (uint32_t p = 0; p < s->shape.processes; p++) {
+        if (s->kind == KILL && p == s->victim) {
+            continue;
+        }
+        formed = formed && outcome.value[p][FORMED] == 2;
+        seen.attempts =
+            outcome.value[p][ATTEMPTS] > seen.attempts ? outcome.value[p][ATTEMPTS] : seen.attempts;
+        uint64_t error = outcome.value[p][ERROR_AT];
+        if (error && error > at && at) {
+            double seconds = (double)(error - at) * 1e-6;
+            seen.errors[s->kind]++;
+            seen.sum[s->kind] += seconds;
+            seen.worst[s->kind] = seconds > seen.worst[s->kind] ? seconds : seen.worst[s->kind];
+        }
+    }
+    seen.forming[s->kind] += !formed;
+    if (!outcome.ok) {
+        seen.bad[s->kind]++;
+        stress_error("seed %" PRIu64 ": %s of process %u of %s by %s after %u us, for %u us",
+                     s->seed, kind_name[s->kind], s->victim, shape_name(&s->shape),
+                     s->by_tcp ? "TCP" : "shared memory", s->after_us, s->for_us);
+    }
+}
+
+static void report(void) {
+    for (int k = 0; k < KINDS; k++) {
+        if (seen.n[k]) {
+            printf("%-16s %5" PRIu64 " scenarios, %5" PRIu64 " while forming, %" PRIu64
+                   " bad; %" PRIu64 " errors, after %.2f s in the mean, %.2f at most\n",
+                   kind_name[k], seen.n[k], seen.forming[k], seen.bad[k], seen.errors[k],
+                   seen.errors[k] ? seen.sum[k] / (double)seen.errors[k] : 0.0, seen.worst[k]);
+        }
+    }
+    printf("teams of those that were left: %" PRIu64 " attempts at most\n", seen.attempts);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    const char *why = "";
+    stress_begin_alone(argc, argv);
+    if (!probe_network()) {
+        return stress_skip("several processes", "this build has no network");
+    }
+    uint32_t hosts = processes_hosts(&why);
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : 1, n = stress_scaled(hosts ? 10 : 16);
+    int only = -1;
+    for (int k = 0; argc > 3 && k < KINDS; k++) {
+        only = strcmp(argv[3], kind_name[k]) == 0 ? k : only;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        scenario_t s = draw(first + i, hosts < 2 ? 0 : hosts, only);
+        run(&s);
+        if (i % 50 == 49) {
+            report();
+        }
+    }
+    report();
+    return stress_end();
+}

@@ -1,0 +1,214 @@
+/* test_shrink.c: what is left of a team of several processes becomes a team. */
+#include "../support/deadline.h"
+#include "../support/processes.h"
+#include "../support/world.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <unistd.h>
+
+TestSuite(shrink, .timeout = 120);
+
+enum { MOST = 16, SECONDS = 40, VICTIM = 1 };
+
+/* One thread drives all: posts at each endpoint, and waits. The first status that is not UCC_OK. */
+static ucc_status_t barrier(const world_t *world, ucc_team_h *teams) {
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    ucc_coll_req_h request[MOST];
+    ucc_status_t result = UCC_OK;
+    uint32_t n = world_count(world), left = n;
+    for (uint32_t k = 0; k < n; k++) {
+        ucc_status_t status = ucc_collective_init(&args, &request[k], teams[k]);
+        status = status == UCC_OK ? ucc_collective_post(request[k]) : status;
+        must(status < 0 && status != UCC_ERR_IO_ERROR && status != HEDDLE_ERR_ABORTED ? status
+                                                                                      : UCC_OK,
+             "post");
+    }
+    deadline_t deadline = deadline_start("a barrier");
+    for (bool over[MOST] = {false}; left > 0;) {
+        for (uint32_t k = 0; k < n; k++) {
+            ucc_context_progress(world_context(world, world_endpoint(world, k)));
+            ucc_status_t status = over[k] ? UCC_INPROGRESS : ucc_collective_test(request[k]);
+            if (status != UCC_INPROGRESS) {
+                over[k] = true;
+                left--;
+                result = result == UCC_OK ? status : result;
+                ucc_collective_finalize(request[k]);
+            }
+        }
+        deadline_poll(&deadline);
+    }
+    return result;
+}
+
+static void mine_of(const world_t *world, ucc_team_h *teams) {
+    for (uint32_t k = 0; k < world_count(world); k++) {
+        teams[k] = world->teams[world_endpoint(world, k)];
+    }
+}
+
+/* All endpoints of mine: UCC_OK, and their teams; else those are gone again. */
+static ucc_status_t shrink_once(const world_t *world, ucc_team_h *of, ucc_team_h *teams) {
+    uint32_t n = world_count(world), left = n;
+    ucc_status_t result = UCC_OK, status[MOST] = {0};
+    for (uint32_t k = 0; k < n; k++) {
+        must(heddle_team_shrink(of[k], &teams[k]), "heddle_team_shrink");
+        status[k] = UCC_INPROGRESS;
+    }
+    deadline_t deadline = deadline_start("what is left to form a team");
+    while (left > 0) {
+        for (uint32_t k = 0; k < n; k++) {
+            if (status[k] == UCC_INPROGRESS &&
+                (status[k] = ucc_team_create_test(teams[k])) != UCC_INPROGRESS) {
+                left--;
+                result = result == UCC_OK ? status[k] : result;
+            }
+        }
+        deadline_poll(&deadline);
+    }
+    for (uint32_t k = 0; result != UCC_OK && k < n; k++) {
+        world_destroy_team(teams[k]);
+    }
+    return result;
+}
+
+static void shrink(const world_t *world, ucc_team_h *of, ucc_team_h *teams) {
+    uint32_t attempts = 1;
+    while (shrink_once(world, of, teams) != UCC_OK) {
+        must(++attempts < 50 ? UCC_OK : UCC_ERR_LAST, "attempts to shrink a team");
+    }
+}
+
+static void destroy(const world_t *world, ucc_team_h *teams) {
+    for (uint32_t k = 0; k < world_count(world); k++) {
+        world_destroy_team(teams[k]);
+    }
+}
+
+static uint64_t number_of(ucc_team_h team, uint64_t *size) {
+    ucc_team_attr_t attr = {.mask = UCC_TEAM_ATTR_FIELD_SIZE | UCC_TEAM_ATTR_FIELD_EP};
+    must(ucc_team_get_attr(team, &attr), "ucc_team_get_attr");
+    *size = attr.size;
+    return attr.ep;
+}
+
+static world_t *open_world(const process_t *process) {
+    return world_create(
+        &(world_params_t){.size = process->size, .form = WORLD_OOB, .process = process});
+}
+
+/* --- a process is killed ----------------------------------------------------------------------------- */
+
+static int lose_one(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST];
+    mine_of(world, old);
+    must(barrier(world, old), "a barrier of all");
+    if (process->me == VICTIM) {
+        kill(getpid(), SIGKILL);
+    }
+    ucc_status_t status = barrier(world, old);
+    int bad = status != UCC_ERR_IO_ERROR;
+    shrink(world, old, left);
+    for (uint32_t k = 0; k < world_count(world); k++) {
+        uint64_t size, number = 0, ep = number_of(left[k], &size);
+        for (uint32_t i = 0; i < world_endpoint(world, k); i++) {
+            number += process->process_of[i] != VICTIM;
+        }
+        bad |= size != process->size - process->shape->endpoints[VICTIM] || ep != number;
+    }
+    bad |= barrier(world, left) != UCC_OK;
+    destroy(world, left);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, who_is_left_keeps_the_order_and_goes_on) {
+    shape_t shapes[] = {{.processes = 3, .endpoints = {2, 1, 2}},
+                        {.processes = 4, .endpoints = {1, 2, 3, 1}}};
+    for (uint32_t i = 0; i < 2; i++) {
+        shapes[i].doomed = 1 << VICTIM;
+        shapes[i].numbering = i ? NUMBERING_INTERLEAVED : NUMBERING_CONSECUTIVE;
+        cr_assert(processes_run(&shapes[i], SECONDS, lose_one, NULL).ok);
+    }
+}
+
+Test(shrink, one_process_that_is_left_is_a_team) {
+    shape_t shape = {.processes = 2, .endpoints = {3, 1}, .doomed = 1 << VICTIM};
+    cr_assert(processes_run(&shape, SECONDS, lose_one, NULL).ok);
+}
+
+/* --- two, one after the other --------------------------------------------------------------------------- */
+
+static int lose_two(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h first[MOST], second[MOST], third[MOST];
+    mine_of(world, first);
+    must(barrier(world, first), "a barrier of all");
+    if (process->me == 1) {
+        kill(getpid(), SIGKILL);
+    }
+    int bad = barrier(world, first) != UCC_ERR_IO_ERROR;
+    shrink(world, first, second);
+    if (process->me == 2) {
+        kill(getpid(), SIGKILL);
+    }
+    bad |= barrier(world, second) != UCC_ERR_IO_ERROR;
+    /* Some may not have got the second team: ids are the same from either. */
+    shrink(world, process->me % 2 ? first : second, third);
+    bad |= barrier(world, third) != UCC_OK;
+    destroy(world, third);
+    destroy(world, second);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, those_with_a_team_that_broke_again_meet_those_who_got_none) {
+    shape_t shape = {.processes = 4, .endpoints = {1, 1, 1, 2}, .doomed = 6};
+    cr_assert(processes_run(&shape, SECONDS, lose_two, NULL).ok);
+}
+
+/* --- nobody is lost ---------------------------------------------------------------------------------------- */
+
+static int abort_it(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST], again[MOST];
+    mine_of(world, old);
+    must(barrier(world, old), "a barrier of all");
+    heddle_team_abort(old[0]);
+    int bad = barrier(world, old) != HEDDLE_ERR_ABORTED;
+    shrink(world, old, left);
+    bad |= barrier(world, left) != UCC_OK;
+    process_barrier(process); /* else the abort may come before the barrier's end */
+    heddle_team_abort(left[0]);
+    shrink(world, left, again);
+    bad |= barrier(world, again) != UCC_OK;
+    destroy(world, again);
+    destroy(world, left);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, an_aborted_team_is_replaced_by_one_of_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(processes_run(&shape, SECONDS, abort_it, NULL).ok);
+}
+
+static int try_alone(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h left = NULL;
+    int bad = heddle_team_shrink(world->teams[0], &left) != UCC_ERR_NOT_SUPPORTED || left;
+    bad |= heddle_team_shrink(world->teams[0], NULL) != UCC_ERR_INVALID_PARAM;
+    bad |= heddle_team_shrink(NULL, &left) != UCC_ERR_INVALID_PARAM;
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, a_team_inside_a_process_has_nobody_to_lose) {
+    shape_t shape = shape_even(1, 2);
+    cr_assert(processes_run(&shape, SECONDS, try_alone, NULL).ok);
+}
