@@ -108,9 +108,10 @@ static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature,
 /* The same for a payload in lines. */
 void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
                         const uint8_t *data, size_t bytes);
-/* Publishes `bytes` from data under the plan's regime; DIRECT: op->expose; NONE: no data. The two after it, for
- * those who know that. */
+/* Publishes `bytes` from data under the plan's regime; DIRECT: op->expose; NONE: no data. hd_lane_put wakes nobody: for
+ * lanes that nobody waits for by itself. The two after them, for those who know the regime. */
 ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes);
+ucc_status_t hd_lane_put(hd_op_t *op, const void *data, size_t bytes);
 ucc_status_t hd_lane_expose(hd_op_t *op);
 ucc_status_t hd_lane_announce(hd_op_t *op);
 /* My staging slot of this number; NULL: no memory. */

@@ -82,28 +82,39 @@ static ucc_status_t publish_lines(hd_op_t *op, const uint8_t *data, size_t bytes
     return UCC_OK;
 }
 
-ucc_status_t hd_lane_announce(hd_op_t *op) {
+static inline void announce(hd_op_t *op) {
     hd_assert(op->plan.regime == HD_REGIME_NONE);
     hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_NONE, 0);
+}
+
+static inline void expose(hd_op_t *op) {
+    hd_assert(op->plan.regime == HD_REGIME_DIRECT);
+    op->lane->direct = op->expose;
+    hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_DIRECT, 0);
+}
+
+ucc_status_t hd_lane_announce(hd_op_t *op) {
+    announce(op);
     hd_bell_ring(&op->group->home.bell);
     return UCC_OK;
 }
 
 ucc_status_t hd_lane_expose(hd_op_t *op) {
-    hd_assert(op->plan.regime == HD_REGIME_DIRECT);
-    op->lane->direct = op->expose;
-    hd_lane_fill(op->lane, op->place.k, op->call.signature, HD_REGIME_DIRECT, 0);
+    expose(op);
     hd_bell_ring(&op->group->home.bell);
     return UCC_OK;
 }
 
-ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes) {
+static inline __attribute__((always_inline)) ucc_status_t put(hd_op_t *op, const void *data,
+                                                              size_t bytes) {
     ucc_status_t status = UCC_OK;
     switch ((hd_regime_t)op->plan.regime) {
     case HD_REGIME_DIRECT:
-        return hd_lane_expose(op);
+        expose(op);
+        break;
     case HD_REGIME_NONE:
-        return hd_lane_announce(op);
+        announce(op);
+        break;
     case HD_REGIME_INLINE:
         if (bytes) {
             memcpy(op->lane->payload, data, bytes);
@@ -127,10 +138,20 @@ ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes) {
     }
     if (status != UCC_OK) {
         hd_error("%s: no memory for a staging ring", hd_op_type_name(op));
-        return status;
     }
-    hd_bell_ring(&op->group->home.bell);
-    return UCC_OK;
+    return status;
+}
+
+ucc_status_t hd_lane_put(hd_op_t *op, const void *data, size_t bytes) {
+    return put(op, data, bytes);
+}
+
+ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes) {
+    ucc_status_t status = put(op, data, bytes);
+    if (status == UCC_OK) {
+        hd_bell_ring(&op->group->home.bell);
+    }
+    return status;
 }
 
 void *hd_lane_staging(hd_op_t *op) {

@@ -138,13 +138,19 @@ static void begin(hd_op_t *op, uint32_t shape) {
     op->exposed = true; /* whoever fails cancels */
 }
 
+/* Counted arrivals wake those who sleep when all are there. A wake-up for each of them would take processors from the
+ * process that is waited for. */
+static ucc_status_t publish(hd_op_t *op, const void *data, size_t bytes) {
+    return op->group->static_arrival ? hd_lane_publish(op, data, bytes)
+                                     : hd_lane_put(op, data, bytes);
+}
+
 ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {
     bool reduces = shape & HD_OUTER_REDUCES;
     begin(op, shape);
     op->wait = wait_for_release;
     op->plan = hd_plan_of_outer(op, reduces, shape & HD_OUTER_BRINGS, shape & HD_OUTER_ALL_WAIT);
-    ucc_status_t status =
-        hd_lane_publish(op, hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
+    ucc_status_t status = publish(op, hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
     if (status == UCC_OK) {
         hd_arrive_outer(op, reduces, shape & HD_OUTER_ALL_WAIT, carried(op));
     }
@@ -158,7 +164,7 @@ ucc_status_t hd_outer_start_work(hd_op_t *op, const hd_work_row_t *row, const vo
     op->plan = hd_plan_of_outer_work(op, row);
     ucc_status_t status = hd_engine_register(op, src, dst);
     if (status == UCC_OK) {
-        status = hd_lane_expose(op);
+        status = publish(op, NULL, 0);
     }
     if (status == UCC_OK) {
         hd_arrive_outer(op, false, true, 0);
