@@ -22,7 +22,9 @@
 #include "net/ucx.h"
 #include "net/watch.h"
 #include "net/wire.h"
+#include "threads/clock.h"
 #include "threads/lock.h"
+#include "threads/trace.h"
 
 #include <ck_stack.h>
 #include <stddef.h>
@@ -73,6 +75,7 @@ struct hd_message {
         **at; /* in the lane's list of what is under way, a team's of what is held back, or free */
     uint32_t to;           /* number of the receiver in the team */
     bool receives, counts; /* counts: as something that a leg expects */
+    uint64_t trace;        /* the message's name in a trace, if one is kept */
     hd_peer_t *peer;
     hd_wire_t wire;
     hd_net_piece_t own; /* where there is one piece */
@@ -410,6 +413,9 @@ static inline uint32_t hd_leg_number_of(const hd_leg_t *leg, uint32_t rank) {
 static inline hd_net_team_lane_t *hd_leg_tl(const hd_leg_t *leg) {
     return &leg->team->lane[leg->lane];
 }
+
+/* Names the message in a trace: the same at both ends, and of no other message. to: number of the receiver. */
+uint64_t hd_message_id(const hd_wire_t *wire, uint32_t to);
 
 /* --- the families: UCC_INPROGRESS, or UCC_OK when all has been begun and has come ------------------------------------------------ */
 

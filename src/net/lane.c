@@ -34,6 +34,10 @@ static void take_in_leg(hd_net_lane_t *lane, hd_leg_t *leg) {
     leg->next = NULL;
     *lane->last = leg;
     lane->last = &leg->next;
+    if (hd_trace_is_on()) {
+        hd_trace_leg(leg, hd_type_name(leg->call.type), hd_net_plan_name(&leg->plan),
+                     leg->key.number, leg->segment, lane->number);
+    }
     hd_net_match_open(leg);
 }
 

@@ -5,8 +5,6 @@
  */
 #include "net/internal.h"
 
-#include "threads/clock.h"
-
 #include <string.h>
 
 /* --- pools ------------------------------------------------------------------------------------------------------------ */
@@ -85,6 +83,19 @@ void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
     }
 }
 
+/* --- traces ----------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x, uint64_t more) {
+    x = (x ^ more) * UINT64_C(0x9E3779B97F4A7C15);
+    return x ^ x >> 29;
+}
+
+uint64_t hd_message_id(const hd_wire_t *wire, uint32_t to) {
+    uint64_t x = mix(mix(wire->team, wire->number), wire->ordinal);
+    x = mix(mix(x, wire->subset), (uint64_t)wire->class << 32 | wire->step);
+    return mix(mix(x, wire->segment), (uint64_t)wire->source << 32 | to);
+}
+
 /* --- requests -------------------------------------------------------------------------------------------------------------- */
 
 /* The request is over, and is in no list. */
@@ -103,6 +114,9 @@ static void end_request(hd_message_t *r, ucc_status_t status) {
         }
         /* What can't be received stays expected. */
         lost = r->receives && status == UCC_ERR_IO_ERROR;
+        if (r->receives && !lost && hd_trace_is_on()) {
+            hd_trace_taken(leg, hd_ticks(), r->trace, r->wire.bytes, r->to);
+        }
         if (r->receives && !lost && leg->receiving > 0) {
             leg->receiving--;
         }
@@ -135,7 +149,10 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
         hd_net_add_up(&r->lane->traffic.told, 1);
     }
     link_request(&r->lane->under_way, r);
-    r->lane->moved = true; /* UCX may keep it: who sleeps for the lane arms anew */
+    r->lane->moved = true;            /* UCX may keep it: who sleeps for the lane arms anew */
+    if (hd_trace_is_on() && r->leg) { /* before: it may be over and gone when UCX has it */
+        hd_trace_sent(r->leg, hd_ticks(), hd_message_id(&r->wire, r->to), r->wire.bytes, r->to);
+    }
     ucc_status_t status =
         hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n, rendezvous, &r->ucx);
     if (status != UCC_INPROGRESS) { /* else it may be over and gone */
@@ -312,7 +329,8 @@ static bool fits(hd_leg_t *leg, const hd_expected_t *e, const hd_wire_t *wire) {
     return true;
 }
 
-static hd_ucx_arrival_t receive(hd_leg_t *leg, const hd_expected_t *e, void *data) {
+static hd_ucx_arrival_t receive(hd_leg_t *leg, const hd_expected_t *e, const hd_wire_t *wire,
+                                void *data) {
     hd_net_lane_t *lane = lane_of(leg);
     hd_message_t *r = hd_message_get(lane);
     if (!r) {
@@ -322,6 +340,10 @@ static hd_ucx_arrival_t receive(hd_leg_t *leg, const hd_expected_t *e, void *dat
     }
     r->leg = leg;
     r->receives = true;
+    r->wire.bytes = wire->bytes;
+    if (hd_trace_is_on()) {
+        r->trace = hd_message_id(wire, leg->team->me);
+    }
     r->to = e->source;
     r->own = e->own;
     r->n = e->n;
@@ -345,10 +367,15 @@ hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *e, const hd_wire_t *w
     } else {
         hd_flow_taken(&hd_leg_tl(leg)->peer[wire->source], wire);
         if (rendezvous && e->bytes) {
-            end = receive(leg, e, data);
+            end = receive(leg, e, wire, data);
         } else {
+            uint64_t began = hd_trace_is_on() ? hd_ticks() : 0;
             scatter_into(e, data);
             leg->receiving--;
+            if (hd_trace_is_on()) {
+                hd_trace_taken(leg, began ? began : hd_ticks(), hd_message_id(wire, leg->team->me),
+                               wire->bytes, wire->source);
+            }
         }
     }
     expected_put(lane, e);
@@ -397,6 +424,9 @@ static ucc_status_t run(hd_leg_t *leg) {
 }
 
 static ucc_status_t end_leg(hd_leg_t *leg) {
+    if (hd_trace_is_on()) {
+        hd_trace_leg_done(leg, leg->failure);
+    }
     if (leg->opened) {
         hd_net_match_close(leg);
     }

@@ -12,6 +12,7 @@
 #include "team/form.h"
 
 #include "core/log.h"
+#include "threads/trace.h"
 
 enum { GREETED_NOT = 0, GREETING = 1, GREETED = 2 };
 
@@ -81,6 +82,9 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     crossing->since = hd_ticks();
     crossing->terms = terms;
     hd_flight_stage(&crossing->stage);
+    if (hd_trace_is_on()) {
+        hd_trace_process(span->mine, span->processes);
+    }
     crossing->team = hd_net_team_create(net, &params);
     if (!crossing->team) {
         hd_free(crossing);

@@ -41,27 +41,35 @@
 
 enum { BLOCK_RECORDS = 256, MAX_BLOCKS = HD_TRACE_EVENTS / BLOCK_RECORDS };
 
-typedef enum kind { POST, PUBLISHED, SEEN, CHUNK, DONE } kind_t;
+typedef enum kind { POST, PUBLISHED, SEEN, CHUNK, DONE, LEG, SENT, TAKEN } kind_t;
 
 typedef struct record {
-    uint64_t at; /* ticks; of a chunk: when it began */
+    uint64_t at; /* ticks; of a chunk or a message: when it began */
     const void *op;
     union {
-        uint64_t team;      /* POST */
-        uint64_t until;     /* CHUNK */
-        const char *stores; /* PUBLISHED */
+        uint64_t team;         /* POST */
+        uint64_t until;        /* CHUNK, SENT, TAKEN */
+        const char *stores;    /* PUBLISHED */
+        const char *algorithm; /* LEG */
     };
-    const char *name; /* POST: type; PUBLISHED: regime */
     union {
-        uint64_t number; /* POST: bytes; PUBLISHED: k */
+        const char *name; /* POST, LEG: type; PUBLISHED: regime */
+        uint64_t id;      /* SENT, TAKEN */
+    };
+    union {
+        uint64_t number; /* POST, SENT, TAKEN: bytes; PUBLISHED, LEG: k */
         int64_t status;  /* DONE */
         struct {
             uint32_t slice, unit; /* CHUNK */
         };
     };
     uint32_t kind;
-    uint32_t count; /* POST: endpoint; CHUNK: units; PUBLISHED: bytes of one, or as many as fit */
+    /* POST: endpoint; CHUNK: units; PUBLISHED: bytes of one, or as many as fit; SENT, TAKEN: the other process; LEG:
+       lane, and the segment above LANE_BITS */
+    uint32_t count;
 } record_t;
+
+enum { LANE_BITS = 8 };
 
 typedef struct block {
     alignas(64) _Atomic uint32_t used; /* records that are complete; written by the block's owner */
@@ -85,7 +93,9 @@ static struct {
     atomic_bool
         recording; /* records are taken: then hd_trace_recording, the hooks' switch, is set */
     pid_t process; /* that opened it: a child must not write its parent's file */
-    uint64_t began;
+    uint64_t began, began_ns;   /* ticks, and what CLOCK_MONOTONIC showed then ... */
+    uint64_t now, now_ns;       /* ... and when the file was written: what makes times of ticks */
+    uint32_t number, processes; /* of this process; 0 processes: no team has spanned any */
 
     /* written before `recording` is set, read by who has seen it set */
     block_t *blocks;
@@ -202,6 +212,49 @@ void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t uni
                     .count = units});
 }
 
+void hd_trace_leg(const void *leg, const char *name, const char *algorithm, uint64_t number,
+                  uint32_t segment, uint32_t lane) {
+    add(&(record_t){.at = hd_ticks(),
+                    .op = leg,
+                    .algorithm = algorithm,
+                    .name = name,
+                    .number = number,
+                    .kind = LEG,
+                    .count = lane | segment << LANE_BITS});
+}
+
+static void add_message(kind_t kind, const void *leg, uint64_t began, uint64_t id, uint64_t bytes,
+                        uint32_t other) {
+    add(&(record_t){.at = began,
+                    .op = leg,
+                    .until = hd_ticks(),
+                    .id = id,
+                    .number = bytes,
+                    .kind = kind,
+                    .count = other});
+}
+
+void hd_trace_sent(const void *leg, uint64_t began, uint64_t id, uint64_t bytes, uint32_t to) {
+    add_message(SENT, leg, began, id, bytes, to);
+}
+
+void hd_trace_taken(const void *leg, uint64_t began, uint64_t id, uint64_t bytes, uint32_t from) {
+    add_message(TAKEN, leg, began, id, bytes, from);
+}
+
+void hd_trace_leg_done(const void *leg, int status) {
+    add(&(record_t){.at = hd_ticks(), .op = leg, .status = status, .kind = DONE});
+}
+
+void hd_trace_process(uint32_t number, uint32_t processes) {
+    pthread_mutex_lock(&trace.lock);
+    if (trace.processes == 0) {
+        trace.number = number;
+        trace.processes = processes;
+    }
+    pthread_mutex_unlock(&trace.lock);
+}
+
 /* --- from records to spans --------------------------------------------------------------------- */
 
 /* One post of one operation. */
@@ -224,11 +277,19 @@ static int by_operation(const void *left, const void *right) {
     return order ? order : compare((uintptr_t)a, (uintptr_t)b);
 }
 
+/* Rows: an endpoint of a team, or a lane; those come last. */
+static uint64_t team_of(const record_t *r) {
+    return r->kind == LEG ? UINT64_MAX : r->team;
+}
+static uint32_t place_of(const record_t *r) {
+    return r->kind == LEG ? r->count & ((1u << LANE_BITS) - 1) : r->count;
+}
+
 /* By team, endpoint and time. */
 static int by_place(const void *left, const void *right) {
     const record_t *a = ((const span_t *)left)->post, *b = ((const span_t *)right)->post;
-    int order = compare(a->team, b->team);
-    order = order ? order : compare(a->count, b->count);
+    int order = compare(team_of(a), team_of(b));
+    order = order ? order : compare(place_of(a), place_of(b));
     order = order ? order : compare(a->at, b->at);
     return order ? order : compare((uintptr_t)a, (uintptr_t)b);
 }
@@ -247,7 +308,8 @@ static const record_t **collect(size_t *n, uint64_t *last) {
         uint32_t used = atomic_load_explicit(&block->used, memory_order_acquire);
         for (uint32_t i = 0; i < used; i++) {
             const record_t *r = &block->record[i];
-            uint64_t end = r->kind == CHUNK ? r->until : r->at;
+            bool lasts = r->kind == CHUNK || r->kind == SENT || r->kind == TAKEN;
+            uint64_t end = lasts ? r->until : r->at;
             *last = end > *last ? end : *last;
             all[(*n)++] = r;
         }
@@ -258,14 +320,14 @@ static const record_t **collect(size_t *n, uint64_t *last) {
     return all;
 }
 
-/* The records from *at on, which starts with a POST: one span. Moves *at behind its last record. A
+/* The records from *at on, which starts with a POST or a LEG: one span. Moves *at behind its last record. A
  * post that is never done ends with the next one of its operation, or with the trace. */
 static span_t cut(const record_t *const *all, size_t n, size_t *at, uint64_t last) {
     span_t span = {.post = all[*at], .events = &all[*at + 1], .end = last};
     span.seen = UINT64_MAX;
     for (++*at; *at < n && all[*at]->op == span.post->op && !span.done; ++*at) {
         const record_t *r = all[*at];
-        if (r->kind == POST) {
+        if (r->kind == POST || r->kind == LEG) {
             span.end = r->at;
             break;
         }
@@ -287,12 +349,12 @@ static span_t cut(const record_t *const *all, size_t n, size_t *at, uint64_t las
 static span_t *cut_all(const record_t *const *all, size_t n, uint64_t last, size_t *n_spans) {
     size_t posts = 0;
     for (size_t i = 0; i < n; i++) {
-        posts += all[i]->kind == POST;
+        posts += all[i]->kind == POST || all[i]->kind == LEG;
     }
     span_t *spans = malloc((posts + 1) * sizeof(*spans));
     *n_spans = 0;
     for (size_t i = 0; spans && i < n;) {
-        if (all[i]->kind == POST) {
+        if (all[i]->kind == POST || all[i]->kind == LEG) {
             spans[(*n_spans)++] = cut(all, n, &i, last);
         } else {
             i++; /* posted before the session, or done twice */
@@ -315,8 +377,16 @@ typedef struct writer {
     uint32_t n_row_ends, room;
 } writer_t;
 
+/* By CLOCK_MONOTONIC, so that the processes of a host agree, whatever each thinks of the length of a tick. */
 static uint64_t nanoseconds(uint64_t ticks) {
-    return ticks > trace.began ? (ticks - trace.began) * 1000u / hd_ticks_per_us : 0;
+    if (ticks <= trace.began) {
+        return 0;
+    }
+    if (trace.now <= trace.began) {
+        return (ticks - trace.began) * 1000u / hd_ticks_per_us;
+    }
+    return (uint64_t)((unsigned __int128)(ticks - trace.began) * (trace.now_ns - trace.began_ns) /
+                      (trace.now - trace.began));
 }
 
 static void begin_event(writer_t *w) {
@@ -348,12 +418,24 @@ static void name_process(writer_t *w) {
         bool plain = *c >= ' ' && *c < 0x7f && *c != '"' && *c != '\\';
         fputc(plain ? *c : '_', w->file);
     }
+    if (trace.processes) {
+        fprintf(w->file, ", process %u of %u", trace.number, trace.processes);
+    }
     fputs("\"}}", w->file);
+    if (trace.processes) {
+        begin_event(w);
+        fprintf(w->file,
+                "{\"ph\":\"M\",\"pid\":%ld,\"name\":\"process_sort_index\",\"args\":{"
+                "\"sort_index\":%u}}",
+                (long)trace.process, trace.number);
+    }
 }
 
+/* team 0: a lane's. */
 static void name_row(writer_t *w, uint32_t row, uint32_t team, uint32_t ep, uint32_t further) {
     char name[64];
-    int used = snprintf(name, sizeof(name), "team %u endpoint %u", team, ep);
+    int used = team ? snprintf(name, sizeof(name), "team %u endpoint %u", team, ep)
+                    : snprintf(name, sizeof(name), "network lane %u", ep);
     if (further) {
         snprintf(name + used, sizeof(name) - (size_t)used, " (%u)", further + 1);
     }
@@ -367,6 +449,40 @@ static void name_row(writer_t *w, uint32_t row, uint32_t team, uint32_t ep, uint
             "{\"ph\":\"M\",\"pid\":%ld,\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{"
             "\"sort_index\":%u}}",
             (long)trace.process, row, row);
+}
+
+/* The message as a span, and its end of the arrow. */
+static void write_message(writer_t *w, const record_t *r, uint64_t end, uint32_t row) {
+    bool sent = r->kind == SENT;
+    begin_span(w, sent ? "send" : "receive", row, r->at, r->until < end ? r->until : end);
+    fprintf(w->file, "\"bytes\":%llu,\"%s\":%u", (unsigned long long)r->number,
+            sent ? "to" : "from", r->count);
+    end_span(w);
+    uint64_t at = nanoseconds(r->at);
+    begin_event(w);
+    fprintf(w->file,
+            "{\"ph\":\"%s\",\"pid\":%ld,\"tid\":%u,\"cat\":\"message\",\"name\":\"message\","
+            "\"id\":\"0x%llx\",\"ts\":%llu.%03u}",
+            sent ? "s" : "f\",\"bp\":\"e", (long)trace.process, row, (unsigned long long)r->id,
+            (unsigned long long)(at / 1000), (unsigned)(at % 1000));
+}
+
+static void write_leg(writer_t *w, const span_t *span, uint32_t row) {
+    begin_span(w, span->post->name, row, span->post->at, span->end);
+    fprintf(w->file, "\"algorithm\":\"%s\",\"k\":%llu,\"segment\":%u", span->post->algorithm,
+            (unsigned long long)span->post->number, span->post->count >> LANE_BITS);
+    if (!span->done) {
+        fputs(",\"unfinished\":true", w->file);
+    } else if (span->done->status < 0) {
+        fprintf(w->file, ",\"status\":\"%s\"", ucc_status_string((ucc_status_t)span->done->status));
+    }
+    end_span(w);
+    for (size_t i = 0; i < span->n_events; i++) {
+        const record_t *r = span->events[i];
+        if (r->kind == SENT || r->kind == TAKEN) {
+            write_message(w, r, span->end, row);
+        }
+    }
 }
 
 static void write_phases(writer_t *w, const span_t *span, uint32_t row) {
@@ -390,6 +506,10 @@ static void write_phases(writer_t *w, const span_t *span, uint32_t row) {
 }
 
 static void write_span(writer_t *w, const span_t *span, uint32_t row) {
+    if (span->post->kind == LEG) {
+        write_leg(w, span, row);
+        return;
+    }
     begin_span(w, span->post->name, row, span->post->at, span->end);
     fprintf(w->file, "\"bytes\":%llu,\"regime\":\"%s\"", (unsigned long long)span->post->number,
             span->published ? span->published->name : "none");
@@ -434,7 +554,8 @@ static size_t write_endpoint(writer_t *w, const span_t *spans, size_t n, uint32_
     const record_t *first = spans[0].post;
     size_t i = 0;
     w->n_row_ends = 0;
-    for (; i < n && spans[i].post->team == first->team && spans[i].post->count == first->count;
+    for (; i < n && team_of(spans[i].post) == team_of(first) &&
+           place_of(spans[i].post) == place_of(first);
          i++) {
         uint32_t row;
         if (!find_row(w, &spans[i], &row)) {
@@ -442,7 +563,7 @@ static size_t write_endpoint(writer_t *w, const span_t *spans, size_t n, uint32_
         }
         if (row == w->n_row_ends) {
             w->n_row_ends++;
-            name_row(w, w->n_rows + row, team, first->count, row);
+            name_row(w, w->n_rows + row, team, place_of(first), row);
         }
         write_span(w, &spans[i], w->n_rows + row);
     }
@@ -452,18 +573,45 @@ static size_t write_endpoint(writer_t *w, const span_t *spans, size_t n, uint32_
 
 static void write_all(FILE *file, const span_t *spans, size_t n) {
     writer_t w = {.file = file, .n_rows = 1};
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file);
+    char boot[64] = "";
+    FILE *id =
+        fopen("/proc/sys/kernel/random/boot_id", "r"); /* tells systems apart, and so clocks */
+    if (id) {
+        if (!fgets(boot, sizeof(boot), id)) {
+            boot[0] = '\0';
+        }
+        fclose(id);
+    }
+    fprintf(file,
+            "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"clock\":\"%.*s\",\"began_ns\":%llu},"
+            "\"traceEvents\":[",
+            (int)strcspn(boot, "\n"), boot, (unsigned long long)trace.began_ns);
     name_process(&w);
     for (size_t i = 0; i < n;) {
-        w.n_teams += i == 0 || spans[i].post->team != spans[i - 1].post->team;
-        i += write_endpoint(&w, &spans[i], n - i, w.n_teams);
+        bool leg = spans[i].post->kind == LEG;
+        w.n_teams += i == 0 || team_of(spans[i].post) != team_of(spans[i - 1].post);
+        i += write_endpoint(&w, &spans[i], n - i, leg ? 0 : w.n_teams);
     }
     fputs("\n]}\n", file);
     free(w.row_end);
 }
 
+/* Both clocks at once, as well as that goes: a thread may lose its processor between two looks. */
+static void read_clocks(uint64_t *ticks, uint64_t *ns) {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 16; i++) {
+        uint64_t before = hd_ticks(), now = hd_clock_ns(), after = hd_ticks();
+        if (after - before < least) {
+            least = after - before;
+            *ticks = before + least / 2;
+            *ns = now;
+        }
+    }
+}
+
 /* Called under the lock. */
 static void write_file(void) {
+    read_clocks(&trace.now, &trace.now_ns);
     size_t n, n_spans = 0;
     uint64_t last;
     int cancelling; /* a cancelled thread must not end under the lock */
@@ -590,7 +738,8 @@ static bool start_file(const char *path) {
     trace.replaced = stat(path, &what) == 0 && S_ISREG(what.st_mode);
     trace.failed = false;
     trace.process = getpid();
-    trace.began = hd_ticks();
+    read_clocks(&trace.began, &trace.began_ns);
+    trace.processes = 0;
     /* relaxed: nobody records yet; published by the store in start_session */
     atomic_store_explicit(&trace.taken, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&trace.session, 1, memory_order_relaxed);

@@ -8,6 +8,8 @@
  * in memory. From time to time, when the last library of the process is finalized, and at exit, the file is
  * written anew from them as trace events, which Perfetto and chrome://tracing show: a row per endpoint,
  * on it a span per collective, in it what it waited for and which chunks of work its endpoint ran.
+ * Legs between processes have rows of their own, one per lane, with the messages that they send and take; files of
+ * several processes are merged by heddle_trace, which draws an arrow for each message.
  * What is not over yet lasts until the file was written, and is marked as unfinished. A record names
  * its operation by address; the writer puts the records of one operation together, so nothing is
  * kept in operations, and nothing is paid for when there is no trace but a relaxed load at each hook.
@@ -61,6 +63,19 @@ void hd_trace_done(const void *op, int status);
 void hd_trace_waited(const void *op);
 /* It ran `units` units of a slice, from `began` (hd_ticks) until now. */
 void hd_trace_chunk(const void *op, uint64_t began, uint32_t slice, uint32_t unit, uint32_t units);
+
+/* --- between processes: by the holder of a lane's lock; `leg` tells legs apart, as `op` does operations ------------- */
+
+/* A leg is taken in by its lane. name and algorithm are constants. */
+void hd_trace_leg(const void *leg, const char *name, const char *algorithm, uint64_t number,
+                  uint32_t segment, uint32_t lane);
+/* A message of it was handed to the network, from `began` until now; or is in place. id: the same in both processes,
+ * and of no other message: an arrow goes from the one to the other when their files are merged (heddle_trace). */
+void hd_trace_sent(const void *leg, uint64_t began, uint64_t id, uint64_t bytes, uint32_t to);
+void hd_trace_taken(const void *leg, uint64_t began, uint64_t id, uint64_t bytes, uint32_t from);
+void hd_trace_leg_done(const void *leg, int status);
+/* This process is that number of so many, in the first team that spans processes: its name in the file. */
+void hd_trace_process(uint32_t number, uint32_t processes);
 
 /* While it records, now and then: writes the file if that is due. */
 void hd_trace_tick(void);

@@ -1,5 +1,5 @@
 /* test_processes.c: heddle_perf among several processes: its own, those of a launcher, and those that are started by
- * hand; and what heddle_info shows of processes. The programs are those that are installed.
+ * hand; what heddle_info shows of processes, and how heddle_trace merges what they trace. The programs are those that are installed.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -29,6 +29,7 @@ static int shell(const char *line, char **output) {
     setenv("PORT", port, 1);
     setenv("PERF", HEDDLE_PERF, 1);
     setenv("INFO", HEDDLE_INFO, 1);
+    setenv("TRACE", HEDDLE_TRACE, 1);
     FILE *pipe = popen(line, "r");
     cr_assert_not_null(pipe);
     while (used < room - 1) {
@@ -180,5 +181,68 @@ Test(processes, info_shows_plans_among_any_number_of_processes_without_them) {
     cr_expect_eq(strncmp(row + strlen("\nallgather ") + strspn(row + strlen("\nallgather "), " "),
                          "ring", 4),
                  0, "as the configuration says: %s", out);
+    free(out);
+}
+
+/* --- traces ---------------------------------------------------------------------------------------- */
+
+/* Reads the merged trace as JSON, and says: arrows that begin, arrows that end, those of them whose two ends are in
+ * different processes, those that end more than 10 ms before they begin, rows of lanes, names of processes. */
+#define READ_ALL                                                                                   \
+    "python3 -c \"import json; e = json.load(open('$d/all.json'))['traceEvents']; "                \
+    "s = {x['id']: x for x in e if x['ph'] == 's'}; f = [x for x in e if x['ph'] == 'f']; "        \
+    "n = sorted(x['args']['name'] for x in e if x.get('name') == 'process_name'); "                \
+    "print('arrows', len(s), len(f), sum(x['pid'] != s[x['id']]['pid'] for x in f), "              \
+    "'backwards', sum(x['ts'] < s[x['id']]['ts'] - 10000 for x in f), 'lanes', "                   \
+    "sum(x['name'] == 'thread_name' and 'lane' in x['args']['name'] for x in e), n)\""
+
+/* A barrier among 3 processes is 6 messages. */
+Test(processes, traces_of_all_processes_become_one_with_an_arrow_for_each_message) {
+    char *out;
+    int status = shell("type python3 >/dev/null && set -e; d=$(mktemp -d); "
+                       "HEDDLE_TRACE=$d/t-%p.json $PERF --processes 3 -n 2 -i 4 --warmup 0 "
+                       "--no-reference barrier >/dev/null; "
+                       "$TRACE merge -o $d/all.json $d/t-*.json; " READ_ALL "; rm -rf $d",
+                       &out);
+    unsigned begun = 0, ended = 0, across = 0;
+    cr_expect_eq(status, 0, "%s", out);
+    cr_assert_eq(sscanf(out, "arrows %u %u %u", &begun, &ended, &across), 3, "%s", out);
+    cr_expect_geq(begun, 24, "%s", out);
+    cr_expect_eq(begun, ended, "%s", out);
+    cr_expect_eq(across, ended, "%s", out);
+    cr_expect_not_null(strstr(out, "backwards 0 lanes 3 ['heddle_perf, process 0 of 3', "
+                                   "'heddle_perf, process 1 of 3', 'heddle_perf, process 2 of 3']"),
+                       "%s", out);
+    free(out);
+}
+
+/* Two hosts, one of whose clocks is 5 s ahead. Messages took 30 us there, and 50 us back: 40 is the middle. */
+Test(processes, clocks_of_different_hosts_are_brought_together_by_their_messages) {
+    char *out;
+    int status = shell(
+        "set -e; d=$(mktemp -d); "
+        "m() { printf '{\"ph\":\"%s\",\"pid\":7,\"tid\":1,\"cat\":\"message\",\"name\":\"message\","
+        "\"id\":\"0x%s\",\"ts\":%s}%s\\n' \"$@\"; }; "
+        "h() { printf '{\"otherData\":{\"clock\":\"%s\",\"began_ns\":%s},\"traceEvents\":[\\n' "
+        "\"$@\"; }; "
+        "{ h host-a 1000000; m s 1 100.000 ,; m f 2 190.000 ''; echo ']}'; } > $d/a; "
+        "{ h host-b 5001000000; m f 1 130.000 ,; m s 2 140.000 ''; echo ']}'; } > $d/b; "
+        "$TRACE merge $d/a $d/b; rm -rf $d",
+        &out);
+    cr_expect_eq(status, 0, "%s", out);
+    cr_expect_not_null(strstr(out, "\"pid\":7,\"tid\":1,\"cat\":\"message\",\"name\":\"message\","
+                                   "\"id\":\"0x1\",\"ts\":100.000}"),
+                       "%s", out);
+    cr_expect_not_null(strstr(out, "\"pid\":10000007,\"tid\":1,\"cat\":\"message\","
+                                   "\"name\":\"message\",\"id\":\"0x1\",\"ts\":140.000}"),
+                       "another process of the same number, 10 us later: %s", out);
+    cr_expect_not_null(strstr(out, "\"id\":\"0x2\",\"ts\":150.000}"), "%s", out);
+    free(out);
+}
+
+Test(processes, what_is_no_trace_is_not_merged) {
+    char *out;
+    cr_expect_eq(shell("$TRACE merge $PERF 2>&1", &out), 1);
+    cr_expect_not_null(strstr(out, "is no trace"), "%s", out);
     free(out);
 }
