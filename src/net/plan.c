@@ -12,17 +12,19 @@ enum {
     EIGHT = HD_REDUCE_BLOCK, /* reductions have the canonical tree's blocks */
     BARRIER_DIRECT_N = 8,
     BARRIER_RADIX = 4,
-    BCAST_FLAT_N = 8,
-    BCAST_WIDE = 8 << 10,     /* bytes up to which a bcast's tree is wide */
-    BCAST_NARROW = 256 << 10, /* bytes up to which it is a tree at all */
-    BCAST_CHAIN_N = 8,
-    BRUCK_WHOLE = 8 << 10, /* bytes of an allgather's result */
+    BCAST_WIDE = 8 << 10,  /* bytes up to which a bcast's tree is wide */
+    BCAST_TREE = 64 << 10, /* bytes below which it is a tree, whatever n */
+    BCAST_PART = 8 << 10,  /* bytes of each process's part from which on scattering is worth it */
+    ALLGATHER_DIRECT_N = 12,
+    BRUCK_WHOLE = 8 << 10, /* bytes of an allgather's result, of few */
+    BRUCK_BLOCK = 2 << 10, /* bytes of a block, of more */
     GATHER_TREE = 2 << 10,
     GATHER_TREE_N = 16,
     ALLREDUCE_EXCHANGE = 16 << 10,
     ALLREDUCE_SWAP =
         64 << 10, /* of two processes: half of what they exchange is more than they need */
     REDUCE_TREE = 16 << 10,
+    REDUCE_MESSAGE = 128, /* bytes that take as long as a message, beyond these two */
     WINDOW = 16
 };
 
@@ -61,21 +63,19 @@ static hd_net_family_t family_of(uint8_t type) {
     return HD_NET_OF_BARRIER;
 }
 
+/* A chain sends the fewest bytes, but needs more segments than there are to be the fastest (docs/scaling.md). */
 static hd_net_algorithm_t of_bcast(uint32_t n, size_t bytes) {
-    if (bytes <= BCAST_NARROW) {
-        return HD_NET_TREE;
-    }
-    return n <= BCAST_CHAIN_N ? HD_NET_CHAIN : HD_NET_SCATTER_ALLGATHER;
+    bool large = bytes >= BCAST_TREE && bytes / n >= BCAST_PART;
+    return n > 2 && large ? HD_NET_SCATTER_ALLGATHER : HD_NET_TREE;
 }
 
 static hd_net_algorithm_t of_allgather(uint32_t n, size_t bytes, bool vector) {
-    if (vector) {
-        return n <= EIGHT ? HD_NET_DIRECT : HD_NET_RING;
+    bool few = n <= ALLGATHER_DIRECT_N;
+    if (!vector && n > EIGHT && (few ? bytes * n <= BRUCK_WHOLE : bytes <= BRUCK_BLOCK)) {
+        return HD_NET_BRUCK;
     }
-    if (n <= EIGHT) {
-        return HD_NET_DIRECT; /* one step, and every block goes once over every way */
-    }
-    return bytes * n <= BRUCK_WHOLE ? HD_NET_BRUCK : HD_NET_RING;
+    /* direct: one step, and every block goes once over every way */
+    return few ? HD_NET_DIRECT : HD_NET_RING;
 }
 
 /* A combination that the starter shares out among threads, or that calls the user's code, may come once in a leg: then
@@ -84,12 +84,18 @@ static bool has_levels(const hd_net_call_t *call) {
     return call->n > EIGHT && !call->parallel;
 }
 
+/* Parts of a reduction cost 2 (n - 1) messages: among many processes, more bytes are worth fewer messages. */
+static size_t up_to(size_t bytes, uint32_t n) {
+    size_t many = (size_t)n * REDUCE_MESSAGE;
+    return many > bytes ? many : bytes;
+}
+
 static hd_net_algorithm_t of_allreduce(const hd_net_call_t *call, size_t bytes) {
     uint32_t n = call->n;
     if (n > EIGHT && !has_levels(call)) {
         return HD_NET_REDUCE_ALLGATHER;
     }
-    size_t most = n == 2 ? ALLREDUCE_SWAP : ALLREDUCE_EXCHANGE;
+    size_t most = n == 2 ? ALLREDUCE_SWAP : up_to(ALLREDUCE_EXCHANGE, n);
     return bytes <= most ? HD_NET_EXCHANGE : HD_NET_REDUCE_ALLGATHER;
 }
 
@@ -117,7 +123,7 @@ static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
         if (n > EIGHT && !has_levels(call)) {
             return HD_NET_REDUCE_ALLGATHER;
         }
-        return bytes <= REDUCE_TREE || n == 2 ? HD_NET_TREE : HD_NET_REDUCE_ALLGATHER;
+        return bytes <= up_to(REDUCE_TREE, n) || n == 2 ? HD_NET_TREE : HD_NET_REDUCE_ALLGATHER;
     case HD_NET_OF_REDUCE_SCATTER:
     case HD_NET_FAMILIES:
         break;

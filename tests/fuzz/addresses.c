@@ -1,0 +1,131 @@
+/* addresses.c: fuzz target of what processes tell each other of themselves before they have a network: how they can be
+ * reached (src/net/net.c), how they can be watched (src/net/watch_address.c), and the accounts and slices of which a
+ * process's address is put together (src/team/roll.c).
+ *
+ * The first byte of an input says which. An address' checksum is put right in one of the modes, or nothing would get
+ * beyond it.
+ */
+#include "fuzz.h"
+
+#include "net/internal.h"
+#include "net/watch.h"
+#include "team/roll.h"
+
+enum { ADDRESS, ADDRESS_CHECKED, WATCH, ROLL, MODES };
+enum { AT_CHECK = 12, MOST_MEMBERS = 12 };
+
+/* Of its size, for sanitizers. */
+static uint8_t *copy_of(const uint8_t *from, size_t bytes) {
+    uint8_t *to = malloc(bytes ? bytes : 1);
+    CHECK(to);
+    if (bytes) {
+        memcpy(to, from, bytes);
+    }
+    return to;
+}
+
+/* As net.c has it: over all, with 0 for itself. */
+static void put_check_right(uint8_t *address, size_t bytes) {
+    uint32_t x = 2166136261u;
+    if (bytes < AT_CHECK + 4) {
+        return;
+    }
+    memset(address + AT_CHECK, 0, 4);
+    for (size_t i = 0; i < bytes; i++) {
+        x = (x ^ address[i]) * 16777619u;
+    }
+    memcpy(address + AT_CHECK, &x, 4);
+}
+
+static void parse_address(const uint8_t *bytes, size_t n, bool right) {
+    const void *at[HD_NET_MOST_LANES];
+    uint8_t *address = copy_of(bytes, n);
+    if (right) {
+        put_check_right(address, n);
+    }
+    uint32_t lanes = hd_net_address_parse(address, n, at);
+    CHECK(lanes <= HD_NET_MOST_LANES);
+    for (uint32_t l = 0; l < lanes; l++) {
+        const uint8_t *begin = at[l];
+        CHECK(begin > address && begin < address + n && (begin - address) % 8 == 0);
+        CHECK(l == 0 || begin > (const uint8_t *)at[l - 1]);
+    }
+    free(address);
+}
+
+static void parse_watch(const uint8_t *bytes, size_t n) {
+    hd_watch_record_t record;
+    uint8_t *address = copy_of(bytes, n);
+    if (hd_watch_parse(&record, address, n)) {
+        CHECK(record.n <= HD_WATCH_LINES && record.port != 0 && n <= HD_WATCH_ADDRESS);
+        for (uint32_t i = 0; i < record.n; i++) {
+            CHECK(record.line[i].family == 4 || record.line[i].family == 6);
+        }
+    }
+    free(address);
+}
+
+/* Which member is where; then accounts; then slices. Mine is true, the others' are what the input says. */
+static void call_roll(input_t *in) {
+    static uint8_t mine[48];
+    static hd_net_t net; /* one that is not open: it has an address */
+    uint32_t n = 2 + next_byte(in) % (MOST_MEMBERS - 1), me = next_byte(in) % n, number;
+    hd_called_t called[MOST_MEMBERS];
+    net.address = mine;
+    net.address_bytes = sizeof(mine);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t where = next_byte(in) % 4;
+        called[i] = (hd_called_t){{where, where / 2}, i, i};
+    }
+    hd_roll_t roll = {0};
+    hd_roll_take(&roll, called, n, me);
+    CHECK(roll.trouble == UCC_OK);
+    roll.net = &net;
+    roll.told = (hd_account_t *)calloc(n, sizeof(*roll.told));
+    CHECK(roll.told);
+    for (uint32_t i = 0; i < n; i++) {
+        bool ours = roll.span->process_of[i] == roll.span->mine, odd = next_byte(in) % 8 == 0;
+        roll.told[i] = (hd_account_t){.bytes = ours ? sizeof(mine) : 40};
+        if (odd && i != me) {
+            /* too many, or few: what is allowed between takes time */
+            roll.told[i].bytes = (uint32_t)next_number(in, 4) & 0xfff00fff;
+            roll.told[i].status = (int32_t)(int8_t)next_byte(in);
+        } else if (!ours) {
+            roll.told[i].bytes = 1 + next_byte(in) % 4;
+        }
+    }
+    ucc_status_t trouble = hd_roll_trouble(&roll, &number);
+    if (trouble == UCC_OK && hd_roll_slice(&roll, me) == UCC_OK) {
+        next_bytes(in, roll.slices, (size_t)n * roll.slice);
+        hd_net_process_t *process = hd_roll_processes(&roll);
+        for (uint32_t p = 0; process && p < roll.span->processes; p++) {
+            const void *at[HD_NET_MOST_LANES];
+            CHECK(process[p].bytes == roll.told[hd_span_endpoint(roll.span, p, 0)].bytes);
+            hd_net_address_parse(process[p].address, process[p].bytes, at);
+        }
+        hd_free(process);
+    }
+    free(roll.told);
+    roll.told = NULL;
+    hd_roll_end(&roll);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    input_t in = {data, size};
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
+    switch (next_byte(&in) % MODES) {
+    case ADDRESS:
+        parse_address(in.at, in.left, false);
+        break;
+    case ADDRESS_CHECKED:
+        parse_address(in.at, in.left, true);
+        break;
+    case WATCH:
+        parse_watch(in.at, in.left);
+        break;
+    default:
+        call_roll(&in);
+        break;
+    }
+    return 0;
+}

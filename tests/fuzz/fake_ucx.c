@@ -1,0 +1,205 @@
+/* fake_ucx.c: see fuzz.h. One thread, one lane. */
+#include "fuzz.h"
+
+#include "core/mem.h"
+
+enum { MOST = 4096 };
+
+typedef struct rendezvous {
+    size_t bytes;
+    bool arriving, ended;
+} rendezvous_t;
+
+static struct {
+    uint8_t *header, *data;
+    size_t header_bytes, bytes;
+    bool rendezvous;
+} coming[MOST];
+static uint32_t n_coming, n_kept, n_under_way;
+static hd_ucx_request_t *under_way[MOST];
+static ucc_status_t decision;
+
+static void *copy_of(const void *from, size_t bytes) {
+    void *to = malloc(bytes ? bytes : 1); /* of its size, for sanitizers */
+    CHECK(to);
+    if (bytes) {
+        memcpy(to, from, bytes);
+    }
+    return to;
+}
+
+void fake_ucx_put(const void *header, size_t header_bytes, const void *data, size_t bytes,
+                  bool rendezvous) {
+    if (n_coming == MOST) {
+        return;
+    }
+    coming[n_coming].header = copy_of(header, header_bytes);
+    coming[n_coming].header_bytes = header_bytes;
+    coming[n_coming].data = rendezvous ? NULL : copy_of(data, bytes);
+    coming[n_coming].bytes = bytes;
+    coming[n_coming].rendezvous = rendezvous;
+    n_coming++;
+}
+
+void fake_ucx_decide(ucc_status_t status) {
+    decision = status;
+}
+
+bool fake_ucx_end(uint32_t i, ucc_status_t status) {
+    if (n_under_way == 0) {
+        return false;
+    }
+    i %= n_under_way;
+    hd_ucx_request_t *request = under_way[i];
+    under_way[i] = under_way[--n_under_way];
+    request->done(request, status);
+    return true;
+}
+
+uint32_t fake_ucx_kept(void) {
+    return n_kept;
+}
+
+static ucc_status_t decide(hd_ucx_request_t *request) {
+    if (decision == UCC_INPROGRESS && n_under_way < MOST) {
+        under_way[n_under_way++] = request;
+        return UCC_INPROGRESS;
+    }
+    return decision == UCC_INPROGRESS ? UCC_OK : decision;
+}
+
+/* --- ucx.h --- */
+
+ucc_status_t hd_ucx_load(const char *library) {
+    (void)library;
+    return UCC_OK;
+}
+
+ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
+    (void)options;
+    *context = NULL;
+    return UCC_OK;
+}
+
+void hd_ucx_close(struct ucp_context *context) {
+    (void)context;
+}
+
+ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
+    (void)context;
+    port->worker = (struct ucp_worker *)(void *)port;
+    return UCC_OK;
+}
+
+void hd_ucx_hang_up(hd_ucx_port_t *port) {
+    port->worker = NULL;
+}
+
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
+    (void)port;
+    *bytes = 24;
+    *address = hd_alloc(HD_LINE, *bytes);
+    return *address ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+static void arrive(hd_ucx_port_t *port, uint32_t i) {
+    rendezvous_t *r = NULL;
+    void *data = coming[i].data;
+    if (coming[i].rendezvous) {
+        r = malloc(sizeof(*r));
+        CHECK(r);
+        *r = (rendezvous_t){.bytes = coming[i].bytes, .arriving = true};
+        data = r;
+    }
+    hd_ucx_arrival_t end = port->arrive(port, coming[i].header, coming[i].header_bytes, data,
+                                        coming[i].bytes, coming[i].rendezvous);
+    CHECK(r || end == HD_UCX_DONE);
+    CHECK(!r || !r->ended || end == HD_UCX_KEPT);
+    if (r && (end == HD_UCX_DONE || r->ended)) {
+        free(r);
+    } else if (r) {
+        r->arriving = false;
+        n_kept++;
+    }
+    free(coming[i].header);
+    free(coming[i].data);
+}
+
+bool hd_ucx_progress(const hd_ucx_port_t *port) {
+    uint32_t n = n_coming;
+    for (uint32_t i = 0; i < n; i++) {
+        arrive((hd_ucx_port_t *)(uintptr_t)port, i);
+    }
+    n_coming = 0;
+    return n > 0;
+}
+
+int hd_ucx_arm(const hd_ucx_port_t *port) {
+    (void)port;
+    return -1;
+}
+
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
+    (void)address;
+    link->ep = (struct ucp_ep *)(uintptr_t)port;
+    return UCC_OK;
+}
+
+void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force) {
+    (void)force;
+    link->ep = NULL;
+    return NULL;
+}
+
+bool hd_ucx_is_over(void *closing) {
+    (void)closing;
+    return true;
+}
+
+/* Looks at every byte that it is given. */
+ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
+                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         hd_ucx_request_t *request) {
+    uint64_t sum = 0;
+    (void)rendezvous;
+    CHECK(link->ep);
+    for (size_t i = 0; i < header_bytes; i++) {
+        sum += ((const uint8_t *)header)[i];
+    }
+    for (size_t p = 0; p < n; p++) {
+        for (size_t i = 0; i < piece[p].bytes; i++) {
+            sum += ((const uint8_t *)piece[p].at)[i];
+        }
+    }
+    CHECK(sum != UINT64_MAX);
+    return decide(request);
+}
+
+static void end_rendezvous(rendezvous_t *r) {
+    CHECK(!r->ended);
+    r->ended = true;
+    if (!r->arriving) {
+        n_kept--;
+        free(r);
+    }
+}
+
+ucc_status_t hd_ucx_receive(const hd_ucx_port_t *port, void *data, const hd_net_piece_t *piece,
+                            size_t n, hd_ucx_request_t *request) {
+    size_t bytes = 0;
+    (void)port;
+    for (size_t p = 0; p < n; p++) {
+        if (piece[p].bytes) {
+            memset(piece[p].at, 0x5a, piece[p].bytes);
+        }
+        bytes += piece[p].bytes;
+    }
+    CHECK(bytes == ((rendezvous_t *)data)->bytes);
+    end_rendezvous(data);
+    return decide(request);
+}
+
+void hd_ucx_release(const hd_ucx_port_t *port, void *data) {
+    (void)port;
+    end_rendezvous(data);
+}

@@ -1,0 +1,336 @@
+/* match.c: fuzz target of what becomes of messages whose headers are in order: which team, leg and place they find, what
+ * is parked, and what peers are told (src/net/match.c, leg.c, flow.c, team.c, lane.c and the algorithms).
+ *
+ * An input is a program: each byte an instruction, with operands. It starts legs of a team of a few processes, of which
+ * this is one, lets messages come that fit them or do not, lets sends and receives end or fail, cancels, and pumps.
+ * Whatever comes: no memory is touched that is not the leg's, every rendezvous is ended once, and at the end all legs
+ * can be brought to an end, and nothing is left.
+ */
+#include "fuzz.h"
+
+#include "net/internal.h"
+
+enum { MOST_PROCESSES = 12, LEGS = 4, MOST_BYTES = 48, TEAMS = 2 };
+enum { START, MESSAGE, RAW, TURN, END, DECIDE, CANCEL, ABORT, INSTRUCTIONS };
+
+typedef struct case_leg {
+    hd_leg_t leg; /* first */
+    bool started, over, cancelled;
+    hd_net_data_t *data; /* of its size, for sanitizers, as is all memory of a leg's */
+    hd_net_piece_t *piece;
+    uint8_t *bytes, *result;
+    void *scratch;
+} case_leg_t;
+
+static hd_net_t *net;
+static hd_net_team_t *team[TEAMS];
+static case_leg_t legs[LEGS];
+static uint32_t n, me;
+
+static void on_failed(void *arg, ucc_status_t why) {
+    CHECK(why < 0);
+    (*(uint32_t *)arg)++;
+}
+
+/* --- legs --- */
+
+static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operand, void *dst,
+                            size_t first, size_t count, bool last) {
+    uint8_t *to = dst;
+    (void)first;
+    (void)last;
+    for (size_t i = 0; i < count * leg->call.element; i++) {
+        uint8_t x = 0;
+        for (uint32_t j = 0; j < k; j++) {
+            x ^= ((const uint8_t *)operand[j])[i];
+        }
+        to[i] = x;
+    }
+    return UCC_OK;
+}
+
+static bool step(hd_leg_t *leg) {
+    case_leg_t *l = (case_leg_t *)(void *)leg;
+    ucc_status_t status = l->cancelled ? hd_leg_cancel(leg, UCC_ERR_TIMED_OUT) : hd_leg_go(leg);
+    CHECK(!l->over);
+    l->over = status != UCC_INPROGRESS;
+    return l->over;
+}
+
+static void *memory(size_t bytes) {
+    void *at = aligned_alloc(HD_LINE, (bytes + HD_LINE) / HD_LINE * HD_LINE);
+    CHECK(at);
+    memset(at, 0x33, bytes);
+    return at;
+}
+
+static void forget(case_leg_t *l) {
+    free(l->data);
+    free(l->piece);
+    free(l->bytes);
+    free(l->result);
+    free(l->scratch);
+    *l = (case_leg_t){0};
+}
+
+/* Keys and segments of few values, so that they meet. */
+static hd_net_key_t next_key(input_t *in) {
+    uint8_t what = next_byte(in);
+    return (hd_net_key_t){.class = what % HD_NET_N_CLASSES,
+                          .number = what / 8 % 4 == 3 ? next_number(in, 8) : what / 8 % 4,
+                          .ordinal = what / 32 % 2,
+                          .subset = what / 64 % 2};
+}
+
+static void prepare(case_leg_t *l, input_t *in) {
+    static const uint8_t algorithms[] = {
+        HD_NET_DIRECT,   HD_NET_DISSEMINATION,     HD_NET_TREE,   HD_NET_CHAIN,
+        HD_NET_BRUCK,    HD_NET_SCATTER_ALLGATHER, HD_NET_RING,   HD_NET_PAIRWISE,
+        HD_NET_EXCHANGE, HD_NET_REDUCE_ALLGATHER,  HD_NET_NOTHING};
+    size_t count = next_byte(in) % (MOST_BYTES + 1);
+    hd_net_call_t *call = &l->leg.call;
+    *call = (hd_net_call_t){.type = next_byte(in) % HD_SCAN,
+                            .n = n,
+                            .me = me,
+                            .root = next_byte(in) % n,
+                            .signature = 7,
+                            .count = count,
+                            .element = 1,
+                            .combine = combine};
+    l->data = malloc(2 * n * sizeof(*l->data));
+    l->piece = malloc(2 * n * sizeof(*l->piece));
+    l->bytes = malloc(2 * n * count + 1);
+    l->result = malloc(count + 1);
+    CHECK(l->data && l->piece && l->bytes && l->result);
+    memset(l->bytes, 0x11, 2 * n * count + 1);
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        l->piece[i] = (hd_net_piece_t){l->bytes + i * count, count};
+        l->data[i] = (hd_net_data_t){&l->piece[i], count > 0, count};
+    }
+    call->give = l->data;
+    call->take = l->data + n;
+    call->operand = l->bytes;
+    call->result = l->result;
+    uint8_t *choice = net->choice;
+    memset(choice, algorithms[next_byte(in) % sizeof(algorithms)], HD_NET_FAMILIES);
+    l->leg.plan = hd_net_plan_of(l->leg.team, call, hd_coll[call->type].vector ? 0 : count);
+    size_t scratch = hd_net_scratch(call, &l->leg.plan);
+    l->scratch = scratch ? memory(scratch) : NULL;
+    call->scratch = l->scratch;
+}
+
+/* Two legs of one name do not exist. */
+static bool is_taken(const case_leg_t *mine) {
+    for (uint32_t i = 0; i < LEGS; i++) {
+        const case_leg_t *l = &legs[i];
+        if (l != mine && l->started && l->leg.team == mine->leg.team &&
+            l->leg.segment == mine->leg.segment &&
+            memcmp(&l->leg.key.number, &mine->leg.key.number, 3 * sizeof(uint64_t)) == 0 &&
+            l->leg.key.class == mine->leg.key.class) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void start(input_t *in) {
+    case_leg_t *l = &legs[next_byte(in) % LEGS];
+    if (l->started && !l->over) {
+        return;
+    }
+    forget(l);
+    l->leg.team = team[next_byte(in) % TEAMS];
+    l->leg.key = next_key(in);
+    l->leg.segment = next_byte(in) % 2;
+    l->leg.step = step;
+    if (!is_taken(l)) {
+        prepare(l, in);
+        l->started = true;
+        hd_leg_start(&l->leg);
+    }
+}
+
+/* --- messages --- */
+
+/* Of a leg that there is, or like one; some byte of it may be changed. */
+static void message(input_t *in) {
+    const case_leg_t *l = &legs[next_byte(in) % LEGS];
+    uint8_t header[HD_WIRE_BYTES], how = next_byte(in), data[2 * MOST_BYTES * MOST_PROCESSES];
+    hd_wire_t wire = {.kind = how % 16 == 0 ? HD_WIRE_CREDIT : HD_WIRE_DATA,
+                      .step = next_byte(in) % 8,
+                      .source = next_byte(in) % n,
+                      .signature = 7,
+                      .team = team[0]->wire};
+    if (l->started) {
+        wire.team = l->leg.team->wire;
+        wire.class = l->leg.key.class;
+        wire.number = l->leg.key.number;
+        wire.ordinal = l->leg.key.ordinal;
+        wire.subset = l->leg.key.subset;
+        wire.segment = l->leg.segment;
+        wire.bytes = l->leg.call.count;
+    }
+    if (how & 16) {
+        hd_net_key_t key = next_key(in);
+        wire.class = key.class;
+        wire.number = key.number;
+        wire.ordinal = key.ordinal;
+        wire.subset = key.subset;
+    }
+    if (how & 32) {
+        wire.bytes = next_number(in, 2) % sizeof(data);
+        wire.taken = (uint32_t)next_number(in, 4);
+        wire.floor = next_number(in, 8);
+        wire.flags = next_byte(in) % 4;
+        wire.wanted = wire.number - next_byte(in);
+    }
+    wire.bytes = wire.kind == HD_WIRE_DATA ? wire.bytes : 0;
+    hd_wire_write(&wire, header);
+    if (how & 64) {
+        header[next_byte(in) % sizeof(header)] ^= next_byte(in);
+    }
+    memset(data, how, sizeof(data));
+    fake_ucx_put(header, sizeof(header), data, wire.bytes, how & 128 && wire.bytes);
+}
+
+static void raw(input_t *in) {
+    uint8_t header[HD_WIRE_BYTES + 8];
+    size_t bytes = next_byte(in), more = next_byte(in) % 9;
+    uint8_t data[256] = {0};
+    next_bytes(in, header, sizeof(header));
+    fake_ucx_put(header, HD_WIRE_BYTES + more - (more ? 4 : 0), data, bytes, bytes & 1);
+}
+
+static void abort_team(input_t *in) {
+    uint8_t header[HD_WIRE_BYTES];
+    hd_wire_t wire = {.kind = HD_WIRE_ABORT,
+                      .class = HD_NET_NUMBERED,
+                      .source = next_byte(in) % n,
+                      .status = (ucc_status_t)(-1 - next_byte(in) % 32),
+                      .team = team[next_byte(in) % TEAMS]->wire};
+    hd_wire_write(&wire, header);
+    fake_ucx_put(header, sizeof(header), NULL, 0, false);
+}
+
+/* --- a run --- */
+
+static ucc_status_t next_status(input_t *in) {
+    static const ucc_status_t status[] = {
+        UCC_OK, UCC_OK, UCC_INPROGRESS, UCC_INPROGRESS, UCC_ERR_IO_ERROR, UCC_ERR_NO_MEMORY,
+        UCC_OK, UCC_OK};
+    return status[next_byte(in) % 8];
+}
+
+static void run(input_t *in) {
+    while (in->left > 0) {
+        case_leg_t *l;
+        ucc_status_t status;
+        switch (next_byte(in) % INSTRUCTIONS) {
+        case START:
+            start(in);
+            break;
+        case MESSAGE:
+            message(in);
+            break;
+        case RAW:
+            raw(in);
+            break;
+        case END:
+            status = next_status(in);
+            fake_ucx_end(next_byte(in), status == UCC_INPROGRESS ? UCC_OK : status);
+            break;
+        case DECIDE:
+            fake_ucx_decide(next_status(in));
+            break;
+        case CANCEL:
+            l = &legs[next_byte(in) % LEGS];
+            l->cancelled = true;
+            break;
+        case ABORT:
+            abort_team(in);
+            break;
+        default:
+            hd_net_pump(net);
+            break;
+        }
+    }
+}
+
+static void make_teams(uint32_t *failed) {
+    hd_net_process_t process[MOST_PROCESSES];
+    size_t bytes;
+    const void *address = hd_net_address(net, &bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        process[i] = (hd_net_process_t){.identity = {i + 1, 5}, .address = address, .bytes = bytes};
+    }
+    for (uint32_t t = 0; t < TEAMS; t++) {
+        hd_net_team_params_t params = {.wire = 100 + t,
+                                       .n = n,
+                                       .me = me,
+                                       .process = process,
+                                       .failed = on_failed,
+                                       .arg = &failed[t]};
+        team[t] = hd_net_team_create(net, &params);
+        CHECK(team[t]);
+    }
+}
+
+/* All legs can be ended, whatever has happened. */
+static void end_all(const uint32_t *failed) {
+    fake_ucx_decide(UCC_OK);
+    for (uint32_t i = 0; i < LEGS; i++) {
+        legs[i].cancelled = true;
+    }
+    for (uint32_t turns = 0, left = LEGS; left > 0; turns++) {
+        CHECK(turns < 100);
+        while (fake_ucx_end(0, UCC_OK)) {
+        }
+        hd_net_pump(net);
+        left = 0;
+        for (uint32_t i = 0; i < LEGS; i++) {
+            left += legs[i].started && !legs[i].over;
+        }
+    }
+    for (uint32_t t = 0; t < TEAMS; t++) {
+        CHECK(failed[t] <= 1);
+        hd_net_team_destroy(team[t]);
+    }
+    while (fake_ucx_end(0, UCC_OK)) {
+    }
+    hd_net_pump(net);
+    hd_net_match_drop_early(&net->lane[0], UINT64_MAX / 2);
+    CHECK(fake_ucx_kept() == 0 && net->lane[0].n_early == 0 && !net->lane[0].legs);
+    for (uint32_t i = 0; i < LEGS; i++) {
+        forget(&legs[i]);
+    }
+}
+
+/* Peers that were lost in an earlier input are there again, and no team is remembered. */
+static void renew(void) {
+    atomic_store(&net->has_losses, false);
+    net->n_gone = 0;
+    for (hd_peer_t *peer = net->peers; peer; peer = peer->next) {
+        atomic_store(&peer->lost, false);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    input_t in = {data, size};
+    uint32_t failed[TEAMS] = {0};
+    if (!net) {
+        hd_config_t *config;
+        setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
+        CHECK(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config) == UCC_OK);
+        CHECK(hd_config_modify(config, NULL, "NET_LANES", "1") == UCC_OK);
+        CHECK(hd_net_open(config, &net) == UCC_OK);
+        hd_config_release(config);
+    }
+    renew();
+    n = 2 + next_byte(&in) % (MOST_PROCESSES - 1);
+    me = next_byte(&in) % n;
+    make_teams(failed);
+    fake_ucx_decide(UCC_OK);
+    run(&in);
+    end_all(failed);
+    return 0;
+}
