@@ -574,7 +574,7 @@ sim_t *sim_create(const sim_model_t *model, uint64_t random, uint32_t n, const u
     for (uint32_t i = 0; i < n * segments; i++) {
         sim_process_t *p = &sim->process[i];
         p->place = place_of ? place_of[i % n] : i % n;
-        p->seat = &sim->seat[i % n];
+        p->seat = &sim->seat[model && model->processors ? i % n % model->processors : i % n];
         p->leg.segment = i / n;
         p->last = &p->waiting;
         sim->rank_of[p->place] = i % n;

@@ -6,6 +6,8 @@
  *            where the plan's algorithm takes longer than the best one, by each of some models
  *        bench_simulate --scaling
  *            the tables of docs/scaling.md
+ *        bench_simulate --fit FILE
+ *            a model of this machine, of what bench_measure_legs has printed, and what it predicts
  *        bench_simulate --time L,o,O,g,G,RENDEZVOUS COLLECTIVE BYTES PROCESSES [ALGORITHM [RADIX]]
  *            nanoseconds by a model of one path
  */
@@ -191,11 +193,14 @@ int main(int argc, char **argv) {
     if (strcmp(what, "--scaling") == 0) {
         return tables_of_scaling();
     }
+    if (strcmp(what, "--fit") == 0 && argc > 2) {
+        return table_of_fit(argv[2]);
+    }
     if (strcmp(what, "--time") == 0) {
         status = time_one(argc - 2, argv + 2);
     }
     if (status == 2) {
-        fputs("usage: bench_simulate --check [--brief] | --plans | --scaling |\n"
+        fputs("usage: bench_simulate --check [--brief] | --plans | --scaling | --fit FILE |\n"
               "       --time L,o,O,g,G,RENDEZVOUS COLLECTIVE BYTES PROCESSES [ALGORITHM [RADIX]]\n",
               stderr);
     }

@@ -31,10 +31,11 @@ typedef struct sim_model {
     const char *name;
     sim_path_t inside,
         between; /* processes of one host; of two. Hosts have one port for what goes between */
-    uint32_t per_host; /* processes */
-    size_t rendezvous; /* larger messages wait at their sender until the receiver asks for them */
-    double combine;    /* ns per byte of each operand */
-    double copy;       /* ns per byte that an algorithm packs, or unpacks */
+    uint32_t per_host;   /* processes */
+    uint32_t processors; /* that the processes of a host share; 0: each has its own */
+    size_t rendezvous;   /* larger messages wait at their sender until the receiver asks for them */
+    double combine;      /* ns per byte of each operand */
+    double copy;         /* ns per byte that an algorithm packs, or unpacks */
 } sim_model_t;
 
 /* --- a run ------------------------------------------------------------------------------------------------- */

@@ -6,5 +6,7 @@
 
 int table_of_plans(void);
 int tables_of_scaling(void);
+/* fit.c: of what bench_measure_legs has printed into a file. */
+int table_of_fit(const char *file);
 
 #endif

@@ -14,7 +14,7 @@ enum {
     BARRIER_RADIX = 4,
     BCAST_WIDE = 8 << 10,  /* bytes up to which a bcast's tree is wide */
     BCAST_TREE = 64 << 10, /* bytes below which it is a tree, whatever n */
-    BCAST_PART = 8 << 10,  /* bytes of each process's part from which on scattering is worth it */
+    BCAST_PART = 4 << 10,  /* bytes of each process's part from which on scattering is worth it */
     ALLGATHER_DIRECT_N = 12,
     BRUCK_WHOLE = 8 << 10, /* bytes of an allgather's result, of few */
     BRUCK_BLOCK = 2 << 10, /* bytes of a block, of more */
@@ -24,7 +24,7 @@ enum {
     ALLREDUCE_SWAP =
         64 << 10, /* of two processes: half of what they exchange is more than they need */
     REDUCE_TREE = 16 << 10,
-    REDUCE_MESSAGE = 128, /* bytes that take as long as a message, beyond these two */
+    REDUCE_MESSAGE = 256, /* bytes that take as long as a message, beyond these two */
     WINDOW = 16
 };
 

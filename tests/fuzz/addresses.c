@@ -38,17 +38,20 @@ static void put_check_right(uint8_t *address, size_t bytes) {
 }
 
 static void parse_address(const uint8_t *bytes, size_t n, bool right) {
-    const void *at[HD_NET_MOST_LANES];
+    hd_net_reach_t reach;
     uint8_t *address = copy_of(bytes, n);
     if (right) {
         put_check_right(address, n);
     }
-    uint32_t lanes = hd_net_address_parse(address, n, at);
-    CHECK(lanes <= HD_NET_MOST_LANES);
-    for (uint32_t l = 0; l < lanes; l++) {
-        const uint8_t *begin = at[l];
-        CHECK(begin > address && begin < address + n && (begin - address) % 8 == 0);
-        CHECK(l == 0 || begin > (const uint8_t *)at[l - 1]);
+    if (hd_net_address_parse(address, n, &reach)) {
+        const uint8_t *end = address + n, *watch = reach.watch;
+        CHECK(reach.lanes > 0 && reach.lanes <= HD_NET_MOST_LANES);
+        for (uint32_t l = 0; l < reach.lanes; l++) {
+            const uint8_t *begin = reach.lane[l];
+            CHECK(begin > address && begin < end && (begin - address) % 8 == 0);
+            CHECK(l == 0 || begin > (const uint8_t *)reach.lane[l - 1]);
+        }
+        CHECK(watch > address && watch <= end && reach.watch_bytes <= (size_t)(end - watch));
     }
     free(address);
 }
@@ -99,9 +102,9 @@ static void call_roll(input_t *in) {
         next_bytes(in, roll.slices, (size_t)n * roll.slice);
         hd_net_process_t *process = hd_roll_processes(&roll);
         for (uint32_t p = 0; process && p < roll.span->processes; p++) {
-            const void *at[HD_NET_MOST_LANES];
+            hd_net_reach_t reach;
             CHECK(process[p].bytes == roll.told[hd_span_endpoint(roll.span, p, 0)].bytes);
-            hd_net_address_parse(process[p].address, process[p].bytes, at);
+            hd_net_address_parse(process[p].address, process[p].bytes, &reach);
         }
         hd_free(process);
     }

@@ -322,6 +322,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
         CHECK(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config) == UCC_OK);
         CHECK(hd_config_modify(config, NULL, "NET_LANES", "1") == UCC_OK);
+        CHECK(hd_config_modify(config, NULL, "NET_WATCH", "n") == UCC_OK);
         CHECK(hd_net_open(config, &net) == UCC_OK);
         hd_config_release(config);
     }

@@ -76,6 +76,7 @@ static void open_all(void) {
     ucc_lib_config_h lib_config;
     ucc_context_config_h context_config;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
+    setenv("HEDDLE_NET_WATCH", "n", 1);
     CHECK(ucc_lib_config_read(NULL, NULL, &lib_config) == UCC_OK);
     CHECK(ucc_init(&params, lib_config, &lib) == UCC_OK);
     ucc_lib_config_release(lib_config);

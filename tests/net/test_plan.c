@@ -56,10 +56,10 @@ Test(net_plan, a_bcast_is_scattered_where_the_parts_are_large) {
                                  {HD_BCAST, 3, 64 * KIB, HD_NET_SCATTER_ALLGATHER, 0},
                                  {HD_BCAST, 8, 64 * KIB, HD_NET_SCATTER_ALLGATHER, 0},
                                  {HD_BCAST, 8, MIB, HD_NET_SCATTER_ALLGATHER, 0},
-                                 {HD_BCAST, 9, 64 * KIB, HD_NET_TREE, 2},
-                                 {HD_BCAST, 64, 512 * KIB - 1, HD_NET_TREE, 2},
-                                 {HD_BCAST, 64, 512 * KIB, HD_NET_SCATTER_ALLGATHER, 0},
-                                 {HD_MCAST, 64, 512 * KIB, HD_NET_SCATTER_ALLGATHER, 0},
+                                 {HD_BCAST, 17, 64 * KIB, HD_NET_TREE, 2},
+                                 {HD_BCAST, 64, 256 * KIB - 1, HD_NET_TREE, 2},
+                                 {HD_BCAST, 64, 256 * KIB, HD_NET_SCATTER_ALLGATHER, 0},
+                                 {HD_MCAST, 64, 256 * KIB, HD_NET_SCATTER_ALLGATHER, 0},
                                  {HD_BCAST, 1024, MIB, HD_NET_TREE, 2}};
     CHECK_ROWS(rows);
 }
@@ -82,13 +82,13 @@ Test(net_plan, reductions_of_many_are_exchanged_up_to_more_bytes) {
                                  {HD_ALLREDUCE, 2, 64 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
                                  {HD_ALLREDUCE, 3, 16 * KIB, HD_NET_EXCHANGE, 8},
                                  {HD_ALLREDUCE, 3, 16 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
-                                 {HD_ALLREDUCE, 128, 16 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
-                                 {HD_ALLREDUCE, 1024, 128 * KIB, HD_NET_EXCHANGE, 8},
-                                 {HD_ALLREDUCE, 1024, 128 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
+                                 {HD_ALLREDUCE, 64, 16 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
+                                 {HD_ALLREDUCE, 1024, 256 * KIB, HD_NET_EXCHANGE, 8},
+                                 {HD_ALLREDUCE, 1024, 256 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
                                  {HD_REDUCE, 2, MIB, HD_NET_TREE, 8},
                                  {HD_REDUCE, 3, 16 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0},
-                                 {HD_REDUCE, 1024, 128 * KIB, HD_NET_TREE, 8},
-                                 {HD_REDUCE, 1024, 128 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0}};
+                                 {HD_REDUCE, 1024, 256 * KIB, HD_NET_TREE, 8},
+                                 {HD_REDUCE, 1024, 256 * KIB + 8, HD_NET_REDUCE_ALLGATHER, 0}};
     CHECK_ROWS(rows);
 }
 
