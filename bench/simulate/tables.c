@@ -137,6 +137,13 @@ static const char *text_of(size_t bytes) {
     return to;
 }
 
+static void begin_row(uint8_t type, size_t bytes) {
+    printf("| %s", hd_type_name(type));
+    if (bytes > 0) {
+        printf(" %s", text_of(bytes));
+    }
+}
+
 static void scaling_row(sim_call_t call) {
     static const uint32_t shown[] = {1, 3, 4};
     hd_net_plan_t plan = sim_plan(&call);
@@ -144,8 +151,7 @@ static void scaling_row(sim_call_t call) {
     for (uint32_t m = 0; m < 3; m++) {
         result[m] = sim_time(&call, &models[shown[m]]);
     }
-    printf("| %s", hd_type_name(call.type));
-    printf(call.bytes ? " %s" : "", text_of(call.bytes));
+    begin_row(call.type, call.bytes);
     printf(" | %u | %s | %llu | %s | %u |", call.n, sim_algorithm_name(plan.algorithm),
            (unsigned long long)result[0].most_messages, text_of(result[0].most_bytes),
            result[0].most_parked);
@@ -174,8 +180,7 @@ static void threads_row(uint8_t type, size_t bytes, uint32_t n, const sim_model_
     one.per_host = 1;
     many.per_host = THREADS;
     sim_result_t ours = sim_time(&call, &one);
-    printf("| %s", hd_type_name(type));
-    printf(bytes ? " %s" : "", text_of(bytes));
+    begin_row(type, bytes);
     printf(" | %u | %llu | %s | %.1f |", n, (unsigned long long)ours.messages, text_of(ours.bytes),
            (ours.ns + local_ns(inside)) / 1000);
     if (pairs && flat.n > 1024) {
