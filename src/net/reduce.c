@@ -52,16 +52,24 @@ static uint32_t children(const hd_net_call_t *call, uint32_t l) {
     return k < EIGHT ? (uint32_t)k : EIGHT;
 }
 
-static size_t level_bytes(const hd_net_call_t *call) {
-    return hd_net_operands_bytes(EIGHT, EIGHT + 1, bytes_of(call));
-}
-
 static uint32_t levels_of(const hd_net_call_t *call) {
     uint32_t levels = 1;
     while (size_at(levels) < call->n) {
         levels++;
     }
     return levels;
+}
+
+/* One place for each child, and, where there is a level above, one for the partial. */
+static size_t level_bytes(const hd_net_call_t *call) {
+    uint32_t places = call->n <= EIGHT ? call->n : EIGHT + 1;
+    return hd_net_operands_bytes(EIGHT, places, bytes_of(call));
+}
+
+/* Who owns no tree receives nothing. */
+static size_t tree_bytes(const hd_net_call_t *call) {
+    bool owns = owner(call, 1, tree_of(call, 1)) == call->me;
+    return owns ? levels_of(call) * level_bytes(call) : 0;
 }
 
 static void receive_children(hd_leg_t *leg, uint32_t l, const hd_operands_t *o,
@@ -166,7 +174,7 @@ size_t hd_net_reduce_scratch(const hd_net_call_t *call, uint8_t algorithm) {
     case HD_NET_NOTHING:
         return 0;
     case HD_NET_TREE:
-        return levels_of(call) * level_bytes(call);
+        return tree_bytes(call);
     case HD_NET_REDUCE_ALLGATHER:
         return hd_net_operands_bytes(call->n, call->n, part_bytes(call));
     default:

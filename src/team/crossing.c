@@ -50,6 +50,7 @@ static void release(hd_outer_memory_t *memory) {
     }
     hd_form_end_shrinks(crossing);
     hd_free(crossing->hello.call.scratch);
+    hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
     hd_free(crossing->span);
     hd_free(crossing);
 }

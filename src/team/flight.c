@@ -85,6 +85,9 @@ bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_
 
 static void free_flight(hd_outer_memory_t *memory) {
     hd_flight_t *f = (hd_flight_t *)(void *)memory;
+    for (uint32_t j = 0; j < HD_FLIGHT_SEGMENTS; j++) {
+        hd_free(f->segment[j].scratch.at); /* of legs that have failed */
+    }
     hd_free(f->own.at);
     hd_free(f->legs_own.at);
     hd_free(f->pieces);
@@ -221,6 +224,28 @@ ucc_status_t hd_flight_combine(const hd_flight_t *f, uint32_t segment, uint32_t 
                           HD_STORES_PLAIN);
 }
 
+/* A leg's scratch: of the pool if it is large, so that it goes from leg to leg. */
+static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
+    if (bytes <= KEPT_SCRATCH) {
+        return UCC_OK;
+    }
+    s->scratch = hd_pool_take(&s->flight->crossing->pool, bytes);
+    s->leg.call.scratch = s->scratch.at;
+    if (!s->scratch.at) {
+        hd_error("%s: no memory for %zu bytes of other processes'",
+                 hd_type_name(s->flight->call.type), bytes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+/* The leg has ended well, or has not begun. One that has failed keeps its scratch as long as the flight lives, for a
+ * member may still be combining what lies there. */
+static void give_leg_scratch(hd_segment_t *s) {
+    hd_pool_give(&s->flight->crossing->pool, s->scratch);
+    s->scratch = (hd_scratch_t){NULL, 0};
+}
+
 /* --- the steps of a leg, under its lane's lock ---------------------------------------------------------- */
 
 /* UCC_INPROGRESS, or how the leg has ended. */
@@ -247,6 +272,9 @@ static bool step_small(hd_leg_t *leg) {
     ucc_status_t status = advance(s, is_greeted(f));
     if (status == UCC_INPROGRESS) {
         return false;
+    }
+    if (status == UCC_OK) {
+        give_leg_scratch(s);
     }
     hd_crossing_t *crossing = f->crossing;
     hd_ticket_t ticket = f->ticket;
@@ -283,6 +311,9 @@ static bool step_work(hd_leg_t *leg) {
     ucc_status_t status = advance(s, s->begun || may_begin(s));
     if (status == UCC_INPROGRESS) {
         return false;
+    }
+    if (status == UCC_OK) {
+        give_leg_scratch(s);
     }
     hd_crossing_t *crossing = f->crossing;
     hd_ticket_t ticket = f->ticket;
@@ -384,18 +415,25 @@ static size_t lines_of(size_t bytes) {
 /* The legs' data are set: how they run, and the memory that they need for that. */
 static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
     size_t bytes = 0;
-    for (uint32_t j = 0; j < legs; j++) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
         hd_leg_t *leg = &f->segment[j].leg;
         leg->plan = hd_net_plan_of(f->crossing->team, &leg->call, planned_bytes(f));
-        bytes += lines_of(hd_net_scratch(&leg->call, &leg->plan));
+        size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
+        bytes += needs <= KEPT_SCRATCH ? needs : 0;
+        status = take_leg_scratch(&f->segment[j], needs);
     }
-    ucc_status_t status = take_scratch(f, &f->legs_own, bytes);
+    if (status == UCC_OK) {
+        status = take_scratch(f, &f->legs_own, bytes);
+    }
     uint8_t *at = f->legs_own.at;
     for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
         hd_leg_t *leg = &f->segment[j].leg;
         size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
-        leg->call.scratch = needs ? at : NULL;
-        at += needs;
+        if (needs <= KEPT_SCRATCH) {
+            leg->call.scratch = needs ? at : NULL;
+            at += needs;
+        }
     }
     return status;
 }
@@ -404,6 +442,7 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
     hd_segment_t *s = &f->segment[0];
     s->flight = f; /* of the rest, small flights use begun and the leg */
     s->begun = false;
+    s->scratch = (hd_scratch_t){NULL, 0};
     set_leg(s, op, 0, step_small);
     if (payload) {
         memcpy(f->operand, payload, f->call.bytes);
@@ -413,10 +452,12 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
     }
     ucc_status_t status = plan_legs(f, 1);
     if (status != UCC_OK) {
+        give_leg_scratch(s);
         hd_group_poison(op->group, status);
         return;
     }
     if (!hd_outer_hold(&f->ticket)) {
+        give_leg_scratch(s);
         return; /* a member has cancelled, and the others will */
     }
     hd_home_pin(&op->group->home);

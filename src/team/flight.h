@@ -35,6 +35,8 @@ typedef struct hd_segment {
     hd_leg_t leg; /* must stay first */
     hd_flight_t *flight;
     uint32_t index, unit; /* unit: of the slice NET that stands for the leg */
+    hd_scratch_t
+        scratch; /* the leg's, of the crossing's pool; NULL: it has none, or a part of legs_own */
     bool begun;
     /* what COMBINE is asked to do: set before it becomes ready */
     bool asked;
@@ -54,12 +56,6 @@ typedef struct hd_passage {
     /* Bytes of scratch memory that this process needs beside the legs'; NULL: none. */
     size_t (*scratch)(const hd_flight_t *flight);
 } hd_passage_t;
-
-/* Memory that is kept from one use to the next. */
-typedef struct hd_scratch {
-    uint8_t *at;
-    size_t room;
-} hd_scratch_t;
 
 /* How a call is cut, from what all endpoints agree on. */
 typedef struct hd_cut {

@@ -15,6 +15,7 @@
 #include "net/net.h"
 #include "shm/outer.h"
 #include "team/team.h"
+#include "threads/lock.h"
 
 typedef struct hd_span {
     uint32_t n;                 /* endpoints in all */
@@ -54,6 +55,22 @@ typedef struct hd_origin {
     uint64_t *endpoint; /* by endpoint: its number there; NULL: this team was left by none */
 } hd_origin_t;
 
+/* Memory of legs that is too large for each exchange to keep its own, by size and in no order: the next leg gets what the last
+ * one has given back, which is there and in the caches, instead of pages that nobody has touched. Any thread. */
+enum { HD_POOL_BLOCKS = 16, HD_POOL_BYTES = 16 << 20 };
+
+typedef struct hd_scratch {
+    uint8_t *at;
+    size_t room;
+} hd_scratch_t;
+
+typedef struct hd_pool {
+    hd_lock_t lock; /* a leaf */
+    uint32_t n;
+    size_t bytes; /* of all blocks */
+    hd_scratch_t block[HD_POOL_BLOCKS];
+} hd_pool_t;
+
 struct hd_crossing {
     hd_outer_t stage;         /* must stay first: op->outer is its address (flight.c) */
     hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
@@ -76,6 +93,7 @@ struct hd_crossing {
     hd_leg_t hello;
     _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */
     _Atomic uint32_t aborted; /* the others have been told */
+    hd_pool_t pool;
     /* flights that are over and still keep the group: see flight.c */
     uint32_t debts;
     hd_crossing_t *next_debtor;
@@ -99,6 +117,12 @@ bool hd_crossing_lingers(hd_crossing_t *crossing);
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
 /* Tells the other processes, once, that the team has failed. Any thread. */
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
+
+/* pool.c: at least so many bytes, aligned to a pair of lines; `at` is NULL: no memory. */
+hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes);
+/* Nothing is given back if `at` is NULL. */
+void hd_pool_give(hd_pool_t *pool, hd_scratch_t block);
+void hd_pool_clear(hd_pool_t *pool);
 
 /* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked, c->n and c->me are
  * the team's or the active set's; op->place.me and .n are local. Sets op->outer, op->start. */
