@@ -315,6 +315,8 @@ void hd_peer_free_all(hd_net_t *net);
 
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config);
 void hd_net_watch_close(hd_net_t *net);
+/* It is, or can't be. Under lane 0's lock. */
+bool hd_net_watch_is_settled(hd_net_t *net, const hd_peer_t *peer);
 /* Watches it, if its address says how. With a reference to the net. */
 void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
 /* An item. */

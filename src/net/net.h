@@ -77,6 +77,8 @@ typedef struct hd_net_team_params {
 hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params);
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
+/* Those that this process has to watch are watched, as far as they can be. From a leg's step, in lane 0. */
+bool hd_net_team_is_watched(hd_net_team_t *team);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread. */

@@ -194,3 +194,7 @@ void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer) {
                             memcmp(net->token, peer->token, sizeof(net->token)) < 0);
     }
 }
+
+bool hd_net_watch_is_settled(hd_net_t *net, const hd_peer_t *peer) {
+    return !net->watch || !peer->watch_bytes || hd_watch_is_settled(net->watch, peer->token);
+}

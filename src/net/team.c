@@ -99,6 +99,18 @@ static void keep_neighbours(hd_net_team_t *team) {
     }
 }
 
+bool hd_net_team_is_watched(hd_net_team_t *team) {
+    bool settled = true;
+    if (team->net->watch) {
+        hd_watch_look(team->net->watch);
+    }
+    for (uint64_t by = 1; by < team->n && settled; by *= 2) {
+        settled = hd_net_watch_is_settled(team->net, team->peer[behind(team, (uint32_t)by)]) &&
+                  hd_net_watch_is_settled(team->net, team->peer[ahead(team, (uint32_t)by)]);
+    }
+    return settled;
+}
+
 hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params) {
     hd_net_team_t *team = allocate(net->lanes, params->n);
     if (!team) {

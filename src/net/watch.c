@@ -37,7 +37,8 @@ enum {
     KEPT_WORDS = 16,
     EVENTS = 32
 };
-static const double greeting_time = 5, connecting_time = 2, retry_after = 0.5, patience = 1;
+static const double greeting_time = 5, connecting_time = 2, retry_after = 0.5, patience = 1,
+                    first_retry = 0.01, default_lost_after = 4;
 
 typedef enum kind { HELLO = 1, GOODBYE, WORDS } kind_t;
 
@@ -60,7 +61,9 @@ typedef struct peer {
     bool reached;    /* a connection to it has been made: it has listened */
     hd_watch_record_t record;
     uint32_t attempt;
-    uint64_t due; /* ticks: when to connect, if there is no line; 0: never */
+    uint64_t due;        /* ticks: when to connect, if there is no line; 0: never */
+    uint32_t tries;      /* rounds of all addresses in vain */
+    uint64_t down_since; /* ticks: nothing has come of any address since then; 0: something has */
     bool warned;
     struct peer *next;
 } peer_t;
@@ -115,6 +118,9 @@ static void close_line(hd_watch_t *w, line_t *line) {
         return;
     }
     w->strangers -= line->accepted && line->state != OPEN;
+    if (line->state == GREETING && line->peer && !line->peer->down_since) {
+        line->peer->down_since = line->deadline - hd_seconds_to_ticks(greeting_time);
+    }
     line->state = CLOSED;
     close(line->fd); /* which takes it out of the epoll set */
     if (line->peer) {
@@ -225,6 +231,15 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
     return line;
 }
 
+/* Of one that has been reached before, its host or link must be gone: a process's kernel answers, whatever the process
+ * does. One that never was may be behind a wall. */
+static bool is_down_for_long(const hd_watch_t *w, peer_t *peer) {
+    double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
+    uint64_t now = hd_ticks();
+    peer->down_since = peer->down_since ? peer->down_since : now;
+    return peer->reached && now - peer->down_since > hd_seconds_to_ticks(limit);
+}
+
 /* Begins a line to the peer, by its next address. */
 static void begin_line(hd_watch_t *w, peer_t *peer) {
     errno = 0;
@@ -235,9 +250,13 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
     }
     line_t *line = fd < 0 ? NULL : add_line(w, fd, CONNECTING);
     if (!line) {
+        double wait = first_retry * (double)(1u << (peer->tries < 7 ? peer->tries : 7));
         peer->attempt = 0;
-        peer->due = in_seconds(patience);
-        if (!peer->warned) {
+        peer->tries++;
+        peer->due = in_seconds(wait < patience ? wait : patience);
+        if (is_down_for_long(w, peer)) {
+            lose(w, peer);
+        } else if (!peer->warned && peer->tries > 10) {
             peer->warned = true;
             hd_warn("a process of a team can't be reached to watch it: its end may go unnoticed");
         }
@@ -254,6 +273,9 @@ static void refused(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool dead =
         why == ECONNREFUSED && peer && (peer->record.host == w->params.host || peer->reached);
+    if (peer && why == ECONNREFUSED) {
+        peer->down_since = 0; /* its host has answered */
+    }
     close_line(w, line);
     if (dead) {
         lose(w, peer);
@@ -273,6 +295,7 @@ static void connected(hd_watch_t *w, line_t *line) {
     line->deadline = in_seconds(greeting_time);
     if (line->peer) {
         line->peer->reached = true;
+        line->peer->down_since = 0;
     }
     greet(w, line);
     flush(w, line);
@@ -290,7 +313,9 @@ static void open_line(hd_watch_t *w, line_t *line) {
     line->peer = peer;
     if (peer) {
         peer->gone = false;
-        peer->attempt = 0;
+        peer->reached = true;
+        peer->attempt = peer->tries = 0;
+        peer->down_since = 0;
     }
     uint32_t first = w->n_words > KEPT_WORDS ? w->n_words - KEPT_WORDS : 0;
     for (uint32_t i = first; i < w->n_words; i++) {
@@ -417,6 +442,13 @@ static void be_deaf(hd_watch_t *w) {
     hear(w, 0);
 }
 
+/* Whoever it is, from its host one can come here: if nothing does any more, that host is gone. */
+static void note_reached(hd_watch_t *w, int fd) {
+    for (peer_t *peer = w->peers; peer; peer = peer->next) {
+        peer->reached = peer->reached || hd_watch_is_from(&peer->record, fd);
+    }
+}
+
 static void accept_some(hd_watch_t *w, int listener) {
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -433,6 +465,7 @@ static void accept_some(hd_watch_t *w, int listener) {
         line_t *line = add_line(w, fd, GREETING);
         if (line) {
             line->accepted = true;
+            note_reached(w, fd);
             line->deadline = in_seconds(greeting_time);
             w->strangers++;
         }
@@ -602,6 +635,17 @@ void hd_watch_drop(hd_watch_t *w, const uint64_t identity[2]) {
         hd_free(peer);
     }
     pthread_mutex_unlock(&lock);
+}
+
+bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
+    pthread_mutex_lock(&lock);
+    const peer_t *peer = find(w, identity);
+    bool settled = !peer || peer->lost || peer->gone || peer->warned;
+    for (const line_t *line = w->lines; line && !settled; line = line->next) {
+        settled = line->peer == peer && line->state == OPEN;
+    }
+    pthread_mutex_unlock(&lock);
+    return settled;
 }
 
 void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes) {

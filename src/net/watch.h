@@ -58,6 +58,8 @@ const void *hd_watch_address(const hd_watch_t *watch, size_t *bytes);
 ucc_status_t hd_watch_keep(hd_watch_t *watch, const uint64_t identity[2], const void *address,
                            size_t bytes, bool connects);
 void hd_watch_drop(hd_watch_t *watch, const uint64_t identity[2]);
+/* Nothing will come of waiting for a connection to it: there is one, or it is gone, or can't be reached. */
+bool hd_watch_is_settled(hd_watch_t *watch, const uint64_t identity[2]);
 /* What has come since the last look. Another thread that looks is not waited for. */
 void hd_watch_look(hd_watch_t *watch);
 /* For poll(): readable if a look is worth it. */
@@ -98,6 +100,8 @@ int hd_watch_bind(bool wide, uint16_t *port);
 bool hd_watch_listen(int descriptor);
 /* Has this connection come to one of the record's addresses, or to the loopback one? */
 bool hd_watch_is_ours(const hd_watch_record_t *record, int descriptor);
+/* Does it come from one of them? */
+bool hd_watch_is_from(const hd_watch_record_t *record, int descriptor);
 /* Keepalive, no delay, closed on exec, never blocking. */
 void hd_watch_tune(int descriptor, double lost_after);
 

@@ -163,14 +163,11 @@ int hd_watch_bind(bool wide, uint16_t *port) {
     return fd;
 }
 
-bool hd_watch_is_ours(const hd_watch_record_t *record, int fd) {
-    struct sockaddr_storage at;
-    socklen_t size = sizeof(at);
+/* Has it that address? */
+static bool is_among(const hd_watch_record_t *record, const struct sockaddr_storage *address) {
+    const struct sockaddr_storage at = *address;
     uint8_t bytes[16] = {0};
     uint16_t family = 6;
-    if (getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
-        return false;
-    }
     if (at.ss_family == AF_INET6) {
         const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&at;
         family = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 4 : 6;
@@ -179,12 +176,24 @@ bool hd_watch_is_ours(const hd_watch_record_t *record, int fd) {
         family = 4;
         memcpy(bytes, &((const struct sockaddr_in *)(const void *)&at)->sin_addr, 4);
     }
-    bool ours = family == 4 && bytes[0] == IN_LOOPBACKNET;
-    for (uint32_t i = 0; i < record->n && !ours; i++) {
-        ours = record->line[i].family == family &&
-               memcmp(record->line[i].bytes, bytes, sizeof(bytes)) == 0;
+    bool among = family == 4 && bytes[0] == IN_LOOPBACKNET;
+    for (uint32_t i = 0; i < record->n && !among; i++) {
+        among = record->line[i].family == family &&
+                memcmp(record->line[i].bytes, bytes, sizeof(bytes)) == 0;
     }
-    return ours;
+    return among;
+}
+
+bool hd_watch_is_ours(const hd_watch_record_t *record, int fd) {
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    return getsockname(fd, (struct sockaddr *)&at, &size) == 0 && is_among(record, &at);
+}
+
+bool hd_watch_is_from(const hd_watch_record_t *record, int fd) {
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    return getpeername(fd, (struct sockaddr *)&at, &size) == 0 && is_among(record, &at);
 }
 
 static int connect_to(int family, const struct sockaddr *to, socklen_t bytes) {

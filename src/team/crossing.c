@@ -106,9 +106,20 @@ hd_crossing_t *hd_group_crossing(const hd_group_t *group) {
 
 /* --- greeting -------------------------------------------------------------------------------------- */
 
+/* Everybody is watched before a process says hello: so what happens to those who have passed the greeting is noticed. Who
+ * can't be watched soon is not waited for. */
+static bool may_greet(const hd_crossing_t *crossing) {
+    enum { PATIENCE_MS = 1000 };
+    return hd_net_team_is_watched(crossing->team) ||
+           hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
+}
+
 static bool step_hello(hd_leg_t *leg) {
     hd_crossing_t *crossing = leg->owner;
     ucc_status_t failed = hd_group_poisoned(crossing->group);
+    if (failed == UCC_OK && leg->phase == 0 && leg->round == 0 && !may_greet(crossing)) {
+        return false;
+    }
     ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
     if (status == UCC_INPROGRESS) {
         return false;
