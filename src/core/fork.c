@@ -1,10 +1,12 @@
 /* fork.c: heirlooms, and mutexes that are held over a fork (fork.h). Any thread. */
 #include "core/fork.h"
 
+#include "core/debug.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { MAX_MUTEXES = 8 };
+enum { MAX_MUTEXES = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static bool registered;
@@ -69,6 +71,7 @@ void hd_fork_guard(pthread_mutex_t *mutex) {
     while (i < n_guarded && guarded[i] != mutex) {
         i++;
     }
+    hd_assert_lt(i, MAX_MUTEXES);
     if (i == n_guarded && i < MAX_MUTEXES) {
         guarded[n_guarded++] = mutex;
     }

@@ -47,6 +47,8 @@ enum {
     HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
     HD_NET_ORPHAN_TURNS = 16,  /* and so many turns */
     HD_NET_MOURN_MS = 10,      /* from one look for them to the next */
+    HD_NET_QUIET_TURNS = 4, /* without progress: what a process had sent when it was lost is here */
+    HD_NET_BUSY_TURNS = 4096, /* or so many, if others always send something */
     HD_NET_BUCKETS = 64,
     HD_NET_LOOK_TURNS = 1024 /* of lane 0, from one look at the watch to the next */
 };
@@ -114,6 +116,7 @@ struct hd_net_lane {
     bool moved; /* something happened in this turn */
     uint64_t turns;
     uint64_t mourned; /* ns: when legs that need a lost peer were last looked for */
+    uint32_t quiet;   /* turns in a row in which UCX brought nothing, since there are losses */
     hd_net_t *net;
     hd_leg_t *legs, **last; /* those that were taken in */
     hd_message_t *under_way;
@@ -138,7 +141,8 @@ typedef struct hd_peer_link {
     hd_ucx_link_t ucx; /* first */
     hd_peer_t *peer;
     const void *address; /* of the peer's lane */
-    uint64_t noticed;    /* the lane's turn in which it saw that the peer is gone; 0: it has not */
+    uint64_t seen;       /* the lane's turn in which it saw that the peer is lost; 0: it has not */
+    uint64_t noticed;    /* and that in which it took it for gone */
     void *closing;       /* what hd_ucx_disconnect gave then, until it is over */
 } hd_peer_link_t;
 
@@ -150,6 +154,7 @@ struct hd_peer {
     hd_net_t *net;
     uint32_t lanes;
     _Atomic bool lost;
+    bool told;                /* that it is gone, to all or by another; under the net's lock */
     _Atomic uint64_t lost_at; /* ns; written before `lost` */
     hd_peer_link_t link[HD_NET_MOST_LANES];
     void *address;             /* a copy of all of it */
@@ -224,7 +229,7 @@ typedef enum hd_net_family {
     HD_NET_FAMILIES
 } hd_net_family_t;
 
-enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 256 };
+enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 1024 };
 
 struct hd_net {
     struct ucp_context *context;

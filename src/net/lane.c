@@ -122,6 +122,7 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
     bool progress = lane->port.worker && hd_ucx_progress(&lane->port);
     /* relaxed: looked at again and again */
     if (atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
+        lane->quiet = progress ? 0 : lane->quiet + 1;
         hd_peer_tell_losses(lane);
     }
     if (progress || !lane->moved) {

@@ -476,6 +476,17 @@ static void cut_off(hd_leg_t *leg) {
     }
 }
 
+/* What has no buffer of a user's need not be waited for: a process that has not come to a new team yet may hold back a
+ * message to it for as long as it likes. UCX still has the message, which is the lane's. */
+static void let_go(hd_leg_t *leg) {
+    for (hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
+        if (r->leg == leg && !r->receives && (r->n == 0 || r->packed)) {
+            r->leg = NULL;
+            leg->under_way--;
+        }
+    }
+}
+
 /* Nothing of it is begun any more. UCC_INPROGRESS while something is under way. */
 static ucc_status_t wind_up(hd_leg_t *leg) {
     hd_net_team_lane_t *tl = hd_leg_tl(leg);
@@ -494,6 +505,7 @@ static ucc_status_t wind_up(hd_leg_t *leg) {
         }
     }
     if (leg->under_way) {
+        let_go(leg);
         cut_off(leg);
         abandon(leg);
     }

@@ -37,13 +37,31 @@ static uint64_t hash_of(const words_t *words) {
     return (x ^ x >> 29) * UINT64_C(0xD6E8FEB86659FD93) + words->kind;
 }
 
-/* The first time it is heard, or said. Of an ABORT the status does not count: the first cause does. */
-static bool is_new(hd_net_t *net, const words_t *words) {
-    uint64_t hash = hash_of(words);
+static hd_peer_t *peer_of(const hd_net_t *net, const uint64_t token[2]) {
+    hd_peer_t *peer = net->peers;
+    while (peer && (peer->token[0] != token[0] || peer->token[1] != token[1])) {
+        peer = peer->next;
+    }
+    return peer;
+}
+
+static bool has_heard(const hd_net_t *net, uint64_t hash) {
     bool known = false;
-    hd_lock(&net->lock);
     for (uint32_t i = 0; i < HD_NET_HEARD && !known; i++) {
         known = net->heard[i] == hash;
+    }
+    return known;
+}
+
+/* The first time it is heard, or said. Of an ABORT the status does not count: the first cause does. Of a process that is
+ * known here that stays so, however much is heard later: what all tell all must come to an end. */
+static bool is_new(hd_net_t *net, const words_t *words) {
+    uint64_t hash = hash_of(words);
+    hd_lock(&net->lock);
+    hd_peer_t *peer = words->kind == DEAD ? peer_of(net, words->subject) : NULL;
+    bool known = (peer && peer->told) || has_heard(net, hash);
+    if (peer) {
+        peer->told = true;
     }
     if (!known) {
         net->heard[net->n_heard++ % HD_NET_HEARD] = hash;
@@ -54,12 +72,8 @@ static bool is_new(hd_net_t *net, const words_t *words) {
 
 bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
     const words_t words = {.kind = DEAD, .subject = {token[0], token[1]}};
-    uint64_t hash = hash_of(&words);
-    bool known = false;
     hd_lock(&net->lock);
-    for (uint32_t i = 0; i < HD_NET_HEARD && !known; i++) {
-        known = net->heard[i] == hash;
-    }
+    bool known = has_heard(net, hash_of(&words));
     hd_unlock(&net->lock);
     return known;
 }
@@ -101,10 +115,7 @@ static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size
 
 static hd_peer_t *find_peer(hd_net_t *net, const uint64_t token[2]) {
     hd_lock(&net->lock);
-    hd_peer_t *peer = net->peers;
-    while (peer && (peer->token[0] != token[0] || peer->token[1] != token[1])) {
-        peer = peer->next;
-    }
+    hd_peer_t *peer = peer_of(net, token);
     hd_unlock(&net->lock);
     return peer;
 }

@@ -33,26 +33,34 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
     hd_peer_lose(((hd_peer_link_t *)link)->peer, why);
 }
 
-/* Lost for long enough that what it sent before has come. */
-static bool is_gone(const hd_peer_t *peer, uint64_t now) {
+/* Lost for long enough that what it sent before has come: a while ago, and this lane has found nothing more since it saw
+ * the loss. The time alone says nothing about a thread that had no processor in it. */
+static bool is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t now) {
     /* acquire: the time; pairs with hd_peer_lose. The time may be later than `now`, which was read before. */
-    return peer && atomic_load_explicit(&peer->lost, memory_order_acquire) &&
-           (int64_t)(now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed)) >
-               (int64_t)peer->net->grace_ns;
+    if (!peer || !atomic_load_explicit(&peer->lost, memory_order_acquire) ||
+        (int64_t)(now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed)) <=
+            (int64_t)peer->net->grace_ns) {
+        return false;
+    }
+    uint64_t seen = peer->link[lane->number].seen;
+    return seen && lane->turns > seen + HD_NET_QUIET_TURNS &&
+           (lane->quiet >= HD_NET_QUIET_TURNS || lane->turns > seen + HD_NET_BUSY_TURNS);
 }
 
-static hd_peer_t *one_that_is_gone(const hd_net_team_t *team, uint64_t now) {
+static hd_peer_t *one_that_is_gone(const hd_net_team_t *team, const hd_net_lane_t *lane,
+                                   uint64_t now) {
     for (uint32_t i = 0; i < team->n; i++) {
-        if (is_gone(team->peer[i], now)) {
+        if (is_gone(team->peer[i], lane, now)) {
             return team->peer[i];
         }
     }
     return NULL;
 }
 
-static hd_peer_t *gone_of(const hd_message_t *r, const hd_leg_t *leg, uint64_t now) {
+static hd_peer_t *gone_of(const hd_message_t *r, const hd_leg_t *leg, const hd_net_lane_t *lane,
+                          uint64_t now) {
     for (; r; r = r->next) {
-        if (r->leg == leg && is_gone(leg->team->peer[r->to], now)) {
+        if (r->leg == leg && is_gone(leg->team->peer[r->to], lane, now)) {
             return leg->team->peer[r->to];
         }
     }
@@ -62,28 +70,33 @@ static hd_peer_t *gone_of(const hd_message_t *r, const hd_leg_t *leg, uint64_t n
 /* A process that is gone, of which this leg waits for a message, or to which one is to be sent or is being sent for it;
  * NULL: none. A team that forms needs all. */
 static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane, uint64_t now) {
-    hd_peer_t *gone = leg->bereft && is_gone(leg->bereft, now) ? leg->bereft : NULL;
+    hd_peer_t *gone = leg->bereft && is_gone(leg->bereft, lane, now) ? leg->bereft : NULL;
     if (!gone && leg->key.class == HD_NET_FORMING) {
-        gone = one_that_is_gone(leg->team, now);
+        gone = one_that_is_gone(leg->team, lane, now);
     }
     for (const hd_expected_t *e = leg->expected; e && !gone; e = e->next) {
-        gone = is_gone(leg->team->peer[e->source], now) ? leg->team->peer[e->source] : NULL;
+        gone = is_gone(leg->team->peer[e->source], lane, now) ? leg->team->peer[e->source] : NULL;
     }
     if (!gone && leg->under_way) {
-        gone = gone_of(lane->under_way, leg, now);
-        gone = gone ? gone : gone_of(hd_leg_tl(leg)->held, leg, now);
+        gone = gone_of(lane->under_way, leg, lane, now);
+        gone = gone ? gone : gone_of(hd_leg_tl(leg)->held, leg, lane, now);
     }
     return gone;
 }
 
-/* What is under way on a way that is cut ends, and its buffers are free, also if the other process is alive. */
+/* Notes who is lost. What is under way on a way that is cut ends, and its buffers are free, also if the other process is
+ * alive. */
 static void cut(hd_net_lane_t *lane, uint64_t now) {
     hd_lock(&lane->net->lock);
     hd_peer_t *peer = lane->net->peers; /* they stay; others come before this one */
     hd_unlock(&lane->net->lock);
     for (; peer; peer = peer->next) {
         hd_peer_link_t *link = &peer->link[lane->number];
-        if (!is_gone(peer, now)) {
+        /* relaxed: looked at again */
+        if (!link->seen && atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
+            link->seen = lane->turns;
+        }
+        if (!lane->port.worker || !is_gone(peer, lane, now)) {
             continue;
         }
         link->noticed = link->noticed ? link->noticed : lane->turns;
@@ -104,9 +117,7 @@ void hd_peer_tell_losses(hd_net_lane_t *lane) {
         return;
     }
     lane->mourned = now;
-    if (lane->port.worker) {
-        cut(lane, now);
-    }
+    cut(lane, now);
     for (hd_leg_t *leg = lane->legs; leg; leg = leg->next) {
         if (leg->failure != UCC_OK || hd_net_team_failure(leg->team) != UCC_OK) {
             continue;
