@@ -2,6 +2,7 @@
  * any exchange: whoever creates the group makes its memory, endpoints just take their places.
  */
 #include "api/api.h"
+#include "team/span.h"
 #include "threads/callback.h"
 
 #include <pthread.h>
@@ -240,6 +241,27 @@ static ucc_status_t give_memory(heddle_group_t *g) {
     return UCC_OK;
 }
 
+static ucc_status_t make_lists(heddle_group_t *g) {
+    g->taken = hd_alloc(HD_LINE, (g->params.endpoints + 63) / 64 * sizeof(uint64_t));
+    if (g->params.contexts) {
+        g->contexts = hd_alloc(HD_LINE, g->params.contexts * sizeof(ucc_context_h));
+    } else {
+        g->own = hd_alloc(HD_LINE, g->params.endpoints * sizeof(hd_own_context_t *));
+    }
+    g->joiner = hd_alloc(HD_LINE, g->params.endpoints * sizeof(int32_t));
+    return g->taken && g->joiner && (g->contexts || g->own) ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+/* What only this process's part of the group needs. */
+static ucc_status_t furnish(heddle_group_t *g) {
+    ucc_status_t status = make_lists(g);
+    for (uint32_t i = 0; i < g->params.contexts && status == UCC_OK; i++) {
+        status = create_context(g->lib, &g->contexts[i]);
+    }
+    status = status == UCC_OK ? give_memory(g) : status;
+    return status == UCC_OK && g->params.progress_thread ? start_thread(g) : status;
+}
+
 static ucc_status_t build(heddle_group_t *g) {
     ucc_lib_params_t lib_params = {.mask = UCC_LIB_PARAM_FIELD_THREAD_MODE,
                                    .thread_mode = g->params.thread_mode};
@@ -249,28 +271,18 @@ static ucc_status_t build(heddle_group_t *g) {
     }
     if (g->params.oob && g->params.oob->n_oob_eps > 1) {
         status = hd_team_join_processes(g->lib, g->params.oob, &g->params, &g->group);
-        if (status != UCC_OK) {
-            return status;
-        }
     } else {
         hd_group_config_t config = hd_team_group_config(g->lib, g->params.sync_type);
         g->group = hd_group_create(g->params.endpoints, &config);
     }
-    g->taken = hd_alloc(HD_LINE, (g->params.endpoints + 63) / 64 * sizeof(uint64_t));
-    if (g->params.contexts) {
-        g->contexts = hd_alloc(HD_LINE, g->params.contexts * sizeof(ucc_context_h));
-    } else {
-        g->own = hd_alloc(HD_LINE, g->params.endpoints * sizeof(hd_own_context_t *));
+    if (!g->group) {
+        return status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
     }
-    g->joiner = hd_alloc(HD_LINE, g->params.endpoints * sizeof(int32_t));
-    if (!g->group || !g->taken || !g->joiner || (!g->contexts && !g->own)) {
-        return UCC_ERR_NO_MEMORY;
+    status = furnish(g);
+    if (status != UCC_OK && hd_group_crossing(g->group)) { /* the other processes have theirs */
+        hd_crossing_abort(hd_group_crossing(g->group), status);
     }
-    for (uint32_t i = 0; i < g->params.contexts && status == UCC_OK; i++) {
-        status = create_context(g->lib, &g->contexts[i]);
-    }
-    status = status == UCC_OK ? give_memory(g) : status;
-    return status == UCC_OK && g->params.progress_thread ? start_thread(g) : status;
+    return status;
 }
 
 /* In the child of a fork, where the progress thread is not, unless it has forked itself. */

@@ -50,7 +50,8 @@ enum {
     HD_NET_QUIET_TURNS = 4, /* without progress: what a process had sent when it was lost is here */
     HD_NET_BUSY_TURNS = 4096, /* or so many, if others always send something */
     HD_NET_BUCKETS = 64,
-    HD_NET_LOOK_TURNS = 1024 /* of lane 0, from one look at the watch to the next */
+    HD_NET_LOOK_TURNS = 1024, /* of lane 0, from one look at the watch to the next */
+    HD_NET_CLOSED = 256       /* legs that a team's lane remembers when they are over */
 };
 
 typedef struct hd_net_lane hd_net_lane_t;
@@ -165,6 +166,20 @@ struct hd_peer {
 
 /* --- teams ------------------------------------------------------------------------------------------------------- */
 
+/* What the configuration says of each family: 0: plan.c decides, else hd_net_algorithm_t. */
+typedef enum hd_net_family {
+    HD_NET_OF_BARRIER,
+    HD_NET_OF_BCAST,
+    HD_NET_OF_ALLGATHER,
+    HD_NET_OF_ALLTOALL,
+    HD_NET_OF_GATHER,
+    HD_NET_OF_SCATTER,
+    HD_NET_OF_ALLREDUCE,
+    HD_NET_OF_REDUCE,
+    HD_NET_OF_REDUCE_SCATTER,
+    HD_NET_FAMILIES
+} hd_net_family_t;
+
 /* What a lane knows of the flow to and from one process of one team. */
 struct hd_net_team_peer {
     hd_net_team_lane_t *tl;
@@ -188,9 +203,11 @@ struct hd_net_team_lane {
     hd_net_item_t end, failed, abort;
     hd_leg_t *open[HD_NET_BUCKETS];
     hd_parked_t *parked[HD_NET_BUCKETS];
-    hd_message_t *held;       /* sends that wait for their receivers to come nearer */
-    uint64_t floor;           /* all numbered exchanges below were consumed */
-    uint64_t highest;         /* number of an exchange that was opened, and one more */
+    uint64_t closed
+        [HD_NET_CLOSED]; /* names of legs that have ended well: nothing may come for them; 0: none */
+    hd_message_t *held;  /* sends that wait for their receivers to come nearer */
+    uint64_t floor;      /* all numbered exchanges below were consumed */
+    uint64_t highest;    /* number of an exchange that was opened, and one more */
     uint32_t n_numbered;      /* open legs of numbered exchanges */
     hd_net_team_peer_t *peer; /* by number in the team */
 };
@@ -199,8 +216,9 @@ struct hd_net_team {
     hd_net_t *net;
     uint64_t wire;
     uint32_t n, me, lanes;
-    uint32_t forks;      /* hd_forks() when it was made: a child's copy is dead */
-    hd_net_team_t *next; /* of the table's bucket */
+    uint32_t forks;                  /* hd_forks() when it was made: a child's copy is dead */
+    hd_net_team_t *next;             /* of the table's bucket */
+    uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
     void (*failed)(void *arg, ucc_status_t why);
     void *arg;
     hd_lock_t telling; /* around the call of failed: whoever destroys the team waits for its end */
@@ -215,20 +233,6 @@ struct hd_net_team {
 
 /* --- the network --------------------------------------------------------------------------------------------------- */
 
-/* What the configuration says of each family: 0: plan.c decides, else hd_net_algorithm_t. */
-typedef enum hd_net_family {
-    HD_NET_OF_BARRIER,
-    HD_NET_OF_BCAST,
-    HD_NET_OF_ALLGATHER,
-    HD_NET_OF_ALLTOALL,
-    HD_NET_OF_GATHER,
-    HD_NET_OF_SCATTER,
-    HD_NET_OF_ALLREDUCE,
-    HD_NET_OF_REDUCE,
-    HD_NET_OF_REDUCE_SCATTER,
-    HD_NET_FAMILIES
-} hd_net_family_t;
-
 enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 1024 };
 
 struct hd_net {
@@ -239,7 +243,6 @@ struct hd_net {
     struct hd_watch
         *watch; /* by lane 0's holder, while the lane has a worker, or with a reference */
     uint64_t grace_ns, cut_off_ns;
-    uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
     void *address;
     size_t address_bytes;
     hd_lock_t lock; /* guards what follows */

@@ -4,17 +4,26 @@
  * process is bounded: one that sends more than its quotas allow fails the team, not this process.
  *
  * Legs and what is parked for them hang in buckets by their key and segment.
+ *
+ * Processes that were called with different arguments may send what nobody expects: all take themselves for a root, say.
+ * So a message that is parked with a leg has to have its signature, and nothing may be left with a leg that ends, nor come
+ * for one that has ended: a lane remembers the last ones. Any of it fails the team, everywhere.
  */
 #include "net/internal.h"
 
+#include "core/hash.h"
 #include "threads/clock.h"
 
 #include <string.h>
 
-static uint32_t bucket(const hd_net_key_t *key, uint32_t segment) {
+static uint64_t hash_of(const hd_net_key_t *key, uint32_t segment) {
     uint64_t x = key->number * UINT64_C(0x9E3779B97F4A7C15) + key->ordinal + key->subset + segment +
                  ((uint64_t)key->class << 32);
-    return (uint32_t)((x * UINT64_C(0xD6E8FEB86659FD93)) >> 58);
+    return x * UINT64_C(0xD6E8FEB86659FD93);
+}
+
+static uint32_t bucket(const hd_net_key_t *key, uint32_t segment) {
+    return (uint32_t)(hash_of(key, segment) >> 58);
 }
 _Static_assert(HD_NET_BUCKETS == 64, "a bucket's number has 6 bits");
 
@@ -114,6 +123,27 @@ static hd_ucx_arrival_t give_up(hd_net_team_t *team, ucc_status_t why) {
     return HD_UCX_DONE;
 }
 
+/* Where a leg is remembered when it is over. No two numbered ones of which a message may still come share a place: a
+ * process is HD_NET_AHEAD numbers ahead at most, in up to 16 segments each. */
+static uint64_t *memory_of(hd_net_team_lane_t *tl, const hd_net_key_t *key, uint32_t segment) {
+    uint64_t place = key->class == HD_NET_NUMBERED ? key->number + (uint64_t)HD_NET_AHEAD * segment
+                                                   : hash_of(key, segment) >> 48;
+    return &tl->closed[place % HD_NET_CLOSED];
+}
+
+/* Not 0, and no other's. */
+static uint64_t name_of(const hd_net_key_t *key, uint32_t segment) {
+    uint64_t hash = hd_hash_mix(hd_hash_mix(key->class, key->number), key->ordinal);
+    return hd_hash_mix(hd_hash_mix(hash, key->subset), segment) | 1;
+}
+
+/* A message that nobody will ever expect. */
+static hd_ucx_arrival_t mismatched(hd_net_team_t *team, const hd_wire_t *wire) {
+    hd_error("process %u was called with other arguments, or for another root, than process %u",
+             wire->source, team->me);
+    return give_up(team, UCC_ERR_INVALID_PARAM);
+}
+
 static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const hd_wire_t *wire,
                              void *data, bool rendezvous) {
     hd_net_team_peer_t *peer = &tl->peer[wire->source];
@@ -161,14 +191,19 @@ static hd_ucx_arrival_t deliver(hd_net_team_lane_t *tl, const hd_wire_t *wire, v
         leg = leg->next_open;
     }
     if (!leg) {
-        return park(tl, &tl->parked[b], wire, data, rendezvous);
+        return *memory_of(tl, &key, wire->segment) == name_of(&key, wire->segment)
+                   ? mismatched(tl->team, wire)
+                   : park(tl, &tl->parked[b], wire, data, rendezvous);
     }
     if (leg->failure != UCC_OK) {
         return HD_UCX_DONE;
     }
     hd_expected_t *expected = take_expected(leg, wire);
-    return expected ? hd_leg_take(leg, expected, wire, data, rendezvous)
-                    : park(tl, &leg->parked, wire, data, rendezvous);
+    if (expected) {
+        return hd_leg_take(leg, expected, wire, data, rendezvous);
+    }
+    return wire->signature == leg->call.signature ? park(tl, &leg->parked, wire, data, rendezvous)
+                                                  : mismatched(tl->team, wire);
 }
 
 void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected) {
@@ -237,6 +272,9 @@ void hd_net_match_open(hd_leg_t *leg) {
         *at = parked->next;
         parked->next = leg->parked;
         leg->parked = parked;
+        if (parked->wire.signature != leg->call.signature) {
+            (void)mismatched(tl->team, &parked->wire);
+        }
     }
     if (leg->key.class == HD_NET_FORMING) {
         deliver_early(hd_net_team_lane_of(tl), tl);
@@ -251,6 +289,13 @@ void hd_net_match_close(hd_leg_t *leg) {
     }
     *at = leg->next_open;
     leg->opened = false;
+    if (leg->failure == UCC_OK && leg->parked) {
+        (void)mismatched(tl->team, &leg->parked->wire);
+        leg->failure = UCC_ERR_INVALID_PARAM;
+    }
+    if (leg->failure == UCC_OK) {
+        *memory_of(tl, &leg->key, leg->segment) = name_of(&leg->key, leg->segment);
+    }
     drop_list(tl, &leg->parked);
     hd_flow_closed(tl, leg);
 }

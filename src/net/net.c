@@ -169,7 +169,8 @@ void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *con
                  {"exchange", HD_NET_EXCHANGE},
                  {"reduce_allgather", HD_NET_REDUCE_ALLGATHER}};
     for (uint32_t f = 0; f < HD_NET_FAMILIES; f++) {
-        const char *value = hd_config_string(config, (hd_cfg_id_t)(HD_CFG_LIB_NET_BARRIER + f));
+        const char *value =
+            config ? hd_config_string(config, (hd_cfg_id_t)(HD_CFG_LIB_NET_BARRIER + f)) : "";
         choice[f] = HD_NET_NOTHING; /* auto */
         for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
             if (strcmp(value, words[w].word) == 0) {
@@ -221,7 +222,6 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     net->grace_ns = ns_of(config, HD_CFG_LIB_NET_GRACE);
     net->cut_off_ns = ns_of(config, HD_CFG_LIB_NET_CUT_OFF);
     draw_token(net);
-    hd_net_read_choices(net->choice, config);
     for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
         status = open_lane(net, l);
     }

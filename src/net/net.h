@@ -67,6 +67,10 @@ typedef struct hd_net_team_params {
     uint32_t n, me;
     /* n of them; entry `me` may have no address, nor those that another team has had since the net was opened */
     const hd_net_process_t *process;
+    const hd_config_t
+        *config; /* which algorithms to use: the same in all processes; NULL: no word of that */
+    /* Processes that were lost before are left out, instead of refusing: for who has nothing but an abort to tell. */
+    bool despite_losses;
     /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
      * thread that pumps; it must not call the net, but hd_leg_cancel later is what ends the legs. */
     void (*failed)(void *arg, ucc_status_t why);
@@ -81,7 +85,8 @@ void hd_net_team_destroy(hd_net_team_t *team);
 bool hd_net_team_is_watched(hd_net_team_t *team);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
-/* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread. */
+/* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread; who destroys the
+ * team at once tells them all the same. */
 void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
 
 /* --- legs ------------------------------------------------------------------------------------------------ */

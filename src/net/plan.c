@@ -63,9 +63,14 @@ static hd_net_family_t family_of(uint8_t type) {
     return HD_NET_OF_BARRIER;
 }
 
+/* Rounds of a ring are steps, of which a message has 16 bits. */
+static bool has_ring(uint32_t n) {
+    return n <= UINT16_MAX;
+}
+
 /* A chain sends the fewest bytes, but needs more segments than there are to be the fastest (docs/scaling.md). */
 static hd_net_algorithm_t of_bcast(uint32_t n, size_t bytes) {
-    bool large = bytes >= BCAST_TREE && bytes / n >= BCAST_PART;
+    bool large = bytes >= BCAST_TREE && bytes / n >= BCAST_PART && has_ring(n);
     return n > 2 && large ? HD_NET_SCATTER_ALLGATHER : HD_NET_TREE;
 }
 
@@ -75,7 +80,7 @@ static hd_net_algorithm_t of_allgather(uint32_t n, size_t bytes, bool vector) {
         return HD_NET_BRUCK;
     }
     /* direct: one step, and every block goes once over every way */
-    return few ? HD_NET_DIRECT : HD_NET_RING;
+    return few || !has_ring(n) ? HD_NET_DIRECT : HD_NET_RING;
 }
 
 /* A combination that the starter shares out among threads, or that calls the user's code, may come once in a leg: then
@@ -138,6 +143,9 @@ static bool is_possible(const hd_net_call_t *call, uint8_t algorithm) {
         return false;
     case HD_NET_DISSEMINATION:
         return call->type == HD_BARRIER;
+    case HD_NET_RING:
+    case HD_NET_SCATTER_ALLGATHER:
+        return has_ring(call->n);
     case HD_NET_BRUCK:
         return !hd_coll[call->type].vector;
     case HD_NET_TREE:
@@ -179,7 +187,7 @@ const char *hd_net_plan_name(const hd_net_plan_t *plan) {
 }
 
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes) {
-    return hd_net_plan_with(team->net->choice, call, bytes);
+    return hd_net_plan_with(team->choice, call, bytes);
 }
 
 hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_net_call_t *call,

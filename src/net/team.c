@@ -63,17 +63,18 @@ static hd_net_team_t *allocate(uint32_t lanes, uint32_t n) {
     return team;
 }
 
-static bool find_peers(hd_net_team_t *team, const hd_net_process_t *process) {
+static bool find_peers(hd_net_team_t *team, const hd_net_team_params_t *params) {
     for (uint32_t i = 0; i < team->n; i++) {
         if (i == team->me) {
             continue;
         }
-        team->peer[i] = hd_peer_of(team->net, &process[i]);
+        team->peer[i] = hd_peer_of(team->net, &params->process[i]);
         if (!team->peer[i]) {
             return false;
         }
         /* relaxed: one that is lost later fails the team then */
-        if (atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed)) {
+        if (atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed) &&
+            !params->despite_losses) {
             hd_error("process %u of a new team was lost before", i);
             return false;
         }
@@ -125,7 +126,8 @@ hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *par
     team->forks = hd_forks();
     team->failed = params->failed;
     team->arg = params->arg;
-    if (!find_peers(team, params->process)) {
+    hd_net_read_choices(team->choice, params->config);
+    if (!find_peers(team, params)) {
         hd_free(team);
         return NULL;
     }

@@ -56,7 +56,8 @@ static void release(hd_outer_memory_t *memory) {
 }
 
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
-                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms) {
+                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
+                                const hd_config_t *config) {
     size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(uint64_t[2]);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, bytes);
     if (!crossing) {
@@ -72,6 +73,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .n = span->processes,
                                    .me = span->mine,
                                    .process = process,
+                                   .config = config,
                                    .failed = lost,
                                    .arg = crossing};
     crossing->memory.release = release;

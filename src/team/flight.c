@@ -56,16 +56,16 @@ void hd_flight_settle(void) {
     }
 }
 
-/* In the child of a fork: groups there are not let go of, for their parent's flights are not over. */
-static void forget_debts(hd_heirloom_t *self) {
+/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that groups end; those whose
+ * flights were under way stay. */
+static void inherit_debts(hd_heirloom_t *self) {
     (void)self;
     hd_lock_forget(&debtors_lock);
-    atomic_store_explicit(&debtors, NULL, memory_order_relaxed); /* by the only thread */
 }
 
 static void watch_forks(void) {
     static hd_heirloom_t heirloom;
-    hd_fork_watch(&heirloom, forget_debts);
+    hd_fork_watch(&heirloom, inherit_debts);
 }
 
 /* --- slices ------------------------------------------------------------------------------------------ */

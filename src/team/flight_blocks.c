@@ -238,35 +238,55 @@ static ucc_status_t prepare_scatter(hd_segment_t *s) {
 
 /* --- alltoall ---------------------------------------------------------------------------------------- */
 
-/* In place: bytes put aside for process p, and for all before it. */
-static size_t aside(const hd_flight_t *f, const hd_work_t *work, uint32_t before) {
+/* In place, what is sent to other processes is put aside first: at the flight's memory a table says where each block
+ * goes, and the blocks lie behind it: by process, by its members, and by the members here who send. */
+static size_t *aside_table(const hd_flight_t *f) {
+    return (size_t *)(void *)f->own.at;
+}
+
+static size_t aside_blocks(const hd_flight_t *f) {
+    return (size_t)f->n * (f->span->n - f->n);
+}
+
+static uint8_t *aside(const hd_flight_t *f, size_t block) {
+    size_t table = (aside_blocks(f) + 1) * sizeof(size_t);
+    return f->own.at + ((table + HD_LINE - 1) & ~(size_t)(HD_LINE - 1)) + aside_table(f)[block];
+}
+
+/* Bytes of all blocks; fills the table in, if there is one. */
+static size_t lay_aside(const hd_flight_t *f, const hd_work_t *work, size_t *table) {
     size_t bytes = 0;
-    for (uint32_t p = 0; p < before; p++) {
+    for (uint32_t p = 0; p < f->span->processes; p++) {
         for (uint32_t j = 0; p != f->span->mine && j < hd_span_count(f->span, p); j++) {
             for (uint32_t i = 0; i < f->n; i++) {
+                if (table) {
+                    *table++ = bytes;
+                }
                 bytes += sent_block(work, i, hd_span_endpoint(f->span, p, j)).bytes;
             }
         }
+    }
+    if (table) {
+        *table = bytes;
     }
     return bytes;
 }
 
 static size_t alltoall_scratch(const hd_flight_t *f) {
-    return f->call.in_place ? aside(f, hd_flight_work(f), f->span->processes) : 0;
+    size_t table = (aside_blocks(f) + 1) * sizeof(size_t);
+    return f->call.in_place ? table + HD_LINE + lay_aside(f, hd_flight_work(f), NULL) : 0;
 }
 
-/* What member i sends to other processes: between its blocks lie the other members'. */
+/* What member `me` sends to other processes. */
 static void put_aside(const hd_flight_t *f, const hd_work_t *work, uint32_t me) {
-    uint8_t *at = f->own.at;
+    size_t block = me;
     for (uint32_t p = 0; p < f->span->processes; p++) {
         for (uint32_t j = 0; p != f->span->mine && j < hd_span_count(f->span, p); j++) {
-            for (uint32_t i = 0; i < f->n; i++) {
-                block_t b = sent_block(work, i, hd_span_endpoint(f->span, p, j));
-                if (i == me && b.bytes) {
-                    hd_copy(at, b.at, b.bytes, HD_STORES_PLAIN);
-                }
-                at += b.bytes;
+            block_t b = sent_block(work, me, hd_span_endpoint(f->span, p, j));
+            if (b.bytes) {
+                hd_copy(aside(f, block), b.at, b.bytes, HD_STORES_PLAIN);
             }
+            block += f->n;
         }
     }
 }
@@ -310,8 +330,10 @@ static void list_sent(hd_flight_t *f, const hd_work_t *work, hd_pieces_t *pieces
     hd_net_data_t *data = &hd_flight_give(f)[p];
     hd_pieces_begin(pieces, data);
     if (f->call.in_place) {
-        size_t from = aside(f, work, p), to = aside(f, work, p + 1);
-        hd_pieces_add(pieces, data, f->own.at + from, to - from);
+        /* blocks for the processes before it, of which mine has none */
+        size_t before = f->span->first[p] - (p > f->span->mine ? f->n : 0);
+        size_t from = before * f->n, to = from + (size_t)hd_span_count(f->span, p) * f->n;
+        hd_pieces_add(pieces, data, aside(f, from), aside_table(f)[to] - aside_table(f)[from]);
         return;
     }
     for (uint32_t j = 0; j < hd_span_count(f->span, p); j++) {
@@ -340,6 +362,9 @@ static ucc_status_t prepare_alltoall(hd_segment_t *s) {
     const hd_work_t *work = hd_flight_work(f);
     hd_pieces_t pieces;
     ucc_status_t status = hd_flight_room(f, 2 * (size_t)f->n * span->n, &pieces);
+    if (f->call.in_place) {
+        (void)lay_aside(f, work, aside_table(f));
+    }
     for (uint32_t p = 0; status == UCC_OK && p < span->processes; p++) {
         if (p != span->mine) {
             list_sent(f, work, &pieces, p);

@@ -91,6 +91,13 @@ ucc_status_t hd_form_watch(ucc_team_h team);
 ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes);
 ucc_status_t hd_form_exchanged(ucc_team_h team);
 
+/* form_span.c: by what processes have to agree: hashes of the values, */
+void hd_form_agree(const hd_config_t *config, uint16_t hashes[HD_AGREED]);
+/* the name of the first variable in which two differ (NULL: none), */
+const char *hd_form_disagreed(const uint16_t one[HD_AGREED], const uint16_t other[HD_AGREED]);
+/* and one number for all that, which processes compare as they greet each other. */
+uint32_t hd_form_terms(const uint16_t hashes[HD_AGREED], bool two_sided, uint32_t n);
+
 /* form_span.c: what comes between finding the records and the group, if endpoints live in several processes */
 /* Into my record, before the exchange. */
 void hd_form_sign(ucc_team_h team);
@@ -114,10 +121,6 @@ ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of
                            const uint64_t *list, const hd_net_process_t *process);
 ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_crossing_t *crossing,
                                 const uint64_t *list);
-static inline uint64_t hd_form_mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
 
 /* form_split.c: in a team of several processes, f->parent */
 ucc_status_t hd_form_split(ucc_team_h team);

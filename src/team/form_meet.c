@@ -3,6 +3,8 @@
  * endpoints of a parent team.
  */
 #include "team/form.h"
+
+#include "core/hash.h"
 #include "team/kin.h"
 
 /* --- meeting without an exchange ------------------------------------------------------------------- */
@@ -165,8 +167,8 @@ static ucc_status_t start_crossing(ucc_team_h team, const hd_meet_key_t *key, ui
     const hd_span_t *span = f->roll.span;
     hd_meet_key_t mine = *key;
     mine.id = ordinal;
-    uint64_t list = hd_form_mix(hd_form_mix(origin, key->list.word[0]), key->list.word[1]);
-    f->wire = hd_form_mix(list, ordinal);
+    uint64_t list = hd_hash_mix(hd_hash_mix(origin, key->list.word[0]), key->list.word[1]);
+    f->wire = hd_hash_mix(list, ordinal);
     ucc_status_t status = hd_form_start_meeting(team, &mine, hd_span_count(span, span->mine),
                                                 span->local_of[me], true);
     team->ep = me;

@@ -14,6 +14,16 @@
 /* The number in a record of an endpoint that has none yet. */
 #define UNPLACED UINT64_MAX
 
+typedef struct named {
+    uint64_t label;
+    uint32_t place;
+} named_t;
+
+/* Behind the records and accounts. */
+static named_t *sorting_room(const ucc_team_h team) {
+    return (named_t *)(void *)(team->forming->roll.told + team->n);
+}
+
 ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
     bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
@@ -36,7 +46,9 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
                  team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    f->all = hd_alloc(HD_LINE_PAIR, team->n * (sizeof(hd_record_t) + sizeof(hd_account_t)));
+    /* all that may be needed before the second exchange, so that nobody has to leave the others there */
+    f->all = hd_alloc(HD_LINE_PAIR,
+                      team->n * (sizeof(hd_record_t) + sizeof(hd_account_t) + sizeof(named_t)));
     f->seen = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*f->seen));
     if (!f->all || !f->seen) {
         hd_error("no memory for an exchange among %u endpoints", team->n);
@@ -64,11 +76,6 @@ ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t byt
 
 /* --- endpoints whose places nobody has told ------------------------------------------------------- */
 
-typedef struct named {
-    uint64_t label;
-    uint32_t place;
-} named_t;
-
 static int compare_labels(const void *a, const void *b) {
     uint64_t left = ((const named_t *)a)->label, right = ((const named_t *)b)->label;
     return left < right ? -1 : left > right;
@@ -77,14 +84,12 @@ static int compare_labels(const void *a, const void *b) {
 /* Numbers are the ranks of the labels, which are all different. */
 static ucc_status_t number_by_rank(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    named_t *sorted = hd_alloc(HD_LINE, team->n * sizeof(*sorted));
-    ucc_status_t status = sorted ? UCC_OK : UCC_ERR_NO_MEMORY;
-    for (uint32_t i = 0; sorted && i < team->n; i++) {
+    named_t *sorted = sorting_room(team);
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < team->n; i++) {
         sorted[i] = (named_t){f->all[i].label, i};
     }
-    if (sorted) {
-        qsort(sorted, team->n, sizeof(*sorted), compare_labels);
-    }
+    qsort(sorted, team->n, sizeof(*sorted), compare_labels);
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         if (i > 0 && sorted[i].label == sorted[i - 1].label) {
             hd_error("ep %llu is taken twice", (unsigned long long)sorted[i].label);
@@ -92,7 +97,6 @@ static ucc_status_t number_by_rank(ucc_team_h team) {
         }
         f->all[sorted[i].place].number = i;
     }
-    hd_free(sorted);
     return status;
 }
 

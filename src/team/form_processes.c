@@ -1,27 +1,25 @@
 /* form_processes.c: the group of a heddle_group that spans processes. One thread of each process comes here and takes
  * part in an exchange among the processes, blocking, as it may by contract; the endpoints join later, without one.
  *
- * Three exchanges, all of which every process takes part in whatever has happened to it, so that nobody waits in vain:
- * what each process is and brings; how it got on with the network (roll.h, each process being one member there); and
- * the addresses. Then each makes its group; they greet each other when all endpoints have joined.
+ * Four exchanges, in which nobody waits in vain: whoever is in trouble says so in the next one, and then all leave. What
+ * each process is and brings; how it got on with the network (roll.h, each process being one member there); the
+ * addresses; and whether it has made its group. They greet each other when all endpoints have joined.
  */
-#include "team/roll.h"
-
-#include "threads/stall.h"
+#include "core/hash.h"
+#include "team/form.h"
 
 #include <heddle/heddle_version.h>
 #include <sched.h>
-#include <string.h>
 
 /* What a process says of itself; of the same size in all versions. */
 typedef struct record {
-    alignas(64) uint32_t version;
+    alignas(128) uint32_t version;
     uint32_t endpoints, sync_type, ordering;
     uint64_t process[2], serial;
-    uint32_t check;
+    uint16_t agreed[HD_AGREED];
 } record_t;
 
-_Static_assert(sizeof(record_t) == 64, "all versions have records of one size");
+_Static_assert(sizeof(record_t) == 128, "all versions have records of one size");
 
 typedef struct meeting {
     const ucc_oob_coll_t *oob;
@@ -32,27 +30,8 @@ typedef struct meeting {
 } meeting_t;
 
 static ucc_status_t exchange(const meeting_t *m, void *mine, void *all, size_t bytes) {
-    const ucc_oob_coll_t *oob = m->oob;
-    void *request = NULL;
-    hd_stall_t stall = {0};
-    ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &request);
-    if (status >= 0) {
-        while ((status = oob->req_test(request)) == UCC_INPROGRESS) {
-            uint64_t now = hd_ticks();
-            if (hd_stall_is_due(&stall, now, m->lib->stall)) {
-                hd_stall_line("heddle_group_create: process %u of %u has waited %.1f s for its "
-                              "oob allgather, which not all may have called",
-                              oob->oob_ep, oob->n_oob_eps, hd_stall_seconds(&stall, now));
-            }
-            sched_yield(); /* blocking by contract; the others may need the processor */
-        }
-        ucc_status_t freed = oob->req_free(request);
-        status = status < 0 ? status : freed;
-    }
-    if (status < 0) {
-        hd_error("heddle_group_create: oob allgather failed: %s", ucc_status_string(status));
-    }
-    return status < 0 ? status : UCC_OK;
+    return hd_roll_exchange(m->oob, "heddle_group_create: process", m->lib->stall, mine, all,
+                            bytes);
 }
 
 /* The first process that differs in what must agree: all find the same one. */
@@ -62,9 +41,9 @@ static ucc_status_t check(const meeting_t *m, uint64_t *endpoints) {
         const record_t *r = &m->all[p], *first = &m->all[0];
         const char *what = r->version != first->version       ? "version of Heddle"
                            : r->sync_type != first->sync_type ? "sync_type"
-                           : r->ordering != first->ordering   ? "ordering"
-                           : r->check != first->check         ? "CHECK"
-                                                              : NULL;
+                           : r->ordering != first->ordering
+                               ? "ordering"
+                               : hd_form_disagreed(r->agreed, first->agreed);
         if (what) {
             hd_error("heddle_group_create: %s differs between process %u and process 0", what, p);
             return UCC_ERR_INVALID_PARAM;
@@ -79,13 +58,32 @@ static ucc_status_t check(const meeting_t *m, uint64_t *endpoints) {
     return UCC_OK;
 }
 
+/* Exchanges accounts until all have room for all addresses, or one is in trouble. */
+static ucc_status_t settle_accounts(meeting_t *m) {
+    ucc_status_t status;
+    uint32_t number;
+    do {
+        status = exchange(m, &m->roll.mine, m->told, sizeof(m->roll.mine));
+        if (status != UCC_OK) {
+            return status;
+        }
+        status = hd_roll_heard(&m->roll, &number);
+    } while (status == UCC_INPROGRESS);
+    if (status != UCC_OK) {
+        hd_error("heddle_group_create: process %u can't take part: %s", number,
+                 status == UCC_ERR_NOT_SUPPORTED ? "it has no network" : ucc_status_string(status));
+    }
+    return status;
+}
+
 /* Each process is one member of the roll. */
 static ucc_status_t call_roll(meeting_t *m) {
-    uint32_t n = m->oob->n_oob_eps, number;
+    uint32_t n = m->oob->n_oob_eps;
     hd_called_t *called = hd_alloc(HD_LINE, n * sizeof(*called));
     for (uint32_t p = 0; called && p < n; p++) {
         called[p] = (hd_called_t){{m->all[p].process[0], m->all[p].process[1]}, p, p};
     }
+    m->roll.told = m->told;
     hd_roll_take(&m->roll, called, n, m->oob->oob_ep);
     hd_free(called);
     if (m->roll.span && m->roll.span->processes != n) {
@@ -95,15 +93,7 @@ static ucc_status_t call_roll(meeting_t *m) {
     while (hd_roll_open(&m->roll, m->lib->config) == UCC_INPROGRESS) {
         sched_yield();
     }
-    m->roll.told = m->told;
-    ucc_status_t status = exchange(m, &m->roll.mine, m->told, sizeof(m->roll.mine));
-    if (status == UCC_OK && (status = hd_roll_trouble(&m->roll, &number)) != UCC_OK) {
-        hd_error("heddle_group_create: process %u can't take part: %s", number,
-                 status == UCC_ERR_NOT_SUPPORTED ? "it has no network" : ucc_status_string(status));
-    }
-    if (status == UCC_OK) {
-        status = hd_roll_slice(&m->roll, m->oob->oob_ep);
-    }
+    ucc_status_t status = settle_accounts(m);
     return status == UCC_OK ? exchange(m, m->roll.my_slice, m->roll.slices, m->roll.slice) : status;
 }
 
@@ -122,12 +112,14 @@ static hd_span_t *make_span(const meeting_t *m, uint32_t endpoints) {
 }
 
 static uint64_t wire_of(const record_t *first) {
-    uint64_t hash = first->serial;
-    for (int i = 0; i < 2; i++) {
-        hash = (hash ^ first->process[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
+    return hd_hash_mix(hd_hash_mix(first->serial, first->process[0]), first->process[1]);
+}
+
+/* Nobody has joined it, and no process will. */
+static void drop(hd_group_t *group) {
+    if (group) {
+        hd_home_unpin(&group->home);
     }
-    return hash;
 }
 
 static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
@@ -142,7 +134,8 @@ static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     }
     if (group && span && process && labels) {
         status = hd_crossing_create(group, span, m->roll.net, wire_of(&m->all[0]), process, labels,
-                                    m->mine.sync_type << 1 | m->mine.check);
+                                    hd_form_terms(m->mine.agreed, group->two_sided, endpoints),
+                                    m->lib->config);
     }
     hd_free(process);
     if (status == UCC_OK) {
@@ -152,10 +145,21 @@ static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     hd_error("heddle_group_create: no memory for a team of %u endpoints", endpoints);
     hd_free(span);
     hd_free(labels);
-    if (group) {
-        hd_home_unpin(&group->home);
-    }
+    drop(group);
     return NULL;
+}
+
+/* Has everybody made its group? The same answer at all. */
+static ucc_status_t confirm(meeting_t *m, ucc_status_t mine) {
+    hd_account_t account = {.status = (int32_t)mine};
+    ucc_status_t status = exchange(m, &account, m->told, sizeof(account));
+    for (uint32_t p = 0; status == UCC_OK && p < m->oob->n_oob_eps; p++) {
+        if (m->told[p].status != UCC_OK) {
+            hd_error("heddle_group_create: process %u could not make its part of the group", p);
+            status = m->told[p].status < 0 ? (ucc_status_t)m->told[p].status : UCC_ERR_NO_MESSAGE;
+        }
+    }
+    return status;
 }
 
 ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
@@ -167,8 +171,8 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
                         .endpoints = params->endpoints,
                         .sync_type = (uint32_t)params->sync_type,
                         .ordering = (uint32_t)params->ordering,
-                        .serial = hd_serial(),
-                        .check = lib->check};
+                        .serial = hd_serial()};
+    hd_form_agree(lib->config, m.mine.agreed);
     hd_process_identity(m.mine.process);
     m.all = hd_alloc(HD_LINE, n * (sizeof(*m.all) + sizeof(*m.told)));
     if (!m.all) {
@@ -180,8 +184,12 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
     status = status == UCC_OK ? check(&m, &endpoints) : status;
     status = status == UCC_OK ? call_roll(&m) : status;
     hd_group_t *group = status == UCC_OK ? make_group(&m, (uint32_t)endpoints) : NULL;
+    if (status == UCC_OK && (status = confirm(&m, group ? UCC_OK : UCC_ERR_NO_MEMORY)) != UCC_OK) {
+        drop(group);
+        group = NULL;
+    }
     hd_roll_end(&m.roll);
     hd_free(m.all);
     *out = group;
-    return status == UCC_OK && !group ? UCC_ERR_NO_MEMORY : status;
+    return status;
 }

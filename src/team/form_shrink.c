@@ -13,6 +13,8 @@
  */
 #include "team/form.h"
 
+#include "core/hash.h"
+
 #include "team/flight.h"
 
 #include <string.h>
@@ -84,12 +86,12 @@ static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_verdict_t *ve
 static uint64_t wire_of(const hd_crossing_t *crossing, const hd_verdict_t *verdict,
                         const uint64_t *endpoint) {
     if (verdict->n == crossing->span->n) {
-        return hd_form_mix(crossing->wire, 0x5a3e);
+        return hd_hash_mix(crossing->wire, 0x5a3e);
     }
     hd_fingerprint_t list = hd_fingerprint(endpoint, verdict->n);
     uint64_t origin =
-        crossing->origin.endpoint ? crossing->origin.wire : hd_form_mix(crossing->wire, 0x0716);
-    return hd_form_mix(hd_form_mix(origin, list.word[0]), list.word[1]);
+        crossing->origin.endpoint ? crossing->origin.wire : hd_hash_mix(crossing->wire, 0x0716);
+    return hd_hash_mix(hd_hash_mix(origin, list.word[0]), list.word[1]);
 }
 
 /* What is left has several processes: f gets what a crossing needs. */
@@ -103,7 +105,7 @@ static ucc_status_t cross(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
         return UCC_ERR_NO_MEMORY;
     }
     f->origin.wire =
-        crossing->origin.endpoint ? crossing->origin.wire : hd_form_mix(crossing->wire, 0x0716);
+        crossing->origin.endpoint ? crossing->origin.wire : hd_hash_mix(crossing->wire, 0x0716);
     f->wire = wire_of(crossing, verdict, f->origin.endpoint);
     return hd_form_cross_from(team, span, crossing, verdict->left);
 }

@@ -7,6 +7,8 @@
  */
 #include "team/form.h"
 
+#include "core/hash.h"
+
 #include <heddle/heddle_version.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +30,39 @@ static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
     }
     uint64_t hash = 0;
     for (const char *text = hd_config_string(config, id); *text; text++) {
-        hash = hd_form_mix(hash, (uint8_t)*text);
+        hash = hd_hash_mix(hash, (uint8_t)*text);
     }
     return (uint16_t)(hash >> 16);
+}
+
+void hd_form_agree(const hd_config_t *config, uint16_t hashes[HD_AGREED]) {
+    for (uint32_t i = 0; i < HD_AGREED; i++) {
+        hashes[i] = i < N_AGREED ? hash_of(config, agreed[i]) : 0;
+    }
+}
+
+const char *hd_form_disagreed(const uint16_t one[HD_AGREED], const uint16_t other[HD_AGREED]) {
+    for (uint32_t i = 0; i < N_AGREED; i++) {
+        if (one[i] != other[i]) {
+            return hd_config_variable(agreed[i])->name;
+        }
+    }
+    return NULL;
+}
+
+uint32_t hd_form_terms(const uint16_t hashes[HD_AGREED], bool two_sided, uint32_t n) {
+    uint64_t hash = hd_hash_mix(two_sided, n);
+    for (uint32_t i = 0; i < N_AGREED; i++) {
+        hash = hd_hash_mix(hash, hashes[i]);
+    }
+    return (uint32_t)(hash >> 32);
 }
 
 void hd_form_sign(ucc_team_h team) {
     hd_record_t *mine = &team->forming->mine;
     mine->version = HEDDLE_VERSION;
     mine->host = hd_host_identity();
-    for (uint32_t i = 0; i < N_AGREED; i++) {
-        mine->agreed[i] = hash_of(team->lib->config, agreed[i]);
-    }
+    hd_form_agree(team->lib->config, mine->agreed);
 }
 
 ucc_status_t hd_form_check_signs(const ucc_team_h team) {
@@ -51,12 +74,10 @@ ucc_status_t hd_form_check_signs(const ucc_team_h team) {
             return UCC_ERR_INVALID_PARAM;
         }
         bool same_process = memcmp(all[i].process, all[0].process, sizeof(all[0].process)) == 0;
-        for (uint32_t v = 0; v < N_AGREED && !same_process; v++) {
-            if (all[i].agreed[v] != all[0].agreed[v]) {
-                hd_error("configuration: %s differs between processes of the team",
-                         hd_config_variable(agreed[v])->name);
-                return UCC_ERR_INVALID_PARAM;
-            }
+        const char *name = same_process ? NULL : hd_form_disagreed(all[i].agreed, all[0].agreed);
+        if (name) {
+            hd_error("configuration: %s differs between processes of the team", name);
+            return UCC_ERR_INVALID_PARAM;
         }
     }
     return UCC_OK;
@@ -100,13 +121,12 @@ ucc_status_t hd_form_accounts(ucc_team_h team) {
     if (status != UCC_OK) {
         return status;
     }
-    status = hd_roll_trouble(&f->roll, &number);
+    status = hd_roll_heard(&f->roll, &number);
+    if (status == UCC_INPROGRESS) { /* once more */
+        return hd_form_exchange(team, &f->roll.mine, f->roll.told, sizeof(f->roll.mine));
+    }
     if (status != UCC_OK) {
         say_trouble(team, number, status);
-        return status;
-    }
-    status = hd_roll_slice(&f->roll, (uint32_t)f->mine.number);
-    if (status != UCC_OK) {
         return status;
     }
     f->step = STEP_ADDRESSES;
@@ -139,12 +159,12 @@ ucc_status_t hd_form_addresses(ucc_team_h team) {
     }
     const hd_record_t *first = &f->all[f->roll.place_of[0]];
     f->wire =
-        hd_form_mix(hd_form_mix(hd_form_mix(HD_NET_FORMING, first->process[0]), first->process[1]),
+        hd_hash_mix(hd_hash_mix(hd_hash_mix(HD_NET_FORMING, first->process[0]), first->process[1]),
                     first->notice);
     f->process = hd_roll_processes(&f->roll);
     hd_debug("team of %u endpoints in %u processes on %u hosts", team->n, f->roll.span->processes,
              count_hosts(f));
-    return f->process ? UCC_OK : UCC_ERR_NO_MEMORY;
+    return UCC_OK;
 }
 
 /* --- without an exchange ---------------------------------------------------------------------------------- */
@@ -224,6 +244,7 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
                                    .n = f->roll.span->processes,
                                    .me = f->roll.span->mine,
                                    .process = f->process,
+                                   .despite_losses = true,
                                    .failed = ignore};
     hd_net_team_t *refused = hd_net_team_create(f->roll.net, &params);
     if (refused) {
@@ -235,11 +256,9 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
 
 /* What must be the same in all processes, besides the span. */
 static uint32_t terms_of(const ucc_team_h team, const hd_group_t *group) {
-    uint64_t hash = hd_form_mix(group->two_sided, group->check);
-    for (uint32_t v = 0; v < N_AGREED; v++) {
-        hash = hd_form_mix(hash, hash_of(team->lib->config, agreed[v]));
-    }
-    return (uint32_t)(hd_form_mix(hash, team->n) >> 32);
+    uint16_t hashes[HD_AGREED];
+    hd_form_agree(team->lib->config, hashes);
+    return hd_form_terms(hashes, group->two_sided, team->n);
 }
 
 static hd_group_t *make(ucc_team_h team, uint64_t *labels) {
@@ -250,7 +269,7 @@ static hd_group_t *make(ucc_team_h team, uint64_t *labels) {
         return NULL;
     }
     ucc_status_t status = hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process,
-                                             labels, terms_of(team, group));
+                                             labels, terms_of(team, group), team->lib->config);
     if (status != UCC_OK) {
         hd_home_unpin(&group->home);
         return NULL;

@@ -11,6 +11,8 @@
  */
 #include "team/form.h"
 
+#include "core/hash.h"
+
 #include "core/fork.h"
 
 #include <pthread.h>
@@ -231,7 +233,7 @@ static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
     ucc_status_t status = span ? UCC_OK : UCC_ERR_NO_MEMORY;
     if (span && span->processes > 1) {
         team->forming->wire =
-            hd_form_mix(hd_form_mix(crossing->wire, 0x5b17), team->forming->split);
+            hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), team->forming->split);
         status = hd_form_cross_from(team, span, crossing, list);
     } else {
         hd_free(span);

@@ -9,6 +9,8 @@
  */
 #include "team/kin.h"
 
+#include "core/hash.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,29 +78,7 @@ uint64_t hd_host_identity(void) {
 
 static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, void *mine,
                              void *all, size_t bytes) {
-    void *request = NULL;
-    hd_stall_t stall = {0};
-    ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &request);
-    if (status < 0) {
-        hd_error("oob.allgather of the context failed: %s", ucc_status_string(status));
-        return status;
-    }
-    while ((status = oob->req_test(request)) == UCC_INPROGRESS) {
-        uint64_t now = hd_ticks();
-        if (hd_stall_is_due(&stall, now, context->lib->stall)) {
-            hd_stall_line(
-                "context %u of %u has waited %.1f s for its out-of-band allgather, which not "
-                "all may have called",
-                oob->oob_ep, oob->n_oob_eps, hd_stall_seconds(&stall, now));
-        }
-        sched_yield(); /* blocking by contract; the others may need the processor */
-    }
-    ucc_status_t freed = oob->req_free(request);
-    status = status < 0 ? status : freed;
-    if (status < 0) {
-        hd_error("oob allgather of the context failed: %s", ucc_status_string(status));
-    }
-    return status;
+    return hd_roll_exchange(oob, "context", context->lib->stall, mine, all, bytes);
 }
 
 /* --- contexts in several processes ----------------------------------------------------------------------- */
@@ -156,75 +136,80 @@ static hd_kin_t *share(hd_kin_t *mine) {
     return kin;
 }
 
+/* Exchanges accounts until all have room for all addresses, or one is in trouble. */
+static ucc_status_t settle_accounts(ucc_context_h context, const ucc_oob_coll_t *oob,
+                                    hd_roll_t *roll, uint32_t *number) {
+    ucc_status_t status;
+    *number = context->rank;
+    do {
+        status = exchange(context, oob, &roll->mine, roll->told, sizeof(roll->mine));
+        if (status != UCC_OK) {
+            return status;
+        }
+        status = hd_roll_heard(roll, number);
+    } while (status == UCC_INPROGRESS);
+    return status;
+}
+
 /* By all contexts of the exchange. Without a network they are good for teams inside their processes. */
 static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, hd_roll_t *roll,
                               hd_kin_t *kin) {
-    ucc_status_t status;
     uint32_t number;
     while (hd_roll_open(roll, context->lib->config) == UCC_INPROGRESS) {
         sched_yield(); /* another thread makes it */
     }
-    status = exchange(context, oob, &roll->mine, roll->told, sizeof(roll->mine));
-    if (status != UCC_OK) {
-        return status;
-    }
-    status = hd_roll_trouble(roll, &number);
+    ucc_status_t status = settle_accounts(context, oob, roll, &number);
     if (status == UCC_ERR_NOT_SUPPORTED && roll->span) {
         hd_info("contexts in %u processes, without a network: no team of theirs can span processes",
                 roll->span->processes);
+        status = kin ? UCC_OK : UCC_ERR_NO_MEMORY;
     } else if (status != UCC_OK) {
-        hd_error("context %u of %u can't take part: %s", number, oob->n_oob_eps,
+        hd_error("oob allgather: context %u of %u can't take part: %s", number, oob->n_oob_eps,
                  ucc_status_string(status));
-        return status;
     } else {
-        status = hd_roll_slice(roll, context->rank);
+        status = exchange(context, oob, roll->my_slice, roll->slices, roll->slice);
         if (status == UCC_OK) {
-            status = exchange(context, oob, roll->my_slice, roll->slices, roll->slice);
+            kin->process = hd_roll_processes(roll);
+            kin->net = roll->net;
+            roll->net = NULL;
         }
-        kin->process = status == UCC_OK ? hd_roll_processes(roll) : NULL;
-        if (!kin->process) {
-            return status < 0 ? status : UCC_ERR_NO_MEMORY;
-        }
-        kin->net = roll->net;
-        roll->net = NULL;
     }
-    kin->span = roll->span;
-    roll->span = NULL;
-    return UCC_OK;
+    if (status == UCC_OK) {
+        kin->span = roll->span;
+        roll->span = NULL;
+    }
+    return status;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
+/* trouble: why this context can't go on, which the others hear of. */
 static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *oob,
-                                   const record_t *all) {
+                                   const record_t *all, hd_account_t *told, ucc_status_t trouble) {
     uint32_t n = oob->n_oob_eps;
-    hd_roll_t roll = {.told = hd_alloc(HD_LINE, n * sizeof(hd_account_t))};
+    hd_roll_t roll = {.told = told};
     hd_called_t *called = hd_alloc(HD_LINE, n * sizeof(*called));
     hd_kin_t *kin = hd_alloc(HD_LINE, sizeof(*kin));
-    ucc_status_t status = UCC_ERR_NO_MEMORY;
     for (uint32_t i = 0; called && i < n; i++) {
         called[i] = (hd_called_t){{all[i].process[0], all[i].process[1]}, i, i};
     }
     /* a number for all processes: that of rank 0 is one of its process */
-    uint64_t serial = mix(mix(mix(1, all[0].process[0]), all[0].process[1]), all[0].serial);
+    uint64_t serial = hd_hash_mix(hd_hash_mix(1, all[0].process[0]), all[0].process[1]);
+    serial = hd_hash_mix(serial, all[0].serial);
     context->peers.serial = serial;
-    if (roll.told && kin) {
+    hd_roll_take(&roll, called, n, context->rank);
+    if (!kin) {
+        hd_error("no memory for an exchange among %u contexts", n);
+        roll.trouble = UCC_ERR_NO_MEMORY;
+    } else {
         kin->serial = serial;
         kin->forks = hd_forks();
-        hd_roll_take(&roll, called, n, context->rank);
-        status = call_roll(context, oob, &roll, kin);
-    } else {
-        hd_error("no memory for an exchange among %u contexts", n);
     }
+    roll.trouble = trouble == UCC_OK ? roll.trouble : trouble;
+    ucc_status_t status = call_roll(context, oob, &roll, kin);
     if (status == UCC_OK) {
         context->peers.kin = share(kin);
     } else if (kin) {
         free_kin(kin);
     }
-    hd_free(roll.told);
     hd_free(called);
     hd_roll_end(&roll);
     return status;
@@ -238,9 +223,11 @@ static bool is_same(const record_t *a, const record_t *b) {
 
 /* The records are here. */
 static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oob,
-                                 const record_t *mine, const record_t *all, bool unplaced) {
+                                 const record_t *mine, const record_t *all, hd_account_t *told,
+                                 bool unplaced) {
     bool spans_processes = false;
     uint32_t places = 0;
+    ucc_status_t status = UCC_OK;
     context->peers.serial = all[0].serial;
     for (uint32_t i = 0; i < oob->n_oob_eps; i++) {
         if (memcmp(all[i].process, mine->process, sizeof(mine->process)) != 0) {
@@ -253,9 +240,9 @@ static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oo
     }
     if (unplaced && places != 1) {
         hd_error("oob allgather of the context: the caller's own record is there %u times", places);
-        return UCC_ERR_INVALID_PARAM;
+        status = UCC_ERR_INVALID_PARAM;
     }
-    return spans_processes ? meet_processes(context, oob, all) : UCC_OK;
+    return spans_processes ? meet_processes(context, oob, all, told, status) : status;
 }
 
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced) {
@@ -267,7 +254,7 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
         context->peers.serial = mine.serial;
         return UCC_OK;
     }
-    record_t *all = hd_alloc(HD_LINE, n * sizeof(*all));
+    record_t *all = hd_alloc(HD_LINE, n * (sizeof(*all) + sizeof(hd_account_t)));
     if (!all) {
         hd_error("no memory for an exchange among %u contexts", n);
         return UCC_ERR_NO_MEMORY;
@@ -275,7 +262,8 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
     hd_process_identity(mine.process);
     ucc_status_t status = exchange(context, oob, &mine, all, sizeof(mine));
     if (status == UCC_OK) {
-        status = read_records(context, oob, &mine, all, unplaced);
+        status =
+            read_records(context, oob, &mine, all, (hd_account_t *)(void *)(all + n), unplaced);
     }
     hd_free(all);
     return status;

@@ -6,8 +6,11 @@
  *     open      every member gets the process's network; the first to come makes it. Each has a reference, so its
  *               address stays what it is until the last of them is done
  *     accounts  a second exchange: how each got on, and how long its process's address is. Whoever is in trouble says
- *               so here, instead of leaving the others waiting for its part
+ *               so here, instead of leaving the others waiting for its part. All memory that the rest needs is there
+ *               before it; if an address is longer than that, all see it, make more room, and exchange accounts again
  *     slices    a third: the addresses, of which each member of a process gives a slice
+ *
+ * So whoever lacks memory, or anything else, tells the others before it leaves: nobody waits for it in an exchange.
  *
  * By its owner alone.
  */
@@ -28,29 +31,36 @@ typedef struct hd_account {
 } hd_account_t;
 
 typedef struct hd_roll {
-    hd_span_t *span;         /* NULL: there was no memory */
-    uint32_t *place_of;      /* by number: its place in the exchange */
-    uint64_t (*identity)[2]; /* by process */
-    hd_net_t *net;           /* a reference */
-    ucc_status_t trouble;    /* why this member can't go on */
-    hd_account_t mine;       /* for the second exchange, */
-    hd_account_t *told;      /* and what came of it, by place: memory of the owner's */
-    uint8_t *my_slice;       /* for the third, */
-    uint8_t *slices;         /* and what came of it, */
-    uint32_t slice;          /* of so many bytes each */
+    hd_span_t *span;           /* NULL: there was no memory */
+    uint32_t *place_of;        /* by number: its place in the exchange */
+    uint64_t (*identity)[2];   /* by process */
+    hd_net_t *net;             /* a reference */
+    uint32_t number;           /* this member's */
+    ucc_status_t trouble;      /* why it can't go on */
+    hd_account_t mine;         /* for the second exchange, */
+    hd_account_t *told;        /* and what came of it, by place: memory of the owner's */
+    uint32_t room;             /* for addresses of so many bytes there is memory, the same at all */
+    uint8_t *my_slice;         /* for the third, */
+    uint8_t *slices;           /* and what came of it, */
+    uint32_t slice;            /* of so many bytes each */
+    hd_net_process_t *process; /* and what that says; the addresses lie behind */
 } hd_roll_t;
 
-/* Sorts `called`, n of them. */
+/* Sorts `called`, n of them; NULL: there was no memory for them, which the others hear of. */
 void hd_roll_take(hd_roll_t *roll, hd_called_t *called, uint32_t n, uint32_t my_number);
 /* UCC_INPROGRESS: come again; else UCC_OK: `mine` is to be exchanged. */
 ucc_status_t hd_roll_open(hd_roll_t *roll, const hd_config_t *config);
-/* After the second exchange: the first member in trouble, the same at all; UCC_OK: none. */
-ucc_status_t hd_roll_trouble(const hd_roll_t *roll, uint32_t *number);
-/* If there is none: makes ready for the third, of `slice` bytes. UCC_ERR_NO_MEMORY (logged): the others wait in vain. */
-ucc_status_t hd_roll_slice(hd_roll_t *roll, uint32_t my_number);
-/* After the third: processes as the net knows them, by number, in one block with their addresses (hd_free). NULL: no
- * memory. */
-hd_net_process_t *hd_roll_processes(const hd_roll_t *roll);
+/* After the second exchange, the same at all: UCC_OK: the third follows, of `slice` bytes; UCC_INPROGRESS: `mine` is to
+ * be exchanged once more; else what the first member in trouble says, and its number. */
+ucc_status_t hd_roll_heard(hd_roll_t *roll, uint32_t *number);
+/* After the third: processes as the net knows them, by number, in one block with their addresses, which is the caller's
+ * then (hd_free). */
+hd_net_process_t *hd_roll_processes(hd_roll_t *roll);
 void hd_roll_end(hd_roll_t *roll);
+
+/* An allgather of `oob`, from its beginning to its end: for calls that block by contract. who: takes part, for the log
+ * ("context"); stall: ticks after which the wait is talked about. */
+ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64_t stall,
+                              void *mine, void *all, size_t bytes);
 
 #endif

@@ -1,6 +1,8 @@
 /* span.c: which endpoints live in which process (span.h). Pure, but for the memory. */
 #include "team/span.h"
 
+#include "core/hash.h"
+
 #include <stdlib.h>
 
 /* An endpoint, and what tells its process apart. */
@@ -94,11 +96,6 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
     return span;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set) {
     uint32_t *process_of = hd_alloc(HD_LINE, set->n * sizeof(*process_of)), me = 0;
     for (uint32_t i = 0; process_of && i < set->n; i++) {
@@ -115,7 +112,8 @@ hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set) {
         span->team_process = span->first + span->processes + 1; /* what told its processes apart */
         span->set = *set;
         span->set.local = hd_span_count(span, span->mine);
-        span->set_hash = mix(mix(mix(0x5e7u, set->start), (uint64_t)set->stride), set->n) | 1;
+        uint64_t hash = hd_hash_mix(hd_hash_mix(0x5e7u, set->start), (uint64_t)set->stride);
+        span->set_hash = hd_hash_mix(hash, set->n) | 1;
     }
     return span;
 }

@@ -100,9 +100,10 @@ struct hd_crossing {
 };
 
 /* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. If it succeeds, the
- * span, the caller's reference to the net, and the labels (hd_alloc) are the crossing's. */
+ * span, the caller's reference to the net, and the labels (hd_alloc) are the crossing's. config: the team's library's. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
-                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms);
+                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
+                                const hd_config_t *config);
 /* Of a group of this kind; NULL: all its endpoints live in this process. */
 hd_crossing_t *hd_group_crossing(const hd_group_t *group);
 /* By any endpoint, again and again, once the group is sealed, or by whoever makes the group, before: UCC_OK when all

@@ -97,8 +97,11 @@ static void call_roll(input_t *in) {
             roll.told[i].bytes = 1 + next_byte(in) % 4;
         }
     }
-    ucc_status_t trouble = hd_roll_trouble(&roll, &number);
-    if (trouble == UCC_OK && hd_roll_slice(&roll, me) == UCC_OK) {
+    ucc_status_t status;
+    while ((status = hd_roll_heard(&roll, &number)) == UCC_INPROGRESS) {
+        CHECK(roll.trouble == UCC_OK);
+    }
+    if (status == UCC_OK) {
         next_bytes(in, roll.slices, (size_t)n * roll.slice);
         hd_net_process_t *process = hd_roll_processes(&roll);
         for (uint32_t p = 0; process && p < roll.span->processes; p++) {

@@ -111,7 +111,7 @@ static void prepare(case_leg_t *l, input_t *in) {
     call->take = l->data + n;
     call->operand = l->bytes;
     call->result = l->result;
-    uint8_t *choice = net->choice;
+    uint8_t *choice = l->leg.team->choice;
     memset(choice, algorithms[next_byte(in) % sizeof(algorithms)], HD_NET_FAMILIES);
     l->leg.plan = hd_net_plan_of(l->leg.team, call, hd_coll[call->type].vector ? 0 : count);
     size_t scratch = hd_net_scratch(call, &l->leg.plan);

@@ -223,6 +223,99 @@ Test(net_legs, other_sizes_fail_both_sides_and_nothing_is_written_beyond) {
     everywhere(2, mismatch, &large);
 }
 
+/* Nobody expects what the other one sends. It comes before process 1 has a leg, while that is open, or after its end. */
+typedef struct stranger {
+    hd_net_key_t key;
+    int when; /* process 1 begins: -1: late, 0: at once, 1: and process 0 late */
+    size_t bytes;
+} stranger_t;
+
+static void two_roots(node_t *node, void *arg) {
+    const stranger_t *stranger = arg;
+    hd_log_set_level(HD_LOG_FATAL);
+    uint8_t *x = must_alloc(1, stranger->bytes);
+    if (stranger->when == (node->me == 1 ? -1 : 1)) {
+        double until = test_now() + 0.05;
+        for (node_begin(node); test_now() < until;) {
+            node_pump(node, "waiting");
+        }
+    }
+    run_t *run = message(node, stranger->key, x, stranger->bytes);
+    run->leg.call.root = node->me;
+    run->leg.call.signature = 10 + node->me;
+    hd_leg_start(&run->leg);
+    ucc_status_t status = run_wait(run, "a root");
+    node_check(node, status == UCC_OK || status == UCC_ERR_INVALID_PARAM, "%d", status);
+    for (node_begin(node); atomic_load(&node->failed) == UCC_OK;) {
+        node_pump(node, "hearing of it");
+    }
+    node_check(node, atomic_load(&node->failed) == UCC_ERR_INVALID_PARAM, "%d",
+               atomic_load(&node->failed));
+    free(run);
+    free(x);
+}
+
+Test(net_legs, two_roots_of_one_bcast_fail_both_sides) {
+    for (int when = -1; when <= 1; when++) {
+        stranger_t numbered = {{.number = 7, .class = HD_NET_NUMBERED}, when, 100},
+                   matched = {tagged(5, 3), when, 100};
+        everywhere(2, two_roots, &numbered);
+        everywhere(2, two_roots, &matched);
+    }
+}
+
+/* A message of the same arguments that nobody expects is left with its leg. */
+static void sends_twice(node_t *node, void *arg) {
+    (void)arg;
+    hd_log_set_level(HD_LOG_FATAL);
+    uint64_t x = 0;
+    run_t *run[2];
+    for (uint32_t i = 0; i < 2; i++) { /* two legs of process 0 go by one name */
+        run[i] = message(node, tagged(9, 0), &x, 8);
+        if (node->me == 0) {
+            hd_leg_start(&run[i]->leg);
+            (void)run_wait(run[i], "a bcast");
+        }
+    }
+    node_meet(node);
+    if (node->me == 1) {
+        hd_leg_start(&run[0]->leg);
+        (void)run_wait(run[0], "a bcast");
+    }
+    for (node_begin(node); atomic_load(&node->failed) == UCC_OK;) {
+        node_pump(node, "hearing of it");
+    }
+    node_check(node, atomic_load(&node->failed) == UCC_ERR_INVALID_PARAM, "%d",
+               atomic_load(&node->failed));
+    free(run[0]);
+    free(run[1]);
+}
+
+Test(net_legs, what_nobody_expects_fails_both_sides) {
+    everywhere(2, sends_twice, NULL);
+}
+
+static void chooses(node_t *node, void *arg) {
+    (void)arg;
+    hd_net_call_t call = {.type = HD_BCAST, .n = 2};
+    hd_net_plan_t first = hd_net_plan_of(node->team, &call, 8);
+    hd_config_t *own = node->config;
+    must(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &node->config), "configuration");
+    must(hd_config_modify(node->config, NULL, "NET_BCAST", "chain"), "NET_BCAST");
+    hd_net_team_t *team = node_make_team(node, 78);
+    hd_net_plan_t second = hd_net_plan_of(team, &call, 8);
+    node_check(node, first.algorithm == HD_NET_TREE, "%u", first.algorithm);
+    node_check(node, second.algorithm == HD_NET_CHAIN, "%u", second.algorithm);
+    node_meet(node);
+    hd_net_team_destroy(team);
+    hd_config_release(node->config);
+    node->config = own;
+}
+
+Test(net_legs, algorithms_are_those_of_the_library_that_the_team_is_of) {
+    cr_assert_eq(nodes_run(2, shm, chooses, NULL), 0);
+}
+
 /* --- cancelling ----------------------------------------------------------------------------------------------------------------- */
 
 /* Process 1 never comes; process 0 gives up, and tells it. */

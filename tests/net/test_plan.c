@@ -3,6 +3,7 @@
 #include "net/internal.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 typedef struct row {
     uint8_t type;
@@ -112,4 +113,34 @@ Test(net_plan, small_blocks_to_and_from_a_root_go_by_a_tree) {
                                  {HD_ALLTOALL, 1000, 8, HD_NET_PAIRWISE, 16},
                                  {HD_REDUCE_SCATTER, 1000, 8, HD_NET_DIRECT, 0}};
     CHECK_ROWS(rows);
+}
+
+static const uint8_t types[] = {HD_BCAST, HD_MCAST, HD_ALLGATHER, HD_ALLGATHERV};
+
+/* A round is a step, and a message has 16 bits for it. */
+static void check_rounds(const hd_net_team_t *team, uint32_t n, bool may_ring) {
+    for (size_t t = 0; t < sizeof(types); t++) {
+        for (size_t bytes = 0; bytes <= 64 << 20; bytes = bytes * 8 + 1) {
+            hd_net_call_t call = {.type = types[t], .n = n};
+            uint8_t algorithm = hd_net_plan_of(team, &call, bytes).algorithm;
+            bool rings = algorithm == HD_NET_RING || algorithm == HD_NET_SCATTER_ALLGATHER;
+            cr_expect(may_ring || !rings, "%s of %u, %zu bytes", hd_type_name(types[t]), n, bytes);
+        }
+    }
+}
+
+Test(net_plan, more_processes_than_a_message_has_steps_for_use_no_ring) {
+    hd_config_t *config;
+    hd_net_team_t *team = calloc(1, sizeof(*team));
+    cr_assert_eq(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config), UCC_OK);
+    hd_net_read_choices(team->choice, config);
+    check_rounds(team, 100000, false);
+    hd_config_modify(config, NULL, "NET_BCAST", "scatter_allgather");
+    hd_config_modify(config, NULL, "NET_ALLGATHER", "ring");
+    hd_net_read_choices(team->choice, config);
+    check_rounds(team, 100000, false);
+    hd_net_call_t call = {.type = HD_ALLGATHERV, .n = 65535};
+    cr_expect_eq(hd_net_plan_of(team, &call, 0).algorithm, HD_NET_RING);
+    hd_config_release(config);
+    free(team);
 }

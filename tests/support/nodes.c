@@ -81,6 +81,7 @@ hd_net_team_t *node_make_team(node_t *node, uint64_t wire) {
                                    .n = node->n,
                                    .me = node->me,
                                    .process = node->process,
+                                   .config = node->config,
                                    .failed = on_failed,
                                    .arg = node};
     return hd_net_team_create(node->net, &params);

@@ -665,6 +665,149 @@ Test(form_span, algorithms_that_differ_fail_at_all) {
     cr_assert(runs(&shape, ends_with_another_algorithm_in_one, NULL));
 }
 
+/* A heddle_group of the processes. */
+static ucc_status_t create_group(const process_t *process, ucc_oob_coll_t oob) {
+    heddle_group_params_t params = {
+        .endpoints = process->n, .thread_mode = UCC_THREAD_SINGLE, .oob = &oob};
+    heddle_group_t *group = NULL;
+    ucc_status_t status = heddle_group_create(&params, &group);
+    if (status == UCC_OK) {
+        heddle_group_destroy(group);
+    }
+    return status;
+}
+
+static int groups_with_another_algorithm_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_BCAST", process->me == 1 ? "chain" : "tree", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return create_group(process, process_group_oob(process, 0)) != UCC_ERR_INVALID_PARAM;
+}
+
+Test(form_span, groups_of_processes_with_other_algorithms_fail_at_all) {
+    shape_t shape = shape_even(3, 2);
+    cr_assert(runs(&shape, groups_with_another_algorithm_in_one, NULL));
+}
+
+static int forms_with_long_addresses(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_LANES", process->me == 0 ? "8" : "7", 1);
+    return ends_with(process, UCC_OK) ||
+           create_group(process, process_group_oob(process, 1)) != UCC_OK;
+}
+
+Test(form_span, addresses_may_be_longer_than_expected) {
+    shape_t shape = {.processes = 2, .endpoints = {1, 2}};
+    cr_assert(runs(&shape, forms_with_long_addresses, NULL));
+}
+
+/* An exchange of process 1's that takes its memory away in the first call, and gives it back in a later one. */
+typedef struct thief {
+    ucc_oob_coll_t oob;
+    long left;
+    uint32_t calls, until; /* until: 0: never */
+} thief_t;
+
+static ucc_status_t stealing_gather(void *src, void *dst, size_t bytes, void *info,
+                                    void **request) {
+    thief_t *thief = info;
+    thief->calls++;
+    if (thief->calls == 1 || thief->calls == thief->until) {
+        hd_alloc_fail_after(thief->calls == 1 ? thief->left : -1);
+    }
+    return thief->oob.allgather(src, dst, bytes, thief->oob.coll_info, request);
+}
+
+static ucc_oob_coll_t steal(const process_t *process, thief_t *thief, ucc_oob_coll_t oob, long left,
+                            uint32_t until) {
+    *thief = (thief_t){.oob = oob, .left = left, .until = until};
+    if (process->me == 1) {
+        oob.allgather = stealing_gather;
+        oob.coll_info = thief;
+    }
+    return oob;
+}
+
+static ucc_status_t group_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    (void)s;
+    return create_group(process, steal(process, &thief, process_group_oob(process, 0), left, 0));
+}
+
+static ucc_status_t context_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    ucc_context_params_t params = {
+        .mask = UCC_CONTEXT_PARAM_FIELD_OOB,
+        .oob = steal(process, &thief, process_oob(process, 1, process->endpoint[0]), left, 0)};
+    ucc_context_config_h config;
+    ucc_context_h context;
+    must(ucc_context_config_read(s->libs[0], NULL, &config), "ucc_context_config_read");
+    ucc_status_t status = ucc_context_create(s->libs[0], &params, config, &context);
+    hd_alloc_fail_after(-1);
+    ucc_context_config_release(config);
+    return status == UCC_OK ? ucc_context_destroy(context) : status;
+}
+
+/* What a process lacks after the last exchange, it says by the network, if it has memory for that. */
+static ucc_status_t team_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    ucc_team_h team;
+    ucc_team_params_t params = {
+        .mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE,
+        .ep = process->endpoint[0],
+        .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
+        .oob = steal(process, &thief, process_oob(process, 2, process->endpoint[0]), left, 3)};
+    ucc_status_t status;
+    must(ucc_team_create_post(&s->contexts[0], 1, &params, &team), "ucc_team_create_post");
+    drive(&team, 1, &status);
+    hd_alloc_fail_after(-1);
+    destroy(&team, 1);
+    return status;
+}
+
+typedef struct theft {
+    ucc_status_t (*form)(const process_t *process, stage_t *s, long left);
+    _Atomic bool formed;
+} theft_t;
+
+/* Again and again, with memory for one allocation more each time: everybody always gets an answer. */
+static int forms_with_ever_more_memory(const process_t *process, void *arg) {
+    theft_t *theft = arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    long left = 0;
+    for (; left < 300 && !atomic_load(&theft->formed); left++) {
+        process_note(process, "%ld allocations", left);
+        ucc_status_t status = theft->form(process, &s, left);
+        hd_alloc_fail_after(-1);
+        process_barrier(process);
+        if (process->me == 1 && status == UCC_OK) {
+            atomic_store(&theft->formed, true);
+        }
+        process_barrier(process);
+    }
+    return !(stage_close(&s) && atomic_load(&theft->formed) && left > 4);
+}
+
+static void forms_in_the_end(ucc_status_t (*form)(const process_t *, stage_t *, long)) {
+    shape_t shape = shape_even(3, 1);
+    theft_t *theft =
+        mmap(NULL, sizeof(*theft), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    theft->form = form;
+    cr_assert(runs(&shape, forms_with_ever_more_memory, theft));
+    munmap(theft, sizeof(*theft));
+}
+
+Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_group) {
+    forms_in_the_end(group_for);
+}
+Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_context) {
+    forms_in_the_end(context_for);
+}
+Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_team) {
+    forms_in_the_end(team_for);
+}
+
 typedef struct scarcity {
     long allocations;
     _Atomic bool refused; /* it has failed, and may have had no memory to tell the other */
