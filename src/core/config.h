@@ -78,6 +78,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_TRACE,            /* string: file */
     HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */
+    HD_CFG_LIB_REPRODUCIBLE,     /* choice: hd_cfg_reproducible_t */
     HD_CFG_LIB_NET,              /* bool */
     HD_CFG_LIB_NET_LIBRARY,      /* string: file, or empty */
     HD_CFG_LIB_NET_SHM,          /* bool */
@@ -120,6 +121,12 @@ typedef enum hd_cfg_arrival {
     HD_CFG_ARRIVAL_STATIC,
     HD_CFG_ARRIVAL_COUNTER
 } hd_cfg_arrival_t;
+
+/* What the bits of a reduction among processes depend on, besides its operands. */
+typedef enum hd_cfg_reproducible {
+    HD_CFG_REPRODUCIBLE_LAYOUT,   /* which endpoints share a process */
+    HD_CFG_REPRODUCIBLE_PLACEMENT /* nothing */
+} hd_cfg_reproducible_t;
 
 typedef enum hd_cfg_tree {
     HD_CFG_TREE_AUTO,

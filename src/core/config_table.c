@@ -232,6 +232,16 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                             .value = "0",
                             .meaning = "Seconds after which collectives fail that have no time-out "
                                        "of their own, blocking calls too. 0: never."},
+    [HD_CFG_LIB_REPRODUCIBLE] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_CHOICE,
+         .name = "REPRODUCIBLE",
+         .value = "layout",
+         .words = "layout,placement",
+         .meaning = "Where the bits of reductions among processes are the same. layout: wherever "
+                    "the same endpoints share a process. placement: wherever endpoints are, as in "
+                    "one process; more bytes cross where processes have no whole blocks of 8, 64, "
+                    "... endpoints."},
     [HD_CFG_LIB_NET] = {.scope = HD_CFG_SCOPE_LIB,
                         .type = HD_CFG_BOOL,
                         .name = "NET",

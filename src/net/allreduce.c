@@ -137,8 +137,7 @@ static ucc_status_t reduce_allgather(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     uint32_t n = call->n, me = call->me;
     size_t count = hd_net_count(call, me);
-    hd_operands_t o =
-        hd_net_operands(leg, 0, n, hd_net_part(call->count, n, 1) * call->element + call->element);
+    hd_operands_t o = hd_net_collected(leg, (hd_net_part(call->count, n, 1) + 1) * call->element);
     if (leg->phase == 0) {
         if (!hd_net_collect(leg, &o, hd_net_part_of_operand, leg->plan.radix)) {
             return UCC_INPROGRESS;
@@ -146,9 +145,10 @@ static ucc_status_t reduce_allgather(hd_leg_t *leg) {
         leg->phase = 1;
     }
     if (leg->phase == 1) {
-        ucc_status_t status = count ? call->combine(leg, n, o.pointer, result_of(call, me),
-                                                    hd_net_first(call, me), count, true)
-                                    : UCC_OK;
+        ucc_status_t status =
+            count ? call->combine(leg, hd_net_operands_in_all(call), o.pointer, result_of(call, me),
+                                  hd_net_first(call, me), count, true)
+                  : UCC_OK;
         if (status != UCC_OK) {
             return status;
         }
@@ -179,8 +179,8 @@ size_t hd_net_allreduce_scratch(const hd_net_call_t *call, uint8_t algorithm) {
         }
         return levels * level_bytes(call);
     case HD_NET_REDUCE_ALLGATHER:
-        return hd_net_operands_bytes(call->n, call->n,
-                                     (hd_net_part(call->count, call->n, 1) + 1) * call->element);
+        return hd_net_collected_bytes(call,
+                                      (hd_net_part(call->count, call->n, 1) + 1) * call->element);
     default:
         return hd_net_operands_bytes(call->n, call->n, bytes_of(call));
     }

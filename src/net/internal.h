@@ -497,12 +497,19 @@ static inline void *hd_net_place(const hd_operands_t *o, uint32_t i) {
     return o->place + i * o->stride;
 }
 
-/* My operand of a rank's block. Blocks of no bytes are not sent. */
+/* Operands of all ranks, of so many bytes each, of which hd_net_collect gets those of others: how many there are; the table,
+ * at the beginning of the leg's scratch, and how many bytes it takes; and a place in it that nothing comes to. */
+uint32_t hd_net_operands_in_all(const hd_net_call_t *call);
+size_t hd_net_collected_bytes(const hd_net_call_t *call, size_t bytes);
+hd_operands_t hd_net_collected(const hd_leg_t *leg, size_t bytes);
+void *hd_net_own_place(const hd_net_call_t *call, const hd_operands_t *o);
+
+/* My operand of a rank's block; of several, the first one's. Blocks of no bytes are not sent. */
 typedef hd_net_piece_t (*hd_net_block_fn)(const hd_net_call_t *call, uint32_t rank);
 /* Of a reduction whose elements are cut evenly: hd_net_first and hd_net_count. */
 hd_net_piece_t hd_net_part_of_operand(const hd_net_call_t *call, uint32_t rank);
 /* Sends all others my operands of their blocks, at step 0, and gets theirs of mine into their places: all of them are in
- * o->pointer[] then, by rank. So many at a time; again and again until it says true. Uses leg->round. */
+ * o->pointer[] then, by rank, or in their order. So many at a time; again and again until it says true. Uses leg->round. */
 bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window);
 
 /* Where rank r's part of a reduction's elements begins, and how many it has. */

@@ -120,6 +120,16 @@ typedef struct hd_net_data {
     size_t bytes;                /* of all pieces */
 } hd_net_data_t;
 
+/* A reduction in which ranks have several operands each, which are combined one by one: what all have, in an order of
+ * theirs. Stays as it is while the leg lasts. */
+typedef struct hd_net_several {
+    uint32_t n;              /* operands of all ranks */
+    const uint32_t *first;   /* by rank, and one more: where its operands begin in `place` */
+    const uint32_t *place;   /* which place each has in the order */
+    const void *const *mine; /* this rank's operands ... */
+    size_t at;               /* ... begin so many bytes behind these */
+} hd_net_several_t;
+
 /* What is asked of a leg: a collective among n processes. Ranks are numbers among those n.
  *
  *   barrier, fanin, fanout   no data
@@ -140,6 +150,9 @@ typedef struct hd_net_call {
     const hd_net_data_t *give, *take;
     const void *operand;
     void *result;
+    /* Reductions: NULL: each rank has one operand; else `operand` is the first of mine (of a reduce_scatter, too: give[]
+     * says then where in the first one the blocks lie). Combined all at once. */
+    const hd_net_several_t *several;
     size_t count, element; /* elements; bytes of one */
     bool
         parallel; /* a combination is shared out among threads: it comes once in a leg, and is the last */

@@ -97,7 +97,7 @@ static size_t up_to(size_t bytes, uint32_t n) {
 
 static hd_net_algorithm_t of_allreduce(const hd_net_call_t *call, size_t bytes) {
     uint32_t n = call->n;
-    if (n > EIGHT && !has_levels(call)) {
+    if (call->several || (n > EIGHT && !has_levels(call))) {
         return HD_NET_REDUCE_ALLGATHER;
     }
     size_t most = n == 2 ? ALLREDUCE_SWAP : up_to(ALLREDUCE_EXCHANGE, n);
@@ -125,7 +125,7 @@ static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
     case HD_NET_OF_ALLREDUCE:
         return of_allreduce(call, bytes);
     case HD_NET_OF_REDUCE:
-        if (n > EIGHT && !has_levels(call)) {
+        if (call->several || (n > EIGHT && !has_levels(call))) {
             return HD_NET_REDUCE_ALLGATHER;
         }
         return bytes <= up_to(REDUCE_TREE, n) || n == 2 ? HD_NET_TREE : HD_NET_REDUCE_ALLGATHER;
@@ -138,6 +138,9 @@ static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
 
 /* Of the configuration's word: can a call of this type run like that? */
 static bool is_possible(const hd_net_call_t *call, uint8_t algorithm) {
+    if (call->several && call->type != HD_REDUCE_SCATTER && call->type != HD_REDUCE_SCATTERV) {
+        return algorithm == HD_NET_REDUCE_ALLGATHER;
+    }
     switch ((hd_net_algorithm_t)algorithm) {
     case HD_NET_NOTHING:
         return false;

@@ -144,7 +144,7 @@ static ucc_status_t reduce_gather(hd_leg_t *leg) {
     uint32_t me = call->me;
     bool is_root = me == call->root;
     size_t first = hd_net_first(call, me), count = hd_net_count(call, me);
-    hd_operands_t o = hd_net_operands(leg, 0, call->n, part_bytes(call));
+    hd_operands_t o = hd_net_collected(leg, part_bytes(call));
     if (leg->phase == 0) {
         if (!hd_net_collect(leg, &o, hd_net_part_of_operand, leg->plan.radix)) {
             return UCC_INPROGRESS;
@@ -153,9 +153,11 @@ static ucc_status_t reduce_gather(hd_leg_t *leg) {
     }
     if (leg->phase == 1) {
         /* Elsewhere the result takes the place of my operand among the others', which lies where it was given. */
-        void *dst = is_root ? (char *)call->result + first * call->element : hd_net_place(&o, me);
-        ucc_status_t status =
-            count ? call->combine(leg, call->n, o.pointer, dst, first, count, true) : UCC_OK;
+        void *dst =
+            is_root ? (char *)call->result + first * call->element : hd_net_own_place(call, &o);
+        ucc_status_t status = count ? call->combine(leg, hd_net_operands_in_all(call), o.pointer,
+                                                    dst, first, count, true)
+                                    : UCC_OK;
         if (status != UCC_OK) {
             return status;
         }
@@ -176,7 +178,7 @@ size_t hd_net_reduce_scratch(const hd_net_call_t *call, uint8_t algorithm) {
     case HD_NET_TREE:
         return tree_bytes(call);
     case HD_NET_REDUCE_ALLGATHER:
-        return hd_net_operands_bytes(call->n, call->n, part_bytes(call));
+        return hd_net_collected_bytes(call, part_bytes(call));
     default:
         return call->me == call->root ? hd_net_operands_bytes(call->n, call->n, bytes_of(call)) : 0;
     }

@@ -5,7 +5,7 @@
 /* The result in one piece: where it goes, or, if that is several pieces, a place of ours. */
 static void *result_place(const hd_leg_t *leg, const hd_operands_t *o) {
     const hd_net_data_t *take = &leg->call.take[0];
-    return take->n == 1 ? take->piece[0].at : hd_net_place(o, leg->call.me);
+    return take->n == 1 ? take->piece[0].at : hd_net_own_place(&leg->call, o);
 }
 
 static hd_net_piece_t block(const hd_net_call_t *call, uint32_t r) {
@@ -18,7 +18,7 @@ static hd_net_piece_t block(const hd_net_call_t *call, uint32_t r) {
 static ucc_status_t direct(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     size_t bytes = call->take[0].bytes;
-    hd_operands_t o = hd_net_operands(leg, 0, call->n, bytes);
+    hd_operands_t o = hd_net_collected(leg, bytes);
     if (leg->phase == 0) {
         if (!hd_net_collect(leg, &o, block, leg->plan.radix)) {
             return UCC_INPROGRESS;
@@ -32,8 +32,8 @@ static ucc_status_t direct(hd_leg_t *leg) {
         return UCC_OK;
     }
     void *result = result_place(leg, &o);
-    ucc_status_t status =
-        call->combine(leg, call->n, o.pointer, result, 0, bytes / call->element, true);
+    ucc_status_t status = call->combine(leg, hd_net_operands_in_all(call), o.pointer, result, 0,
+                                        bytes / call->element, true);
     if (status == UCC_OK && call->take[0].n != 1) {
         hd_net_unpack(&call->take[0], result);
     }
@@ -41,7 +41,7 @@ static ucc_status_t direct(hd_leg_t *leg) {
 }
 
 size_t hd_net_reduce_scatter_scratch(const hd_net_call_t *call) {
-    return hd_net_operands_bytes(call->n, call->n, call->take[0].bytes);
+    return hd_net_collected_bytes(call, call->take[0].bytes);
 }
 
 /* One process is the same, with nobody to send to. */

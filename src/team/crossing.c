@@ -84,6 +84,8 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     crossing->wire = wire;
     crossing->since = hd_ticks();
     crossing->terms = terms;
+    crossing->placement =
+        hd_config_choice(config, HD_CFG_LIB_REPRODUCIBLE) == HD_CFG_REPRODUCIBLE_PLACEMENT;
     hd_flight_stage(&crossing->stage);
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, span->processes);

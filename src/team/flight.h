@@ -44,6 +44,7 @@ typedef struct hd_segment {
     uint32_t k;
     uint8_t *dst;
     size_t first, count;
+    hd_net_several_t several; /* of a call whose operands cross */
 } hd_segment_t;
 
 /* How one collective crosses processes. */
@@ -64,6 +65,7 @@ typedef struct hd_cut {
     size_t segment; /* bytes of one but the last */
     size_t window;  /* bytes of a unit, whole elements */
     uint8_t leg;    /* enum hd_type: of its legs */
+    bool apart;     /* operands cross: one of each block of endpoints that are together (span.h) */
     bool parallel;  /* combinations go to the engine */
 } hd_cut_t;
 
@@ -183,6 +185,15 @@ static inline bool hd_flight_has_root(const hd_flight_t *flight) {
 static inline uint32_t hd_flight_root(const hd_flight_t *flight) {
     return flight->span->local_of[flight->call.root];
 }
+/* flight_apart.c: calls whose operands cross (cut.apart). Bytes that their lists take, a multiple of a line. */
+size_t hd_apart_bytes(const hd_span_t *span);
+/* Fills the lists in, which lie at the beginning of the flight's memory: no addresses of operands yet. */
+hd_net_several_t hd_apart_list(const hd_flight_t *flight);
+/* Where the address of this process's operand i belongs. */
+const void **hd_apart_mine(const hd_flight_t *flight, uint32_t i);
+/* This process's members whose operands make its operand i: from the first on, so many. */
+uint32_t hd_apart_members(const hd_flight_t *flight, uint32_t i, uint32_t *first);
+
 /* A unit of COMBINE: reduces the part of the operands into segment->dst. */
 ucc_status_t hd_flight_combine(const hd_flight_t *flight, uint32_t segment, uint32_t unit);
 

@@ -22,9 +22,19 @@ static size_t block_bytes(const hd_call_t *call, uint32_t e) {
                                       : call->bytes;
 }
 
-/* Where the block at this position begins; the table is at the end of the flight's memory. */
+/* Of a call whose operands cross, the flight's memory begins with their lists. */
+static size_t lists_bytes(const hd_flight_t *f) {
+    return f->cut.apart ? hd_apart_bytes(f->span) : 0;
+}
+
+/* How many operands this process makes of its members'. */
+static uint32_t operands(const hd_flight_t *f) {
+    return f->cut.apart ? hd_span_blocks(f->span, f->span->mine) : 1;
+}
+
+/* Where the block at this position begins in an operand. */
 static size_t *table(const hd_flight_t *f) {
-    return (size_t *)(void *)f->own.at;
+    return (size_t *)(void *)(f->own.at + lists_bytes(f));
 }
 
 static size_t table_bytes(const hd_flight_t *f) {
@@ -33,7 +43,7 @@ static size_t table_bytes(const hd_flight_t *f) {
 }
 
 static uint8_t *blocks(const hd_flight_t *f) {
-    return f->own.at + table_bytes(f);
+    return f->own.at + lists_bytes(f) + table_bytes(f);
 }
 
 /* Also of endpoints whose blocks are empty. */
@@ -46,7 +56,7 @@ static size_t all_bytes(const hd_flight_t *f) {
 }
 
 static size_t scratch(const hd_flight_t *f) {
-    return table_bytes(f) + all_bytes(f);
+    return lists_bytes(f) + table_bytes(f) + operands(f) * all_bytes(f);
 }
 
 static void make_table(const hd_flight_t *f) {
@@ -99,10 +109,14 @@ static ucc_status_t reduce_block(const hd_flight_t *f, const hd_op_t *op, const 
                                  uint32_t i) {
     uint32_t e = f->span->endpoint[i];
     size_t bytes = table(f)[i + 1] - table(f)[i];
-    void *to = blocks(f) + table(f)[i];
-    return bytes ? hd_reduce_tree(&op->call.reducer, f->n, work->src, offset_of(&op->call, e), 1,
-                                  &to, 0, bytes / f->call.element, HD_STORES_PLAIN)
-                 : UCC_OK;
+    ucc_status_t status = UCC_OK;
+    for (uint32_t j = 0; j < operands(f) && bytes && status == UCC_OK; j++) {
+        uint32_t first = 0, k = f->cut.apart ? hd_apart_members(f, j, &first) : f->n;
+        void *to = blocks(f) + j * table(f)[f->span->n] + table(f)[i];
+        status = hd_reduce_tree(&op->call.reducer, k, work->src + first, offset_of(&op->call, e), 1,
+                                &to, 0, bytes / f->call.element, HD_STORES_PLAIN);
+    }
+    return status;
 }
 
 /* Member i's result. */
@@ -151,6 +165,14 @@ static ucc_status_t prepare_reduce_scatter(hd_segment_t *s) {
     s->leg.call.give = hd_flight_give(f);
     s->leg.call.take = hd_flight_take(f);
     s->leg.call.count = hd_flight_give(f)[span->mine].bytes / f->call.element;
+    if (f->cut.apart) {
+        s->several = hd_apart_list(f);
+        for (uint32_t j = 0; j < operands(f); j++) {
+            *hd_apart_mine(f, j) = blocks(f) + j * table(f)[span->n];
+        }
+        s->leg.call.operand = blocks(f);
+        s->leg.call.several = &s->several;
+    }
     return UCC_OK;
 }
 

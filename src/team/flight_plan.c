@@ -14,13 +14,23 @@ enum {
         32 * 1024 /* of one process's part of a reduction: else who pumps combines it at once */
 };
 
+/* Must operands cross, for the sake of the bits? Combined process by process they would be others. A prefix needs all
+ * operands anyway. */
+static bool is_apart(const hd_op_t *op) {
+    const hd_crossing_t *crossing = (const hd_crossing_t *)(const void *)op->outer;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    const hd_span_t *span = hd_flight_span(op);
+    return crossing->placement && coll->reducing && !coll->prefix && !op->call.empty &&
+           span->blocks != span->processes;
+}
+
 static bool is_small(const hd_op_t *op) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
     if (!coll->moves_data || op->call.empty) {
         return true;
     }
-    return coll->reducing && coll->source == HD_WHOLE && !coll->prefix && !op->call.exclusive &&
-           op->call.bytes <= HD_FLIGHT_PAYLOAD;
+    return !is_apart(op) && coll->reducing && coll->source == HD_WHOLE && !coll->prefix &&
+           !op->call.exclusive && op->call.bytes <= HD_FLIGHT_PAYLOAD;
 }
 
 /* What the legs of a collective are. */
@@ -47,7 +57,7 @@ hd_cut_t hd_flight_cut(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
     const hd_span_t *span = hd_flight_span(op);
-    hd_cut_t cut = {.small = is_small(op), .segments = 1, .leg = leg_of(op)};
+    hd_cut_t cut = {.small = is_small(op), .segments = 1, .leg = leg_of(op), .apart = is_apart(op)};
     size_t element = coll->reducing ? call->element : 1;
     bool whole = coll->source == HD_WHOLE && !coll->prefix;
     cut.window = WINDOW > element ? WINDOW - WINDOW % element : element;

@@ -7,6 +7,9 @@
  *              leader's result; COMBINE: of this process's part; SPREAD: from the leader to the others
  *   reduce     the same into the root's result, or into memory of the flight where there is no root, and no SPREAD
  * Of one member, the operand is the partial, and stays where it is.
+ *
+ * Where operands cross (flight_apart.c), LOCAL combines those of blocks, if they are of several members, into memory of
+ * the flight; NET brings the result as above.
  */
 #include "team/flight.h"
 
@@ -30,7 +33,20 @@ static uint8_t *partial(const hd_flight_t *f, const hd_work_t *work) {
     return leader(f) < f->n ? work->dst[leader(f)] : f->own.at;
 }
 
+/* Operand i of this process's, where it was made by LOCAL. */
+static uint8_t *block(const hd_flight_t *f, uint32_t i) {
+    return f->own.at + hd_apart_bytes(f->span) + i * f->call.bytes;
+}
+
+static bool makes_blocks(const hd_flight_t *f) {
+    return f->cut.apart && f->span->together > 1;
+}
+
 static size_t scratch(const hd_flight_t *f) {
+    if (f->cut.apart) {
+        size_t made = makes_blocks(f) ? hd_span_blocks(f->span, f->span->mine) : 0;
+        return hd_apart_bytes(f->span) + made * f->call.bytes;
+    }
     return f->n > 1 && leader(f) == f->n ? f->call.bytes : 0;
 }
 
@@ -60,8 +76,23 @@ static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     }
 }
 
+static ucc_status_t combine_blocks(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
+                                   hd_range_t r) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < hd_span_blocks(f->span, f->span->mine) && status == UCC_OK; i++) {
+        uint32_t first, k = hd_apart_members(f, i, &first);
+        void *to = block(f, i);
+        status = hd_reduce_tree(&op->call.reducer, k, work->src + first, r.at, 1, &to, r.at,
+                                r.bytes / f->call.element, HD_STORES_PLAIN);
+    }
+    return status;
+}
+
 static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                               hd_range_t r) {
+    if (f->cut.apart) {
+        return makes_blocks(f) ? combine_blocks(f, op, work, r) : UCC_OK;
+    }
     if (f->n == 1 || !r.bytes) {
         return UCC_OK;
     }
@@ -120,12 +151,28 @@ static ucc_status_t prepare_bcast(hd_segment_t *s) {
     return UCC_OK;
 }
 
+/* Says where the first one begins. */
+static const uint8_t *list_operands(hd_segment_t *s, const hd_work_t *work, size_t at) {
+    const hd_flight_t *f = s->flight;
+    s->several = hd_apart_list(f);
+    s->several.at = at;
+    for (uint32_t i = 0; i < hd_span_blocks(f->span, f->span->mine); i++) {
+        *hd_apart_mine(f, i) = makes_blocks(f) ? block(f, i) : work->src[i];
+    }
+    return (const uint8_t *)s->several.mine[0] + at;
+}
+
 static ucc_status_t prepare_reduce(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
     const hd_work_t *work = hd_flight_work(f);
     hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
     hd_net_call_t *call = &s->leg.call;
-    call->operand = partial(f, work) + r.at;
+    if (f->cut.apart) {
+        call->operand = list_operands(s, work, r.at);
+        call->several = &s->several;
+    } else {
+        call->operand = partial(f, work) + r.at;
+    }
     call->result = leader(f) < f->n ? (uint8_t *)work->dst[leader(f)] + r.at : NULL;
     call->count = r.bytes / f->call.element;
     return UCC_OK;
@@ -137,7 +184,7 @@ static bool never(const hd_flight_t *f) {
 }
 
 static bool of_several(const hd_flight_t *f) {
-    return f->n > 1;
+    return f->cut.apart ? makes_blocks(f) : f->n > 1;
 }
 
 const hd_passage_t hd_passage_bcast = {{.layout = layout,

@@ -16,11 +16,12 @@
 /* --- what must agree ----------------------------------------------------------------------------------- */
 
 /* Variables that decide how an exchange among processes goes. */
-static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_CHECK,        HD_CFG_LIB_NET_BARRIER,
-                                     HD_CFG_LIB_NET_BCAST,    HD_CFG_LIB_NET_ALLGATHER,
-                                     HD_CFG_LIB_NET_ALLTOALL, HD_CFG_LIB_NET_GATHER,
-                                     HD_CFG_LIB_NET_SCATTER,  HD_CFG_LIB_NET_ALLREDUCE,
-                                     HD_CFG_LIB_NET_REDUCE,   HD_CFG_LIB_NET_REDUCE_SCATTER};
+static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,      HD_CFG_LIB_CHECK,
+                                     HD_CFG_LIB_NET_BARRIER,       HD_CFG_LIB_NET_BCAST,
+                                     HD_CFG_LIB_NET_ALLGATHER,     HD_CFG_LIB_NET_ALLTOALL,
+                                     HD_CFG_LIB_NET_GATHER,        HD_CFG_LIB_NET_SCATTER,
+                                     HD_CFG_LIB_NET_ALLREDUCE,     HD_CFG_LIB_NET_REDUCE,
+                                     HD_CFG_LIB_NET_REDUCE_SCATTER};
 enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]) };
 _Static_assert((int)N_AGREED <= (int)HD_AGREED, "a record has room for each");
 

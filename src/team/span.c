@@ -2,6 +2,7 @@
 #include "team/span.h"
 
 #include "core/hash.h"
+#include "core/reduce.h"
 
 #include <stdlib.h>
 
@@ -77,6 +78,24 @@ static void fill(hd_span_t *span, const home_t *home, uint32_t my_endpoint) {
     span->mine = process_of[my_endpoint];
 }
 
+/* Does each block of so many endpoints live in one process? */
+static bool are_together(const hd_span_t *span, uint64_t endpoints) {
+    uint64_t e = 0;
+    while (e < span->n && span->process_of[e] == span->process_of[e - e % endpoints]) {
+        e++;
+    }
+    return e == span->n;
+}
+
+static void find_blocks(hd_span_t *span) {
+    uint64_t together = 1;
+    while (together * HD_REDUCE_BLOCK < span->n && are_together(span, together * HD_REDUCE_BLOCK)) {
+        together *= HD_REDUCE_BLOCK;
+    }
+    span->together = (uint32_t)together;
+    span->blocks = (uint32_t)((span->n + together - 1) / together);
+}
+
 hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint) {
     home_t *home = hd_alloc(HD_LINE, n * sizeof(*home));
     hd_span_t *span = NULL;
@@ -85,6 +104,7 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
     }
     if (span) {
         fill(span, home, my_endpoint);
+        find_blocks(span);
         span->even = true;
         for (uint32_t p = 1; p < span->processes; p++) {
             span->even = span->even && hd_span_count(span, p) == hd_span_count(span, 0);

@@ -18,8 +18,11 @@
 #include "threads/lock.h"
 
 typedef struct hd_span {
-    uint32_t n;                 /* endpoints in all */
-    bool even;                  /* every process has as many of them */
+    uint32_t n; /* endpoints in all */
+    bool even;  /* every process has as many of them */
+    /* Blocks of so many endpoints in a row, 1 or 8 or 64 ..., the most so that each lives in one process; and how many
+       blocks there are. A reduction whose processes have one each has the bits of one process */
+    uint32_t together, blocks;
     uint32_t processes, mine;   /* mine: processes, if this process has no endpoint in it */
     const uint32_t *process_of; /* by endpoint: the process it lives in */
     const uint32_t *local_of;   /* by endpoint: its number in that process's group */
@@ -35,6 +38,10 @@ typedef struct hd_span {
 
 static inline uint32_t hd_span_count(const hd_span_t *span, uint32_t process) {
     return span->first[process + 1] - span->first[process];
+}
+/* Blocks of those that live in a process. */
+static inline uint32_t hd_span_blocks(const hd_span_t *span, uint32_t process) {
+    return (hd_span_count(span, process) + span->together - 1) / span->together;
 }
 /* Endpoint number of local member i of that process. */
 static inline uint32_t hd_span_endpoint(const hd_span_t *span, uint32_t process, uint32_t i) {
@@ -77,6 +84,7 @@ struct hd_crossing {
     hd_group_t *group;
     hd_span_t *span;
     hd_net_t *net;       /* a reference */
+    bool placement;      /* reductions have the bits of one process, wherever endpoints are */
     hd_net_team_t *team; /* messages for it are welcome */
     uint64_t wire;
     uint64_t *labels; /* by endpoint of the team: the user's names; the group's, as group->labels */

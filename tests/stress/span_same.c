@@ -2,6 +2,8 @@
  * the rounding of sums, whose bits depend on nothing but which endpoints share a process: not on delays, nor on who
  * drives. Four processes of one endpoint round as one process of four does. Where reductions were told to be the same
  * wherever endpoints are (HEDDLE_REPRODUCIBLE=placement), they are.
+ *
+ * With the argument 1000 each of the shapes has 1,000 runs: that takes long.
  */
 #include "stress.h"
 
@@ -11,13 +13,14 @@
 
 #include <inttypes.h>
 
-enum { SIZE = 4, RUNS = 1000, RUNS_OF_TEAM = 50, MOST_CASES = 64 };
+enum { MOST = 6, RUNS = 100, RUNS_OF_TEAM = 50, MOST_CASES = 64 };
 
-/* Results of the processes: hashes of what endpoint i has received, and counts. */
-enum { EXACT = 0, ROUNDED = SIZE, WRONG = 2 * SIZE, CHECKED };
+/* Results of the processes: hashes of what each of the first endpoints has received, of all others together, and counts. */
+enum { EXACT = 0, ROUNDED = MOST + 1, WRONG = 2 * (MOST + 1), CHECKED };
 
 typedef struct program {
     bool placement;
+    uint32_t size;
     uint64_t runs;
 } program_t;
 
@@ -34,8 +37,8 @@ static uint32_t make_cases(const process_t *process, const program_t *program, p
     uint32_t n = 0;
     for (uint32_t t = 0; t < 2 * COLL_TYPES; t++) {
         coll_case_t c = {.type = coll_type_at(t % COLL_TYPES),
-                         .size = SIZE,
-                         .root = t % SIZE,
+                         .size = program->size,
+                         .root = t % program->size,
                          .count = counts[t % 5],
                          .op = t % 7 == 0 ? UCC_OP_AVG : UCC_OP_SUM,
                          .layout = LAYOUT_RANDOM,
@@ -50,8 +53,8 @@ static uint32_t make_cases(const process_t *process, const program_t *program, p
         out[n++] = case_prepare(&c);
     }
     coll_case_t large = {.type = UCC_COLL_TYPE_ALLREDUCE,
-                         .size = SIZE,
-                         .count = 200000,
+                         .size = program->size,
+                         .count = program->size > MOST ? 50000 : 200000,
                          .dt = reference_datatype(UCC_DT_FLOAT32),
                          .op = UCC_OP_SUM,
                          .seed = 99,
@@ -60,15 +63,20 @@ static uint32_t make_cases(const process_t *process, const program_t *program, p
                          .process_of = process->process_of,
                          .process = process->me};
     out[n++] = case_prepare(&large);
+    large.count = program->size > MOST ? 50001 : 700001; /* many segments */
+    large.in_place = IN_PLACE_WHERE_MEANT;
+    out[n++] = case_prepare(&large);
     return n;
 }
 
-/* One run: all cases, one after the other or many at a time. The large one only now and then. */
+enum { LARGE = 2 }; /* cases, the last ones: now and then */
+
+/* One run: all cases, one after the other or many at a time. */
 static uint64_t run_once(world_t *world, driver_t driver, prepared_t **cases, uint32_t n,
                          uint64_t run) {
     job_t jobs[MOST_CASES];
     uint64_t wrong = 0;
-    n -= run % 20 != 0;
+    n -= run % 20 != 0 ? LARGE : 0;
     for (uint32_t k = 0; k < n; k++) {
         case_restore(cases[k]);
         jobs[k] = case_job(cases[k]);
@@ -105,7 +113,8 @@ static int work(const process_t *process, void *arg) {
         setenv("HEDDLE_REPRODUCIBLE", "placement", 1);
     }
     for (uint32_t round = 0; run < program->runs; round++) {
-        world_params_t params = {.size = SIZE, .form = forms[round % 3], .process = process};
+        world_params_t params = {
+            .size = program->size, .form = forms[round % 3], .process = process};
         driver_t driver = drivers[round % 4];
         params.shared_context = driver_wants_shared_context(driver);
         params.form =
@@ -115,16 +124,16 @@ static int work(const process_t *process, void *arg) {
             process_note(process, "run %" PRIu64 ", %s", run, driver_name(driver));
             stress_delays((uint32_t)random_next(&random) | 1);
             process_add(process, WRONG, run_once(world, driver, cases, n, run));
-            process_add(process, CHECKED, n - (run % 20 != 0));
+            process_add(process, CHECKED, n - (run % 20 != 0 ? LARGE : 0));
             stress_delays(0);
         }
         world_destroy(world);
         process_barrier(process);
     }
     for (uint32_t k = 0; k < process->n; k++) {
-        uint32_t i = process->endpoint[k];
-        process_set(process, EXACT + i, hash_of(cases, n, i, false));
-        process_set(process, ROUNDED + i, hash_of(cases, n, i, true));
+        uint32_t i = process->endpoint[k], to = i < MOST ? i : MOST;
+        process_add(process, EXACT + to, hash_of(cases, n, i, false) * (2 * i + 1));
+        process_add(process, ROUNDED + to, hash_of(cases, n, i, true) * (2 * i + 1));
     }
     for (uint32_t k = 0; k < n; k++) {
         case_free(cases[k]);
@@ -135,20 +144,21 @@ static int work(const process_t *process, void *arg) {
 /* --- the comparison --- */
 
 typedef struct result {
-    uint64_t exact[SIZE], rounded[SIZE];
+    uint64_t exact[MOST + 1], rounded[MOST + 1];
     bool ok;
 } result_t;
 
-static result_t run(shape_t shape, bool placement) {
-    program_t program = {.placement = placement, .runs = stress_scaled(RUNS)};
+static result_t run_some(shape_t shape, bool placement, uint64_t runs) {
+    program_t program = {
+        .placement = placement, .size = shape_size(&shape), .runs = stress_scaled(runs)};
     const char *name = shape_name(&shape);
     result_t result = {.ok = true};
     double start = test_now();
-    outcome_t outcome = processes_run(&shape, 240, work, &program);
+    outcome_t outcome = processes_run(&shape, 240.0 + 2.0 * (double)program.runs, work, &program);
     uint64_t wrong = 0;
     for (uint32_t p = 0; p < shape.processes; p++) {
         wrong += outcome.value[p][WRONG];
-        for (uint32_t i = 0; i < SIZE; i++) { /* those of others are 0 */
+        for (uint32_t i = 0; i <= MOST; i++) { /* those of others are 0 */
             result.exact[i] += outcome.value[p][EXACT + i];
             result.rounded[i] += outcome.value[p][ROUNDED + i];
         }
@@ -179,6 +189,37 @@ static void compare(const char *name, const result_t *one, const result_t *other
     }
 }
 
+static result_t run(shape_t shape, bool placement) {
+    return run_some(shape, placement, RUNS);
+}
+
+/* Wherever endpoints are: whole blocks of 8 in a process, parts of them, and none. */
+static void run_everywhere(void) {
+    static const struct {
+        shape_t shape;
+        uint64_t runs;
+    } others[] = {
+        {{.processes = 3, .endpoints = {1, 2, 4}}, 100},
+        {{.processes = 3, .endpoints = {1, 2, 4}, .numbering = NUMBERING_INTERLEAVED}, 100},
+        {{.processes = 3, .endpoints = {1, 2, 4}, .numbering = NUMBERING_RANDOM, .seed = 5}, 100},
+        {{.processes = 2, .endpoints = {16, 8}}, 10},
+        {{.processes = 2, .endpoints = {12, 12}}, 10},
+        {{.processes = 2, .endpoints = {8, 3}}, 10},
+        {{.processes = 3, .endpoints = {9, 1, 7}, .numbering = NUMBERING_RANDOM, .seed = 8}, 10},
+    };
+    result_t one[3] = {0};
+    uint32_t size[3] = {0};
+    for (size_t s = 0; s < sizeof(others) / sizeof(others[0]); s++) {
+        uint32_t n = shape_size(&others[s].shape), k = n < 8 ? 0 : n == 24 ? 1 : 2;
+        if (size[k] != n) {
+            size[k] = n;
+            one[k] = run_some(shape_even(1, n), true, 10);
+        }
+        result_t other = run_some(others[s].shape, true, others[s].runs);
+        compare(shape_name(&others[s].shape), &one[k], &other, true);
+    }
+}
+
 int main(int argc, char **argv) {
     stress_begin_alone(argc, argv);
     result_t one = run(shape_even(1, 4), false);
@@ -201,5 +242,6 @@ int main(int argc, char **argv) {
     compare("2x2, placement", &one, &of_two, true);
     compare("2x2 interleaved, placement", &one, &of_mixed, true);
     compare("4x1, placement", &one, &of_four, true);
+    run_everywhere();
     return stress_end();
 }

@@ -120,6 +120,12 @@ bool case_is_mine(const prepared_t *p, uint32_t i) {
     return p->process_of == NULL || p->process_of[i] == p->c.process;
 }
 
+/* Are its bits to be those of one process? Or is the whole program run so? */
+static bool is_as_one_process(const coll_case_t *c) {
+    const char *reproducible = getenv("HEDDLE_REPRODUCIBLE");
+    return c->placement || (reproducible != NULL && strcmp(reproducible, "placement") == 0);
+}
+
 /* The reference runs on copies; an endpoint without elements still gets an address. */
 static void make_wanted(prepared_t *p) {
     static unsigned char nothing[64];
@@ -139,7 +145,7 @@ static void make_wanted(prepared_t *p) {
                              .in_place = c->in_place != IN_PLACE_NO,
                              .op = c->op,
                              .dt = c->dt,
-                             .process_of = c->placement ? NULL : p->process_of,
+                             .process_of = is_as_one_process(c) ? NULL : p->process_of,
                              .counts = p->blocks->counts,
                              .src_displacements = p->blocks->src_displacements,
                              .dst_displacements = p->blocks->dst_displacements,

@@ -665,6 +665,18 @@ Test(form_span, algorithms_that_differ_fail_at_all) {
     cr_assert(runs(&shape, ends_with_another_algorithm_in_one, NULL));
 }
 
+static int ends_with_other_bits_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_REPRODUCIBLE", process->me == 1 ? "placement" : "layout", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, where_bits_are_the_same_is_agreed_on) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, ends_with_other_bits_in_one, NULL));
+}
+
 /* A heddle_group of the processes. */
 static ucc_status_t create_group(const process_t *process, ucc_oob_coll_t oob) {
     heddle_group_params_t params = {

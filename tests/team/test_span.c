@@ -86,3 +86,30 @@ Test(span, without_memory_there_is_none) {
         cr_expect_null(span);
     }
 }
+
+/* Blocks of endpoints that are together, if so many processes have so many endpoints each, one after the other. */
+static void check_blocks(uint32_t n, uint32_t each, uint32_t together, uint32_t blocks) {
+    uint32_t process_of[512];
+    for (uint32_t i = 0; i < n; i++) {
+        process_of[i] = i / each;
+    }
+    hd_span_t *span = hd_span_create(n, process_of, 0);
+    cr_expect_eq(span->together, together, "%u of %u: %u", each, n, span->together);
+    cr_expect_eq(span->blocks, blocks, "%u of %u: %u", each, n, span->blocks);
+    hd_free(span);
+}
+
+Test(span, knows_which_blocks_of_reductions_live_in_one_process) {
+    check_blocks(4, 1, 1, 4);
+    check_blocks(4, 2, 1, 4);
+    check_blocks(16, 8, 8, 2);
+    check_blocks(11, 8, 8, 2);
+    check_blocks(32, 16, 8, 4);
+    check_blocks(24, 12, 1, 24);
+    check_blocks(200, 64, 64, 4);
+    check_blocks(512, 128, 64, 8);
+    hd_span_t *mixed = hd_span_create(7, homes, 0);
+    cr_expect_eq(mixed->together, 1);
+    cr_expect_eq(mixed->blocks, 7);
+    hd_free(mixed);
+}
