@@ -191,9 +191,10 @@ void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
 }
 
 void hd_net_watch_close(hd_net_t *net) {
-    if (net->watch) {
-        hd_watch_close(net->watch);
-        net->watch = NULL;
+    hd_watch_t *watch = net->watch;
+    net->watch = NULL; /* before: a child of a fork looks at it */
+    if (watch) {
+        hd_watch_close(watch);
     }
 }
 

@@ -37,10 +37,13 @@ enum {
     KEPT_WORDS = 16,
     EVENTS = 32
 };
-static const double greeting_time = 5, connecting_time = 2, retry_after = 0.5, patience = 1,
-                    first_retry = 0.01, default_lost_after = 4;
+/* Who connects waits for long: the other process may compute, and each new try leaves a connection for it to clear
+ * away. */
+static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
+                    retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4;
 
-typedef enum kind { HELLO = 1, GOODBYE, WORDS } kind_t;
+/* READY: the connector has the acceptor's hello. */
+typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY } kind_t;
 
 typedef struct head {
     uint16_t magic;
@@ -58,11 +61,11 @@ typedef struct peer {
     uint64_t identity[2];
     uint32_t keeps, lines;
     bool lost, gone; /* gone: has said goodbye */
-    bool reached;    /* a connection to it has been made: it has listened */
+    bool reached;    /* a connection to it has been made, or its host has made one */
     hd_watch_record_t record;
-    uint32_t attempt;
-    uint64_t due;        /* ticks: when to connect, if there is no line; 0: never */
-    uint32_t tries;      /* rounds of all addresses in vain */
+    uint32_t attempt, good; /* good: that by which it has been reached as itself; 0: none has */
+    uint64_t due;           /* ticks: when to connect, if there is no line; 0: never */
+    uint32_t tries;         /* rounds of all addresses in vain */
     uint64_t down_since; /* ticks: nothing has come of any address since then; 0: something has */
     bool warned;
     struct peer *next;
@@ -74,7 +77,9 @@ typedef struct line {
     int fd;
     state_t state;
     bool accepted;
-    peer_t *peer; /* NULL: not known yet, or not kept */
+    bool ready;       /* both have the other's hello: its end is the end of the process */
+    uint32_t attempt; /* of the peer's, by which it was begun */
+    peer_t *peer;     /* NULL: not known yet, or not kept */
     uint64_t identity[2], deadline;
     uint8_t in[FRAME], out[SENDING];
     size_t n_in, n_out;
@@ -89,6 +94,7 @@ struct hd_watch {
     int epoll, listener, wide; /* wide: for other hosts; -1: none */
     bool listens_wide;
     uint64_t deaf_until; /* ticks: no descriptor was left for who came; 0: it listens */
+    bool told_deaf;
     hd_watch_record_t record;
     size_t record_bytes;
     peer_t *peers;
@@ -118,11 +124,10 @@ static void close_line(hd_watch_t *w, line_t *line) {
         return;
     }
     w->strangers -= line->accepted && line->state != OPEN;
-    if (line->state == GREETING && line->peer && !line->peer->down_since) {
-        line->peer->down_since = line->deadline - hd_seconds_to_ticks(greeting_time);
-    }
     line->state = CLOSED;
-    close(line->fd); /* which takes it out of the epoll set */
+    /* Closing alone would leave it in the set while a child of this process has a copy. */
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, line->fd, NULL);
+    close(line->fd);
     if (line->peer) {
         line->peer->lines--;
         line->peer->due = in_seconds(retry_after);
@@ -160,12 +165,16 @@ static void lose(hd_watch_t *w, peer_t *peer) {
     }
 }
 
-/* It has ended, or brings what nobody sends. */
+/* It has ended, or brings what nobody sends. One that was accepted may have been given up by its other end before that
+ * knew that it was: then the process is asked anew. */
 static void break_line(hd_watch_t *w, line_t *line) {
-    peer_t *peer = line->state == OPEN ? line->peer : NULL;
+    peer_t *peer = line->peer;
+    bool ready = line->ready, greeting = line->state == GREETING;
     close_line(w, line);
-    if (peer) {
+    if (peer && ready) {
         lose(w, peer);
+    } else if (peer && greeting && !peer->down_since) {
+        peer->down_since = hd_ticks();
     }
 }
 
@@ -232,12 +241,13 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
 }
 
 /* Of one that has been reached before, its host or link must be gone: a process's kernel answers, whatever the process
- * does. One that never was may be behind a wall. */
+ * does. One that never was may be behind a wall. This host is there, and refuses who asks for one that is gone. */
 static bool is_down_for_long(const hd_watch_t *w, peer_t *peer) {
     double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
     uint64_t now = hd_ticks();
     peer->down_since = peer->down_since ? peer->down_since : now;
-    return peer->reached && now - peer->down_since > hd_seconds_to_ticks(limit);
+    return peer->reached && peer->record.host != w->params.host &&
+           now - peer->down_since > hd_seconds_to_ticks(limit);
 }
 
 /* Begins a line to the peer, by its next address. */
@@ -248,13 +258,15 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
         lose(w, peer);
         return;
     }
+    bool is_out = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+                             errno == ENOMEM); /* of something: it says nothing of the peer */
     line_t *line = fd < 0 ? NULL : add_line(w, fd, CONNECTING);
     if (!line) {
         double wait = first_retry * (double)(1u << (peer->tries < 7 ? peer->tries : 7));
         peer->attempt = 0;
         peer->tries++;
         peer->due = in_seconds(wait < patience ? wait : patience);
-        if (is_down_for_long(w, peer)) {
+        if (fd < 0 && !is_out && is_down_for_long(w, peer)) {
             lose(w, peer);
         } else if (!peer->warned && peer->tries > 10) {
             peer->warned = true;
@@ -263,16 +275,18 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
         return;
     }
     line->deadline = in_seconds(connecting_time);
+    line->attempt = peer->attempt;
     line->peer = peer;
     peer->lines++;
     memcpy(line->identity, peer->identity, sizeof(line->identity));
 }
 
-/* Nobody listens there any more: the process is gone. One of another host may not listen yet. */
+/* Nobody listens there any more: the process is gone. One of another host may not listen yet; and other addresses than
+ * the one by which it has been reached may be somebody else's. */
 static void refused(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
-    bool dead =
-        why == ECONNREFUSED && peer && (peer->record.host == w->params.host || peer->reached);
+    bool dead = why == ECONNREFUSED && peer &&
+                (peer->record.host == w->params.host || peer->good == line->attempt);
     if (peer && why == ECONNREFUSED) {
         peer->down_since = 0; /* its host has answered */
     }
@@ -292,7 +306,7 @@ static void connected(hd_watch_t *w, line_t *line) {
         return;
     }
     line->state = GREETING;
-    line->deadline = in_seconds(greeting_time);
+    line->deadline = in_seconds(own_greeting_time);
     if (line->peer) {
         line->peer->reached = true;
         line->peer->down_since = 0;
@@ -316,6 +330,11 @@ static void open_line(hd_watch_t *w, line_t *line) {
         peer->reached = true;
         peer->attempt = peer->tries = 0;
         peer->down_since = 0;
+    }
+    if (!line->accepted) {
+        line->ready = true;
+        peer->good = line->attempt;
+        put(line, READY, NULL, 0);
     }
     uint32_t first = w->n_words > KEPT_WORDS ? w->n_words - KEPT_WORDS : 0;
     for (uint32_t i = first; i < w->n_words; i++) {
@@ -362,6 +381,9 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
     switch (kind) {
     case HELLO:
         return take_hello(w, line, bytes, n);
+    case READY:
+        line->ready = line->state == OPEN && line->accepted;
+        return line->ready;
     case GOODBYE:
         if (line->state != OPEN) {
             return false;
@@ -435,7 +457,8 @@ static void hear(const hd_watch_t *w, uint32_t events) {
 
 /* Too many descriptors: who sleeps until somebody comes must not be woken all the time meanwhile. */
 static void be_deaf(hd_watch_t *w) {
-    if (!w->deaf_until) {
+    if (!w->told_deaf) {
+        w->told_deaf = true;
         hd_warn("no descriptor for a process that would watch this one: %s", strerror(errno));
     }
     w->deaf_until = in_seconds(patience);
@@ -449,8 +472,22 @@ static void note_reached(hd_watch_t *w, int fd) {
     }
 }
 
+/* Those who have not said who they are: the one that came first makes room. */
+static void drop_stranger(hd_watch_t *w) {
+    line_t *oldest = NULL;
+    for (line_t *line = w->lines; line; line = line->next) {
+        oldest = line->accepted && line->state == GREETING ? line : oldest;
+    }
+    if (oldest) {
+        take_in(w, oldest);
+    }
+    if (oldest && oldest->state == GREETING) {
+        close_line(w, oldest);
+    }
+}
+
 static void accept_some(hd_watch_t *w, int listener) {
-    for (;;) {
+    for (uint32_t i = 0; i < STRANGERS; i++) { /* others come with the next look */
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -458,9 +495,12 @@ static void accept_some(hd_watch_t *w, int listener) {
             }
             return; /* those who connect wait */
         }
-        if (w->strangers >= STRANGERS || !hd_watch_is_ours(&w->record, fd)) {
+        if (!hd_watch_is_ours(&w->record, fd)) {
             close(fd);
             continue;
+        }
+        if (w->strangers >= STRANGERS) {
+            drop_stranger(w);
         }
         line_t *line = add_line(w, fd, GREETING);
         if (line) {
@@ -642,7 +682,7 @@ bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
     const peer_t *peer = find(w, identity);
     bool settled = !peer || peer->lost || peer->gone || peer->warned;
     for (const line_t *line = w->lines; line && !settled; line = line->next) {
-        settled = line->peer == peer && line->state == OPEN;
+        settled = line->peer == peer && line->ready;
     }
     pthread_mutex_unlock(&lock);
     return settled;

@@ -220,19 +220,15 @@ static int connect_line(const hd_watch_record_t *record, uint32_t i) {
 
 int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt) {
     int fd = -1;
-    if (record->host == host && *attempt == 0) {
+    errno = 0;
+    if (record->host == host) { /* a process listens at other addresses for other hosts only */
         struct sockaddr_in to = {.sin_family = AF_INET,
                                  .sin_port = htons(record->port),
                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        fd = connect_to(AF_INET, (const struct sockaddr *)&to, sizeof(to));
-        if (fd < 0 && errno == ECONNREFUSED) {
-            return -1; /* nobody is there any more */
-        }
+        return (*attempt)++ ? -1 : connect_to(AF_INET, (const struct sockaddr *)&to, sizeof(to));
     }
-    *attempt += *attempt == 0;
-    while (fd < 0 && record->wide && *attempt - 1 < record->n) {
-        fd = connect_line(record, *attempt - 1);
-        ++*attempt;
+    while (fd < 0 && record->wide && *attempt < record->n) {
+        fd = connect_line(record, (*attempt)++);
     }
     return fd;
 }

@@ -195,8 +195,7 @@ Test(watch, words_reach_those_who_are_connected_to_none_but_a_third) {
     hd_watch_close(w);
 }
 
-/* A connection of somebody else's, who sends these bytes. Is it closed? */
-static bool is_closed_after(hd_watch_t *w, const void *bytes, size_t n) {
+static int connect_to_watch(const hd_watch_t *w) {
     hd_watch_record_t record;
     size_t size;
     const void *address = hd_watch_address(w, &size);
@@ -206,6 +205,12 @@ static bool is_closed_after(hd_watch_t *w, const void *bytes, size_t n) {
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* A connection of somebody else's, who sends these bytes. Is it closed? */
+static bool is_closed_after(hd_watch_t *w, const void *bytes, size_t n) {
+    int fd = connect_to_watch(w);
     (void)!send(fd, bytes, n, MSG_NOSIGNAL);
     uint64_t end = hd_ticks() + hd_seconds_to_ticks(BOUND_S);
     char c;
@@ -237,6 +242,33 @@ Test(watch, strangers_are_closed_and_nothing_else_happens) {
     cr_assert(is_closed_after(w, "GET / HTTP/1.1\r\n\r\n", 18));
     cr_assert_eq(hd_watch_connected(w), 1);
     cr_assert_eq(world->side[0].lost + world->side[0].heard, 0);
+    atomic_store(&world->stage, 1);
+    waitpid(other, NULL, 0);
+    hd_watch_close(w);
+}
+
+/* As of a process that began to connect, waited in vain for one that computed, and closed. */
+Test(watch, a_connection_that_its_other_end_has_given_up_is_no_loss) {
+    make_world();
+    pid_t other = child(1, 0, 1, 1, true);
+    hd_watch_t *w = open_side(0);
+    keep(w, 1);
+    cr_assert(look_until(w, &world->side[0].connected, 1));
+    uint8_t frame[40] = {0x64, 0x48, 1, 0, 32};
+    uint64_t identity[2];
+    identity_of(1, identity);
+    memcpy(frame + 8, identity, sizeof(identity));
+    identity_of(0, identity);
+    memcpy(frame + 24, identity, sizeof(identity));
+    int fd = connect_to_watch(w);
+    cr_assert_eq(send(fd, frame, sizeof(frame), 0), (ssize_t)sizeof(frame));
+    close(fd);
+    for (int i = 0; i < 500; i++) {
+        hd_watch_look(w);
+        usleep(200);
+    }
+    cr_assert_eq(world->side[0].lost, 0);
+    cr_assert_eq(hd_watch_connected(w), 1);
     atomic_store(&world->stage, 1);
     waitpid(other, NULL, 0);
     hd_watch_close(w);
