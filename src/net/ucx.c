@@ -79,13 +79,23 @@ static ucc_status_t failed(const char *what, ucs_status_t status) {
     return status == UCS_ERR_NO_MEMORY ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE;
 }
 
-/* Of a request that has ended. */
+/* Of a request that has ended. UCC_ERR_IO_ERROR: the other process can't be reached; any other error is of this request
+ * alone. */
 static ucc_status_t end_of(ucs_status_t status) {
     switch (status) {
     case UCS_OK:
         return UCC_OK;
     case UCS_ERR_NO_MEMORY:
         return UCC_ERR_NO_MEMORY;
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_MESSAGE_TRUNCATED:
+        return UCC_ERR_INVALID_PARAM;
+    case UCS_ERR_UNSUPPORTED:
+    case UCS_ERR_NOT_IMPLEMENTED:
+        return UCC_ERR_NOT_SUPPORTED;
+    case UCS_ERR_NO_RESOURCE:
+    case UCS_ERR_EXCEEDS_LIMIT:
+        return UCC_ERR_NO_RESOURCE;
     default:
         return UCC_ERR_IO_ERROR;
     }
