@@ -242,12 +242,16 @@ void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
         peer->link[lane->number].closing = NULL;
         if (before && request) {
             request[closing++] = before;
+        } else if (before) {
+            hd_ucx_forget(before);
         }
         if (link->ep) {
             bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
             void *over = hd_ucx_disconnect(link, lost);
             if (over && request) {
                 request[closing++] = over;
+            } else if (over) {
+                hd_ucx_forget(over);
             }
         }
     }
@@ -258,6 +262,9 @@ void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
         while (closing && hd_ucx_is_over(request[closing - 1])) {
             closing--;
         }
+    }
+    while (closing) {
+        hd_ucx_forget(request[--closing]);
     }
     hd_free(request);
 }

@@ -72,6 +72,8 @@ ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_u
  * when it says true. */
 void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force);
 bool hd_ucx_is_over(void *closing);
+/* Instead, before its port hangs up: nobody asks any more. UCX ends the process over one that is left. */
+void hd_ucx_forget(void *closing);
 
 /* What UCX has selected for it, a line each; nothing if it is not connected. */
 void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent);

@@ -157,6 +157,9 @@ bool hd_ucx_is_over(void *closing) {
     (void)closing;
     return true;
 }
+void hd_ucx_forget(void *closing) {
+    (void)closing;
+}
 
 void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent) {
     (void)link;
