@@ -77,8 +77,11 @@ typedef struct hd_net_team_params {
     void *arg;
 } hd_net_team_params_t;
 
-/* Messages for it are welcome from now on. NULL: no memory, or an address is malformed (logged). Keeps the net. */
-hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params);
+/* Messages for it are welcome from now on. Keeps the net. An error has been logged: UCC_ERR_NO_MEMORY, also if an
+ * address is malformed; UCC_ERR_IO_ERROR: a process of it was lost before; UCC_ERR_NO_RESOURCE: there is a team of that
+ * wire id. *team is NULL then. */
+ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params,
+                                hd_net_team_t **team);
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
 /* Those that this process has to watch are watched, as far as they can be. From a leg's step, in lane 0. */

@@ -63,25 +63,25 @@ static hd_net_team_t *allocate(uint32_t lanes, uint32_t n) {
     return team;
 }
 
-static bool find_peers(hd_net_team_t *team, const hd_net_team_params_t *params) {
+static ucc_status_t find_peers(hd_net_team_t *team, const hd_net_team_params_t *params) {
     for (uint32_t i = 0; i < team->n; i++) {
         if (i == team->me) {
             continue;
         }
         team->peer[i] = hd_peer_of(team->net, &params->process[i]);
         if (!team->peer[i]) {
-            return false;
+            return UCC_ERR_NO_MEMORY;
         }
         /* relaxed: one that is lost later fails the team then */
         if (atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed) &&
             !params->despite_losses) {
             hd_error("process %u of a new team was lost before", i);
-            return false;
+            return UCC_ERR_IO_ERROR;
         }
         /* A segment's lane is the same in all processes: so many as the process has that has the fewest. */
         team->lanes = team->peer[i]->lanes < team->lanes ? team->peer[i]->lanes : team->lanes;
     }
-    return true;
+    return UCC_OK;
 }
 
 /* The process so far behind this one, in a circle. */
@@ -112,11 +112,13 @@ bool hd_net_team_is_watched(hd_net_team_t *team) {
     return settled;
 }
 
-hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params) {
+ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params,
+                                hd_net_team_t **out) {
     hd_net_team_t *team = allocate(net->lanes, params->n);
+    *out = NULL;
     if (!team) {
         hd_error("no memory for a team of %u processes", params->n);
-        return NULL;
+        return UCC_ERR_NO_MEMORY;
     }
     team->net = net;
     team->wire = params->wire;
@@ -127,9 +129,10 @@ hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *par
     team->failed = params->failed;
     team->arg = params->arg;
     hd_net_read_choices(team->choice, params->config);
-    if (!find_peers(team, params)) {
+    ucc_status_t status = find_peers(team, params);
+    if (status != UCC_OK) {
         hd_free(team);
-        return NULL;
+        return status;
     }
     atomic_init(&team->lanes_left, team->lanes);
     hd_net_keep(net);
@@ -144,10 +147,13 @@ hd_net_team_t *hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *par
         hd_error("there is a team with wire id %llx", (unsigned long long)team->wire);
         hd_free(team);
         hd_net_close(net);
-        return NULL;
+        return UCC_ERR_NO_RESOURCE;
     }
-    keep_neighbours(team);
-    return team;
+    if (!params->despite_losses) {
+        keep_neighbours(team);
+    }
+    *out = team;
+    return UCC_OK;
 }
 
 /* --- its end --------------------------------------------------------------------------------------------------------- */

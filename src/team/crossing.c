@@ -90,10 +90,10 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, span->processes);
     }
-    crossing->team = hd_net_team_create(net, &params);
-    if (!crossing->team) {
+    ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
+    if (status != UCC_OK) {
         hd_free(crossing);
-        return UCC_ERR_NO_MEMORY;
+        return status;
     }
     hd_free(group->labels);
     group->labels = crossing->labels = labels;

@@ -267,7 +267,8 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     }
     if (group && hd_group_crossing(group)) {
         hd_crossing_abort(hd_group_crossing(group), why);
-    } else if (!group && f->process && f->roll.net && f->forks == hd_forks()) {
+    } else if (!group && f->process && f->roll.net && f->refused == UCC_OK &&
+               f->forks == hd_forks()) {
         hd_form_refuse(team, why);
     }
 }

@@ -50,7 +50,9 @@ struct hd_forming {
     hd_net_process_t *process; /* then, at whoever makes the group */
     uint64_t wire;             /* then, likewise */
     hd_origin_t origin;        /* then, likewise, of a team that is left by another */
-    uint32_t leader;    /* number of the lowest endpoint of this process, who makes the group */
+    ucc_status_t
+        refused;     /* then: why there is none; UCC_OK: there is, or another endpoint makes it */
+    uint32_t leader; /* number of the lowest endpoint of this process, who makes the group */
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_home_t *pinned;  /* the group, found by a notice */
     hd_meeting_t *meeting;
@@ -110,6 +112,8 @@ ucc_status_t hd_form_accounts(ucc_team_h team);
 ucc_status_t hd_form_addresses(ucc_team_h team);
 /* The group with its crossing, by one endpoint of the process. NULL: logged, and the others know. */
 hd_group_t *hd_form_make_spanning(ucc_team_h team);
+/* To who has asked for a group, and got none. */
+ucc_status_t hd_form_why_no_group(const ucc_team_h team);
 /* There will be no group here: tells the other processes. By who would have made it. */
 void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
 

@@ -126,7 +126,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     }
     hd_group_t *group = meeting_group(team);
     if (!group) {
-        return UCC_ERR_NO_MEMORY;
+        return hd_form_why_no_group(team);
     }
     f->group = group;
     if (group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {

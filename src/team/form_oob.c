@@ -235,7 +235,7 @@ static ucc_status_t make_group(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = f->process ? hd_form_make_spanning(team) : make_local(team);
     if (!group) {
-        return UCC_ERR_NO_MEMORY;
+        return hd_form_why_no_group(team);
     }
     hd_notice_change(&f->notice, UCC_OK, &group->home);
     return UCC_OK;

@@ -247,8 +247,8 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
                                    .process = f->process,
                                    .despite_losses = true,
                                    .failed = ignore};
-    hd_net_team_t *refused = hd_net_team_create(f->roll.net, &params);
-    if (refused) {
+    hd_net_team_t *refused;
+    if (hd_net_team_create(f->roll.net, &params, &refused) == UCC_OK) {
         hd_net_team_abort(refused, why);
         hd_net_pump(f->roll.net);
         hd_net_team_destroy(refused);
@@ -262,24 +262,34 @@ static uint32_t terms_of(const ucc_team_h team, const hd_group_t *group) {
     return hd_form_terms(hashes, group->two_sided, team->n);
 }
 
-static hd_group_t *make(ucc_team_h team, uint64_t *labels) {
+static ucc_status_t make(ucc_team_h team, uint64_t *labels, hd_group_t **out) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
     hd_group_t *group = hd_group_create(hd_span_count(f->roll.span, f->roll.span->mine), &config);
     if (!group) {
-        return NULL;
+        return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process,
                                              labels, terms_of(team, group), team->lib->config);
     if (status != UCC_OK) {
         hd_home_unpin(&group->home);
-        return NULL;
+        return status;
     }
     hd_group_crossing(group)->origin = f->origin;
     f->origin.endpoint = NULL;
     f->roll.net = NULL; /* the crossing's, as the labels are */
     f->roll.span = NULL;
-    return group;
+    *out = group;
+    return UCC_OK;
+}
+
+ucc_status_t hd_form_why_no_group(const ucc_team_h team) {
+    const hd_forming_t *f = team->forming;
+    ucc_status_t why = f->refused;
+    if (why == UCC_OK && f->meeting) {
+        why = hd_meeting_failed(f->meeting);
+    }
+    return why == UCC_OK ? UCC_ERR_NO_MEMORY : why;
 }
 
 hd_group_t *hd_form_make_spanning(ucc_team_h team) {
@@ -292,10 +302,15 @@ hd_group_t *hd_form_make_spanning(ucc_team_h team) {
             labels[i] = i;
         }
     }
-    hd_group_t *group = labels ? make(team, labels) : NULL;
+    hd_group_t *group = NULL;
+    f->refused = labels ? make(team, labels, &group) : UCC_ERR_NO_MEMORY;
     if (!group) {
-        hd_error("a team of %u in several processes can't be made here", team->n);
-        hd_form_refuse(team, UCC_ERR_NO_MEMORY);
+        hd_error("a team of %u in several processes can't be made here: %s", team->n,
+                 ucc_status_string(f->refused));
+        hd_form_refuse(team, f->refused);
+        if (f->meeting) { /* the others of this process learn why */
+            hd_meeting_fail(f->meeting, f->refused);
+        }
         hd_free(labels);
     }
     return group;

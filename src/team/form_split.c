@@ -293,7 +293,7 @@ ucc_status_t hd_form_split(ucc_team_h team) {
     }
     f->group = group_of(split, make_group, team);
     if (!f->group) {
-        return UCC_ERR_NO_MEMORY;
+        return hd_form_why_no_group(team);
     }
     f->step = STEP_JOIN;
     return UCC_OK;

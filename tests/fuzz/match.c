@@ -270,8 +270,7 @@ static void make_teams(uint32_t *failed) {
                                        .process = process,
                                        .failed = on_failed,
                                        .arg = &failed[t]};
-        team[t] = hd_net_team_create(net, &params);
-        CHECK(team[t]);
+        CHECK(hd_net_team_create(net, &params, &team[t]) == UCC_OK);
     }
 }
 

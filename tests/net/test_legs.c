@@ -523,8 +523,8 @@ static int addresses(void) {
         hd_net_process_t process[2] = {{.identity = {1, 1}}, {{2, i}, copy, n}};
         hd_net_team_params_t params = {
             .wire = 5, .n = 2, .me = 0, .process = process, .failed = on_failed};
-        hd_net_team_t *team = hd_net_team_create(net, &params);
-        if (team) {
+        hd_net_team_t *team;
+        if (hd_net_team_create(net, &params, &team) == UCC_OK) {
             accepted++;
             hd_net_team_destroy(team);
         }

@@ -84,7 +84,9 @@ hd_net_team_t *node_make_team(node_t *node, uint64_t wire) {
                                    .config = node->config,
                                    .failed = on_failed,
                                    .arg = node};
-    return hd_net_team_create(node->net, &params);
+    hd_net_team_t *team;
+    (void)hd_net_team_create(node->net, &params, &team);
+    return team;
 }
 
 static hd_config_t *configure(const char *const *settings) {

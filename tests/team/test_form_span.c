@@ -5,6 +5,7 @@
 #include "../support/processes.h"
 #include "../support/world.h"
 #include "core/log.h"
+#include "net/internal.h"
 #include "team/form.h"
 #include "team/span.h"
 
@@ -877,6 +878,40 @@ Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
 }
 
 /* --- many ----------------------------------------------------------------------------------------------- */
+
+/* Process 0 has lost the last one, which lives, and nobody else knows. */
+static int forms_with_one_that_is_lost(const process_t *process, void *arg) {
+    ucc_team_h old[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &old[k]);
+    }
+    drive(old, s.n, statuses);
+    bool ok = all_are(statuses, s.n, UCC_OK);
+    process_barrier(process);
+    if (process->me == 0) {
+        const hd_net_team_t *team = old[0]->crossing->team;
+        hd_peer_lose(team->peer[team->n - 1], "a test says so");
+    }
+    process_barrier(process);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 1, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    ok &= all_are(statuses, s.n, UCC_ERR_IO_ERROR);
+    destroy(teams, s.n);
+    process_barrier(process);
+    destroy(old, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, a_team_with_a_process_that_one_has_lost_fails_in_all) {
+    shape_t shape = shape_even(3, 2);
+    cr_assert(runs(&shape, forms_with_one_that_is_lost, NULL));
+}
 
 static int forms_again_and_again(const process_t *process, void *arg) {
     enum { ROUNDS = 200, WARM = 40 };
