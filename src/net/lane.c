@@ -161,6 +161,15 @@ bool hd_net_lane_pump(hd_net_lane_t *lane) {
     return entered;
 }
 
+void hd_net_look(hd_net_t *net) {
+    hd_net_lane_t *lane = &net->lane[0];
+    if (hd_lock_try(&lane->lock)) { /* else who is in it pumps */
+        look_at_watch(lane);
+        hd_unlock_first(&lane->lock); /* see above: what was seen is taken in below */
+    }
+    hd_net_pump(net);
+}
+
 int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
     *watch = -1;
     if (!hd_lock_try(&lane->lock)) {

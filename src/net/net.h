@@ -82,6 +82,8 @@ typedef struct hd_net_team_params {
  * wire id. *team is NULL then. */
 ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params,
                                 hd_net_team_t **team);
+/* Is there one of that wire id in this process, which is not destroyed? */
+bool hd_net_has_team(hd_net_t *net, uint64_t wire);
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
 /* Those that this process has to watch are watched, as far as they can be. From a leg's step, in lane 0. */
@@ -246,6 +248,8 @@ ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why);
 /* Whoever waits drives all lanes, each by a try-lock: moves messages, steps legs, until nothing moves. True if every
  * lane was entered. Never waits. Any thread. */
 bool hd_net_pump(hd_net_t *net);
+/* Pumps, and looks at once for processes that are gone, which pumping does now and then. */
+void hd_net_look(hd_net_t *net);
 /* What threads sleep on who wait for legs (threads/outside.h): the process's, for ever. NULL: it has no descriptor. */
 struct hd_outside *hd_net_outside(void);
 

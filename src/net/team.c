@@ -32,6 +32,11 @@ hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone) {
     return team;
 }
 
+bool hd_net_has_team(hd_net_t *net, uint64_t wire) {
+    bool gone;
+    return hd_net_team_find(net, wire, &gone) != NULL;
+}
+
 /* --- making one -------------------------------------------------------------------------------------------------- */
 
 static size_t padded(size_t bytes) {

@@ -16,6 +16,8 @@
 
 #include "core/fork.h"
 
+#include <sched.h>
+
 void hd_form_drop(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!f) {
@@ -322,9 +324,18 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
 
 /* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the same. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team) {
+    enum { PATIENCE_US = 5000 }; /* with endpoints that still have an earlier team (form_shrink.c) */
     ucc_status_t status = UCC_OK;
+    uint64_t since = hd_ticks();
+    if (team->state == HD_TEAM_FAILED) {
+        return team->failure;
+    }
     while (status == UCC_OK && team->forming->step != STEP_COMPLETE) {
         status = step(team);
+        if (status == UCC_INPROGRESS) {
+            sched_yield(); /* theirs may be on this processor */
+            status = hd_ticks() - since < PATIENCE_US * hd_ticks_per_us ? UCC_OK : UCC_ERR_IO_ERROR;
+        }
     }
     if (status != UCC_OK) {
         hd_form_give_up(team, status);

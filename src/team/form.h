@@ -137,6 +137,8 @@ void hd_form_settle(void);
 
 /* form_shrink.c: in a team of several processes. */
 ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team);
+/* Instead of it, for want of memory: the others of this process need not wait. */
+void hd_form_refuse_shrink(ucc_team_h parent);
 /* At a crossing's end. */
 void hd_form_end_shrinks(hd_crossing_t *crossing);
 
@@ -144,6 +146,8 @@ void hd_form_end_shrinks(hd_crossing_t *crossing);
 /* As one of `size` endpoints of this process; team->ep is `me` then. */
 ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                    uint32_t me, bool included);
+/* Instead of it: participant `me` does not come, and the others need not wait. */
+void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_meet(ucc_team_h team);

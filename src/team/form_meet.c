@@ -124,6 +124,10 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
             return status;
         }
     }
+    if (f->origin.endpoint && !hd_meeting_is_made(f->meeting) &&
+        hd_net_has_team(f->roll.net, f->wire)) {
+        return UCC_INPROGRESS; /* an endpoint here has not yet left the one that was made before */
+    }
     hd_group_t *group = meeting_group(team);
     if (!group) {
         return hd_form_why_no_group(team);
@@ -401,28 +405,28 @@ static void *make_nothing(void *arg) {
     return NULL;
 }
 
-static void refuse_key(const hd_meet_key_t *key, uint32_t n, uint32_t me) {
+void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
     hd_meeting_t *meeting;
     if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
         return; /* they know already, or there is no memory even for that */
     }
-    hd_meeting_fail(meeting, UCC_ERR_NO_MEMORY);
+    hd_meeting_fail(meeting, why);
     hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, hd_form_drop_group);
     if (group) { /* of those who have come before */
-        hd_group_poison(group, UCC_ERR_NO_MEMORY);
+        hd_group_poison(group, why);
     }
     hd_meeting_release(meeting, true);
 }
 
 void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
     hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
-    refuse_key(&key, n, me);
+    hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
     if (parent
             ->crossing) { /* or they meet as those who live here; the others have their time-outs */
         hd_lock(&parent->lock);
         key.id = count_list(&parent->lists, list);
         hd_unlock(&parent->lock);
-        refuse_key(&key, n, me);
+        hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
     }
 }
 
@@ -466,10 +470,13 @@ ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
     }
     ucc_team_h team = heir(parent);
     if (!team) {
+        hd_form_refuse_shrink(parent);
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_start_shrink(parent, team);
-    team->forming->mine.label = team->ep;
+    if (team->forming) {
+        team->forming->mine.label = team->ep;
+    }
     if (status != UCC_OK) {
         hd_team_free(team);
         return status;

@@ -9,7 +9,8 @@
  * second. So every team that was made here knows its ORIGIN, the team that all of them come from, and an id follows
  * from the origin's and the origin's endpoints that are left. If nobody is lost, it follows from the team itself.
  *
- * Endpoints of one process must believe the same at their k-th call: the first of them decides (a VERDICT).
+ * Endpoints of one process must believe the same at their k-th call: the first of them decides (a VERDICT), and if one
+ * of them fails at its k-th call, so do the others at theirs, whenever they come: numbers do not part.
  */
 #include "team/form.h"
 
@@ -22,6 +23,7 @@
 struct hd_verdict {
     struct hd_verdict *next;
     uint64_t number; /* of the call, from 1 */
+    uint32_t passed; /* endpoints of this process that are through with it: all of them take part */
     uint32_t n;
     uint64_t left[]; /* endpoints of the team, ascending */
 };
@@ -50,7 +52,27 @@ static hd_verdict_t *decide(hd_crossing_t *crossing, uint64_t number) {
     return verdict;
 }
 
-static const hd_verdict_t *verdict_of(hd_crossing_t *crossing, uint64_t number) {
+static uint32_t count_mine(const hd_crossing_t *crossing) {
+    return hd_span_count(crossing->span, crossing->span->mine);
+}
+
+/* By each endpoint, once. */
+static void pass(hd_crossing_t *crossing, hd_verdict_t *verdict) {
+    hd_lock(&crossing->judging);
+    bool last = ++verdict->passed == count_mine(crossing);
+    for (hd_verdict_t **at = &crossing->verdicts; last; at = &(*at)->next) {
+        if (*at == verdict) {
+            *at = verdict->next;
+            break;
+        }
+    }
+    hd_unlock(&crossing->judging);
+    if (last) {
+        hd_free(verdict);
+    }
+}
+
+static hd_verdict_t *verdict_of(hd_crossing_t *crossing, uint64_t number) {
     hd_lock(&crossing->judging);
     hd_verdict_t *verdict = crossing->verdicts;
     while (verdict && verdict->number != number) {
@@ -110,35 +132,64 @@ static ucc_status_t cross(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
     return hd_form_cross_from(team, span, crossing, verdict->left);
 }
 
-ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
-    hd_crossing_t *crossing = parent->crossing;
-    hd_net_pump(crossing->net); /* what can be known of losses */
-    hd_flight_settle();
+static hd_meet_key_t next_key(ucc_team_h parent) {
     hd_lock(&parent->lock);
     uint64_t number = ++parent->shrinks;
     hd_unlock(&parent->lock);
-    const hd_verdict_t *verdict = verdict_of(crossing, number);
-    if (!verdict) {
-        return UCC_ERR_NO_MEMORY;
-    }
+    return (hd_meet_key_t){
+        .kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
+}
+
+/* Everything but the meeting. */
+static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, const hd_verdict_t *verdict) {
     uint32_t me = 0;
     while (verdict->left[me] != parent->ep) { /* my process is left */
         me++;
     }
     team->n = verdict->n;
-    hd_span_t *span = hd_form_span_of_list(crossing->span, verdict->left, verdict->n, me);
+    team->ep = me;
+    hd_span_t *span = hd_form_span_of_list(parent->crossing->span, verdict->left, verdict->n, me);
     if (!span) {
         return UCC_ERR_NO_MEMORY;
     }
-    hd_meet_key_t key = {.kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
-    uint32_t here = hd_span_count(span, span->mine), local = span->local_of[me];
-    ucc_status_t status = UCC_OK;
     if (span->processes > 1) {
-        status = cross(parent, team, span, verdict);
-    } else {
-        hd_free(span);
+        return cross(parent, team, span, verdict);
     }
-    status = status == UCC_OK ? hd_form_start_meeting(team, &key, here, local, true) : status;
+    hd_free(span);
+    return UCC_OK;
+}
+
+ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
+    hd_crossing_t *crossing = parent->crossing;
+    hd_net_look(crossing->net); /* what can be known of losses */
+    hd_flight_settle();
+    hd_meet_key_t key = next_key(parent);
+    uint32_t here = count_mine(crossing), local = crossing->span->local_of[parent->ep];
+    hd_verdict_t *verdict = verdict_of(crossing, key.id);
+    ucc_status_t status = verdict ? choose(parent, team, verdict) : UCC_ERR_NO_MEMORY;
+    if (verdict) {
+        pass(crossing, verdict);
+    }
+    if (status != UCC_OK) {
+        hd_form_refuse_meeting(&key, here, local, status);
+        return status;
+    }
+    uint32_t me = team->ep;
+    status = hd_form_start_meeting(team, &key, here, local, true);
     team->ep = me;
+    if (status != UCC_OK && status != UCC_ERR_NO_MEMORY) {
+        /* Another endpoint has given up: then this team has failed to form, as for those who had come before. */
+        hd_form_drop(team);
+        team->state = HD_TEAM_FAILED;
+        team->failure = status;
+        return UCC_OK;
+    }
     return status;
+}
+
+void hd_form_refuse_shrink(ucc_team_h parent) {
+    const hd_crossing_t *crossing = parent->crossing;
+    hd_meet_key_t key = next_key(parent);
+    hd_form_refuse_meeting(&key, count_mine(crossing), crossing->span->local_of[parent->ep],
+                           UCC_ERR_NO_MEMORY);
 }

@@ -246,12 +246,24 @@ void *hd_meeting_object(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
     return object;
 }
 
+bool hd_meeting_is_made(hd_meeting_t *m) {
+    pthread_mutex_lock(&m->object_lock);
+    bool made = m->made;
+    pthread_mutex_unlock(&m->object_lock);
+    return made;
+}
+
+/* The number of a split, or of a shrinking, does not come again. */
+static bool is_numbered(const hd_meeting_t *m) {
+    return m->key.kind == HD_MEET_SPLIT || m->key.kind == HD_MEET_SHRINK;
+}
+
 /* A meeting that is never completed (a participant gave up) leaves the table with its last reference: others
- * may try the same again. A split's number does not come again, though: who still comes is told. */
+ * may try the same again. But whoever still comes to a number is told. */
 void hd_meeting_release(hd_meeting_t *m, bool early) {
     pthread_mutex_lock(&table_lock);
     bool open = arrived(m) < m->size;
-    bool failed = m->key.kind == HD_MEET_SPLIT && hd_meeting_failed(m) != UCC_OK;
+    bool failed = is_numbered(m) && hd_meeting_failed(m) != UCC_OK;
     if (open && (early || failed)) {
         m->gone++; /* it has been counted: the meeting must stay in the table for the others */
         pthread_mutex_unlock(&table_lock);

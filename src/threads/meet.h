@@ -6,7 +6,7 @@
  * oldest such meeting that they have not joined yet. It leaves the table when `size` participants have
  * come, and is freed when all of them have released it. If a participant gives up before, the meeting has
  * failed: all who are in it learn that, and so does who comes while one of them is. After that a new meeting of
- * the same key can be made, but for a SPLIT, whose key is used once: who comes later learns it, too.
+ * the same key can be made, but for a SPLIT or a SHRINK, whose keys are used once: who comes later learns it, too.
  *
  * Ids are unique among the teams that are formed at once. So whoever comes to an open meeting of its id
  * with another size, another kind or a number that is taken contradicts it: that fails the meeting, too.
@@ -29,7 +29,7 @@ typedef enum hd_meet_kind {
     HD_MEET_LABELS,
     HD_MEET_LIST,
     HD_MEET_SPLIT,
-    HD_MEET_SHRINK /* as LIST; all members are of one process */
+    HD_MEET_SHRINK /* as SPLIT; all members are of one process */
 } hd_meet_kind_t;
 
 /* 128 bits that stand for a list: two lists with the same ones are the same list. */
@@ -71,6 +71,8 @@ bool hd_meeting_has_come(const hd_meeting_t *meeting, uint32_t i);
  * NULL if make returned NULL. */
 void *hd_meeting_object(hd_meeting_t *meeting, void *(*make)(void *arg), void *arg,
                         void (*drop)(void *object));
+/* Has the first caller come there? */
+bool hd_meeting_is_made(hd_meeting_t *meeting);
 /* early: this participant only had to be counted, and does not wait for the rest. */
 void hd_meeting_release(hd_meeting_t *meeting, bool early);
 /* The object of this serial number is gone: nobody comes to its meetings any more. Frees those that were only
