@@ -136,8 +136,7 @@ static hd_meet_key_t next_key(ucc_team_h parent) {
     hd_lock(&parent->lock);
     uint64_t number = ++parent->shrinks;
     hd_unlock(&parent->lock);
-    return (hd_meet_key_t){
-        .kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
+    return (hd_meet_key_t){.kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
 }
 
 /* Everything but the meeting. */

@@ -266,7 +266,16 @@ void hd_meeting_release(hd_meeting_t *m, bool early) {
     bool failed = is_numbered(m) && hd_meeting_failed(m) != UCC_OK;
     if (open && (early || failed)) {
         m->gone++; /* it has been counted: the meeting must stay in the table for the others */
+        void *object = NULL;
+        if (failed && m->key.kind == HD_MEET_SHRINK && m->refs == m->gone) {
+            object = m->object; /* of use to nobody: who comes later only learns of the failure */
+            m->object = NULL;
+        }
+        void (*drop)(void *) = object ? m->drop : NULL;
         pthread_mutex_unlock(&table_lock);
+        if (drop) {
+            drop(object);
+        }
         return;
     }
     bool last = --m->refs == m->gone;

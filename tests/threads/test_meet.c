@@ -129,6 +129,31 @@ Test(meet, participant_that_gives_up_fails_those_who_have_come_and_those_who_wil
     hd_meeting_release(fresh, false);
 }
 
+static int dropped;
+static void *make_one(void *arg) {
+    return arg;
+}
+static void count_drop(void *object) {
+    (void)object;
+    dropped++;
+}
+
+Test(meet,
+     a_number_to_shrink_a_team_that_has_failed_fails_for_who_comes_when_all_others_have_left) {
+    const hd_meet_key_t key = {.kind = HD_MEET_SHRINK, .scope = 4711, .id = 1};
+    hd_meeting_t *a = join(&key, 2, 0), *b = NULL;
+    int object;
+    dropped = 0;
+    (void)hd_meeting_object(a, make_one, &object, count_drop);
+    cr_assert(hd_meeting_is_made(a));
+    hd_meeting_fail(a, UCC_ERR_IO_ERROR);
+    hd_meeting_release(a, false);
+    cr_assert_eq(dropped, 1, "what it was about stays");
+    uint32_t me = 1;
+    cr_assert_eq(hd_meet(&key, 2, &me, 0, true, &b), UCC_ERR_IO_ERROR);
+    hd_meetings_end(key.scope);
+}
+
 Test(meet, participant_that_comes_again_opens_the_next_meeting) {
     hd_meet_key_t key = list_of(6);
     hd_meeting_t *first = join(&key, 2, 0), *second = join(&key, 2, 0);
