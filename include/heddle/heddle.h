@@ -408,7 +408,9 @@ ucc_status_t heddle_team_abort(ucc_team_h team);
  *      Processes may be lost meanwhile, or not yet known to be lost by all. Then forming the team fails, or its first
  *  operations do, with UCC_ERR_IO_ERROR at some or all: destroy what there is of it, and those who have no team
  *  shrink the old one again, those who have one shrink that. All of them meet. A process that the others have given
- *  up (because a link broke, or it did not react) is left alone, with its own endpoints.
+ *  up (because a link broke, or it did not react) is left alone, with its own endpoints. While an endpoint of
+ *  this process still has the team that an earlier call has made of the same processes, the new one waits for its end;
+ *  heddle_shrink() fails after some milliseconds of that.
  *  @param [in]  team  created by any way; UCC_ERR_NOT_SUPPORTED if all its endpoints live in this process
  *  @param [out] left  to be driven by ucc_team_create_test(), as any new team */
 ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left);

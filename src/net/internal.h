@@ -208,7 +208,9 @@ struct hd_net_team_lane {
     hd_message_t *held;  /* sends that wait for their receivers to come nearer */
     uint64_t floor;      /* all numbered exchanges below were consumed */
     uint64_t highest;    /* number of an exchange that was opened, and one more */
-    uint32_t n_numbered;      /* open legs of numbered exchanges */
+    uint32_t n_numbered; /* open legs of numbered exchanges */
+    bool returns; /* the processes' greeting was here: the team's wire id may be used again ... */
+    bool greeted; /* ... and it is over */
     hd_net_team_peer_t *peer; /* by number in the team */
 };
 

@@ -276,8 +276,24 @@ void hd_net_match_open(hd_leg_t *leg) {
             (void)mismatched(tl->team, &parked->wire);
         }
     }
-    if (leg->key.class == HD_NET_FORMING) {
+    if (leg->key.class == HD_NET_FORMING && leg->key.number == 0) {
+        tl->returns = leg->key.ordinal == 1;
         deliver_early(hd_net_team_lane_of(tl), tl);
+    }
+}
+
+static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
+                                     bool rendezvous, bool gone);
+
+/* Greetings that are left when one is over are for the next one. */
+static void put_back(hd_net_team_lane_t *tl, hd_parked_t **list) {
+    hd_net_lane_t *lane = hd_net_team_lane_of(tl);
+    while (*list) {
+        hd_parked_t *parked = *list;
+        *list = parked->next;
+        count_off(tl, parked);
+        (void)arrive_early(lane, &parked->wire, parked->data, false, true);
+        hd_net_match_drop(lane, parked);
     }
 }
 
@@ -289,6 +305,12 @@ void hd_net_match_close(hd_leg_t *leg) {
     }
     *at = leg->next_open;
     leg->opened = false;
+    if (leg->key.class == HD_NET_FORMING && leg->key.number == 0) {
+        tl->greeted = true;
+        if (tl->returns) {
+            put_back(tl, &leg->parked);
+        }
+    }
     if (leg->failure == UCC_OK && leg->parked) {
         (void)mismatched(tl->team, &leg->parked->wire);
         leg->failure = UCC_ERR_INVALID_PARAM;
@@ -315,10 +337,40 @@ void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns) {
     }
 }
 
-/* For a team that is not known here: maybe not yet. */
+/* A greeting of a team whose wire id may be used again. */
+static bool may_return(const hd_wire_t *wire) {
+    return wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && wire->number == 0 &&
+           wire->ordinal == 1;
+}
+
+/* Nobody sends two of a kind for one attempt, and a process's messages come in order: so an abort ends the attempt that a
+ * greeting of the same process was for, and a greeting begins the next one. Was there such a greeting? */
+static bool forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire) {
+    bool greets = may_return(wire), any = false;
+    for (hd_parked_t **at = &lane->early; *at;) {
+        hd_parked_t *parked = *at;
+        const hd_wire_t *old = &parked->wire;
+        bool over =
+            old->team == wire->team && old->source == wire->source &&
+            (greets ? old->kind == HD_WIRE_ABORT || (may_return(old) && old->step == wire->step)
+                    : wire->kind == HD_WIRE_ABORT && may_return(old));
+        if (!over) {
+            at = &parked->next;
+            continue;
+        }
+        *at = parked->next;
+        lane->n_early--;
+        any = true;
+        parked_put(lane, parked);
+    }
+    return any;
+}
+
+/* For a team that is not known here: maybe not yet, or not again. */
 static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
                                      bool rendezvous, bool gone) {
-    if (gone) {
+    bool forgotten = lane->early && forget_attempts(lane, wire);
+    if ((gone && !may_return(wire)) || (forgotten && wire->kind == HD_WIRE_ABORT)) {
         return HD_UCX_DONE;
     }
     bool forms = wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && !rendezvous;
@@ -373,10 +425,17 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
         }
         return HD_UCX_DONE;
     }
-    if (hd_net_team_failure(team) != UCC_OK) {
+    hd_net_team_lane_t *tl = &team->lane[lane->number];
+    bool failed = hd_net_team_failure(team) != UCC_OK;
+    if (may_return(&wire) && (failed || tl->greeted)) {
+        return arrive_early(lane, &wire, data, rendezvous, true); /* of the next attempt */
+    }
+    if (wire.kind == HD_WIRE_ABORT && lane->early && forget_attempts(lane, &wire)) {
+        return HD_UCX_DONE; /* likewise: this one has nothing to do with it */
+    }
+    if (failed) {
         return HD_UCX_DONE;
     }
-    hd_net_team_lane_t *tl = &team->lane[lane->number];
     if (wire.kind == HD_WIRE_ABORT) {
         abort_team(team, &wire);
         return HD_UCX_DONE;

@@ -5,7 +5,7 @@
  *   LANE   a UCP worker, its try-lock, and the legs that it drives. The lock owns all network state of its legs
  *   PEER   another process, by its identity and address; shared by all teams that both are in
  *   TEAM   the processes of a team (hd_net_team_t): a wire id, which is the same in all of them and never used
- *          again, and a peer each
+ *          again (but for teams of those that are left of one), and a peer each
  *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine that team/
  *          steps and that sends and receives
  *
@@ -98,7 +98,9 @@ void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
 
 /* How the exchange that a leg belongs to is named: the same in all processes of the team. */
 typedef enum hd_net_class {
-    HD_NET_FORMING, /* among processes that are just forming the team; may come before the team is known */
+    /* Among processes that are just forming the team; may come before the team is known. The number of the greeting is 0;
+     * its ordinal is 1 if there may be a team of the same wire id again: then what comes too late for one is for the next */
+    HD_NET_FORMING,
     HD_NET_NUMBERED,   /* number: of the main board */
     HD_NET_TAG,        /* number: the tag; ordinal: how-manieth of it */
     HD_NET_INIT,       /* number: of the init */

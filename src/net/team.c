@@ -269,9 +269,10 @@ void hd_net_team_lane_abort(hd_net_team_lane_t *tl) {
         .kind = HD_WIRE_ABORT,
         .class = HD_NET_NUMBERED,
         .status = (ucc_status_t)atomic_load_explicit(&team->aborting, memory_order_relaxed)};
-    for (uint64_t by = 1; by < team->n; by = team->relays ? by * 2 : by + 1) {
+    bool some = team->relays && !tl->returns; /* else all have to forget this attempt (match.c) */
+    for (uint64_t by = 1; by < team->n; by = some ? by * 2 : by + 1) {
         hd_message_tell(tl, ahead(team, (uint32_t)by), &wire);
-        if (team->relays && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
+        if (some && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
             hd_message_tell(tl, behind(team, (uint32_t)by), &wire);
         }
     }

@@ -142,7 +142,8 @@ static bool step_hello(hd_leg_t *leg) {
 static ucc_status_t start_hello(hd_crossing_t *crossing) {
     hd_leg_t *leg = &crossing->hello;
     leg->team = crossing->team;
-    leg->key = (hd_net_key_t){.class = HD_NET_FORMING};
+    leg->key =
+        (hd_net_key_t){.class = HD_NET_FORMING, .ordinal = crossing->origin.endpoint != NULL};
     leg->call = (hd_net_call_t){.type = HD_BARRIER,
                                 .n = crossing->span->processes,
                                 .me = crossing->span->mine,

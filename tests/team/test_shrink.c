@@ -197,6 +197,31 @@ Test(shrink, an_aborted_team_is_replaced_by_one_of_all) {
     cr_assert(processes_run(&shape, SECONDS, abort_it, NULL).ok);
 }
 
+/* Ids are used again then, and who is first comes while the others still have the team. */
+static int shrink_again_and_again(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST];
+    mine_of(world, old);
+    int bad = barrier(world, old) != UCC_OK;
+    for (uint32_t i = 0; i < 40 && !bad; i++) {
+        bad = shrink_once(world, old, left) != UCC_OK || barrier(world, left) != UCC_OK;
+        if (process->me == i % process->shape->processes) {
+            usleep(2000);
+        }
+        destroy(world, left);
+    }
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, the_same_processes_again_and_again_meet_each_time) {
+    shape_t shapes[] = {shape_even(2, 1), {.processes = 3, .endpoints = {2, 1, 2}}};
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert(processes_run(&shapes[i], SECONDS, shrink_again_and_again, NULL).ok);
+    }
+}
+
 static int try_alone(const process_t *process, void *arg) {
     (void)arg;
     world_t *world = open_world(process);
