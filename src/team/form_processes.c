@@ -11,15 +11,18 @@
 #include <heddle/heddle_version.h>
 #include <sched.h>
 
+enum { RECORD = 128, BEFORE_AGREED = 40 };
+
 /* What a process says of itself; of the same size in all versions. */
 typedef struct record {
-    alignas(128) uint32_t version;
-    uint32_t endpoints, sync_type, ordering;
+    uint32_t version, endpoints, sync_type, ordering;
     uint64_t process[2], serial;
     uint16_t agreed[HD_AGREED];
+    uint8_t unused[RECORD - BEFORE_AGREED - HD_AGREED * sizeof(uint16_t)];
 } record_t;
 
-_Static_assert(sizeof(record_t) == 128, "all versions have records of one size");
+_Static_assert(offsetof(record_t, agreed) == BEFORE_AGREED && sizeof(record_t) == RECORD,
+               "all versions have records of one size");
 
 typedef struct meeting {
     const ucc_oob_coll_t *oob;
