@@ -116,6 +116,7 @@ struct hd_net_lane {
     uint32_t number;
     bool moved; /* something happened in this turn */
     uint64_t turns;
+    uint64_t linked;  /* ns: when a way to a peer was last made */
     uint64_t mourned; /* ns: when legs that need a lost peer were last looked for */
     uint32_t quiet;   /* turns in a row in which UCX brought nothing, since there are losses */
     hd_net_t *net;

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { CLOSE_NS = 1000000000 };
+enum { CLOSE_NS = 1000000000, LINKED_NS = 50000000 };
 
 static bool is_same(const hd_peer_t *peer, const hd_net_process_t *process) {
     return memcmp(peer->identity, process->identity, sizeof(peer->identity)) == 0;
@@ -217,16 +217,24 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
     if (atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
         return NULL;
     }
-    if (!link->ep &&
-        hd_ucx_connect(&lane->port, peer->link[lane->number].address, link) != UCC_OK) {
-        on_lost(link, "no endpoint can be made");
-        return NULL;
+    if (!link->ep) {
+        if (hd_ucx_connect(&lane->port, peer->link[lane->number].address, link) != UCC_OK) {
+            on_lost(link, "no endpoint can be made");
+            return NULL;
+        }
+        lane->linked = hd_clock_ns();
     }
     return link;
 }
 
-/* Ways to lost peers are dropped, others flushed. */
+/* Ways to lost peers are dropped, others flushed. UCX 1.13.1 ends the other process if a way by TCP breaks while that one
+ * still answers to its making, which no flush waits for: so young ones stay for a moment. */
 void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
+    while (lane->linked && hd_clock_ns() < lane->linked + LINKED_NS) {
+        if (!hd_ucx_progress(&lane->port)) {
+            sched_yield();
+        }
+    }
     uint64_t end = hd_clock_ns() + CLOSE_NS;
     uint32_t n = 0, closing = 0;
     hd_lock(&net->lock);
