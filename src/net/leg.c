@@ -5,6 +5,8 @@
  */
 #include "net/internal.h"
 
+#include "core/hash.h"
+
 #include <string.h>
 
 /* --- pools ------------------------------------------------------------------------------------------------------------ */
@@ -85,15 +87,15 @@ void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
 
 /* --- traces ----------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x, uint64_t more) {
-    x = (x ^ more) * UINT64_C(0x9E3779B97F4A7C15);
-    return x ^ x >> 29;
-}
-
 uint64_t hd_message_id(const hd_wire_t *wire, uint32_t to) {
-    uint64_t x = mix(mix(wire->team, wire->number), wire->ordinal);
-    x = mix(mix(x, wire->subset), (uint64_t)wire->class << 32 | wire->step);
-    return mix(mix(x, wire->segment), (uint64_t)wire->source << 32 | to);
+    const uint64_t named[] = {wire->number,  wire->ordinal,
+                              wire->subset,  (uint64_t)wire->class << 32 | wire->step,
+                              wire->segment, (uint64_t)wire->source << 32 | to};
+    uint64_t id = wire->team;
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        id = hd_hash_mix(id, named[i]);
+    }
+    return id;
 }
 
 /* --- requests -------------------------------------------------------------------------------------------------------------- */

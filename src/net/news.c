@@ -10,6 +10,7 @@
  */
 #include "net/internal.h"
 
+#include "core/hash.h"
 #include "net/watch.h"
 
 #include <string.h>
@@ -33,8 +34,7 @@ typedef struct news {
 /* --- what has been heard --------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const words_t *words) {
-    uint64_t x = words->subject[0] * UINT64_C(0x9E3779B97F4A7C15) ^ words->subject[1];
-    return (x ^ x >> 29) * UINT64_C(0xD6E8FEB86659FD93) + words->kind;
+    return hd_hash_mix(hd_hash_mix(words->kind, words->subject[0]), words->subject[1]);
 }
 
 static hd_peer_t *peer_of(const hd_net_t *net, const uint64_t token[2]) {

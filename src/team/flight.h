@@ -24,11 +24,7 @@
 
 typedef struct hd_flight hd_flight_t;
 
-enum {
-    HD_FLIGHT_SEGMENTS = 16,
-    HD_FLIGHT_PAYLOAD = HD_RESULT_MAX,
-    HD_FLIGHT_UNITS = 1 << 20 /* most units of a slice that is cut by member and window */
-};
+enum { HD_FLIGHT_SEGMENTS = 16, HD_FLIGHT_PAYLOAD = HD_RESULT_MAX };
 
 /* A leg, and what a segment has beside it. */
 typedef struct hd_segment {
