@@ -314,27 +314,33 @@ static void idle_costs(void) {
     world_destroy(world);
 }
 
+typedef struct timed {
+    world_t *world;
+    _Atomic bool timed_out; /* endpoint 1's wait has: endpoint 0 may come */
+} timed_t;
+
 /* A time-out leaves the request going on. */
 static void timeouts_thread(void *arg, uint32_t e) {
-    world_t *world = arg;
-    if (e == 0) {
-        nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
+    timed_t *run = arg;
+    while (e == 0 && !atomic_load(&run->timed_out)) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
-    ucc_coll_req_h request = posted_barrier(world->teams[e]);
+    ucc_coll_req_h request = posted_barrier(run->world->teams[e]);
     if (e == 1) {
         double began = test_now();
         stress_expect(heddle_wait(request, 0.03), UCC_INPROGRESS, "a wait of 30 ms");
         if (test_now() - began < 0.029) {
             stress_error("a wait of 30 ms came back after %.1f ms", (test_now() - began) * 1e3);
         }
+        atomic_store(&run->timed_out, true);
     }
     wait_and_finalize(request);
 }
 
 static void timeouts(void) {
-    world_t *world = world_create(&(world_params_t){.size = 2, .form = WORLD_OOB});
-    driver_threads(2, timeouts_thread, world);
-    world_destroy(world);
+    timed_t run = {.world = world_create(&(world_params_t){.size = 2, .form = WORLD_OOB})};
+    driver_threads(2, timeouts_thread, &run);
+    world_destroy(run.world);
 }
 
 int main(int argc, char **argv) {
