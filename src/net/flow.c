@@ -80,6 +80,15 @@ static void tell(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     }
 }
 
+/* Bytes that a peer has not taken, from which on nothing more goes to it eagerly. */
+static const uint32_t quota[HD_NET_N_CLASSES] = {[HD_NET_FORMING] = HD_NET_MATCHED_QUOTA,
+                                                 [HD_NET_NUMBERED] = HD_NET_NUMBERED_QUOTA,
+                                                 [HD_NET_TAG] = HD_NET_MATCHED_QUOTA,
+                                                 [HD_NET_INIT] = HD_NET_MATCHED_QUOTA,
+                                                 [HD_NET_PERSISTENT] = HD_NET_MATCHED_QUOTA,
+                                                 [HD_NET_ACTIVE_SET] = HD_NET_MATCHED_QUOTA,
+                                                 [HD_NET_WARMING] = 0};
+
 bool hd_flow_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     bool numbered = wire->class == HD_NET_NUMBERED;
     uint32_t out = peer->out - peer->out_taken;
@@ -93,7 +102,7 @@ bool hd_flow_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
             wire->wanted = apart <= INT16_MAX ? least : wire->number;
         }
     }
-    if (wire->bytes && out > (numbered ? HD_NET_NUMBERED_QUOTA : HD_NET_MATCHED_QUOTA)) {
+    if (wire->bytes && out >= quota[wire->class]) {
         wire->flags |= HD_WIRE_FORCED;
         return true;
     }

@@ -88,6 +88,8 @@ bool hd_net_has_team(hd_net_t *net, uint64_t wire);
 void hd_net_team_destroy(hd_net_team_t *team);
 /* Those that this process has to watch are watched, as far as they can be. From a leg's step, in lane 0. */
 bool hd_net_team_is_watched(hd_net_team_t *team);
+/* Legs of so many segments are driven apart. */
+uint32_t hd_net_team_lanes(const hd_net_team_t *team);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread; who destroys the
@@ -106,6 +108,7 @@ typedef enum hd_net_class {
     HD_NET_INIT,       /* number: of the init */
     HD_NET_PERSISTENT, /* number: of the init; ordinal: occurrence */
     HD_NET_ACTIVE_SET, /* ordinal: how-manieth of this set */
+    HD_NET_WARMING,    /* before a team is used: messages with bytes are never sent eagerly */
     HD_NET_N_CLASSES
 } hd_net_class_t;
 

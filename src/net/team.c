@@ -199,6 +199,10 @@ void hd_net_team_lane_end(hd_net_team_lane_t *tl) {
     }
 }
 
+uint32_t hd_net_team_lanes(const hd_net_team_t *team) {
+    return team->lanes;
+}
+
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
     /* relaxed: who learns it later comes again */
     return process != team->me &&

@@ -139,6 +139,9 @@ static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
     if (options->survive && options->shm && names_shared_memory(options->tls)) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
+    /* Else a thread would wait in connect(), with its lane, for a host that is gone: for two minutes. */
+    set(config, "TCP_CONN_NB", "y");
+    set(config, "TCP_SYN_CNT", "2");
     if (*options->tls) {
         return set(config, "TLS", options->tls);
     }

@@ -6,6 +6,12 @@
  * in the crossing, so the group must not end while it is under way: endpoints that are destroyed earlier make it end
  * first (hd_crossing_lingers).
  *
+ * Warming. Before the first large message on a way UCX asks the other end for a number. Up to version 1.13 it ends the
+ * process if the way breaks while that question or its answer waits for a connection, or behind data (wireup_ep.c,
+ * "pending_count == 0"; ucp_request.c, "got REP message"). So few processes have this behind them before their team
+ * is used: in each lane, when a barrier has made all connections and nothing else is on them, they exchange a word
+ * each to each by rendezvous. Among more, ways are made when they are needed.
+ *
  * Failing. A group that fails tells the other processes, unless it failed because they have told it.
  */
 #include "team/flight.h"
@@ -15,6 +21,7 @@
 #include "threads/trace.h"
 
 enum { GREETED_NOT = 0, GREETING = 1, GREETED = 2 };
+enum { WARM_PROCESSES = 8 }; /* most of a team whose ways are made before it is used */
 
 static hd_crossing_t *crossing_of(hd_outer_memory_t *memory) {
     return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
@@ -49,7 +56,8 @@ static void release(hd_outer_memory_t *memory) {
         set = next;
     }
     hd_form_end_shrinks(crossing);
-    hd_free(crossing->hello.call.scratch);
+    hd_free(crossing->hello_scratch);
+    hd_free(crossing->words);
     hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
     hd_free(crossing->span);
     hd_free(crossing);
@@ -118,15 +126,67 @@ static bool may_greet(const hd_crossing_t *crossing) {
            hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
+/* What goes each to each when ways are warmed: first what is given, then what is taken. */
+typedef struct hd_words {
+    uint64_t word[2 * WARM_PROCESSES];
+    hd_net_piece_t piece[2 * WARM_PROCESSES];
+    hd_net_data_t data[2 * WARM_PROCESSES];
+} hd_words_t;
+
+static hd_words_t *make_words(void) {
+    hd_words_t *words = hd_alloc(HD_LINE, sizeof(*words));
+    for (uint32_t i = 0; words && i < 2 * WARM_PROCESSES; i++) {
+        words->piece[i] = (hd_net_piece_t){&words->word[i], sizeof(uint64_t)};
+        words->data[i] = (hd_net_data_t){&words->piece[i], 1, sizeof(uint64_t)};
+    }
+    return words;
+}
+
+static bool step_hello(hd_leg_t *leg);
+
+/* The next of: the greeting, in lane 0; then in each lane a barrier, but for lane 0, and words. False: all was. */
+static bool begin_next(hd_crossing_t *crossing) {
+    hd_leg_t *leg = &crossing->hello;
+    uint32_t n = crossing->span->processes, i = crossing->hellos++, lane = i / 2;
+    if (i && (n > WARM_PROCESSES || lane >= hd_net_team_lanes(crossing->team))) {
+        return false;
+    }
+    *leg = (hd_leg_t){.team = crossing->team,
+                      .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING,
+                              .number = i,
+                              .ordinal = !i && crossing->origin.endpoint},
+                      .segment = lane,
+                      .call = {.type = HD_BARRIER,
+                               .n = n,
+                               .me = crossing->span->mine,
+                               .signature = crossing->terms,
+                               .scratch = crossing->hello_scratch},
+                      .step = step_hello,
+                      .owner = crossing};
+    leg->plan = i ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
+                  : hd_net_plan_of(crossing->team, &leg->call, 0);
+    if (i % 2) {
+        leg->call.type = HD_ALLTOALL;
+        leg->call.give = crossing->words->data;
+        leg->call.take = crossing->words->data + WARM_PROCESSES;
+    }
+    hd_leg_start(leg); /* another thread may have it at once */
+    return true;
+}
+
 static bool step_hello(hd_leg_t *leg) {
     hd_crossing_t *crossing = leg->owner;
     ucc_status_t failed = hd_group_poisoned(crossing->group);
-    if (failed == UCC_OK && leg->phase == 0 && leg->round == 0 && !may_greet(crossing)) {
+    if (failed == UCC_OK && crossing->hellos == 1 && leg->phase == 0 && leg->round == 0 &&
+        !may_greet(crossing)) {
         return false;
     }
     ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
     if (status == UCC_INPROGRESS) {
         return false;
+    }
+    if (status == UCC_OK && begin_next(crossing)) {
+        return true;
     }
     if (status < 0) {
         hd_group_poison(crossing->group, status);
@@ -140,26 +200,20 @@ static bool step_hello(hd_leg_t *leg) {
 
 /* By one endpoint. */
 static ucc_status_t start_hello(hd_crossing_t *crossing) {
-    hd_leg_t *leg = &crossing->hello;
-    leg->team = crossing->team;
-    leg->key =
-        (hd_net_key_t){.class = HD_NET_FORMING, .ordinal = crossing->origin.endpoint != NULL};
-    leg->call = (hd_net_call_t){.type = HD_BARRIER,
-                                .n = crossing->span->processes,
-                                .me = crossing->span->mine,
-                                .signature = crossing->terms};
-    leg->plan = hd_net_plan_of(crossing->team, &leg->call, 0);
-    size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
-    if (scratch && !(leg->call.scratch = hd_alloc(HD_LINE, scratch))) {
+    hd_net_call_t call = {
+        .type = HD_BARRIER, .n = crossing->span->processes, .me = crossing->span->mine};
+    hd_net_plan_t plan = hd_net_plan_of(crossing->team, &call, 0);
+    size_t scratch = hd_net_scratch(&call, &plan);
+    crossing->hello_scratch = scratch ? hd_alloc(HD_LINE, scratch) : NULL;
+    crossing->words = make_words();
+    if ((scratch && !crossing->hello_scratch) || !crossing->words) {
         hd_error("no memory to form a team of %u processes", crossing->span->processes);
         hd_group_poison(crossing->group, UCC_ERR_NO_MEMORY);
         /* release: as in step_hello */
         atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
         return UCC_ERR_NO_MEMORY;
     }
-    leg->step = step_hello;
-    leg->owner = crossing;
-    hd_leg_start(leg);
+    (void)begin_next(crossing);
     return UCC_OK;
 }
 

@@ -99,6 +99,9 @@ struct hd_crossing {
     hd_verdict_t *verdicts; /* who is left, call by call */
     /* forming: a barrier among the processes, so that no message comes for a team that is not known */
     hd_leg_t hello;
+    void *hello_scratch;
+    struct hd_words *words;   /* that are exchanged before the team is used */
+    uint32_t hellos;          /* legs of them that were begun; by who steps the last one */
     _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */
     _Atomic uint32_t aborted; /* the others have been told */
     hd_pool_t pool;

@@ -25,9 +25,12 @@ static int make_team(const process_t *process, void *arg) {
 
 bool probe_network(void) {
     shape_t shape = shape_even(2, 1);
+    bool said = getenv("HEDDLE_LOG_LEVEL") != NULL;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
     outcome_t outcome = processes_run(&shape, 60, make_team, NULL);
-    unsetenv("HEDDLE_LOG_LEVEL");
+    if (!said) {
+        unsetenv("HEDDLE_LOG_LEVEL");
+    }
     return outcome.status[0] != PROCESS_SKIPS << 8;
 }
 
@@ -48,8 +51,11 @@ static int set(const process_t *process, void *arg) {
 bool probe_setting(const char *name, const char *value) {
     shape_t shape = shape_even(1, 1);
     setting_t setting = {name, value};
+    bool said = getenv("HEDDLE_LOG_LEVEL") != NULL;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
     outcome_t outcome = processes_run(&shape, 60, set, &setting);
-    unsetenv("HEDDLE_LOG_LEVEL");
+    if (!said) {
+        unsetenv("HEDDLE_LOG_LEVEL");
+    }
     return outcome.ok;
 }

@@ -140,6 +140,8 @@ static void number(const shape_t *shape, uint32_t *process_of) {
 
 /* --- hosts --- */
 
+static int space[SHAPE_MOST_PROCESSES]; /* descriptors of the hosts' IPC namespaces; 0: not made */
+
 uint32_t processes_hosts(const char **why) {
     const char *names = getenv("HEDDLE_TEST_HOSTS");
     uint32_t n = 0;
@@ -163,11 +165,30 @@ void process_enter_host(uint32_t host) {
     }
     strncat(path, at, strcspn(at, " "));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*at == '\0' || fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+    if (*at == '\0' || fd < 0 || setns(fd, CLONE_NEWNET) != 0 ||
+        (space[host - 1] && setns(space[host - 1], CLONE_NEWIPC) != 0)) {
         fprintf(stderr, "FATAL: can't enter host %u (%s): %s\n", host, path, strerror(errno));
         exit(1);
     }
     close(fd);
+}
+
+/* UCX takes processes for those of one host if they have the same IPC namespace, and uses shared memory then: each host
+ * has one of its own. Called by the launcher, whose own one stays as it is. */
+static void make_spaces(uint32_t hosts) {
+    int mine = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
+    bool made = mine >= 0 && hosts <= SHAPE_MOST_PROCESSES;
+    for (uint32_t h = 0; made && h < hosts; h++) {
+        if (space[h] == 0) {
+            made = unshare(CLONE_NEWIPC) == 0 &&
+                   (space[h] = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC)) > 0;
+        }
+    }
+    if (!made || setns(mine, CLONE_NEWIPC) != 0) {
+        fprintf(stderr, "FATAL: no IPC namespaces for %u hosts: %s\n", hosts, strerror(errno));
+        exit(1);
+    }
+    close(mine);
 }
 
 /* /sys shows the devices of whoever mounted it, and UCX looks for devices there. */
@@ -504,6 +525,9 @@ outcome_t processes_run(const shape_t *shape, double seconds,
     pid_t pid[SHAPE_MOST_PROCESSES] = {0};
     number(shape, process_of);
     process.process_of = process_of;
+    if (hosts_of(shape) > 0) {
+        make_spaces(hosts_of(shape));
+    }
     fflush(NULL); /* else each process would write what is in our buffers, too */
     for (process.me = 0; process.me < shape->processes; process.me++) {
         pid[process.me] = fork();

@@ -10,7 +10,8 @@
  * some memory, through which they exchange what forms teams, meet, and leave results. Nobody
  * spins: two processors must do for everybody.
  *
- * A host is a network namespace. scripts/netns makes some and names them in HEDDLE_TEST_HOSTS.
+ * A host is a network namespace, which scripts/netns makes and names in HEDDLE_TEST_HOSTS, and an IPC namespace, so that
+ * UCX has shared memory inside it and none to others.
  */
 #ifndef TESTS_PROCESSES_H_
 #define TESTS_PROCESSES_H_
