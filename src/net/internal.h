@@ -64,7 +64,7 @@ typedef struct hd_message hd_message_t;
 
 /* --- what is on a lane's stack ------------------------------------------------------------------------------ */
 
-enum { HD_ITEM_LEG, HD_ITEM_END, HD_ITEM_FAILED, HD_ITEM_ABORT, HD_ITEM_NEWS };
+enum { HD_ITEM_LEG, HD_ITEM_END, HD_ITEM_FAILED, HD_ITEM_ABORT, HD_ITEM_NEWS, HD_ITEM_SWAP };
 
 /* --- messages ----------------------------------------------------------------------------------------------- */
 
@@ -79,7 +79,7 @@ struct hd_message {
     uint32_t to;           /* number of the receiver in the team */
     bool receives, counts; /* counts: as something that a leg expects */
     uint64_t trace;        /* the message's name in a trace, if one is kept */
-    hd_peer_t *peer;
+    hd_peer_t *peer;       /* of a swap: the receiver */
     hd_wire_t wire;
     hd_net_piece_t own; /* where there is one piece */
     const hd_net_piece_t *piece;
@@ -125,6 +125,8 @@ struct hd_net_lane {
     hd_message_t *free_requests;
     hd_expected_t *free_expected;
     hd_parked_t *free_parked;
+    hd_net_team_t
+        *swapping; /* that a swap came for last, and that has not seen its end here; NULL: none */
     hd_parked_t *early; /* for teams that are not known yet */
     uint32_t n_early;
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
@@ -215,6 +217,42 @@ struct hd_net_team_lane {
     hd_net_team_peer_t *peer; /* by number in the team */
 };
 
+/* A process's part of a swap. */
+typedef struct hd_swap_part {
+    alignas(HD_LINE) _Atomic uint64_t k; /* written last */
+    uint32_t signature, bytes;
+    uint8_t data[HD_SWAP_BYTES];
+} hd_swap_part_t;
+
+/* This process's part, for whoever sends it. */
+typedef struct hd_swap_mine {
+    hd_net_item_t item;
+    hd_net_team_t *team;
+    uint64_t k;
+    uint32_t bytes;
+    uint8_t message[HD_WIRE_SWAP_BYTES];
+} hd_swap_mine_t;
+
+/* A part whose place is not free yet. */
+typedef struct hd_swap_late {
+    struct hd_swap_late *next;
+    uint64_t k;
+    uint32_t source, signature, bytes;
+    uint8_t data[HD_SWAP_BYTES];
+} hd_swap_late_t;
+
+/* The swaps of a team, by their numbers modulo the slots. Lane 0's holder writes parts, and whoever waits for them reads. */
+typedef struct hd_net_swaps {
+    bool barrier, allreduce; /* these may be swaps */
+    uint64_t latest;         /* the highest number that a part was given or has come of; lane 0's */
+    _Atomic uint32_t n_late; /* lane 0's, looked at by others */
+    hd_swap_late_t *late;    /* lane 0's */
+    _Atomic uint64_t given[HD_SWAP_SLOTS]; /* the last one that this process's part was sent of */
+    _Atomic uint64_t over[HD_SWAP_SLOTS];  /* the last one that is over */
+    hd_swap_mine_t mine[HD_SWAP_SLOTS];
+    hd_swap_part_t part[]; /* [HD_SWAP_SLOTS][n] */
+} hd_net_swaps_t;
+
 struct hd_net_team {
     hd_net_t *net;
     uint64_t wire;
@@ -231,6 +269,7 @@ struct hd_net_team {
     bool relays; /* by who set `aborting`: another process has told; before the item is handed */
     _Atomic uint32_t lanes_left; /* that have not seen its end */
     hd_peer_t **peer;            /* by number; NULL: me */
+    hd_net_swaps_t *swaps;       /* NULL: it has none */
     hd_net_team_lane_t lane[];
 };
 
@@ -301,6 +340,8 @@ int hd_net_lane_arm(hd_net_lane_t *lane, int *watch);
 void hd_net_lane_clear(hd_net_lane_t *lane);
 /* Under the lane's lock: one turn. */
 void hd_net_lane_turn(hd_net_lane_t *lane);
+/* Unlocks it, and takes in what was handed meanwhile. */
+void hd_net_lane_leave(hd_net_lane_t *lane);
 
 /* --- sleep.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -318,6 +359,8 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
 void hd_peer_lose(hd_peer_t *peer, const char *why);
 /* Fails the legs that need peers that were lost, and cuts the ways to those. */
 void hd_peer_tell_losses(hd_net_lane_t *lane);
+/* Is it gone, and all that it sent in this lane there? ns: now. Under the lane's lock. */
+bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t ns);
 /* Ends all of a lane's links: waits a second at most. */
 void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
 void hd_peer_free_all(hd_net_t *net);
@@ -398,6 +441,27 @@ void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t wire, ucc_status_t why);
 void hd_net_match_drop_all(hd_net_team_lane_t *tl);
 /* Those for unknown teams that came too long ago; ns: now. */
 void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns);
+/* Numbered exchange k is a swap for one process: is it, or was it, something else here (leg), or for a process that
+ * has sent something (parked)? */
+bool hd_net_match_has_leg(hd_net_team_lane_t *tl, uint64_t k);
+bool hd_net_match_has_parked(const hd_net_team_lane_t *tl, uint64_t k, uint32_t *source);
+/* Other processes were called with other arguments: logs it, and fails the team. */
+void hd_net_match_differs(hd_net_team_t *team, uint32_t source);
+/* One line a second. */
+bool hd_net_match_may_log(hd_net_lane_t *lane);
+
+/* --- swap.c -------------------------------------------------------------------------------------------------------------------- */
+
+/* A team's. NULL: no memory. */
+hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team);
+void hd_net_swaps_free(hd_net_swaps_t *swaps);
+/* Under lane 0's lock. An item: a part is to be sent; a message. */
+void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item);
+hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
+                                    size_t data);
+/* Is exchange k a swap here, and was this process's part given? And has a part of another come? */
+bool hd_net_swap_was_given(const hd_net_team_t *team, uint64_t k);
+bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source);
 
 /* --- leg.c -------------------------------------------------------------------------------------------------------------------- */
 
@@ -406,6 +470,9 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane);
 void hd_message_put(hd_message_t *request);
 /* A message of no leg: a credit, an abort. */
 void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
+/* A message that is all header. False: it can't be sent; *why it can't. */
+bool hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, const uint8_t *message, size_t bytes,
+                     ucc_status_t *why);
 /* Sends what was held back for that peer and may go now. True: something is left. */
 bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer);
 

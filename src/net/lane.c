@@ -58,6 +58,9 @@ static void take_in(hd_net_lane_t *lane, hd_net_item_t *item) {
     case HD_ITEM_NEWS:
         hd_net_take_news(lane->net, item);
         break;
+    case HD_ITEM_SWAP:
+        hd_net_swap_send(lane, item);
+        break;
     case HD_ITEM_ABORT:
         tl = (hd_net_team_lane_t *)(void *)((char *)item - offsetof(hd_net_team_lane_t, abort));
         hd_net_team_lane_abort(tl);
@@ -159,6 +162,13 @@ bool hd_net_lane_pump(hd_net_lane_t *lane) {
         hd_net_rouse();
     }
     return entered;
+}
+
+void hd_net_lane_leave(hd_net_lane_t *lane) {
+    hd_unlock_first(&lane->lock); /* see above: the unlocking, then this look */
+    if (was_handed(lane)) {
+        (void)hd_net_lane_pump(lane);
+    }
 }
 
 void hd_net_look(hd_net_t *net) {

@@ -28,6 +28,7 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane) {
     r->next = NULL;
     r->at = NULL;
     r->leg = NULL;
+    r->peer = NULL;
     r->packed = NULL;
     r->receives = false;
     return r;
@@ -122,6 +123,8 @@ static void end_request(hd_message_t *r, ucc_status_t status) {
         if (r->receives && !lost && leg->receiving > 0) {
             leg->receiving--;
         }
+    } else if (r->peer && status != UCC_OK) {
+        hd_peer_lose(r->peer, "a message was lost");
     }
     hd_message_put(r);
 }
@@ -173,6 +176,39 @@ void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire)
     r->to = to;
     r->n = 0;
     send_now(tl, r);
+}
+
+bool hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, const uint8_t *message, size_t bytes,
+                     ucc_status_t *why) {
+    hd_net_lane_t *lane = hd_net_team_lane_of(tl);
+    const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[to], lane);
+    if (!link) {
+        return true; /* lost: whoever waits for it finds that out */
+    }
+    hd_message_t *r = hd_message_get(lane);
+    if (!r) {
+        hd_error("no memory for a message");
+        *why = UCC_ERR_NO_MEMORY;
+        return false;
+    }
+    memcpy(r->header, message, bytes);
+    r->peer = tl->team->peer[to];
+    hd_net_add_up(&lane->traffic.messages_sent, 1);
+    hd_net_add_up(&lane->traffic.bytes_sent, bytes - HD_WIRE_SWAP_HEAD);
+    link_request(&lane->under_way, r);
+    lane->moved = true; /* as in send_now */
+    ucc_status_t status = hd_ucx_send(link, r->header, bytes, NULL, 0, false, &r->ucx);
+    if (status == UCC_INPROGRESS) {
+        return true;
+    }
+    unlink_request(r);
+    hd_message_put(r);
+    if (status == UCC_ERR_IO_ERROR) {
+        hd_peer_lose(tl->team->peer[to], "a message was lost");
+        return true; /* likewise */
+    }
+    *why = status;
+    return status == UCC_OK;
 }
 
 bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer) {

@@ -39,7 +39,7 @@ static bool is_for(const hd_leg_t *leg, const hd_wire_t *wire) {
 
 /* A peer, or a stranger, might send any number of them: one line a second. Under a lane's lock, so the time is each
  * lane's own. */
-static bool may_log(hd_net_lane_t *lane) {
+bool hd_net_match_may_log(hd_net_lane_t *lane) {
     uint64_t now = hd_clock_ns();
     if (now - lane->logged < 1000000000 && lane->logged) {
         return false;
@@ -137,11 +137,16 @@ static uint64_t name_of(const hd_net_key_t *key, uint32_t segment) {
     return hd_hash_mix(hd_hash_mix(hash, key->subset), segment) | 1;
 }
 
+void hd_net_match_differs(hd_net_team_t *team, uint32_t source) {
+    hd_error("process %u was called with other arguments, or for another root, than process %u",
+             source, team->me);
+    (void)give_up(team, UCC_ERR_INVALID_PARAM);
+}
+
 /* A message that nobody will ever expect. */
 static hd_ucx_arrival_t mismatched(hd_net_team_t *team, const hd_wire_t *wire) {
-    hd_error("process %u was called with other arguments, or for another root, than process %u",
-             wire->source, team->me);
-    return give_up(team, UCC_ERR_INVALID_PARAM);
+    hd_net_match_differs(team, wire->source);
+    return HD_UCX_DONE;
 }
 
 static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const hd_wire_t *wire,
@@ -170,6 +175,29 @@ static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const h
 
 /* --- matching ---------------------------------------------------------------------------------------------------------- */
 
+static hd_net_key_t numbered(uint64_t k) {
+    return (hd_net_key_t){.number = k, .class = HD_NET_NUMBERED};
+}
+
+bool hd_net_match_has_leg(hd_net_team_lane_t *tl, uint64_t k) {
+    const hd_net_key_t key = numbered(k);
+    const hd_leg_t *leg = tl->open[bucket(&key, 0)];
+    while (leg && !(leg->key.class == HD_NET_NUMBERED && leg->key.number == k)) {
+        leg = leg->next_open;
+    }
+    return leg || *memory_of(tl, &key, 0) == name_of(&key, 0);
+}
+
+bool hd_net_match_has_parked(const hd_net_team_lane_t *tl, uint64_t k, uint32_t *source) {
+    const hd_net_key_t key = numbered(k);
+    const hd_parked_t *parked = tl->parked[bucket(&key, 0)];
+    while (parked && !(parked->wire.class == HD_NET_NUMBERED && parked->wire.number == k)) {
+        parked = parked->next;
+    }
+    *source = parked ? parked->wire.source : 0;
+    return parked != NULL;
+}
+
 /* Unlinked, or NULL. */
 static hd_expected_t *take_expected(hd_leg_t *leg, const hd_wire_t *wire) {
     for (hd_expected_t **at = &leg->expected; *at; at = &(*at)->next) {
@@ -191,9 +219,10 @@ static hd_ucx_arrival_t deliver(hd_net_team_lane_t *tl, const hd_wire_t *wire, v
         leg = leg->next_open;
     }
     if (!leg) {
-        return *memory_of(tl, &key, wire->segment) == name_of(&key, wire->segment)
-                   ? mismatched(tl->team, wire)
-                   : park(tl, &tl->parked[b], wire, data, rendezvous);
+        bool over = *memory_of(tl, &key, wire->segment) == name_of(&key, wire->segment);
+        bool swap = key.class == HD_NET_NUMBERED && hd_net_swap_was_given(tl->team, key.number);
+        return over || swap ? mismatched(tl->team, wire)
+                            : park(tl, &tl->parked[b], wire, data, rendezvous);
     }
     if (leg->failure != UCC_OK) {
         return HD_UCX_DONE;
@@ -263,6 +292,11 @@ void hd_net_match_open(hd_leg_t *leg) {
     tl->open[b] = leg;
     leg->opened = true;
     hd_flow_opened(tl, leg);
+    uint32_t source;
+    if (leg->key.class == HD_NET_NUMBERED &&
+        hd_net_swap_has_come(tl->team, leg->key.number, &source)) {
+        hd_net_match_differs(tl->team, source);
+    }
     for (hd_parked_t **at = &tl->parked[b]; *at;) {
         hd_parked_t *parked = *at;
         if (!is_for(leg, &parked->wire)) {
@@ -375,7 +409,7 @@ static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire,
     }
     bool forms = wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && !rendezvous;
     if (!forms && wire->kind != HD_WIRE_ABORT) { /* another process may have given up forming it */
-        if (may_log(lane)) {
+        if (hd_net_match_may_log(lane)) {
             hd_warn("a message for a team that is not known here was dropped");
         }
         return HD_UCX_DONE;
@@ -386,7 +420,7 @@ static hd_ucx_arrival_t arrive_early(hd_net_lane_t *lane, const hd_wire_t *wire,
                               ? make_parked(lane, wire, data, false)
                               : NULL;
     if (!parked) {
-        if (may_log(lane)) {
+        if (hd_net_match_may_log(lane)) {
             hd_warn("a message for a team that is still forming was dropped: %u are kept",
                     lane->n_early);
         }
@@ -404,9 +438,12 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
     hd_net_lane_t *lane = (hd_net_lane_t *)(void *)port;
     hd_wire_t wire;
     bool gone;
+    if (header_bytes < HD_WIRE_BYTES) {
+        return hd_net_swap_arrive(lane, header, header_bytes, bytes);
+    }
     const char *wrong = hd_wire_parse(header, header_bytes, bytes, &wire);
     if (wrong) {
-        if (may_log(lane)) {
+        if (hd_net_match_may_log(lane)) {
             hd_warn("a message was dropped: %s", wrong);
         }
         return HD_UCX_DONE;
@@ -419,7 +456,7 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
         return arrive_early(lane, &wire, data, rendezvous, gone);
     }
     if (wire.source >= team->n || wire.source == team->me || lane->number >= team->lanes) {
-        if (may_log(lane)) {
+        if (hd_net_match_may_log(lane)) {
             hd_warn("a message was dropped: it says to be of process %u of %u, in lane %u of %u",
                     wire.source, team->n, lane->number, team->lanes);
         }

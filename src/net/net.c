@@ -247,6 +247,7 @@ static void in_child(hd_heirloom_t *self) {
         lane->legs = NULL;
         ck_stack_init(&lane->handed);
         lane->early = NULL;
+        lane->swapping = NULL;
         lane->owed = NULL;
         lane->n_early = 0;
         lane->under_way = NULL;

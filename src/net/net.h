@@ -8,6 +8,7 @@
  *          again (but for teams of those that are left of one), and a peer each
  *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine that team/
  *          steps and that sends and receives
+ *   SWAP   an exchange of few bytes of each of a few processes with all others, without a leg
  *
  * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane by hd_leg_start,
  * from any thread; from then until its step returns true it is the lane's. A leg's own step (hd_leg_t.step) is
@@ -69,6 +70,8 @@ typedef struct hd_net_team_params {
     const hd_net_process_t *process;
     const hd_config_t
         *config; /* which algorithms to use: the same in all processes; NULL: no word of that */
+    /* There are swaps in it: every process has one number at a time, and all have said so. */
+    bool swaps;
     /* Processes that were lost before are left out, instead of refusing: for who has nothing but an abort to tell. */
     bool despite_losses;
     /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
@@ -95,6 +98,26 @@ bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread; who destroys the
  * team at once tells them all the same. */
 void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
+
+/* --- swaps (swap.c) ---------------------------------------------------------------------------------------- */
+
+enum { HD_SWAP_BYTES = 48, HD_SWAP_PROCESSES = 8, HD_SWAP_SLOTS = 32 };
+
+/* May collectives of this type, of at most so many bytes, be swaps? The same in all processes of the team. */
+bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type, size_t bytes);
+/* The part of this process in the numbered exchange k goes to all others: bytes from data, which is free when this
+ * returns. Nobody gives a part twice, or one of k before all exchanges up to k - HD_SWAP_SLOTS / 2 are over here. Then so many
+ * turns are taken at most to look for the others' parts: are all there? Any thread. */
+bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void *data,
+                 size_t bytes, uint32_t looks);
+/* Pumps: are all parts there? A process that is gone fails the team. */
+bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k);
+/* All are. A process whose part is not of that signature and size; n: none. */
+uint32_t hd_net_swap_odd(const hd_net_team_t *team, uint64_t k, uint32_t signature, size_t bytes);
+/* Another process's data, aligned to 16 bytes, until the exchange is over. */
+const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process);
+/* Nobody here looks at its parts any more. */
+void hd_net_swap_over(hd_net_team_t *team, uint64_t k);
 
 /* --- legs ------------------------------------------------------------------------------------------------ */
 

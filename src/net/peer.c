@@ -35,7 +35,7 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
 
 /* Lost for long enough that what it sent before has come: a while ago, and this lane has found nothing more since it saw
  * the loss. The time alone says nothing about a thread that had no processor in it. */
-static bool is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t now) {
+bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t now) {
     /* acquire: the time; pairs with hd_peer_lose. The time may be later than `now`, which was read before. */
     if (!peer || !atomic_load_explicit(&peer->lost, memory_order_acquire) ||
         (int64_t)(now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed)) <=
@@ -50,7 +50,7 @@ static bool is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t n
 static hd_peer_t *one_that_is_gone(const hd_net_team_t *team, const hd_net_lane_t *lane,
                                    uint64_t now) {
     for (uint32_t i = 0; i < team->n; i++) {
-        if (is_gone(team->peer[i], lane, now)) {
+        if (hd_peer_is_gone(team->peer[i], lane, now)) {
             return team->peer[i];
         }
     }
@@ -60,7 +60,7 @@ static hd_peer_t *one_that_is_gone(const hd_net_team_t *team, const hd_net_lane_
 static hd_peer_t *gone_of(const hd_message_t *r, const hd_leg_t *leg, const hd_net_lane_t *lane,
                           uint64_t now) {
     for (; r; r = r->next) {
-        if (r->leg == leg && is_gone(leg->team->peer[r->to], lane, now)) {
+        if (r->leg == leg && hd_peer_is_gone(leg->team->peer[r->to], lane, now)) {
             return leg->team->peer[r->to];
         }
     }
@@ -70,12 +70,13 @@ static hd_peer_t *gone_of(const hd_message_t *r, const hd_leg_t *leg, const hd_n
 /* A process that is gone, of which this leg waits for a message, or to which one is to be sent or is being sent for it;
  * NULL: none. A team that forms needs all. */
 static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane, uint64_t now) {
-    hd_peer_t *gone = leg->bereft && is_gone(leg->bereft, lane, now) ? leg->bereft : NULL;
+    hd_peer_t *gone = leg->bereft && hd_peer_is_gone(leg->bereft, lane, now) ? leg->bereft : NULL;
     if (!gone && leg->key.class == HD_NET_FORMING) {
         gone = one_that_is_gone(leg->team, lane, now);
     }
     for (const hd_expected_t *e = leg->expected; e && !gone; e = e->next) {
-        gone = is_gone(leg->team->peer[e->source], lane, now) ? leg->team->peer[e->source] : NULL;
+        gone = hd_peer_is_gone(leg->team->peer[e->source], lane, now) ? leg->team->peer[e->source]
+                                                                      : NULL;
     }
     if (!gone && leg->under_way) {
         gone = gone_of(lane->under_way, leg, lane, now);
@@ -96,7 +97,7 @@ static void cut(hd_net_lane_t *lane, uint64_t now) {
         if (!link->seen && atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
             link->seen = lane->turns;
         }
-        if (!lane->port.worker || !is_gone(peer, lane, now)) {
+        if (!lane->port.worker || !hd_peer_is_gone(peer, lane, now)) {
             continue;
         }
         link->noticed = link->noticed ? link->noticed : lane->turns;

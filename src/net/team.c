@@ -68,6 +68,11 @@ static hd_net_team_t *allocate(uint32_t lanes, uint32_t n) {
     return team;
 }
 
+static void free_team(hd_net_team_t *team) {
+    hd_net_swaps_free(team->swaps);
+    hd_free(team);
+}
+
 static ucc_status_t find_peers(hd_net_team_t *team, const hd_net_team_params_t *params) {
     for (uint32_t i = 0; i < team->n; i++) {
         if (i == team->me) {
@@ -135,6 +140,10 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
     team->arg = params->arg;
     hd_net_read_choices(team->choice, params->config);
     ucc_status_t status = find_peers(team, params);
+    if (status == UCC_OK && params->swaps && !(team->swaps = hd_net_swaps_create(team))) {
+        hd_error("no memory for a team of %u processes", params->n);
+        status = UCC_ERR_NO_MEMORY;
+    }
     if (status != UCC_OK) {
         hd_free(team);
         return status;
@@ -150,7 +159,7 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
     hd_unlock(&net->lock);
     if (twice) {
         hd_error("there is a team with wire id %llx", (unsigned long long)team->wire);
-        hd_free(team);
+        free_team(team);
         hd_net_close(net);
         return UCC_ERR_NO_RESOURCE;
     }
@@ -166,8 +175,7 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
 void hd_net_team_destroy(hd_net_team_t *team) {
     hd_net_t *net = team->net;
     if (team->forks != hd_forks()) {
-        hd_free(
-            team); /* the child of a fork: the net that it was of is gone, and so are its lanes */
+        free_team(team); /* the child of a fork: its net is gone, and so are its lanes */
         return;
     }
     hd_lock(&team->telling);
@@ -191,11 +199,15 @@ void hd_net_team_destroy(hd_net_team_t *team) {
 
 void hd_net_team_lane_end(hd_net_team_lane_t *tl) {
     hd_net_team_t *team = tl->team;
+    hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     hd_net_match_drop_all(tl);
     hd_flow_forget(tl);
+    if (lane->swapping == team) {
+        lane->swapping = NULL;
+    }
     /* acq_rel: the last lane frees what the others have done with */
     if (atomic_fetch_sub_explicit(&team->lanes_left, 1, memory_order_acq_rel) == 1) {
-        hd_free(team);
+        free_team(team);
     }
 }
 

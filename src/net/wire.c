@@ -139,3 +139,44 @@ const char *hd_wire_parse(const void *header, size_t n, size_t data, hd_wire_t *
     }
     return NULL;
 }
+
+/* --- swaps -------------------------------------------------------------------------------------------------------------- */
+
+/* Where the fields of a swap stand. MIXED: the number's lowest bits, above them the source. */
+enum { SWAP_VERSION = 0 /* its lowest byte */, SWAP_MIXED = 0, SWAP_SIGNATURE = 4, SWAP_TEAM = 8 };
+enum { SWAP_SOURCE_SHIFT = 8 + HD_WIRE_SWAP_BITS, SWAP_MARK = 0xA0 | HD_WIRE_VERSION };
+_Static_assert((HD_SWAP_PROCESSES - 1) >> (32 - SWAP_SOURCE_SHIFT) == 0, "a source has 4 bits");
+
+static const uint32_t swap_numbers = (1u << HD_WIRE_SWAP_BITS) - 1;
+
+size_t hd_wire_write_swap(const hd_wire_swap_t *swap, const void *data,
+                          uint8_t header[HD_WIRE_SWAP_BYTES]) {
+    put32(header + SWAP_MIXED, SWAP_MARK | ((uint32_t)swap->number & swap_numbers) << 8 |
+                                   swap->source << SWAP_SOURCE_SHIFT);
+    put32(header + SWAP_SIGNATURE, swap->signature);
+    put64(header + SWAP_TEAM, swap->team);
+    if (swap->bytes) {
+        memcpy(header + HD_WIRE_SWAP_HEAD, data, swap->bytes);
+    }
+    return HD_WIRE_SWAP_HEAD + swap->bytes;
+}
+
+const char *hd_wire_parse_swap(const void *header, size_t n, size_t data, hd_wire_swap_t *swap) {
+    const uint8_t *at = header;
+    if (n < HD_WIRE_SWAP_HEAD || n > HD_WIRE_SWAP_BYTES) {
+        return n < HD_WIRE_SWAP_HEAD ? "the header is too short" : "a swap is too long";
+    }
+    if (at[SWAP_VERSION] != SWAP_MARK) {
+        return "the header is too short, or another version of the protocol";
+    }
+    if (data > 0) {
+        return "data with a message that has none";
+    }
+    uint32_t mixed = get32(at + SWAP_MIXED);
+    *swap = (hd_wire_swap_t){.team = get64(at + SWAP_TEAM),
+                             .number = mixed >> 8 & swap_numbers,
+                             .source = mixed >> SWAP_SOURCE_SHIFT,
+                             .signature = get32(at + SWAP_SIGNATURE),
+                             .bytes = (uint32_t)(n - HD_WIRE_SWAP_HEAD)};
+    return NULL;
+}

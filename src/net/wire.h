@@ -2,6 +2,9 @@
  *
  * 72 bytes, little-endian, whatever the machine. DATA carries one message of a leg; CREDIT carries nothing but what
  * every header does: how far its sender has come with what its receiver sent it; ABORT says that the team has failed.
+ *
+ * A SWAP (swap.c) is shorter, so that it travels in one line: 16 bytes, and its data right behind them, as a header that is
+ * all there is of the message.
  */
 #ifndef HD_NET_WIRE_H
 #define HD_NET_WIRE_H
@@ -44,5 +47,23 @@ void hd_wire_write(const hd_wire_t *wire, uint8_t header[HD_WIRE_BYTES]);
 /* NULL: a header that hd_wire_write could have written, and *wire is what it says. Else what is wrong with it, in
  * words. n: bytes of the header; data: bytes that came with it. Reads nothing beyond. */
 const char *hd_wire_parse(const void *header, size_t n, size_t data, hd_wire_t *wire);
+
+enum { HD_WIRE_SWAP_HEAD = 16, HD_WIRE_SWAP_BYTES = HD_WIRE_SWAP_HEAD + HD_SWAP_BYTES };
+_Static_assert((int)HD_WIRE_SWAP_BYTES < (int)HD_WIRE_BYTES, "told from all others by its length");
+
+typedef struct hd_wire_swap {
+    uint64_t team;   /* wire id */
+    uint64_t number; /* as parsed: its lowest HD_WIRE_SWAP_BITS bits */
+    uint32_t source, signature;
+    uint32_t bytes; /* of data */
+} hd_wire_swap_t;
+
+enum { HD_WIRE_SWAP_BITS = 20 };
+
+/* Returns how long it is; data: swap->bytes of it. */
+size_t hd_wire_write_swap(const hd_wire_swap_t *swap, const void *data,
+                          uint8_t header[HD_WIRE_SWAP_BYTES]);
+/* As hd_wire_parse; its data follows the head. */
+const char *hd_wire_parse_swap(const void *header, size_t n, size_t data, hd_wire_swap_t *swap);
 
 #endif

@@ -219,10 +219,10 @@ ucc_status_t hd_op_launch(hd_op_t *op) {
     return hd_op_step(&op->task);
 }
 
-void hd_op_resume(hd_op_t *op) {
+void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
     hd_assert(op->plan.express && !op->prepare);
     reset(op);
-    op->wait = hd_family[op->call.type].wait;
+    op->wait = wait;
     if (hd_trace_is_on()) { /* it was not when the lane went out */
         trace_published(op);
     }

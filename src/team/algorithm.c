@@ -342,7 +342,7 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
         r->op.prepare = NULL;
         r->op.finish = nothing_to_unpack;
         r->route = HD_ROUTE_NOTHING;
-        r->may_express = false;
+        r->express = NULL;
         draw_number(team, r);
     }
     return true;

@@ -65,7 +65,7 @@ static void release(hd_outer_memory_t *memory) {
 
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                const hd_config_t *config) {
+                                hd_origin_t origin, const hd_config_t *config) {
     size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(uint64_t[2]);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, bytes);
     if (!crossing) {
@@ -77,11 +77,16 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         crossing->identity[p][0] = process[p].identity[0];
         crossing->identity[p][1] = process[p].identity[1];
     }
+    /* One number at a time: each process has one endpoint. In a team whose wire id may be used again, a part that comes too
+     * late might be taken for one of the next. */
+    bool swaps = span->n == span->processes && span->n <= HD_SWAP_PROCESSES && !origin.endpoint &&
+                 !group->two_sided;
     hd_net_team_params_t params = {.wire = wire,
                                    .n = span->processes,
                                    .me = span->mine,
                                    .process = process,
                                    .config = config,
+                                   .swaps = swaps,
                                    .failed = lost,
                                    .arg = crossing};
     crossing->memory.release = release;
@@ -105,6 +110,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     }
     hd_free(group->labels);
     group->labels = crossing->labels = labels;
+    crossing->origin = origin;
     group->numbers = span->endpoint + span->first[span->mine];
     group->team_n = span->n;
     group->outside = &crossing->memory;

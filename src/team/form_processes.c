@@ -138,7 +138,7 @@ static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     if (group && span && process && labels) {
         status = hd_crossing_create(group, span, m->roll.net, wire_of(&m->all[0]), process, labels,
                                     hd_form_terms(m->mine.agreed, group->two_sided, endpoints),
-                                    m->lib->config);
+                                    (hd_origin_t){0}, m->lib->config);
     }
     hd_free(process);
     if (status == UCC_OK) {

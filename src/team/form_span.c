@@ -269,15 +269,15 @@ static ucc_status_t make(ucc_team_h team, uint64_t *labels, hd_group_t **out) {
     if (!group) {
         return UCC_ERR_NO_MEMORY;
     }
-    ucc_status_t status = hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process,
-                                             labels, terms_of(team, group), team->lib->config);
+    ucc_status_t status =
+        hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process, labels,
+                           terms_of(team, group), f->origin, team->lib->config);
     if (status != UCC_OK) {
         hd_home_unpin(&group->home);
         return status;
     }
-    hd_group_crossing(group)->origin = f->origin;
     f->origin.endpoint = NULL;
-    f->roll.net = NULL; /* the crossing's, as the labels are */
+    f->roll.net = NULL; /* the crossing's, as the labels and the origin are */
     f->roll.span = NULL;
     *out = group;
     return UCC_OK;

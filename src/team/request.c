@@ -18,7 +18,6 @@
  */
 #include "team/algorithm.h"
 #include "team/span.h"
-#include "team/span.h"
 #include "threads/callback.h"
 #include "threads/stall.h"
 #include "threads/trace.h"
@@ -470,7 +469,7 @@ static __attribute__((noinline)) void resume(hd_request_t *r, uint64_t k) {
     op->numbered = true;
     op->leave = NULL;
     op->place.k = k;
-    hd_op_resume(op);
+    hd_op_resume(op, r->resumed);
     hd_runner_push(&task->context->runner, task);
 }
 
@@ -538,7 +537,7 @@ ucc_status_t hd_request_post(hd_request_t *r) {
                  ucc_status_string(hd_task_status(&r->op.task)));
         return UCC_ERR_INVALID_PARAM;
     }
-    uint64_t k = r->may_express ? hd_request_express(r) : 0;
+    uint64_t k = r->express ? hd_request_express(r) : 0;
     if (k == HD_EXPRESS_OVER) {
         hd_task_complete(&r->op.task, UCC_OK);
         return UCC_OK;

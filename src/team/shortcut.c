@@ -8,7 +8,7 @@
  * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
  * processors) goes the ordinary way.
  */
-#include "team/team.h"
+#include "team/span.h"
 #include "threads/trace.h"
 
 enum { BLOCKING_LOOKS = 2000, POST_LOOKS = 512, LONGEST_PENALTY = 1023 };
@@ -25,11 +25,15 @@ void hd_request_plan_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
-    r->may_express = op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
-                     !team->debug_order;
-    if (!r->may_express) {
+    bool swaps = team->crossing && hd_swap_choose(r);
+    const hd_family_t *family = &hd_family[op->call.type];
+    r->express = NULL;
+    if (!(op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
+          !team->debug_order)) {
         return;
     }
+    r->express = swaps ? hd_swap_express : family->express;
+    r->resumed = swaps ? hd_swap_wait : family->wait;
     op->call.count = op->call.bytes / op->call.element;
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
         op->place.board = op->group->board;
@@ -89,7 +93,7 @@ uint64_t hd_request_express(hd_request_t *r) {
         return 0;
     }
     uint32_t looks = looks_of(op->team);
-    uint64_t k = hd_family[op->call.type].express(&op->place, &op->call, looks);
+    uint64_t k = r->express(&op->place, &op->call, looks);
     if (looks) {
         note_looks(op->team, k != 0 && k != HD_EXPRESS_OVER);
     }
@@ -199,7 +203,8 @@ void hd_team_learn(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
        have one reader and writer */
-    if (r->shape.type == 0 || !r->may_express || op->place.locked || op->team->n_contexts > 1) {
+    if (r->shape.type == 0 || r->express != hd_family[op->call.type].express || op->place.locked ||
+        op->team->n_contexts > 1) {
         return;
     }
     hd_lesson_t *lesson = lesson_for(op);

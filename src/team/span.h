@@ -111,10 +111,10 @@ struct hd_crossing {
 };
 
 /* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. If it succeeds, the
- * span, the caller's reference to the net, and the labels (hd_alloc) are the crossing's. config: the team's library's. */
+ * span, the caller's reference to the net, the labels (hd_alloc) and the origin are the crossing's. config: the team's library's. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                const hd_config_t *config);
+                                hd_origin_t origin, const hd_config_t *config);
 /* Of a group of this kind; NULL: all its endpoints live in this process. */
 hd_crossing_t *hd_group_crossing(const hd_group_t *group);
 /* By any endpoint, again and again, once the group is sealed, or by whoever makes the group, before: UCC_OK when all
@@ -135,6 +135,12 @@ hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes);
 /* Nothing is given back if `at` is NULL. */
 void hd_pool_give(hd_pool_t *pool, hd_scratch_t block);
 void hd_pool_clear(hd_pool_t *pool);
+
+/* swap.c: at the end of init: is it a swap among the processes? Then op->start and plan say so. */
+bool hd_swap_choose(hd_request_t *r);
+/* Its express, and what is left of it after that. */
+uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+ucc_status_t hd_swap_wait(hd_op_t *op);
 
 /* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked, c->n and c->me are
  * the team's or the active set's; op->place.me and .n are local. Sets op->outer, op->start. */

@@ -116,7 +116,10 @@ typedef struct hd_request {
     hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
     double timeout;                  /* seconds; 0: none */
     hd_shape_t shape;
-    bool may_express; /* small, flat, nothing special; its place has a board when it is known */
+    /* Small, flat, nothing special: all of it if the others are there, and what is left of it if they are not. NULL: it has
+     * no such way. Its place has a board when it is known. */
+    uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
+    ucc_status_t (*resumed)(hd_op_t *op);
     uint64_t *prefix; /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {
