@@ -190,7 +190,7 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
     } else if (status == UCC_OK) {
         status = heddle_wait(request, -1);
     }
-    if (status == UCC_OK && !published && r->express) {
+    if (status == UCC_OK && !published && r->teaches) {
         hd_team_learn(r);
     }
     hd_request_finalize(r);

@@ -176,7 +176,7 @@ static hd_ucx_arrival_t park(hd_net_team_lane_t *tl, hd_parked_t **list, const h
 /* --- matching ---------------------------------------------------------------------------------------------------------- */
 
 static hd_net_key_t numbered(uint64_t k) {
-    return (hd_net_key_t){.number = k, .class = HD_NET_NUMBERED};
+    return (hd_net_key_t){.number = k, .ordinal = 1, .class = HD_NET_NUMBERED};
 }
 
 bool hd_net_match_has_leg(hd_net_team_lane_t *tl, uint64_t k) {

@@ -126,7 +126,7 @@ typedef enum hd_net_class {
     /* Among processes that are just forming the team; may come before the team is known. The number of the greeting is 0;
      * its ordinal is 1 if there may be a team of the same wire id again: then what comes too late for one is for the next */
     HD_NET_FORMING,
-    HD_NET_NUMBERED,   /* number: of the main board */
+    HD_NET_NUMBERED,   /* number: of the main board; ordinal: 1 */
     HD_NET_TAG,        /* number: the tag; ordinal: how-manieth of it */
     HD_NET_INIT,       /* number: of the init */
     HD_NET_PERSISTENT, /* number: of the init; ordinal: occurrence */

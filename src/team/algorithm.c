@@ -343,6 +343,7 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
         r->op.finish = nothing_to_unpack;
         r->route = HD_ROUTE_NOTHING;
         r->express = NULL;
+        r->teaches = false;
         draw_number(team, r);
     }
     return true;

@@ -28,12 +28,14 @@ void hd_request_plan_express(hd_request_t *r) {
     bool swaps = team->crossing && hd_swap_choose(r);
     const hd_family_t *family = &hd_family[op->call.type];
     r->express = NULL;
+    r->teaches = false;
     if (!(op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
           !team->debug_order)) {
         return;
     }
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
+    r->teaches = !swaps;
     op->call.count = op->call.bytes / op->call.element;
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
         op->place.board = op->group->board;
@@ -203,8 +205,7 @@ void hd_team_learn(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
        have one reader and writer */
-    if (r->shape.type == 0 || r->express != hd_family[op->call.type].express || op->place.locked ||
-        op->team->n_contexts > 1) {
+    if (r->shape.type == 0 || op->place.locked || op->team->n_contexts > 1) {
         return;
     }
     hd_lesson_t *lesson = lesson_for(op);

@@ -120,6 +120,7 @@ typedef struct hd_request {
      * no such way. Its place has a board when it is known. */
     uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
     ucc_status_t (*resumed)(hd_op_t *op);
+    bool teaches;     /* a blocking call like it may be remembered (hd_team_learn) */
     uint64_t *prefix; /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {

@@ -239,7 +239,7 @@ static void launch_by_express(run_t *r, uint32_t i) {
     op->place.k = k == HD_EXPRESS_OVER ? op->place.member->taken : k;
     r->member[i].status = UCC_OK;
     if (k != HD_EXPRESS_OVER) {
-        hd_op_resume(op);
+        hd_op_resume(op, hd_family[op->call.type].wait);
         r->member[i].status = UCC_INPROGRESS;
     }
 }
