@@ -157,9 +157,11 @@ struct hd_peer {
     hd_peer_t *next; /* of the net's */
     hd_net_t *net;
     uint32_t lanes;
-    _Atomic bool lost;
-    bool told;                /* that it is gone, to all or by another; under the net's lock */
-    _Atomic uint64_t lost_at; /* ns; written before `lost` */
+    _Atomic bool lost, left;     /* left: it has said so */
+    bool told;                   /* that it is gone, to all or by another; under the net's lock */
+    _Atomic uint64_t lost_at;    /* ns; written before `lost` */
+    _Atomic uint64_t accused_at; /* ns: when this process said so, of one that may live; 0: never */
+    uint64_t host;               /* number of its host; 0: not known */
     hd_peer_link_t link[HD_NET_MOST_LANES];
     void *address;             /* a copy of all of it */
     const void *watch_address; /* in it, for watch.c */
@@ -282,6 +284,8 @@ struct hd_net {
     uint32_t lanes;
     _Atomic bool has_losses; /* a peer has been lost since it was opened */
     uint64_t token[2];       /* random */
+    uint64_t host;           /* as the watch counts hosts */
+    bool given_up;           /* by all others; in lane 0 */
     struct hd_watch
         *watch; /* by lane 0's holder, while the lane has a worker, or with a reference */
     uint64_t grace_ns, cut_off_ns;
@@ -379,6 +383,10 @@ void hd_net_take_news(hd_net_t *net, hd_net_item_t *item);
 bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
 /* To all processes that can be reached, once. Under a lane's lock. */
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
+/* Of one that was lost, but may live: if it does, one of the two has to go, and it says which. */
+void hd_net_accuse(hd_net_t *net, hd_peer_t *peer);
+/* In lane 0, now and then: it has not answered for long. */
+void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now);
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
 
 /* --- team.c -------------------------------------------------------------------------------------------------------------- */

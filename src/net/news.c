@@ -6,6 +6,12 @@
  * that a process is DEAD and that a team was ABORTed; each is told on once. A process's token, drawn when its net is
  * opened, names it: who comes back is another one.
  *
+ * Of two processes between which alone something has broken, one has to go, and all the others must know which. So who has
+ * found no more than silence ACCUSES the other process, by name. If that one lives it hears of it, by way of others,
+ * and decides: those of the host with the lower number stay, and of one host those with the lower token. Whoever
+ * goes is DEAD. Who does not answer within a second is dead, too, and the accuser says so. Nobody else does anything about
+ * it before. What the kernel of a process's host says of it needs no such question.
+ *
  * The watch calls under its own lock, so what it says is handed to lane 0 as an item, and done there.
  */
 #include "net/internal.h"
@@ -15,13 +21,15 @@
 
 #include <string.h>
 
-enum { LOST = 1, LEFT, DEAD, ABORT };
+enum { LOST = 1, LEFT, DEAD, ABORT, SILENT, UNREACHED, ACCUSED };
+enum { ANSWER_NS = 1000000000 };
 
 /* As it travels, and as it is handed to lane 0. */
 typedef struct words {
     uint32_t kind;
     int32_t status;      /* of an ABORT: an error */
     uint64_t subject[2]; /* a token; of an ABORT: a team's wire id, and 0 */
+    uint64_t by[2];      /* of an ACCUSED: whose word it is; else 0 */
 } words_t;
 
 _Static_assert(sizeof(words_t) <= HD_WATCH_WORDS, "words fit into a frame");
@@ -34,7 +42,8 @@ typedef struct news {
 /* --- what has been heard --------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const words_t *words) {
-    return hd_hash_mix(hd_hash_mix(words->kind, words->subject[0]), words->subject[1]);
+    uint64_t hash = hd_hash_mix(hd_hash_mix(words->kind, words->subject[0]), words->subject[1]);
+    return hd_hash_mix(hd_hash_mix(hash, words->by[0]), words->by[1]);
 }
 
 static hd_peer_t *peer_of(const hd_net_t *net, const uint64_t token[2]) {
@@ -91,8 +100,12 @@ static void hand(hd_net_t *net, const words_t *words) {
     hd_net_lane_hand(&net->lane[0], &news->item);
 }
 
-static void on_lost(void *arg, const uint64_t token[2], bool dead) {
-    hand(arg, &(words_t){.kind = dead ? LOST : LEFT, .subject = {token[0], token[1]}});
+static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
+    static const uint32_t kind[] = {[HD_WATCH_LEFT] = LEFT,
+                                    [HD_WATCH_DEAD] = LOST,
+                                    [HD_WATCH_SILENT] = SILENT,
+                                    [HD_WATCH_UNREACHED] = UNREACHED};
+    hand(arg, &(words_t){.kind = kind[how], .subject = {token[0], token[1]}});
 }
 
 static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
@@ -102,7 +115,7 @@ static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size
         return false;
     }
     memcpy(&words, bytes, sizeof(words));
-    bool known = words.kind == DEAD ||
+    bool known = words.kind == DEAD || words.kind == ACCUSED ||
                  (words.kind == ABORT && words.status < 0 && words.status > UCC_ERR_LAST);
     if (!known || !is_new(arg, &words)) {
         return false;
@@ -122,26 +135,94 @@ static hd_peer_t *find_peer(hd_net_t *net, const uint64_t token[2]) {
 
 /* The others have given up this process, and will take nothing from it any more: so it gives up them. */
 static void be_given_up(hd_net_t *net) {
+    if (net->given_up) {
+        return;
+    }
     hd_lock(&net->lock);
     hd_peer_t *peer = net->peers; /* they stay; none is added before this one */
     hd_unlock(&net->lock);
     hd_error("other processes have given up this one: its teams with them fail");
+    net->given_up = true;
     for (; peer; peer = peer->next) {
         hd_peer_lose(peer, "it has given up this process");
     }
 }
 
-static void take_dead(hd_net_t *net, const words_t *words) {
-    hd_peer_t *peer = find_peer(net, words->subject);
-    if (words->subject[0] == net->token[0] && words->subject[1] == net->token[1]) {
+static bool is_me(const hd_net_t *net, const uint64_t token[2]) {
+    return token[0] == net->token[0] && token[1] == net->token[1];
+}
+
+static void take_dead(hd_net_t *net, const words_t *words, hd_peer_t *peer) {
+    if (is_me(net, words->subject)) {
         be_given_up(net);
     } else if (peer) {
-        hd_peer_lose(peer, words->kind == LEFT   ? "it has closed its network"
-                           : words->kind == LOST ? "its connection has ended"
-                                                 : "another process says that it is gone");
+        hd_peer_lose(peer, "another process says that it is gone");
     }
-    if (words->kind == LOST) {
+}
+
+/* Of two that have lost each other: does this process stay? */
+static bool i_stay(const hd_net_t *net, const hd_peer_t *peer, const uint64_t token[2]) {
+    if (peer && peer->host != net->host) {
+        return net->host < peer->host;
+    }
+    return net->token[0] != token[0] ? net->token[0] < token[0] : net->token[1] < token[1];
+}
+
+/* Another process has lost this one, which lives. */
+static void answer(hd_net_t *net, const uint64_t accuser[2]) {
+    hd_peer_t *peer = find_peer(net, accuser);
+    if (net->given_up || hd_net_is_dead(net, accuser)) {
+        return;
+    }
+    if (!i_stay(net, peer, accuser)) {
+        hd_net_tell_dead(net, net->token);
+        be_given_up(net);
+        return;
+    }
+    if (peer) {
+        hd_peer_lose(peer, "it has lost this process");
+    }
+    hd_net_tell_dead(net, accuser);
+}
+
+/* Has any message of a team come from it? In lane 0, where they greet. */
+static bool has_sent(hd_net_t *net, const hd_peer_t *peer) {
+    bool has = false;
+    hd_lock(&net->lock);
+    for (uint32_t b = 0; b < HD_NET_TABLE && !has; b++) {
+        for (const hd_net_team_t *team = net->table[b]; team && !has; team = team->next) {
+            for (uint32_t i = 0; i < team->n && !has; i++) {
+                has = team->peer[i] == peer && team->lane[0].peer[i].in;
+            }
+        }
+    }
+    hd_unlock(&net->lock);
+    return has;
+}
+
+/* What this process's own watch has found. */
+static void take_loss(hd_net_t *net, const words_t *words, hd_peer_t *peer) {
+    switch (words->kind) {
+    case LEFT:
+        atomic_store_explicit(&peer->left, true, memory_order_relaxed); /* see hd_net_accuse */
+        hd_peer_lose(peer, "it has closed its network");
+        break;
+    case LOST:
+        hd_peer_lose(peer, "its connection has ended");
         hd_net_tell_dead(net, words->subject);
+        break;
+    case SILENT:
+        hd_peer_lose(peer, "there is no sign of it any more");
+        hd_net_accuse(net, peer);
+        break;
+    case UNREACHED:
+        if (has_sent(net, peer)) {
+            hd_warn("a process of a team can't be reached to watch it: its end may go unnoticed");
+        } else {
+            hd_peer_lose(peer, "there is no way to its host");
+            hd_net_accuse(net, peer);
+        }
+        break;
     }
 }
 
@@ -151,10 +232,15 @@ void hd_net_take_news(hd_net_t *net, hd_net_item_t *item) {
     if (!net->lane[0].port.worker) {
         return; /* closed meanwhile: there are no peers, and no watch */
     }
+    hd_peer_t *peer = words.kind == ABORT ? NULL : find_peer(net, words.subject);
     if (words.kind == ABORT) {
         hd_net_match_aborted(&net->lane[0], words.subject[0], (ucc_status_t)words.status);
-    } else {
-        take_dead(net, &words);
+    } else if (words.kind == DEAD) {
+        take_dead(net, &words, peer);
+    } else if (words.kind == ACCUSED && is_me(net, words.subject)) {
+        answer(net, words.by);
+    } else if (words.kind != ACCUSED && peer) {
+        take_loss(net, &words, peer);
     }
 }
 
@@ -170,6 +256,30 @@ void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]) {
     tell(net, &(words_t){.kind = DEAD, .subject = {token[0], token[1]}});
 }
 
+void hd_net_accuse(hd_net_t *net, hd_peer_t *peer) {
+    uint64_t none = 0;
+    /* relaxed: who learns it later comes again, or has told it by then */
+    if (atomic_load_explicit(&peer->left, memory_order_relaxed)) {
+        hd_net_tell_dead(net, peer->token);
+    }
+    if (hd_net_is_dead(net, peer->token)) {
+        return;
+    }
+    tell(net, &(words_t){.kind = ACCUSED,
+                         .subject = {peer->token[0], peer->token[1]},
+                         .by = {net->token[0], net->token[1]}});
+    /* relaxed: lane 0 looks at it again and again */
+    atomic_compare_exchange_strong_explicit(&peer->accused_at, &none, hd_clock_ns(),
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
+void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now) {
+    uint64_t since = atomic_load_explicit(&peer->accused_at, memory_order_relaxed); /* as above */
+    if (since && !net->given_up && (int64_t)(now - since) > ANSWER_NS) {
+        hd_net_tell_dead(net, peer->token);
+    }
+}
+
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why) {
     tell(net, &(words_t){.kind = ABORT, .status = (int32_t)why, .subject = {wire, 0}});
 }
@@ -177,8 +287,10 @@ void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why) {
 /* --- opening, keeping, looking ------------------------------------------------------------------------------------ */
 
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
+    net->host = hd_watch_host();
+    net->given_up = false;
     hd_watch_params_t params = {.identity = {net->token[0], net->token[1]},
-                                .host = hd_watch_host(),
+                                .host = net->host,
                                 .lost_after = hd_config_double(config, HD_CFG_LIB_NET_LOST_AFTER),
                                 .devices = hd_config_string(config, HD_CFG_LIB_NET_WATCH_DEVICES),
                                 .lost = on_lost,

@@ -100,6 +100,9 @@ static void cut(hd_net_lane_t *lane, uint64_t now) {
         if (!lane->port.worker || !hd_peer_is_gone(peer, lane, now)) {
             continue;
         }
+        if (lane->number == 0) {
+            hd_net_judge(lane->net, peer, now);
+        }
         link->noticed = link->noticed ? link->noticed : lane->turns;
         if (link->ucx.ep) {
             link->closing = hd_ucx_disconnect(&link->ucx, true);
@@ -123,10 +126,10 @@ void hd_peer_tell_losses(hd_net_lane_t *lane) {
         if (leg->failure != UCC_OK || hd_net_team_failure(leg->team) != UCC_OK) {
             continue;
         }
-        const hd_peer_t *gone = needed_and_gone(leg, lane, now);
+        hd_peer_t *gone = needed_and_gone(leg, lane, now);
         if (gone) {
             hd_error("a process of a team has gone, and %s needs it", hd_type_name(leg->call.type));
-            hd_net_tell_dead(lane->net, gone->token);
+            hd_net_accuse(lane->net, gone);
             hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
         }
     }
@@ -155,6 +158,10 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     }
     peer->watch_address = reach.watch;
     peer->watch_bytes = reach.watch_bytes;
+    hd_watch_record_t record;
+    if (reach.watch_bytes && hd_watch_parse(&record, reach.watch, reach.watch_bytes)) {
+        peer->host = record.host;
+    }
     return peer;
 }
 

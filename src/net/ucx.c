@@ -35,7 +35,8 @@ static struct {
     FUNCTIONS(POINTER)
     const char *(*ucs_status_string)(ucs_status_t status);
 } ucx;
-static bool loaded; /* for ever: UCX has threads and hooks of its own, and can't be unloaded */
+static bool prefixed; /* its transports' settings are named with their prefixes */
+static bool loaded;   /* for ever: UCX has threads and hooks of its own, and can't be unloaded */
 
 static bool look_up(void *library, const char *name, void *pointer) {
     void *found = dlsym(library, name);
@@ -70,6 +71,7 @@ ucc_status_t hd_ucx_load(const char *library) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     hd_info("UCX %u.%u.%u (%s)", major, minor, release, name);
+    prefixed = minor >= 17;
     loaded = true;
     return UCC_OK;
 }
@@ -121,27 +123,29 @@ static bool set(ucp_config_t *config, const char *name, const char *value) {
     return status == UCS_OK;
 }
 
-/* Whether a list of transports leaves room for UCX's shared memory, whose settings it warns of otherwise. */
-static bool names_shared_memory(const char *tls) {
-    static const char *const name[] = {"all", "shm", "sm", "mm", "posix", "sysv", "xpmem"};
-    bool named = *tls == '\0' || *tls == '^';
-    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++) {
-        named = named || strstr(tls, name[i]) != NULL;
+/* Whether a list of transports leaves room for one of those of these names, whose settings UCX warns of otherwise. */
+static bool leaves(const char *tls, const char *const *name) {
+    bool named = *tls == '\0' || *tls == '^' || strstr(tls, "all");
+    for (; *name; name++) {
+        named = named || strstr(tls, *name) != NULL;
     }
     return named;
 }
 
 static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
+    static const char *const shm[] = {"shm", "sm", "mm", "posix", "sysv", "xpmem", NULL};
+    static const char *const tcp[] = {"tcp", NULL};
     error_mode = options->survive ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
     if (options->survive) {
         set(config, "KEEPALIVE_INTERVAL", "1s");
     }
-    if (options->survive && options->shm && names_shared_memory(options->tls)) {
+    if (options->survive && options->shm && leaves(options->tls, shm)) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
     /* Else a thread would wait in connect(), with its lane, for a host that is gone: for two minutes. */
-    set(config, "TCP_CONN_NB", "y");
-    set(config, "TCP_SYN_CNT", "2");
+    if (leaves(options->tls, tcp)) {
+        set(config, prefixed ? "TCP_CONN_NB" : "CONN_NB", "y");
+    }
     if (*options->tls) {
         return set(config, "TLS", options->tls);
     }

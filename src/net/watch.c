@@ -40,7 +40,8 @@ enum {
 /* Who connects waits for long: the other process may compute, and each new try leaves a connection for it to clear
  * away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
-                    retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4;
+                    retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
+                    more_if_unreached = 2;
 
 /* READY: the connector has the acceptor's hello. */
 typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY } kind_t;
@@ -158,21 +159,23 @@ static peer_t *find(hd_watch_t *w, const uint64_t identity[2]) {
     return peer;
 }
 
-static void lose(hd_watch_t *w, peer_t *peer) {
+static void lose(hd_watch_t *w, peer_t *peer, hd_watch_loss_t how) {
     if (!peer->lost && !peer->gone) {
         peer->lost = true;
-        w->params.lost(w->params.arg, peer->identity, true);
+        w->params.lost(w->params.arg, peer->identity, how);
     }
 }
 
-/* It has ended, or brings what nobody sends. One that was accepted may have been given up by its other end before that
- * knew that it was: then the process is asked anew. */
-static void break_line(hd_watch_t *w, line_t *line) {
+/* It has ended, or brings what nobody sends. why: an errno; 0: its end has come. One that was accepted may have been given
+ * up by its other end before that knew that it was: then the process is asked anew. A reset from another host may come
+ * of that host's own time-out. */
+static void break_line(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool ready = line->ready, greeting = line->state == GREETING;
     close_line(w, line);
     if (peer && ready) {
-        lose(w, peer);
+        bool sure = why == 0 || why == EPIPE || peer->record.host == w->params.host;
+        lose(w, peer, sure ? HD_WATCH_DEAD : HD_WATCH_SILENT);
     } else if (peer && greeting && !peer->down_since) {
         peer->down_since = hd_ticks();
     }
@@ -194,7 +197,7 @@ static void flush(hd_watch_t *w, line_t *line) {
                 continue;
             }
             if (errno != EAGAIN && errno != EWOULDBLOCK) {
-                break_line(w, line);
+                break_line(w, line, errno);
                 return;
             }
             break;
@@ -241,13 +244,17 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
 }
 
 /* Of one that has been reached before, its host or link must be gone: a process's kernel answers, whatever the process
- * does. One that never was may be behind a wall. This host is there, and refuses who asks for one that is gone. */
-static bool is_down_for_long(const hd_watch_t *w, peer_t *peer) {
+ * does. One that never was may be behind a wall: whoever is told has to know whether it was heard of otherwise. This host is
+ * there, and refuses who asks for one that is gone. */
+static void lose_if_down_for_long(hd_watch_t *w, peer_t *peer) {
     double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
     uint64_t now = hd_ticks();
     peer->down_since = peer->down_since ? peer->down_since : now;
-    return peer->reached && peer->record.host != w->params.host &&
-           now - peer->down_since > hd_seconds_to_ticks(limit);
+    limit += peer->reached ? 0 : more_if_unreached;
+    if (peer->record.host != w->params.host && (peer->reached || peer->record.n) &&
+        now - peer->down_since > hd_seconds_to_ticks(limit)) {
+        lose(w, peer, peer->reached ? HD_WATCH_SILENT : HD_WATCH_UNREACHED);
+    }
 }
 
 /* Begins a line to the peer, by its next address. */
@@ -255,7 +262,7 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
     errno = 0;
     int fd = hd_watch_connect(&peer->record, w->params.host, &peer->attempt);
     if (fd < 0 && errno == ECONNREFUSED && peer->record.host == w->params.host) {
-        lose(w, peer);
+        lose(w, peer, HD_WATCH_DEAD);
         return;
     }
     bool is_out = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
@@ -266,9 +273,10 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
         peer->attempt = 0;
         peer->tries++;
         peer->due = in_seconds(wait < patience ? wait : patience);
-        if (fd < 0 && !is_out && is_down_for_long(w, peer)) {
-            lose(w, peer);
-        } else if (!peer->warned && peer->tries > 10) {
+        if (fd < 0 && !is_out) {
+            lose_if_down_for_long(w, peer);
+        }
+        if (!peer->lost && !peer->warned && peer->tries > 10) {
             peer->warned = true;
             hd_warn("a process of a team can't be reached to watch it: its end may go unnoticed");
         }
@@ -292,7 +300,7 @@ static void refused(hd_watch_t *w, line_t *line, int why) {
     }
     close_line(w, line);
     if (dead) {
-        lose(w, peer);
+        lose(w, peer, HD_WATCH_DEAD);
     } else if (peer) {
         peer->due = hd_ticks(); /* the next address */
     }
@@ -390,7 +398,7 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
         }
         if (line->peer && !line->peer->gone && !line->peer->lost) {
             line->peer->gone = true;
-            w->params.lost(w->params.arg, line->peer->identity, false);
+            w->params.lost(w->params.arg, line->peer->identity, HD_WATCH_LEFT);
         }
         close_line(w, line);
         return true;
@@ -417,7 +425,7 @@ static void take_in(hd_watch_t *w, line_t *line) {
             break;
         }
         if (got <= 0) {
-            break_line(w, line);
+            break_line(w, line, got ? errno : 0);
             return;
         }
         line->n_in += (size_t)got;
@@ -425,14 +433,14 @@ static void take_in(hd_watch_t *w, line_t *line) {
         while (line->n_in >= HEAD) {
             memcpy(&head, line->in, HEAD);
             if (head.magic != FRAME_MAGIC || head.length > HD_WATCH_WORDS) {
-                break_line(w, line);
+                break_line(w, line, EPROTO);
                 return;
             }
             if (line->n_in < HEAD + head.length) {
                 break;
             }
             if (!take_frame(w, line, (kind_t)head.kind, line->in + HEAD, head.length)) {
-                break_line(w, line);
+                break_line(w, line, EPROTO);
                 return;
             }
             if (line->state == CLOSED) {

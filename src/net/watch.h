@@ -34,13 +34,20 @@ enum {
     HD_WATCH_LINES = 16     /* most network addresses in it */
 };
 
+typedef enum hd_watch_loss {
+    HD_WATCH_LEFT,     /* it has said goodbye */
+    HD_WATCH_DEAD,     /* the kernel of its host has said that it is gone */
+    HD_WATCH_SILENT,   /* it, its host, or a link to it: there is no sign of it any more */
+    HD_WATCH_UNREACHED /* there never was one */
+} hd_watch_loss_t;
+
 typedef struct hd_watch_params {
     uint64_t identity[2]; /* of this process */
     uint64_t host;        /* those with the same number reach each other by the loopback address */
     double lost_after;    /* seconds without a sign of the other host; 0: 4 s */
     const char *devices;  /* names of network devices to be reached by, with commas; "": all */
-    /* The process is gone: dead: its connection has ended without a goodbye. */
-    void (*lost)(void *arg, const uint64_t identity[2], bool dead);
+    /* The process is gone, as far as this one knows. */
+    void (*lost)(void *arg, const uint64_t identity[2], hd_watch_loss_t how);
     /* It has told this. True: tell it to all others, too. */
     bool (*heard)(void *arg, const uint64_t identity[2], const void *words, size_t bytes);
     void *arg;

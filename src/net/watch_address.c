@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x48445754, VERSION = 2, HEAD = 24, LINE = 24, BACKLOG = 256 };
+enum { MAGIC = 0x48445754, VERSION = 3, HEAD = 24, LINE = 24, BACKLOG = 256 };
 
 _Static_assert(sizeof(hd_watch_record_t) == HEAD + HD_WATCH_LINES * LINE &&
                    sizeof(hd_watch_record_t) <= HD_WATCH_ADDRESS,

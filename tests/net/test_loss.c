@@ -214,3 +214,90 @@ Test(net_loss, a_process_that_keeps_a_buffer_of_what_has_failed_is_cut_off) {
     cr_assert_eq(nodes_run(2, by_shm, cancel_towards_one_that_computes, NULL), 0);
     cr_assert_eq(nodes_run(2, by_tcp, cancel_towards_one_that_computes, NULL), 0);
 }
+
+/* --- processes that lose each other ---------------------------------------------------------------------- */
+
+static void watch_all(node_t *node) {
+    hd_net_lane_t *lane = &node->net->lane[0];
+    bool watched = false;
+    while (!watched) {
+        node_pump(node, "connections to all");
+        hd_lock(&lane->lock);
+        watched = hd_net_team_is_watched(node->team);
+        hd_unlock(&lane->lock);
+    }
+    node_meet(node);
+}
+
+static void accuse(node_t *node, uint32_t other) {
+    hd_net_lane_t *lane = &node->net->lane[0];
+    hd_lock(&lane->lock);
+    hd_peer_lose(node->team->peer[other], "the test says so");
+    hd_net_accuse(node->net, node->team->peer[other]);
+    hd_unlock(&lane->lock);
+}
+
+/* Word i: process i has been given up; word 5: process 2 has lost somebody. */
+static void lose_each_other(node_t *node, void *arg) {
+    const bool *both = arg;
+    watch_all(node);
+    if (node->me == 0 || (node->me == 1 && *both)) {
+        accuse(node, 1 - node->me);
+    }
+    if (node->me == 2) {
+        while (!hd_net_team_has_lost(node->team, 0) && !hd_net_team_has_lost(node->team, 1)) {
+            node_pump(node, "a word of who has to go");
+        }
+        atomic_store(node_word(node, 5), 1);
+    }
+    while (!atomic_load(node_word(node, 5)) ||
+           atomic_load(node_word(node, 0)) + atomic_load(node_word(node, 1)) == 0) {
+        node_pump(node, "the end of the matter");
+        atomic_store(node_word(node, node->me), node->net->given_up);
+    }
+    for (double end = test_now() + 1.5; test_now() < end;) { /* nothing more may come of it */
+        node_pump(node, "what comes later");
+        atomic_store(node_word(node, node->me), node->net->given_up);
+    }
+    node_meet(node);
+    uint64_t gone = atomic_load(node_word(node, 0)) + atomic_load(node_word(node, 1));
+    node_check(node, gone == 1 && !atomic_load(node_word(node, 2)), "%d have gone", (int)gone);
+    for (uint32_t i = 0; node->me == 2 && i < 2; i++) {
+        node_check(node, hd_net_team_has_lost(node->team, i) == atomic_load(node_word(node, i)),
+                   "process 2 has lost another one");
+    }
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, of_two_that_lose_each_other_one_stays_with_all_others) {
+    bool both = true;
+    cr_assert_eq(nodes_run(3, shm, lose_each_other, &both), 0);
+}
+
+Test(net_loss, who_is_lost_by_one_process_alone_answers_and_one_of_the_two_stays) {
+    bool both = false;
+    cr_assert_eq(nodes_run(3, shm, lose_each_other, &both), 0);
+}
+
+static void accuse_one_that_is_silent(node_t *node, void *arg) {
+    (void)arg;
+    watch_all(node);
+    if (node->me == 0) {
+        accuse(node, 1);
+    }
+    while (node->me != 1 && !atomic_load(node_word(node, 0))) {
+        node_pump(node, "a word that it is given up");
+        if (node->me == 2 && hd_net_team_has_lost(node->team, 1)) {
+            atomic_store(node_word(node, 0), 1);
+        }
+    }
+    while (!atomic_load(node_word(node, 0))) {
+        usleep(1000);
+    }
+    leave(node);
+}
+
+Test(net_loss, who_is_lost_by_one_process_and_does_not_answer_is_given_up_by_all) {
+    cr_assert_eq(nodes_run(3, shm, accuse_one_that_is_silent, NULL), 0);
+}

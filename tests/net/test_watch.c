@@ -35,9 +35,9 @@ static world_t *world;
 static uint32_t me;
 static bool forwards;
 
-static void lost(void *arg, const uint64_t identity[2], bool dead) {
+static void lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) {
     (void)arg;
-    if (!dead) {
+    if (how == HD_WATCH_LEFT) {
         return;
     }
     world->side[me].lost_identity = identity[0];

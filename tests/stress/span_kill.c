@@ -21,6 +21,7 @@
 #include <heddle/heddle.h>
 #include <inttypes.h>
 #include <net/if.h>
+#include <net/route.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -37,12 +38,13 @@ enum {
     HANGS_S = 30 /* from the moment of the fault to the end of every survivor's collective */
 };
 
-typedef enum kind { KILL, STOP, LINK_DOWN, FLAP, FEW_DESCRIPTORS, KINDS } kind_t;
-static const char *const kind_name[KINDS] = {"kill", "stop", "link down", "link flaps",
-                                             "few descriptors"};
+/* ONE_WAY: between the victim's host and the next; the third has a way to both. */
+typedef enum kind { KILL, STOP, LINK_DOWN, FLAP, ONE_WAY, FEW_DESCRIPTORS, KINDS } kind_t;
+static const char *const kind_name[KINDS] = {"kill",       "stop",    "link down",
+                                             "link flaps", "one way", "few descriptors"};
 
 /* What processes leave. Times in microseconds of the clock. */
-enum { AT, FORMED, ERROR_AT, DONE, STAGE, ATTEMPTS, GIVEN_UP, NO_GROUP };
+enum { AT, FORMED, ERROR_AT, DONE, STAGE, ATTEMPTS, GIVEN_UP, NO_GROUP, LEFT };
 /* STAGE */
 enum { FORMING = 1, RUNNING, FAILED, AFTER, OVER };
 
@@ -85,6 +87,24 @@ static void set_link(bool up) {
     close(fd);
 }
 
+/* There is no way to the host's address any more, or what there was. */
+static void set_way(uint32_t host, bool there) {
+    struct rtentry route = {.rt_flags = RTF_UP | RTF_HOST | RTF_REJECT};
+    struct sockaddr_in *to = (struct sockaddr_in *)(void *)&route.rt_dst;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    to->sin_family = AF_INET;
+    to->sin_addr.s_addr = htonl(UINT32_C(0x0a4d0000) + host);
+    if (fd < 0 || (ioctl(fd, there ? SIOCDELRT : SIOCADDRT, &route) != 0 && !there)) {
+        perror("FATAL: a route");
+        exit(1);
+    }
+    close(fd);
+}
+
+static uint32_t next_host(const scenario_t *s) {
+    return s->shape.host[(s->victim + 1) % s->shape.processes];
+}
+
 static void wait_us(uint32_t us) {
     nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L}, NULL);
 }
@@ -113,6 +133,9 @@ static void commit(const process_t *process, const scenario_t *s) {
         wait_us(s->for_us);
         set_link(true);
         break;
+    case ONE_WAY:
+        set_way(next_host(s), false);
+        break;
     case FEW_DESCRIPTORS:
     case KINDS:
         break;
@@ -122,6 +145,9 @@ static void commit(const process_t *process, const scenario_t *s) {
 static pid_t begin_fault(const process_t *process, const scenario_t *s) {
     if (process->shape->host[process->me] != 0) {
         set_link(true); /* a scenario before this one has left it down */
+        for (uint32_t p = 0; p < s->shape.processes; p++) {
+            set_way(s->shape.host[p], true); /* likewise */
+        }
     }
     if (process->me != s->victim) {
         return 0;
@@ -282,6 +308,8 @@ static void shrink(side_t *side, heddle_ep_t *ep, uint32_t n, buffers_t b) {
     }
     if (status != UCC_OK) {
         complain(side, "what is left of the team", status);
+    } else if (side->s->kind == ONE_WAY) {
+        process_set(side->process, LEFT, heddle_ep_size(made[at]));
     } else if (heddle_ep_size(made[at]) != n && !lacks_somebody(side)) {
         process_set(side->process, GIVEN_UP, 1);
         fprintf(stderr, "seed %" PRIu64 ", process %u: %u of %u endpoints are left\n",
@@ -296,7 +324,7 @@ static void shrink(side_t *side, heddle_ep_t *ep, uint32_t n, buffers_t b) {
 
 static void after(side_t *side, heddle_ep_t *ep, heddle_ep_t *second, buffers_t b) {
     uint32_t list[MOST_ENDPOINTS], n = survivors(side, list);
-    if (survives(side) && (side->s->kind == KILL || side->s->kind == LINK_DOWN)) {
+    if (survives(side) && !goes_on(side->s) && side->s->kind != FEW_DESCRIPTORS) {
         shrink(side, ep, n, b);
     }
     if (second) {
@@ -314,7 +342,7 @@ static void live(side_t *side, heddle_ep_t *ep, uint32_t local, buffers_t b) {
     ucc_status_t status = heddle_barrier(ep);
     if (pthread_barrier_wait(&side->meet) == PTHREAD_BARRIER_SERIAL_THREAD) {
         process_set(side->process, FORMED, status == UCC_OK ? 2 : 1);
-        side->formed = survives(side) && all_formed(side);
+        side->formed = survives(side) && side->s->kind != ONE_WAY && all_formed(side);
     }
     pthread_barrier_wait(&side->meet);
     if (status != UCC_OK && goes_on(side->s) && side->s->kind == STOP) {
@@ -415,10 +443,13 @@ static scenario_t draw(uint64_t seed, uint32_t hosts, int only) {
     uint32_t dice = (uint32_t)random_below(&random, 20);
     s.kind = dice < (hosts ? 11 : 17) ? KILL : STOP;
     if (hosts && dice >= 13) {
-        s.kind = LINK_DOWN;
+        s.kind = dice == 19 && hosts > 2 ? ONE_WAY : LINK_DOWN;
     }
     s.kind = only >= 0 ? (kind_t)only : s.kind;
     s.shape.processes = 2 + (uint32_t)random_below(&random, 5);
+    if (s.kind == ONE_WAY) {
+        s.shape.processes = 3;
+    }
     for (uint32_t p = 0; p < s.shape.processes; p++) {
         s.shape.endpoints[p] = 1 + (uint32_t)random_below(&random, 3);
         s.shape.host[p] = hosts ? p % hosts + 1 : 0;
@@ -433,6 +464,7 @@ static scenario_t draw(uint64_t seed, uint32_t hosts, int only) {
     s.forming = random_below(&random, 4) == 0;
     s.after_us = (uint32_t)random_below(&random, s.forming ? 200000 : 100000);
     s.for_us = 1000 * (uint32_t)random_below(&random, random_below(&random, 4) == 0 ? 6000 : 800);
+    s.forming = s.forming && s.kind != ONE_WAY; /* then its victim may be gone before it is heard */
     s.for_us = s.kind == FLAP && s.for_us > 2000000 ? 2000000 : s.for_us;
     s.descriptors = 8 + (uint32_t)random_below(&random, 60);
     if (s.kind == KILL) {
@@ -447,6 +479,21 @@ static struct {
     uint64_t given_up; /* scenarios after which more were lost than had to be */
     uint64_t attempts; /* most of them, to make a team of those that are left */
 } seen;
+
+/* Of the two that have lost each other one is left, with the third, and nobody else is with the other one. */
+static bool one_is_left(const scenario_t *s, const outcome_t *outcome) {
+    const uint32_t *n = s->shape.endpoints;
+    uint32_t a = s->victim, b = (a + 1) % 3, c = (a + 2) % 3;
+    const uint64_t left[] = {outcome->value[a][LEFT], outcome->value[b][LEFT],
+                             outcome->value[c][LEFT]};
+    bool a_stays = left[0] == n[a] + n[c] && left[1] == n[b] && left[2] == left[0];
+    bool b_stays = left[1] == n[b] + n[c] && left[0] == n[a] && left[2] == left[1];
+    if (!a_stays && !b_stays) {
+        fprintf(stderr, "seed %" PRIu64 ": processes %u, %u, %u have teams of %u, %u, %u\n",
+                s->seed, a, b, c, (unsigned)left[0], (unsigned)left[1], (unsigned)left[2]);
+    }
+    return a_stays || b_stays;
+}
 
 static void run(scenario_t *s) {
     outcome_t outcome = processes_run(&s->shape, HANGS_S + 20, work, s);
@@ -471,6 +518,9 @@ static void run(scenario_t *s) {
     }
     seen.forming[s->kind] += !formed;
     seen.given_up += given_up;
+    if (outcome.ok && s->kind == ONE_WAY) {
+        outcome.ok = one_is_left(s, &outcome);
+    }
     if (!outcome.ok) {
         seen.bad[s->kind]++;
         stress_error("seed %" PRIu64 ": %s of process %u of %s by %s after %u us, for %u us",
