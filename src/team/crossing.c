@@ -4,13 +4,14 @@
  * Processes greet each other before the team may be used: a barrier among them, by a leg of the net's. Whoever has
  * passed it knows that all processes welcome messages of this team. Any endpoint that forms the team pumps it. It lies
  * in the crossing, so the group must not end while it is under way: endpoints that are destroyed earlier make it end
- * first (hd_crossing_lingers).
+ * first (hd_crossing_lingers). A team that is AHEAD does not wait for it, only its operations do, and a process may be
+ * through with the team before others have formed it: there, the greeting keeps the group.
  *
  * Warming. Before the first large message on a way UCX asks the other end for a number. Up to version 1.13 it ends the
  * process if the way breaks while that question or its answer waits for a connection, or behind data (wireup_ep.c,
  * "pending_count == 0"; ucp_request.c, "got REP message"). So few processes have this behind them before their team
  * is used: in each lane, when a barrier has made all connections and nothing else is on them, they exchange a word
- * each to each by rendezvous. Among more, ways are made when they are needed.
+ * each to each by rendezvous. Among more, and in teams that are ahead, ways are made when they are needed.
  *
  * Failing. A group that fails tells the other processes, unless it failed because they have told it.
  */
@@ -154,8 +155,8 @@ static bool step_hello(hd_leg_t *leg);
 static bool begin_next(hd_crossing_t *crossing) {
     hd_leg_t *leg = &crossing->hello;
     uint32_t n = crossing->span->processes, i = crossing->hellos++, lane = i / 2;
-    if (i && (n > WARM_PROCESSES || lane >= hd_net_team_lanes(crossing->team))) {
-        return false;
+    if (i && (n > WARM_PROCESSES || lane >= hd_net_team_lanes(crossing->team) || crossing->ahead)) {
+        return false; /* ahead: a process may be through with the team, and not there to answer */
     }
     *leg = (hd_leg_t){.team = crossing->team,
                       .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING,
@@ -199,8 +200,13 @@ static bool step_hello(hd_leg_t *leg) {
     } else {
         hd_group_ready(crossing->group);
     }
-    /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this */
+    bool ahead = crossing->ahead;
+    /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this, if the leg
+       does not keep it */
     atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
+    if (ahead) {
+        hd_flight_owe(crossing);
+    }
     return true;
 }
 
@@ -218,6 +224,9 @@ static ucc_status_t start_hello(hd_crossing_t *crossing) {
         /* release: as in step_hello */
         atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
         return UCC_ERR_NO_MEMORY;
+    }
+    if (crossing->ahead) {
+        hd_home_pin(&crossing->group->home);
     }
     (void)begin_next(crossing);
     return UCC_OK;
@@ -257,6 +266,14 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     return greeted == GREETED ? UCC_OK : UCC_INPROGRESS;
 }
 
+void hd_crossing_glance(void) {
+    hd_net_t *net = hd_net_opened();
+    if (net) {
+        hd_net_look(net);
+        hd_flight_settle();
+    }
+}
+
 bool hd_crossing_pump(hd_crossing_t *crossing) {
     if (hd_group_is_sealed(crossing->group)) {
         (void)hd_crossing_greet(crossing);
@@ -266,7 +283,8 @@ bool hd_crossing_pump(hd_crossing_t *crossing) {
 
 bool hd_crossing_lingers(hd_crossing_t *crossing) {
     /* acquire: pairs with the release in step_hello */
-    if (atomic_load_explicit(&crossing->greeted, memory_order_acquire) != GREETING ||
+    if (crossing->ahead ||
+        atomic_load_explicit(&crossing->greeted, memory_order_acquire) != GREETING ||
         hd_group_is_inherited(crossing->group)) {
         return false;
     }

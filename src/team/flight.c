@@ -28,7 +28,7 @@ static hd_lock_t debtors_lock;
 static _Atomic(hd_crossing_t *) debtors;
 
 /* Its group is let go of once, later. */
-static void owe(hd_crossing_t *crossing) {
+void hd_flight_owe(hd_crossing_t *crossing) {
     hd_lock(&debtors_lock);
     if (crossing->debts++ == 0) {
         /* relaxed, both: the lock hands on */
@@ -284,7 +284,7 @@ static bool step_small(hd_leg_t *leg) {
     }
     (void)hd_outer_release(&ticket, status, f->result, brings ? f->call.bytes : 0);
     hd_outer_drop(&ticket); /* the flight may be another's from here on */
-    owe(crossing);
+    hd_flight_owe(crossing);
     return true;
 }
 
@@ -327,7 +327,7 @@ static bool step_work(hd_leg_t *leg) {
     }
     (void)hd_outer_finish(&ticket, slice, s->unit,
                           status); /* the flight may be another's from here on */
-    owe(crossing);
+    hd_flight_owe(crossing);
     return true;
 }
 

@@ -212,7 +212,9 @@ static ucc_status_t step_complete(ucc_team_h team) {
         if (failed == UCC_OK && team->crossing && hd_group_is_sealed(team->group)) {
             failed = hd_crossing_greet(team->crossing);
         }
-        return failed == UCC_OK && !hd_group_is_complete(team->group) ? UCC_INPROGRESS : failed;
+        if (failed != UCC_INPROGRESS || !team->crossing->ahead) {
+            return failed == UCC_OK && !hd_group_is_complete(team->group) ? UCC_INPROGRESS : failed;
+        }
     }
     hd_form_drop(team);
     team->state = HD_TEAM_ACTIVE;

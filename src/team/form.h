@@ -50,6 +50,7 @@ struct hd_forming {
     hd_net_process_t *process; /* then, at whoever makes the group */
     uint64_t wire;             /* then, likewise */
     hd_origin_t origin;        /* then, likewise, of a team that is left by another */
+    bool ahead; /* then, likewise: the team does not wait for other processes (span.h) */
     ucc_status_t
         refused;     /* then: why there is none; UCC_OK: there is, or another endpoint makes it */
     uint32_t leader; /* number of the lowest endpoint of this process, who makes the group */

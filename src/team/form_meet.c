@@ -268,14 +268,24 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
         .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
 }
 
+/* What teams of this list meet by. Where each context is used by one thread, all make them in the same order, which names
+ * them: an id adds nothing, and clients are known that give different ones in different processes. Of several threads at
+ * work, each process may see another order, and the id has to tell. */
+static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, bool has_id) {
+    hd_fingerprint_t name = hd_fingerprint(list, team->n);
+    if (has_id && team->contexts[0]->peers.by_id) {
+        hd_fingerprint_add(&name, team->id);
+    }
+    return name;
+}
+
 /* Over contexts: team->n ranks, of which the caller's is the me-th. */
-static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me) {
+static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me, bool has_id) {
     ucc_context_h context = team->contexts[0];
     const hd_kin_t *kin = context->peers.kin;
     hd_span_t *span = kin ? hd_form_span_of_list(kin->span, list, team->n, me) : NULL;
-    hd_meet_key_t key = {.kind = HD_MEET_LIST,
-                         .scope = context->peers.serial,
-                         .list = hd_fingerprint(list, team->n)};
+    hd_meet_key_t key = {
+        .kind = HD_MEET_LIST, .scope = context->peers.serial, .list = name_of(team, list, has_id)};
     if (kin && !span) {
         return UCC_ERR_NO_MEMORY;
     }
@@ -293,6 +303,9 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
         return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_cross(team, span, kin->span, list, kin->process);
+    /* Clients that form one team at a time, whichever thread asked for it, may form them in different orders in two
+       processes: if each waited for the other's, both would wait for ever. */
+    team->forming->ahead = has_id && context->peers.by_id;
     return status == UCC_OK ? start_crossing(team, &key, ordinal, kin->serial, me) : status;
 }
 
@@ -327,7 +340,7 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     }
     if (status == UCC_OK) {
         team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
-        status = start_by_list(team, list, me);
+        status = start_by_list(team, list, me, (params->mask & UCC_TEAM_PARAM_FIELD_ID) != 0);
     }
     hd_free(list);
     return status;

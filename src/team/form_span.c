@@ -276,6 +276,7 @@ static ucc_status_t make(ucc_team_h team, uint64_t *labels, hd_group_t **out) {
         hd_home_unpin(&group->home);
         return status;
     }
+    hd_group_crossing(group)->ahead = f->ahead;
     f->origin.endpoint = NULL;
     f->roll.net = NULL; /* the crossing's, as the labels and the origin are */
     f->roll.span = NULL;

@@ -140,6 +140,9 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
     team->ep = ep;
     team->n = group->team_n;
     team->crossing = hd_group_crossing(group);
+    for (uint32_t i = 0; team->crossing && i < team->n_contexts; i++) {
+        hd_runner_glance(&team->contexts[i]->runner, hd_crossing_glance);
+    }
     uint32_t member = hd_group_member(group, ep);
     ucc_status_t status = hd_group_join(group, member, where);
     if (status == UCC_OK) {

@@ -20,6 +20,7 @@
 typedef struct record {
     uint64_t process[2];
     uint64_t serial;
+    uint64_t threads; /* 1: several threads may form teams over the context at once */
 } record_t;
 
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -230,6 +231,7 @@ static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oo
     ucc_status_t status = UCC_OK;
     context->peers.serial = all[0].serial;
     for (uint32_t i = 0; i < oob->n_oob_eps; i++) {
+        context->peers.by_id |= all[i].threads != 0;
         if (memcmp(all[i].process, mine->process, sizeof(mine->process)) != 0) {
             spans_processes = true;
         }
@@ -249,7 +251,8 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
     uint32_t n = oob->n_oob_eps;
     context->rank = unplaced ? 0 : oob->oob_ep;
     context->peers.n = n;
-    record_t mine = {.serial = hd_serial()};
+    record_t mine = {.serial = hd_serial(),
+                     .threads = context->lib->params.thread_mode == UCC_THREAD_MULTIPLE};
     if (n == 1) {
         context->peers.serial = mine.serial;
         return UCC_OK;

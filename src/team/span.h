@@ -83,8 +83,10 @@ struct hd_crossing {
     hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
     hd_group_t *group;
     hd_span_t *span;
-    hd_net_t *net;       /* a reference */
-    bool placement;      /* reductions have the bits of one process, wherever endpoints are */
+    hd_net_t *net;  /* a reference */
+    bool placement; /* reductions have the bits of one process, wherever endpoints are */
+    bool
+        ahead; /* its endpoints go on before all processes are there; the greeting keeps the group */
     hd_net_team_t *team; /* messages for it are welcome */
     uint64_t wire;
     uint64_t *labels; /* by endpoint of the team: the user's names; the group's, as group->labels */
@@ -120,10 +122,13 @@ hd_crossing_t *hd_group_crossing(const hd_group_t *group);
 /* By any endpoint, again and again, once the group is sealed, or by whoever makes the group, before: UCC_OK when all
  * processes have said so. The group can't be complete earlier. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
+/* By whoever has nothing to wait for, now and then: its part of what the processes do for each other. It hears that a
+ * process is gone, or a team has failed, and tells it on, and what UCX does between messages goes on. */
+void hd_crossing_glance(void);
 /* Whoever waits pumps the network; false: it may end without the group's bell being rung. */
 bool hd_crossing_pump(hd_crossing_t *crossing);
 /* By an endpoint that goes: true while the greeting is under way, in which case the team fails, and the caller comes
- * again: the group must not end before. */
+ * again: the group must not end before. Of a team that is ahead, the greeting goes on without its endpoints. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);
 /* The span of an active set of the crossing's team: looked up, or made. NULL: no memory (logged). */
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
@@ -142,6 +147,8 @@ bool hd_swap_choose(hd_request_t *r);
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
 ucc_status_t hd_swap_wait(hd_op_t *op);
 
+/* flight.c: the group of a leg that is just ending is let go of by whoever has pumped. Under the lane's lock. */
+void hd_flight_owe(hd_crossing_t *crossing);
 /* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked, c->n and c->me are
  * the team's or the active set's; op->place.me and .n are local. Sets op->outer, op->start. */
 void hd_flight_choose(hd_op_t *op, const hd_span_t *span);

@@ -58,6 +58,7 @@ struct ucc_context {
     struct {                /* what the exchange told of all its contexts (kin.c) */
         uint32_t n;         /* how many; 0: there was no exchange */
         uint64_t serial;    /* what teams over them meet by; rank 0 drew it */
+        bool by_id; /* teams of one list are told apart by their ids, not by their order alone */
         struct hd_kin *kin; /* NULL: they live in one process (kin.h) */
         hd_ordinals_t
             lists; /* how often this one has made a team of each list; under offers_lock */

@@ -13,6 +13,9 @@
 #include <pthread.h>
 
 enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
+enum {
+    GLANCE_EVERY = 4096
+}; /* a look at the network takes about a microsecond: that is for free then */
 
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us) {
     runner->multiple = multiple;
@@ -26,6 +29,8 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     atomic_init(&runner->waiter, 0);
     hd_idle_init(&runner->idle);
     hd_runner_look_after(runner, NULL, 0);
+    atomic_init(&runner->glance, NULL);
+    runner->until_glance = GLANCE_EVERY;
     hd_lock_init(&runner->lock);
     atomic_init(&runner->incoming, NULL);
     atomic_init(&runner->bell.sleepers, 0);
@@ -39,6 +44,11 @@ void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint
     runner->look_after = look_after;
     runner->look_every = every;
     runner->look_due = every ? 0 : UINT64_MAX;
+}
+
+void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance) {
+    /* relaxed: a function; what it looks at, it finds for itself */
+    atomic_store_explicit(&runner->glance, glance, memory_order_relaxed);
 }
 
 static bool runner_enter(hd_runner_t *runner) {
@@ -266,12 +276,27 @@ static bool look_on(hd_runner_t *runner, uint64_t until) {
     return any;
 }
 
+/* By whoever entered, and has found nothing for the last of many times. */
+static __attribute__((noinline, cold)) bool leave_and_glance(hd_runner_t *runner) {
+    runner->until_glance = GLANCE_EVERY;
+    runner_leave(runner);
+    /* relaxed: see hd_runner_glance */
+    hd_glance_fn glance = atomic_load_explicit(&runner->glance, memory_order_relaxed);
+    if (glance) {
+        glance();
+    }
+    return false;
+}
+
 /* By whoever entered. enlisted: it looks for the last time before it sleeps. */
 static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, uint64_t *vain,
                                                            bool enlisted) {
     take_in(runner);
     hd_checked(hd_runner_check(runner));
     if (!runner->active && !vain) { /* idle loops call again and again: no clock, no yield */
+        if (__builtin_expect(--runner->until_glance == 0, 0)) {
+            return leave_and_glance(runner);
+        }
         runner_leave(runner);
         return false;
     }

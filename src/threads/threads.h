@@ -214,13 +214,18 @@ typedef struct hd_idle {
  * again at the latest. */
 typedef uint64_t (*hd_look_after_fn)(hd_task_t *task, uint64_t now);
 
+/* Looks at what lies outside of the process, and at which nobody looks whose contexts are all empty. */
+typedef void (*hd_glance_fn)(void);
+
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
 typedef struct hd_runner {
     bool multiple; /* several threads may call at once; else no lock is taken */
     bool promised; /* DEBUG_ORDER: takes the lock though callers promised to be one at a time */
-    uint32_t max_polls; /* looks per progress call when the caller does nothing else */
-    uint64_t yield_max; /* ticks: longest time spent spinning between two yields */
+    uint32_t max_polls;           /* looks per progress call when the caller does nothing else */
+    uint64_t yield_max;           /* ticks: longest time spent spinning between two yields */
+    _Atomic(hd_glance_fn) glance; /* NULL: nothing is there to look at */
     alignas(64) hd_lock_t lock;
+    uint32_t until_glance;            /* progress calls that find the context empty; under lock */
     hd_task_t *active, **active_tail; /* under lock */
     hd_task_t *finished;              /* under lock; empty when it is given back */
     hd_idle_t idle;                   /* under lock */
@@ -256,6 +261,8 @@ void hd_runner_check(const hd_runner_t *runner);
 /* Before first use: calls this for every task about so often (ticks; 0: never), as long as somebody
  * progresses the context. */
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);
+/* From now on every so many progress calls that find the context empty call this, under no lock. Any thread. */
+void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance);
 /* True if no task is in it. */
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
