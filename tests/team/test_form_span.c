@@ -983,3 +983,33 @@ Test(form_span, several_teams_form_at_once_by_threads_of_their_own) {
     shape_t shape = {.processes = 2, .endpoints = {2, 3}};
     cr_assert(runs(&shape, forms_at_once, NULL));
 }
+
+/* --- idle contexts ------------------------------------------------------------------------------------- */
+
+/* Process 0 aborts the team; the others have nothing under way, and only progress their contexts. */
+static int hears_while_idle(const process_t *process, void *arg) {
+    ucc_team_h team;
+    ucc_status_t status;
+    stage_t s = stage_open(process, false);
+    (void)arg;
+    post(&s, 0, 0, &team);
+    drive(&team, 1, &status);
+    bool ok = status == UCC_OK;
+    process_barrier(process);
+    if (process->me == 0) {
+        must(heddle_team_abort(team), "heddle_team_abort");
+    }
+    deadline_t deadline = deadline_start("idle processes to hear of an abort");
+    while (hd_group_poisoned(team->group) == UCC_OK) {
+        must(ucc_context_progress(s.contexts[0]), "ucc_context_progress");
+        deadline_poll(&deadline);
+    }
+    process_barrier(process);
+    destroy(&team, 1);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_idle_process_hears_that_its_team_has_failed) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, hears_while_idle, NULL));
+}
