@@ -148,6 +148,9 @@ typedef struct hd_peer_link {
     uint64_t seen;       /* the lane's turn in which it saw that the peer is lost; 0: it has not */
     uint64_t noticed;    /* and that in which it took it for gone */
     void *closing;       /* what hd_ucx_disconnect gave then, until it is over */
+    uint8_t
+        warmth; /* HD_NET_WARMING: 0: nothing of it; 1: under way: UCX may have questions in it; 2: over */
+    bool broken; /* UCX has said so, and has nothing in it any more */
 } hd_peer_link_t;
 
 struct hd_peer {
@@ -162,6 +165,7 @@ struct hd_peer {
     _Atomic uint64_t lost_at;    /* ns; written before `lost` */
     _Atomic uint64_t accused_at; /* ns: when this process said so, of one that may live; 0: never */
     uint64_t host;               /* number of its host; 0: not known */
+    bool accuses;                /* it has lost this process; in lane 0 */
     hd_peer_link_t link[HD_NET_MOST_LANES];
     void *address;             /* a copy of all of it */
     const void *watch_address; /* in it, for watch.c */
@@ -281,11 +285,13 @@ enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 1024 };
 
 struct hd_net {
     struct ucp_context *context;
+    bool stays; /* UCX has something that it can't give back before the process ends */
     uint32_t lanes;
     _Atomic bool has_losses; /* a peer has been lost since it was opened */
     uint64_t token[2];       /* random */
     uint64_t host;           /* as the watch counts hosts */
     bool given_up;           /* by all others; in lane 0 */
+    uint64_t accused_at; /* ns: since when somebody has lost this process; 0: nobody; in lane 0 */
     struct hd_watch
         *watch; /* by lane 0's holder, while the lane has a worker, or with a reference */
     uint64_t grace_ns, cut_off_ns;
@@ -365,8 +371,8 @@ void hd_peer_lose(hd_peer_t *peer, const char *why);
 void hd_peer_tell_losses(hd_net_lane_t *lane);
 /* Is it gone, and all that it sent in this lane there? ns: now. Under the lane's lock. */
 bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t ns);
-/* Ends all of a lane's links: waits a second at most. */
-void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
+/* Ends all of a lane's links: waits a second at most. False: UCX would end the process over what is left. */
+bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
 void hd_peer_free_all(hd_net_t *net);
 
 /* --- news.c: what is heard by the watch, and told -------------------------------------------------------------------------- */
@@ -385,7 +391,9 @@ bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
 /* Of one that was lost, but may live: if it does, one of the two has to go, and it says which. */
 void hd_net_accuse(hd_net_t *net, hd_peer_t *peer);
-/* In lane 0, now and then: it has not answered for long. */
+/* In lane 0, now and then: what becomes of those who have lost this process. */
+void hd_net_decide(hd_net_t *net, uint64_t now);
+/* Likewise: it has not answered for long. */
 void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now);
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
 

@@ -131,8 +131,12 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
     hd_lock(&lane->lock);
     if (lane->port.worker) {
         hd_net_lane_turn(lane); /* teams that have ended */
-        hd_peer_close_links(net, lane);
-        hd_ucx_hang_up(&lane->port);
+        bool clean = hd_peer_close_links(net, lane) && hd_ucx_hang_up(&lane->port);
+        if (!clean) { /* UCX keeps the worker, and with it what is under way */
+            net->stays = true;
+            lane->port.worker = NULL;
+            lane->under_way = NULL;
+        }
         hd_net_lane_clear(lane);
     }
     hd_unlock(&lane->lock);
@@ -144,10 +148,11 @@ static void close_all(hd_net_t *net) {
         close_lane(net, &net->lane[l]);
     }
     hd_net_watch_close(net); /* the goodbye comes after all that was sent */
-    if (net->context) {
+    if (net->context && !net->stays) {
         hd_ucx_close(net->context);
-        net->context = NULL;
     }
+    net->context = NULL;
+    net->stays = false;
     hd_peer_free_all(net);
     hd_free(net->address);
     net->address = NULL;

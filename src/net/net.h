@@ -93,6 +93,8 @@ void hd_net_team_destroy(hd_net_team_t *team);
 bool hd_net_team_is_watched(hd_net_team_t *team);
 /* Legs of so many segments are driven apart. */
 uint32_t hd_net_team_lanes(const hd_net_team_t *team);
+/* The team's ways in that lane are being warmed (HD_NET_WARMING), or have been. From a leg's step in that lane. */
+void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread; who destroys the

@@ -8,9 +8,10 @@
  *
  * Of two processes between which alone something has broken, one has to go, and all the others must know which. So who has
  * found no more than silence ACCUSES the other process, by name. If that one lives it hears of it, by way of others,
- * and decides: those of the host with the lower number stay, and of one host those with the lower token. Whoever
- * goes is DEAD. Who does not answer within a second is dead, too, and the accuser says so. Nobody else does anything about
- * it before. What the kernel of a process's host says of it needs no such question.
+ * waits for a moment, and decides. Who has lost processes of several other hosts, or several of its own, goes itself. Else
+ * those of the host with the lower number stay, and of one host those with the lower token. Whoever goes is DEAD. Who
+ * does not answer for long is dead, too, and the accuser says so. Nobody else does anything about it before. What the
+ * kernel of a process's host says of it needs no such question.
  *
  * The watch calls under its own lock, so what it says is handed to lane 0 as an item, and done there.
  */
@@ -22,7 +23,7 @@
 #include <string.h>
 
 enum { LOST = 1, LEFT, DEAD, ABORT, SILENT, UNREACHED, ACCUSED };
-enum { ANSWER_NS = 1000000000 };
+enum { ANSWER = 5 }; /* times the grace */
 
 /* As it travels, and as it is handed to lane 0. */
 typedef struct words {
@@ -168,21 +169,71 @@ static bool i_stay(const hd_net_t *net, const hd_peer_t *peer, const uint64_t to
     return net->token[0] != token[0] ? net->token[0] < token[0] : net->token[1] < token[1];
 }
 
+static void surrender(hd_net_t *net) {
+    hd_net_tell_dead(net, net->token);
+    be_given_up(net);
+}
+
 /* Another process has lost this one, which lives. */
-static void answer(hd_net_t *net, const uint64_t accuser[2]) {
+static void hear_accuser(hd_net_t *net, const uint64_t accuser[2]) {
     hd_peer_t *peer = find_peer(net, accuser);
     if (net->given_up || hd_net_is_dead(net, accuser)) {
         return;
     }
-    if (!i_stay(net, peer, accuser)) {
-        hd_net_tell_dead(net, net->token);
-        be_given_up(net);
+    if (peer) {
+        peer->accuses = true;
+        net->accused_at = net->accused_at ? net->accused_at : hd_clock_ns();
+        /* relaxed: only told to look */
+        atomic_store_explicit(&net->has_losses, true, memory_order_relaxed);
+    } else if (i_stay(net, NULL, accuser)) {
+        hd_net_tell_dead(net, accuser);
+    } else {
+        surrender(net);
+    }
+}
+
+static bool is_opponent(const hd_peer_t *peer) {
+    return peer->accuses || atomic_load_explicit(&peer->accused_at, memory_order_relaxed);
+}
+
+/* Processes of this host that it has lost, or that have lost it, and other hosts with such processes. */
+static uint32_t count_opponents(const hd_net_t *net, const hd_peer_t *first) {
+    uint32_t n = 0;
+    for (const hd_peer_t *peer = first; peer; peer = peer->next) {
+        bool counted = !is_opponent(peer);
+        for (const hd_peer_t *p = first; p != peer && !counted && peer->host != net->host;
+             p = p->next) {
+            counted = is_opponent(p) && p->host == peer->host;
+        }
+        n += !counted;
+    }
+    return n;
+}
+
+void hd_net_decide(hd_net_t *net, uint64_t now) {
+    if (!net->accused_at || net->given_up ||
+        (int64_t)(now - net->accused_at) <= (int64_t)net->grace_ns) {
         return;
     }
-    if (peer) {
-        hd_peer_lose(peer, "it has lost this process");
+    net->accused_at = 0;
+    hd_lock(&net->lock);
+    hd_peer_t *first = net->peers; /* they stay; others come before this one */
+    hd_unlock(&net->lock);
+    bool goes = count_opponents(net, first) > 1;
+    for (const hd_peer_t *peer = first; peer && !goes; peer = peer->next) {
+        goes =
+            peer->accuses && !hd_net_is_dead(net, peer->token) && !i_stay(net, peer, peer->token);
     }
-    hd_net_tell_dead(net, accuser);
+    if (goes) {
+        surrender(net);
+        return;
+    }
+    for (hd_peer_t *peer = first; peer; peer = peer->next) {
+        if (peer->accuses) {
+            hd_peer_lose(peer, "it has lost this process");
+            hd_net_tell_dead(net, peer->token);
+        }
+    }
 }
 
 /* Has any message of a team come from it? In lane 0, where they greet. */
@@ -238,7 +289,7 @@ void hd_net_take_news(hd_net_t *net, hd_net_item_t *item) {
     } else if (words.kind == DEAD) {
         take_dead(net, &words, peer);
     } else if (words.kind == ACCUSED && is_me(net, words.subject)) {
-        answer(net, words.by);
+        hear_accuser(net, words.by);
     } else if (words.kind != ACCUSED && peer) {
         take_loss(net, &words, peer);
     }
@@ -275,7 +326,7 @@ void hd_net_accuse(hd_net_t *net, hd_peer_t *peer) {
 
 void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now) {
     uint64_t since = atomic_load_explicit(&peer->accused_at, memory_order_relaxed); /* as above */
-    if (since && !net->given_up && (int64_t)(now - since) > ANSWER_NS) {
+    if (since && !net->given_up && now - since > ANSWER * net->grace_ns) {
         hd_net_tell_dead(net, peer->token);
     }
 }
@@ -289,6 +340,7 @@ void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why) {
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
     net->host = hd_watch_host();
     net->given_up = false;
+    net->accused_at = 0;
     hd_watch_params_t params = {.identity = {net->token[0], net->token[1]},
                                 .host = net->host,
                                 .lost_after = hd_config_double(config, HD_CFG_LIB_NET_LOST_AFTER),

@@ -30,6 +30,7 @@ void hd_peer_lose(hd_peer_t *peer, const char *why) {
 }
 
 static void on_lost(hd_ucx_link_t *link, const char *why) {
+    ((hd_peer_link_t *)link)->broken = true;
     hd_peer_lose(((hd_peer_link_t *)link)->peer, why);
 }
 
@@ -85,6 +86,19 @@ static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane
     return gone;
 }
 
+/* UCX 1.13 ends the process if it is told to drop a way in which a question for the other end's number, or the answer,
+ * waits. So such a way stays, if nothing else is under way in it that a user's buffer is in. */
+static bool must_stay(const hd_net_lane_t *lane, const hd_peer_t *peer) {
+    const hd_peer_link_t *link = &peer->link[lane->number];
+    bool stays = link->warmth == 1 && !link->broken;
+    for (const hd_message_t *r = lane->under_way; r && stays; r = r->next) {
+        const hd_leg_t *leg = r->leg;
+        stays = !leg || leg->team->peer[r->to] != peer || leg->key.class == HD_NET_FORMING ||
+                leg->key.class == HD_NET_WARMING;
+    }
+    return stays;
+}
+
 /* Notes who is lost. What is under way on a way that is cut ends, and its buffers are free, also if the other process is
  * alive. */
 static void cut(hd_net_lane_t *lane, uint64_t now) {
@@ -104,7 +118,7 @@ static void cut(hd_net_lane_t *lane, uint64_t now) {
             hd_net_judge(lane->net, peer, now);
         }
         link->noticed = link->noticed ? link->noticed : lane->turns;
-        if (link->ucx.ep) {
+        if (link->ucx.ep && !must_stay(lane, peer)) {
             link->closing = hd_ucx_disconnect(&link->ucx, true);
         } else if (link->closing && hd_ucx_is_over(link->closing)) {
             link->closing = NULL;
@@ -121,6 +135,9 @@ void hd_peer_tell_losses(hd_net_lane_t *lane) {
         return;
     }
     lane->mourned = now;
+    if (lane->number == 0) {
+        hd_net_decide(lane->net, now);
+    }
     cut(lane, now);
     for (hd_leg_t *leg = lane->legs; leg; leg = leg->next) {
         if (leg->failure != UCC_OK || hd_net_team_failure(leg->team) != UCC_OK) {
@@ -237,7 +254,7 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
 
 /* Ways to lost peers are dropped, others flushed. UCX 1.13.1 ends the other process if a way by TCP breaks while that one
  * still answers to its making, which no flush waits for: so young ones stay for a moment. */
-void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
+bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
     while (lane->linked && hd_clock_ns() < lane->linked + LINKED_NS) {
         if (!hd_ucx_progress(&lane->port)) {
             sched_yield();
@@ -251,6 +268,7 @@ void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
     for (hd_peer_t *peer = first; peer; peer = peer->next) {
         n++;
     }
+    bool clean = true;
     void **request = n ? hd_alloc(sizeof(void *), n * sizeof(*request)) : NULL;
     for (hd_peer_t *peer = first; peer; peer = peer->next) {
         hd_ucx_link_t *link = &peer->link[lane->number].ucx;
@@ -261,8 +279,9 @@ void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
         } else if (before) {
             hd_ucx_forget(before);
         }
-        if (link->ep) {
-            bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
+        bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
+        clean = clean && !(link->ep && lost && must_stay(lane, peer));
+        if (link->ep && !(lost && must_stay(lane, peer))) {
             void *over = hd_ucx_disconnect(link, lost);
             if (over && request) {
                 request[closing++] = over;
@@ -279,10 +298,14 @@ void hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
             closing--;
         }
     }
+    for (const hd_peer_t *peer = first; peer && closing; peer = peer->next) {
+        clean = clean && !must_stay(lane, peer); /* which one it is, is not known */
+    }
     while (closing) {
         hd_ucx_forget(request[--closing]);
     }
     hd_free(request);
+    return clean;
 }
 
 void hd_peer_free_all(hd_net_t *net) {

@@ -215,6 +215,15 @@ uint32_t hd_net_team_lanes(const hd_net_team_t *team) {
     return team->lanes;
 }
 
+void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over) {
+    for (uint32_t i = 0; i < team->n; i++) {
+        hd_peer_link_t *link = team->peer[i] ? &team->peer[i]->link[lane] : NULL;
+        if (link && link->warmth < 2) {
+            link->warmth = over ? 2 : 1;
+        }
+    }
+}
+
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
     /* relaxed: who learns it later comes again */
     return process != team->me &&

@@ -7,10 +7,14 @@
 #ifdef HD_HAVE_UCX
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 enum { MESSAGE = 1 }; /* id of all our active messages */
 
@@ -35,8 +39,9 @@ static struct {
     FUNCTIONS(POINTER)
     const char *(*ucs_status_string)(ucs_status_t status);
 } ucx;
-static bool prefixed; /* its transports' settings are named with their prefixes */
-static bool loaded;   /* for ever: UCX has threads and hooks of its own, and can't be unloaded */
+static _Atomic int spare = -1; /* a descriptor that is kept for UCX */
+static bool prefixed;          /* its transports' settings are named with their prefixes */
+static bool loaded; /* for ever: UCX has threads and hooks of its own, and can't be unloaded */
 
 static bool look_up(void *library, const char *name, void *pointer) {
     void *found = dlsym(library, name);
@@ -74,6 +79,27 @@ ucc_status_t hd_ucx_load(const char *library) {
     prefixed = minor >= 17;
     loaded = true;
     return UCC_OK;
+}
+
+/* UCX asks for a descriptor, for a moment, where it makes the first way by a device, or gives back the last one, and ends
+ * the process if it gets none. So one is kept that it can have then. False: there is none. */
+static bool lend_spare(void) {
+    int fd = atomic_exchange_explicit(&spare, -1, memory_order_relaxed); /* a number */
+    if (fd < 0) {
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+static void take_spare(void) {
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    fd = atomic_exchange_explicit(&spare, fd, memory_order_relaxed); /* another lane's */
+    if (fd >= 0) {
+        close(fd);
+    }
 }
 
 static ucc_status_t failed(const char *what, ucs_status_t status) {
@@ -173,6 +199,7 @@ ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **c
 
 void hd_ucx_close(struct ucp_context *context) {
     ucx.ucp_cleanup(context);
+    (void)lend_spare();
 }
 
 static ucs_status_t on_message(void *arg, const void *header, size_t header_bytes, void *data,
@@ -199,15 +226,20 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
     }
     status = ucx.ucp_worker_set_am_recv_handler(port->worker, &am);
     if (status != UCS_OK) {
-        hd_ucx_hang_up(port);
+        (void)hd_ucx_hang_up(port);
         return failed("it takes no handler", status);
     }
     return UCC_OK;
 }
 
-void hd_ucx_hang_up(hd_ucx_port_t *port) {
-    ucx.ucp_worker_destroy(port->worker);
+bool hd_ucx_hang_up(hd_ucx_port_t *port) {
+    bool can = lend_spare();
+    if (can) {
+        ucx.ucp_worker_destroy(port->worker);
+        take_spare();
+    }
     port->worker = NULL;
+    return can;
 }
 
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
@@ -247,7 +279,12 @@ ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_u
                               .address = address,
                               .err_mode = error_mode,
                               .err_handler = {on_lost, link}};
+    if (!lend_spare()) {
+        hd_error("UCX: no way to another process: %s", strerror(errno));
+        return UCC_ERR_NO_RESOURCE;
+    }
     ucs_status_t status = ucx.ucp_ep_create(port->worker, &params, &link->ep);
+    take_spare();
     if (status != UCS_OK) {
         link->ep = NULL;
         return failed("no way to another process", status);
@@ -261,7 +298,9 @@ void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force) {
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     }
+    (void)lend_spare();
     ucs_status_ptr_t closing = ucx.ucp_ep_close_nbx(link->ep, &param);
+    take_spare();
     link->ep = NULL;
     return UCS_PTR_IS_PTR(closing) ? closing : NULL;
 }
@@ -391,8 +430,9 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
     (void)context, (void)port;
     return UCC_ERR_NOT_SUPPORTED;
 }
-void hd_ucx_hang_up(hd_ucx_port_t *port) {
+bool hd_ucx_hang_up(hd_ucx_port_t *port) {
     (void)port;
+    return true;
 }
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
     (void)port, (void)address, (void)bytes;

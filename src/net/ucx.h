@@ -58,7 +58,8 @@ void hd_ucx_close(struct ucp_context *context);
 
 /* port->arrive is set. */
 ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port);
-void hd_ucx_hang_up(hd_ucx_port_t *port);
+/* False: UCX could not do it without ending the process, and keeps it. */
+bool hd_ucx_hang_up(hd_ucx_port_t *port);
 /* Copied to new memory: hd_free. */
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes);
 /* Did anything happen? */

@@ -41,7 +41,7 @@ enum {
  * away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
                     retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
-                    more_if_unreached = 2;
+                    more_if_unreached = 1;
 
 /* READY: the connector has the acceptor's hello. */
 typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY } kind_t;
@@ -249,7 +249,6 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
 static void lose_if_down_for_long(hd_watch_t *w, peer_t *peer) {
     double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
     uint64_t now = hd_ticks();
-    peer->down_since = peer->down_since ? peer->down_since : now;
     limit += peer->reached ? 0 : more_if_unreached;
     if (peer->record.host != w->params.host && (peer->reached || peer->record.n) &&
         now - peer->down_since > hd_seconds_to_ticks(limit)) {
@@ -259,6 +258,7 @@ static void lose_if_down_for_long(hd_watch_t *w, peer_t *peer) {
 
 /* Begins a line to the peer, by its next address. */
 static void begin_line(hd_watch_t *w, peer_t *peer) {
+    peer->down_since = peer->down_since ? peer->down_since : hd_ticks();
     errno = 0;
     int fd = hd_watch_connect(&peer->record, w->params.host, &peer->attempt);
     if (fd < 0 && errno == ECONNREFUSED && peer->record.host == w->params.host) {

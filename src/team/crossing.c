@@ -22,7 +22,7 @@
 #include "threads/trace.h"
 
 enum { GREETED_NOT = 0, GREETING = 1, GREETED = 2 };
-enum { WARM_PROCESSES = 8 }; /* most of a team whose ways are made before it is used */
+enum { WARM_PROCESSES = 8, LANES = 8 }; /* most of a team whose ways are made before it is used */
 
 static hd_crossing_t *crossing_of(hd_outer_memory_t *memory) {
     return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
@@ -133,20 +133,20 @@ static bool may_greet(const hd_crossing_t *crossing) {
            hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
-/* What goes each to each when ways are warmed: first what is given, then what is taken. */
+/* What goes each to each when ways are warmed: first what is given, then what is taken. Nobody reads it, and it may come when
+ * the team is gone: so it stays, for all teams. In a lane one thread at a time takes it. */
+static uint64_t word[LANES][2 * WARM_PROCESSES];
+
 typedef struct hd_words {
-    uint64_t word[2 * WARM_PROCESSES];
     hd_net_piece_t piece[2 * WARM_PROCESSES];
     hd_net_data_t data[2 * WARM_PROCESSES];
 } hd_words_t;
 
-static hd_words_t *make_words(void) {
-    hd_words_t *words = hd_alloc(HD_LINE, sizeof(*words));
-    for (uint32_t i = 0; words && i < 2 * WARM_PROCESSES; i++) {
-        words->piece[i] = (hd_net_piece_t){&words->word[i], sizeof(uint64_t)};
-        words->data[i] = (hd_net_data_t){&words->piece[i], 1, sizeof(uint64_t)};
+static void set_words(hd_words_t *words, uint32_t lane) {
+    for (uint32_t i = 0; i < 2 * WARM_PROCESSES; i++) {
+        words->piece[i] = (hd_net_piece_t){&word[lane % LANES][i], sizeof(word[0][0])};
+        words->data[i] = (hd_net_data_t){&words->piece[i], 1, sizeof(word[0][0])};
     }
-    return words;
 }
 
 static bool step_hello(hd_leg_t *leg);
@@ -173,6 +173,7 @@ static bool begin_next(hd_crossing_t *crossing) {
     leg->plan = i ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
                   : hd_net_plan_of(crossing->team, &leg->call, 0);
     if (i % 2) {
+        set_words(crossing->words, lane);
         leg->call.type = HD_ALLTOALL;
         leg->call.give = crossing->words->data;
         leg->call.take = crossing->words->data + WARM_PROCESSES;
@@ -188,9 +189,15 @@ static bool step_hello(hd_leg_t *leg) {
         !may_greet(crossing)) {
         return false;
     }
+    if (crossing->span->processes <= WARM_PROCESSES) {
+        hd_net_team_warms(crossing->team, leg->lane, false);
+    }
     ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
     if (status == UCC_INPROGRESS) {
         return false;
+    }
+    if (status == UCC_OK && leg->key.class == HD_NET_WARMING && leg->key.number % 2) {
+        hd_net_team_warms(crossing->team, leg->lane, true);
     }
     if (status == UCC_OK && begin_next(crossing)) {
         return true;
@@ -217,7 +224,7 @@ static ucc_status_t start_hello(hd_crossing_t *crossing) {
     hd_net_plan_t plan = hd_net_plan_of(crossing->team, &call, 0);
     size_t scratch = hd_net_scratch(&call, &plan);
     crossing->hello_scratch = scratch ? hd_alloc(HD_LINE, scratch) : NULL;
-    crossing->words = make_words();
+    crossing->words = hd_alloc(HD_LINE, sizeof(*crossing->words));
     if ((scratch && !crossing->hello_scratch) || !crossing->words) {
         hd_error("no memory to form a team of %u processes", crossing->span->processes);
         hd_group_poison(crossing->group, UCC_ERR_NO_MEMORY);

@@ -93,8 +93,9 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
     return UCC_OK;
 }
 
-void hd_ucx_hang_up(hd_ucx_port_t *port) {
+bool hd_ucx_hang_up(hd_ucx_port_t *port) {
     port->worker = NULL;
+    return true;
 }
 
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {

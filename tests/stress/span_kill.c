@@ -142,6 +142,19 @@ static void commit(const process_t *process, const scenario_t *s) {
     }
 }
 
+/* Nobody gets more descriptors than these. */
+static void set_limit(uint32_t n) {
+    struct rlimit limit = {n, n};
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Those that are there have to do. */
+static void end_descriptors(void) {
+    int next = dup(0);
+    close(next);
+    set_limit((uint32_t)next);
+}
+
 static pid_t begin_fault(const process_t *process, const scenario_t *s) {
     if (process->shape->host[process->me] != 0) {
         set_link(true); /* a scenario before this one has left it down */
@@ -153,8 +166,9 @@ static pid_t begin_fault(const process_t *process, const scenario_t *s) {
         return 0;
     }
     if (s->kind == FEW_DESCRIPTORS) {
-        struct rlimit limit = {s->descriptors, s->descriptors};
-        setrlimit(RLIMIT_NOFILE, &limit);
+        if (s->forming) {
+            set_limit(s->descriptors);
+        }
         return 0;
     }
     pid_t pid = fork();
@@ -329,7 +343,8 @@ static void after(side_t *side, heddle_ep_t *ep, heddle_ep_t *second, buffers_t 
     }
     if (second) {
         ucc_status_t status = run_all(side, second, 1000000, 30, b);
-        if (status != UCC_OK) {
+        /* A way that has no descriptor at one end may end at any other's cost. */
+        if (status != UCC_OK && side->s->kind != FEW_DESCRIPTORS) {
             complain(side, "the survivors' other team", status);
         }
     }
@@ -355,6 +370,10 @@ static void live(side_t *side, heddle_ep_t *ep, uint32_t local, buffers_t b) {
         uint64_t most =
             goes_on(side->s) || side->s->kind == FEW_DESCRIPTORS ? STOPPED_OPERATIONS : UINT32_MAX;
         process_set(side->process, STAGE, RUNNING);
+        if (side->s->kind == FEW_DESCRIPTORS && !side->s->forming && local == 0 &&
+            side->process->me == side->s->victim) {
+            end_descriptors();
+        }
         status = run_all(side, ep, 0, most, b);
     }
     if (local == 0) {
@@ -395,7 +414,7 @@ static void configure(const scenario_t *s) {
         setenv("HEDDLE_NET_TLS", "tcp", 1);
     }
     if (s->kind == FEW_DESCRIPTORS) {
-        setenv("HEDDLE_TIMEOUT", "15", 1);
+        setenv("HEDDLE_TIMEOUT", "15", 0);
     }
 }
 
@@ -441,8 +460,8 @@ static scenario_t draw(uint64_t seed, uint32_t hosts, int only) {
     uint64_t random = seed * UINT64_C(0xD1B54A32D192ED03) + 17;
     scenario_t s = {.seed = seed};
     uint32_t dice = (uint32_t)random_below(&random, 20);
-    s.kind = dice < (hosts ? 11 : 17) ? KILL : STOP;
-    if (hosts && dice >= 13) {
+    s.kind = dice < (hosts ? 11 : 16) ? KILL : dice == 16 ? FEW_DESCRIPTORS : STOP;
+    if (hosts && dice >= 13) { /* and some are stopped */
         s.kind = dice == 19 && hosts > 2 ? ONE_WAY : LINK_DOWN;
     }
     s.kind = only >= 0 ? (kind_t)only : s.kind;
