@@ -108,7 +108,7 @@ enum { HD_SWAP_BYTES = 48, HD_SWAP_PROCESSES = 8, HD_SWAP_SLOTS = 32 };
 /* May collectives of this type, of at most so many bytes, be swaps? The same in all processes of the team. */
 bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type, size_t bytes);
 /* The part of this process in the numbered exchange k goes to all others: bytes from data, which is free when this
- * returns. Nobody gives a part twice, or one of k before all exchanges up to k - HD_SWAP_SLOTS / 2 are over here. Then so many
+ * returns. Nobody gives a part twice, or one of k before all exchanges up to k - HD_SWAP_SLOTS are over here. Then so many
  * turns are taken at most to look for the others' parts: are all there? Any thread. */
 bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void *data,
                  size_t bytes, uint32_t looks);

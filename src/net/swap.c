@@ -3,10 +3,11 @@
  * no matching: a message says its number, and has a place of its own.
  *
  * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS. A process gives its part of k only when all exchanges up
- * to k - HD_SWAP_SLOTS / 2 are over there (the board's window). If these were swaps, the others have given their parts of
- * them, and so had done with all up to k - HD_SWAP_SLOTS: the place is free. If they were not, it may still be in use, and
- * the part is late: kept aside until somebody looks for it. So no part is ever written over one that is still to be read,
- * whatever the other process does: a slot says which number is over.
+ * to k - W are over there, W being half of its board's depth. If these were swaps, the others have given their parts of
+ * them, and so had done with all up to k - 2 W: with the usual depth, the place is free. If they were not, it may still be in
+ * use, and the part is late: kept aside until somebody looks for it. So no part is ever written over one that is still to
+ * be read, whatever the other process does: a slot says which number is over.
+ *   What this process gives is its own: at most HD_SWAP_SLOTS numbers are under way (the window of the deepest board).
  *
  * Who reads. A part's number is written last (release), so whoever sees it (acquire), with or without the lane's lock, may
  * read the part, until it says that the number is over (release), which who writes the next one has seen (acquire).
