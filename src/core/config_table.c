@@ -145,7 +145,7 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                          .max = 64,
                          .power_of_two = true,
                          .meaning = "Collectives of one team that may be under way per endpoint; "
-                                    "more are queued."},
+                                    "more are queued. Of one of several processes, 16 may."},
     [HD_CFG_LIB_PERSISTENT_RING] = {.scope = HD_CFG_SCOPE_LIB,
                                     .type = HD_CFG_UINT,
                                     .name = "PERSISTENT_RING",

@@ -61,6 +61,7 @@ typedef struct hd_net_team_peer hd_net_team_peer_t;
 typedef struct hd_parked hd_parked_t;
 typedef struct hd_expected hd_expected_t;
 typedef struct hd_message hd_message_t;
+typedef struct hd_swap_mine hd_swap_mine_t;
 
 /* --- what is on a lane's stack ------------------------------------------------------------------------------ */
 
@@ -76,10 +77,11 @@ struct hd_message {
     hd_leg_t *leg; /* NULL: of no leg */
     hd_message_t *next,
         **at; /* in the lane's list of what is under way, a team's of what is held back, or free */
-    uint32_t to;           /* number of the receiver in the team */
-    bool receives, counts; /* counts: as something that a leg expects */
-    uint64_t trace;        /* the message's name in a trace, if one is kept */
-    hd_peer_t *peer;       /* of a swap: the receiver */
+    uint32_t to;               /* number of the receiver in the team */
+    bool receives, counts;     /* counts: as something that a leg expects */
+    uint64_t trace;            /* the message's name in a trace, if one is kept */
+    struct hd_swap_mine *swap; /* a part of this; NULL: of none, or its team has ended */
+    hd_peer_t *peer;           /* of a swap: the receiver */
     hd_wire_t wire;
     hd_net_piece_t own; /* where there is one piece */
     const hd_net_piece_t *piece;
@@ -231,13 +233,14 @@ typedef struct hd_swap_part {
 } hd_swap_part_t;
 
 /* This process's part, for whoever sends it. */
-typedef struct hd_swap_mine {
+struct hd_swap_mine {
     hd_net_item_t item;
     hd_net_team_t *team;
     uint64_t k;
     uint32_t bytes;
+    uint32_t pending; /* messages that UCX has not taken over yet; lane 0's */
     uint8_t message[HD_WIRE_SWAP_BYTES];
-} hd_swap_mine_t;
+};
 
 /* A part whose place is not free yet. */
 typedef struct hd_swap_late {
@@ -251,9 +254,12 @@ typedef struct hd_swap_late {
 typedef struct hd_net_swaps {
     bool barrier, allreduce; /* these may be swaps */
     uint64_t latest;         /* the highest number that a part was given or has come of; lane 0's */
+    uint64_t looked_for;     /* the number that lane 0's holder looks for; 0: none */
     _Atomic uint32_t n_late; /* lane 0's, looked at by others */
     hd_swap_late_t *late;    /* lane 0's */
-    _Atomic uint64_t given[HD_SWAP_SLOTS]; /* the last one that this process's part was sent of */
+    _Atomic uint64_t
+        begun[HD_SWAP_SLOTS]; /* the last one that this process has begun to give its part of */
+    _Atomic uint64_t given[HD_SWAP_SLOTS]; /* and that it has given it of */
     _Atomic uint64_t over[HD_SWAP_SLOTS];  /* the last one that is over */
     hd_swap_mine_t mine[HD_SWAP_SLOTS];
     hd_swap_part_t part[]; /* [HD_SWAP_SLOTS][n] */
@@ -267,6 +273,7 @@ struct hd_net_team {
     hd_net_team_t *next;             /* of the table's bucket */
     uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
     void (*failed)(void *arg, ucc_status_t why);
+    void (*swapped)(void *arg);
     void *arg;
     hd_lock_t telling; /* around the call of failed: whoever destroys the team waits for its end */
     bool destroyed;    /* under `telling` */
@@ -475,7 +482,11 @@ void hd_net_swaps_free(hd_net_swaps_t *swaps);
 void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item);
 hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
                                     size_t data);
-/* Is exchange k a swap here, and was this process's part given? And has a part of another come? */
+/* One message of it is over. */
+void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status);
+/* The team's end in lane 0. */
+void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team);
+/* Is exchange k a swap here, and has this process begun to give its part? And, in lane 0, has a part of another come? */
 bool hd_net_swap_was_given(const hd_net_team_t *team, uint64_t k);
 bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source);
 
@@ -486,9 +497,8 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane);
 void hd_message_put(hd_message_t *request);
 /* A message of no leg: a credit, an abort. */
 void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
-/* A message that is all header. False: it can't be sent; *why it can't. */
-bool hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, const uint8_t *message, size_t bytes,
-                     ucc_status_t *why);
+/* A part of a swap goes out; hd_net_swap_sent says when UCX has it, maybe at once. */
+void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine);
 /* Sends what was held back for that peer and may go now. True: something is left. */
 bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer);
 

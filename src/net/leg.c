@@ -29,6 +29,7 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane) {
     r->at = NULL;
     r->leg = NULL;
     r->peer = NULL;
+    r->swap = NULL;
     r->packed = NULL;
     r->receives = false;
     return r;
@@ -123,8 +124,13 @@ static void end_request(hd_message_t *r, ucc_status_t status) {
         if (r->receives && !lost && leg->receiving > 0) {
             leg->receiving--;
         }
-    } else if (r->peer && status != UCC_OK) {
-        hd_peer_lose(r->peer, "a message was lost");
+    } else if (r->peer) {
+        if (status == UCC_ERR_IO_ERROR) {
+            hd_peer_lose(r->peer, "a message was lost");
+        }
+        if (r->swap) {
+            hd_net_swap_sent(r->swap, status == UCC_ERR_IO_ERROR ? UCC_OK : status);
+        }
     }
     hd_message_put(r);
 }
@@ -178,37 +184,26 @@ void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire)
     send_now(tl, r);
 }
 
-bool hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, const uint8_t *message, size_t bytes,
-                     ucc_status_t *why) {
+void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine) {
     hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[to], lane);
-    if (!link) {
-        return true; /* lost: whoever waits for it finds that out */
+    hd_message_t *r = link ? hd_message_get(lane) : NULL;
+    if (!r) { /* who is lost is missed by whoever waits for its part */
+        hd_net_swap_sent(mine, link ? UCC_ERR_NO_MEMORY : UCC_OK);
+        return;
     }
-    hd_message_t *r = hd_message_get(lane);
-    if (!r) {
-        hd_error("no memory for a message");
-        *why = UCC_ERR_NO_MEMORY;
-        return false;
-    }
-    memcpy(r->header, message, bytes);
+    size_t bytes = HD_WIRE_SWAP_HEAD + mine->bytes;
+    memcpy(r->header, mine->message, bytes);
+    r->swap = mine;
     r->peer = tl->team->peer[to];
     hd_net_add_up(&lane->traffic.messages_sent, 1);
-    hd_net_add_up(&lane->traffic.bytes_sent, bytes - HD_WIRE_SWAP_HEAD);
+    hd_net_add_up(&lane->traffic.bytes_sent, mine->bytes);
     link_request(&lane->under_way, r);
     lane->moved = true; /* as in send_now */
     ucc_status_t status = hd_ucx_send(link, r->header, bytes, NULL, 0, false, &r->ucx);
-    if (status == UCC_INPROGRESS) {
-        return true;
+    if (status != UCC_INPROGRESS) { /* else it may be over and gone */
+        on_done(&r->ucx, status);
     }
-    unlink_request(r);
-    hd_message_put(r);
-    if (status == UCC_ERR_IO_ERROR) {
-        hd_peer_lose(tl->team->peer[to], "a message was lost");
-        return true; /* likewise */
-    }
-    *why = status;
-    return status == UCC_OK;
 }
 
 bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer) {

@@ -293,7 +293,7 @@ void hd_net_match_open(hd_leg_t *leg) {
     leg->opened = true;
     hd_flow_opened(tl, leg);
     uint32_t source;
-    if (leg->key.class == HD_NET_NUMBERED &&
+    if (leg->key.class == HD_NET_NUMBERED && leg->lane == 0 && /* every exchange has a leg there */
         hd_net_swap_has_come(tl->team, leg->key.number, &source)) {
         hd_net_match_differs(tl->team, source);
     }

@@ -40,7 +40,7 @@ typedef struct head {
 } head_t;
 _Static_assert(sizeof(head_t) % 8 == 0, "the first lane's address is aligned");
 
-enum { MAGIC = 0x6c646864, VERSION = 2, MOST_BYTES = 1 << 20 };
+enum { MAGIC = 0x6c646864, VERSION = 3, MOST_BYTES = 1 << 20 };
 
 static size_t padded(size_t bytes) {
     return (bytes + 7) / 8 * 8;

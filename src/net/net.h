@@ -77,6 +77,8 @@ typedef struct hd_net_team_params {
     /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
      * thread that pumps; it must not call the net, but hd_leg_cancel later is what ends the legs. */
     void (*failed)(void *arg, ucc_status_t why);
+    /* All parts of a swap are there: whoever sleeps may go on. Again and again, as `failed`. */
+    void (*swapped)(void *arg);
     void *arg;
 } hd_net_team_params_t;
 

@@ -25,7 +25,10 @@
 
 #include <string.h>
 
-enum { MOST_LATE = HD_SWAP_PROCESSES * HD_SWAP_SLOTS }; /* of a team; more fails it */
+enum {
+    MOST_LATE = HD_SWAP_PROCESSES * HD_SWAP_SLOTS, /* of a team; more fails it */
+    FAR = 4096 /* numbers from the latest; all processes are within some dozens of it */
+};
 
 static uint32_t slot_of(uint64_t k) {
     return (uint32_t)(k % HD_SWAP_SLOTS);
@@ -78,45 +81,14 @@ static uint64_t id_of(const hd_net_team_t *team, uint64_t k, uint32_t from, uint
     return hd_hash_mix(hd_hash_mix(team->wire, k), (uint64_t)from << 32 | to) ^ HD_ITEM_SWAP;
 }
 
-static void send(hd_net_lane_t *lane, const hd_swap_mine_t *mine) {
-    hd_net_team_t *team = mine->team;
-    hd_net_team_lane_t *tl = &team->lane[0];
-    ucc_status_t why = UCC_OK;
-    uint32_t other;
-    note(team->swaps, mine->k);
-    if (hd_net_match_has_parked(tl, mine->k, &other)) {
-        hd_net_match_differs(team, other);
-        return;
-    }
-    if (hd_trace_is_on()) {
-        hd_trace_leg(mine, "swap", "direct", mine->k, 0, lane->number);
-    }
-    for (uint32_t i = 1; i < team->n; i++) {
-        uint32_t to = (team->me + i) % team->n;
-        if (hd_trace_is_on()) {
-            hd_trace_sent(mine, hd_ticks(), id_of(team, mine->k, team->me, to), mine->bytes, to);
-        }
-        if (!hd_message_swap(tl, to, mine->message, HD_WIRE_SWAP_HEAD + mine->bytes, &why)) {
-            hd_net_team_fail(team, why);
-            hd_net_team_abort(team, why);
-            return;
-        }
-    }
-    /* release: `mine` may be written again; pairs with is_there */
-    atomic_store_explicit(&team->swaps->given[slot_of(mine->k)], mine->k, memory_order_release);
+static void fail(hd_net_team_t *team, ucc_status_t why) {
+    hd_net_team_fail(team, why);
+    hd_net_team_abort(team, why);
 }
 
-void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item) {
-    const hd_swap_mine_t *mine =
-        (const hd_swap_mine_t *)(const void *)((char *)item - offsetof(hd_swap_mine_t, item));
-    if (hd_net_team_failure(mine->team) == UCC_OK) {
-        send(lane, mine);
-    }
-}
-
-/* All parts, and mine has been sent. */
+/* All parts, and mine has been given. */
 static bool is_there(const hd_net_team_t *team, uint64_t k) {
-    /* acquire: pairs with send */
+    /* acquire: pairs with hd_net_swap_sent */
     if (atomic_load_explicit(&team->swaps->given[slot_of(k)], memory_order_acquire) != k) {
         return false;
     }
@@ -128,6 +100,75 @@ static bool is_there(const hd_net_team_t *team, uint64_t k) {
         }
     }
     return true;
+}
+
+/* A part of exchange k has just come, or mine has gone: if that was the last, whoever sleeps until all are there is woken. Under
+ * lane 0's lock, which whoever looks has himself. */
+static void tell(hd_net_team_t *team, uint64_t k) {
+    if (k == team->swaps->looked_for || !is_there(team, k)) {
+        return;
+    }
+    hd_lock(&team->telling); /* from here on the exchange may be over, and the team's owner gone */
+    if (!team->destroyed) {
+        team->swapped(team->arg);
+    }
+    hd_unlock(&team->telling);
+}
+
+void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status) {
+    hd_net_team_t *team = mine->team;
+    if (status != UCC_OK) {
+        hd_error("a part of a barrier or allreduce can't be sent: %s", ucc_status_string(status));
+        fail(team, status);
+    }
+    if (--mine->pending == 0) {
+        /* release: `mine` may be written again; pairs with is_there */
+        atomic_store_explicit(&team->swaps->given[slot_of(mine->k)], mine->k, memory_order_release);
+        tell(team, mine->k);
+    }
+}
+
+static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
+    hd_net_team_t *team = mine->team;
+    uint64_t k = mine->k;
+    uint32_t other;
+    note(team->swaps, k);
+    /* relaxed: other lanes only look whether this exchange is a swap */
+    atomic_store_explicit(&team->swaps->begun[slot_of(k)], k, memory_order_relaxed);
+    if (hd_net_match_has_parked(&team->lane[0], k, &other)) {
+        hd_net_match_differs(team, other);
+        return;
+    }
+    if (hd_trace_is_on()) {
+        hd_trace_leg(mine, "swap", "direct", k, 0, lane->number);
+    }
+    mine->pending = team->n - 1;
+    for (uint32_t i = 1; i < team->n; i++) {
+        uint32_t to = (team->me + i) % team->n;
+        if (hd_trace_is_on()) {
+            hd_trace_sent(mine, hd_ticks(), id_of(team, k, team->me, to), mine->bytes, to);
+        }
+        hd_message_swap(&team->lane[0], to, mine);
+    }
+}
+
+void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item) {
+    hd_swap_mine_t *mine =
+        (hd_swap_mine_t *)(void *)((char *)item - offsetof(hd_swap_mine_t, item));
+    if (hd_net_team_failure(mine->team) == UCC_OK) {
+        send(lane, mine);
+    }
+}
+
+void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team) {
+    for (hd_message_t *r = lane->under_way; r; r = r->next) {
+        if (r->swap && r->swap->team == team) {
+            r->swap = NULL;
+        }
+    }
+    if (lane->swapping == team) {
+        lane->swapping = NULL;
+    }
 }
 
 bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void *data,
@@ -148,12 +189,14 @@ bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void
         hd_net_lane_hand(lane, &mine->item);
         return hd_net_lane_pump(lane) && is_there(team, k);
     }
+    team->swaps->looked_for = k;
     hd_net_swap_send(lane, &mine->item);
     bool there = is_there(team, k);
     for (; !there && looks > 0; looks--) {
         hd_net_lane_turn(lane);
         there = is_there(team, k);
     }
+    team->swaps->looked_for = 0;
     hd_net_lane_leave(lane);
     hd_net_rouse();
     return there;
@@ -172,15 +215,18 @@ static void put(hd_swap_part_t *part, uint64_t k, uint32_t signature, uint32_t b
     atomic_store_explicit(&part->k, k, memory_order_release);
 }
 
-typedef enum place { FREE, TAKEN, KNOWN } place_t;
+typedef enum place { FREE, TAKEN, OVERTAKEN, KNOWN } place_t;
 
-/* Of source's part of k. KNOWN: it is there, or is over. */
+/* Of source's part of k. KNOWN: it is there, or is over. OVERTAKEN: a later part of its source lies there. */
 static place_t place_of(const hd_net_team_t *team, uint64_t k, uint32_t source) {
     /* acquire: who read what lies there has done with it */
     uint64_t over = atomic_load_explicit(&team->swaps->over[slot_of(k)], memory_order_acquire);
     /* relaxed: written under this lock */
     uint64_t there = atomic_load_explicit(&part_of(team, k, source)->k, memory_order_relaxed);
-    return k <= over || k <= there ? KNOWN : there > over ? TAKEN : FREE;
+    if (k <= over || k == there) {
+        return KNOWN;
+    }
+    return there <= over ? FREE : there < k ? TAKEN : OVERTAKEN;
 }
 
 static void count_late(hd_net_swaps_t *swaps, int32_t more) {
@@ -195,13 +241,14 @@ static void take_late(hd_net_team_t *team) {
     for (hd_swap_late_t **at = &swaps->late; *at;) {
         hd_swap_late_t *late = *at;
         place_t place = place_of(team, late->k, late->source);
-        if (place == TAKEN) {
+        if (place == TAKEN || place == OVERTAKEN) {
             at = &late->next;
             continue;
         }
         if (place == FREE) {
             put(part_of(team, late->k, late->source), late->k, late->signature, late->bytes,
                 late->data);
+            tell(team, late->k);
         }
         *at = late->next;
         count_late(swaps, -1);
@@ -209,33 +256,35 @@ static void take_late(hd_net_team_t *team) {
     }
 }
 
-static void keep_late(hd_net_team_t *team, const hd_wire_swap_t *wire, const uint8_t *data) {
+/* False: the team has failed. */
+static bool keep_late(hd_net_team_t *team, uint64_t k, uint32_t source, uint32_t signature,
+                      uint32_t bytes, const uint8_t *data) {
     hd_net_swaps_t *swaps = team->swaps;
     uint32_t n = atomic_load_explicit(&swaps->n_late, memory_order_relaxed); /* under this lock */
     hd_swap_late_t *late = n < MOST_LATE ? hd_alloc(alignof(hd_swap_late_t), sizeof(*late)) : NULL;
     if (!late) {
-        ucc_status_t why = n < MOST_LATE ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE;
-        hd_error("process %u is too far ahead: %u swaps are kept", wire->source, n);
-        hd_net_team_fail(team, why);
-        hd_net_team_abort(team, why);
-        return;
+        hd_error("process %u is too far ahead: %u swaps are kept", source, n);
+        fail(team, n < MOST_LATE ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE);
+        return false;
     }
-    *late = (hd_swap_late_t){.next = swaps->late,
-                             .k = wire->number,
-                             .source = wire->source,
-                             .signature = wire->signature,
-                             .bytes = wire->bytes};
-    memcpy(late->data, data, wire->bytes);
+    *late = (hd_swap_late_t){
+        .next = swaps->late, .k = k, .source = source, .signature = signature, .bytes = bytes};
+    memcpy(late->data, data, bytes);
     swaps->late = late;
     count_late(swaps, 1);
+    return true;
 }
 
 /* That with these lowest bits which is nearest to the latest. */
-static uint64_t whole_number(const hd_net_team_t *team, uint64_t lowest) {
+static uint64_t whole_number(uint64_t latest, uint64_t lowest) {
     const uint64_t half = UINT64_C(1) << (HD_WIRE_SWAP_BITS - 1), mask = 2 * half - 1;
-    uint64_t swap = team->swaps->latest, leg = team->lane[0].highest;
-    uint64_t latest = swap < leg ? leg : swap, ahead = (lowest - latest) & mask;
+    uint64_t ahead = (lowest - latest) & mask;
     return ahead < half ? latest + ahead : latest + ahead - 2 * half;
+}
+
+static uint64_t latest_of(const hd_net_team_t *team) {
+    uint64_t swap = team->swaps->latest, leg = team->lane[0].highest;
+    return swap < leg ? leg : swap;
 }
 
 static void drop(hd_net_lane_t *lane, const char *why) {
@@ -244,32 +293,49 @@ static void drop(hd_net_lane_t *lane, const char *why) {
     }
 }
 
-static void arrive(hd_net_lane_t *lane, hd_net_team_t *team, hd_wire_swap_t *wire,
+static void arrive(hd_net_lane_t *lane, hd_net_team_t *team, const hd_wire_swap_t *wire,
                    const uint8_t *data) {
+    hd_net_swaps_t *swaps = team->swaps;
     hd_net_team_lane_t *tl = &team->lane[0];
-    wire->number = whole_number(team, wire->number);
-    place_t place = place_of(team, wire->number, wire->source);
-    if (place == KNOWN || wire->number > INT64_MAX) {
+    uint64_t latest = latest_of(team), k = whole_number(latest, wire->number);
+    hd_swap_part_t *part = part_of(team, k, wire->source);
+    if (k - latest + FAR > 2 * FAR || k > INT64_MAX) {
+        hd_error("process %u sends parts of exchange %llu, but this one is at %llu", wire->source,
+                 (unsigned long long)k, (unsigned long long)latest);
+        fail(team, UCC_ERR_INVALID_PARAM);
+        return;
+    }
+    if (swaps->late) { /* those that came before come first */
+        take_late(team);
+    }
+    place_t place = place_of(team, k, wire->source);
+    if (place == KNOWN) {
         drop(lane, "a swap that is over, or has come before");
         return;
     }
-    note(team->swaps, wire->number);
-    if ((tl->n_numbered || wire->number < tl->highest) && hd_net_match_has_leg(tl, wire->number)) {
+    note(swaps, k);
+    if ((tl->n_numbered || k < tl->highest) && hd_net_match_has_leg(tl, k)) {
         hd_net_match_differs(team, wire->source);
         return;
     }
     if (place == TAKEN) {
-        keep_late(team, wire, data);
+        (void)keep_late(team, k, wire->source, wire->signature, wire->bytes, data);
         return;
     }
-    put(part_of(team, wire->number, wire->source), wire->number, wire->signature, wire->bytes,
-        data);
+    if (place == OVERTAKEN &&
+        !keep_late(team, atomic_load_explicit(&part->k, memory_order_relaxed), /* this lock's */
+                   wire->source, part->signature, part->bytes, part->data)) {
+        return;
+    }
+    put(part, k, wire->signature, wire->bytes, data);
+    tell(team, k);
 }
 
 hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
                                     size_t data) {
     hd_wire_swap_t wire;
-    const char *wrong = hd_wire_parse_swap(header, header_bytes, data, &wire);
+    const char *wrong = lane->number == 0 ? hd_wire_parse_swap(header, header_bytes, data, &wire)
+                                          : "it is too short, or a swap in another lane than 0";
     if (wrong) {
         drop(lane, wrong);
         return HD_UCX_DONE;
@@ -286,7 +352,7 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
         }
         lane->swapping = team;
     }
-    if (!team->swaps || lane->number != 0 || wire.source >= team->n || wire.source == team->me) {
+    if (!team->swaps || wire.source >= team->n || wire.source == team->me) {
         drop(lane, "a swap in a team without, or of no process of the team");
     } else if (hd_net_team_failure(team) == UCC_OK) {
         arrive(lane, team, &wire, (const uint8_t *)header + HD_WIRE_SWAP_HEAD);
@@ -320,9 +386,10 @@ bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *sourc
 
 /* --- waiting ------------------------------------------------------------------------------------------------------------------- */
 
-/* Under lane 0's lock: one whose part is missing, and will not come; NULL: none. */
-static const hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
+/* Under lane 0's lock: one that is gone, and whose part is missing, or that mine can't be given to; NULL: none. */
+static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     uint64_t now = hd_clock_ns();
+    const hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
     for (uint32_t i = 0; i < team->n; i++) {
         /* relaxed: written under this lock */
         if (i != team->me &&
@@ -331,18 +398,22 @@ static const hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *l
             return team->peer[i];
         }
     }
+    for (const hd_message_t *r = lane->under_way; r; r = r->next) {
+        if (r->swap == mine && hd_peer_is_gone(r->peer, lane, now)) {
+            return r->peer;
+        }
+    }
     return NULL;
 }
 
 /* Under lane 0's lock: what is rare. */
 static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     take_late(team);
-    const hd_peer_t *gone = hd_net_team_failure(team) == UCC_OK ? missed(team, lane, k) : NULL;
+    hd_peer_t *gone = hd_net_team_failure(team) == UCC_OK ? missed(team, lane, k) : NULL;
     if (gone) {
         hd_error("a process of a team has gone, and a barrier or allreduce needs it");
-        hd_net_tell_dead(team->net, gone->token);
-        hd_net_team_fail(team, UCC_ERR_IO_ERROR);
-        hd_net_team_abort(team, UCC_ERR_IO_ERROR);
+        hd_net_accuse(team->net, gone);
+        fail(team, UCC_ERR_IO_ERROR);
     }
 }
 

@@ -137,6 +137,7 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
     team->lanes = net->lanes;
     team->forks = hd_forks();
     team->failed = params->failed;
+    team->swapped = params->swapped;
     team->arg = params->arg;
     hd_net_read_choices(team->choice, params->config);
     ucc_status_t status = find_peers(team, params);
@@ -202,8 +203,8 @@ void hd_net_team_lane_end(hd_net_team_lane_t *tl) {
     hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     hd_net_match_drop_all(tl);
     hd_flow_forget(tl);
-    if (lane->swapping == team) {
-        lane->swapping = NULL;
+    if (team->swaps && lane->number == 0) {
+        hd_net_swap_forget(lane, team);
     }
     /* acq_rel: the last lane frees what the others have done with */
     if (atomic_fetch_sub_explicit(&team->lanes_left, 1, memory_order_acq_rel) == 1) {

@@ -35,6 +35,12 @@ static void lost(void *arg, ucc_status_t why) {
     hd_group_poison(crossing->group, why);
 }
 
+/* All parts of a swap are there. Under a lane's lock. */
+static void swapped(void *arg) {
+    const hd_crossing_t *crossing = arg;
+    hd_bell_ring(&crossing->group->home.bell);
+}
+
 /* The group has failed here. */
 static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
     hd_crossing_abort(crossing_of(memory), why);
@@ -89,6 +95,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .config = config,
                                    .swaps = swaps,
                                    .failed = lost,
+                                   .swapped = swapped,
                                    .arg = crossing};
     crossing->memory.release = release;
     crossing->memory.failed = tell;

@@ -28,12 +28,12 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
 
 hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
     enum {
-        DEPTH = 32,
+        DEPTH = HD_SWAP_SLOTS,
         SLICES = 128
     }; /* so much must be under way at once, for a round trip takes long */
     hd_group_config_t config = hd_team_group_config(lib, sync_type);
     config.spanning = true;
-    config.depth = config.depth > DEPTH ? config.depth : DEPTH;
+    config.depth = DEPTH; /* swaps have as many places (net/swap.c) */
     config.slices = SLICES;
     return config;
 }

@@ -223,8 +223,8 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
         status = choose_route(team, args, tag, r);
     }
     if (status == UCC_OK) {
+        hd_request_plan_express(r); /* which may change the plan */
         hd_args_note_shape(r, args);
-        hd_request_plan_express(r);
     }
     return status;
 }

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+_Static_assert((int)HD_SWAP_PROCESSES <= (int)HD_REDUCE_BLOCK,
+               "operands are one block of a reduction");
+
 static hd_net_team_t *team_of(const hd_group_t *group) {
     return hd_group_crossing(group)->team;
 }
@@ -117,6 +120,7 @@ static void consume(const hd_place_t *at, uint64_t k) {
     if (at->locked) {
         hd_unlock(&at->member->lock);
     }
+    hd_bell_ring(&at->board->group->home.bell); /* others may wait for the window */
 }
 
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {

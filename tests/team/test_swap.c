@@ -210,6 +210,55 @@ Test(swap, a_part_waits_until_that_of_an_older_exchange_has_been_read) {
     cr_assert(runs(2, comes_late, NULL));
 }
 
+/* The same, and the part that is kept is not looked for before one comes that lies where it belongs. */
+static int comes_very_late(const process_t *process, void *arg) {
+    seat_t s = sit(process, 0), other = sit(process, 1);
+    enum { TIMES = 2, LAST = TIMES * HD_SWAP_SLOTS };
+    ucc_coll_req_h request[LAST + 1];
+    uint64_t one = 1, sum[LAST + 1] = {0}, data = 7;
+    bool ahead = process->me == 0, ok = true;
+    uint32_t over = 0;
+    (void)arg;
+    if (ahead) {
+        process_barrier(process); /* process 1 has given its part of the first */
+    }
+    for (uint32_t k = 0; k <= LAST; k++) {
+        bool swap = k % HD_SWAP_SLOTS == 0;
+        ucc_coll_args_t args = swap ? allreduce_args(&one, &sum[k], 1, UCC_DT_UINT64, UCC_OP_SUM)
+                                    : bcast_args(&data, 8, k % HD_SWAP_SLOTS < AHEAD ? 1 : 0);
+        if (!ahead && k % HD_SWAP_SLOTS ==
+                          AHEAD) { /* brings what the other has sent, and looks at nothing of it */
+            if (k < HD_SWAP_SLOTS) {
+                process_barrier(process);
+            }
+            must(ended(posted(other.team, barrier_args())), "the others' barrier");
+            for (; over < k; over++) {
+                ok &= ended(request[over]) == UCC_OK;
+            }
+        }
+        request[k] = posted(s.team, args);
+        if (ahead && swap && k) {
+            must(ended(posted(other.team, barrier_args())), "the others' barrier");
+        }
+        if (ahead) {
+            ok &= ended(request[over++]) == UCC_OK;
+        }
+    }
+    for (; over <= LAST; over++) {
+        ok &= ended(request[over]) == UCC_OK;
+    }
+    for (uint32_t k = 0; k <= LAST; k += HD_SWAP_SLOTS) {
+        ok &= sum[k] == 2;
+    }
+    stand(&s);
+    stand(&other);
+    return !ok;
+}
+
+Test(swap, a_part_that_waits_is_not_overtaken) {
+    cr_assert(runs(2, comes_very_late, NULL));
+}
+
 /* --- arguments that differ ---------------------------------------------------------------------------------- */
 
 typedef struct difference {
@@ -311,4 +360,30 @@ static int goes_early(const process_t *process, void *arg) {
 
 Test(swap, who_is_through_may_go_at_once) {
     cr_assert(runs(3, goes_early, NULL));
+}
+
+/* --- the express -------------------------------------------------------------------------------------------------- */
+
+/* An endpoint may call before the others have come: what it prepared then is not kept. */
+static int takes_the_express(const process_t *process, void *arg) {
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .thread_mode = UCC_THREAD_SINGLE, .oob = &oob};
+    heddle_group_t *group;
+    heddle_ep_t *ep;
+    (void)arg;
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    bool ok = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        ok &= heddle_barrier(ep) == UCC_OK;
+    }
+    const hd_request_t *r = atomic_load(&heddle_ep_team(ep)->cached);
+    ok &= r && r->express == hd_swap_express;
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    return !ok;
+}
+
+Test(swap, blocking_calls_take_the_express_from_the_second_on) {
+    cr_assert(runs(2, takes_the_express, NULL));
 }
