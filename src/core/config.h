@@ -79,6 +79,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */
     HD_CFG_LIB_REPRODUCIBLE,     /* choice: hd_cfg_reproducible_t */
+    HD_CFG_LIB_TEAM_IDS,         /* choice: hd_cfg_team_ids_t */
     HD_CFG_LIB_NET,              /* bool */
     HD_CFG_LIB_NET_LIBRARY,      /* string: file, or empty */
     HD_CFG_LIB_NET_SHM,          /* bool */
@@ -121,6 +122,13 @@ typedef enum hd_cfg_arrival {
     HD_CFG_ARRIVAL_STATIC,
     HD_CFG_ARRIVAL_COUNTER
 } hd_cfg_arrival_t;
+
+/* When teams of the same contexts are told apart by the ids that clients give them. */
+typedef enum hd_cfg_team_ids {
+    HD_CFG_TEAM_IDS_AUTO, /* where several threads may form teams at once */
+    HD_CFG_TEAM_IDS_ALWAYS,
+    HD_CFG_TEAM_IDS_NEVER
+} hd_cfg_team_ids_t;
 
 /* What the bits of a reduction among processes depend on, besides its operands. */
 typedef enum hd_cfg_reproducible {

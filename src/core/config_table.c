@@ -242,6 +242,17 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                     "the same endpoints share a process. placement: wherever endpoints are, as in "
                     "one process; more bytes cross where processes have no whole blocks of 8, 64, "
                     "... endpoints."},
+    [HD_CFG_LIB_TEAM_IDS] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_CHOICE,
+         .name = "TEAM_IDS",
+         .value = "auto",
+         .words = "auto,always,never",
+         .meaning =
+             "Whether teams that are formed by ep_map are told apart by their ids, which must "
+             "be the same at all members then, or by the order in which they are made. auto: "
+             "by ids if a process of the context is THREAD_MULTIPLE. One process that says "
+             "so is enough."},
     [HD_CFG_LIB_NET] = {.scope = HD_CFG_SCOPE_LIB,
                         .type = HD_CFG_BOOL,
                         .name = "NET",

@@ -20,7 +20,7 @@
 typedef struct record {
     uint64_t process[2];
     uint64_t serial;
-    uint64_t threads; /* 1: several threads may form teams over the context at once */
+    uint64_t by_id; /* 1: teams have to be told apart by their ids */
 } record_t;
 
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -231,7 +231,7 @@ static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oo
     ucc_status_t status = UCC_OK;
     context->peers.serial = all[0].serial;
     for (uint32_t i = 0; i < oob->n_oob_eps; i++) {
-        context->peers.by_id |= all[i].threads != 0;
+        context->peers.by_id |= all[i].by_id != 0;
         if (memcmp(all[i].process, mine->process, sizeof(mine->process)) != 0) {
             spans_processes = true;
         }
@@ -247,12 +247,18 @@ static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oo
     return spans_processes ? meet_processes(context, oob, all, told, status) : status;
 }
 
+/* May different processes make teams of the same members in different orders? */
+static bool needs_ids(const ucc_lib_h lib) {
+    int choice = hd_config_choice(lib->config, HD_CFG_LIB_TEAM_IDS);
+    return choice == HD_CFG_TEAM_IDS_ALWAYS ||
+           (choice == HD_CFG_TEAM_IDS_AUTO && lib->params.thread_mode == UCC_THREAD_MULTIPLE);
+}
+
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced) {
     uint32_t n = oob->n_oob_eps;
     context->rank = unplaced ? 0 : oob->oob_ep;
     context->peers.n = n;
-    record_t mine = {.serial = hd_serial(),
-                     .threads = context->lib->params.thread_mode == UCC_THREAD_MULTIPLE};
+    record_t mine = {.serial = hd_serial(), .by_id = needs_ids(context->lib)};
     if (n == 1) {
         context->peers.serial = mine.serial;
         return UCC_OK;

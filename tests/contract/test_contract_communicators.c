@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(contract_communicators, .timeout = 120);
@@ -198,9 +199,8 @@ Test(contract_communicators, two_hundred_live_at_once_and_end_in_any_order) {
 /* --- several threads ------------------------------------------------------------------------------------------ */
 
 /* As if two threads made one each, and the MPI library let them do so one after the other. */
-static int crosses(const process_t *process, void *arg) {
-    (void)arg;
-    client_t client = client_open(process, UCC_THREAD_MULTIPLE);
+static int cross(const process_t *process, ucc_thread_mode_t mode) {
+    client_t client = client_open(process, mode);
     communicator_t world = world_of(&client), pair[2];
     bool ok = true;
     for (uint32_t k = 0; k < 2; k++) {
@@ -216,8 +216,38 @@ static int crosses(const process_t *process, void *arg) {
     return !(client_close(&client) && ok);
 }
 
+static int crosses(const process_t *process, void *arg) {
+    (void)arg;
+    return cross(process, UCC_THREAD_MULTIPLE);
+}
+
 Test(contract_communicators, of_the_same_processes_may_form_in_different_orders) {
     cr_assert(runs(2, crosses));
+}
+
+static int crosses_in_one_thread(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_TEAM_IDS", "always", 1);
+    return cross(process, UCC_THREAD_SINGLE);
+}
+
+Test(contract_communicators, of_one_thread_may_form_in_different_orders_if_ids_always_count) {
+    cr_assert(runs(2, crosses_in_one_thread));
+}
+
+static int differs(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_TEAM_IDS", "never", 1);
+    client_t client = client_open(process, UCC_THREAD_MULTIPLE);
+    communicator_t pair = communicator_of(&client, 3, false);
+    communicator_form(&pair, process->me);
+    bool ok = adds_up(&pair, 3);
+    world_destroy_team(pair.team);
+    return !(client_close(&client) && ok);
+}
+
+Test(contract_communicators, of_several_threads_may_have_ids_that_differ_if_they_never_count) {
+    cr_assert(runs(2, differs));
 }
 
 static int frees_early(const process_t *process, void *arg) {
