@@ -167,7 +167,7 @@ struct hd_peer {
     _Atomic uint64_t lost_at;    /* ns; written before `lost` */
     _Atomic uint64_t accused_at; /* ns: when this process said so, of one that may live; 0: never */
     uint64_t host;               /* number of its host; 0: not known */
-    bool accuses;                /* it has lost this process; in lane 0 */
+    bool accuses, judged;        /* it has lost this process; all know that it is gone; in lane 0 */
     hd_peer_link_t link[HD_NET_MOST_LANES];
     void *address;             /* a copy of all of it */
     const void *watch_address; /* in it, for watch.c */
@@ -400,7 +400,7 @@ void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
 void hd_net_accuse(hd_net_t *net, hd_peer_t *peer);
 /* In lane 0, now and then: what becomes of those who have lost this process. */
 void hd_net_decide(hd_net_t *net, uint64_t now);
-/* Likewise: it has not answered for long. */
+/* Likewise, of one that is gone: the others have to hear of it, and that it has not answered for long. */
 void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now);
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
 

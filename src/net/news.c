@@ -90,15 +90,30 @@ bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
 
 /* --- from the watch: under its lock ------------------------------------------------------------------------ */
 
-static void hand(hd_net_t *net, const words_t *words) {
+static bool hand(hd_net_t *net, const words_t *words) {
     news_t *news = hd_alloc(alignof(news_t), sizeof(*news));
     if (!news) {
         hd_error("no memory for the news that a process is gone, or a team has failed");
-        return;
+        return false;
     }
     news->item.kind = HD_ITEM_NEWS;
     news->words = *words;
     hd_net_lane_hand(&net->lane[0], &news->item);
+    return true;
+}
+
+/* Nothing has come of it here: when somebody says it again, it is new. */
+static void unhear(hd_net_t *net, const words_t *words) {
+    uint64_t hash = hash_of(words);
+    hd_lock(&net->lock);
+    hd_peer_t *peer = words->kind == DEAD ? peer_of(net, words->subject) : NULL;
+    if (peer) {
+        peer->told = false;
+    }
+    for (uint32_t i = 0; i < HD_NET_HEARD; i++) {
+        net->heard[i] = net->heard[i] == hash ? 0 : net->heard[i];
+    }
+    hd_unlock(&net->lock);
 }
 
 static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
@@ -106,7 +121,7 @@ static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
                                     [HD_WATCH_DEAD] = LOST,
                                     [HD_WATCH_SILENT] = SILENT,
                                     [HD_WATCH_UNREACHED] = UNREACHED};
-    hand(arg, &(words_t){.kind = kind[how], .subject = {token[0], token[1]}});
+    (void)hand(arg, &(words_t){.kind = kind[how], .subject = {token[0], token[1]}});
 }
 
 static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
@@ -121,7 +136,9 @@ static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size
     if (!known || !is_new(arg, &words)) {
         return false;
     }
-    hand(arg, &words);
+    if (!hand(arg, &words)) {
+        unhear(arg, &words);
+    }
     return true;
 }
 
@@ -326,8 +343,16 @@ void hd_net_accuse(hd_net_t *net, hd_peer_t *peer) {
 
 void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now) {
     uint64_t since = atomic_load_explicit(&peer->accused_at, memory_order_relaxed); /* as above */
-    if (since && !net->given_up && now - since > ANSWER * net->grace_ns) {
+    if (peer->judged || net->given_up || atomic_load_explicit(&peer->left, memory_order_relaxed)) {
+        return;
+    }
+    if (hd_net_is_dead(net, peer->token)) {
+        peer->judged = true;
+    } else if (!since) {
+        hd_net_accuse(net, peer); /* others may have no other way to learn of it */
+    } else if (now - since > ANSWER * net->grace_ns) {
         hd_net_tell_dead(net, peer->token);
+        peer->judged = true;
     }
 }
 

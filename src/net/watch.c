@@ -34,7 +34,7 @@ enum {
     FRAME = HEAD + HD_WATCH_WORDS,
     SENDING = 16 * FRAME,
     STRANGERS = 64, /* accepted lines that have not said who they are */
-    KEPT_WORDS = 16,
+    KEPT_WORDS = 48,
     EVENTS = 32
 };
 /* Who connects waits for long: the other process may compute, and each new try leaves a connection for it to clear

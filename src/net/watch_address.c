@@ -13,8 +13,10 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAGIC = 0x48445754, VERSION = 3, HEAD = 24, LINE = 24, BACKLOG = 256 };
@@ -39,12 +41,20 @@ uint64_t hd_watch_host(void) {
     char boot[64] = "";
     struct stat space;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    size_t n = file ? fread(boot, 1, sizeof(boot), file) : 0;
+    bool known = n > 0 && stat("/proc/self/ns/net", &space) == 0;
     if (file) {
-        hash = mix(hash, boot, fread(boot, 1, sizeof(boot), file));
         fclose(file);
     }
-    if (stat("/proc/self/ns/net", &space) == 0) {
-        hash = mix(hash, &space.st_ino, sizeof(space.st_ino));
+    if (known) {
+        return mix(mix(hash, boot, n), &space.st_ino, sizeof(space.st_ino));
+    }
+    /* Else all hosts without these would be one: this process has a host of its own, then. */
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    pid_t pid = getpid();
+    if (getrandom(&hash, sizeof(hash), GRND_NONBLOCK) != (ssize_t)sizeof(hash)) {
+        hash = mix(mix(hash, &now, sizeof(now)), &pid, sizeof(pid));
     }
     return hash;
 }
@@ -111,7 +121,8 @@ bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes
 /* --- sockets --------------------------------------------------------------------------------------------- */
 
 void hd_watch_tune(int fd, double lost_after) {
-    int one = 1, idle = 1, probes = 3, ms = (int)((lost_after > 0 ? lost_after : 4) * 1000);
+    double seconds = lost_after > 0 ? lost_after : 4;
+    int one = 1, idle = 1, probes = 3, ms = (int)((seconds < 1e6 ? seconds : 1e6) * 1000);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
