@@ -33,7 +33,8 @@
 enum {
     MOST_ENDPOINTS = 18,
     MOST_BYTES = 2 << 20,
-    MOST_ATTEMPTS = 20,
+    MOST_TEAMS = 20, /* made of what is left, one after the other */
+    SHRINKS_S = 20,  /* until one works */
     STOPPED_OPERATIONS = 300,
     HANGS_S = 30 /* from the moment of the fault to the end of every survivor's collective */
 };
@@ -306,10 +307,12 @@ static bool lacks_somebody(const side_t *side) {
 
 /* What is left of a team works; it may take several attempts until all know the same of who is lost. */
 static void shrink(side_t *side, heddle_ep_t *ep, uint32_t n, buffers_t b) {
-    heddle_ep_t *made[MOST_ATTEMPTS] = {ep};
+    heddle_ep_t *made[MOST_TEAMS] = {ep};
     uint32_t at = 0, attempts = 0;
+    uint64_t end = now_us() + SHRINKS_S * UINT64_C(1000000);
     ucc_status_t status = UCC_ERR_NO_MESSAGE;
-    while (status != UCC_OK && ++attempts < MOST_ATTEMPTS) {
+    while (status != UCC_OK && at + 1 < MOST_TEAMS && now_us() < end) {
+        wait_us(attempts++ ? 1000 : 0);
         heddle_ep_t *left = NULL;
         status = heddle_shrink(made[at], &left);
         ucc_status_t formed = status == UCC_OK ? heddle_barrier(left) : status;
