@@ -246,13 +246,13 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
         {.scope = HD_CFG_SCOPE_LIB,
          .type = HD_CFG_CHOICE,
          .name = "TEAM_IDS",
-         .value = "auto",
+         .value = "always",
          .words = "auto,always,never",
          .meaning =
-             "Whether teams that are formed by ep_map are told apart by their ids, which must "
-             "be the same at all members then, or by the order in which they are made. auto: "
-             "by ids if a process of the context is THREAD_MULTIPLE. One process that says "
-             "so is enough."},
+             "Whether teams that are formed by ep_map are told apart by their ids, if they have "
+             "any, which must be the same at all members then, or by the order in which they "
+             "are made. auto: by ids if a process of the context is THREAD_MULTIPLE. One "
+             "process that says so is enough."},
     [HD_CFG_LIB_NET] = {.scope = HD_CFG_SCOPE_LIB,
                         .type = HD_CFG_BOOL,
                         .name = "NET",

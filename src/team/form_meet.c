@@ -268,9 +268,9 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
         .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
 }
 
-/* What teams of this list meet by. Where each context is used by one thread, all make them in the same order, which names
- * them: an id adds nothing, and clients are known that give different ones in different processes. Of several threads at
- * work, each process may see another order, and the id has to tell. */
+/* What teams of this list meet by. One thread that waits for each of them makes them in the same order in all processes,
+ * which names them. Of several threads, or of teams that form at once, each process may see another order, and the id has to
+ * tell. */
 static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, bool has_id) {
     hd_fingerprint_t name = hd_fingerprint(list, team->n);
     if (has_id && team->contexts[0]->peers.by_id) {
