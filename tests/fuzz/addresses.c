@@ -12,7 +12,7 @@
 #include "team/roll.h"
 
 enum { ADDRESS, ADDRESS_CHECKED, WATCH, ROLL, MODES };
-enum { AT_CHECK = 12, MOST_MEMBERS = 12 };
+enum { MOST_MEMBERS = 12 };
 
 /* Of its size, for sanitizers. */
 static uint8_t *copy_of(const uint8_t *from, size_t bytes) {
@@ -24,24 +24,11 @@ static uint8_t *copy_of(const uint8_t *from, size_t bytes) {
     return to;
 }
 
-/* As net.c has it: over all, with 0 for itself. */
-static void put_check_right(uint8_t *address, size_t bytes) {
-    uint32_t x = 2166136261u;
-    if (bytes < AT_CHECK + 4) {
-        return;
-    }
-    memset(address + AT_CHECK, 0, 4);
-    for (size_t i = 0; i < bytes; i++) {
-        x = (x ^ address[i]) * 16777619u;
-    }
-    memcpy(address + AT_CHECK, &x, 4);
-}
-
 static void parse_address(const uint8_t *bytes, size_t n, bool right) {
     hd_net_reach_t reach;
     uint8_t *address = copy_of(bytes, n);
     if (right) {
-        put_check_right(address, n);
+        fuzz_check_address(address, n);
     }
     if (hd_net_address_parse(address, n, &reach)) {
         const uint8_t *end = address + n, *watch = reach.watch;

@@ -8,11 +8,9 @@
  * never believed.
  */
 #include "bootstrap/bootstrap.h"
+#include "fuzz.h"
 
 #include <sodium.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const uint8_t key[32] = "this key is known to both ends..";
 
@@ -20,13 +18,6 @@ static const uint8_t key[32] = "this key is known to both ends..";
 #define NEVER SIZE_MAX
 
 enum { RAW_TO_ROOT, RAW_TO_RANK, SPOKEN_TO_ROOT, SPOKEN_TO_RANK, TEXTS, MODES };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* Nonces that are the same in every run of an input. */
 static uint64_t nonces;
@@ -49,32 +40,19 @@ static uint32_t draw_word(void) {
 static randombytes_implementation drawing = {
     .implementation_name = draw_name, .random = draw_word, .buf = draw};
 
-typedef struct input {
-    const uint8_t *at;
-    size_t left;
-} input_t;
-
-static uint8_t next(input_t *in) {
-    if (in->left == 0) {
-        return 0;
-    }
-    in->left--;
-    return *in->at++;
-}
-
 static uint32_t next_word(input_t *in) {
-    uint32_t word = next(in);
-    return word | (uint32_t)next(in) << 8;
+    return (uint32_t)next_number(in, 2);
 }
 
 /* Memory of a transfer, of exactly its size, so that a sanitizer sees what goes beyond. */
 static void expect(hd_wire_t *w, input_t *in) {
     uint64_t block = next_word(in) % 300, many = w->accepting ? 1 : w->size;
-    if (next(in) == 0x55) { /* rarely, for it takes long: more than one piece */
+    if (next_byte(in) == 0x55) { /* rarely, for it takes long: more than one piece */
         block = 70000 / many;
     }
     free(w->expecting.base);
-    w->expecting = (hd_transfer_t){.round = next(in) % 4, .block = block, .total = block * many};
+    w->expecting =
+        (hd_transfer_t){.round = next_byte(in) % 4, .block = block, .total = block * many};
     w->expecting.base = malloc(w->expecting.total + 1);
     CHECK(w->expecting.base);
     w->expecting.open = true;
@@ -95,7 +73,7 @@ static bool feed(hd_wire_t *w, input_t *in, const uint8_t *bytes, size_t n, size
         }
         size_t part = room < n ? room : n;
         if (in->left > 0 && (in->at[0] & 7) == 0) {
-            part = 1 + next(in) % part; /* bytes come as they like */
+            part = 1 + next_byte(in) % part; /* bytes come as they like */
         }
         memcpy(space, bytes, part);
         bytes += part;
@@ -160,12 +138,12 @@ static void feed_raw(bool accepting, input_t *in) {
 /* The head of a frame with whatever fields: its HMAC is right. */
 static size_t write_odd_frame(hd_wire_t *from, input_t *in, uint8_t *out) {
     static uint8_t payload[HD_WIRE_PIECE];
-    hd_transfer_t t = {.round = next(in) % 4, .base = payload};
+    hd_transfer_t t = {.round = next_byte(in) % 4, .base = payload};
     size_t bytes;
     uint8_t mac[HD_WIRE_MAC];
     t.block = next_word(in) % 300;
-    t.at = next(in) & 1 ? 0 : next_word(in);
-    t.total = t.at + next_word(in) % (next(in) == 0x55 ? 70000 : 300);
+    t.at = next_byte(in) & 1 ? 0 : next_word(in);
+    t.total = t.at + next_word(in) % (next_byte(in) == 0x55 ? 70000 : 300);
     if (t.at >= sizeof(payload) || t.total - t.at > sizeof(payload) - t.at) {
         t.at = 0;
         t.total %= sizeof(payload);
@@ -199,25 +177,25 @@ static size_t write_abort(hd_wire_t *from, input_t *in, uint8_t *out) {
     char text[300];
     size_t length = next_word(in) % sizeof(text);
     for (size_t i = 0; i < length; i++) {
-        text[i] = (char)(next(in) | 1);
+        text[i] = (char)(next_byte(in) | 1);
     }
     text[length < sizeof(text) ? length : sizeof(text) - 1] = '\0';
-    return hd_wire_write_abort(from, (ucc_status_t)(int8_t)next(in), text, out);
+    return hd_wire_write_abort(from, (ucc_status_t)(int8_t)next_byte(in), text, out);
 }
 
 /* Changes a byte of a message, or leaves it. Which, or NEVER. */
 static size_t tamper(input_t *in, uint8_t *message, size_t n) {
-    if (next(in) % 8 != 0) {
+    if (next_byte(in) % 8 != 0) {
         return NEVER;
     }
-    uint8_t flip = next(in);
+    uint8_t flip = next_byte(in);
     size_t at = next_word(in) % n;
     message[at] ^= flip;
     return flip != 0 ? at : NEVER;
 }
 
 static size_t write_frame(hd_wire_t *from, const hd_wire_t *to, input_t *in, uint8_t *out) {
-    switch (next(in) % 5) {
+    switch (next_byte(in) % 5) {
     case 0:
         return write_odd_frame(from, in, out);
     case 1:
@@ -236,7 +214,7 @@ static bool shake_hands(hd_wire_t *to, hd_wire_t *from, input_t *in) {
     if (to->accepting) {
         from->size = next_word(in);
         from->rank = next_word(in);
-        from->version = next(in);
+        from->version = next_byte(in);
         hd_wire_write_hello(from, out);
         bool changed = tamper(in, out, HD_WIRE_HELLO) != NEVER;
         if (!feed(to, in, out, HD_WIRE_HELLO, NEVER)) {
@@ -255,13 +233,13 @@ static bool shake_hands(hd_wire_t *to, hd_wire_t *from, input_t *in) {
     hd_wire_write_hello(to, out);
     memcpy(from->hello, out, sizeof(from->hello));
     from->size = next_word(in);
-    from->version = next(in);
+    from->version = next_byte(in);
     hd_wire_write_challenge(from, out);
     bool changed = tamper(in, out, HD_WIRE_CHALLENGE) != NEVER;
     if (!feed(to, in, out, HD_WIRE_CHALLENGE, NEVER)) {
         return false;
     }
-    hd_wire_write_verdict(from, (hd_wire_verdict_t)(next(in) % 8), out);
+    hd_wire_write_verdict(from, (hd_wire_verdict_t)(next_byte(in) % 8), out);
     size_t changed_at = tamper(in, out, HD_WIRE_VERDICT);
     return feed(to, in, out, HD_WIRE_VERDICT, changed ? 0 : changed_at);
 }
@@ -305,13 +283,11 @@ static void parse_texts(const input_t *in) {
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input_t in = {data, size};
     CHECK(randombytes_set_implementation(&drawing) == 0 && sodium_init() >= 0);
     nonces = 0;
-    switch (next(&in) % MODES) {
+    switch (next_byte(&in) % MODES) {
     case RAW_TO_ROOT:
         feed_raw(true, &in);
         break;

@@ -1,7 +1,8 @@
-/* fake_ucx.c: see fuzz.h. One thread, one lane. */
-#include "fuzz.h"
+/* fake_ucx.c: see fake_ucx.h. One thread, one lane. */
+#include "fake_ucx.h"
 
-#include "core/mem.h"
+#include "fuzz.h"
+#include "net/internal.h"
 
 #include <stdio.h>
 
@@ -68,6 +69,25 @@ static ucc_status_t decide(hd_ucx_request_t *request) {
         return UCC_INPROGRESS;
     }
     return decision == UCC_INPROGRESS ? UCC_OK : decision;
+}
+
+void fake_ucx_renew(hd_net_t *net) {
+    atomic_store(&net->has_losses, false);
+    net->n_gone = 0;
+    net->n_heard = 0;
+    net->given_up = false;
+    net->accused_at = 0;
+    memset(net->heard, 0, sizeof(net->heard));
+    for (hd_peer_t *peer = net->peers; peer; peer = peer->next) {
+        hd_peer_link_t *link = &peer->link[0];
+        atomic_store(&peer->lost, false);
+        atomic_store(&peer->left, false);
+        atomic_store(&peer->accused_at, 0);
+        peer->told = peer->accuses = peer->judged = false;
+        link->seen = link->noticed = 0;
+        link->closing = NULL;
+        link->broken = false;
+    }
 }
 
 /* --- ucx.h --- */

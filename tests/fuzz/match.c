@@ -1,17 +1,23 @@
 /* match.c: fuzz target of what becomes of messages whose headers are in order: which team, leg and place they find, what
- * is parked, and what peers are told (src/net/match.c, leg.c, flow.c, team.c, lane.c and the algorithms).
+ * is parked, and what peers are told (src/net/match.c, leg.c, flow.c, team.c, lane.c, swap.c and the algorithms).
  *
  * An input is a program: each byte an instruction, with operands. It starts legs of a team of a few processes, of which
- * this is one, lets messages come that fit them or do not, lets sends and receives end or fail, cancels, and pumps.
- * Whatever comes: no memory is touched that is not the leg's, every rendezvous is ended once, and at the end all legs
- * can be brought to an end, and nothing is left.
+ * this is one, gives its parts of swaps, lets messages come that fit them or do not, lets sends and receives end or fail,
+ * cancels, and pumps. Whatever comes: no memory is touched that is not the leg's, every rendezvous is ended once, what a
+ * swap has brought stays as it is until the swap is over, and at the end all legs can be brought to an end, and nothing
+ * is left.
  */
+#include "fake_ucx.h"
 #include "fuzz.h"
 
 #include "net/internal.h"
 
 enum { MOST_PROCESSES = 12, LEGS = 4, MOST_BYTES = 48, TEAMS = 2 };
-enum { START, MESSAGE, RAW, TURN, END, DECIDE, CANCEL, ABORT, INSTRUCTIONS };
+enum { SWAPS = 0 }; /* which of the teams has swaps, if it is small enough */
+enum { START, MESSAGE, RAW, TURN, END, DECIDE, CANCEL, ABORT, SWAP, GIVE, OVER };
+/* What a byte means, modulo their number. */
+static const uint8_t instruction[] = {START, MESSAGE, RAW,  TURN, END, DECIDE, CANCEL, ABORT,
+                                      START, MESSAGE, SWAP, TURN, END, GIVE,   OVER,   ABORT};
 
 typedef struct case_leg {
     hd_leg_t leg; /* first */
@@ -27,9 +33,21 @@ static hd_net_team_t *team[TEAMS];
 static case_leg_t legs[LEGS];
 static uint32_t n, me;
 
+/* The numbers that this process has come to, one after the other: those before `first` are over. */
+static struct {
+    uint64_t first, next;
+    bool leg[HD_SWAP_SLOTS]; /* it is no swap: there was a leg of it before */
+    uint64_t
+        seen[HD_SWAP_SLOTS]; /* what had come when all parts were there, hashed; 0: they were not */
+} swaps;
+
 static void on_failed(void *arg, ucc_status_t why) {
     CHECK(why < 0);
     (*(uint32_t *)arg)++;
+}
+
+static void on_swapped(void *arg) {
+    CHECK(arg);
 }
 
 /* --- legs --- */
@@ -119,8 +137,16 @@ static void prepare(case_leg_t *l, input_t *in) {
     call->scratch = l->scratch;
 }
 
-/* Two legs of one name do not exist. */
+static bool has_swaps(const hd_net_team_t *t) {
+    return t == team[SWAPS] && n <= HD_SWAP_PROCESSES;
+}
+
+/* Two legs of one name do not exist, and no leg of a number that is a swap. */
 static bool is_taken(const case_leg_t *mine) {
+    if (has_swaps(mine->leg.team) && mine->leg.key.class == HD_NET_NUMBERED &&
+        mine->leg.key.number < swaps.next) {
+        return true;
+    }
     for (uint32_t i = 0; i < LEGS; i++) {
         const case_leg_t *l = &legs[i];
         if (l != mine && l->started && l->leg.team == mine->leg.team &&
@@ -212,6 +238,89 @@ static void abort_team(input_t *in) {
     fake_ucx_put(header, sizeof(header), NULL, 0, false);
 }
 
+/* --- swaps --- */
+
+/* One byte of it may be changed, and its length. */
+static void swap_comes(input_t *in) {
+    uint8_t message[HD_WIRE_SWAP_BYTES], data[HD_SWAP_BYTES], how = next_byte(in);
+    hd_wire_swap_t wire = {.team = team[how % TEAMS]->wire,
+                           .number = swaps.first + (uint64_t)(next_byte(in) % 64) - 16,
+                           .source = next_byte(in) % n % HD_SWAP_PROCESSES,
+                           .signature = how & 2 ? 8 : 7,
+                           .bytes = how & 4 ? next_byte(in) % (HD_SWAP_BYTES + 1) : 8};
+    wire.number = how & 8 ? next_number(in, 3) : wire.number;
+    memset(data, how, sizeof(data));
+    size_t bytes = hd_wire_write_swap(&wire, data, message);
+    if (how & 16) {
+        message[next_byte(in) % bytes] ^= next_byte(in);
+    }
+    bytes = how & 32 ? next_byte(in) % sizeof(message) : bytes;
+    fake_ucx_put(message, bytes, data, how & 64 ? 1 : 0, how & 128 && how & 64);
+}
+
+static bool has_leg(uint64_t k) {
+    for (uint32_t i = 0; i < LEGS; i++) {
+        const hd_net_key_t *key = &legs[i].leg.key;
+        if (legs[i].started && legs[i].leg.team == team[SWAPS] && key->class == HD_NET_NUMBERED &&
+            key->number == k) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As the board's window has it. */
+static void give(input_t *in) {
+    uint8_t how = next_byte(in), data[HD_SWAP_BYTES];
+    uint64_t k = swaps.next;
+    if (!has_swaps(team[SWAPS]) || k >= swaps.first + HD_SWAP_SLOTS / 2) {
+        return;
+    }
+    swaps.next++;
+    swaps.leg[k % HD_SWAP_SLOTS] = has_leg(k);
+    swaps.seen[k % HD_SWAP_SLOTS] = 0;
+    if (!swaps.leg[k % HD_SWAP_SLOTS]) {
+        memset(data, 0x77, sizeof(data));
+        (void)hd_net_swap(team[SWAPS], k, how & 2 ? 8 : 7, data, how & 4 ? how % 49 : 8, how / 64);
+    }
+}
+
+/* What the others have brought. */
+static uint64_t look_at_swap(uint64_t k) {
+    uint32_t odd = hd_net_swap_odd(team[SWAPS], k, 7, 8);
+    uint64_t hash = 1 + odd;
+    CHECK(odd <= n && odd != me);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *part = hd_net_swap_part(team[SWAPS], k, i);
+        for (uint32_t b = 0; i != me && b < HD_SWAP_BYTES; b++) {
+            hash = (hash ^ part[b]) * UINT64_C(0x100000001b3);
+        }
+    }
+    return hash | 1;
+}
+
+static void look_at_swaps(void) {
+    for (uint64_t k = swaps.first; has_swaps(team[SWAPS]) && k < swaps.next; k++) {
+        uint64_t *seen = &swaps.seen[k % HD_SWAP_SLOTS];
+        if (*seen == 0 && !swaps.leg[k % HD_SWAP_SLOTS] && hd_net_swap_is_there(team[SWAPS], k)) {
+            *seen = look_at_swap(k);
+        }
+    }
+}
+
+/* The first one, if it may be. */
+static void end_swap(void) {
+    uint64_t k = swaps.first, seen = swaps.seen[k % HD_SWAP_SLOTS];
+    if (k == swaps.next || (!seen && !swaps.leg[k % HD_SWAP_SLOTS])) {
+        return;
+    }
+    if (seen) {
+        CHECK(look_at_swap(k) == seen);
+        hd_net_swap_over(team[SWAPS], k);
+    }
+    swaps.first++;
+}
+
 /* --- a run --- */
 
 static ucc_status_t next_status(input_t *in) {
@@ -225,7 +334,7 @@ static void run(input_t *in) {
     while (in->left > 0) {
         case_leg_t *l;
         ucc_status_t status;
-        switch (next_byte(in) % INSTRUCTIONS) {
+        switch (instruction[next_byte(in) % sizeof(instruction)]) {
         case START:
             start(in);
             break;
@@ -249,6 +358,16 @@ static void run(input_t *in) {
         case ABORT:
             abort_team(in);
             break;
+        case SWAP:
+            swap_comes(in);
+            break;
+        case GIVE:
+            give(in);
+            break;
+        case OVER:
+            look_at_swaps();
+            end_swap();
+            break;
         default:
             hd_net_pump(net);
             break;
@@ -268,7 +387,9 @@ static void make_teams(uint32_t *failed) {
                                        .n = n,
                                        .me = me,
                                        .process = process,
+                                       .swaps = t == SWAPS && n <= HD_SWAP_PROCESSES,
                                        .failed = on_failed,
+                                       .swapped = on_swapped,
                                        .arg = &failed[t]};
         CHECK(hd_net_team_create(net, &params, &team[t]) == UCC_OK);
     }
@@ -304,15 +425,6 @@ static void end_all(const uint32_t *failed) {
     }
 }
 
-/* Peers that were lost in an earlier input are there again, and no team is remembered. */
-static void renew(void) {
-    atomic_store(&net->has_losses, false);
-    net->n_gone = 0;
-    for (hd_peer_t *peer = net->peers; peer; peer = peer->next) {
-        atomic_store(&peer->lost, false);
-    }
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input_t in = {data, size};
     uint32_t failed[TEAMS] = {0};
@@ -325,9 +437,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         CHECK(hd_net_open(config, &net) == UCC_OK);
         hd_config_release(config);
     }
-    renew();
+    fake_ucx_renew(net);
     n = 2 + next_byte(&in) % (MOST_PROCESSES - 1);
     me = next_byte(&in) % n;
+    swaps.first = swaps.next = 1;
     make_teams(failed);
     fake_ucx_decide(UCC_OK);
     run(&in);

@@ -1,7 +1,7 @@
-/* wire.c: fuzz target of the header that every message among processes begins with (src/net/wire.c).
+/* wire.c: fuzz target of the header that every message among processes begins with, and of swaps (src/net/wire.c).
  *
  * An input's first two bytes say how many bytes of data are said to have come with the header, which is the rest. What
- * is taken for a header must be one that could have been written, and every one that is written must be taken.
+ * is taken for a header or a swap must be one that could have been written, and every one that is written must be taken.
  */
 #include "fuzz.h"
 
@@ -45,6 +45,43 @@ static void compose(input_t in) {
     write_and_read(&wire, NULL);
 }
 
+/* --- swaps --- */
+
+static void write_and_read_swap(const hd_wire_swap_t *swap, const uint8_t *data,
+                                const uint8_t *expected) {
+    uint8_t message[HD_WIRE_SWAP_BYTES];
+    hd_wire_swap_t again;
+    size_t n = hd_wire_write_swap(swap, data, message);
+    CHECK(n == HD_WIRE_SWAP_HEAD + swap->bytes && n <= sizeof(message));
+    CHECK(!expected || memcmp(message, expected, n) == 0);
+    CHECK(memcmp(message + HD_WIRE_SWAP_HEAD, data, swap->bytes) == 0);
+    CHECK(!hd_wire_parse_swap(message, n, 0, &again));
+    CHECK(again.team == swap->team && again.source == swap->source && again.bytes == swap->bytes &&
+          again.signature == swap->signature &&
+          again.number == (swap->number & ((UINT64_C(1) << HD_WIRE_SWAP_BITS) - 1)));
+    CHECK(hd_wire_parse_swap(message, n, 1, &again));
+}
+
+static void parse_swap(const uint8_t *message, size_t n, size_t data) {
+    hd_wire_swap_t swap;
+    if (!hd_wire_parse_swap(message, n, data, &swap)) {
+        CHECK(data == 0 && n == HD_WIRE_SWAP_HEAD + swap.bytes && swap.bytes <= HD_SWAP_BYTES);
+        CHECK(swap.number >> HD_WIRE_SWAP_BITS == 0);
+        write_and_read_swap(&swap, message + HD_WIRE_SWAP_HEAD, message);
+    }
+}
+
+static void compose_swap(input_t in) {
+    uint8_t data[HD_SWAP_BYTES];
+    hd_wire_swap_t swap = {.bytes = next_byte(&in) % (HD_SWAP_BYTES + 1),
+                           .source = next_byte(&in) % HD_SWAP_PROCESSES,
+                           .signature = (uint32_t)next_number(&in, 4),
+                           .team = next_number(&in, 8),
+                           .number = next_number(&in, 8)};
+    next_bytes(&in, data, sizeof(data));
+    write_and_read_swap(&swap, data, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input_t in = {data, size};
     hd_wire_t wire;
@@ -58,5 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         write_and_read(&wire, in.at);
     }
     compose(in);
+    parse_swap(in.at, in.left, bytes);
+    compose_swap(in);
     return 0;
 }

@@ -117,3 +117,78 @@ Test(net_wire, garbage_is_refused_or_means_what_it_says) {
     }
     cr_assert_gt(accepted, 0);
 }
+
+/* --- swaps --- */
+
+static hd_wire_swap_t example_swap(void) {
+    return (hd_wire_swap_t){.team = 0x1122334455667788,
+                            .number = 0xabcde,
+                            .source = HD_SWAP_PROCESSES - 1,
+                            .signature = 0xfedcba98,
+                            .bytes = HD_SWAP_BYTES};
+}
+
+static const uint8_t swap_data[HD_SWAP_BYTES] = {1, 2, 3, 250, 251, 252};
+
+Test(net_wire, a_swap_of_any_size_is_read_as_it_was_written) {
+    for (uint32_t bytes = 0; bytes <= HD_SWAP_BYTES; bytes++) {
+        uint8_t message[HD_WIRE_SWAP_BYTES];
+        hd_wire_swap_t in = example_swap(), out;
+        memset(&out, 0x55, sizeof(out));
+        in.bytes = bytes;
+        cr_assert_eq(hd_wire_write_swap(&in, swap_data, message), HD_WIRE_SWAP_HEAD + bytes);
+        cr_assert_null(hd_wire_parse_swap(message, HD_WIRE_SWAP_HEAD + bytes, 0, &out));
+        cr_assert(out.team == in.team && out.number == in.number && out.source == in.source);
+        cr_assert(out.signature == in.signature && out.bytes == bytes);
+        cr_assert(memcmp(message + HD_WIRE_SWAP_HEAD, swap_data, bytes) == 0);
+    }
+}
+
+Test(net_wire, of_a_swaps_number_the_lowest_bits_travel) {
+    uint8_t message[HD_WIRE_SWAP_BYTES];
+    hd_wire_swap_t in = example_swap(), out;
+    in.number = UINT64_C(0xfedcba9876543210);
+    in.source = 0;
+    size_t n = hd_wire_write_swap(&in, swap_data, message);
+    cr_assert_null(hd_wire_parse_swap(message, n, 0, &out));
+    cr_assert_eq(out.number, 0x43210);
+    cr_assert_eq(out.source, 0);
+}
+
+/* Each of a length of its own, so that a sanitizer sees a byte that is read beyond. */
+Test(net_wire, a_swap_that_is_too_short_or_too_long_is_refused) {
+    uint8_t message[HD_WIRE_BYTES] = {0};
+    hd_wire_swap_t in = example_swap(), out;
+    hd_wire_write_swap(&in, swap_data, message);
+    for (size_t n = 0; n <= sizeof(message); n++) {
+        uint8_t *copy = malloc(n ? n : 1);
+        memcpy(copy, message, n);
+        cr_assert_eq(hd_wire_parse_swap(copy, n, 0, &out) == NULL,
+                     n >= HD_WIRE_SWAP_HEAD && n <= HD_WIRE_SWAP_BYTES, "%zu bytes", n);
+        free(copy);
+    }
+}
+
+Test(net_wire, a_swap_of_another_version_or_with_data_beside_it_is_refused) {
+    uint8_t message[HD_WIRE_SWAP_BYTES];
+    hd_wire_swap_t in = example_swap(), out;
+    size_t n = hd_wire_write_swap(&in, swap_data, message);
+    cr_assert_not_null(hd_wire_parse_swap(message, n, 1, &out));
+    for (uint32_t bit = 0; bit < 8; bit++) {
+        message[0] ^= (uint8_t)(1u << bit);
+        cr_assert_not_null(hd_wire_parse_swap(message, n, 0, &out), "bit %u", bit);
+        message[0] ^= (uint8_t)(1u << bit);
+    }
+    cr_assert_null(hd_wire_parse_swap(message, n, 0, &out));
+}
+
+Test(net_wire, a_header_is_no_swap_and_a_swap_no_header) {
+    uint8_t header[HD_WIRE_BYTES], message[HD_WIRE_SWAP_BYTES];
+    hd_wire_t wire = example();
+    hd_wire_swap_t swap = example_swap();
+    hd_wire_write(&wire, header);
+    cr_assert_not_null(hd_wire_parse_swap(header, HD_WIRE_SWAP_BYTES, 0, &swap));
+    swap = example_swap();
+    size_t n = hd_wire_write_swap(&swap, swap_data, message);
+    cr_assert_not_null(hd_wire_parse(message, n, 0, &wire));
+}
