@@ -10,10 +10,10 @@ static __attribute__((noinline, cold)) ucc_status_t no_endpoint(const ucc_coll_a
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* published: see hd_api_run. */
+/* published: see hd_api_run. Only by an endpoint. */
 static __attribute__((noinline)) ucc_status_t go_on(heddle_ep_t *ep, ucc_coll_args_t *args,
                                                     uint64_t published) {
-    ucc_team_h team = heddle_ep_team(ep);
+    ucc_team_h team = published ? ep->team : heddle_ep_team(ep);
     if (!team) {
         return no_endpoint(args);
     }
@@ -28,6 +28,12 @@ static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args) {
 
 static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t published) {
     ucc_coll_args_t args;
+    if (!published && hd_api_is_ep(ep)) {
+        published = hd_team_swap_barrier(ep->team);
+        if (published == HD_EXPRESS_OVER) {
+            return UCC_OK;
+        }
+    }
     hd_call_of(&args, UCC_COLL_TYPE_BARRIER, NULL);
     return go_on(ep, &args, published);
 }
@@ -82,6 +88,12 @@ static __attribute__((noinline)) ucc_status_t allreduce(heddle_ep_t *ep, const v
                                                         uint64_t count, ucc_datatype_t dt,
                                                         ucc_reduction_op_t op, uint64_t published) {
     ucc_coll_args_t args;
+    if (!published && hd_api_is_ep(ep)) {
+        published = hd_team_swap_allreduce(ep->team, src, dst, count, dt, op);
+        if (published == HD_EXPRESS_OVER) {
+            return UCC_OK;
+        }
+    }
     hd_reduce_call(&args, UCC_COLL_TYPE_ALLREDUCE, src, dst, count, dt, op);
     return go_on(ep, &args, published);
 }

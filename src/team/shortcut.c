@@ -35,7 +35,7 @@ void hd_request_plan_express(hd_request_t *r) {
     }
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
-    r->teaches = !swaps;
+    r->teaches = true;
     op->call.count = op->call.bytes / op->call.element;
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
         op->place.board = op->group->board;
@@ -109,11 +109,15 @@ const hd_lessons_t hd_no_lessons;
 /* Not while something is outstanding in the caller's context: it needs the progress that the ordinary
  * way makes, and somebody who only makes blocking calls makes no other. The context is the caller's
  * alone, as the handle is (hd_team_learn). */
-static bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
+static inline bool is_alone(const ucc_team_h team) {
     const hd_runner_t *runner = &team->contexts[0]->runner;
-    return lesson->known && !runner->active &&
+    return !runner->active &&
            /* relaxed: the caller's own pushes */
            !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
+}
+
+static inline bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
+    return lesson->known && is_alone(team);
 }
 
 uint64_t hd_team_barrier(ucc_team_h team) {
@@ -146,6 +150,27 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
     return hd_express_allreduce_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_swap_barrier(ucc_team_h team) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BARRIER];
+    if (!lesson->swaps || !is_alone(team)) {
+        return 0;
+    }
+    return hd_swap_express_of(&lessons->place, &lesson->call, NULL, NULL, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_swap_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                                ucc_datatype_t dt, ucc_reduction_op_t op) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
+    if (!lesson->swaps || lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
+        !hd_is_address(dst) || !is_alone(team)) {
+        return 0;
+    }
+    const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
+    return hd_swap_express_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
 }
 
 /* src has a meaning at the root only. */
@@ -212,12 +237,15 @@ void hd_team_learn(const hd_request_t *r) {
     bool by_src = hd_coll[op->call.type].bcast; /* the others have a dst */
     uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
     ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);
-    if (!lesson || (lesson->known && lesson->call.signature == op->call.signature &&
-                    lesson->count == count && lesson->dt == dt)) {
+    bool swaps = r->express == hd_swap_express;
+    if (!lesson ||
+        ((swaps ? lesson->swaps : lesson->known) && lesson->call.signature == op->call.signature &&
+         lesson->count == count && lesson->dt == dt)) {
         return;
     }
     *lesson = (hd_lesson_t){
-        .known = true,
+        .known = !swaps,
+        .swaps = swaps,
         .count = count,
         .dt = dt,
         .op = (ucc_reduction_op_t)r->shape.op,

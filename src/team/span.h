@@ -146,6 +146,9 @@ bool hd_swap_choose(hd_request_t *r);
 /* Its express, and what is left of it after that. */
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
 ucc_status_t hd_swap_wait(hd_op_t *op);
+/* The same with other addresses than the call's. */
+uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
+                            uint32_t looks);
 
 /* flight.c: the group of a leg that is just ending is let go of by whoever has pumped. Under the lane's lock. */
 void hd_flight_owe(hd_crossing_t *crossing);

@@ -16,17 +16,16 @@ static hd_net_team_t *team_of(const hd_group_t *group) {
 }
 
 /* All parts are there, and fit. */
-static void combine(const hd_net_team_t *team, uint64_t k, const hd_call_t *call, uint32_t n,
-                    uint32_t me) {
+static void combine(const hd_net_team_t *team, uint64_t k, const hd_call_t *call, const void *src,
+                    void *dst, uint32_t n, uint32_t me) {
     const void *operand[HD_SWAP_PROCESSES];
     if (call->type == HD_BARRIER) {
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        operand[i] = i == me ? hd_call_operand(call) : hd_net_swap_part(team, k, i);
+        operand[i] = i == me ? src : hd_net_swap_part(team, k, i);
     }
-    call->reducer.root(n, operand, call->dst, call->bytes / call->element * call->reducer.scalars,
-                       n);
+    call->reducer.root(n, operand, dst, call->bytes / call->element * call->reducer.scalars, n);
 }
 
 /* --- operations -------------------------------------------------------------------------------------- */
@@ -59,7 +58,8 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
         hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
         return end(op, UCC_ERR_INVALID_PARAM);
     }
-    combine(team, k, &op->call, n, hd_flight_span(op)->mine);
+    combine(team, k, &op->call, hd_call_operand(&op->call), op->call.dst, n,
+            hd_flight_span(op)->mine);
     hd_net_swap_over(team, k);
     return end(op, UCC_OK);
 }
@@ -123,7 +123,8 @@ static void consume(const hd_place_t *at, uint64_t k) {
     hd_bell_ring(&at->board->group->home.bell); /* others may wait for the window */
 }
 
-uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
+                            uint32_t looks) {
     hd_group_t *group = at->board->group;
     const hd_crossing_t *crossing = hd_group_crossing(group);
     hd_net_team_t *team = crossing->team;
@@ -131,16 +132,19 @@ uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t l
     if (!k) {
         return 0;
     }
-    if (!hd_net_swap(team, k, call->signature, hd_call_operand(call), call->bytes,
-                     looks / A_TURN)) {
+    if (!hd_net_swap(team, k, call->signature, src, call->bytes, looks / A_TURN)) {
         return k;
     }
     uint32_t n = crossing->span->n;
     if (hd_net_swap_odd(team, k, call->signature, call->bytes) < n) {
         return k; /* the operation that takes over says so */
     }
-    combine(team, k, call, n, crossing->span->mine);
+    combine(team, k, call, src, dst, n, crossing->span->mine);
     hd_net_swap_over(team, k);
     consume(at, k);
     return HD_EXPRESS_OVER;
+}
+
+uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
+    return hd_swap_express_of(at, call, hd_call_operand(call), call->dst, looks);
 }

@@ -148,6 +148,7 @@ typedef struct hd_forming hd_forming_t;
 /* What the last blocking call of a kind taught (shortcut.c): a repetition needs no request. */
 typedef struct hd_lesson {
     alignas(HD_LINE) bool known;
+    bool swaps; /* known, but not to the express of shm: it crosses processes as a swap */
     ucc_reduction_op_t op; /* these three are the arguments that must be the same */
     uint64_t count;
     ucc_datatype_t dt;
@@ -328,6 +329,10 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
                            ucc_datatype_t dt, ucc_reduction_op_t op);
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root);
+/* The same where these have returned 0: in teams of several processes. */
+uint64_t hd_team_swap_barrier(ucc_team_h team);
+uint64_t hd_team_swap_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                                ucc_datatype_t dt, ucc_reduction_op_t op);
 /* After a blocking call with a request has succeeded: remembers it for the next one. */
 void hd_team_learn(const hd_request_t *r);
 void hd_team_forget_lessons(ucc_team_h team);
