@@ -6,7 +6,11 @@
 #include "team/team.h"
 #include "threads/trace.h"
 
-enum { HD_EP_MAGIC = 0x6e0dee00u, HD_EP_LEFT = 0x6e0dde0du };
+enum {
+    HD_EP_LOCAL = 0x6e0dee00u, /* of a team inside this process */
+    HD_EP_WIDE = 0x6e0dee01u,  /* of a team of several */
+    HD_EP_LEFT = 0x6e0dde0du
+};
 
 /* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it: the last
  * of them to leave destroys it, or whoever is just progressing it. */
@@ -32,8 +36,11 @@ struct heddle_ep {
     heddle_ep_t *next, **at;
 };
 
+static inline bool hd_api_is_local_ep(const heddle_ep_t *ep) {
+    return __builtin_expect(ep && ep->magic == HD_EP_LOCAL, 1);
+}
 static inline bool hd_api_is_ep(const heddle_ep_t *ep) {
-    return __builtin_expect(ep && ep->magic == HD_EP_MAGIC, 1);
+    return hd_api_is_local_ep(ep) || (ep && ep->magic == HD_EP_WIDE);
 }
 
 /* True for a live handle; logs the caller's name otherwise. */

@@ -10,14 +10,22 @@ static __attribute__((noinline, cold)) ucc_status_t no_endpoint(const ucc_coll_a
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* published: see hd_api_run. Only by an endpoint. */
-static __attribute__((noinline)) ucc_status_t go_on(heddle_ep_t *ep, ucc_coll_args_t *args,
-                                                    uint64_t published) {
-    ucc_team_h team = published ? ep->team : heddle_ep_team(ep);
+/* Not an endpoint, or one of a team of several processes, some of whose small collectives are over here. */
+static __attribute__((noinline)) ucc_status_t cross(heddle_ep_t *ep, ucc_coll_args_t *args) {
+    ucc_team_h team = heddle_ep_team(ep);
     if (!team) {
         return no_endpoint(args);
     }
-    return hd_api_run(args, team, published);
+    uint64_t k = args->coll_type == UCC_COLL_TYPE_BARRIER     ? hd_team_swap_barrier(team)
+                 : args->coll_type == UCC_COLL_TYPE_ALLREDUCE ? hd_team_swap_allreduce(team, args)
+                                                              : 0;
+    return k == HD_EXPRESS_OVER ? UCC_OK : hd_api_run(args, team, k);
+}
+
+/* published: see hd_api_run. */
+static __attribute__((noinline)) ucc_status_t go_on(heddle_ep_t *ep, ucc_coll_args_t *args,
+                                                    uint64_t published) {
+    return hd_api_is_local_ep(ep) ? hd_api_run(args, ep->team, published) : cross(ep, args);
 }
 
 static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args) {
@@ -28,18 +36,12 @@ static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args) {
 
 static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t published) {
     ucc_coll_args_t args;
-    if (!published && hd_api_is_ep(ep)) {
-        published = hd_team_swap_barrier(ep->team);
-        if (published == HD_EXPRESS_OVER) {
-            return UCC_OK;
-        }
-    }
     hd_call_of(&args, UCC_COLL_TYPE_BARRIER, NULL);
     return go_on(ep, &args, published);
 }
 
 ucc_status_t heddle_barrier(heddle_ep_t *ep) {
-    uint64_t k = hd_api_is_ep(ep) ? hd_team_barrier(ep->team) : 0;
+    uint64_t k = hd_api_is_local_ep(ep) ? hd_team_barrier(ep->team) : 0;
     return k == HD_EXPRESS_OVER ? UCC_OK : barrier(ep, k);
 }
 
@@ -65,7 +67,7 @@ static __attribute__((noinline)) ucc_status_t bcast(heddle_ep_t *ep, void *buffe
 
 ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root) {
-    uint64_t k = hd_api_is_ep(ep) ? hd_team_bcast(ep->team, buffer, count, dt, root) : 0;
+    uint64_t k = hd_api_is_local_ep(ep) ? hd_team_bcast(ep->team, buffer, count, dt, root) : 0;
     return k == HD_EXPRESS_OVER ? UCC_OK : bcast(ep, buffer, count, dt, root, k);
 }
 
@@ -88,19 +90,13 @@ static __attribute__((noinline)) ucc_status_t allreduce(heddle_ep_t *ep, const v
                                                         uint64_t count, ucc_datatype_t dt,
                                                         ucc_reduction_op_t op, uint64_t published) {
     ucc_coll_args_t args;
-    if (!published && hd_api_is_ep(ep)) {
-        published = hd_team_swap_allreduce(ep->team, src, dst, count, dt, op);
-        if (published == HD_EXPRESS_OVER) {
-            return UCC_OK;
-        }
-    }
     hd_reduce_call(&args, UCC_COLL_TYPE_ALLREDUCE, src, dst, count, dt, op);
     return go_on(ep, &args, published);
 }
 
 ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt, ucc_reduction_op_t op) {
-    uint64_t k = hd_api_is_ep(ep) ? hd_team_allreduce(ep->team, src, dst, count, dt, op) : 0;
+    uint64_t k = hd_api_is_local_ep(ep) ? hd_team_allreduce(ep->team, src, dst, count, dt, op) : 0;
     return k == HD_EXPRESS_OVER ? UCC_OK : allreduce(ep, src, dst, count, dt, op, k);
 }
 
@@ -175,7 +171,7 @@ static __attribute__((noinline)) ucc_status_t scatter(heddle_ep_t *ep, const voi
 
 ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                             ucc_datatype_t dt, uint32_t root) {
-    uint64_t k = hd_api_is_ep(ep) ? hd_team_scatter(ep->team, src, dst, count, dt, root) : 0;
+    uint64_t k = hd_api_is_local_ep(ep) ? hd_team_scatter(ep->team, src, dst, count, dt, root) : 0;
     return k == HD_EXPRESS_OVER ? UCC_OK : scatter(ep, src, dst, count, dt, root, k);
 }
 

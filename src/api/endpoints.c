@@ -515,7 +515,7 @@ static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t 
         hd_group_poison(g->group, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
-    ep->magic = HD_EP_MAGIC;
+    ep->magic = HD_EP_LOCAL;
     ep->group = g;
     ucc_status_t status = take_place(g, index, where, ep);
     if (status != UCC_OK) {
@@ -523,6 +523,7 @@ static ucc_status_t join(heddle_group_t *g, uint32_t index, const hd_locality_t 
         retire_ep(ep);
         return status;
     }
+    ep->magic = ep->team->crossing ? HD_EP_WIDE : HD_EP_LOCAL;
     note_joiner(g, index);
     atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed); /* the caller holds the group */
     *out = ep;
@@ -625,7 +626,7 @@ heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
         hd_error("no memory for an endpoint");
         return NULL;
     }
-    ep->magic = HD_EP_MAGIC;
+    ep->magic = team->crossing ? HD_EP_WIDE : HD_EP_LOCAL;
     ep->group = parent->group;
     ep->team = team;
     ep->context = parent->context;

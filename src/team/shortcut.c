@@ -161,11 +161,13 @@ uint64_t hd_team_swap_barrier(ucc_team_h team) {
     return hd_swap_express_of(&lessons->place, &lesson->call, NULL, NULL, BLOCKING_LOOKS);
 }
 
-uint64_t hd_team_swap_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
-                                ucc_datatype_t dt, ucc_reduction_op_t op) {
+uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args) {
     const hd_lessons_t *lessons = team->lessons;
     const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
-    if (!lesson->swaps || lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
+    const void *src = args->src.info.buffer;
+    void *dst = args->dst.info.buffer;
+    if (!lesson->swaps || lesson->count != args->dst.info.count ||
+        lesson->dt != args->dst.info.datatype || lesson->op != args->op || !src ||
         !hd_is_address(dst) || !is_alone(team)) {
         return 0;
     }
