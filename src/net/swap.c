@@ -350,7 +350,7 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
         if (!team) { /* whoever gives a part has been greeted by this process: it is gone */
             return HD_UCX_DONE;
         }
-        lane->swapping = team;
+        lane->swapping = team->swaps ? team : NULL; /* until its end (hd_net_swap_forget) */
     }
     if (!team->swaps || wire.source >= team->n || wire.source == team->me) {
         drop(lane, "a swap in a team without, or of no process of the team");
