@@ -22,6 +22,12 @@ TestSuite(form_span, .timeout = 120);
 
 enum { MOST = 16, SECONDS = 40 };
 
+/* UCX 1.13 loses three of its own allocations when it connects to a process that has closed meanwhile. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libuct.so\n";
+}
+
 /* Endpoints of this process: a library and a context each. */
 typedef struct stage {
     const process_t *process;
