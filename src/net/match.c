@@ -326,7 +326,7 @@ static void put_back(hd_net_team_lane_t *tl, hd_parked_t **list) {
         hd_parked_t *parked = *list;
         *list = parked->next;
         count_off(tl, parked);
-        (void)arrive_early(lane, &parked->wire, parked->data, false, true);
+        (void)arrive_early(lane, &parked->wire, parked->data, parked->rendezvous != NULL, true);
         hd_net_match_drop(lane, parked);
     }
 }
