@@ -57,7 +57,7 @@ static hd_peer_t *peer_of(const hd_net_t *net, const uint64_t token[2]) {
 
 static bool has_heard(const hd_net_t *net, uint64_t hash) {
     bool known = false;
-    for (uint32_t i = 0; i < HD_NET_HEARD && !known; i++) {
+    for (uint32_t i = 0; i < HD_NET_HEARD && i < net->n_heard && !known; i++) {
         known = net->heard[i] == hash;
     }
     return known;
@@ -75,6 +75,9 @@ static bool is_new(hd_net_t *net, const words_t *words) {
     }
     if (!known) {
         net->heard[net->n_heard++ % HD_NET_HEARD] = hash;
+        if (net->n_heard == 2 * HD_NET_HEARD) {
+            net->n_heard = HD_NET_HEARD; /* full from now on */
+        }
     }
     hd_unlock(&net->lock);
     return !known;
