@@ -188,22 +188,24 @@ void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent) {
     (void)indent;
 }
 
-/* Looks at every byte that it is given. */
+/* A sanitizer looks at all of it. */
+static void look_at(const void *at, size_t bytes) {
+    static uint8_t sink[4096];
+    for (size_t some; bytes > 0; bytes -= some, at = (const uint8_t *)at + some) {
+        some = bytes < sizeof(sink) ? bytes : sizeof(sink);
+        memcpy(sink, at, some);
+    }
+}
+
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
                          const hd_net_piece_t *piece, size_t n, bool rendezvous,
                          hd_ucx_request_t *request) {
-    uint64_t sum = 0;
     (void)rendezvous;
     CHECK(link->ep);
-    for (size_t i = 0; i < header_bytes; i++) {
-        sum += ((const uint8_t *)header)[i];
-    }
+    look_at(header, header_bytes);
     for (size_t p = 0; p < n; p++) {
-        for (size_t i = 0; i < piece[p].bytes; i++) {
-            sum += ((const uint8_t *)piece[p].at)[i];
-        }
+        look_at(piece[p].at, piece[p].bytes);
     }
-    CHECK(sum != UINT64_MAX);
     return decide(request);
 }
 

@@ -43,6 +43,15 @@ static void change_record(hd_record_t *r, input_t *in, uint32_t i) {
     }
 }
 
+/* Too many bytes of an address, or few: what is allowed between takes time. */
+static void change_account(uint8_t *at, input_t *in) {
+    hd_account_t account;
+    change(at, sizeof(account), in);
+    memcpy(&account, at, sizeof(account));
+    account.bytes &= 0xfff00fff;
+    memcpy(at, &account, sizeof(account));
+}
+
 static ucc_status_t allgather(void *mine, void *all, size_t bytes, void *arg, void **request) {
     exchange_t *e = arg;
     uint8_t *to = all;
@@ -50,6 +59,8 @@ static ucc_status_t allgather(void *mine, void *all, size_t bytes, void *arg, vo
         memcpy(to, mine, bytes);
         if (i != e->me && bytes == sizeof(hd_record_t)) {
             change_record((hd_record_t *)(void *)to, e->in, i);
+        } else if (i != e->me && bytes == sizeof(hd_account_t)) {
+            change_account(to, e->in);
         } else if (i != e->me) {
             change(to, bytes, e->in);
         }

@@ -360,7 +360,7 @@ static void come(input_t *in) {
     uint8_t how = next_byte(in);
     pending_ours = how % 8 != 7;
     pending_near = how & 8;
-    pending += how & 128 ? 70 : 1 + how / 16 % 2;
+    pending += how >= 240 ? 70 : 1 + how / 16 % 2; /* rarely many, for it takes long */
 }
 
 static void answer(connection_t *c, uint8_t how) {
