@@ -168,9 +168,14 @@ static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
     if (options->survive && options->shm && leaves(options->tls, shm)) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
-    /* Else a thread would wait in connect(), with its lane, for a host that is gone: for two minutes. */
     if (leaves(options->tls, tcp)) {
+        /* Else a thread would wait in connect(), with its lane, for a host that is gone: for two minutes. */
         set(config, prefixed ? "TCP_CONN_NB" : "CONN_NB", "y");
+        /* Data in several pieces goes through UCX's buffers: with its usual 8 KiB, at half the speed. A message
+           has to fit into the receiver's buffer (RX_SEG_SIZE), of which this is the usual size. */
+        if (!getenv("UCX_TCP_TX_SEG_SIZE") && !getenv("UCX_TCP_RX_SEG_SIZE")) {
+            set(config, prefixed ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64k");
+        }
     }
     if (*options->tls) {
         return set(config, "TLS", options->tls);
