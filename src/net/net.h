@@ -70,7 +70,7 @@ typedef struct hd_net_team_params {
     const hd_net_process_t *process;
     const hd_config_t
         *config; /* which algorithms to use: the same in all processes; NULL: no word of that */
-    /* There are swaps in it: every process has one number at a time, and all have said so. */
+    /* There are swaps in it: all have said so. */
     bool swaps;
     /* Processes that were lost before are left out, instead of refusing: for who has nothing but an abort to tell. */
     bool despite_losses;
@@ -118,7 +118,7 @@ bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void
 bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k);
 /* All are. A process whose part is not of that signature and size; n: none. */
 uint32_t hd_net_swap_odd(const hd_net_team_t *team, uint64_t k, uint32_t signature, size_t bytes);
-/* Another process's data, aligned to 16 bytes, until the exchange is over. */
+/* A process's data, also this one's, until the exchange is over. */
 const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process);
 /* Nobody here looks at its parts any more. */
 void hd_net_swap_over(hd_net_team_t *team, uint64_t k);

@@ -1,6 +1,6 @@
 /* swap.c: swaps: numbered exchanges in which each process of a team has one message of few bytes for each other, and
- * nobody is done before all have come: barriers and small allreduces of few processes that have one endpoint each. No leg,
- * no matching: a message says its number, and has a place of its own.
+ * nobody is done before all have come: barriers and small allreduces of few processes. No leg, no matching: a message says
+ * its number, and has a place of its own.
  *
  * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS. A process gives its part of k only when all exchanges up
  * to k - W are over there, W being half of its board's depth. If these were swaps, the others have given their parts of
@@ -445,7 +445,8 @@ uint32_t hd_net_swap_odd(const hd_net_team_t *team, uint64_t k, uint32_t signatu
 }
 
 const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
-    return part_of(team, k, process)->data;
+    return process == team->me ? team->swaps->mine[slot_of(k)].message + HD_WIRE_SWAP_HEAD
+                               : part_of(team, k, process)->data;
 }
 
 void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {

@@ -66,6 +66,7 @@ static void release(hd_outer_memory_t *memory) {
     hd_free(crossing->hello_scratch);
     hd_free(crossing->words);
     hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
+    hd_free(crossing->swap_place);
     hd_free(crossing->span);
     hd_free(crossing);
 }
@@ -84,10 +85,8 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         crossing->identity[p][0] = process[p].identity[0];
         crossing->identity[p][1] = process[p].identity[1];
     }
-    /* One number at a time: each process has one endpoint. In a team whose wire id may be used again, a part that comes too
-     * late might be taken for one of the next. */
-    bool swaps = span->n == span->processes && span->n <= HD_SWAP_PROCESSES && !origin.endpoint &&
-                 !group->two_sided;
+    /* In a team whose wire id may be used again, a part that comes too late might be taken for one of the next. */
+    bool swaps = span->processes <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided;
     hd_net_team_params_t params = {.wire = wire,
                                    .n = span->processes,
                                    .me = span->mine,
@@ -108,11 +107,22 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     crossing->placement =
         hd_config_choice(config, HD_CFG_LIB_REPRODUCIBLE) == HD_CFG_REPRODUCIBLE_PLACEMENT;
     hd_flight_stage(&crossing->stage);
+    hd_swap_stage(&crossing->swap_stage);
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, span->processes);
     }
-    ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
+    ucc_status_t status = UCC_OK;
+    if (swaps && hd_span_count(span, span->mine) > 1) {
+        crossing->swap_place = hd_alloc(HD_LINE, HD_SWAP_SLOTS * sizeof(*crossing->swap_place));
+        status = crossing->swap_place ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
+    if (status == UCC_OK) {
+        status = hd_net_team_create(net, &params, &crossing->team);
+    } else {
+        hd_error("no memory for a team of %u processes", span->processes);
+    }
     if (status != UCC_OK) {
+        hd_free(crossing->swap_place);
         hd_free(crossing);
         return status;
     }

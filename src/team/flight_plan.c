@@ -17,7 +17,7 @@ enum {
 /* Must operands cross, for the sake of the bits? Combined process by process they would be others. A prefix needs all
  * operands anyway. */
 static bool is_apart(const hd_op_t *op) {
-    const hd_crossing_t *crossing = (const hd_crossing_t *)(const void *)op->outer;
+    const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_coll_t *coll = &hd_coll[op->call.type];
     const hd_span_t *span = hd_flight_span(op);
     return crossing->placement && coll->reducing && !coll->prefix && !op->call.empty &&
@@ -88,8 +88,8 @@ void hd_flight_print_cuts(FILE *out) {
     fprintf(
         out,
         "reductions of up to %d bytes, and what moves no data, cross in the arrival tree's "
-        "release (barriers and allreduces of up to %d processes with one endpoint each need none: "
-        "they are swaps); all else is work of units of %d KiB. Whole data beyond %d KiB crosses in "
+        "release (barriers and allreduces of up to %d processes as swaps); all else is work of "
+        "units of %d KiB. Whole data beyond %d KiB crosses in "
         "segments of about %d KiB, at most %d of them in flight together, each with the plan of "
         "its size\n\n",
         (int)HD_FLIGHT_PAYLOAD, (int)HD_SWAP_PROCESSES, WINDOW / 1024, WHOLE / 1024, SEGMENT / 1024,

@@ -78,8 +78,17 @@ typedef struct hd_pool {
     hd_scratch_t block[HD_POOL_BLOCKS];
 } hd_pool_t;
 
+/* Of a swap in which this process has several endpoints, by its number modulo the slots. */
+typedef struct hd_swap_place {
+    alignas(HD_LINE) _Atomic uint64_t k; /* the exchange that is to be released; 0: none */
+    hd_ticket_t ticket;
+} hd_swap_place_t;
+
 struct hd_crossing {
-    hd_outer_t stage;         /* must stay first: op->outer is its address (flight.c) */
+    hd_outer_t stage;      /* must stay first: op->outer is its address (flight.c) */
+    hd_outer_t swap_stage; /* of swaps (swap.c) */
+    hd_swap_place_t
+        *swap_place;          /* HD_SWAP_SLOTS of them; NULL: there are no swaps, or one endpoint */
     hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
     hd_group_t *group;
     hd_span_t *span;
@@ -141,8 +150,10 @@ hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes);
 void hd_pool_give(hd_pool_t *pool, hd_scratch_t block);
 void hd_pool_clear(hd_pool_t *pool);
 
-/* swap.c: at the end of init: is it a swap among the processes? Then op->start and plan say so. */
+/* swap.c: at the end of init: if it is a swap among the processes, op->outer or op->start and plan say so. True: it may
+ * take the express. */
 bool hd_swap_choose(hd_request_t *r);
+void hd_swap_stage(hd_outer_t *stage);
 /* Its express, and what is left of it after that. */
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
 ucc_status_t hd_swap_wait(hd_op_t *op);
