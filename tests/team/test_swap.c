@@ -1,5 +1,5 @@
-/* test_swap.c: barriers and small allreduces of teams with one endpoint in each process: parts of an exchange, each in a
- * message of its own (src/net/swap.c, src/team/swap.c). Random mixes of these with all else are in tests/stress/span.c.
+/* test_swap.c: barriers and small allreduces of few processes: parts of an exchange, each in a message of its own
+ * (src/net/swap.c, src/team/swap.c). Random mixes of these with all else are in tests/stress/span.c.
  */
 #include "../support/deadline.h"
 #include "../support/processes.h"
@@ -386,4 +386,183 @@ static int takes_the_express(const process_t *process, void *arg) {
 
 Test(swap, blocking_calls_take_the_express_from_the_second_on) {
     cr_assert(runs(2, takes_the_express, NULL));
+}
+
+/* --- several endpoints in a process ------------------------------------------------------------------------------- */
+
+enum { MOST = 4 };
+
+/* This process's endpoints of a team of all, driven by one thread. */
+typedef struct row {
+    uint32_t n;
+    ucc_lib_h lib;
+    ucc_context_h context[MOST];
+    ucc_team_h team[MOST];
+} row_t;
+
+static row_t sit_down(const process_t *process) {
+    row_t r = {.n = process->n, .lib = world_lib(UCC_THREAD_MULTIPLE)};
+    for (uint32_t i = 0; i < r.n; i++) {
+        ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                    .oob = process_oob(process, 0, process->endpoint[i])};
+        r.context[i] = world_new_context(r.lib, UCC_CONTEXT_SHARED, NULL);
+        must(ucc_team_create_post(&r.context[i], 1, &params, &r.team[i]), "ucc_team_create_post");
+    }
+    world_finish_teams(r.n, r.team);
+    return r;
+}
+
+static void stand_up(row_t *r) {
+    for (uint32_t i = 0; i < r->n; i++) {
+        world_destroy_team(r->team[i]);
+    }
+    for (uint32_t i = 0; i < r->n; i++) {
+        must(ucc_context_destroy(r->context[i]), "ucc_context_destroy");
+    }
+    must(ucc_finalize(r->lib), "ucc_finalize");
+}
+
+/* How they have ended: all alike, or UCC_ERR_LAST. args: of each endpoint; the first n of them post. */
+static ucc_status_t results_of(const row_t *r, uint32_t n, const ucc_coll_args_t *args) {
+    ucc_coll_req_h request[MOST];
+    ucc_status_t posted[MOST], all = UCC_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        ucc_coll_args_t mine = args[i];
+        must(ucc_collective_init(&mine, &request[i], r->team[i]), "ucc_collective_init");
+        posted[i] = ucc_collective_post(request[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        ucc_status_t status = posted[i] == UCC_OK ? ended(request[i]) : posted[i];
+        if (posted[i] != UCC_OK) {
+            must(ucc_collective_finalize(request[i]), "ucc_collective_finalize");
+        }
+        all = i == 0 || all == status ? status : UCC_ERR_LAST;
+    }
+    return all;
+}
+
+static bool all_average(const row_t *r, const process_t *process, uint32_t round) {
+    double mine[MOST][6], all[MOST][6];
+    ucc_coll_args_t args[MOST];
+    for (uint32_t e = 0; e < r->n; e++) {
+        for (uint32_t i = 0; i < 6; i++) {
+            mine[e][i] = process->endpoint[e] + i + round;
+        }
+        args[e] = allreduce_args(mine[e], all[e], 6, UCC_DT_FLOAT64, UCC_OP_AVG);
+    }
+    bool ok = results_of(r, r->n, args) == UCC_OK;
+    for (uint32_t i = 0; i < r->n * 6 && ok; i++) {
+        ok = all[i / 6][i % 6] == (double)(process->size - 1) / 2 + i % 6 + round;
+    }
+    return ok;
+}
+
+static bool all_add(const row_t *r, const process_t *process, uint32_t round) {
+    int32_t x[MOST];
+    uint32_t n = process->size;
+    ucc_coll_args_t args[MOST];
+    bool ok = true;
+    for (uint32_t e = 0; e < r->n; e++) {
+        x[e] = (int32_t)(process->endpoint[e] + round);
+        args[e] = allreduce_args(NULL, &x[e], 1, UCC_DT_INT32, UCC_OP_SUM);
+        args[e].mask = UCC_COLL_ARGS_FIELD_FLAGS;
+        args[e].flags = UCC_COLL_ARGS_FLAG_IN_PLACE;
+    }
+    ok = results_of(r, r->n, args) == UCC_OK;
+    for (uint32_t e = 0; e < r->n; e++) {
+        ok = ok && x[e] == (int32_t)(n * (n - 1) / 2 + n * round);
+    }
+    return ok;
+}
+
+static bool all_meet(const row_t *r) {
+    ucc_coll_args_t args[MOST] = {barrier_args(), barrier_args(), barrier_args(), barrier_args()};
+    return results_of(r, r->n, args) == UCC_OK;
+}
+
+static int are_right_together(const process_t *process, void *arg) {
+    row_t r = sit_down(process);
+    uint32_t others = process->shape->processes - 1;
+    (void)arg;
+    bool ok = all_meet(&r);
+    uint64_t before = hd_net_traffic().messages_sent;
+    for (uint32_t i = 0; i < 300 && ok; i++) {
+        ok = all_average(&r, process, i) && all_add(&r, process, i) && all_meet(&r);
+    }
+    ok &= hd_net_traffic().messages_sent - before == (uint64_t)3 * 300 * others;
+    stand_up(&r);
+    return !ok;
+}
+
+Test(swap, several_endpoints_in_a_process_send_one_part) {
+    shape_t shapes[] = {
+        shape_even(2, 2), shape_even(3, 3), {.processes = 3, .endpoints = {1, 2, 4}}};
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert(processes_run(&shapes[i], SECONDS, are_right_together, NULL).ok, "shape %u", i);
+    }
+}
+
+static int differ_together(const process_t *process, void *arg) {
+    const difference_t *d = arg;
+    static uint8_t src[LARGE], dst[MOST][LARGE];
+    row_t r = sit_down(process);
+    ucc_coll_args_t args[MOST];
+    bool ok = all_meet(&r);
+    for (uint32_t e = 0; e < r.n; e++) {
+        ucc_coll_args_t other[] = {
+            barrier_args(),
+            allreduce_args(src, dst[e], 1, UCC_DT_INT64, UCC_OP_SUM),
+            allreduce_args(src, dst[e], LARGE, UCC_DT_UINT8, UCC_OP_SUM),
+            bcast_args(dst[e], 8, 0),
+        };
+        args[e] = process->me == 1 ? other[d->which]
+                                   : allreduce_args(src, dst[e], 1, UCC_DT_FLOAT64, UCC_OP_SUM);
+    }
+    if (process->me == d->late) {
+        nap(60);
+    }
+    ucc_status_t status = results_of(&r, r.n, args);
+    ok &= status == UCC_ERR_INVALID_PARAM;
+    if (!ok) {
+        fprintf(stderr, "process %u, difference %u: %s\n", process->me, d->which,
+                ucc_status_string(status));
+    }
+    stand_up(&r);
+    return !ok;
+}
+
+Test(swap, processes_of_several_endpoints_that_differ_fail_whoever_comes_first) {
+    shape_t shape = shape_even(2, 2);
+    for (uint32_t i = 0; i < 8; i++) {
+        difference_t d = {.which = i / 2, .late = i % 2};
+        cr_assert(processes_run(&shape, SECONDS, differ_together, &d).ok,
+                  "difference %u, process %u is late", d.which, d.late);
+    }
+}
+
+/* The last endpoint does not come. */
+static int misses_one(const process_t *process, void *arg) {
+    row_t r = sit_down(process);
+    double x[MOST] = {0};
+    ucc_coll_args_t args[MOST];
+    (void)arg;
+    bool ok = all_meet(&r);
+    for (uint32_t e = 0; e < r.n; e++) {
+        args[e] = allreduce_args(&x[e], &x[e], 1, UCC_DT_FLOAT64, UCC_OP_SUM);
+        args[e].mask = UCC_COLL_ARGS_FIELD_FLAGS;
+        args[e].flags = UCC_COLL_ARGS_FLAG_IN_PLACE | UCC_COLL_ARGS_FLAG_TIMEOUT;
+        args[e].timeout = process->me == 1 ? 0.1 : 30;
+    }
+    ucc_status_t status = results_of(&r, r.n - (process->me == 1), args);
+    ok &= status == UCC_ERR_TIMED_OUT;
+    if (!ok) {
+        fprintf(stderr, "process %u: %s\n", process->me, ucc_status_string(status));
+    }
+    stand_up(&r);
+    return !ok;
+}
+
+Test(swap, an_endpoint_that_does_not_come_fails_the_team_everywhere) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(processes_run(&shape, SECONDS, misses_one, NULL).ok);
 }
