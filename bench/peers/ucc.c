@@ -1,26 +1,34 @@
-/* ucc.c: any library with the UCC interface, used as an unmodified UCC program would: every thread has
- * a library and a context of its own, and the team is formed with an allgather among the threads.
- * Nonblocking: init, post, test and progress until complete, finalize. Persistent: post, test.
+/* ucc.c: any library with the UCC interface, used as an unmodified UCC program would: every thread, or by
+ * --variant processes every process, has a library and a context of its own, and the team is formed with an
+ * allgather among them. Nonblocking: init, post, test and progress until complete, finalize. Persistent: post, test.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <ucc/api/ucc.h>
+#include <unistd.h>
 
 #include "loop.h"
 
 /* ------------------------------------------------------------------------------------------------
- * The threads' allgather
+ * The allgather, in memory that processes inherit
  * ---------------------------------------------------------------------------------------------- */
 
 /* A participant's contribution to rounds k and k + 1. It writes round k + 2 only after everybody has
  * published k + 1, that is, has finished reading k. */
+enum { ROOM = 1 << 20 };
+
 typedef struct slot {
     alignas(64) atomic_uint_fast64_t published;
-    unsigned char *data[2];
+    unsigned char data[2][ROOM]; /* touched as far as it is used */
 } slot_t;
 
 typedef struct meeting {
@@ -47,12 +55,10 @@ static ucc_status_t oob_allgather(void *src, void *dst, size_t bytes, void *info
     slot_t *slot = &oob->meeting->slots[oob->rank];
     gathering_t *gathering = malloc(sizeof(*gathering));
     uint64_t round = ++oob->round;
-    unsigned char *data = realloc(slot->data[round % 2], bytes == 0 ? 1 : bytes);
-    if (gathering == NULL || data == NULL) {
+    if (gathering == NULL || bytes > ROOM) {
         bench_fail("allgather", "out of memory");
     }
-    memcpy(data, src, bytes);
-    slot->data[round % 2] = data;
+    memcpy(slot->data[round % 2], src, bytes);
     /* release: publishes the data; pairs with the acquire in oob_test() */
     atomic_store_explicit(&slot->published, round, memory_order_release);
     *gathering = (gathering_t){oob->meeting, round, bytes, dst};
@@ -94,7 +100,6 @@ typedef struct endpoint {
     ucc_coll_req_h *requests; /* persistent: one for each root */
 } endpoint_t;
 
-static pthread_mutex_t meetings_lock = PTHREAD_MUTEX_INITIALIZER;
 static meeting_t *meetings[2]; /* of contexts, of teams */
 
 static void require(ucc_status_t status, const char *what) {
@@ -112,18 +117,6 @@ static bool supports(const bench_case_t *c) {
 }
 
 static ucc_oob_coll_t oob_open(oob_t *oob, size_t which, uint32_t participants, uint32_t rank) {
-    pthread_mutex_lock(&meetings_lock);
-    if (meetings[which] == NULL) {
-        size_t bytes = sizeof(meeting_t) + participants * sizeof(slot_t);
-        void *memory = NULL;
-        if (posix_memalign(&memory, alignof(meeting_t), bytes) != 0) {
-            bench_fail("allgather", "out of memory");
-        }
-        memset(memory, 0, bytes); /* nothing published, no data */
-        meetings[which] = memory;
-        meetings[which]->participants = participants;
-    }
-    pthread_mutex_unlock(&meetings_lock);
     *oob = (oob_t){.meeting = meetings[which], .rank = rank};
     return (ucc_oob_coll_t){.allgather = oob_allgather,
                             .req_test = oob_test,
@@ -316,6 +309,37 @@ static void call(void *self, const bench_case_t *c, uint32_t root) {
     }
 }
 
+static void open_meetings(uint32_t participants) {
+    for (size_t i = 0; i < 2; i++) {
+        size_t bytes = sizeof(meeting_t) + participants * sizeof(slot_t);
+        meetings[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (meetings[i] == MAP_FAILED) {
+            bench_fail("allgather", "out of memory");
+        }
+        meetings[i]->participants = participants;
+    }
+}
+
+static int run_processes(const bench_t *b) {
+    int status, failed = 0;
+    for (uint32_t i = 0; i < b->options.participants; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            bench_participate(b, i);
+            exit(0);
+        }
+        if (child < 0) {
+            bench_fail("fork", "no process");
+        }
+    }
+    while (wait(&status) > 0) {
+        failed = failed != 0 || status != 0;
+    }
+    return failed;
+}
+
 int main(int argc, char **argv) {
     static const bench_peer_t peer = {.name = BENCH_NAME,
                                       .version = version,
@@ -325,5 +349,12 @@ int main(int argc, char **argv) {
                                       .prepare = prepare,
                                       .release = release,
                                       .call = call};
+    bench_t b;
+    bench_open(&b, &peer, argc, argv, 0);
+    open_meetings(b.options.participants);
+    if (strcmp(b.options.variant, "processes") == 0) {
+        bench_map(&b, NULL, true);
+        return run_processes(&b);
+    }
     return bench_main(&peer, argc, argv);
 }
