@@ -102,6 +102,23 @@ static void take_spare(void) {
     }
 }
 
+/* UCX 1.13 ends the process where it lacks one of the descriptors that a context (2 to 4 left) or a worker (15 left) needs,
+ * though with fewer, or at most others, it returns an error. */
+static bool has_descriptors(void) {
+    enum { ENOUGH = 32 };
+    int fd[ENOUGH], n = 0;
+    while (n < ENOUGH && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+        n++;
+    }
+    for (int i = 0; i < n; i++) {
+        close(fd[i]);
+    }
+    if (n < ENOUGH) {
+        hd_error("UCX needs descriptors, but only %d are left (RLIMIT_NOFILE)", n);
+    }
+    return n == ENOUGH;
+}
+
 static ucc_status_t failed(const char *what, ucs_status_t status) {
     hd_error("UCX: %s: %s", what, ucx.ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE;
@@ -188,6 +205,9 @@ ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **c
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                            .name = "heddle"};
+    if (!has_descriptors()) {
+        return UCC_ERR_NO_RESOURCE;
+    }
     ucs_status_t status = ucx.ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK) {
         return failed("its configuration can't be read", status);
@@ -224,6 +244,10 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
                                  .id = MESSAGE,
                                  .cb = on_message,
                                  .arg = port};
+    if (!has_descriptors()) {
+        port->worker = NULL;
+        return UCC_ERR_NO_RESOURCE;
+    }
     ucs_status_t status = ucx.ucp_worker_create(context, &params, &port->worker);
     if (status != UCS_OK) {
         port->worker = NULL;

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -498,6 +499,29 @@ static int without(void) {
 
 Test(net_legs, a_net_that_can_not_be_is_refused_and_one_that_can_opens_later) {
     cr_assert_eq(alone(without), 0);
+}
+
+static int left; /* descriptors */
+
+static int with_so_many_left(void) {
+    struct rlimit limit = {256, 256};
+    int last = 0;
+    must(open_with("NET", "y"), "the first net"); /* its library is loaded */
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (int fd; (fd = dup(0)) >= 0;) {
+        last = fd;
+    }
+    for (int i = 0; i < left; i++) {
+        close(last - i);
+    }
+    ucc_status_t status = open_with("NET", "y");
+    return left > 60 ? status != UCC_OK : status != UCC_OK && status != UCC_ERR_NO_RESOURCE;
+}
+
+Test(net_legs, few_descriptors_are_an_error_and_not_the_end_of_the_process) {
+    for (left = 0; left <= 100; left += left < 48 ? 1 : 13) {
+        cr_assert_eq(alone(with_so_many_left), 0, "%d left", left);
+    }
 }
 
 static void on_failed(void *arg, ucc_status_t why) {
