@@ -487,7 +487,7 @@ void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status);
 /* The team's end in lane 0. */
 void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team);
 /* Is exchange k a swap here, and has this process begun to give its part? And, in lane 0, has a part of another come? */
-bool hd_net_swap_was_given(const hd_net_team_t *team, uint64_t k);
+bool hd_net_swap_has_begun(const hd_net_team_t *team, uint64_t k);
 bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source);
 
 /* --- leg.c -------------------------------------------------------------------------------------------------------------------- */

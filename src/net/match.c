@@ -220,7 +220,7 @@ static hd_ucx_arrival_t deliver(hd_net_team_lane_t *tl, const hd_wire_t *wire, v
     }
     if (!leg) {
         bool over = *memory_of(tl, &key, wire->segment) == name_of(&key, wire->segment);
-        bool swap = key.class == HD_NET_NUMBERED && hd_net_swap_was_given(tl->team, key.number);
+        bool swap = key.class == HD_NET_NUMBERED && hd_net_swap_has_begun(tl->team, key.number);
         return over || swap ? mismatched(tl->team, wire)
                             : park(tl, &tl->parked[b], wire, data, rendezvous);
     }

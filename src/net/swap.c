@@ -360,10 +360,10 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
     return HD_UCX_DONE;
 }
 
-bool hd_net_swap_was_given(const hd_net_team_t *team, uint64_t k) {
-    /* relaxed: written under this lock */
+bool hd_net_swap_has_begun(const hd_net_team_t *team, uint64_t k) {
+    /* relaxed: written under lane 0's lock, which those have who come before or after it there */
     return team->swaps &&
-           atomic_load_explicit(&team->swaps->given[slot_of(k)], memory_order_relaxed) == k;
+           atomic_load_explicit(&team->swaps->begun[slot_of(k)], memory_order_relaxed) == k;
 }
 
 bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source) {

@@ -33,11 +33,18 @@ static bool is_small(const hd_op_t *op) {
            !op->call.exclusive && op->call.bytes <= HD_FLIGHT_PAYLOAD;
 }
 
+/* Of a reduce_scatter all blocks are empty. Nobody would send anything, and a process might run ahead of another without end,
+ * beyond what numbers on the wire can tell apart. */
+static bool has_no_block(const hd_op_t *op) {
+    bool scatters = op->call.type == HD_REDUCE_SCATTER || op->call.type == HD_REDUCE_SCATTERV;
+    return scatters && op->call.total == 0;
+}
+
 /* What the legs of a collective are. */
 static uint8_t leg_of(const hd_op_t *op) {
     uint8_t type = op->call.type;
     bool two_sided = op->group->two_sided;
-    if (op->call.empty || (!hd_coll[type].moves_data && two_sided)) {
+    if (op->call.empty || (!hd_coll[type].moves_data && two_sided) || has_no_block(op)) {
         return HD_BARRIER;
     }
     if (type == HD_REDUCE && two_sided && is_small(op)) {

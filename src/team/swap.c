@@ -130,6 +130,10 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *tick
         hd_crossing_abort(crossing, status);
         return;
     }
+    if (hd_group_poisoned(op->group) !=
+        UCC_OK) { /* or this is the child of a fork, whose net is another */
+        return;
+    }
     place->ticket = *ticket;
     /* release: the ticket; pairs with try_release */
     atomic_store_explicit(&place->k, op->place.k, memory_order_release);
@@ -142,8 +146,12 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *tick
 static bool pump(hd_outer_t *stage, hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     (void)stage;
+    const hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     if (!hd_group_is_complete(op->group)) {
         (void)hd_crossing_pump(crossing);
+        /* relaxed: looked at again, and try_release takes it */
+    } else if (atomic_load_explicit(&place->k, memory_order_relaxed) != op->place.k) {
+        (void)hd_net_pump(crossing->net); /* not all are here, or it has been released */
     } else if (hd_net_swap_is_there(crossing->team, op->place.k)) {
         try_release(crossing, op);
     }

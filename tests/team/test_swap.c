@@ -502,6 +502,12 @@ Test(swap, several_endpoints_in_a_process_send_one_part) {
     }
 }
 
+Test(swap, so_do_they_where_each_arrival_has_its_place) {
+    shape_t shape = shape_even(2, 3);
+    setenv("HEDDLE_ARRIVAL", "static", 1);
+    cr_assert(processes_run(&shape, SECONDS, are_right_together, NULL).ok);
+}
+
 static int differ_together(const process_t *process, void *arg) {
     const difference_t *d = arg;
     static uint8_t src[LARGE], dst[MOST][LARGE];
@@ -538,6 +544,34 @@ Test(swap, processes_of_several_endpoints_that_differ_fail_whoever_comes_first) 
         cr_assert(processes_run(&shape, SECONDS, differ_together, &d).ok,
                   "difference %u, process %u is late", d.which, d.late);
     }
+}
+
+/* Reductions without a byte keep processes together, too: whoever is far ahead has numbers that can't be told apart. */
+static int runs_ahead(const process_t *process, void *arg) {
+    row_t r = sit_down(process);
+    ucc_coll_args_t args[MOST];
+    double x = 0, y = 0;
+    bool ok = all_meet(&r);
+    (void)arg;
+    for (uint32_t e = 0; e < r.n; e++) {
+        args[e] = allreduce_args(&x, &y, 0, UCC_DT_FLOAT64, UCC_OP_SUM);
+        args[e].coll_type = UCC_COLL_TYPE_REDUCE_SCATTER;
+    }
+    if (process->me == 1) {
+        nap(300);
+    }
+    for (uint32_t i = 0; i < 5000 && ok; i++) {
+        ok = results_of(&r, r.n, args) == UCC_OK;
+    }
+    ok &= all_meet(&r);
+    stand_up(&r);
+    return !ok;
+}
+
+Test(swap, nobody_runs_ahead_by_collectives_without_data) {
+    shape_t alone = shape_even(2, 1), together = shape_even(2, 2);
+    cr_assert(processes_run(&alone, SECONDS, runs_ahead, NULL).ok);
+    cr_assert(processes_run(&together, SECONDS, runs_ahead, NULL).ok);
 }
 
 /* The last endpoint does not come. */
