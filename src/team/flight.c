@@ -239,6 +239,31 @@ static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
     return UCC_OK;
 }
 
+/* The passage's, which lends it: large memory goes from flight to flight like a leg's, for it is in the caches. */
+static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
+    if (!f->passage->lends || bytes <= KEPT_SCRATCH) {
+        return take_scratch(f, &f->own, bytes);
+    }
+    hd_free(f->own.at);
+    f->own = hd_pool_take(&f->crossing->pool, bytes);
+    if (!f->own.at) {
+        hd_error("%s: no memory for %zu bytes of this process's", hd_type_name(f->call.type),
+                 bytes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+/* A leg has ended well. With all of them, what they have read is over: LOCAL before they began, COMBINE since. */
+static void give_own(hd_flight_t *f) {
+    /* acq_rel: the last takes in what the others have done with the memory */
+    bool last = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel) == 1;
+    if (last && f->passage->lends && f->own.room > KEPT_SCRATCH) {
+        hd_pool_give(&f->crossing->pool, f->own);
+        f->own = (hd_scratch_t){NULL, 0};
+    }
+}
+
 /* The leg has ended well, or has not begun. One that has failed keeps its scratch as long as the flight lives, for a
  * member may still be combining what lies there. */
 static void give_leg_scratch(hd_segment_t *s) {
@@ -312,12 +337,15 @@ static bool step_work(hd_leg_t *leg) {
     if (status == UCC_INPROGRESS) {
         return false;
     }
+    bool exits = s == &f->exit;
     if (status == UCC_OK) {
         give_leg_scratch(s);
     }
+    if (status == UCC_OK && !exits) {
+        give_own(f);
+    }
     hd_crossing_t *crossing = f->crossing;
     hd_ticket_t ticket = f->ticket;
-    bool exits = s == &f->exit;
     uint32_t slice = exits ? hd_slice_exit(&f->cut) : hd_slice_of(&f->cut, HD_NET, s->index);
     if (status == UCC_OK && !exits) {
         if (!s->asked) {
@@ -489,8 +517,9 @@ static bool claim_units(hd_flight_t *f) {
 
 /* All that the legs and the slices need. The units are claimed, so other members' calls may be read. */
 static ucc_status_t prepare_legs(hd_flight_t *f) {
-    ucc_status_t status =
-        take_scratch(f, &f->own, f->passage->scratch ? f->passage->scratch(f) : 0);
+    ucc_status_t status = take_own(f, f->passage->scratch ? f->passage->scratch(f) : 0);
+    /* relaxed: handed on with the legs */
+    atomic_store_explicit(&f->lasting, f->cut.segments, memory_order_relaxed);
     for (uint32_t j = 0; j < f->cut.segments && status == UCC_OK; j++) {
         status = f->passage->prepare(&f->segment[j]);
     }

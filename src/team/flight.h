@@ -52,6 +52,8 @@ typedef struct hd_passage {
     bool (*needs_local)(const hd_flight_t *flight);
     /* Bytes of scratch memory that this process needs beside the legs'; NULL: none. */
     size_t (*scratch)(const hd_flight_t *flight);
+    bool
+        lends; /* nobody needs that memory when all legs have ended well: it goes to the next flight */
 } hd_passage_t;
 
 /* How a call is cut, from what all endpoints agree on. */
@@ -81,6 +83,7 @@ struct hd_flight {
     hd_cut_t cut;
     hd_reducer_t reducer;       /* of the partials of processes, and of the result */
     hd_scratch_t own, legs_own; /* the passage's, and the legs' */
+    _Atomic uint32_t lasting;   /* legs that have not ended well; not the exit's */
     hd_net_piece_t *pieces;
     hd_net_data_t *data; /* give[processes], take[processes] */
     size_t pieces_room, data_room;

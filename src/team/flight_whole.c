@@ -198,9 +198,11 @@ const hd_passage_t hd_passage_reduce = {
     {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
     .prepare = prepare_reduce,
     .needs_local = of_several,
-    .scratch = scratch};
+    .scratch = scratch,
+    .lends = true};
 const hd_passage_t hd_passage_allreduce = {
     {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
     .prepare = prepare_reduce,
     .needs_local = of_several,
-    .scratch = scratch};
+    .scratch = scratch,
+    .lends = true};
