@@ -44,6 +44,8 @@ enum {
     HD_NET_EARLY_SECONDS = 3600,  /* a process may come to form a team much later than the others */
     HD_NET_ORPHAN_MS =
         1000, /* after a peer was lost, until what UCX does not end with it counts as ended */
+    HD_NET_MOMENT_MS =
+        1000, /* for which who has failed still sends data that lies in memory of ours */
     HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
     HD_NET_ORPHAN_TURNS = 16,  /* and so many turns */
     HD_NET_MOURN_MS = 10,      /* from one look for them to the next */

@@ -489,10 +489,8 @@ static void abandon(hd_leg_t *leg) {
 }
 
 /* A process that is alive, but does nothing, may keep a buffer for as long as it likes. It is given up then. */
-static void cut_off(hd_leg_t *leg) {
+static void cut_off(hd_leg_t *leg, uint64_t now) {
     hd_net_t *net = leg->team->net;
-    uint64_t now = hd_clock_ns();
-    leg->failing = leg->failing ? leg->failing : now;
     if (!net->cut_off_ns || now - leg->failing < net->cut_off_ns) {
         return;
     }
@@ -510,10 +508,15 @@ static void cut_off(hd_leg_t *leg) {
 }
 
 /* What has no buffer of a user's need not be waited for: a process that has not come to a new team yet may hold back a
- * message to it for as long as it likes. UCX still has the message, which is the lane's. */
-static void let_go(hd_leg_t *leg) {
+ * message to it for as long as it likes. UCX still has the message, which is the lane's. But data that the other is about
+ * to receive into a buffer of its user's comes only while this process takes part: for a moment it does, lest it be cut off
+ * for that. */
+static void let_go(hd_leg_t *leg, uint64_t now) {
+    const uint64_t moment = HD_NET_MOMENT_MS * UINT64_C(1000000),
+                   half = leg->team->net->cut_off_ns / 2;
+    bool over = now - leg->failing > (half && half < moment ? half : moment);
     for (hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
-        if (r->leg == leg && !r->receives && (r->n == 0 || r->packed)) {
+        if (r->leg == leg && !r->receives && (r->n == 0 || (r->packed && over))) {
             r->leg = NULL;
             leg->under_way--;
         }
@@ -538,8 +541,10 @@ static ucc_status_t wind_up(hd_leg_t *leg) {
         }
     }
     if (leg->under_way) {
-        let_go(leg);
-        cut_off(leg);
+        uint64_t now = hd_clock_ns();
+        leg->failing = leg->failing ? leg->failing : now;
+        let_go(leg, now);
+        cut_off(leg, now);
         abandon(leg);
     }
     return leg->under_way ? UCC_INPROGRESS : end_leg(leg);
