@@ -5,6 +5,8 @@
 #   lib/libheddle.so* (or libheddle.a)       the library
 #   lib/pkgconfig/heddle.pc, lib/cmake/heddle/   for builds that ask for heddle
 #   lib/libheddle_bootstrap.so*, lib/pkgconfig/heddle-bootstrap.pc   if it is built; CMake: heddle::bootstrap
+#   lib/libheddle_emucuda.so*                if it is built; CMake: heddle::emucuda
+#   lib/heddle/emucuda/libcuda.so.1          the same under the CUDA driver's name
 #   lib/heddle/                              for builds and programs that ask for ucc: libucc.so.1, which
 #                                            stands for the library, ucc.pc and the CMake package;
 #                                            not beside a static library
@@ -24,6 +26,12 @@ if(TARGET heddle_bootstrap)
     install(TARGETS heddle_bootstrap EXPORT heddleBootstrapTargets
             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(EXPORT heddleBootstrapTargets NAMESPACE heddle:: DESTINATION ${package_dir})
+endif()
+if(TARGET heddle_emucuda)
+    install(FILES include/heddle_emucuda.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(TARGETS heddle_emucuda EXPORT heddleEmucudaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT heddleEmucudaTargets NAMESPACE heddle:: DESTINATION ${package_dir})
+    install(TARGETS heddle_emucuda_driver LIBRARY DESTINATION ${alias_dir}/emucuda NAMELINK_SKIP)
 endif()
 configure_package_config_file(cmake/heddleConfig.cmake.in heddleConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
