@@ -257,15 +257,6 @@ static void resume(CUstream stream) {
     }
 }
 
-/* What the host does from now on does not come before what it has just handed on. */
-static void host_tick(emu_host_t *host) {
-    if (host->touched) {
-        host->clock.at[host->timeline]++;
-        host->version++;
-        host->touched = false;
-    }
-}
-
 static void keep_unknown(CUstream stream, emu_op_t *op) {
     if (stream->unknown_last) {
         stream->unknown_last->next_unknown = op;
@@ -280,7 +271,7 @@ void emu_clock_pass(CUstream stream, emu_op_t *op) {
     if (stream->unknown) {
         emu_vector_copy(&op->host_clock, &host->clock);
         keep_unknown(stream, op);
-        host_tick(host);
+        host->handed_on = true;
         return;
     }
     if (stream->seen_host != host || stream->seen_version != host->version) {
@@ -288,7 +279,7 @@ void emu_clock_pass(CUstream stream, emu_op_t *op) {
         stream->seen_host = host;
         stream->seen_version = host->version;
     }
-    host_tick(host);
+    host->handed_on = true;
     if (join_wait(stream, op)) {
         pass(stream, op);
     } else {
@@ -333,13 +324,22 @@ void emu_host_join(const emu_vector_t *clock) {
     host->version++;
 }
 
+/* What the host does from now on does not come before those to whom its clock was handed. */
+static void host_advance(emu_host_t *host) {
+    if (host->handed_on) {
+        host->clock.at[host->timeline]++;
+        host->version++;
+        host->handed_on = false;
+    }
+}
+
 void emu_host_access(uint64_t address, uint64_t bytes, emu_access_t access, const char *what) {
     emu_host_t *host = emu_self()->host;
+    host_advance(host);
     emu_epoch_t epoch = {
         .timeline = host->timeline, .clock = host->clock.at[host->timeline], .what = what};
     emu_allocation_t *allocation = emu_allocation_at(address);
     if (allocation && bytes > 0) {
-        host->touched = true;
         emu_check(allocation, address, bytes, access, &epoch, &host->clock);
     }
 }
@@ -371,7 +371,7 @@ void heddle_emucuda_host_release(const void *token) {
     if (emu.initialized) {
         emu_host_t *host = emu_self()->host;
         emu_vector_join(&token_at((uintptr_t)token)->clock, &host->clock);
-        host_tick(host);
+        host->handed_on = true;
     }
     pthread_mutex_unlock(&emu.lock);
 }

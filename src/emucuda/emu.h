@@ -77,7 +77,7 @@ typedef struct emu_host {
     uint32_t timeline;
     emu_vector_t clock;
     uint64_t version; /* counts changes of clock, so that streams know whether they have seen it */
-    bool touched;     /* has accessed memory since its own clock last advanced */
+    bool handed_on;   /* to streams or other threads, since its own clock last advanced */
 } emu_host_t;
 
 /* What a thread of the program is to the emulator. */
@@ -569,6 +569,7 @@ void emu_objects_free(void);
 /* memory.c */
 bool emu_arena_open(emu_arena_t *arena, uint64_t bytes);
 void emu_arena_close(emu_arena_t *arena);
+bool emu_arena_has(const emu_arena_t *arena, uint64_t address);
 emu_allocation_t *emu_allocate(int device, CUcontext context, emu_memory_kind_t kind,
                                uint64_t bytes);
 emu_allocation_t *emu_allocation_list(uint64_t base, uint64_t bytes, emu_memory_kind_t kind,
@@ -580,6 +581,10 @@ emu_allocation_t *emu_allocation_at(uint64_t address);  /* NULL: none that is li
 void *emu_bytes_at(uint64_t address);                   /* where the host finds them */
 bool emu_reaches(CUcontext context, const emu_allocation_t *allocation);
 void emu_allocations_of(CUcontext context, bool leaked); /* frees all of them */
+
+/* guard.c */
+void emu_guard_begin(void);
+void emu_guard_end(void);
 
 /* clock.c */
 void emu_vector_join(emu_vector_t *into, const emu_vector_t *from);

@@ -48,6 +48,10 @@ static uint64_t arena_range(const emu_arena_t *arena) {
     return round_up(arena->bytes, PAGE) * 2;
 }
 
+bool emu_arena_has(const emu_arena_t *arena, uint64_t address) {
+    return address - arena->user < arena_range(arena);
+}
+
 void emu_arena_close(emu_arena_t *arena) {
     if (arena->user) {
         munmap((void *)(uintptr_t)arena->user, arena_range(arena));
@@ -121,7 +125,7 @@ static void arena_give(emu_arena_t *arena, uint64_t address, uint64_t bytes) {
 void *emu_bytes_at(uint64_t address) {
     for (int d = 0; d < emu.config.devices; d++) {
         const emu_arena_t *arena = &emu.device[d].arena;
-        if (address - arena->user < arena_range(arena)) {
+        if (emu_arena_has(arena, address)) {
             return (void *)(uintptr_t)(address + (uint64_t)arena->shift);
         }
     }

@@ -161,6 +161,7 @@ static CUresult initialize(void) {
         emu.device[d].standard_pool = emu_pool_new(d, true);
         emu.device[d].pool = emu.device[d].standard_pool;
     }
+    emu_guard_begin();
     emu.initialized = true;
     return CUDA_SUCCESS;
 }
@@ -294,6 +295,7 @@ void heddle_emucuda_reset(void) {
     emu_callbacks_stop();
     pthread_mutex_lock(&emu.lock);
     if (emu.initialized) {
+        emu_guard_end();
         emu_devices_close();
     }
     emu_objects_free();
