@@ -186,7 +186,9 @@ HEDDLE_EMUCUDA_API void heddle_emucuda_host_write(const void *pointer, size_t by
 /* What this thread, and what it waited for, did so far comes before what follows acquire of the same token: a word in
  * memory with which threads of the host hand something on (host=threads), which the host sets for
  * cuStreamWaitValue*, or which an operation has set (cuStreamWriteValue*, a kernel's signal) and
- * the host has seen. Release before the store, acquire after the load. */
+ * the host has seen. Release before the store, acquire after the load. A host function
+ * (cuLaunchHostFunc) may release, which hands on what comes before it in its stream; otherwise these functions, and the two
+ * above, do nothing there, nor in kernels. */
 HEDDLE_EMUCUDA_API void heddle_emucuda_host_release(const void *token);
 HEDDLE_EMUCUDA_API void heddle_emucuda_host_acquire(const void *token);
 

@@ -45,6 +45,7 @@ static const char *const elsewhere[] = {
     "BOOTSTRAP_RANK",
     "BOOTSTRAP_SIZE",
     "BOOTSTRAP_TIMEOUT",
+    "EMUCUDA",
 };
 
 /* Last words of names that say where something lies, or how it was built. */

@@ -40,6 +40,7 @@ static void call(const emu_callback_t *callback, CUresult status) {
 
 static void run_job(job_t *job) {
     emu_queue_t *queue = job->queue;
+    emu_callback_op = queue ? queue->head : NULL;
     emu_callback_t callback = {.function = job->function, .arg = job->arg};
     CUresult status = CUDA_SUCCESS;
     if (queue) {
@@ -49,6 +50,7 @@ static void run_job(job_t *job) {
     pthread_mutex_unlock(&emu.lock);
     call(&callback, status);
     pthread_mutex_lock(&emu.lock);
+    emu_callback_op = NULL;
     if (queue) {
         queue->busy = false;
         emu.running--;

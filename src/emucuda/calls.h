@@ -326,6 +326,34 @@ EMU_API CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, uns
                                          unsigned int flags);
 EMU_API CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count);
 
+EMU_API CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event);
+EMU_API CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle);
+EMU_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer);
+EMU_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle,
+                                       unsigned int flags);
+EMU_API CUresult cuIpcCloseMemHandle(CUdeviceptr pointer);
+EMU_API CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment,
+                                     CUdeviceptr address, unsigned long long flags);
+EMU_API CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes);
+EMU_API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+                             const CUmemAllocationProp *properties, unsigned long long flags);
+EMU_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+EMU_API CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset,
+                          CUmemGenericAllocationHandle handle, unsigned long long flags);
+EMU_API CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes);
+EMU_API CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
+                                size_t count);
+EMU_API CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                CUdeviceptr pointer);
+EMU_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
+                                               CUmemAllocationGranularity_flags option);
+EMU_API CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
+                                              CUmemAllocationHandleType type,
+                                              unsigned long long flags);
+EMU_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
+                                                CUmemAllocationHandleType type);
+EMU_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *pointer);
+
 #ifdef __cplusplus
 }
 #endif

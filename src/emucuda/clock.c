@@ -224,7 +224,9 @@ static void pass(CUstream stream, emu_op_t *op) {
     if (op->ranges > 0) {
         check_ranges(stream, op);
     }
-    if (op->kind == EMU_OP_RECORD) {
+    if (op->kind == EMU_OP_HOST) {
+        emu_vector_copy(&op->clock, &stream->clock);
+    } else if (op->kind == EMU_OP_RECORD) {
         emu_record_t *record = op->record;
         emu_vector_copy(&record->clock, &stream->clock);
         record->known = true;
@@ -363,12 +365,15 @@ void heddle_emucuda_host_write(const void *pointer, size_t bytes) {
     declare(pointer, bytes, EMU_WRITE, "the host");
 }
 
+/* A host function hands on what comes before it in its stream. */
 void heddle_emucuda_host_release(const void *token) {
-    if (emu_forbidden) {
+    if (emu_forbidden && !emu_callback_op) {
         return;
     }
     pthread_mutex_lock(&emu.lock);
-    if (emu.initialized) {
+    if (emu_callback_op) {
+        emu_vector_join(&token_at((uintptr_t)token)->clock, &emu_callback_op->clock);
+    } else if (emu.initialized) {
         emu_host_t *host = emu_self()->host;
         emu_vector_join(&token_at((uintptr_t)token)->clock, &host->clock);
         host->handed_on = true;

@@ -339,7 +339,7 @@ struct emu_op {
     CUevent event;    /* of nodes that record or wait for an event at each launch of their graph */
     CUgraphExec exec; /* that launched it: held until it has run */
     emu_vector_t host_clock; /* of the call, if the clock pass comes later */
-    emu_vector_t clock;      /* of an operation that signals */
+    emu_vector_t clock;      /* of an operation that signals, or calls the host */
     uint64_t fault;          /* an address that it must not touch; 0: none */
     emu_access_t fault_access;
     uint32_t ranges, range_capacity;
@@ -532,8 +532,9 @@ typedef struct emu_state {
 } emu_state_t;
 
 extern emu_state_t emu;
-extern _Thread_local bool
-    emu_forbidden; /* this thread runs what may make no call: a kernel, or a driver's callback */
+/* This thread runs what may make no call: a kernel, or a driver's callback; and the operation of a host function. */
+extern _Thread_local bool emu_forbidden;
+extern _Thread_local emu_op_t *emu_callback_op;
 
 /* state.c */
 CUresult emu_enter(void); /* counts a call, and locks; nothing is held after an error */

@@ -8,6 +8,7 @@
 emu_state_t emu = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .generation = 1};
 _Thread_local bool emu_forbidden;
+_Thread_local emu_op_t *emu_callback_op;
 
 static _Thread_local emu_thread_t *self;
 static _Thread_local uint64_t self_generation;

@@ -554,5 +554,24 @@ static inline facts_t collect_facts() {
     SIGNATURE(cuUserObjectCreate, PFN_cuUserObjectCreate_v11030);
     SIGNATURE(cuUserObjectRelease, PFN_cuUserObjectRelease_v11030);
     SIGNATURE(cuUserObjectRetain, PFN_cuUserObjectRetain_v11030);
+    SIGNATURE(cuIpcGetEventHandle, PFN_cuIpcGetEventHandle_v4010);
+    SIGNATURE(cuIpcOpenEventHandle, PFN_cuIpcOpenEventHandle_v4010);
+    SIGNATURE(cuIpcGetMemHandle, PFN_cuIpcGetMemHandle_v4010);
+    SIGNATURE(cuIpcOpenMemHandle_v2, PFN_cuIpcOpenMemHandle_v11000);
+    SIGNATURE(cuIpcCloseMemHandle, PFN_cuIpcCloseMemHandle_v4010);
+    SIGNATURE(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020);
+    SIGNATURE(cuMemAddressFree, PFN_cuMemAddressFree_v10020);
+    SIGNATURE(cuMemCreate, PFN_cuMemCreate_v10020);
+    SIGNATURE(cuMemRelease, PFN_cuMemRelease_v10020);
+    SIGNATURE(cuMemMap, PFN_cuMemMap_v10020);
+    SIGNATURE(cuMemUnmap, PFN_cuMemUnmap_v10020);
+    SIGNATURE(cuMemSetAccess, PFN_cuMemSetAccess_v10020);
+    SIGNATURE(cuMemGetAccess, PFN_cuMemGetAccess_v10020);
+    SIGNATURE(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020);
+    SIGNATURE(cuMemExportToShareableHandle, PFN_cuMemExportToShareableHandle_v10020);
+    SIGNATURE(cuMemImportFromShareableHandle, PFN_cuMemImportFromShareableHandle_v10020);
+    SIGNATURE(cuMemRetainAllocationHandle, PFN_cuMemRetainAllocationHandle_v11000);
+    SIZE(CUipcEventHandle);
+    SIZE(CUipcMemHandle);
     return facts;
 }

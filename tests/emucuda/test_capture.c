@@ -64,6 +64,23 @@ Test(capture, a_graph_does_at_each_launch_what_was_captured) {
     }
 }
 
+Test(capture, a_launch_comes_after_all_branches_of_the_one_before) {
+    rig_t rig = rig_open("1");
+    CUdeviceptr x = rig_alloc_filled(COUNT, 1), y = rig_alloc(COUNT);
+    CUstream stream = begin(CU_STREAM_CAPTURE_MODE_GLOBAL), left = rig_stream();
+    rig_add(&rig, stream, y, x, x, COUNT);
+    fork_to(stream, left);
+    rig_add(&rig, stream, y, y, y, COUNT);
+    rig_scale(&rig, left, x, 3, COUNT);
+    fork_to(left, stream);
+    CUgraphExec exec = end(stream);
+    must(cuGraphLaunch(exec, stream));
+    must(cuGraphLaunch(exec, left)); /* another stream */
+    cr_expect_eq(rig_report().races, 0, "%s", rig_line(0));
+    cr_expect(rig_all(y, COUNT, 12));
+    rig_close(&rig);
+}
+
 Test(capture, branches_of_a_graph_that_should_be_ordered_are_a_race) {
     rig_t rig = rig_open("1");
     CUdeviceptr x = rig_alloc_filled(COUNT, 1);

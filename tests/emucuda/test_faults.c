@@ -112,6 +112,19 @@ Test(faults, every_call_can_fail_and_nothing_is_left) {
     cr_expect_lt(n, MOST_CALLS);
 }
 
+Test(faults, the_nth_call_fails_and_no_other) {
+    rig_t rig = rig_open("1");
+    CUstream stream = rig_stream();
+    heddle_emucuda_fail_call(2, CUDA_ERROR_OUT_OF_MEMORY);
+    must(cuStreamQuery(stream));
+    cr_expect_eq(cuStreamQuery(stream), CUDA_ERROR_OUT_OF_MEMORY);
+    must(cuStreamQuery(stream));
+    heddle_emucuda_fail_call(1, CUDA_ERROR_UNKNOWN);
+    cr_expect_eq(cuStreamDestroy_v2(stream), CUDA_ERROR_UNKNOWN, "and does its work");
+    cr_expect_eq(cuStreamDestroy_v2(stream), CUDA_ERROR_INVALID_HANDLE);
+    rig_close(&rig);
+}
+
 Test(faults, a_device_can_be_lost_at_every_operation) {
     unsigned lost = 0;
     for (uint64_t left = 0; left <= 40; left++) {

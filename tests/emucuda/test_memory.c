@@ -188,6 +188,21 @@ Test(memory, memory_in_stream_order_lives_between_its_turns) {
     rig_close(&rig);
 }
 
+Test(memory, work_that_comes_after_a_free_by_chance_is_a_fault) {
+    rig_t rig = rig_open("1,policy=lazy,idle=0");
+    CUstream stream = rig_stream(), late = rig_stream();
+    CUdeviceptr x;
+    must(cuMemAllocAsync(&x, COUNT * 4, stream));
+    must(cuStreamSynchronize(stream));
+    rig_scale(&rig, late, x, 2, COUNT);
+    must(cuMemFreeAsync(x, stream));
+    cr_expect_eq(rig_report().races, 1);
+    must(cuStreamSynchronize(stream));
+    cr_expect_eq(cuStreamSynchronize(late), CUDA_ERROR_ILLEGAL_ADDRESS);
+    cr_expect(strstr(rig_line(1), "memory that was freed"), "%s", rig_line(1));
+    rig_close(&rig);
+}
+
 Test(memory, what_is_freed_in_stream_order_can_be_allocated_again) {
     rig_t rig = rig_open("1,memory=1M,policy=lazy");
     CUstream stream = rig_stream();

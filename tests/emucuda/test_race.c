@@ -182,6 +182,30 @@ Test(race, memory_that_is_not_pinned_is_read_before_the_call_returns) {
     close_pair(&p, 0);
 }
 
+Test(race, memory_that_is_not_pinned_is_written_before_the_call_returns) {
+    pair_t p = open_pair("1,policy=lazy,idle=0");
+    uint32_t target[COUNT] = {0};
+    rig_scale(&p.rig, p.first, p.x, 6, COUNT);
+    must(cuMemcpyDtoHAsync_v2(target, p.x, sizeof(target), p.first));
+    cr_expect_eq(target[COUNT - 1], 6);
+    close_pair(&p, 0);
+}
+
+Test(race, a_race_behind_a_gate_is_told_when_the_write_that_opens_it_is_enqueued) {
+    pair_t p = open_pair("1,policy=lazy,idle=0");
+    CUdeviceptr word = (CUdeviceptr)(uintptr_t)memset(rig_pinned(1), 0, 4);
+    must(cuStreamWaitValue32_v2(p.second, word, 2, CU_STREAM_WAIT_VALUE_GEQ));
+    rig_scale(&p.rig, p.second, p.x, 3, COUNT);
+    must(cuStreamWriteValue32_v2(p.first, word, 1, 0));
+    rig_scale(&p.rig, p.first, p.x, 3, COUNT);
+    cr_expect_eq(rig_report().races, 0, "it is not known yet what comes first");
+    must(cuStreamWriteValue32_v2(p.first, word, 2, 0));
+    cr_expect_eq(rig_report().races, 0, "it comes after all of this");
+    rig_scale(&p.rig, p.first, p.x, 3, COUNT);
+    cr_expect_eq(rig_report().races, 1, "%s", rig_line(0));
+    close_pair(&p, 1);
+}
+
 Test(race, a_synchronous_copy_from_there_does_not_order_non_blocking_streams) {
     pair_t p = open_pair("1");
     uint32_t source[COUNT] = {0};
@@ -242,6 +266,28 @@ Test(race, a_signal_orders_the_host_that_saw_it) {
         }
         if (acquired) {
             heddle_emucuda_host_acquire(word);
+        }
+        rig_scale(&p.rig, p.second, p.x, 2, COUNT);
+        close_pair(&p, !acquired);
+    }
+}
+
+static void tell(void *token) {
+    heddle_emucuda_host_release(token);
+    __atomic_store_n((uint32_t *)token, 1, __ATOMIC_RELEASE);
+}
+
+Test(race, a_host_function_hands_on_what_comes_before_it) {
+    for (int acquired = 0; acquired <= 1; acquired++) {
+        pair_t p = open_pair("1");
+        uint32_t told = 0;
+        rig_scale(&p.rig, p.first, p.x, 2, COUNT);
+        must(cuLaunchHostFunc(p.first, tell, &told));
+        while (__atomic_load_n(&told, __ATOMIC_ACQUIRE) == 0) {
+            heddle_emucuda_run(1);
+        }
+        if (acquired) {
+            heddle_emucuda_host_acquire(&told);
         }
         rig_scale(&p.rig, p.second, p.x, 2, COUNT);
         close_pair(&p, !acquired);

@@ -12,6 +12,10 @@ enum { COUNT = 1000, SEEDS = 30 };
 
 TestSuite(schedule, .timeout = 120);
 
+static void count_call(void *arg) {
+    ++*(unsigned *)arg;
+}
+
 static const char *const policies[] = {"random", "lazy", "starve", "newest"};
 
 /* x = 1; two streams make a = 2x and b = 3x; a third one adds them. Returns the order. */
@@ -21,6 +25,7 @@ static uint64_t diamond(const char *config) {
     CUevent begun = rig_event(), a_done = rig_event(), b_done = rig_event();
     CUdeviceptr x = rig_alloc(COUNT), a = rig_alloc(COUNT), b = rig_alloc(COUNT),
                 sum = rig_alloc(COUNT);
+    unsigned calls = 0;
 
     for (uint32_t round = 1; round <= 5; round++) {
         must(cuMemsetD32Async(x, round, COUNT, first));
@@ -30,6 +35,7 @@ static uint64_t diamond(const char *config) {
         rig_add(&rig, left, a, x, x, COUNT);
         must(cuMemcpyDtoDAsync_v2(b, x, COUNT * 4, right));
         rig_scale(&rig, right, b, 3, COUNT);
+        must(cuLaunchHostFunc(left, count_call, &calls));
         must(cuEventRecord(a_done, left));
         must(cuEventRecord(b_done, right));
         must(cuStreamWaitEvent(first, a_done, 0));
@@ -37,6 +43,7 @@ static uint64_t diamond(const char *config) {
         rig_add(&rig, first, sum, a, b, COUNT);
     }
     cr_expect(rig_all(sum, COUNT, 25), "%s", config);
+    cr_expect_eq(calls, 5);
     heddle_emucuda_report_t report = rig_report();
     cr_expect_eq(report.races + report.deadlocks + report.faults, 0, "%s: %s", config, rig_line(0));
     cr_expect_eq(report.pending, 0);
