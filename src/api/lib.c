@@ -1,5 +1,6 @@
 /* lib.c: library handles: init, attributes, finalize, version, status names. Any thread. */
 #include "api/api.h"
+#include "gpu/gpu.h"
 #include "threads/clock.h"
 #include "threads/stall.h"
 #include "threads/trace.h"
@@ -117,6 +118,10 @@ ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_ver
     if (status == UCC_OK) {
         status = take_config(lib, config);
     }
+    if (status == UCC_OK) {
+        status = hd_gpu_configure(hd_config_string(lib->config, HD_CFG_LIB_GPU),
+                                  hd_config_string(lib->config, HD_CFG_LIB_GPU_LIBRARY));
+    }
     if (status != UCC_OK) {
         hd_config_release(lib->config);
         free(lib->own_prefix);
@@ -141,6 +146,7 @@ ucc_status_t ucc_finalize(ucc_lib_h lib_p) {
     }
     lib_p->magic = HD_DEAD_MAGIC;
     hd_trace_close();
+    hd_gpu_unconfigure();
     hd_config_release(lib_p->config);
     free(lib_p->own_prefix);
     hd_free(lib_p);

@@ -381,6 +381,21 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                        .value = "auto",
                                        .words = "auto,direct",
                                        .meaning = "Algorithm of reduce_scatters among processes."},
+    [HD_CFG_LIB_GPU] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_STRING,
+         .name = "GPU",
+         .value = "auto",
+         .meaning = "Which GPUs there are. auto: those of CUDA, if the program uses it. n: none; "
+                    "all memory is the host's. cuda: those of CUDA, which is loaded at once. "
+                    "emulated:N: N of libheddle_emucuda, for tests; what may follow N stands in "
+                    "heddle_emucuda.h."},
+    [HD_CFG_LIB_GPU_LIBRARY] = {.scope = HD_CFG_SCOPE_LIB,
+                                .type = HD_CFG_STRING,
+                                .name = "GPU_LIBRARY",
+                                .value = "",
+                                .meaning = "File of the libheddle_cuda to load. If empty: the one "
+                                           "beside libheddle, or where the system finds it."},
     [HD_CFG_CTX_ESTIMATED_NUM_EPS] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                       .type = HD_CFG_UINT,
                                       .name = "ESTIMATED_NUM_EPS",

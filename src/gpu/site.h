@@ -1,0 +1,17 @@
+/* site.h: every wait in the source that a device, or the host for a device, makes has a number.
+ *
+ * An emulated driver is told the number before the wait, and a test can have all waits of one number dropped: somebody
+ * must notice, else the wait is not needed, or not tested. So each number stands at one place of the source. Numbers change
+ * nothing with a real driver.
+ */
+#ifndef HD_GPU_SITE_H
+#define HD_GPU_SITE_H
+
+typedef enum hd_gpu_site {
+    HD_GPU_SITE_NONE, /* a wait that nothing depends on: a look, say */
+    HD_GPU_SITES,
+    /* for waits of tests themselves */
+    HD_GPU_SITE_TEST = 1000
+} hd_gpu_site_t;
+
+#endif
