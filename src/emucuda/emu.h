@@ -537,19 +537,26 @@ extern _Thread_local bool emu_forbidden;
 extern _Thread_local emu_op_t *emu_callback_op;
 
 /* state.c */
-CUresult emu_enter(void); /* counts a call, and locks; nothing is held after an error */
-CUresult
-emu_enter_context(CUcontext *context); /* and there must be a current context without an error */
+/* Counts a call and takes the lock; after an error, the lock is not held. */
+CUresult emu_enter(void);
+/* The same, for calls that need a current context which has not failed. */
+CUresult emu_enter_context(CUcontext *context);
 /* For what frees or destroys: an error that a test planted is in *planted, and the work is to be done all the same. */
 CUresult emu_enter_freeing(CUresult *planted);
-CUresult emu_leave(CUresult status); /* runs some work, and unlocks; returns status */
+/* Runs some queued work, gives the lock back, and returns status. */
+CUresult emu_leave(CUresult status);
+/* The calling thread, and its current context, which may be NULL. */
 emu_thread_t *emu_self(void);
 CUcontext emu_current(void);
+/* A random number below that bound, by the seed. */
 uint64_t emu_draw(uint64_t below);
-void *emu_alloc(size_t count, size_t bytes); /* zeroed; never NULL */
+/* Zeroed memory, and an array with room for `needed` elements: never NULL, for the program ends without memory. */
+void *emu_alloc(size_t count, size_t bytes);
 void *emu_grow(void *array, uint32_t *capacity, uint32_t needed, size_t bytes);
-const char *emu_keep(const char *format, const char *name); /* for as long as the emulator lives */
-bool emu_site_dropped(void); /* this wait is at a site that is dropped */
+/* A text that lives as long as the emulator. */
+const char *emu_keep(const char *format, const char *name);
+/* Whether the wait that begins here is at a site that is dropped. */
+bool emu_site_dropped(void);
 
 /* config.c */
 int emu_config_parse(const char *text, emu_config_t *config);
@@ -560,6 +567,7 @@ void emu_find(heddle_emucuda_finding_t kind, const char *format, ...)
 size_t emu_name_timeline(uint32_t timeline, char *text, size_t bytes);
 
 /* object.c */
+/* A dead object's memory stays readable: emu_object_is tells whether a handle is alive and of that kind. */
 void *emu_object_new(emu_mark_t mark, size_t bytes);
 void emu_object_kill(void *object);
 bool emu_object_is(const void *object, emu_mark_t mark);
@@ -575,13 +583,19 @@ emu_allocation_t *emu_allocate(int device, CUcontext context, emu_memory_kind_t 
                                uint64_t bytes);
 emu_allocation_t *emu_allocation_list(uint64_t base, uint64_t bytes, emu_memory_kind_t kind,
                                       int device, CUcontext context);
+/* An allocation lives while it is listed (programs can name it), alive (its bytes may be touched), or pending (operations
+ * hold it). These end one of the three each. */
 void emu_allocation_unlist(emu_allocation_t *allocation);
-void emu_allocation_end(emu_allocation_t *allocation);  /* its bytes are gone */
-void emu_allocation_drop(emu_allocation_t *allocation); /* an operation no longer holds it */
-emu_allocation_t *emu_allocation_at(uint64_t address);  /* NULL: none that is listed */
-void *emu_bytes_at(uint64_t address);                   /* where the host finds them */
+void emu_allocation_end(emu_allocation_t *allocation);
+void emu_allocation_drop(emu_allocation_t *allocation);
+/* The listed allocation that address is in, or NULL. */
+emu_allocation_t *emu_allocation_at(uint64_t address);
+/* Where the host finds the bytes that a device has at address. */
+void *emu_bytes_at(uint64_t address);
+/* Whether kernels of the context may touch it. */
 bool emu_reaches(CUcontext context, const emu_allocation_t *allocation);
-void emu_allocations_of(CUcontext context, bool leaked); /* frees all of them */
+/* Frees all that the context has; leaked: and tells each. */
+void emu_allocations_of(CUcontext context, bool leaked);
 
 /* guard.c */
 void emu_guard_begin(void);
@@ -594,10 +608,14 @@ void emu_vector_free(emu_vector_t *vector);
 uint32_t emu_timeline_new(CUstream stream);
 void emu_timeline_begin(uint32_t timeline, emu_vector_t *clock);
 void emu_timeline_end(uint32_t timeline, const emu_vector_t *clock);
+/* Goes over an operation that was just enqueued. */
 void emu_clock_pass(CUstream stream, emu_op_t *op);
-void emu_clock_force(emu_op_t *op); /* a wait for a value that is over though no clock said so */
+/* The operation begins to run: a wait for a value that is over, though the clock pass could not know why. */
+void emu_clock_force(emu_op_t *op);
+/* The operation has run: hands on the clocks of what it signals. */
 void emu_clock_executed(emu_op_t *op);
-void emu_host_join(const emu_vector_t *clock); /* this thread comes after it */
+/* What the calling thread does from now on comes after clock. */
+void emu_host_join(const emu_vector_t *clock);
 void emu_tokens_free(void);
 
 /* race.c */
@@ -611,37 +629,49 @@ emu_op_t *emu_op_new(emu_kind_t kind, const char *what);
 emu_op_t *emu_op_copy(const emu_op_t *op);
 void emu_op_free(emu_op_t *op);
 void emu_ops_free(void);
-void emu_op_declare(emu_op_t *op, CUcontext context); /* fills its ranges */
+/* Fills the ranges of an operation that a stream of the context is to run, and its fault, if one is wrong. */
+void emu_op_declare(emu_op_t *op, CUcontext context);
 void emu_op_range(emu_op_t *op, uint64_t begin, uint64_t bytes, emu_access_t access);
 emu_record_t *emu_record_new(void);
 void emu_record_hold(emu_record_t *record);
 void emu_record_drop(emu_record_t *record);
 
 /* execute.c */
-bool emu_execute(emu_op_t *op); /* a piece of it; true: it is over */
+/* Runs a piece of the operation; true if it is over. */
+bool emu_execute(emu_op_t *op);
 
 /* queue.c */
 emu_queue_t *emu_queue_for(int device);
 void emu_queue_leave(emu_queue_t *queue);
 void emu_queue_push(emu_queue_t *queue, emu_op_t *op);
-void emu_queue_finish(emu_queue_t *queue); /* its head is over */
+/* The operation at the head is over: takes it out, and frees it. */
+void emu_queue_finish(emu_queue_t *queue);
+/* The stream has come to the record: wakes who waits for it. */
 void emu_record_reached(emu_record_t *record);
-void emu_stream_purge(CUstream stream); /* drops what it has queued: its context has failed */
+/* Takes out all operations of the stream, without running them. */
+void emu_stream_purge(CUstream stream);
+/* Runs a piece of some operation that is drawn, or of one that the record needs; false if none can run. */
 bool emu_step(void);
 bool emu_step_towards(const emu_record_t *record);
-void emu_drive(void); /* some steps, as the policy has it */
+/* What a call runs in the end, as the policy has it. */
+void emu_drive(void);
+/* Whether the value that the operation waits for is there. */
 bool emu_word_satisfied(const emu_op_t *op);
 
 /* wait.c */
+/* Run work until there is no need to wait; then the calling thread comes after it. CUDA_ERROR_TIMEOUT: a deadlock, which
+ * was told. */
 CUresult emu_wait(emu_record_t *record, CUcontext context);
 CUresult emu_wait_stream(CUstream stream);
 CUresult emu_wait_context(CUcontext context);
 CUresult emu_wait_allocation(emu_allocation_t *allocation);
 
 /* callback.c */
+/* Hands the host function at the queue's head to the thread for callbacks, and waits for it a while. */
 void emu_callback_run(emu_queue_t *queue);
 void emu_destroy_later(CUhostFn function, void *pointer);
-void emu_background(void); /* starts what runs work while nobody calls */
+/* Sees to it that queued work goes on while nobody calls. */
+void emu_background(void);
 void emu_callbacks_stop(void);
 
 /* device.c, context.c */
@@ -656,34 +686,43 @@ void emu_devices_close(void);
 
 /* stream.c */
 CUstream emu_stream_new(CUcontext context, unsigned int flags, bool internal);
-void emu_stream_gone(CUstream stream); /* destroyed, and nothing pending */
+/* Frees a stream without pending operations. */
+void emu_stream_gone(CUstream stream);
+/* The stream that a program means by handle, and the error of its context. */
 CUresult emu_stream(CUstream handle, CUcontext context, CUstream *stream);
-CUresult emu_submit(CUstream stream, emu_op_t *op); /* takes op */
+/* Take op over, also if they fail. The first adds it to what the stream captures, if it does. */
+CUresult emu_submit(CUstream stream, emu_op_t *op);
 CUresult emu_enqueue(CUstream stream, emu_op_t *op);
-emu_record_t *emu_stream_tail(CUstream stream);              /* held; NULL: nothing is pending */
-void emu_stream_push(CUstream stream, emu_op_t *op);         /* without regard to NULL streams */
-void emu_stream_wait(CUstream stream, emu_record_t *record); /* the same */
-void emu_stream_follow(CUstream stream, CUstream other);     /* waits for all of other, the same */
+/* A record of all that is pending, to be dropped by the caller; NULL if nothing is. */
+emu_record_t *emu_stream_tail(CUstream stream);
+/* These three enqueue an operation, a wait for a record, and a wait for all that another stream has pending, without
+ * regard to captures and NULL streams. */
+void emu_stream_push(CUstream stream, emu_op_t *op);
+void emu_stream_wait(CUstream stream, emu_record_t *record);
+void emu_stream_follow(CUstream stream, CUstream other);
+/* A wait for a record, as a program enqueues it. */
 CUresult emu_stream_after(CUstream stream, emu_record_t *record);
 CUstream emu_per_thread(CUstream stream);
 
-/* value.c, copy.c, launch.c, module.c */
+/* event.c, module.c, launch.c */
+void emu_event_free(CUevent event);
 CUmodule emu_module_load(CUcontext context, const void *image, CUresult *status);
 void emu_module_unload(CUmodule module);
 CUfunction emu_module_function(CUmodule module, uint32_t kernel);
 const heddle_emucuda_module_t *emu_image(const void *image);
 CUfunction emu_function(CUfunction handle, CUcontext context);
-void emu_launch_params(const emu_launch_t *launch, void **params); /* where each parameter lies */
-
+/* Fills params with where each parameter lies. */
+void emu_launch_params(const emu_launch_t *launch, void **params);
 void emu_library_free(CUlibrary library);
-void emu_event_free(CUevent event);
 
 /* pool.c */
 CUmemoryPool emu_pool_new(int device, bool standard);
 void emu_pool_used(emu_allocation_t *allocation, bool begins);
 
 /* capture.c */
-CUresult emu_capture_unsafe(void); /* may this thread make calls that disturb captures? */
+/* Whether the calling thread may make a call that is unsafe, or use the NULL stream of the context, while others capture:
+ * else, their captures are invalid from now on. */
+CUresult emu_capture_unsafe(void);
 CUresult emu_capture_legacy(CUcontext context);
 CUresult emu_capture_node(CUstream stream, emu_op_t *op);
 CUresult emu_capture_record(CUstream stream, CUevent event);

@@ -109,14 +109,22 @@ static void run_copy(const emu_copy_t *copy) {
 }
 
 static void run_fill(const emu_fill_t *fill) {
-    char *target = emu_bytes_at(fill->target);
-    if (fill->bytes == 1) {
+    void *target = emu_bytes_at(fill->target); /* aligned to its elements */
+    uint16_t *halves = target;
+    uint32_t *words = target;
+    switch (fill->bytes) {
+    case 1:
         memset(target, (int)fill->value, fill->count);
-        return;
-    }
-    for (uint64_t i = 0; i < fill->count; i++) {
-        memcpy(target + i * fill->bytes, &fill->value,
-               fill->bytes); /* little endian, as devices are */
+        break;
+    case 2:
+        for (uint64_t i = 0; i < fill->count; i++) {
+            halves[i] = (uint16_t)fill->value;
+        }
+        break;
+    default:
+        for (uint64_t i = 0; i < fill->count; i++) {
+            words[i] = fill->value;
+        }
     }
 }
 
