@@ -89,8 +89,24 @@ static void destroy_others(CUcontext context) {
     }
 }
 
+/* A host function of one of its streams that runs. */
+static bool calls_host(CUcontext context) {
+    for (emu_object_t *o = emu_object_first(EMU_STREAM); o; o = o->behind) {
+        CUstream stream = (CUstream)o;
+        if (stream->context == context && stream->queue->busy &&
+            stream->queue->head->stream == stream) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The lock is given up only while host functions end. */
 void emu_context_destroy(CUcontext context) {
     emu_context_fail(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    while (calls_host(context)) {
+        pthread_cond_wait(&emu.changed, &emu.lock);
+    }
     destroy_graphs(context);
     destroy_streams(context);
     destroy_others(context);

@@ -393,7 +393,7 @@ struct CUuserObject_st {
     emu_object_t object;
     CUhostFn destroy;
     void *pointer;
-    uint64_t references;
+    uint64_t references, owned; /* all of them, and those of the program */
 };
 
 typedef struct emu_held {
@@ -648,7 +648,7 @@ void emu_queue_push(emu_queue_t *queue, emu_op_t *op);
 void emu_queue_finish(emu_queue_t *queue);
 /* The stream has come to the record: wakes who waits for it. */
 void emu_record_reached(emu_record_t *record);
-/* Takes out all operations of the stream, without running them. */
+/* Takes out all operations of the stream, none of which is a host function that runs, without running them. */
 void emu_stream_purge(CUstream stream);
 /* Runs a piece of some operation that is drawn, or of one that the record needs; false if none can run. */
 bool emu_step(void);

@@ -190,9 +190,6 @@ static void discard(emu_op_t *op) {
 
 void emu_stream_purge(CUstream stream) {
     emu_queue_t *queue = stream->queue;
-    while (queue->busy && queue->head->stream == stream) {
-        pthread_cond_wait(&emu.changed, &emu.lock);
-    }
     if (queue->head && queue->head->stream == stream) {
         forget_polled(queue);
     }

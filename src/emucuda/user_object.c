@@ -31,7 +31,7 @@ CUresult cuUserObjectCreate(CUuserObject *object, void *pointer, CUhostFn destro
     *object = emu_object_new(EMU_USER_OBJECT, sizeof(**object));
     (*object)->destroy = destroy;
     (*object)->pointer = pointer;
-    (*object)->references = references;
+    (*object)->references = (*object)->owned = references;
     return emu_leave(CUDA_SUCCESS);
 }
 
@@ -44,6 +44,7 @@ CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     }
     object->references += count;
+    object->owned += count;
     return emu_leave(CUDA_SUCCESS);
 }
 
@@ -52,9 +53,10 @@ CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
     if (status != CUDA_SUCCESS) {
         return status;
     }
-    if (!emu_object_is(object, EMU_USER_OBJECT) || count == 0 || count > object->references) {
+    if (!emu_object_is(object, EMU_USER_OBJECT) || count == 0 || count > object->owned) {
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     }
+    object->owned -= count;
     emu_user_object_drop(object, count);
     return emu_leave(planted);
 }
@@ -67,12 +69,14 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
     }
     bool valid = emu_object_is(graph, EMU_GRAPH) && emu_object_is(object, EMU_USER_OBJECT) &&
                  count > 0 && flags <= CU_GRAPH_USER_OBJECT_MOVE &&
-                 (flags == 0 || count <= object->references);
+                 (flags == 0 || count <= object->owned);
     if (!valid) {
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     }
     if (flags == 0) {
         object->references += count;
+    } else {
+        object->owned -= count; /* the program's are the graph's now */
     }
     uint32_t room = (uint32_t)graph->held_count;
     graph->held = emu_grow(graph->held, &room, room + 1, sizeof(*graph->held));

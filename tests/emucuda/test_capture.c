@@ -324,6 +324,7 @@ Test(capture, user_objects_live_as_long_as_a_graph_needs_them) {
     cr_expect_eq(cuUserObjectCreate(&object, &value, destroy, 1, 0), CUDA_ERROR_INVALID_VALUE);
     must(cuUserObjectCreate(&object, &value, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
     must(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    cr_expect_eq(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE, "it is the graph's");
     rig_scale(&rig, stream, x, 2, COUNT);
     must(cuStreamEndCapture(stream, &graph));
     must(cuGraphInstantiateWithFlags(&exec, graph, 0));
