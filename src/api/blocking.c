@@ -18,6 +18,7 @@ static __attribute__((noinline)) ucc_status_t cross(heddle_ep_t *ep, ucc_coll_ar
     }
     uint64_t k = args->coll_type == UCC_COLL_TYPE_BARRIER     ? hd_team_swap_barrier(team)
                  : args->coll_type == UCC_COLL_TYPE_ALLREDUCE ? hd_team_swap_allreduce(team, args)
+                 : args->coll_type == UCC_COLL_TYPE_BCAST     ? hd_team_swap_bcast(team, args)
                                                               : 0;
     return k == HD_EXPRESS_OVER ? UCC_OK : hd_api_run(args, team, k);
 }

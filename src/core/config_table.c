@@ -293,6 +293,17 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                               .max = 8,
                               .meaning = "Workers of UCX in this process: segments of large "
                                          "collectives are spread over them."},
+    [HD_CFG_LIB_NET_SWAP_MAX] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_UINT,
+         .name = "NET_SWAP_MAX",
+         .value = "4096",
+         .min = 0,
+         .max = 4096,
+         .meaning =
+             "Among up to 8 processes, collectives of which each process has at most so many "
+             "bytes for each other one take the shortest way. 0: none, barriers neither. The "
+             "same in all processes."},
     [HD_CFG_LIB_NET_WATCH] = {.scope = HD_CFG_SCOPE_LIB,
                               .type = HD_CFG_BOOL,
                               .name = "NET_WATCH",

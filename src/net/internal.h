@@ -231,38 +231,48 @@ struct hd_net_team_lane {
 typedef struct hd_swap_part {
     alignas(HD_LINE) _Atomic uint64_t k; /* written last */
     uint32_t signature, bytes;
-    uint8_t data[HD_SWAP_BYTES];
+    uint8_t data[HD_SWAP_BYTES]; /* more than these bytes: in `longs` */
 } hd_swap_part_t;
 
-/* This process's part, for whoever sends it. */
+/* What this process gives, for whoever sends it. */
 struct hd_swap_mine {
     hd_net_item_t item;
     hd_net_team_t *team;
-    uint64_t k;
-    uint32_t bytes;
+    hd_net_swap_t swap;
     uint32_t pending; /* messages that UCX has not taken over yet; lane 0's */
-    uint8_t message[HD_WIRE_SWAP_BYTES];
+    bool is_long;     /* its bytes are in `longs` */
+    uint8_t data[HD_SWAP_BYTES];
 };
+
+/* How far another process has come, and how far it has been told that this one has. */
+typedef struct hd_swap_heard {
+    _Atomic uint64_t heard; /* the highest number that a part of it has come of */
+    uint64_t told;          /* and that it was given one of; lane 0's */
+} hd_swap_heard_t;
 
 /* A part whose place is not free yet. */
 typedef struct hd_swap_late {
     struct hd_swap_late *next;
     uint64_t k;
     uint32_t source, signature, bytes;
-    uint8_t data[HD_SWAP_BYTES];
+    uint8_t data[];
 } hd_swap_late_t;
 
 /* The swaps of a team, by their numbers modulo the slots. Lane 0's holder writes parts, and whoever waits for them reads. */
 typedef struct hd_net_swaps {
-    bool barrier, allreduce; /* these may be swaps */
+    uint32_t types;          /* bit t: collectives of type t may be swaps */
     uint64_t latest;         /* the highest number that a part was given or has come of; lane 0's */
     uint64_t looked_for;     /* the number that lane 0's holder looks for; 0: none */
     _Atomic uint32_t n_late; /* lane 0's, looked at by others */
     hd_swap_late_t *late;    /* lane 0's */
     _Atomic uint64_t
         begun[HD_SWAP_SLOTS]; /* the last one that this process has begun to give its part of */
+    uint8_t needed[HD_SWAP_SLOTS];         /* bit p: of process p's part in that one; lane 0's */
     _Atomic uint64_t given[HD_SWAP_SLOTS]; /* and that it has given it of */
     _Atomic uint64_t over[HD_SWAP_SLOTS];  /* the last one that is over */
+    /* for parts of more bytes, hd_net_swap_most each: [HD_SWAP_SLOTS][n], given, then taken. NULL: none yet */
+    _Atomic(uint8_t *) longs;
+    hd_swap_heard_t other[HD_SWAP_PROCESSES];
     hd_swap_mine_t mine[HD_SWAP_SLOTS];
     hd_swap_part_t part[]; /* [HD_SWAP_SLOTS][n] */
 } hd_net_swaps_t;
@@ -483,7 +493,7 @@ void hd_net_swaps_free(hd_net_swaps_t *swaps);
 /* Under lane 0's lock. An item: a part is to be sent; a message. */
 void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item);
 hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
-                                    size_t data);
+                                    const void *data, size_t bytes, bool rendezvous);
 /* One message of it is over. */
 void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status);
 /* The team's end in lane 0. */
@@ -499,8 +509,9 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane);
 void hd_message_put(hd_message_t *request);
 /* A message of no leg: a credit, an abort. */
 void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
-/* A part of a swap goes out; hd_net_swap_sent says when UCX has it, maybe at once. */
-void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine);
+/* A part of a swap goes out; hd_net_swap_sent says when UCX has it, maybe at once. The data stays until then. */
+void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, const void *data,
+                     uint32_t bytes);
 /* Sends what was held back for that peer and may go now. True: something is left. */
 bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer);
 

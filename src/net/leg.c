@@ -164,8 +164,8 @@ static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
     if (hd_trace_is_on() && r->leg) { /* before: it may be over and gone when UCX has it */
         hd_trace_sent(r->leg, hd_ticks(), hd_message_id(&r->wire, r->to), r->wire.bytes, r->to);
     }
-    ucc_status_t status =
-        hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n, rendezvous, &r->ucx);
+    ucc_status_t status = hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n,
+                                      rendezvous ? HD_UCX_RENDEZVOUS : HD_UCX_EITHER, &r->ucx);
     if (status != UCC_INPROGRESS) { /* else it may be over and gone */
         on_done(&r->ucx, status);
     }
@@ -184,7 +184,8 @@ void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire)
     send_now(tl, r);
 }
 
-void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine) {
+void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, const void *data,
+                     uint32_t bytes) {
     hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[to], lane);
     hd_message_t *r = link ? hd_message_get(lane) : NULL;
@@ -192,15 +193,22 @@ void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine) 
         hd_net_swap_sent(mine, link ? UCC_ERR_NO_MEMORY : UCC_OK);
         return;
     }
-    size_t bytes = HD_WIRE_SWAP_HEAD + mine->bytes;
-    memcpy(r->header, mine->message, bytes);
+    const hd_wire_swap_t wire = {.team = tl->team->wire,
+                                 .number = mine->swap.k,
+                                 .source = tl->team->me,
+                                 .signature = mine->swap.signature,
+                                 .bytes = bytes};
+    size_t header = hd_wire_write_swap(&wire, data, r->header);
+    r->own = (hd_net_piece_t){(void *)(uintptr_t)data, bytes};
+    r->n = header == HD_WIRE_SWAP_HEAD && bytes;
     r->swap = mine;
     r->peer = tl->team->peer[to];
     hd_net_add_up(&lane->traffic.messages_sent, 1);
-    hd_net_add_up(&lane->traffic.bytes_sent, mine->bytes);
+    hd_net_add_up(&lane->traffic.bytes_sent, bytes);
     link_request(&lane->under_way, r);
     lane->moved = true; /* as in send_now */
-    ucc_status_t status = hd_ucx_send(link, r->header, bytes, NULL, 0, false, &r->ucx);
+    ucc_status_t status =
+        hd_ucx_send(link, r->header, header, &r->own, r->n, HD_UCX_EAGER, &r->ucx);
     if (status != UCC_INPROGRESS) { /* else it may be over and gone */
         on_done(&r->ucx, status);
     }

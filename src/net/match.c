@@ -439,7 +439,7 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, si
     hd_wire_t wire;
     bool gone;
     if (header_bytes < HD_WIRE_BYTES) {
-        return hd_net_swap_arrive(lane, header, header_bytes, bytes);
+        return hd_net_swap_arrive(lane, header, header_bytes, data, bytes, rendezvous);
     }
     const char *wrong = hd_wire_parse(header, header_bytes, bytes, &wire);
     if (wrong) {

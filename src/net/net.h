@@ -8,7 +8,7 @@
  *          again (but for teams of those that are left of one), and a peer each
  *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine that team/
  *          steps and that sends and receives
- *   SWAP   an exchange of few bytes of each of a few processes with all others, without a leg
+ *   SWAP   an exchange of few bytes among few processes, without a leg
  *
  * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane by hd_leg_start,
  * from any thread; from then until its step returns true it is the lane's. A leg's own step (hd_leg_t.step) is
@@ -97,6 +97,8 @@ bool hd_net_team_is_watched(hd_net_team_t *team);
 uint32_t hd_net_team_lanes(const hd_net_team_t *team);
 /* The team's ways in that lane are being warmed (HD_NET_WARMING), or have been. From a leg's step in that lane. */
 void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over);
+/* Is it on this host, as far as this process knows? */
+bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread; who destroys the
@@ -105,20 +107,54 @@ void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
 
 /* --- swaps (swap.c) ---------------------------------------------------------------------------------------- */
 
-enum { HD_SWAP_BYTES = 48, HD_SWAP_PROCESSES = 8, HD_SWAP_SLOTS = 32 };
+enum {
+    HD_SWAP_BYTES = 48,  /* of a part that travels, and is kept, with what it belongs to */
+    HD_SWAP_LONG = 4096, /* of any part */
+    HD_SWAP_PROCESSES = 8,
+    HD_SWAP_SLOTS = 32
+};
 
-/* May collectives of this type, of at most so many bytes, be swaps? The same in all processes of the team. */
-bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type, size_t bytes);
-/* The part of this process in the numbered exchange k goes to all others: bytes from data, which is free when this
- * returns. Nobody gives a part twice, or one of k before all exchanges up to k - HD_SWAP_SLOTS are over here. Then so many
- * turns are taken at most to look for the others' parts: are all there? Any thread. */
-bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void *data,
-                 size_t bytes, uint32_t looks);
-/* Pumps: are all parts there? A process that is gone fails the team. */
+/* Of a part in a team of so many processes: all that one of them keeps is about as much, however many they are. */
+static inline size_t hd_net_swap_most(uint32_t processes) {
+    enum { LINE = 64 };
+    return processes <= 2 ? HD_SWAP_LONG : 2 * HD_SWAP_LONG / processes / LINE * LINE;
+}
+
+/* What a process has to do with an exchange. */
+typedef struct hd_net_swap {
+    uint64_t k; /* its number */
+    uint32_t signature;
+    uint8_t to, from; /* bit p: process p is given bytes; its part is needed */
+    bool same;        /* all are given the same ones */
+    /* by process, what is given to it; `same`: all find it in the first */
+    uint32_t bytes[HD_SWAP_PROCESSES];
+} hd_net_swap_t;
+
+/* Are its bytes in memory that must be reserved? */
+static inline bool hd_net_swap_is_long(const hd_net_swap_t *swap) {
+    return !swap->same || swap->bytes[0] > HD_SWAP_BYTES;
+}
+/* May collectives of this type be swaps? The same in all processes of the team. */
+bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type);
+/* Before the first swap that is long. UCC_ERR_NO_MEMORY (logged). Any thread. */
+ucc_status_t hd_net_swap_reserve(hd_net_team_t *team);
+/* Where the caller writes what `to` is given in k, before it goes out; stays as it is until the exchange is over.
+ * is_long: it was reserved, and takes hd_net_swap_most; else `to` does not matter, and it takes HD_SWAP_BYTES. */
+void *hd_net_swap_room(const hd_net_team_t *team, uint64_t k, uint32_t to, bool is_long);
+/* Where the caller says what there is to do in k, before it begins; stays as it is likewise. */
+hd_net_swap_t *hd_net_swap_of(const hd_net_team_t *team, uint64_t k);
+/* This process's parts of k go out. Nobody gives parts twice, or of k before all exchanges up to k - HD_SWAP_SLOTS are
+ * over here. Then so many turns are taken at most to look for the others' parts: is all there that is needed? Any
+ * thread. */
+bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks);
+/* Pumps: is it now? A process that is gone fails the team. */
 bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k);
-/* All are. A process whose part is not of that signature and size; n: none. */
-uint32_t hd_net_swap_odd(const hd_net_team_t *team, uint64_t k, uint32_t signature, size_t bytes);
-/* A process's data, also this one's, until the exchange is over. */
+/* Has that process's part come? */
+bool hd_net_swap_has_part(const hd_net_team_t *team, uint64_t k, uint32_t process);
+/* It has. Is it of that signature and size? */
+bool hd_net_swap_fits(const hd_net_team_t *team, uint64_t k, uint32_t process, uint32_t signature,
+                      size_t bytes);
+/* Its data, until the exchange is over. */
 const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process);
 /* Nobody here looks at its parts any more. */
 void hd_net_swap_over(hd_net_team_t *team, uint64_t k);

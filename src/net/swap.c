@@ -1,23 +1,27 @@
-/* swap.c: swaps: numbered exchanges in which each process of a team has one message of few bytes for each other, and
- * nobody is done before all have come: barriers and small allreduces of few processes. No leg, no matching: a message says
- * its number, and has a place of its own.
+/* swap.c: swaps: numbered exchanges of few bytes among few processes, a message from each to each that needs something of
+ * it. No leg, no matching: a message says its number, and has a place of its own.
  *
- * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS. A process gives its part of k only when all exchanges up
- * to k - W are over there, W being half of its board's depth. If these were swaps, the others have given their parts of
- * them, and so had done with all up to k - 2 W: with the usual depth, the place is free. If they were not, it may still be in
- * use, and the part is late: kept aside until somebody looks for it. So no part is ever written over one that is still to
- * be read, whatever the other process does: a slot says which number is over.
+ * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS. A process gives its parts of k only when all exchanges up
+ * to k - W are over there, W being half of its board's depth. So a part of k, or a leg of it, says that its process has done
+ * with all up to k - W: it has been HEARD up to k. Nobody ends an exchange k before he has heard all others up to
+ * k - W. So they have done with all up to k - 2 W: with the usual depth, the place of k is free. Where it is not
+ * (the others' board is another, or has other exchanges than swaps), the part is late: kept aside until somebody looks for
+ * it. So no part is ever written over one that is still to be read, whatever the other process does: a slot says which number
+ * is over.
+ *   Who would give nothing is heard all the same: each gives a part, if only of no bytes, to whom it was silent for
+ * HD_SWAP_TELL numbers. Where a part of k is waited for that way, it comes: who needs nothing else gives it before he
+ * waits for anything.
  *   What this process gives is its own: at most HD_SWAP_SLOTS numbers are under way (the window of the deepest board).
  *
  * Who reads. A part's number is written last (release), so whoever sees it (acquire), with or without the lane's lock, may
  * read the part, until it says that the number is over (release), which who writes the next one has seen (acquire).
  *
- * Numbers travel with their lowest bits, and are taken for the nearest to the latest one: a process can't be as far ahead
- * of another as half of what these can say (it gives a part, so the others' of the one before are needed).
+ * Numbers travel with their lowest bits, and are taken for the nearest to the latest one: see above.
  *
- * Arguments that differ. Parts of one number must have one signature: who reads them compares. A process that does
- * something else there has a leg with this number, and sends or waits for other messages: whichever of a swap and a leg
- * comes second, by a message or by a call, finds the first.
+ * Arguments that differ. Parts of one number must have one signature: who reads them compares. A part with bytes for
+ * who needs none is one of another call (another root's). A process that does something else there has a leg with this
+ * number, and sends or waits for other messages: whichever of a swap and a leg comes second, by a message or by a call,
+ * finds the first.
  */
 #include "net/internal.h"
 
@@ -27,27 +31,59 @@
 
 enum {
     MOST_LATE = HD_SWAP_PROCESSES * HD_SWAP_SLOTS, /* of a team; more fails it */
-    FAR = 4096 /* numbers from the latest; all processes are within some dozens of it */
+    FAR = 4096, /* numbers from the latest; all processes are within some dozens of it */
+    WINDOW = HD_SWAP_SLOTS / 2, /* of a board of so many slots */
+    TELL = WINDOW / 2
 };
 
 static uint32_t slot_of(uint64_t k) {
     return (uint32_t)(k % HD_SWAP_SLOTS);
 }
 
+static uint32_t bit_of(uint32_t process) {
+    return 1u << process;
+}
+
 static hd_swap_part_t *part_of(const hd_net_team_t *team, uint64_t k, uint32_t process) {
     return &team->swaps->part[slot_of(k) * team->n + process];
 }
 
-static bool direct_will_do(const hd_net_team_t *team, hd_net_family_t family) {
-    return team->choice[family] == HD_NET_NOTHING || team->choice[family] == HD_NET_DIRECT;
+static uint8_t *long_of(const hd_net_team_t *team, uint64_t k, uint32_t process, bool taken) {
+    size_t which = 2 * ((size_t)slot_of(k) * team->n + process) + taken;
+    /* acquire: pairs with hd_net_swap_reserve */
+    return atomic_load_explicit(&team->swaps->longs, memory_order_acquire) +
+           which * hd_net_swap_most(team->n);
+}
+
+static const hd_net_family_t family_of[HD_N_TYPES] = {
+    [HD_BARRIER] = HD_NET_OF_BARRIER,   [HD_ALLREDUCE] = HD_NET_OF_ALLREDUCE,
+    [HD_REDUCE] = HD_NET_OF_REDUCE,     [HD_BCAST] = HD_NET_OF_BCAST,
+    [HD_MCAST] = HD_NET_OF_BCAST,       [HD_ALLGATHER] = HD_NET_OF_ALLGATHER,
+    [HD_ALLTOALL] = HD_NET_OF_ALLTOALL, [HD_GATHER] = HD_NET_OF_GATHER,
+    [HD_SCATTER] = HD_NET_OF_SCATTER,
+};
+
+enum {
+    TYPES = 1 << HD_BARRIER | 1 << HD_ALLREDUCE | 1 << HD_REDUCE | 1 << HD_BCAST | 1 << HD_MCAST |
+            1 << HD_ALLGATHER | 1 << HD_ALLTOALL | 1 << HD_GATHER | 1 << HD_SCATTER
+};
+
+/* Of collectives for which no other way is asked for. */
+static uint32_t types_of(const hd_net_team_t *team) {
+    uint32_t types = 0;
+    for (uint32_t t = 0; t < HD_N_TYPES; t++) {
+        uint8_t choice = team->choice[family_of[t]];
+        bool direct_will_do = choice == HD_NET_NOTHING || choice == HD_NET_DIRECT;
+        types |= direct_will_do ? TYPES & 1u << t : 0;
+    }
+    return types;
 }
 
 hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team) {
     size_t parts = (size_t)HD_SWAP_SLOTS * team->n;
     hd_net_swaps_t *swaps = hd_alloc(HD_LINE_PAIR, sizeof(*swaps) + parts * sizeof(hd_swap_part_t));
     if (swaps) {
-        swaps->barrier = direct_will_do(team, HD_NET_OF_BARRIER);
-        swaps->allreduce = direct_will_do(team, HD_NET_OF_ALLREDUCE);
+        swaps->types = types_of(team);
     }
     return swaps;
 }
@@ -57,16 +93,35 @@ void hd_net_swaps_free(hd_net_swaps_t *swaps) {
         next = late->next;
         hd_free(late);
     }
+    if (swaps) {
+        hd_free(atomic_load_explicit(&swaps->longs, memory_order_relaxed)); /* the last user */
+    }
     hd_free(swaps);
 }
 
-bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type, size_t bytes) {
-    const hd_net_swaps_t *swaps = team->swaps;
-    if (!swaps) {
-        return false;
+bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type) {
+    return team->swaps && team->swaps->types & 1u << type;
+}
+
+ucc_status_t hd_net_swap_reserve(hd_net_team_t *team) {
+    hd_net_swaps_t *swaps = team->swaps;
+    uint8_t *none = NULL;
+    /* relaxed: only whether there is one */
+    if (atomic_load_explicit(&swaps->longs, memory_order_relaxed)) {
+        return UCC_OK;
     }
-    return type == HD_BARRIER ? swaps->barrier
-                              : type == HD_ALLREDUCE && bytes <= HD_SWAP_BYTES && swaps->allreduce;
+    size_t parts = (size_t)2 * HD_SWAP_SLOTS * team->n;
+    uint8_t *longs = hd_alloc(HD_LINE_PAIR, parts * hd_net_swap_most(team->n));
+    if (!longs) {
+        hd_error("no memory for small messages among %u processes", team->n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    /* release: it is zero; relaxed: another's is as good */
+    if (!atomic_compare_exchange_strong_explicit(&swaps->longs, &none, longs, memory_order_release,
+                                                 memory_order_relaxed)) {
+        hd_free(longs);
+    }
+    return UCC_OK;
 }
 
 /* --- giving ---------------------------------------------------------------------------------------------------------------- */
@@ -86,28 +141,45 @@ static void fail(hd_net_team_t *team, ucc_status_t why) {
     hd_net_team_abort(team, why);
 }
 
-/* All parts, and mine has been given. */
-static bool is_there(const hd_net_team_t *team, uint64_t k) {
+static uint64_t heard(const hd_net_team_t *team, uint32_t process) {
+    /* relaxed: nothing but how far it is */
+    return atomic_load_explicit(&team->swaps->other[process].heard, memory_order_relaxed);
+}
+
+/* Under lane 0's lock. */
+static void hear(hd_net_team_t *team, uint32_t process, uint64_t k) {
+    if (heard(team, process) < k) {
+        atomic_store_explicit(&team->swaps->other[process].heard, k, memory_order_relaxed);
+    }
+}
+
+static bool has_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
+    /* acquire: the part; see above */
+    return atomic_load_explicit(&part_of(team, k, process)->k, memory_order_acquire) == k;
+}
+
+/* Is what exchange k waits for from that process there? */
+static bool has_come(const hd_net_team_t *team, uint64_t k, uint32_t needed, uint32_t process) {
+    return needed & bit_of(process) ? has_part(team, k, process)
+                                    : heard(team, process) + WINDOW >= k;
+}
+
+/* All parts that are needed, and mine have been given. */
+static bool is_there(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
     /* acquire: pairs with hd_net_swap_sent */
     if (atomic_load_explicit(&team->swaps->given[slot_of(k)], memory_order_acquire) != k) {
         return false;
     }
     for (uint32_t i = 0; i < team->n; i++) {
-        /* acquire: the part; see above */
-        if (i != team->me &&
-            atomic_load_explicit(&part_of(team, k, i)->k, memory_order_acquire) != k) {
+        if (i != team->me && !has_come(team, k, needed, i)) {
             return false;
         }
     }
     return true;
 }
 
-/* A part of exchange k has just come, or mine has gone: if that was the last, whoever sleeps until all are there is woken. Under
- * lane 0's lock, which whoever looks has himself. */
-static void tell(hd_net_team_t *team, uint64_t k) {
-    if (k == team->swaps->looked_for || !is_there(team, k)) {
-        return;
-    }
+/* Whoever sleeps is woken. Under lane 0's lock. */
+static void wake(hd_net_team_t *team) {
     hd_lock(&team->telling); /* from here on the exchange may be over, and the team's owner gone */
     if (!team->destroyed) {
         team->swapped(team->arg);
@@ -115,26 +187,74 @@ static void tell(hd_net_team_t *team, uint64_t k) {
     hd_unlock(&team->telling);
 }
 
+/* A part of exchange k has just come, or mine have gone: if that was the last, whoever sleeps until all are there is woken.
+ * Under lane 0's lock, which whoever looks has himself. */
+static void tell(hd_net_team_t *team, uint64_t k) {
+    const hd_net_swaps_t *swaps = team->swaps;
+    /* relaxed: written under this lock */
+    if (k != swaps->looked_for &&
+        atomic_load_explicit(&swaps->begun[slot_of(k)], memory_order_relaxed) == k &&
+        is_there(team, k, swaps->needed[slot_of(k)])) {
+        wake(team);
+    }
+}
+
 void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status) {
     hd_net_team_t *team = mine->team;
+    uint64_t k = mine->swap.k;
     if (status != UCC_OK) {
-        hd_error("a part of a barrier or allreduce can't be sent: %s", ucc_status_string(status));
+        hd_error("a part of a small collective can't be sent: %s", ucc_status_string(status));
         fail(team, status);
     }
     if (--mine->pending == 0) {
-        /* release: `mine` may be written again; pairs with is_there */
-        atomic_store_explicit(&team->swaps->given[slot_of(mine->k)], mine->k, memory_order_release);
-        tell(team, mine->k);
+        /* release: `mine` may be written again, and may be read; pairs with is_there */
+        atomic_store_explicit(&team->swaps->given[slot_of(k)], k, memory_order_release);
+        tell(team, k);
     }
+}
+
+void *hd_net_swap_room(const hd_net_team_t *team, uint64_t k, uint32_t to, bool is_long) {
+    return is_long ? long_of(team, k, to, false) : team->swaps->mine[slot_of(k)].data;
+}
+
+/* What legs have told counts, too: they have the same numbers. */
+static void hear_legs(hd_net_team_t *team, uint64_t k, uint32_t process) {
+    uint64_t floor = team->lane[0].peer[process].floor;
+    if (floor && heard(team, process) + WINDOW < k) {
+        hear(team, process, floor - 1);
+    }
+}
+
+static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
+    const hd_net_swap_t *swap = &mine->swap;
+    bool given = swap->to & bit_of(to);
+    hd_swap_heard_t *other = &team->swaps->other[to];
+    if (!(swap->from & bit_of(to))) {
+        hear_legs(team, swap->k, to);
+    }
+    if (!given && swap->k - other->told < TELL) {
+        return;
+    }
+    other->told = swap->k;
+    mine->pending++;
+    uint32_t bytes = given ? swap->bytes[swap->same ? 0 : to] : 0;
+    if (hd_trace_is_on()) {
+        hd_trace_sent(mine, hd_ticks(), id_of(team, swap->k, team->me, to), bytes, to);
+    }
+    const void *at =
+        mine->is_long ? long_of(team, swap->k, swap->same ? 0 : to, false) : mine->data;
+    hd_message_swap(&team->lane[0], to, mine, at, bytes);
 }
 
 static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     hd_net_team_t *team = mine->team;
-    uint64_t k = mine->k;
+    hd_net_swaps_t *swaps = team->swaps;
+    uint64_t k = mine->swap.k;
     uint32_t other;
-    note(team->swaps, k);
+    note(swaps, k);
     /* relaxed: other lanes only look whether this exchange is a swap */
-    atomic_store_explicit(&team->swaps->begun[slot_of(k)], k, memory_order_relaxed);
+    atomic_store_explicit(&swaps->begun[slot_of(k)], k, memory_order_relaxed);
+    swaps->needed[slot_of(k)] = mine->swap.from;
     if (hd_net_match_has_parked(&team->lane[0], k, &other)) {
         hd_net_match_differs(team, other);
         return;
@@ -142,14 +262,11 @@ static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     if (hd_trace_is_on()) {
         hd_trace_leg(mine, "swap", "direct", k, 0, lane->number);
     }
-    mine->pending = team->n - 1;
+    mine->pending = 1; /* until all are on their way */
     for (uint32_t i = 1; i < team->n; i++) {
-        uint32_t to = (team->me + i) % team->n;
-        if (hd_trace_is_on()) {
-            hd_trace_sent(mine, hd_ticks(), id_of(team, k, team->me, to), mine->bytes, to);
-        }
-        hd_message_swap(&team->lane[0], to, mine);
+        send_to(team, (team->me + i) % team->n, mine);
     }
+    hd_net_swap_sent(mine, UCC_OK);
 }
 
 void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item) {
@@ -171,30 +288,28 @@ void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team) {
     }
 }
 
-bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void *data,
-                 size_t bytes, uint32_t looks) {
+hd_net_swap_t *hd_net_swap_of(const hd_net_team_t *team, uint64_t k) {
+    return &team->swaps->mine[slot_of(k)].swap;
+}
+
+bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks) {
     hd_net_lane_t *lane = &team->net->lane[0];
     hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
-    const hd_wire_swap_t wire = {.team = team->wire,
-                                 .number = k,
-                                 .source = team->me,
-                                 .signature = signature,
-                                 .bytes = (uint32_t)bytes};
+    uint32_t needed = mine->swap.from;
+    hd_assert(mine->swap.k == k);
     mine->item.kind = HD_ITEM_SWAP;
     mine->team = team;
-    mine->bytes = (uint32_t)bytes;
-    mine->k = k;
-    (void)hd_wire_write_swap(&wire, data, mine->message);
+    mine->is_long = hd_net_swap_is_long(&mine->swap);
     if (!hd_lock_try(&lane->lock)) {
         hd_net_lane_hand(lane, &mine->item);
-        return hd_net_lane_pump(lane) && is_there(team, k);
+        return hd_net_lane_pump(lane) && is_there(team, k, needed);
     }
     team->swaps->looked_for = k;
     hd_net_swap_send(lane, &mine->item);
-    bool there = is_there(team, k);
+    bool there = is_there(team, k, needed);
     for (; !there && looks > 0; looks--) {
         hd_net_lane_turn(lane);
-        there = is_there(team, k);
+        there = is_there(team, k, needed);
     }
     team->swaps->looked_for = 0;
     hd_net_lane_leave(lane);
@@ -204,15 +319,29 @@ bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t signature, const void
 
 /* --- coming ------------------------------------------------------------------------------------------------------------------ */
 
-static void put(hd_swap_part_t *part, uint64_t k, uint32_t signature, uint32_t bytes,
-                const uint8_t *data) {
-    part->signature = signature;
-    part->bytes = bytes;
-    if (bytes) {
-        memcpy(part->data, data, bytes);
+/* What came, for as long as its message is in hand. */
+typedef struct arrival {
+    uint64_t k;
+    uint32_t source, signature, bytes;
+    const uint8_t *data;
+} arrival_t;
+
+/* Where a part's bytes are. */
+static uint8_t *bytes_of(const hd_net_team_t *team, uint64_t k, uint32_t process, uint32_t bytes) {
+    return bytes > HD_SWAP_BYTES ? long_of(team, k, process, true)
+                                 : part_of(team, k, process)->data;
+}
+
+static void put(hd_net_team_t *team, const arrival_t *a) {
+    hd_swap_part_t *part = part_of(team, a->k, a->source);
+    part->signature = a->signature;
+    part->bytes = a->bytes;
+    if (a->bytes) {
+        memcpy(bytes_of(team, a->k, a->source, a->bytes), a->data, a->bytes);
     }
     /* release: the part; see above */
-    atomic_store_explicit(&part->k, k, memory_order_release);
+    atomic_store_explicit(&part->k, a->k, memory_order_release);
+    tell(team, a->k);
 }
 
 typedef enum place { FREE, TAKEN, OVERTAKEN, KNOWN } place_t;
@@ -246,9 +375,8 @@ static void take_late(hd_net_team_t *team) {
             continue;
         }
         if (place == FREE) {
-            put(part_of(team, late->k, late->source), late->k, late->signature, late->bytes,
-                late->data);
-            tell(team, late->k);
+            const arrival_t a = {late->k, late->source, late->signature, late->bytes, late->data};
+            put(team, &a);
         }
         *at = late->next;
         count_late(swaps, -1);
@@ -257,22 +385,36 @@ static void take_late(hd_net_team_t *team) {
 }
 
 /* False: the team has failed. */
-static bool keep_late(hd_net_team_t *team, uint64_t k, uint32_t source, uint32_t signature,
-                      uint32_t bytes, const uint8_t *data) {
+static bool keep_late(hd_net_team_t *team, const arrival_t *a) {
     hd_net_swaps_t *swaps = team->swaps;
     uint32_t n = atomic_load_explicit(&swaps->n_late, memory_order_relaxed); /* under this lock */
-    hd_swap_late_t *late = n < MOST_LATE ? hd_alloc(alignof(hd_swap_late_t), sizeof(*late)) : NULL;
+    hd_swap_late_t *late =
+        n < MOST_LATE ? hd_alloc(alignof(hd_swap_late_t), sizeof(*late) + a->bytes) : NULL;
     if (!late) {
-        hd_error("process %u is too far ahead: %u swaps are kept", source, n);
+        hd_error("process %u is too far ahead: %u swaps are kept", a->source, n);
         fail(team, n < MOST_LATE ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE);
         return false;
     }
-    *late = (hd_swap_late_t){
-        .next = swaps->late, .k = k, .source = source, .signature = signature, .bytes = bytes};
-    memcpy(late->data, data, bytes);
+    *late = (hd_swap_late_t){.next = swaps->late,
+                             .k = a->k,
+                             .source = a->source,
+                             .signature = a->signature,
+                             .bytes = a->bytes};
+    memcpy(late->data, a->data, a->bytes);
     swaps->late = late;
     count_late(swaps, 1);
     return true;
+}
+
+/* What lies in the place of a, of a later number, makes room for it. */
+static bool move_aside(hd_net_team_t *team, const arrival_t *a) {
+    const hd_swap_part_t *part = part_of(team, a->k, a->source);
+    const arrival_t there = {.k = atomic_load_explicit(&part->k, memory_order_relaxed), /* lock's */
+                             .source = a->source,
+                             .signature = part->signature,
+                             .bytes = part->bytes,
+                             .data = bytes_of(team, a->k, a->source, part->bytes)};
+    return keep_late(team, &there);
 }
 
 /* That with these lowest bits which is nearest to the latest. */
@@ -293,49 +435,79 @@ static void drop(hd_net_lane_t *lane, const char *why) {
     }
 }
 
-static void arrive(hd_net_lane_t *lane, hd_net_team_t *team, const hd_wire_swap_t *wire,
-                   const uint8_t *data) {
-    hd_net_swaps_t *swaps = team->swaps;
+/* Of a call that is not this process's: nobody here needs bytes of it. */
+static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
+    const hd_net_swaps_t *swaps = team->swaps;
+    /* relaxed: written under this lock */
+    return a->bytes > 0 &&
+           atomic_load_explicit(&swaps->begun[slot_of(a->k)], memory_order_relaxed) == a->k &&
+           !(swaps->needed[slot_of(a->k)] & bit_of(a->source));
+}
+
+/* Its process has come so far. An exchange that waits for nothing else may be over now, whichever it is. */
+static void hear_part(hd_net_team_t *team, const arrival_t *a) {
+    bool waits = heard(team, a->source) + WINDOW < team->swaps->latest;
+    hear(team, a->source, a->k);
+    if (waits) {
+        wake(team);
+    }
+}
+
+static void take_in(hd_net_lane_t *lane, hd_net_team_t *team, const arrival_t *a) {
     hd_net_team_lane_t *tl = &team->lane[0];
-    uint64_t latest = latest_of(team), k = whole_number(latest, wire->number);
-    hd_swap_part_t *part = part_of(team, k, wire->source);
-    if (k - latest + FAR > 2 * FAR || k > INT64_MAX) {
-        hd_error("process %u sends parts of exchange %llu, but this one is at %llu", wire->source,
-                 (unsigned long long)k, (unsigned long long)latest);
-        fail(team, UCC_ERR_INVALID_PARAM);
+    place_t place = place_of(team, a->k, a->source);
+    if (is_strange(team, a)) {
+        hd_net_match_differs(team, a->source);
         return;
     }
-    if (swaps->late) { /* those that came before come first */
-        take_late(team);
-    }
-    place_t place = place_of(team, k, wire->source);
     if (place == KNOWN) {
-        drop(lane, "a swap that is over, or has come before");
+        if (a->bytes) {
+            drop(lane, "a swap that is over, or has come before");
+        }
         return;
     }
-    note(swaps, k);
-    if ((tl->n_numbered || k < tl->highest) && hd_net_match_has_leg(tl, k)) {
-        hd_net_match_differs(team, wire->source);
+    note(team->swaps, a->k);
+    if ((tl->n_numbered || a->k < tl->highest) && hd_net_match_has_leg(tl, a->k)) {
+        hd_net_match_differs(team, a->source);
         return;
     }
     if (place == TAKEN) {
-        (void)keep_late(team, k, wire->source, wire->signature, wire->bytes, data);
+        (void)keep_late(team, a);
         return;
     }
-    if (place == OVERTAKEN &&
-        !keep_late(team, atomic_load_explicit(&part->k, memory_order_relaxed), /* this lock's */
-                   wire->source, part->signature, part->bytes, part->data)) {
+    if (place == OVERTAKEN && !move_aside(team, a)) {
         return;
     }
-    put(part, k, wire->signature, wire->bytes, data);
-    tell(team, k);
+    put(team, a);
+}
+
+static void arrive(hd_net_lane_t *lane, hd_net_team_t *team, arrival_t *a) {
+    uint64_t latest = latest_of(team);
+    a->k = whole_number(latest, a->k);
+    if (a->k - latest + FAR > 2 * FAR || a->k > INT64_MAX) {
+        hd_error("process %u sends parts of exchange %llu, but this one is at %llu", a->source,
+                 (unsigned long long)a->k, (unsigned long long)latest);
+        fail(team, UCC_ERR_INVALID_PARAM);
+        return;
+    }
+    if (a->bytes > HD_SWAP_BYTES && hd_net_swap_reserve(team) != UCC_OK) {
+        fail(team, UCC_ERR_NO_MEMORY);
+        return;
+    }
+    if (team->swaps->late) { /* those that came before come first */
+        take_late(team);
+    }
+    hear_part(team, a);
+    take_in(lane, team, a);
 }
 
 hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
-                                    size_t data) {
+                                    const void *data, size_t bytes, bool rendezvous) {
     hd_wire_swap_t wire;
-    const char *wrong = lane->number == 0 ? hd_wire_parse_swap(header, header_bytes, data, &wire)
-                                          : "it is too short, or a swap in another lane than 0";
+    const char *wrong = hd_wire_parse_swap(header, header_bytes, bytes, &wire);
+    if (!wrong && (rendezvous || lane->number)) {
+        wrong = "a swap that is a rendezvous, or in another lane than 0";
+    }
     if (wrong) {
         drop(lane, wrong);
         return HD_UCX_DONE;
@@ -352,10 +524,16 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
         }
         lane->swapping = team->swaps ? team : NULL; /* until its end (hd_net_swap_forget) */
     }
-    if (!team->swaps || wire.source >= team->n || wire.source == team->me) {
-        drop(lane, "a swap in a team without, or of no process of the team");
+    if (!team->swaps || wire.source >= team->n || wire.source == team->me ||
+        wire.bytes > hd_net_swap_most(team->n)) {
+        drop(lane, "a swap in a team without, of no process of the team, or too long for it");
     } else if (hd_net_team_failure(team) == UCC_OK) {
-        arrive(lane, team, &wire, (const uint8_t *)header + HD_WIRE_SWAP_HEAD);
+        arrival_t a = {.k = wire.number,
+                       .source = wire.source,
+                       .signature = wire.signature,
+                       .bytes = wire.bytes,
+                       .data = bytes ? data : (const uint8_t *)header + HD_WIRE_SWAP_HEAD};
+        arrive(lane, team, &a);
     }
     return HD_UCX_DONE;
 }
@@ -386,14 +564,12 @@ bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *sourc
 
 /* --- waiting ------------------------------------------------------------------------------------------------------------------- */
 
-/* Under lane 0's lock: one that is gone, and whose part is missing, or that mine can't be given to; NULL: none. */
+/* Under lane 0's lock: one that is gone, and is waited for, or that mine can't be given to; NULL: none. */
 static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     uint64_t now = hd_clock_ns();
     const hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
     for (uint32_t i = 0; i < team->n; i++) {
-        /* relaxed: written under this lock */
-        if (i != team->me &&
-            atomic_load_explicit(&part_of(team, k, i)->k, memory_order_relaxed) != k &&
+        if (i != team->me && !has_come(team, k, mine->swap.from, i) &&
             hd_peer_is_gone(team->peer[i], lane, now)) {
             return team->peer[i];
         }
@@ -411,7 +587,7 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
     take_late(team);
     hd_peer_t *gone = hd_net_team_failure(team) == UCC_OK ? missed(team, lane, k) : NULL;
     if (gone) {
-        hd_error("a process of a team has gone, and a barrier or allreduce needs it");
+        hd_error("a process of a team has gone, and a small collective needs it");
         hd_net_accuse(team->net, gone);
         fail(team, UCC_ERR_IO_ERROR);
     }
@@ -419,8 +595,9 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
 
 bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     hd_net_lane_t *lane = &team->net->lane[0];
+    uint32_t needed = team->swaps->mine[slot_of(k)].swap.from;
     (void)hd_net_pump(team->net);
-    if (is_there(team, k)) {
+    if (is_there(team, k, needed)) {
         return true;
     }
     /* relaxed, both: looked at again and again */
@@ -431,22 +608,21 @@ bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     }
     look_closer(team, lane, k);
     hd_net_lane_leave(lane);
-    return is_there(team, k);
+    return is_there(team, k, needed);
 }
 
-uint32_t hd_net_swap_odd(const hd_net_team_t *team, uint64_t k, uint32_t signature, size_t bytes) {
-    for (uint32_t i = 0; i < team->n; i++) {
-        const hd_swap_part_t *part = part_of(team, k, i);
-        if (i != team->me && (part->signature != signature || part->bytes != bytes)) {
-            return i;
-        }
-    }
-    return team->n;
+bool hd_net_swap_has_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
+    return has_part(team, k, process);
+}
+
+bool hd_net_swap_fits(const hd_net_team_t *team, uint64_t k, uint32_t process, uint32_t signature,
+                      size_t bytes) {
+    const hd_swap_part_t *part = part_of(team, k, process);
+    return part->signature == signature && part->bytes == bytes;
 }
 
 const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
-    return process == team->me ? team->swaps->mine[slot_of(k)].message + HD_WIRE_SWAP_HEAD
-                               : part_of(team, k, process)->data;
+    return bytes_of(team, k, process, part_of(team, k, process)->bytes);
 }
 
 void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {
@@ -454,7 +630,7 @@ void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {
     if (hd_trace_is_on()) {
         const hd_swap_mine_t *mine = &swaps->mine[slot_of(k)];
         for (uint32_t i = 0; i < team->n; i++) {
-            if (i != team->me) {
+            if (i != team->me && mine->swap.from & bit_of(i)) {
                 hd_trace_taken(mine, hd_ticks(), id_of(team, k, i, team->me),
                                part_of(team, k, i)->bytes, i);
             }

@@ -225,6 +225,10 @@ void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over) {
     }
 }
 
+bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process) {
+    return process == team->me || team->peer[process]->host == team->net->host;
+}
+
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
     /* relaxed: who learns it later comes again */
     return process != team->me &&

@@ -411,12 +411,15 @@ static void *describe(const hd_net_piece_t *piece, size_t n, size_t *count,
 }
 
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
-                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         const hd_net_piece_t *piece, size_t n, hd_ucx_way_t way,
                          hd_ucx_request_t *request) {
+    static const uint32_t flags[] = {[HD_UCX_EITHER] = 0,
+                                     [HD_UCX_RENDEZVOUS] = UCP_AM_SEND_FLAG_RNDV,
+                                     [HD_UCX_EAGER] = UCP_AM_SEND_FLAG_EAGER};
     ucp_request_param_t param = {.op_attr_mask =
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                      UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_FLAGS,
-                                 .flags = rendezvous ? UCP_AM_SEND_FLAG_RNDV : 0,
+                                 .flags = flags[way],
                                  .cb = {.send = on_sent},
                                  .user_data = request};
     size_t count;
@@ -494,9 +497,9 @@ void hd_ucx_forget(void *closing) {
     (void)closing;
 }
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
-                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         const hd_net_piece_t *piece, size_t n, hd_ucx_way_t way,
                          hd_ucx_request_t *request) {
-    (void)link, (void)header, (void)header_bytes, (void)piece, (void)n, (void)rendezvous;
+    (void)link, (void)header, (void)header_bytes, (void)piece, (void)n, (void)way;
     (void)request;
     return UCC_ERR_NOT_SUPPORTED;
 }

@@ -79,10 +79,13 @@ void hd_ucx_forget(void *closing);
 /* What UCX has selected for it, a line each; nothing if it is not connected. */
 void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent);
 
+/* How data goes: as UCX thinks best; stays here until the receiver asks for it; at once. */
+typedef enum hd_ucx_way { HD_UCX_EITHER, HD_UCX_RENDEZVOUS, HD_UCX_EAGER } hd_ucx_way_t;
+
 /* UCC_INPROGRESS: request->done will be called, or was; header, pieces and data stay until then. Else it was done at
- * once, and request->done is not called. rendezvous: the data stays here until the receiver asks for it. */
+ * once, and request->done is not called. */
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
-                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         const hd_net_piece_t *piece, size_t n, hd_ucx_way_t way,
                          hd_ucx_request_t *request);
 /* The same for a rendezvous that was kept, or, inside its arrival, is being kept. */
 ucc_status_t hd_ucx_receive(const hd_ucx_port_t *port, void *data, const hd_net_piece_t *piece,

@@ -155,6 +155,9 @@ size_t hd_wire_write_swap(const hd_wire_swap_t *swap, const void *data,
                                    swap->source << SWAP_SOURCE_SHIFT);
     put32(header + SWAP_SIGNATURE, swap->signature);
     put64(header + SWAP_TEAM, swap->team);
+    if (swap->bytes > HD_SWAP_BYTES) {
+        return HD_WIRE_SWAP_HEAD;
+    }
     if (swap->bytes) {
         memcpy(header + HD_WIRE_SWAP_HEAD, data, swap->bytes);
     }
@@ -169,14 +172,14 @@ const char *hd_wire_parse_swap(const void *header, size_t n, size_t data, hd_wir
     if (at[SWAP_VERSION] != SWAP_MARK) {
         return "the header is too short, or another version of the protocol";
     }
-    if (data > 0) {
-        return "data with a message that has none";
+    if (data > 0 && (n != HD_WIRE_SWAP_HEAD || data <= HD_SWAP_BYTES || data > HD_SWAP_LONG)) {
+        return "a swap's data is in two places, or in the wrong one, or too long";
     }
     uint32_t mixed = get32(at + SWAP_MIXED);
     *swap = (hd_wire_swap_t){.team = get64(at + SWAP_TEAM),
                              .number = mixed >> 8 & swap_numbers,
                              .source = mixed >> SWAP_SOURCE_SHIFT,
                              .signature = get32(at + SWAP_SIGNATURE),
-                             .bytes = (uint32_t)(n - HD_WIRE_SWAP_HEAD)};
+                             .bytes = (uint32_t)(n - HD_WIRE_SWAP_HEAD + data)};
     return NULL;
 }

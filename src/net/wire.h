@@ -3,8 +3,8 @@
  * 72 bytes, little-endian, whatever the machine. DATA carries one message of a leg; CREDIT carries nothing but what
  * every header does: how far its sender has come with what its receiver sent it; ABORT says that the team has failed.
  *
- * A SWAP (swap.c) is shorter, so that it travels in one line: 16 bytes, and its data right behind them, as a header that is
- * all there is of the message.
+ * A SWAP (swap.c) is shorter, so that it travels in one line: 16 bytes, and up to 48 of data right behind them, as a header
+ * that is all there is of the message; more data comes behind the header, as others' does.
  */
 #ifndef HD_NET_WIRE_H
 #define HD_NET_WIRE_H
@@ -60,10 +60,10 @@ typedef struct hd_wire_swap {
 
 enum { HD_WIRE_SWAP_BITS = 20 };
 
-/* Returns how long it is; data: swap->bytes of it. */
+/* Returns how long the header is; data: swap->bytes of it, which are in the header if they are at most HD_SWAP_BYTES. */
 size_t hd_wire_write_swap(const hd_wire_swap_t *swap, const void *data,
                           uint8_t header[HD_WIRE_SWAP_BYTES]);
-/* As hd_wire_parse; its data follows the head. */
+/* As hd_wire_parse; its data follows the head, or is what came with the header. */
 const char *hd_wire_parse_swap(const void *header, size_t n, size_t data, hd_wire_swap_t *swap);
 
 #endif

@@ -92,9 +92,18 @@ static void take_payload(hd_op_t *op) {
     if (op->plan.data == HD_REGIME_STAGED) {
         memcpy(&from, hd_arrive_result(op), sizeof(from));
     }
-    if (op->call.bytes) {
+    if (op->outer_shape & HD_OUTER_GIVES) {
+        op->outer->take(op->outer, op, from);
+    } else if (op->call.bytes) {
         memcpy(op->call.dst, from, op->call.bytes);
     }
+}
+
+/* Nobody else waits for what this member waits for. */
+static bool has_its_own(hd_op_t *op) {
+    return op->outer_shape & HD_OUTER_GIVES && !(op->outer_shape & HD_OUTER_ALL_WAIT) &&
+           op->outer->take_early && hd_group_poisoned(op->group) == UCC_OK &&
+           op->outer->take_early(op->outer, op);
 }
 
 static ucc_status_t wait_for_release(hd_op_t *op) {
@@ -103,7 +112,7 @@ static ucc_status_t wait_for_release(hd_op_t *op) {
         op->task.awaited = NULL;
         return UCC_INPROGRESS;
     }
-    if ((op->outer_shape & HD_OUTER_GOES) && !op->completer) {
+    if (!op->completer && (op->outer_shape & HD_OUTER_GOES || has_its_own(op))) {
         return leave_exchange(op);
     }
     ucc_status_t status = hd_arrived_outer(op);
@@ -153,6 +162,17 @@ ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {
     ucc_status_t status = publish(op, hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
     if (status == UCC_OK) {
         hd_arrive_outer(op, reduces, shape & HD_OUTER_ALL_WAIT, carried(op));
+    }
+    return status;
+}
+
+ucc_status_t hd_outer_start_giving(hd_op_t *op, uint32_t shape, const void *data, size_t bytes) {
+    begin(op, shape | HD_OUTER_GIVES);
+    op->wait = wait_for_release;
+    op->plan = hd_plan_of_outer_giving(op, bytes, shape & HD_OUTER_ALL_WAIT);
+    ucc_status_t status = publish(op, data, bytes);
+    if (status == UCC_OK) {
+        hd_arrive_outer(op, false, shape & HD_OUTER_ALL_WAIT, carried(op));
     }
     return status;
 }

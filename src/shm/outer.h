@@ -88,6 +88,12 @@ struct hd_outer {
      * Brings requests that are under way to an end. Maybe without `arrived` ever. Its number on the board and the
      * board's use name the exchange (hd_outer_key). */
     void (*closed)(hd_outer_t *outer, hd_op_t *op, ucc_status_t why);
+    /* By a member of hd_outer_start_giving with HD_OUTER_TAKES, after the release: takes its own. from: the address that
+     * was the release's payload. */
+    void (*take)(hd_outer_t *outer, hd_op_t *op, const void *from);
+    /* Of a member that may go when it has its own, by whatever way: true if it has, and waits no more. NULL: it waits
+     * for the release. */
+    bool (*take_early)(hd_outer_t *outer, hd_op_t *op);
 };
 
 /* What an outer stage keeps with an exchange's slot (hd_exchange.flight): installed by a CAS, lives as long as
@@ -106,11 +112,15 @@ enum {
     HD_OUTER_ALL_WAIT = 4, /* no member has HD_OUTER_GOES */
     HD_OUTER_TAKES = 8,    /* I copy that payload to op->call.dst */
     HD_OUTER_GOES = 16,    /* I wait for nobody */
-    HD_OUTER_WORKS = 32    /* set by hd_outer_start_work */
+    HD_OUTER_WORKS = 32,   /* set by hd_outer_start_work */
+    HD_OUTER_GIVES = 64    /* set by hd_outer_start_giving */
 };
 
 /* op->start of an operation with an outer stage is one that ends in one of these. */
 ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape);
+/* Each member has so many bytes in its lane, HD_INLINE_MAX or up to group->staging_slot: for `arrived` and whoever is in
+ * the exchange. Payload of the release: an address. Neither HD_OUTER_REDUCES nor HD_OUTER_BRINGS. */
+ucc_status_t hd_outer_start_giving(hd_op_t *op, uint32_t shape, const void *data, size_t bytes);
 /* The engine moves data between these buffers, cut by `row`. */
 ucc_status_t hd_outer_start_work(hd_op_t *op, const hd_work_row_t *row, const void *src, void *dst);
 

@@ -58,6 +58,9 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     /* never less than lines carry: what came in lines, a relay of a bcast hands on through its slot */
     lines = (lines + HD_LINE - 1) / HD_LINE * HD_LINE;
     group->staging_slot = group->staged_slot > lines ? group->staged_slot : (uint32_t)lines;
+    if (group->staging_slot < config->staging_min) {
+        group->staging_slot = config->staging_min;
+    }
     group->direct_above = config->direct_above;
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
@@ -429,6 +432,14 @@ hd_plan_t hd_plan_of_outer(const hd_op_t *op, bool reduces, bool brings, bool al
                        .all_wait = all_wait,
                        .regime = (uint8_t)regime,
                        .data = (uint8_t)data};
+}
+
+hd_plan_t hd_plan_of_outer_giving(const hd_op_t *op, size_t bytes, bool all_wait) {
+    hd_plan_t plan = hd_plan_of_outer(op, false, false, all_wait);
+    hd_regime_t few = bytes ? HD_REGIME_INLINE : HD_REGIME_NONE;
+    plan.regime = (uint8_t)(bytes > HD_INLINE_MAX ? HD_REGIME_STAGED : few);
+    plan.data = HD_REGIME_STAGED; /* the release says where it is */
+    return plan;
 }
 
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {

@@ -78,6 +78,8 @@ hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
 hd_plan_t hd_plan_of_outer(const struct hd_op *op, bool reduces, bool brings, bool all_wait);
 /* What a release brings travels in its line (INLINE), or is read where it is (STAGED). */
 hd_regime_t hd_plan_release(size_t bytes);
+/* Of one whose members have so many bytes in their lanes, and whose release says where its payload is. */
+hd_plan_t hd_plan_of_outer_giving(const struct hd_op *op, size_t bytes, bool all_wait);
 /* Of one whose work a row of the stage's cuts. Its slices are the row's to count. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
 /* Of such a type nobody knows the others' sizes: its path is MIXED unless the engine does all of it. */

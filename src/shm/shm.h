@@ -17,6 +17,7 @@ typedef struct hd_group_config {
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
     uint64_t stall, timeout; /* ticks; 0: never */
+    uint32_t staging_min;    /* bytes of a member's staging slot, at least; a multiple of a line */
     uint32_t slices;         /* most slices of an exchange, if there are fewer members */
     bool spanning; /* operations may have an outer stage (outer.h): all arrive by a tree */
 } hd_group_config_t;

@@ -67,8 +67,18 @@ static void release(hd_outer_memory_t *memory) {
     hd_free(crossing->words);
     hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
     hd_free(crossing->swap_place);
+    hd_free(atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)); /* likewise */
     hd_free(crossing->span);
     hd_free(crossing);
+}
+
+static bool is_crowded(const hd_crossing_t *crossing) {
+    const hd_span_t *span = crossing->span;
+    uint32_t here = 0;
+    for (uint32_t p = 0; p < span->processes; p++) {
+        here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
+    }
+    return here > hd_topo_n_pus(hd_topo_get());
 }
 
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
@@ -86,7 +96,11 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         crossing->identity[p][1] = process[p].identity[1];
     }
     /* In a team whose wire id may be used again, a part that comes too late might be taken for one of the next. */
-    bool swaps = span->processes <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided;
+    size_t most = hd_net_swap_most(span->processes);
+    crossing->swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
+    crossing->swap_most = crossing->swap_most < most ? crossing->swap_most : most;
+    bool swaps = span->processes <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided &&
+                 crossing->swap_most > 0;
     hd_net_team_params_t params = {.wire = wire,
                                    .n = span->processes,
                                    .me = span->mine,
@@ -126,6 +140,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         hd_free(crossing);
         return status;
     }
+    crossing->crowded = is_crowded(crossing);
     hd_free(group->labels);
     group->labels = crossing->labels = labels;
     crossing->origin = origin;

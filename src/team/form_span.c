@@ -16,18 +16,21 @@
 /* --- what must agree ----------------------------------------------------------------------------------- */
 
 /* Variables that decide how an exchange among processes goes. */
-static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,      HD_CFG_LIB_CHECK,
-                                     HD_CFG_LIB_NET_BARRIER,       HD_CFG_LIB_NET_BCAST,
-                                     HD_CFG_LIB_NET_ALLGATHER,     HD_CFG_LIB_NET_ALLTOALL,
-                                     HD_CFG_LIB_NET_GATHER,        HD_CFG_LIB_NET_SCATTER,
-                                     HD_CFG_LIB_NET_ALLREDUCE,     HD_CFG_LIB_NET_REDUCE,
-                                     HD_CFG_LIB_NET_REDUCE_SCATTER};
+static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_CHECK,
+                                     HD_CFG_LIB_NET_BARRIER,        HD_CFG_LIB_NET_BCAST,
+                                     HD_CFG_LIB_NET_ALLGATHER,      HD_CFG_LIB_NET_ALLTOALL,
+                                     HD_CFG_LIB_NET_GATHER,         HD_CFG_LIB_NET_SCATTER,
+                                     HD_CFG_LIB_NET_ALLREDUCE,      HD_CFG_LIB_NET_REDUCE,
+                                     HD_CFG_LIB_NET_REDUCE_SCATTER, HD_CFG_LIB_NET_SWAP_MAX};
 enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]) };
 _Static_assert((int)N_AGREED <= (int)HD_AGREED, "a record has room for each");
 
 static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
     if (hd_config_variable(id)->type == HD_CFG_BOOL) {
         return hd_config_bool(config, id); /* which has several spellings */
+    }
+    if (hd_config_variable(id)->type == HD_CFG_UINT) {
+        return (uint16_t)hd_config_uint(config, id); /* likewise */
     }
     uint64_t hash = 0;
     for (const char *text = hd_config_string(config, id); *text; text++) {

@@ -35,6 +35,7 @@ hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_t
     config.spanning = true;
     config.depth = DEPTH; /* swaps have as many places (net/swap.c) */
     config.slices = SLICES;
+    config.staging_min = HD_SWAP_LONG; /* what a member gives to a swap */
     return config;
 }
 

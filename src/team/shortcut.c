@@ -175,6 +175,18 @@ uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args) {
     return hd_swap_express_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
 }
 
+uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BCAST + args->root % HD_REDUCE_BLOCK];
+    void *buffer = args->src.info.buffer;
+    if (!lesson->swaps || lesson->count != args->src.info.count ||
+        lesson->dt != args->src.info.datatype || lesson->call.root != args->root ||
+        !hd_is_address(buffer) || !is_alone(team)) {
+        return 0;
+    }
+    return hd_swap_express_of(&lessons->place, &lesson->call, buffer, buffer, BLOCKING_LOOKS);
+}
+
 /* src has a meaning at the root only. */
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root) {

@@ -88,7 +88,11 @@ struct hd_crossing {
     hd_outer_t stage;      /* must stay first: op->outer is its address (flight.c) */
     hd_outer_t swap_stage; /* of swaps (swap.c) */
     hd_swap_place_t
-        *swap_place;          /* HD_SWAP_SLOTS of them; NULL: there are no swaps, or one endpoint */
+        *swap_place; /* HD_SWAP_SLOTS of them; NULL: there are no swaps, or one endpoint */
+    _Atomic(uint8_t *)
+        swap_results; /* of such swaps, by slot: as much as a part for each process; NULL: none yet */
+    size_t swap_most; /* bytes of a part */
+    bool crowded;     /* the team has more endpoints on this host than there are processors */
     hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
     hd_group_t *group;
     hd_span_t *span;

@@ -332,6 +332,7 @@ uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t c
 /* The same where these have returned 0: in teams of several processes. */
 uint64_t hd_team_swap_barrier(ucc_team_h team);
 uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args);
+uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args);
 /* After a blocking call with a request has succeeded: remembers it for the next one. */
 void hd_team_learn(const hd_request_t *r);
 void hd_team_forget_lessons(ucc_team_h team);

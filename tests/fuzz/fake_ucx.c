@@ -198,9 +198,9 @@ static void look_at(const void *at, size_t bytes) {
 }
 
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
-                         const hd_net_piece_t *piece, size_t n, bool rendezvous,
+                         const hd_net_piece_t *piece, size_t n, hd_ucx_way_t way,
                          hd_ucx_request_t *request) {
-    (void)rendezvous;
+    (void)way;
     CHECK(link->ep);
     look_at(header, header_bytes);
     for (size_t p = 0; p < n; p++) {

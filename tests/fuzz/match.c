@@ -37,6 +37,7 @@ static uint32_t n, me;
 static struct {
     uint64_t first, next;
     bool leg[HD_SWAP_SLOTS]; /* it is no swap: there was a leg of it before */
+    uint8_t needed[HD_SWAP_SLOTS];
     uint64_t
         seen[HD_SWAP_SLOTS]; /* what had come when all parts were there, hashed; 0: they were not */
 } swaps;
@@ -242,20 +243,22 @@ static void abort_team(input_t *in) {
 
 /* One byte of it may be changed, and its length. */
 static void swap_comes(input_t *in) {
-    uint8_t message[HD_WIRE_SWAP_BYTES], data[HD_SWAP_BYTES], how = next_byte(in);
+    uint8_t message[HD_WIRE_SWAP_BYTES], data[2 * HD_SWAP_LONG], how = next_byte(in);
     hd_wire_swap_t wire = {.team = team[how % TEAMS]->wire,
                            .number = swaps.first + (uint64_t)(next_byte(in) % 64) - 16,
                            .source = next_byte(in) % n % HD_SWAP_PROCESSES,
                            .signature = how & 2 ? 8 : 7,
-                           .bytes = how & 4 ? next_byte(in) % (HD_SWAP_BYTES + 1) : 8};
+                           .bytes =
+                               how & 4 ? (uint32_t)next_number(in, 2) % (HD_SWAP_LONG + 9) : 8};
     wire.number = how & 8 ? next_number(in, 3) : wire.number;
     memset(data, how, sizeof(data));
     size_t bytes = hd_wire_write_swap(&wire, data, message);
     if (how & 16) {
         message[next_byte(in) % bytes] ^= next_byte(in);
     }
+    size_t behind = wire.bytes > HD_SWAP_BYTES ? wire.bytes : 0;
     bytes = how & 32 ? next_byte(in) % sizeof(message) : bytes;
-    fake_ucx_put(message, bytes, data, how & 64 ? 1 : 0, how & 128 && how & 64);
+    fake_ucx_put(message, bytes, data, how & 64 ? behind + 1 : behind, how & 128 && how & 64);
 }
 
 static bool has_leg(uint64_t k) {
@@ -269,9 +272,30 @@ static bool has_leg(uint64_t k) {
     return false;
 }
 
+/* Bits of `but`: they are given nothing, or nothing is needed of them. */
+static void give_to_all(uint64_t k, uint8_t how, uint8_t needed, uint8_t but) {
+    uint8_t others = (uint8_t)(((1u << n) - 1) & ~(1u << me));
+    hd_net_swap_t *swap = hd_net_swap_of(team[SWAPS], k);
+    *swap = (hd_net_swap_t){.k = k,
+                            .signature = how & 2 ? 8 : 7,
+                            .to = others & (uint8_t)~but,
+                            .from = others & needed,
+                            .same = how & 8};
+    for (uint32_t i = 0; i < n; i++) {
+        swap->bytes[i] = how & 4 ? how * 4 : 8;
+    }
+    CHECK(!hd_net_swap_is_long(swap) || hd_net_swap_reserve(team[SWAPS]) == UCC_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        memset(hd_net_swap_room(team[SWAPS], k, i, hd_net_swap_is_long(swap)), 0x77,
+               swap->bytes[0]);
+    }
+    swaps.needed[k % HD_SWAP_SLOTS] = swap->from;
+    (void)hd_net_swap(team[SWAPS], k, how / 32);
+}
+
 /* As the board's window has it. */
 static void give(input_t *in) {
-    uint8_t how = next_byte(in), data[HD_SWAP_BYTES];
+    uint8_t how = next_byte(in);
     uint64_t k = swaps.next;
     if (!has_swaps(team[SWAPS]) || k >= swaps.first + HD_SWAP_SLOTS / 2) {
         return;
@@ -280,19 +304,25 @@ static void give(input_t *in) {
     swaps.leg[k % HD_SWAP_SLOTS] = has_leg(k);
     swaps.seen[k % HD_SWAP_SLOTS] = 0;
     if (!swaps.leg[k % HD_SWAP_SLOTS]) {
-        memset(data, 0x77, sizeof(data));
-        (void)hd_net_swap(team[SWAPS], k, how & 2 ? 8 : 7, data, how & 4 ? how % 49 : 8, how / 64);
+        give_to_all(k, how, how & 128 ? next_byte(in) : UINT8_MAX, how & 64 ? next_byte(in) : 0);
     }
 }
 
 /* What the others have brought. */
 static uint64_t look_at_swap(uint64_t k) {
-    uint32_t odd = hd_net_swap_odd(team[SWAPS], k, 7, 8);
-    uint64_t hash = 1 + odd;
-    CHECK(odd <= n && odd != me);
+    uint64_t hash = 1;
     for (uint32_t i = 0; i < n; i++) {
+        if (!(swaps.needed[k % HD_SWAP_SLOTS] >> i & 1)) {
+            continue;
+        }
+        CHECK(hd_net_swap_has_part(team[SWAPS], k, i));
         const uint8_t *part = hd_net_swap_part(team[SWAPS], k, i);
-        for (uint32_t b = 0; i != me && b < HD_SWAP_BYTES; b++) {
+        size_t bytes = 0;
+        while (bytes <= HD_SWAP_LONG && !hd_net_swap_fits(team[SWAPS], k, i, 7, bytes) &&
+               !hd_net_swap_fits(team[SWAPS], k, i, 8, bytes)) {
+            bytes++; /* of a changed message, the signature may be another: nobody looks at it then */
+        }
+        for (size_t b = 0; bytes <= HD_SWAP_LONG && b < bytes; b++) {
             hash = (hash ^ part[b]) * UINT64_C(0x100000001b3);
         }
     }

@@ -52,28 +52,31 @@ static void write_and_read_swap(const hd_wire_swap_t *swap, const uint8_t *data,
     uint8_t message[HD_WIRE_SWAP_BYTES];
     hd_wire_swap_t again;
     size_t n = hd_wire_write_swap(swap, data, message);
-    CHECK(n == HD_WIRE_SWAP_HEAD + swap->bytes && n <= sizeof(message));
+    size_t behind = swap->bytes > HD_SWAP_BYTES ? swap->bytes : 0;
+    CHECK(n == HD_WIRE_SWAP_HEAD + swap->bytes - behind && n <= sizeof(message));
     CHECK(!expected || memcmp(message, expected, n) == 0);
-    CHECK(memcmp(message + HD_WIRE_SWAP_HEAD, data, swap->bytes) == 0);
-    CHECK(!hd_wire_parse_swap(message, n, 0, &again));
+    CHECK(memcmp(message + HD_WIRE_SWAP_HEAD, data, n - HD_WIRE_SWAP_HEAD) == 0);
+    CHECK(!hd_wire_parse_swap(message, n, behind, &again));
     CHECK(again.team == swap->team && again.source == swap->source && again.bytes == swap->bytes &&
           again.signature == swap->signature &&
           again.number == (swap->number & ((UINT64_C(1) << HD_WIRE_SWAP_BITS) - 1)));
     CHECK(hd_wire_parse_swap(message, n, 1, &again));
+    CHECK(hd_wire_parse_swap(message, n, HD_SWAP_LONG + 1, &again));
 }
 
 static void parse_swap(const uint8_t *message, size_t n, size_t data) {
     hd_wire_swap_t swap;
     if (!hd_wire_parse_swap(message, n, data, &swap)) {
-        CHECK(data == 0 && n == HD_WIRE_SWAP_HEAD + swap.bytes && swap.bytes <= HD_SWAP_BYTES);
+        CHECK(n + data == HD_WIRE_SWAP_HEAD + swap.bytes && swap.bytes <= HD_SWAP_LONG);
+        CHECK(n == HD_WIRE_SWAP_HEAD ? !data || data > HD_SWAP_BYTES : !data);
         CHECK(swap.number >> HD_WIRE_SWAP_BITS == 0);
         write_and_read_swap(&swap, message + HD_WIRE_SWAP_HEAD, message);
     }
 }
 
 static void compose_swap(input_t in) {
-    uint8_t data[HD_SWAP_BYTES];
-    hd_wire_swap_t swap = {.bytes = next_byte(&in) % (HD_SWAP_BYTES + 1),
+    uint8_t data[HD_SWAP_LONG];
+    hd_wire_swap_t swap = {.bytes = (uint32_t)next_number(&in, 2) % (HD_SWAP_LONG + 1),
                            .source = next_byte(&in) % HD_SWAP_PROCESSES,
                            .signature = (uint32_t)next_number(&in, 4),
                            .team = next_number(&in, 8),

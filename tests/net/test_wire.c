@@ -128,7 +128,7 @@ static hd_wire_swap_t example_swap(void) {
                             .bytes = HD_SWAP_BYTES};
 }
 
-static const uint8_t swap_data[HD_SWAP_BYTES] = {1, 2, 3, 250, 251, 252};
+static const uint8_t swap_data[HD_SWAP_LONG] = {1, 2, 3, 250, 251, 252};
 
 Test(net_wire, a_swap_of_any_size_is_read_as_it_was_written) {
     for (uint32_t bytes = 0; bytes <= HD_SWAP_BYTES; bytes++) {
@@ -141,6 +141,34 @@ Test(net_wire, a_swap_of_any_size_is_read_as_it_was_written) {
         cr_assert(out.team == in.team && out.number == in.number && out.source == in.source);
         cr_assert(out.signature == in.signature && out.bytes == bytes);
         cr_assert(memcmp(message + HD_WIRE_SWAP_HEAD, swap_data, bytes) == 0);
+    }
+}
+
+Test(net_wire, more_data_of_a_swap_comes_behind_its_header) {
+    for (uint32_t bytes = HD_SWAP_BYTES + 1; bytes <= HD_SWAP_LONG; bytes++) {
+        uint8_t message[HD_WIRE_SWAP_BYTES];
+        hd_wire_swap_t in = example_swap(), out;
+        in.bytes = bytes;
+        cr_assert_eq(hd_wire_write_swap(&in, swap_data, message), HD_WIRE_SWAP_HEAD);
+        cr_assert_null(hd_wire_parse_swap(message, HD_WIRE_SWAP_HEAD, bytes, &out));
+        cr_assert_eq(out.bytes, bytes);
+    }
+}
+
+Test(net_wire, a_swap_whose_data_is_in_the_wrong_place_is_refused) {
+    static const struct {
+        size_t header, data;
+    } wrong[] = {{HD_WIRE_SWAP_HEAD, 1},
+                 {HD_WIRE_SWAP_HEAD, HD_SWAP_BYTES},
+                 {HD_WIRE_SWAP_HEAD, HD_SWAP_LONG + 1},
+                 {HD_WIRE_SWAP_HEAD, SIZE_MAX},
+                 {HD_WIRE_SWAP_HEAD + 8, HD_SWAP_BYTES + 8}};
+    uint8_t message[HD_WIRE_SWAP_BYTES];
+    hd_wire_swap_t in = example_swap(), out;
+    (void)hd_wire_write_swap(&in, swap_data, message);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        cr_assert_not_null(hd_wire_parse_swap(message, wrong[i].header, wrong[i].data, &out),
+                           "%zu and %zu bytes", wrong[i].header, wrong[i].data);
     }
 }
 

@@ -480,7 +480,7 @@ net_t *net_create(uint32_t n, int arrival, uint32_t depth, size_t segment, uint6
     net->random = seed;
     for (uint32_t s = 0; s < NET_SIDES; s++) {
         side_t *side = &net->side[s];
-        side->stage = (hd_outer_t){arrived, pump, closed};
+        side->stage = (hd_outer_t){.arrived = arrived, .pump = pump, .closed = closed};
         side->net = net;
         side->me = s;
         side->row =

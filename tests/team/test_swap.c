@@ -119,7 +119,7 @@ static int is_right(const process_t *process, void *arg) {
     (void)arg;
     must(ended(posted(s.team, barrier_args())), "the first barrier");
     uint64_t before = hd_net_traffic().messages_sent;
-    bool ok = hd_net_may_swap(s.team->crossing->team, HD_BARRIER, 0);
+    bool ok = hd_net_may_swap(s.team->crossing->team, HD_BARRIER);
     for (uint32_t i = 0; i < 300 && ok; i++) {
         ok = averages(&s, n, me, i) && adds_in_place(&s, n, me, i) &&
              ended(posted(s.team, barrier_args())) == UCC_OK;
