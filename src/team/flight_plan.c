@@ -95,10 +95,10 @@ void hd_flight_print_cuts(FILE *out) {
     fprintf(
         out,
         "reductions of up to %d bytes, and what moves no data, cross in the arrival tree's "
-        "release (barriers and allreduces of up to %d processes as swaps); all else is work of "
-        "units of %d KiB. Whole data beyond %d KiB crosses in "
+        "release; all else is work of units of %d KiB. Whole data beyond %d KiB crosses in "
         "segments of about %d KiB, at most %d of them in flight together, each with the plan of "
-        "its size\n\n",
-        (int)HD_FLIGHT_PAYLOAD, (int)HD_SWAP_PROCESSES, WINDOW / 1024, WHOLE / 1024, SEGMENT / 1024,
-        (int)HD_FLIGHT_SEGMENTS);
+        "its size. Among up to %d processes, what is at most NET_SWAP_MAX bytes from each for "
+        "each is a swap instead, of one message\n\n",
+        (int)HD_FLIGHT_PAYLOAD, WINDOW / 1024, WHOLE / 1024, SEGMENT / 1024,
+        (int)HD_FLIGHT_SEGMENTS, (int)HD_SWAP_PROCESSES);
 }
