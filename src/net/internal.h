@@ -487,6 +487,8 @@ bool hd_net_match_may_log(hd_net_lane_t *lane);
 
 /* --- swap.c -------------------------------------------------------------------------------------------------------------------- */
 
+/* Bit t: collectives of type t may be swaps, for no other way is asked for. */
+uint32_t hd_net_swap_types(const uint8_t choice[HD_NET_FAMILIES]);
 /* A team's. NULL: no memory. */
 hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team);
 void hd_net_swaps_free(hd_net_swaps_t *swaps);

@@ -35,6 +35,9 @@ void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out) {
     enum { SIZES = sizeof(size) / sizeof(size[0]) };
     uint8_t choice[HD_NET_FAMILIES];
     hd_net_read_choices(choice, config);
+    size_t swaps_to = hd_net_swap_most(n), most = hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
+    swaps_to = swaps_to < most ? swaps_to : most;
+    uint32_t swaps = n <= HD_SWAP_PROCESSES && most ? hd_net_swap_types(choice) : 0;
     fprintf(
         out,
         "plans across %u processes, by the bytes of the whole (bcast, reductions), or of what one "
@@ -56,7 +59,8 @@ void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out) {
             char text[32];
             snprintf(text, sizeof(text), has_radix ? "%s/%u" : "%s", hd_net_plan_name(&plan),
                      plan.radix);
-            fprintf(out, "%19s", text);
+            bool swap = swaps >> type & 1 && (size[i] <= swaps_to || type == HD_BARRIER);
+            fprintf(out, "%19s", swap ? "swap" : text);
         }
     }
     fputs("\n\n", out);

@@ -68,11 +68,10 @@ enum {
             1 << HD_ALLGATHER | 1 << HD_ALLTOALL | 1 << HD_GATHER | 1 << HD_SCATTER
 };
 
-/* Of collectives for which no other way is asked for. */
-static uint32_t types_of(const hd_net_team_t *team) {
+uint32_t hd_net_swap_types(const uint8_t chosen[HD_NET_FAMILIES]) {
     uint32_t types = 0;
     for (uint32_t t = 0; t < HD_N_TYPES; t++) {
-        uint8_t choice = team->choice[family_of[t]];
+        uint8_t choice = chosen[family_of[t]];
         bool direct_will_do = choice == HD_NET_NOTHING || choice == HD_NET_DIRECT;
         types |= direct_will_do ? TYPES & 1u << t : 0;
     }
@@ -83,7 +82,7 @@ hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team) {
     size_t parts = (size_t)HD_SWAP_SLOTS * team->n;
     hd_net_swaps_t *swaps = hd_alloc(HD_LINE_PAIR, sizeof(*swaps) + parts * sizeof(hd_swap_part_t));
     if (swaps) {
-        swaps->types = types_of(team);
+        swaps->types = hd_net_swap_types(team->choice);
     }
     return swaps;
 }
