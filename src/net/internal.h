@@ -261,6 +261,7 @@ typedef struct hd_swap_late {
 /* The swaps of a team, by their numbers modulo the slots. Lane 0's holder writes parts, and whoever waits for them reads. */
 typedef struct hd_net_swaps {
     uint32_t types;          /* bit t: collectives of type t may be swaps */
+    bool early;              /* some wait for parts before this process has begun to give its own */
     uint64_t latest;         /* the highest number that a part was given or has come of; lane 0's */
     uint64_t looked_for;     /* the number that lane 0's holder looks for; 0: none */
     _Atomic uint32_t n_late; /* lane 0's, looked at by others */
@@ -490,7 +491,7 @@ bool hd_net_match_may_log(hd_net_lane_t *lane);
 /* Bit t: collectives of type t may be swaps, for no other way is asked for. */
 uint32_t hd_net_swap_types(const uint8_t choice[HD_NET_FAMILIES]);
 /* A team's. NULL: no memory. */
-hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team);
+hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early);
 void hd_net_swaps_free(hd_net_swaps_t *swaps);
 /* Under lane 0's lock. An item: a part is to be sent; a message. */
 void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item);

@@ -72,6 +72,8 @@ typedef struct hd_net_team_params {
         *config; /* which algorithms to use: the same in all processes; NULL: no word of that */
     /* There are swaps in it: all have said so. */
     bool swaps;
+    /* Parts of others may be waited for before hd_net_swap is called: hd_net_swap_has_part. */
+    bool early;
     /* Processes that were lost before are left out, instead of refusing: for who has nothing but an abort to tell. */
     bool despite_losses;
     /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
@@ -156,6 +158,8 @@ bool hd_net_swap_fits(const hd_net_team_t *team, uint64_t k, uint32_t process, u
                       size_t bytes);
 /* Its data, until the exchange is over. */
 const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process);
+/* This process has what it needs of it. For traces. */
+void hd_net_swap_done(hd_net_team_t *team, uint64_t k);
 /* Nobody here looks at its parts any more. */
 void hd_net_swap_over(hd_net_team_t *team, uint64_t k);
 

@@ -1,16 +1,19 @@
 /* swap.c: swaps: numbered exchanges of few bytes among few processes, a message from each to each that needs something of
  * it. No leg, no matching: a message says its number, and has a place of its own.
  *
- * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS. A process gives its parts of k only when all exchanges up
- * to k - W are over there, W being half of its board's depth. So a part of k, or a leg of it, says that its process has done
- * with all up to k - W: it has been HEARD up to k. Nobody ends an exchange k before he has heard all others up to
- * k - W. So they have done with all up to k - 2 W: with the usual depth, the place of k is free. Where it is not
- * (the others' board is another, or has other exchanges than swaps), the part is late: kept aside until somebody looks for
- * it. So no part is ever written over one that is still to be read, whatever the other process does: a slot says which number
- * is over.
+ * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS, and stays there until this process says that k is over. A
+ * process gives its parts of k only when all exchanges up to k - W are over there, W being half of its board's depth, which is
+ * as many as there are slots. So a part of k, or a leg of it, says that its process has done with all up to k - W: it has been
+ * HEARD up to k. Nobody ends an exchange k before he has heard all others up to k - LAG. So a process that ends each exchange
+ * before it begins the next gives k when the others have done with all up to k - 1 - LAG - W, and finds their places free.
+ * Where they are not (it has several under way, the boards' other exchanges are no swaps, a process keeps parts
+ * a while longer), the part is late: kept aside until somebody looks for it. So no part is ever written over one that
+ * is still to be read, whatever the other process does.
+ *   Of one source, LAG + 2 W numbers are outstanding at most, or, with legs between, so many that are swaps: not too many are
+ * late.
  *   Who would give nothing is heard all the same: each gives a part, if only of no bytes, to whom it was silent for
- * HD_SWAP_TELL numbers. Where a part of k is waited for that way, it comes: who needs nothing else gives it before he
- * waits for anything.
+ * TELL numbers. Where a part of k is waited for that way, it comes: who needs nothing else gives it before he waits for
+ * anything.
  *   What this process gives is its own: at most HD_SWAP_SLOTS numbers are under way (the window of the deepest board).
  *
  * Who reads. A part's number is written last (release), so whoever sees it (acquire), with or without the lane's lock, may
@@ -32,8 +35,8 @@
 enum {
     MOST_LATE = HD_SWAP_PROCESSES * HD_SWAP_SLOTS, /* of a team; more fails it */
     FAR = 4096, /* numbers from the latest; all processes are within some dozens of it */
-    WINDOW = HD_SWAP_SLOTS / 2, /* of a board of so many slots */
-    TELL = WINDOW / 2
+    LAG = 12,   /* see above */
+    TELL = LAG / 2
 };
 
 static uint32_t slot_of(uint64_t k) {
@@ -78,11 +81,12 @@ uint32_t hd_net_swap_types(const uint8_t chosen[HD_NET_FAMILIES]) {
     return types;
 }
 
-hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team) {
+hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early) {
     size_t parts = (size_t)HD_SWAP_SLOTS * team->n;
     hd_net_swaps_t *swaps = hd_alloc(HD_LINE_PAIR, sizeof(*swaps) + parts * sizeof(hd_swap_part_t));
     if (swaps) {
         swaps->types = hd_net_swap_types(team->choice);
+        swaps->early = early;
     }
     return swaps;
 }
@@ -93,7 +97,8 @@ void hd_net_swaps_free(hd_net_swaps_t *swaps) {
         hd_free(late);
     }
     if (swaps) {
-        hd_free(atomic_load_explicit(&swaps->longs, memory_order_relaxed)); /* the last user */
+        hd_free_local(
+            atomic_load_explicit(&swaps->longs, memory_order_relaxed)); /* the last user */
     }
     hd_free(swaps);
 }
@@ -110,7 +115,7 @@ ucc_status_t hd_net_swap_reserve(hd_net_team_t *team) {
         return UCC_OK;
     }
     size_t parts = (size_t)2 * HD_SWAP_SLOTS * team->n;
-    uint8_t *longs = hd_alloc(HD_LINE_PAIR, parts * hd_net_swap_most(team->n));
+    uint8_t *longs = hd_alloc_local(parts * hd_net_swap_most(team->n), -1); /* by its users */
     if (!longs) {
         hd_error("no memory for small messages among %u processes", team->n);
         return UCC_ERR_NO_MEMORY;
@@ -118,7 +123,7 @@ ucc_status_t hd_net_swap_reserve(hd_net_team_t *team) {
     /* release: it is zero; relaxed: another's is as good */
     if (!atomic_compare_exchange_strong_explicit(&swaps->longs, &none, longs, memory_order_release,
                                                  memory_order_relaxed)) {
-        hd_free(longs);
+        hd_free_local(longs);
     }
     return UCC_OK;
 }
@@ -159,8 +164,7 @@ static bool has_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
 
 /* Is what exchange k waits for from that process there? */
 static bool has_come(const hd_net_team_t *team, uint64_t k, uint32_t needed, uint32_t process) {
-    return needed & bit_of(process) ? has_part(team, k, process)
-                                    : heard(team, process) + WINDOW >= k;
+    return needed & bit_of(process) ? has_part(team, k, process) : heard(team, process) + LAG >= k;
 }
 
 /* All parts that are needed, and mine have been given. */
@@ -186,14 +190,10 @@ static void wake(hd_net_team_t *team) {
     hd_unlock(&team->telling);
 }
 
-/* A part of exchange k has just come, or mine have gone: if that was the last, whoever sleeps until all are there is woken.
+/* A part of exchange k, which has begun, has just come, or mine have gone: if that was the last, whoever sleeps until all are there is woken.
  * Under lane 0's lock, which whoever looks has himself. */
 static void tell(hd_net_team_t *team, uint64_t k) {
-    const hd_net_swaps_t *swaps = team->swaps;
-    /* relaxed: written under this lock */
-    if (k != swaps->looked_for &&
-        atomic_load_explicit(&swaps->begun[slot_of(k)], memory_order_relaxed) == k &&
-        is_there(team, k, swaps->needed[slot_of(k)])) {
+    if (k != team->swaps->looked_for && is_there(team, k, team->swaps->needed[slot_of(k)])) {
         wake(team);
     }
 }
@@ -219,8 +219,9 @@ void *hd_net_swap_room(const hd_net_team_t *team, uint64_t k, uint32_t to, bool 
 /* What legs have told counts, too: they have the same numbers. */
 static void hear_legs(hd_net_team_t *team, uint64_t k, uint32_t process) {
     uint64_t floor = team->lane[0].peer[process].floor;
-    if (floor && heard(team, process) + WINDOW < k) {
+    if (floor && heard(team, process) + LAG < k && heard(team, process) < floor - 1) {
         hear(team, process, floor - 1);
+        wake(team); /* an older exchange may be over by that */
     }
 }
 
@@ -245,12 +246,17 @@ static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
     hd_message_swap(&team->lane[0], to, mine, at, bytes);
 }
 
+static void take_late(hd_net_team_t *team);
+
 static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     hd_net_team_t *team = mine->team;
     hd_net_swaps_t *swaps = team->swaps;
     uint64_t k = mine->swap.k;
     uint32_t other;
     note(swaps, k);
+    if (swaps->late) {
+        take_late(team);
+    }
     /* relaxed: other lanes only look whether this exchange is a swap */
     atomic_store_explicit(&swaps->begun[slot_of(k)], k, memory_order_relaxed);
     swaps->needed[slot_of(k)] = mine->swap.from;
@@ -340,7 +346,12 @@ static void put(hd_net_team_t *team, const arrival_t *a) {
     }
     /* release: the part; see above */
     atomic_store_explicit(&part->k, a->k, memory_order_release);
-    tell(team, a->k);
+    /* relaxed: written under this lock */
+    if (atomic_load_explicit(&team->swaps->begun[slot_of(a->k)], memory_order_relaxed) == a->k) {
+        tell(team, a->k);
+    } else if (team->swaps->early) {
+        wake(team);
+    }
 }
 
 typedef enum place { FREE, TAKEN, OVERTAKEN, KNOWN } place_t;
@@ -445,7 +456,7 @@ static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
 
 /* Its process has come so far. An exchange that waits for nothing else may be over now, whichever it is. */
 static void hear_part(hd_net_team_t *team, const arrival_t *a) {
-    bool waits = heard(team, a->source) + WINDOW < team->swaps->latest;
+    bool waits = heard(team, a->source) + LAG < team->swaps->latest;
     hear(team, a->source, a->k);
     if (waits) {
         wake(team);
@@ -584,12 +595,27 @@ static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, u
 /* Under lane 0's lock: what is rare. */
 static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     take_late(team);
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (i != team->me) {
+            hear_legs(team, k, i);
+        }
+    }
     hd_peer_t *gone = hd_net_team_failure(team) == UCC_OK ? missed(team, lane, k) : NULL;
     if (gone) {
         hd_error("a process of a team has gone, and a small collective needs it");
         hd_net_accuse(team->net, gone);
         fail(team, UCC_ERR_IO_ERROR);
     }
+}
+
+/* Is there a process that would have to be heard of? Legs may have told. */
+static bool lags(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (i != team->me && !(needed & bit_of(i)) && heard(team, i) + LAG < k) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
@@ -601,7 +627,8 @@ bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     }
     /* relaxed, both: looked at again and again */
     bool rare = atomic_load_explicit(&team->net->has_losses, memory_order_relaxed) ||
-                atomic_load_explicit(&team->swaps->n_late, memory_order_relaxed) != 0;
+                atomic_load_explicit(&team->swaps->n_late, memory_order_relaxed) != 0 ||
+                lags(team, k, needed);
     if (!rare || !hd_lock_try(&lane->lock)) {
         return false;
     }
@@ -624,10 +651,9 @@ const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t pro
     return bytes_of(team, k, process, part_of(team, k, process)->bytes);
 }
 
-void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {
-    hd_net_swaps_t *swaps = team->swaps;
+void hd_net_swap_done(hd_net_team_t *team, uint64_t k) {
     if (hd_trace_is_on()) {
-        const hd_swap_mine_t *mine = &swaps->mine[slot_of(k)];
+        const hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
         for (uint32_t i = 0; i < team->n; i++) {
             if (i != team->me && mine->swap.from & bit_of(i)) {
                 hd_trace_taken(mine, hd_ticks(), id_of(team, k, i, team->me),
@@ -636,6 +662,9 @@ void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {
         }
         hd_trace_leg_done(mine, UCC_OK);
     }
+}
+
+void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {
     /* release: what was read of the parts; see above */
-    atomic_store_explicit(&swaps->over[slot_of(k)], k, memory_order_release);
+    atomic_store_explicit(&team->swaps->over[slot_of(k)], k, memory_order_release);
 }

@@ -141,7 +141,8 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
     team->arg = params->arg;
     hd_net_read_choices(team->choice, params->config);
     ucc_status_t status = find_peers(team, params);
-    if (status == UCC_OK && params->swaps && !(team->swaps = hd_net_swaps_create(team))) {
+    if (status == UCC_OK && params->swaps &&
+        !(team->swaps = hd_net_swaps_create(team, params->early))) {
         hd_error("no memory for a team of %u processes", params->n);
         status = UCC_ERR_NO_MEMORY;
     }
@@ -226,7 +227,9 @@ void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over) {
 }
 
 bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process) {
-    return process == team->me || team->peer[process]->host == team->net->host;
+    /* without a watch, nobody says where he is */
+    return process == team->me || team->peer[process]->host == 0 ||
+           team->peer[process]->host == team->net->host;
 }
 
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {

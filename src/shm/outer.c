@@ -150,8 +150,10 @@ static void begin(hd_op_t *op, uint32_t shape) {
 /* Counted arrivals wake those who sleep when all are there. A wake-up for each of them would take processors from the
  * process that is waited for. */
 static ucc_status_t publish(hd_op_t *op, const void *data, size_t bytes) {
-    return op->group->static_arrival ? hd_lane_publish(op, data, bytes)
-                                     : hd_lane_put(op, data, bytes);
+    bool awaited =
+        op->outer_shape & HD_OUTER_GIVES && bytes && !(op->outer_shape & HD_OUTER_ALL_WAIT);
+    return op->group->static_arrival || awaited ? hd_lane_publish(op, data, bytes)
+                                                : hd_lane_put(op, data, bytes);
 }
 
 ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {

@@ -67,7 +67,8 @@ static void release(hd_outer_memory_t *memory) {
     hd_free(crossing->words);
     hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
     hd_free(crossing->swap_place);
-    hd_free(atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)); /* likewise */
+    hd_free_local(
+        atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)); /* likewise */
     hd_free(crossing->span);
     hd_free(crossing);
 }
@@ -107,6 +108,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .process = process,
                                    .config = config,
                                    .swaps = swaps,
+                                   .early = hd_span_count(span, span->mine) > 1,
                                    .failed = lost,
                                    .swapped = swapped,
                                    .arg = crossing};

@@ -81,6 +81,7 @@ typedef struct hd_pool {
 /* Of a swap in which this process has several endpoints, by its number modulo the slots. */
 typedef struct hd_swap_place {
     alignas(HD_LINE) _Atomic uint64_t k; /* the exchange that is to be released; 0: none */
+    _Atomic uint64_t unread;             /* an exchange whose parts some may still read; 0: none */
     hd_ticket_t ticket;
 } hd_swap_place_t;
 

@@ -93,6 +93,7 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
         return end(op, UCC_ERR_INVALID_PARAM);
     }
     take_alone(&swap, op->call.dst);
+    hd_net_swap_done(crossing->team, k);
     hd_net_swap_over(crossing->team, k);
     return end(op, UCC_OK);
 }
@@ -140,7 +141,7 @@ static uint8_t *results_of(const hd_crossing_t *crossing, uint64_t k) {
 static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     const void *data[HD_SWAP_MEMBERS];
-    uint8_t small[HD_SWAP_BYTES];
+    uint8_t small[HD_SWAP_BYTES] = {0}; /* where nobody has a result, nobody reads it */
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
     hd_reducer_t reducer;
@@ -164,11 +165,35 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
         find_contributions(op, data);
     }
     hd_swap_compose(&swap, &reducer, results);
-    hd_net_swap_over(crossing->team, op->place.k);
+    hd_net_swap_done(crossing->team, op->place.k);
+    if (hd_coll[op->call.type].flow == HD_FROM_ROOT) {
+        /* relaxed, as in end_read: all of this process know each other by their lanes */
+        atomic_store_explicit(&place->unread, op->place.k, memory_order_relaxed);
+    } else {
+        hd_net_swap_over(crossing->team, op->place.k);
+    }
     if (by_lanes) {
         (void)hd_outer_release(&ticket, UCC_OK, &results, sizeof(results));
     } else {
         (void)hd_outer_release(&ticket, UCC_OK, results, brings ? op->call.bytes : 0);
+    }
+}
+
+/* Parts that members may take before they are all here stay until all have left the exchange: that they have, their lanes of
+ * a later one say, by the board's window. By the completer of exchange k. */
+static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
+    uint64_t left = op->place.k - op->place.board->depth / 2;
+    if (op->place.k <= op->place.board->depth / 2) {
+        return;
+    }
+    for (uint32_t i = 0; i < HD_SWAP_SLOTS; i++) {
+        uint64_t k = atomic_load_explicit(&crossing->swap_place[i].unread, memory_order_relaxed);
+        if (k && k <= left &&
+            /* relaxed: of several completers, one gets it */
+            atomic_compare_exchange_strong_explicit(&crossing->swap_place[i].unread, &k, 0,
+                                                    memory_order_relaxed, memory_order_relaxed)) {
+            hd_net_swap_over(crossing->team, k);
+        }
     }
 }
 
@@ -208,8 +233,9 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *tick
         hd_crossing_abort(crossing, status);
         return;
     }
+    end_read(crossing, op);
     place->ticket = *ticket;
-    /* release: the ticket; pairs with try_release */
+    /* release: the ticket, and what the exchange needs; pairs with try_release and pump */
     atomic_store_explicit(&place->k, k, memory_order_release);
     if (hd_net_swap(crossing->team, k, LOOKS)) {
         try_release(crossing, op);
@@ -222,8 +248,8 @@ static bool pump(hd_outer_t *stage, hd_op_t *op) {
     const hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     if (!hd_group_is_complete(op->group)) {
         (void)hd_crossing_pump(crossing);
-        /* relaxed: looked at again, and try_release takes it */
-    } else if (atomic_load_explicit(&place->k, memory_order_relaxed) != op->place.k) {
+        /* acquire: what the exchange needs; pairs with all_are_here. try_release takes it */
+    } else if (atomic_load_explicit(&place->k, memory_order_acquire) != op->place.k) {
         (void)hd_net_pump(crossing->net); /* not all are here, or it has been released */
     } else if (hd_net_swap_is_there(crossing->team, op->place.k)) {
         try_release(crossing, op);
@@ -249,8 +275,8 @@ static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
 }
 
 /* From a root: its lane, or its process's part, has what this member waits for, before the others of this process are here.
- * That stays until this member is out of the exchange: nobody gives a part, or publishes a lane, in the same place before
- * he knows that. What is of another call is for the completer to find. */
+ * That stays until this member is out of the exchange: nobody publishes a lane in the same place before he knows that, and
+ * no part takes another's place before (end_read). What is of another call is for the completer to find. */
 static bool take_early(hd_outer_t *stage, hd_op_t *op) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_span_t *span = crossing->span;
@@ -309,8 +335,9 @@ static ucc_status_t start_together(hd_op_t *op) {
 static bool swaps(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
     const hd_call_t *call = &op->call;
-    if (r->route != HD_ROUTE_NUMBER || !op->start || !op->outer || op->prepare || call->empty ||
-        call->exclusive || call->one_sided) {
+    /* nothing of what an endpoint knows alone: that it packs what others do not, for one */
+    if (r->route != HD_ROUTE_NUMBER || !op->start || !op->outer || call->empty || call->exclusive ||
+        call->one_sided) {
         return false;
     }
     const hd_crossing_t *crossing = op->team->crossing;
@@ -339,7 +366,7 @@ static bool reserve(hd_crossing_t *crossing, const hd_op_t *op) {
     if (op->place.n == 1 || atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)) {
         return true;
     }
-    uint8_t *results = hd_alloc(HD_LINE_PAIR, bytes);
+    uint8_t *results = hd_alloc_local(bytes, -1); /* where its first user is */
     if (!results) {
         hd_error("no memory for what %u processes bring", crossing->span->processes);
         return false;
@@ -347,7 +374,7 @@ static bool reserve(hd_crossing_t *crossing, const hd_op_t *op) {
     /* release: pairs with results_of; relaxed: another's is as good */
     if (!atomic_compare_exchange_strong_explicit(&crossing->swap_results, &none, results,
                                                  memory_order_release, memory_order_relaxed)) {
-        hd_free(results);
+        hd_free_local(results);
     }
     return true;
 }
@@ -367,7 +394,9 @@ bool hd_swap_choose(hd_request_t *r) {
     if (op->place.n > 1) {
         op->outer = &op->team->crossing->swap_stage;
         if (!hd_flight_cut(op).small) {
-            op->start = reserve(op->team->crossing, op) ? start_together : start_nowhere;
+            bool may = reserve(op->team->crossing, op);
+            op->start = may ? start_together : start_nowhere;
+            op->plan.path = may ? HD_PATH_TREE : HD_PATH_NOTHING; /* no plan of that is kept */
         }
         return false;
     }
@@ -433,6 +462,7 @@ uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const v
         return k; /* the operation that takes over says so */
     }
     take_alone(&swap, dst);
+    hd_net_swap_done(swap.team, k);
     hd_net_swap_over(swap.team, k);
     consume(at, k);
     return HD_EXPRESS_OVER;
