@@ -64,6 +64,7 @@ typedef struct hd_parked hd_parked_t;
 typedef struct hd_expected hd_expected_t;
 typedef struct hd_message hd_message_t;
 typedef struct hd_swap_mine hd_swap_mine_t;
+typedef struct hd_net_swaps hd_net_swaps_t;
 
 /* --- what is on a lane's stack ------------------------------------------------------------------------------ */
 
@@ -83,6 +84,7 @@ struct hd_message {
     bool receives, counts;     /* counts: as something that a leg expects */
     uint64_t trace;            /* the message's name in a trace, if one is kept */
     struct hd_swap_mine *swap; /* a part of this; NULL: of none, or its team has ended */
+    hd_net_swaps_t *ended;     /* of a team that has ended, with the data; NULL: none */
     hd_peer_t *peer;           /* of a swap: the receiver */
     hd_wire_t wire;
     hd_net_piece_t own; /* where there is one piece */
@@ -259,9 +261,10 @@ typedef struct hd_swap_late {
 } hd_swap_late_t;
 
 /* The swaps of a team, by their numbers modulo the slots. Lane 0's holder writes parts, and whoever waits for them reads. */
-typedef struct hd_net_swaps {
+struct hd_net_swaps {
     uint32_t types;          /* bit t: collectives of type t may be swaps */
     bool early;              /* some wait for parts before this process has begun to give its own */
+    _Atomic uint32_t users;  /* the team, and messages (hd_message.ended) */
     uint64_t latest;         /* the highest number that a part was given or has come of; lane 0's */
     uint64_t looked_for;     /* the number that lane 0's holder looks for; 0: none */
     _Atomic uint32_t n_late; /* lane 0's, looked at by others */
@@ -276,7 +279,7 @@ typedef struct hd_net_swaps {
     hd_swap_heard_t other[HD_SWAP_PROCESSES];
     hd_swap_mine_t mine[HD_SWAP_SLOTS];
     hd_swap_part_t part[]; /* [HD_SWAP_SLOTS][n] */
-} hd_net_swaps_t;
+};
 
 struct hd_net_team {
     hd_net_t *net;
@@ -492,7 +495,8 @@ bool hd_net_match_may_log(hd_net_lane_t *lane);
 uint32_t hd_net_swap_types(const uint8_t choice[HD_NET_FAMILIES]);
 /* A team's. NULL: no memory. */
 hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early);
-void hd_net_swaps_free(hd_net_swaps_t *swaps);
+/* By its team, or a message that outlives it. The last user frees it. NULL: nothing to do. */
+void hd_net_swaps_leave(hd_net_swaps_t *swaps);
 /* Under lane 0's lock. An item: a part is to be sent; a message. */
 void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item);
 hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,

@@ -30,6 +30,7 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane) {
     r->leg = NULL;
     r->peer = NULL;
     r->swap = NULL;
+    r->ended = NULL;
     r->packed = NULL;
     r->receives = false;
     return r;
@@ -37,6 +38,9 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane) {
 
 void hd_message_put(hd_message_t *r) {
     hd_free(r->packed);
+    if (r->ended) {
+        hd_net_swaps_leave(r->ended);
+    }
     r->next = r->lane->free_requests;
     r->lane->free_requests = r;
 }

@@ -87,19 +87,21 @@ hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early) {
     if (swaps) {
         swaps->types = hd_net_swap_types(team->choice);
         swaps->early = early;
+        atomic_init(&swaps->users, 1);
     }
     return swaps;
 }
 
-void hd_net_swaps_free(hd_net_swaps_t *swaps) {
-    for (hd_swap_late_t *next, *late = swaps ? swaps->late : NULL; late; late = next) {
+void hd_net_swaps_leave(hd_net_swaps_t *swaps) {
+    /* acq_rel: the last user frees what the others have done with */
+    if (!swaps || atomic_fetch_sub_explicit(&swaps->users, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    for (hd_swap_late_t *next, *late = swaps->late; late; late = next) {
         next = late->next;
         hd_free(late);
     }
-    if (swaps) {
-        hd_free_local(
-            atomic_load_explicit(&swaps->longs, memory_order_relaxed)); /* the last user */
-    }
+    hd_free_local(atomic_load_explicit(&swaps->longs, memory_order_relaxed)); /* the last user */
     hd_free(swaps);
 }
 
@@ -286,6 +288,10 @@ void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team) {
     for (hd_message_t *r = lane->under_way; r; r = r->next) {
         if (r->swap && r->swap->team == team) {
             r->swap = NULL;
+            r->ended =
+                team->swaps; /* UCX may still read the data: of a collective that has failed */
+            /* relaxed: the team is a user */
+            atomic_fetch_add_explicit(&team->swaps->users, 1, memory_order_relaxed);
         }
     }
     if (lane->swapping == team) {

@@ -69,7 +69,7 @@ static hd_net_team_t *allocate(uint32_t lanes, uint32_t n) {
 }
 
 static void free_team(hd_net_team_t *team) {
-    hd_net_swaps_free(team->swaps);
+    hd_net_swaps_leave(team->swaps);
     hd_free(team);
 }
 
