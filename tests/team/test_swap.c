@@ -1,9 +1,12 @@
 /* test_swap.c: barriers and small allreduces of few processes: parts of an exchange, each in a message of its own
  * (src/net/swap.c, src/team/swap.c). Random mixes of these with all else are in tests/stress/span.c.
  */
+#include "../support/cases.h"
 #include "../support/deadline.h"
 #include "../support/processes.h"
+#include "../support/random.h"
 #include "../support/world.h"
+#include "core/log.h"
 #include "net/internal.h"
 #include "team/span.h"
 
@@ -164,12 +167,17 @@ enum { AHEAD = HD_SWAP_SLOTS / 2 };
 /* Process 1 gives its part of the first allreduce, and does not look for the other's. Process 0 goes on, with bcasts of 1
  * and then bcasts of its own, until its part of an allreduce comes where the first one's still lies. */
 static int comes_late(const process_t *process, void *arg) {
+    enum { MOST_NUMBERS = 512 };
+    static uint64_t first[MOST_NUMBERS], last[MOST_NUMBERS], sums[2][MOST_NUMBERS];
     seat_t s = sit(process, 0), other = sit(process, 1);
     ucc_coll_req_h request[HD_SWAP_SLOTS + 1];
-    uint64_t first = process->me + 1, last = 10 * first, sums[2] = {0, 0}, data[HD_SWAP_SLOTS];
+    uint64_t data[HD_SWAP_SLOTS], n = *(const uint32_t *)arg;
     bool ahead = process->me == 0;
     bool ok = true;
-    (void)arg;
+    for (uint64_t i = 0; i < n; i++) {
+        first[i] = process->me + 1 + i;
+        last[i] = 10 * first[i];
+    }
     if (ahead) {
         process_barrier(process); /* process 1 has posted what it may */
     }
@@ -177,7 +185,7 @@ static int comes_late(const process_t *process, void *arg) {
         data[k % HD_SWAP_SLOTS] = ahead == (k >= AHEAD) ? 1000 + k : 0;
         ucc_coll_args_t args = bcast_args(&data[k % HD_SWAP_SLOTS], 8, k >= AHEAD ? 0 : 1);
         if (k == 0 || k == HD_SWAP_SLOTS) {
-            args = allreduce_args(k ? &last : &first, &sums[k > 0], 1, UCC_DT_UINT64, UCC_OP_SUM);
+            args = allreduce_args(k ? last : first, sums[k > 0], n, UCC_DT_UINT64, UCC_OP_SUM);
         }
         if (!ahead &&
             k == AHEAD) { /* what has been posted fills its window; the rest comes later */
@@ -200,14 +208,21 @@ static int comes_late(const process_t *process, void *arg) {
     for (uint32_t k = ahead ? HD_SWAP_SLOTS : AHEAD; k <= HD_SWAP_SLOTS; k++) {
         ok &= ended(request[k]) == UCC_OK;
     }
-    ok &= sums[0] == 3 && sums[1] == 30;
+    for (uint64_t i = 0; i < n; i++) {
+        ok &= sums[0][i] == 3 + 2 * i && sums[1][i] == 10 * (3 + 2 * i);
+    }
     stand(&s);
     stand(&other);
     return !ok;
 }
 
+/* In the line of its place, behind it, and as long as may be. */
 Test(swap, a_part_waits_until_that_of_an_older_exchange_has_been_read) {
-    cr_assert(runs(2, comes_late, NULL));
+    static const uint32_t numbers[] = {1, 7, 512};
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t n = numbers[i];
+        cr_assert(runs(2, comes_late, &n), "%u numbers", n);
+    }
 }
 
 /* The same, and the part that is kept is not looked for before one comes that lies where it belongs. */
@@ -599,4 +614,603 @@ static int misses_one(const process_t *process, void *arg) {
 Test(swap, an_endpoint_that_does_not_come_fails_the_team_everywhere) {
     shape_t shape = shape_even(2, 2);
     cr_assert(processes_run(&shape, SECONDS, misses_one, NULL).ok);
+}
+
+/* --- all kinds ------------------------------------------------------------------------------------------------------ */
+
+static const ucc_coll_type_t kinds[] = {
+    UCC_COLL_TYPE_BARRIER,  UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_REDUCE,
+    UCC_COLL_TYPE_BCAST,    UCC_COLL_TYPE_MCAST,     UCC_COLL_TYPE_ALLGATHER,
+    UCC_COLL_TYPE_ALLTOALL, UCC_COLL_TYPE_GATHER,    UCC_COLL_TYPE_SCATTER};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), TELL = HD_SWAP_SLOTS / 4 };
+
+static bool from_root(ucc_coll_type_t type) {
+    return type == UCC_COLL_TYPE_BCAST || type == UCC_COLL_TYPE_MCAST ||
+           type == UCC_COLL_TYPE_SCATTER;
+}
+
+static uint32_t most_members(const shape_t *shape) {
+    uint32_t most = 0;
+    for (uint32_t p = 0; p < shape->processes; p++) {
+        most = shape->endpoints[p] > most ? shape->endpoints[p] : most;
+    }
+    return most;
+}
+
+/* Bytes of the largest block (of one endpoint for one, or for all) with which it is a swap. */
+static uint32_t limit_of(const shape_t *shape, ucc_coll_type_t type) {
+    uint32_t part = shape->processes == 2 ? 4096 : 2 * 4096 / shape->processes / 64 * 64;
+    uint32_t n = shape_size(shape), members = most_members(shape);
+    switch (type) {
+    case UCC_COLL_TYPE_ALLGATHER:
+    case UCC_COLL_TYPE_GATHER:
+        return part / members;
+    case UCC_COLL_TYPE_SCATTER:
+        return part / n;
+    case UCC_COLL_TYPE_ALLTOALL:
+        return part / (members * members > n ? members * members : n);
+    default:
+        return part;
+    }
+}
+
+/* What this process gives to another one: false: nothing. */
+static bool gives(const process_t *process, const coll_case_t *c, uint32_t other, uint64_t *bytes) {
+    uint32_t mine = process->n, theirs = process->shape->endpoints[other];
+    bool rooted = coll_is_rooted(c->type), root = process->process_of[c->root] == process->me;
+    bool blocks = c->type == UCC_COLL_TYPE_SCATTER || c->type == UCC_COLL_TYPE_ALLTOALL;
+    bool gathers = c->type == UCC_COLL_TYPE_ALLGATHER || c->type == UCC_COLL_TYPE_GATHER ||
+                   c->type == UCC_COLL_TYPE_ALLTOALL;
+    *bytes = c->count * c->dt->extent * (blocks ? theirs : 1) * (gathers ? mine : 1);
+    *bytes = coll_moves_data(c->type) ? *bytes : 0;
+    if (!rooted) {
+        return true;
+    }
+    return from_root(c->type) ? root : other == process->process_of[c->root];
+}
+
+/* Some collectives like this one: are they right, and were there no more messages than it takes? */
+static bool are_right_and_few(world_t *world, coll_case_t c, bool counts) {
+    enum { TIMES = TELL + 2 };
+    const process_t *process = world->params.process;
+    prepared_t *prepared[TIMES];
+    job_t job[TIMES];
+    uint64_t bytes, messages = 0, data = 0, silent = 0;
+    bool ok = true;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        if (coll_is_reduction(c.type) && c.count % 8 == 0 && i % 2) { /* the others: of bytes */
+            coll_case_t d = c;
+            d.count = c.count / 8;
+            d.dt = reference_datatype(UCC_DT_FLOAT64);
+            d.op = i % 4 == 1 ? UCC_OP_AVG : UCC_OP_SUM;
+            prepared[i] = case_prepare(&d);
+        } else {
+            prepared[i] = case_prepare(&c);
+        }
+        job[i] = case_job(prepared[i]);
+        c.seed++;
+    }
+    for (uint32_t p = 0; p < process->shape->processes; p++) {
+        bool some = p != process->me && gives(process, &c, p, &bytes);
+        messages += some ? TIMES : 0;
+        data += some ? TIMES * bytes : 0;
+        silent += p != process->me && !some;
+    }
+    hd_net_traffic_t before = hd_net_traffic();
+    driver_run(world, DRIVER_ONE, job, TIMES);
+    hd_net_traffic_t after = hd_net_traffic();
+    uint64_t sent = after.messages_sent - before.messages_sent;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        ok = case_check(prepared[i]) && ok;
+    }
+    if (counts && (sent < messages || sent > messages + silent * (TIMES / TELL + 1) ||
+                   after.bytes_sent - before.bytes_sent != data || after.told != before.told)) {
+        fprintf(stderr, "%s: process %u has sent %u messages with %u bytes, not %u to %u with %u\n",
+                prepared[0]->name, process->me, (uint32_t)sent,
+                (uint32_t)(after.bytes_sent - before.bytes_sent), (uint32_t)messages,
+                (uint32_t)(messages + silent * (TIMES / TELL + 1)), (uint32_t)data);
+        ok = false;
+    }
+    for (uint32_t i = 0; i < TIMES; i++) {
+        case_free(prepared[i]);
+    }
+    return ok;
+}
+
+/* Of one kind and size, in place or not, to all roots, or some. */
+static bool is_right_of(world_t *world, ucc_coll_type_t type, uint64_t bytes, bool counts) {
+    coll_case_t c = {.type = type,
+                     .size = world->size,
+                     .count = bytes,
+                     .dt = reference_datatype(UCC_DT_UINT8),
+                     .op = UCC_OP_SUM,
+                     .seed = 1 + bytes * 1000,
+                     .process_of = world->process_of,
+                     .process = world->params.process->me};
+    bool rooted = coll_is_rooted(type), ok = true;
+    bool buffer = type == UCC_COLL_TYPE_BCAST || type == UCC_COLL_TYPE_MCAST;
+    uint32_t places = !coll_moves_data(type) || buffer ? 1 : rooted ? 3 : 2;
+    for (uint32_t place = 0; place < places; place++) {
+        c.in_place = (in_place_t)(rooted || !place ? place : IN_PLACE_EVERYWHERE);
+        for (c.root = 0; c.root<(rooted ? c.size : 1); c.root += c.size> 6 ? 3 : 1) {
+            ok = are_right_and_few(world, c, counts) && ok;
+        }
+    }
+    return ok;
+}
+
+static int kinds_are_right(const process_t *process, void *arg) {
+    static const uint32_t sizes[] = {1, 8, 48, 49, 512};
+    world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
+    bool ok = true;
+    (void)arg;
+    for (uint32_t t = 0; t < KINDS; t++) { /* the first is a barrier, after which all is formed */
+        uint32_t limit = limit_of(process->shape, kinds[t]);
+        process_note(process, "type %x", kinds[t]);
+        for (uint32_t i = 0; i < 5 && coll_moves_data(kinds[t]); i++) {
+            ok = (sizes[i] > limit || is_right_of(world, kinds[t], sizes[i], true)) && ok;
+        }
+        ok = is_right_of(world, kinds[t], limit, t > 0) && ok;
+    }
+    for (uint32_t t = 1; t < KINDS; t++) { /* by legs, and then swaps again */
+        ok = is_right_of(world, kinds[t], limit_of(process->shape, kinds[t]) + 1, false) && ok;
+        ok = is_right_of(world, kinds[t], 8, false) && ok;
+    }
+    world_destroy(world);
+    return !ok;
+}
+
+Test(swap, every_small_collective_takes_a_message_to_each_process_that_needs_something) {
+    shape_t shapes[] = {shape_even(2, 1),
+                        shape_even(3, 1),
+                        shape_even(2, 2),
+                        {.processes = 3, .endpoints = {1, 2, 3}}};
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert(processes_run(&shapes[i], SECONDS, kinds_are_right, NULL).ok, "%s",
+                  shape_name(&shapes[i]));
+    }
+}
+
+Test(swap, so_it_does_among_as_many_processes_as_have_swaps) {
+    cr_assert(runs(HD_SWAP_PROCESSES, kinds_are_right, NULL));
+}
+
+/* --- who waits for nobody ------------------------------------------------------------------------------------------- */
+
+/* Of one kind with root 0: process `runs` posts many, and process 2 comes only when that has gone as far as it can. */
+typedef struct run {
+    ucc_coll_type_t type;
+    uint32_t runs;
+    uint32_t bytes;
+} run_t;
+
+enum { RUNS = 100, RUN_BYTES = 600 };
+
+static ucc_coll_args_t run_args(const run_t *r, uint8_t *src, uint8_t *dst) {
+    ucc_coll_args_t args = {.coll_type = r->type,
+                            .op = UCC_OP_MAX,
+                            .src.info = {src, r->bytes, UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
+                            .dst.info = {dst, r->bytes, UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST}};
+    if (r->type == UCC_COLL_TYPE_SCATTER) {
+        args.src.info.count *= 3;
+    }
+    if (r->type == UCC_COLL_TYPE_GATHER) {
+        args.dst.info.count *= 3;
+    }
+    return args;
+}
+
+/* What the root has got of a leaf, or a leaf of the root, in the i-th. */
+static bool run_is_right(const run_t *r, uint32_t me, uint32_t i, const uint8_t *src,
+                         const uint8_t *dst) {
+    const uint8_t *at = r->type == UCC_COLL_TYPE_BCAST ? src : dst;
+    bool ok = true;
+    for (uint32_t b = 0; b < r->bytes; b++) {
+        if (r->type == UCC_COLL_TYPE_GATHER) {
+            ok = ok &&
+                 (me || (at[b] == i && at[r->bytes + b] == i + 1 && at[2 * r->bytes + b] == i + 2));
+        } else if (r->type == UCC_COLL_TYPE_REDUCE) {
+            ok = ok && (me || at[b] == i + 2);
+        } else {
+            ok = ok && at[b] == i + (r->type == UCC_COLL_TYPE_SCATTER ? me : 0);
+        }
+    }
+    return ok;
+}
+
+static int runs_as_far_as_it_may(const process_t *process, void *arg) {
+    static uint8_t src[RUNS][3 * RUN_BYTES], dst[RUNS][3 * RUN_BYTES];
+    const run_t *r = arg;
+    seat_t s = sit(process, 0);
+    ucc_coll_req_h request[RUNS];
+    uint32_t me = process->me, over = 0;
+    bool ok = ended(posted(s.team, barrier_args())) == UCC_OK;
+    for (uint32_t i = 0; i < RUNS; i++) {
+        bool blocks = r->type == UCC_COLL_TYPE_SCATTER;
+        for (uint32_t b = 0; b < 3 * r->bytes; b++) {
+            src[i][b] = (uint8_t)(i + (blocks ? b / r->bytes : me));
+        }
+    }
+    if (me == 2) {
+        process_barrier(process);
+    }
+    for (uint32_t i = 0; i < RUNS; i++) {
+        request[i] = posted(s.team, run_args(r, src[i], dst[i]));
+    }
+    if (me == r->runs) { /* half of the slots' numbers after the barrier, in which process 2 was */
+        while (over < AHEAD && heddle_wait(request[over], 30) == UCC_OK) {
+            over++;
+        }
+        ok &= over == AHEAD && heddle_wait(request[over], 0.3) == UCC_INPROGRESS;
+    }
+    if (me != 2) {
+        process_barrier(process);
+    }
+    for (uint32_t i = 0; i < RUNS; i++) {
+        ok &= ended(request[i]) == UCC_OK && run_is_right(r, me, i, src[i], dst[i]);
+    }
+    if (!ok) {
+        fprintf(stderr, "process %u has ended %u\n", me, over);
+    }
+    stand(&s);
+    return !ok;
+}
+
+Test(swap, who_needs_nothing_runs_ahead_of_one_that_does_not_come_but_not_far) {
+    static const run_t run[] = {
+        {UCC_COLL_TYPE_BCAST, 0, 8},    {UCC_COLL_TYPE_BCAST, 0, 600},
+        {UCC_COLL_TYPE_SCATTER, 0, 8},  {UCC_COLL_TYPE_GATHER, 1, 8},
+        {UCC_COLL_TYPE_GATHER, 1, 600}, {UCC_COLL_TYPE_REDUCE, 1, 600},
+    };
+    for (uint32_t i = 0; i < sizeof(run) / sizeof(run[0]); i++) {
+        run_t r = run[i];
+        cr_assert(runs(3, runs_as_far_as_it_may, &r), "run %u", i);
+    }
+}
+
+/* --- roots and sizes that differ ------------------------------------------------------------------------------------ */
+
+/* Of n processes, one comes later, and one has more bytes. */
+typedef struct disagreement {
+    ucc_coll_type_t type;
+    uint32_t n;
+    uint32_t roots; /* of process p: bits 2 p and 2 p + 1 */
+    uint32_t late, longer;
+    uint32_t bytes, more;
+} disagreement_t;
+
+static int disagrees(const process_t *process, void *arg) {
+    const disagreement_t *d = arg;
+    static uint8_t src[LARGE], dst[LARGE];
+    seat_t s = sit(process, 0);
+    uint32_t me = process->me, n = process->size;
+    uint32_t bytes = d->bytes + (me == d->longer ? d->more : 0);
+    bool sends_all = d->type == UCC_COLL_TYPE_SCATTER || d->type == UCC_COLL_TYPE_ALLTOALL;
+    bool takes_all = d->type == UCC_COLL_TYPE_GATHER || d->type == UCC_COLL_TYPE_ALLGATHER ||
+                     d->type == UCC_COLL_TYPE_ALLTOALL;
+    ucc_coll_args_t args = {
+        .coll_type = d->type,
+        .root = d->roots >> (2 * me) & 3,
+        .op = UCC_OP_SUM,
+        .src.info = {src, bytes * (sends_all ? n : 1), UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
+        .dst.info = {dst, bytes * (takes_all ? n : 1), UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST}};
+    must(ended(posted(s.team, barrier_args())), "the first barrier");
+    if (me == d->late) {
+        nap(30);
+    }
+    ucc_status_t status = result_of(s.team, args);
+    bool ok = status == UCC_OK || status == UCC_ERR_INVALID_PARAM;
+    if (status == UCC_OK) { /* it was through before it heard of it */
+        status = result_of(s.team, barrier_args());
+    }
+    ok = ok && status == UCC_ERR_INVALID_PARAM;
+    if (!ok) {
+        fprintf(stderr, "process %u: %s\n", me, ucc_status_string(status));
+    }
+    stand(&s);
+    return !ok;
+}
+
+static bool all_fail(const disagreement_t *wanted) {
+    disagreement_t d = *wanted;
+    bool ok = true;
+    for (d.late = 0; d.late < d.n; d.late++) {
+        bool fails = runs(d.n, disagrees, &d);
+        ok = ok && fails;
+        if (!fails) {
+            fprintf(stderr, "type %x, %u processes, roots %x, process %u is late\n", d.type, d.n,
+                    d.roots, d.late);
+        }
+    }
+    return ok;
+}
+
+/* Somebody gives something to one that needs nothing. Where those who differ all wait for each other, nobody gives anything, and
+ * they wait until somebody has said for how long (HEDDLE_STALL, HEDDLE_TIMEOUT), here as anywhere among processes. */
+Test(swap, processes_that_name_different_roots_fail_whoever_comes_first) {
+    static const struct {
+        uint32_t n, roots; /* of process p: bits 2 p and 2 p + 1 */
+    } down[] = {{2, 0 | 1 << 2}, {3, 0 | 1 << 2 | 0 << 4}, {3, 0 | 2 << 2 | 0 << 4}},
+      up[] = {{2, 1 | 0 << 2}, {3, 0 | 2 << 2 | 0 << 4}, {3, 1 | 2 << 2 | 0 << 4}};
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    for (uint32_t i = 0; i < 3 * KINDS; i++) {
+        ucc_coll_type_t type = kinds[i / 3];
+        disagreement_t d = {.type = type, .bytes = i % 2 ? 8 : 600};
+        d.n = from_root(type) ? down[i % 3].n : up[i % 3].n;
+        d.roots = from_root(type) ? down[i % 3].roots : up[i % 3].roots;
+        cr_expect(!coll_is_rooted(type) || all_fail(&d));
+    }
+}
+
+Test(swap, processes_of_which_one_thinks_it_too_large_for_a_swap_fail_whoever_comes_first) {
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    shape_t two = shape_even(2, 1), three = shape_even(3, 1);
+    for (uint32_t t = 1; t < KINDS; t++) {
+        disagreement_t d = {.type = kinds[t], .n = 2, .more = 1};
+        d.bytes = limit_of(&two, kinds[t]);
+        bool ok = all_fail(&d);
+        d.longer = 1;
+        ok = all_fail(&d) && ok;
+        d.n = 3;
+        d.bytes = limit_of(&three, kinds[t]);
+        ok = all_fail(&d) && ok;
+        cr_expect(ok, "%u", t);
+    }
+}
+
+/* --- before all of a process have come ------------------------------------------------------------------------------- */
+
+/* Of the endpoints of process 1, the last one comes when the others are through with several. root: an endpoint. */
+typedef struct early {
+    ucc_coll_type_t type;
+    uint32_t root, bytes;
+} early_t;
+
+static ucc_coll_args_t early_args(const early_t *e, uint32_t size, uint8_t *src, uint8_t *dst) {
+    bool blocks = e->type == UCC_COLL_TYPE_SCATTER;
+    return (ucc_coll_args_t){
+        .coll_type = e->type,
+        .root = e->root,
+        .src.info = {src, blocks ? e->bytes * size : e->bytes, UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
+        .dst.info = {dst, e->bytes, UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST}};
+}
+
+static int comes_last(const process_t *process, void *arg) {
+    enum { BYTES = 300, ROUNDS = 8, AT_ONCE = 10 };
+    static uint8_t src[AT_ONCE][MOST][4 * BYTES], dst[AT_ONCE][MOST][BYTES];
+    const early_t *e = arg;
+    row_t r = sit_down(process);
+    bool ok = all_meet(&r), blocks = e->type == UCC_COLL_TYPE_SCATTER;
+    for (uint32_t t = 0; t < ROUNDS * AT_ONCE && ok; t += AT_ONCE) {
+        ucc_coll_req_h request[MOST][AT_ONCE];
+        for (uint32_t i = 0; i < r.n; i++) {
+            bool last = process->me == 1 && i == r.n - 1;
+            for (uint32_t j = 0; last && j < i * AT_ONCE; j++) {
+                ok = heddle_wait(request[j / AT_ONCE][j % AT_ONCE], 30) == UCC_OK && ok;
+            }
+            for (uint32_t k = 0; k < AT_ONCE; k++) {
+                for (uint32_t b = 0; b < process->size * e->bytes; b++) {
+                    src[k][i][b] =
+                        process->endpoint[i] == e->root ? (uint8_t)(t + k + b / e->bytes) : 0;
+                }
+                request[i][k] =
+                    posted(r.team[i], early_args(e, process->size, src[k][i], dst[k][i]));
+            }
+        }
+        for (uint32_t j = 0; j < r.n * AT_ONCE; j++) {
+            uint32_t i = j / AT_ONCE, k = j % AT_ONCE;
+            const uint8_t *got = blocks ? dst[k][i] : src[k][i];
+            ok = ended(request[i][k]) == UCC_OK && ok;
+            for (uint32_t b = 0; b < e->bytes; b++) {
+                ok = ok && got[b] == (uint8_t)(t + k + (blocks ? process->endpoint[i] : 0));
+            }
+        }
+    }
+    stand_up(&r);
+    return !ok;
+}
+
+Test(swap, an_endpoint_takes_what_comes_from_a_root_before_its_siblings_have_come) {
+    static const early_t early[] = {{UCC_COLL_TYPE_BCAST, 0, 8},   {UCC_COLL_TYPE_BCAST, 0, 300},
+                                    {UCC_COLL_TYPE_SCATTER, 0, 8}, {UCC_COLL_TYPE_SCATTER, 0, 300},
+                                    {UCC_COLL_TYPE_BCAST, 1, 8},   {UCC_COLL_TYPE_BCAST, 1, 300},
+                                    {UCC_COLL_TYPE_SCATTER, 1, 8}, {UCC_COLL_TYPE_SCATTER, 1, 300}};
+    shape_t shape = {.processes = 2, .endpoints = {1, 3}};
+    for (uint32_t i = 0; i < sizeof(early) / sizeof(early[0]); i++) {
+        early_t e = early[i];
+        cr_assert(processes_run(&shape, SECONDS, comes_last, &e).ok, "%u", i);
+    }
+}
+
+/* --- many ----------------------------------------------------------------------------------------------------------- */
+
+/* A mixture that all processes draw alike; each of them pauses now and then. */
+typedef struct drawn {
+    ucc_coll_type_t type;
+    uint32_t root, bytes;
+    bool tagged;
+    uint8_t tag;
+} drawn_t;
+
+enum { MIXED = 6000, MIX_WINDOW = 40, MIX_BYTES = 20000, MIX_PROCESSES = 3 };
+
+/* One process is the root for some time, mostly. */
+static drawn_t draw(uint64_t *random, uint64_t i) {
+    static const ucc_coll_type_t types[] = {UCC_COLL_TYPE_BCAST, UCC_COLL_TYPE_SCATTER,
+                                            UCC_COLL_TYPE_GATHER, UCC_COLL_TYPE_REDUCE};
+    static const uint32_t sizes[] = {1, 8, 48, 49, 100, 300, 800, MIX_BYTES};
+    bool calm = i / 128 % 2; /* of small ones from a root */
+    drawn_t d = {.type = types[random_below(random, calm ? 2 : 4)],
+                 .root = (uint32_t)random_below(random, MIX_PROCESSES),
+                 .bytes = sizes[random_below(random, calm ? 7 : 8)],
+                 .tagged = random_below(random, 16) == 0 && !calm,
+                 .tag = (uint8_t)random_below(random, 4)};
+    d.root = calm ? (uint32_t)(i / 256 % MIX_PROCESSES) : d.root;
+    return d;
+}
+
+typedef struct mixed {
+    drawn_t what;
+    uint64_t i;
+    ucc_coll_req_h request;
+    uint8_t src[MIX_PROCESSES * MIX_BYTES], dst[MIX_PROCESSES * MIX_BYTES];
+} mixed_t;
+
+/* Byte b of what process p gives in the i-th. */
+static uint8_t mix_byte(uint64_t i, uint32_t p, uint32_t b) {
+    return (uint8_t)(i * 7 + p * 31 + b);
+}
+
+static void post_mixed(const seat_t *s, mixed_t *m, uint32_t me) {
+    const drawn_t *d = &m->what;
+    bool scatters = d->type == UCC_COLL_TYPE_SCATTER, gathers = d->type == UCC_COLL_TYPE_GATHER;
+    ucc_coll_args_t args = {.mask = d->tagged ? UCC_COLL_ARGS_FIELD_TAG : 0,
+                            .coll_type = d->type,
+                            .tag = d->tag,
+                            .root = d->root,
+                            .op = UCC_OP_BXOR,
+                            .src.info = {m->src, d->bytes * (scatters ? MIX_PROCESSES : 1),
+                                         UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
+                            .dst.info = {m->dst, d->bytes * (gathers ? MIX_PROCESSES : 1),
+                                         UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST}};
+    bool gives =
+        d->type == UCC_COLL_TYPE_GATHER || d->type == UCC_COLL_TYPE_REDUCE || me == d->root;
+    for (uint32_t b = 0; b < d->bytes * MIX_PROCESSES; b++) {
+        m->src[b] = gives ? mix_byte(m->i, me, b) : 0;
+        m->dst[b] = 0;
+    }
+    m->request = posted(s->team, args);
+}
+
+static bool mixed_is_right(const mixed_t *m, uint32_t me) {
+    const drawn_t *d = &m->what;
+    bool ok = true;
+    for (uint32_t b = 0; b < d->bytes && ok; b++) {
+        switch (d->type) {
+        case UCC_COLL_TYPE_BCAST:
+            ok = m->src[b] == mix_byte(m->i, d->root, b);
+            break;
+        case UCC_COLL_TYPE_SCATTER:
+            ok = m->dst[b] == mix_byte(m->i, d->root, me * d->bytes + b);
+            break;
+        case UCC_COLL_TYPE_GATHER:
+            for (uint32_t p = 0; p < MIX_PROCESSES && me == d->root; p++) {
+                ok = ok && m->dst[p * d->bytes + b] == mix_byte(m->i, p, b);
+            }
+            break;
+        default:
+            ok = me != d->root ||
+                 m->dst[b] == (mix_byte(m->i, 0, b) ^ mix_byte(m->i, 1, b) ^ mix_byte(m->i, 2, b));
+            break;
+        }
+    }
+    return ok;
+}
+
+static int mixes(const process_t *process, void *arg) {
+    static mixed_t mixed[MIX_WINDOW];
+    seat_t s = sit(process, 0);
+    const hd_net_swaps_t *swaps = s.team->crossing->team->swaps;
+    uint64_t random = 7, pauses = process->me + 1, late = 0, over = 0;
+    bool ok = true;
+    (void)arg;
+    for (uint64_t i = 0; (i < MIXED || over < i) && ok; i++) {
+        if (i >= MIX_WINDOW || i >= MIXED) {
+            mixed_t *m = &mixed[over % MIX_WINDOW];
+            ok = ended(m->request) == UCC_OK && mixed_is_right(m, process->me);
+            over++;
+        }
+        if (i < MIXED) {
+            mixed_t *m = &mixed[i % MIX_WINDOW];
+            m->what = draw(&random, i);
+            m->i = i;
+            post_mixed(&s, m, process->me);
+        } else {
+            i--;
+        }
+        uint32_t n = atomic_load(&swaps->n_late);
+        late = n > late ? n : late;
+        if (random_below(&pauses, 100) == 0) {
+            nap((long)random_below(&pauses, 10));
+        }
+    }
+    /* another one is half of the slots' numbers ahead of what it has heard, and that as much of what this one has ended */
+    ok &= late <= (MIX_PROCESSES - 1) * AHEAD && over == MIXED;
+    if (!ok) {
+        fprintf(stderr, "process %u: %u are over, at most %u parts were late\n", process->me,
+                (uint32_t)over, (uint32_t)late);
+    }
+    stand(&s);
+    return !ok;
+}
+
+Test(swap, many_that_wait_for_nobody_among_large_ones_are_right_and_few_parts_are_kept) {
+    shape_t shape = shape_even(MIX_PROCESSES, 1);
+    cr_assert(processes_run(&shape, SECONDS, mixes, NULL).ok);
+}
+
+/* --- how long they may be -------------------------------------------------------------------------------------------- */
+
+/* Blocks of so many bytes are swaps, and one byte more is none. */
+static int are_so_long(const process_t *process, void *arg) {
+    uint32_t most = *(const uint32_t *)arg;
+    world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
+    bool ok = true;
+    for (uint32_t t = 0; t < KINDS; t++) {
+        if (most > 0 && coll_moves_data(kinds[t])) {
+            ok = is_right_of(world, kinds[t], most / 2, true) && ok;
+        }
+        ok = is_right_of(world, kinds[t], most + 1, false) && ok;
+        ok = is_right_of(world, kinds[t], 8, false) && ok;
+    }
+    const hd_net_swaps_t *swaps = world->teams[process->endpoint[0]]->crossing->team->swaps;
+    ok &= (swaps == NULL) == (most == 0);
+    world_destroy(world);
+    return !ok;
+}
+
+Test(swap, how_long_they_may_be_is_configured) {
+    static const struct {
+        const char *value;
+        uint32_t most;
+    } set[] = {{"0", 0}, {"48", 48}};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t most = set[i].most;
+        setenv("HEDDLE_NET_SWAP_MAX", set[i].value, 1);
+        cr_assert(runs(2, are_so_long, &most), "%u", most);
+    }
+}
+
+static bool named;
+
+static void look_for_name(hd_log_level_t level, const char *line, void *arg) {
+    (void)level, (void)arg;
+    named = named || strstr(line, "NET_SWAP_MAX");
+}
+
+static int forms_none(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_SWAP_MAX", process->me == 1 ? "48" : "4096", 1);
+    ucc_lib_h lib = world_lib(UCC_THREAD_MULTIPLE);
+    ucc_context_h context = world_new_context(lib, UCC_CONTEXT_SHARED, NULL);
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = process_oob(process, 0, process->endpoint[0])};
+    ucc_team_h team;
+    hd_log_capture(look_for_name, NULL);
+    must(ucc_team_create_post(&context, 1, &params, &team), "ucc_team_create_post");
+    deadline_t deadline = deadline_start("a team that does not form");
+    ucc_status_t status;
+    while ((status = ucc_team_create_test(team)) == UCC_INPROGRESS) {
+        must(ucc_context_progress(context), "ucc_context_progress");
+        deadline_poll(&deadline);
+    }
+    world_destroy_team(team);
+    hd_log_capture(NULL, NULL);
+    must(ucc_context_destroy(context), "ucc_context_destroy");
+    must(ucc_finalize(lib), "ucc_finalize");
+    return status != UCC_ERR_INVALID_PARAM || !named;
+}
+
+Test(swap, processes_that_do_not_agree_how_long_form_no_team) {
+    cr_assert(runs(2, forms_none, NULL));
 }
