@@ -7,6 +7,7 @@
 #   lib/libheddle_bootstrap.so*, lib/pkgconfig/heddle-bootstrap.pc   if it is built; CMake: heddle::bootstrap
 #   lib/libheddle_emucuda.so*                if it is built; CMake: heddle::emucuda
 #   lib/heddle/emucuda/libcuda.so.1          the same under the CUDA driver's name
+#   lib/libheddle_cuda.so*                   what libheddle loads where there are CUDA devices; not beside a static library
 #   lib/heddle/                              for builds and programs that ask for ucc: libucc.so.1, which
 #                                            stands for the library, ucc.pc and the CMake package;
 #                                            not beside a static library
@@ -17,6 +18,10 @@ install(DIRECTORY include/ucc include/heddle DESTINATION ${CMAKE_INSTALL_INCLUDE
         FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS heddle EXPORT heddleTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+if(TARGET heddle_cuda)
+    install(TARGETS heddle_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heddle)
 set(alias_dir ${CMAKE_INSTALL_LIBDIR}/heddle)

@@ -3,7 +3,8 @@
  *
  * For every type: how an element becomes an accumulator, how two are combined, how an accumulator
  * becomes an element. All are free of branches that a compiler could not turn into selects, and all
- * vector widths give the same bits. Included by reduce_vector.h only.
+ * vector widths give the same bits. Included by reduce_vector.h, and by the kernels of devices
+ * (gpu/kernel/lanes.h), so it is CUDA's C++ as well. The 128-bit integers are reduce_wide.c's.
  *
  * Sums and products of floats end in nan_*(): which payload a sum of two NaNs carries depends on
  * the order in which the compiler puts the operands into an instruction, so no payload survives.
@@ -18,7 +19,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__CUDACC__)
+#define HD_INLINE static __device__ __forceinline__
+#else
 #define HD_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 /* Elements as they lie in users' buffers: at any address, and of any declared type. */
 typedef uint8_t hd_u8 __attribute__((may_alias, aligned(1)));
@@ -39,6 +44,12 @@ typedef struct {
 typedef struct {
     double re, im;
 } __attribute__((packed, may_alias)) hd_c64;
+
+typedef unsigned __int128 hd_uint128;
+typedef __int128 hd_int128;
+
+#define HD_SAME(x)        (x)
+#define HD_SAME_AT(x, _n) (x)
 
 /* ---- integers ---- */
 
@@ -68,6 +79,7 @@ typedef struct {
     }
 
 HD_UNSIGNED_TYPES(HD_DEFINE_UNSIGNED)
+HD_DEFINE_UNSIGNED(u128, hd_uint128, hd_uint128)
 
 HD_INLINE uint8_t band_u8(uint8_t a, uint8_t b) {
     return a & b;
@@ -98,6 +110,20 @@ HD_INLINE uint8_t bxor_u8(uint8_t a, uint8_t b) {
     }
 
 HD_ORDERED_TYPES(HD_DEFINE_ORDERED)
+HD_DEFINE_ORDERED(u128, hd_uint128)
+HD_DEFINE_ORDERED(i128, hd_int128)
+
+/* The sum wraps; its quotient is truncated toward zero. In double it is exact up to 32 bits: both are
+ * below 2^32, so a quotient that is no integer is further from one than double's rounding. */
+#define HD_AVG_NARROW(_type, x, _n) ((_type)((double)(_type)(x) / (double)(_n)))
+#define HD_AVG_U8(x, _n)            HD_AVG_NARROW(uint8_t, x, _n)
+#define HD_AVG_I8(x, _n)            ((uint8_t)HD_AVG_NARROW(int8_t, x, _n))
+#define HD_AVG_U16(x, _n)           HD_AVG_NARROW(uint16_t, x, _n)
+#define HD_AVG_I16(x, _n)           ((uint16_t)HD_AVG_NARROW(int16_t, x, _n))
+#define HD_AVG_U32(x, _n)           HD_AVG_NARROW(uint32_t, x, _n)
+#define HD_AVG_I32(x, _n)           ((uint32_t)HD_AVG_NARROW(int32_t, x, _n))
+#define HD_AVG_U64(x, _n)           ((x) / (_n))
+#define HD_AVG_I64(x, _n)           ((uint64_t)((int64_t)(x) / (int64_t)(_n)))
 
 /* ---- floats: sum, product, average ---- */
 
@@ -149,17 +175,28 @@ HD_INLINE double negated_f64(double x) {
 }
 
 HD_INLINE hd_c32 prod_c32(hd_c32 a, hd_c32 b) {
-    return (hd_c32){a.re * b.re + negated_f32(a.im * b.im), a.re * b.im + a.im * b.re};
+    hd_c32 c = {a.re * b.re + negated_f32(a.im * b.im), a.re * b.im + a.im * b.re};
+    return c;
 }
 HD_INLINE hd_c32 nan_c32(hd_c32 a) {
-    return (hd_c32){nan_f32(a.re), nan_f32(a.im)};
+    hd_c32 c = {nan_f32(a.re), nan_f32(a.im)};
+    return c;
 }
 HD_INLINE hd_c64 prod_c64(hd_c64 a, hd_c64 b) {
-    return (hd_c64){a.re * b.re + negated_f64(a.im * b.im), a.re * b.im + a.im * b.re};
+    hd_c64 c = {a.re * b.re + negated_f64(a.im * b.im), a.re * b.im + a.im * b.re};
+    return c;
 }
 HD_INLINE hd_c64 nan_c64(hd_c64 a) {
-    return (hd_c64){nan_f64(a.re), nan_f64(a.im)};
+    hd_c64 c = {nan_f64(a.re), nan_f64(a.im)};
+    return c;
 }
+
+#define HD_NAN_F32(x, _n) nan_f32(x)
+#define HD_NAN_F64(x, _n) nan_f64(x)
+#define HD_AVG_F32(x, _n) nan_f32((x) / (float)(_n))
+#define HD_AVG_F64(x, _n) nan_f64((x) / (double)(_n))
+#define HD_NAN_C32(x, _n) nan_c32(x)
+#define HD_NAN_C64(x, _n) nan_c64(x)
 
 /* ---- the 16-bit floats ---- */
 
@@ -174,6 +211,9 @@ HD_INLINE uint16_t narrow_bf16(float x) {
 
     return (uint16_t)(x == x ? rounded : 0x7fc0);
 }
+
+#define HD_NARROW_BF16(x, _n)     narrow_bf16(x)
+#define HD_AVG_NARROW_BF16(x, _n) narrow_bf16((x) / (float)(_n))
 
 /* Subnormals go through an integer, so that no mode that flushes subnormals matters. */
 HD_INLINE float widen_f16(uint16_t h) {
@@ -207,6 +247,10 @@ HD_INLINE uint16_t narrow_f16(float x) {
     X(f32, uint32_t, int32_t, 0x7f800000, 0x7fc00000)                                              \
     X(f64, uint64_t, int64_t, 0x7ff0000000000000, 0x7ff8000000000000)
 
+/* The key of NaNs is the one that wins. */
+#define HD_MAX_KEY(_key) (_key)(((uint64_t)1 << (8 * sizeof(_key) - 1)) - 1)
+#define HD_MIN_KEY(_key) (_key)(-HD_MAX_KEY(_key) - 1)
+
 #define HD_DEFINE_KEYS(_s, _bits, _key, _infinity, _nan)                                           \
     HD_INLINE _key flip_##_s(_key key) {                                                           \
         const _bits magnitude_bits = (_bits) ~(_bits)0 >> 1;                                       \
@@ -218,6 +262,26 @@ HD_INLINE uint16_t narrow_f16(float x) {
     }                                                                                              \
     HD_INLINE _bits bits_of_key_##_s(_key key, _key nan_key) {                                     \
         return key == nan_key ? (_bits)_nan : (_bits)flip_##_s(key);                               \
+    }                                                                                              \
+    HD_INLINE _key max_load_##_s(_bits x) {                                                        \
+        return key_##_s(x, HD_MAX_KEY(_key));                                                      \
+    }                                                                                              \
+    HD_INLINE _bits max_finish_##_s(_key x, uint32_t n) {                                          \
+        (void)n;                                                                                   \
+        return bits_of_key_##_s(x, HD_MAX_KEY(_key));                                              \
+    }                                                                                              \
+    HD_INLINE _key max_keys_##_s(_key a, _key b) {                                                 \
+        return a > b ? a : b;                                                                      \
+    }                                                                                              \
+    HD_INLINE _key min_load_##_s(_bits x) {                                                        \
+        return key_##_s(x, HD_MIN_KEY(_key));                                                      \
+    }                                                                                              \
+    HD_INLINE _bits min_finish_##_s(_key x, uint32_t n) {                                          \
+        (void)n;                                                                                   \
+        return bits_of_key_##_s(x, HD_MIN_KEY(_key));                                              \
+    }                                                                                              \
+    HD_INLINE _key min_keys_##_s(_key a, _key b) {                                                 \
+        return a < b ? a : b;                                                                      \
     }
 
 HD_KEY_TYPES(HD_DEFINE_KEYS)

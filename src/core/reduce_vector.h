@@ -95,9 +95,6 @@ enum { HD_STRIP = 256 /* elements */ };
         }                                                                                          \
     }
 
-#define HD_SAME(x)        (x)
-#define HD_SAME_AT(x, _n) (x)
-
 /* ---- integers ---- */
 
 HD_KERNEL(band_u8, hd_u8, uint8_t, HD_SAME, band_u8, HD_SAME_AT, 1)
@@ -117,18 +114,6 @@ HD_UNSIGNED_TYPES(HD_UNSIGNED_KERNELS)
     HD_KERNEL(min_##_s, hd_##_s, _type, HD_SAME, min_##_s, HD_SAME_AT, (sizeof(_type) >= 4))
 HD_ORDERED_TYPES(HD_ORDERED_KERNELS)
 
-/* The sum wraps; its quotient is truncated toward zero. In double it is exact up to 32 bits: both are
- * below 2^32, so a quotient that is no integer is further from one than double's rounding. */
-#define HD_AVG_NARROW(_type, x, _n) ((_type)((double)(_type)(x) / (double)(_n)))
-#define HD_AVG_U8(x, _n)            HD_AVG_NARROW(uint8_t, x, _n)
-#define HD_AVG_I8(x, _n)            ((uint8_t)HD_AVG_NARROW(int8_t, x, _n))
-#define HD_AVG_U16(x, _n)           HD_AVG_NARROW(uint16_t, x, _n)
-#define HD_AVG_I16(x, _n)           ((uint16_t)HD_AVG_NARROW(int16_t, x, _n))
-#define HD_AVG_U32(x, _n)           HD_AVG_NARROW(uint32_t, x, _n)
-#define HD_AVG_I32(x, _n)           ((uint32_t)HD_AVG_NARROW(int32_t, x, _n))
-#define HD_AVG_U64(x, _n)           ((x) / (_n))
-#define HD_AVG_I64(x, _n)           ((uint64_t)((int64_t)(x) / (int64_t)(_n)))
-
 HD_KERNEL(avg_u8, hd_u8, uint8_t, HD_SAME, sum_u8, HD_AVG_U8, 0)
 HD_KERNEL(avg_i8, hd_u8, uint8_t, HD_SAME, sum_u8, HD_AVG_I8, 0)
 HD_KERNEL(avg_u16, hd_u16, uint16_t, HD_SAME, sum_u16, HD_AVG_U16, 0)
@@ -140,13 +125,6 @@ HD_KERNEL(avg_i64, hd_u64, uint64_t, HD_SAME, sum_u64, HD_AVG_I64, 0)
 
 /* ---- floats ---- */
 
-#define HD_NAN_F32(x, _n) nan_f32(x)
-#define HD_NAN_F64(x, _n) nan_f64(x)
-#define HD_AVG_F32(x, _n) nan_f32((x) / (float)(_n))
-#define HD_AVG_F64(x, _n) nan_f64((x) / (double)(_n))
-#define HD_NAN_C32(x, _n) nan_c32(x)
-#define HD_NAN_C64(x, _n) nan_c64(x)
-
 HD_KERNEL(sum_f32, hd_f32, float, HD_SAME, sum_f32, HD_NAN_F32, 1)
 HD_KERNEL(avg_f32, hd_f32, float, HD_SAME, sum_f32, HD_AVG_F32, 1)
 HD_KERNEL(prod_f32, hd_f32, float, HD_SAME, prod_f32, HD_NAN_F32, 0)
@@ -156,38 +134,11 @@ HD_KERNEL(avg_f64, hd_f64, double, HD_SAME, sum_f64, HD_AVG_F64, 1)
 HD_KERNEL(prod_f64, hd_f64, double, HD_SAME, prod_f64, HD_NAN_F64, 0)
 HD_KERNEL(prod_c64, hd_c64, hd_c64, HD_SAME, prod_c64, HD_NAN_C64, 0)
 
-#define HD_NARROW_BF16(x, _n)     narrow_bf16(x)
-#define HD_AVG_NARROW_BF16(x, _n) narrow_bf16((x) / (float)(_n))
-
 HD_KERNEL(sum_bf16, hd_u16, float, widen_bf16, sum_f32, HD_NARROW_BF16, 1)
 HD_KERNEL(avg_bf16, hd_u16, float, widen_bf16, sum_f32, HD_AVG_NARROW_BF16, 0)
 HD_KERNEL(prod_bf16, hd_u16, float, widen_bf16, prod_f32, HD_NARROW_BF16, 0)
 
-/* The key of NaNs is the one that wins. */
-#define HD_MAX_KEY(_key) (_key)(((uint64_t)1 << (8 * sizeof(_key) - 1)) - 1)
-#define HD_MIN_KEY(_key) (_key)(-HD_MAX_KEY(_key) - 1)
-
 #define HD_KEY_KERNELS(_s, _bits, _key, _infinity, _nan)                                           \
-    HD_INLINE _key max_load_##_s(_bits x) {                                                        \
-        return key_##_s(x, HD_MAX_KEY(_key));                                                      \
-    }                                                                                              \
-    HD_INLINE _bits max_finish_##_s(_key x, uint32_t n) {                                          \
-        (void)n;                                                                                   \
-        return bits_of_key_##_s(x, HD_MAX_KEY(_key));                                              \
-    }                                                                                              \
-    HD_INLINE _key max_keys_##_s(_key a, _key b) {                                                 \
-        return a > b ? a : b;                                                                      \
-    }                                                                                              \
-    HD_INLINE _key min_load_##_s(_bits x) {                                                        \
-        return key_##_s(x, HD_MIN_KEY(_key));                                                      \
-    }                                                                                              \
-    HD_INLINE _bits min_finish_##_s(_key x, uint32_t n) {                                          \
-        (void)n;                                                                                   \
-        return bits_of_key_##_s(x, HD_MIN_KEY(_key));                                              \
-    }                                                                                              \
-    HD_INLINE _key min_keys_##_s(_key a, _key b) {                                                 \
-        return a < b ? a : b;                                                                      \
-    }                                                                                              \
     typedef _bits hd_bits_##_s __attribute__((may_alias, aligned(1)));                             \
     HD_KERNEL(max_##_s, hd_bits_##_s, _key, max_load_##_s, max_keys_##_s, max_finish_##_s,         \
               (sizeof(_key) >= 4))                                                                 \

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/reduce_kernels.h"
+#include "core/reduce_scalar.h"
 
 /* Defines kernel _name: a = _load(element), a = _combine(a, b), then _store(element, a, n). */
 #define WIDE_KERNEL(_name, _acc, _bytes, _load, _combine, _store)                                  \
@@ -26,59 +27,35 @@
 
 /* ---- 128-bit integers ---- */
 
-typedef unsigned __int128 uint128;
-typedef __int128 int128;
-
-static inline uint128 load_u128(const char *element) {
-    uint128 a;
+static inline hd_uint128 load_u128(const char *element) {
+    hd_uint128 a;
 
     memcpy(&a, element, sizeof(a));
     return a;
 }
 
-static inline int128 load_i128(const char *element) {
-    return (int128)load_u128(element);
+static inline hd_int128 load_i128(const char *element) {
+    return (hd_int128)load_u128(element);
 }
 
 #define STORE_128(_element, _a, _n) memcpy(_element, &(_a), 16)
-#define SUM(a, b)                   ((a) + (b))
-#define PROD(a, b)                  ((a) * (b))
 
 #define INTEGER_KERNEL(_name, _type, _load) WIDE_KERNEL(_name, _type, 16, _load, _name, STORE_128)
 
-static inline uint128 max_u128(uint128 a, uint128 b) {
-    return a > b ? a : b;
-}
-static inline uint128 min_u128(uint128 a, uint128 b) {
-    return a < b ? a : b;
-}
-static inline int128 max_i128(int128 a, int128 b) {
-    return a > b ? a : b;
-}
-static inline int128 min_i128(int128 a, int128 b) {
-    return a < b ? a : b;
-}
-static inline uint128 land_u128(uint128 a, uint128 b) {
-    return a != 0 && b != 0;
-}
-static inline uint128 lor_u128(uint128 a, uint128 b) {
-    return a != 0 || b != 0;
-}
-static inline uint128 lxor_u128(uint128 a, uint128 b) {
-    return (a != 0) != (b != 0);
-}
-
-WIDE_KERNEL(sum_u128, uint128, 16, load_u128, SUM, STORE_128)
-WIDE_KERNEL(prod_u128, uint128, 16, load_u128, PROD, STORE_128)
-INTEGER_KERNEL(max_u128, uint128, load_u128)
-INTEGER_KERNEL(min_u128, uint128, load_u128)
-INTEGER_KERNEL(max_i128, int128, load_i128)
-INTEGER_KERNEL(min_i128, int128, load_i128)
-INTEGER_KERNEL(land_u128, uint128, load_u128)
-INTEGER_KERNEL(lor_u128, uint128, load_u128)
-INTEGER_KERNEL(lxor_u128, uint128, load_u128)
+INTEGER_KERNEL(sum_u128, hd_uint128, load_u128)
+INTEGER_KERNEL(prod_u128, hd_uint128, load_u128)
+INTEGER_KERNEL(max_u128, hd_uint128, load_u128)
+INTEGER_KERNEL(min_u128, hd_uint128, load_u128)
+INTEGER_KERNEL(max_i128, hd_int128, load_i128)
+INTEGER_KERNEL(min_i128, hd_int128, load_i128)
+INTEGER_KERNEL(land_u128, hd_uint128, load_u128)
+INTEGER_KERNEL(lor_u128, hd_uint128, load_u128)
+INTEGER_KERNEL(lxor_u128, hd_uint128, load_u128)
 
 /* ---- float128: long double ---- */
+
+#define SUM(a, b)  ((a) + (b))
+#define PROD(a, b) ((a) * (b))
 
 #if LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113
 #define HAVE_FLOAT128 1

@@ -1,0 +1,7 @@
+/* floats.cu: see list.h. */
+#include "gpu/kernel/device.h"
+
+HD_LIST_FLOATS(HD_REDUCE_KERNEL)
+HD_LIST_FLOATS_AVG(HD_REDUCE_KERNEL)
+HD_LIST_FLOATS_FEW(HD_FEW_KERNELS)
+HD_LIST_FLOATS(HD_SCAN_KERNEL)

@@ -1,0 +1,7 @@
+/* halves.cu: see list.h. */
+#include "gpu/kernel/device.h"
+
+HD_LIST_HALVES(HD_REDUCE_KERNEL)
+HD_LIST_HALVES_AVG(HD_REDUCE_KERNEL)
+HD_LIST_HALVES_FEW(HD_FEW_KERNELS)
+HD_LIST_HALVES(HD_SCAN_KERNEL)

@@ -1,0 +1,102 @@
+/* image.c: the module of the emulated driver: every kernel, as functions of the host. See host.h. */
+#include "core/log.h"
+#include "gpu/kernel/host.h"
+
+#include <stdlib.h>
+
+#define DECLARE_REDUCE(_name) HD_HOST_KERNEL(reduce_##_name)
+#define DECLARE_FEW(_name)                                                                         \
+    HD_HOST_KERNEL(reduce_##_name##_2)                                                             \
+    HD_HOST_KERNEL(reduce_##_name##_4)                                                             \
+    HD_HOST_KERNEL(reduce_##_name##_8)
+#define DECLARE_SCAN(_name) HD_HOST_KERNEL(scan_##_name)
+#define DECLARE_MOVE(_name) HD_HOST_KERNEL(move_##_name)
+HD_LIST_REDUCTIONS(DECLARE_REDUCE)
+HD_LIST_FEW(DECLARE_FEW)
+HD_LIST_SCANS(DECLARE_SCAN)
+HD_LIST_MOVES(DECLARE_MOVE)
+HD_HOST_KERNEL(word)
+
+#define THREAD_REDUCE(_name) [HD_GPU_REDUCE_##_name] = hd_thread_reduce_##_name,
+#define THREAD_FEW(_name)                                                                          \
+    [HD_GPU_FEW_##_name] = hd_thread_reduce_##_name##_2,                                           \
+    [HD_GPU_FEW_##_name##_4] = hd_thread_reduce_##_name##_4,                                       \
+    [HD_GPU_FEW_##_name##_8] = hd_thread_reduce_##_name##_8,
+#define THREAD_SCAN(_name) [HD_GPU_SCAN_##_name] = hd_thread_scan_##_name,
+#define THREAD_MOVE(_name) [HD_GPU_MOVE_##_name] = hd_thread_move_##_name,
+
+const hd_thread_fn hd_gpu_thread[HD_GPU_KERNELS] = {
+    HD_LIST_REDUCTIONS(THREAD_REDUCE) /**/
+    HD_LIST_FEW(THREAD_FEW)           /**/
+    HD_LIST_SCANS(THREAD_SCAN)        /**/
+    HD_LIST_MOVES(THREAD_MOVE)        /**/
+        [HD_GPU_WORD] = hd_thread_word,
+};
+
+/* ---- the module ---- */
+
+static const uint32_t few_bytes = sizeof(hd_gpu_reduce_few_t);
+static const uint32_t reduce_bytes = sizeof(hd_gpu_reduce_args_t);
+static const uint32_t move_bytes = sizeof(hd_gpu_move_args_t);
+static const uint32_t word_bytes = sizeof(hd_gpu_word_t);
+
+#define KERNEL(_name, _bytes)                                                                      \
+    {                                                                                              \
+        .name = "hd_" #_name, .params = 1, .param_bytes = &(_bytes),                               \
+        .max_threads = HD_GPU_THREADS, .run = hd_block_##_name, .ranges = hd_ranges_##_name        \
+    }
+#define KERNEL_REDUCE(_name) [HD_GPU_REDUCE_##_name] = KERNEL(reduce_##_name, reduce_bytes),
+#define KERNEL_FEW(_name)                                                                          \
+    [HD_GPU_FEW_##_name] = KERNEL(reduce_##_name##_2, few_bytes),                                  \
+    [HD_GPU_FEW_##_name##_4] = KERNEL(reduce_##_name##_4, few_bytes),                              \
+    [HD_GPU_FEW_##_name##_8] = KERNEL(reduce_##_name##_8, few_bytes),
+#define KERNEL_SCAN(_name) [HD_GPU_SCAN_##_name] = KERNEL(scan_##_name, reduce_bytes),
+#define KERNEL_MOVE(_name) [HD_GPU_MOVE_##_name] = KERNEL(move_##_name, move_bytes),
+
+static const heddle_emucuda_kernel_t kernels[HD_GPU_KERNELS] = {
+    HD_LIST_REDUCTIONS(KERNEL_REDUCE) /**/
+    HD_LIST_FEW(KERNEL_FEW)           /**/
+    HD_LIST_SCANS(KERNEL_SCAN)        /**/
+    HD_LIST_MOVES(KERNEL_MOVE)        /**/
+        [HD_GPU_WORD] = KERNEL(word, word_bytes),
+};
+
+const heddle_emucuda_module_t hd_gpu_host_module = {
+    .magic = {'H', 'd', 'E', 'm', 'C', 'u', 'M', 'd'},
+    .version = HEDDLE_EMUCUDA_VERSION,
+    .kernels = HD_GPU_KERNELS,
+    .kernel = kernels,
+};
+
+/* ---- how it runs ---- */
+
+void hd_gpu_misaligned(uint64_t address, uint32_t unit) {
+    hd_fatal("a kernel reaches %u bytes at 0x%llx, which is no multiple of that", unit,
+             (unsigned long long)address);
+    abort();
+}
+
+void hd_run_block(const heddle_emucuda_block_t *block, const void *args, hd_thread_fn thread) {
+    hd_gpu_place_t at = {.threads = block->launch->block.x,
+                         .block = block->index.x,
+                         .blocks = block->launch->grid.x,
+                         .part = block->index.y,
+                         .memory = block->memory};
+    for (at.thread = 0; at.thread < at.threads; at.thread++) {
+        thread(&at, args);
+    }
+}
+
+static void touch(void *arg, const void *pointer, size_t bytes, bool written) {
+    heddle_emucuda_ranges_t *ranges = arg;
+    (written ? ranges->write : ranges->read)(ranges, pointer, bytes);
+}
+
+void hd_declare_ranges(uint32_t kernel, const void *args, heddle_emucuda_ranges_t *ranges) {
+    if (kernel == HD_GPU_WORD) { /* somebody awaits it */
+        const hd_gpu_word_t *word = args;
+        ranges->signal(ranges, (const void *)(uintptr_t)word->address, sizeof(word->value));
+        return;
+    }
+    hd_gpu_ranges(kernel, args, touch, ranges);
+}
