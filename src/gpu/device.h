@@ -30,7 +30,7 @@ enum {
 
 typedef struct hd_gpu_info {
     char name[64];
-    char bus[16];     /* its PCI bus id, "0000:65:00.0"; "" if it has none */
+    char bus[16];     /* its PCI bus id: "0000:65:00.0" */
     int major, minor; /* compute capability */
     size_t bytes;     /* of memory */
     size_t l2_bytes;
@@ -107,7 +107,7 @@ typedef struct hd_gpu_driver {
     void (*put)(hd_gpu_block_t *block);
 
     /* ---- streams ---- */
-    /* Internal number i < HD_GPU_STREAMS of a device: it does not wait for the NULL stream. */
+    /* Internal number i, modulo HD_GPU_STREAMS, of a device: it does not wait for the NULL stream. */
     ucc_status_t (*stream)(int device, uint32_t i, hd_gpu_stream_t *stream);
     /* A caller's. NULL and the driver's other special values mean those of the context that is current. Streams of
      * contexts other than devices' primary ones are UCC_ERR_NOT_SUPPORTED. */

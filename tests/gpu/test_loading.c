@@ -4,6 +4,7 @@
 #include "gpu/gpu.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <heddle/heddle.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,4 +114,116 @@ Test(loading, a_library_starts_where_the_gpus_that_were_asked_for_cannot_be_had)
     cr_assert_eq(lines, 1, "%s", last);
     cr_assert_not_null(strstr(last, "/nowhere/libheddle_cuda.so"), "%s", last);
     cr_assert_eq(ucc_finalize(lib), UCC_OK);
+}
+
+/* ---- a program that has loaded the driver by itself: the emulated one, under the real one's name ---- */
+
+static void *driver;
+
+static int call(const char *name, unsigned long long a, unsigned long long b) {
+    int (*function)(unsigned long long, unsigned long long);
+    void *found = dlsym(driver, name);
+    cr_assert_not_null(found, "%s", name);
+    memcpy(&function, &found, sizeof(function));
+    return function(a, b);
+}
+
+static void load_driver(void) {
+    driver = dlopen(EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    cr_assert_not_null(driver, "%s", dlerror());
+}
+
+static void *device_memory(void) {
+    void *context = NULL, *memory = NULL;
+    cr_assert_eq(call("cuInit", 0, 0), 0);
+    cr_assert_eq(call("cuDevicePrimaryCtxRetain", (uintptr_t)&context, 0), 0);
+    cr_assert_eq(call("cuCtxSetCurrent", (uintptr_t)context, 0), 0);
+    cr_assert_eq(call("cuMemAlloc_v2", (uintptr_t)&memory, 4096), 0);
+    return memory;
+}
+
+static hd_gpu_memory_t memory_of(const void *pointer) {
+    hd_gpu_memory_t memory;
+    cr_assert_eq(hd_gpu_memory_of(pointer, &memory), UCC_OK);
+    return memory;
+}
+
+Test(loading, a_driver_that_the_program_has_not_initialized_is_left_alone) {
+    int on_stack, devices;
+    cr_assert_eq(hd_gpu_configure("auto", ""), UCC_OK);
+    load_driver();
+    cr_assert_eq(memory_of(&on_stack).kind, HD_GPU_HOST);
+    cr_assert_eq(call("cuDeviceGetCount", (uintptr_t)&devices, 0), 3); /* not initialized */
+    cr_assert(!is_mapped("libheddle_cuda"));
+    hd_gpu_unconfigure();
+    cr_assert_eq(lines, 0, "%s", last);
+}
+
+Test(loading, what_speaks_to_the_driver_is_loaded_for_the_first_pointer_that_the_driver_knows) {
+    int on_stack;
+    cr_assert_eq(hd_gpu_configure("auto", ""), UCC_OK);
+    load_driver();
+    void *memory = device_memory();
+    cr_assert_eq(memory_of(&on_stack).kind, HD_GPU_HOST);
+    cr_assert(!is_mapped("libheddle_cuda"));
+    cr_assert_eq(memory_of(memory).kind, HD_GPU_DEVICE);
+    cr_assert_eq(memory_of(memory).device, 0);
+    cr_assert(is_mapped("libheddle_cuda"));
+    cr_assert_eq(memory_of(&on_stack).kind, HD_GPU_HOST);
+    hd_gpu_unconfigure();
+    cr_assert_eq(lines, 0, "%s", last);
+}
+
+Test(loading, gpu_n_takes_all_memory_for_the_hosts) {
+    cr_assert_eq(hd_gpu_configure("n", ""), UCC_OK);
+    load_driver();
+    cr_assert_eq(memory_of(device_memory()).kind, HD_GPU_HOST);
+    cr_assert(!is_mapped("libheddle_cuda"));
+    hd_gpu_unconfigure();
+}
+
+Test(loading, gpu_cuda_runs_on_whatever_has_the_drivers_name) {
+    const hd_gpu_driver_t *table;
+    load_driver();
+    cr_assert_eq(hd_gpu_configure("cuda", ""), UCC_OK);
+    cr_assert_eq(hd_gpu_open(&table), UCC_OK);
+    cr_assert_eq(table->devices, 1);
+    cr_assert(table->emulated);
+    cr_assert_eq(table->use(0), UCC_OK);
+    hd_gpu_close();
+    hd_gpu_unconfigure();
+    cr_assert_eq(lines, 0, "%s", last);
+}
+
+Test(loading, gpu_cuda_without_a_driver_is_a_line_and_no_error) {
+    const hd_gpu_driver_t *table;
+    void *real = dlopen("libcuda.so.1", RTLD_NOW);
+    if (real) {
+        return; /* here is one */
+    }
+    cr_assert_eq(hd_gpu_configure("cuda", ""), UCC_OK);
+    cr_assert_eq(lines, 1);
+    cr_assert_not_null(strstr(last, "libcuda.so.1"), "%s", last);
+    cr_assert_eq(hd_gpu_open(&table), UCC_ERR_NOT_SUPPORTED);
+    cr_assert_eq(lines, 2);
+    hd_gpu_unconfigure();
+}
+
+Test(loading, an_emulator_that_runs_otherwise_is_a_line) {
+    const hd_gpu_driver_t *table;
+    cr_assert_eq(hd_gpu_configure("emulated:2", ""), UCC_OK);
+    hd_gpu_unconfigure();
+    cr_assert_eq(hd_gpu_configure("emulated:2", ""), UCC_OK); /* the same: it may go on */
+    cr_assert_eq(hd_gpu_open(&table), UCC_OK);
+    cr_assert_eq(table->devices, 2);
+    hd_gpu_close();
+    hd_gpu_unconfigure();
+    cr_assert_eq(lines, 0, "%s", last);
+    cr_assert_eq(hd_gpu_configure("emulated:3", ""), UCC_OK);
+    cr_assert_eq(lines, 1);
+    cr_assert_not_null(strstr(last, "emulated:3"), "%s", last);
+    hd_gpu_unconfigure();
+    cr_assert_eq(hd_gpu_configure("emulated:nonsense", ""), UCC_OK);
+    cr_assert_eq(lines, 2);
+    hd_gpu_unconfigure();
 }
