@@ -173,6 +173,7 @@ static void one_host(void) {
     run(shape_even(2, 3));
     run(uneven(1, 2, 4));
     run(shape_even(4, 1));
+    run(shape_even(8, 1));
     run(numbered(shape_even(2, 2), NUMBERING_INTERLEAVED));
     run(numbered(uneven(3, 1, 2), NUMBERING_RANDOM));
 }

@@ -218,7 +218,7 @@ typedef struct buffers {
 
 /* Collective k of a team: the same at all. Wrong data is an error of its own. */
 static ucc_status_t collective(heddle_ep_t *ep, const scenario_t *s, uint64_t k, buffers_t b) {
-    static const uint64_t sizes[] = {8, 8, 64, 1000, 8000, 40000, 200000, 1500000};
+    static const uint64_t sizes[] = {8, 48, 64, 1000, 4000, 40000, 200000, 1500000};
     uint64_t random = s->seed * 7919 + k * UINT64_C(0x9E3779B97F4A7C15);
     uint32_t n = heddle_ep_size(ep), me = heddle_ep_index(ep);
     uint32_t root = (uint32_t)random_below(&random, n), type = (uint32_t)random_below(&random, 12);

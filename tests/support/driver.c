@@ -1,11 +1,14 @@
 /* driver.c: see driver.h. */
 #include "driver.h"
 #include "deadline.h"
+#include "random.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { SHARED_THREADS = 3 };
 
@@ -35,12 +38,22 @@ typedef struct part {
     uint32_t member, times;
 } part_t;
 
+/* In a world of several processes some come late, now and then. */
+static void be_late(const world_t *world) {
+    static _Thread_local uint64_t random;
+    random = random ? random : (uint64_t)getpid();
+    if (world->mine != NULL && random_below(&random, 40) == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)random_below(&random, 1000000)}, NULL);
+    }
+}
+
 /* Without a request where init failed, whose status then is the job's, and where the endpoint has no part. */
 static part_t start(world_t *world, job_t *job, uint32_t i) {
     part_t part = {.member = i};
     if (job->set != NULL && !job_set_has(job->set, i, &part.member)) {
         return part;
     }
+    be_late(world);
     ucc_coll_req_h request = NULL;
     ucc_status_t st = ucc_collective_init(&job->args[part.member], &request, world->teams[i]);
     if (st != UCC_OK) {

@@ -253,8 +253,8 @@ uint64_t sweep_reduced(const batch_params_t *params) {
 
 /* In bytes of one endpoint's source. */
 uint64_t sweep_edges(const batch_params_t *params) {
-    static const uint64_t bytes[] = {0,         8,          48,       49,      1023,
-                                     1024,      8192,       16383,    16384,   16385,
+    static const uint64_t bytes[] = {0,         8,          48,       49,      1023,  1024,
+                                     4096,      4097,       8192,     16383,   16384, 16385,
                                      64u << 10, 256u << 10, 1u << 20, 3u << 20};
     static const ucc_datatype_t datatypes[] = {UCC_DT_UINT8, UCC_DT_FLOAT32};
     batch_t *batch = batch_open(params);
@@ -308,6 +308,17 @@ uint64_t sweep_sets(const batch_params_t *params) {
     return batch_close(batch);
 }
 
+/* Of a source. Many are about as large as what small collectives of few processes, and their messages, may be, or a part
+ * of that. */
+static uint64_t some_bytes(uint64_t *random) {
+    static const uint64_t edges[] = {48, 1024, 1344, 2048, 2688, 4096};
+    if (random_below(random, 3) > 0) {
+        return random_below(random, 1ull << random_below(random, 17));
+    }
+    uint64_t bytes = edges[random_below(random, LENGTH(edges))] / (1 + random_below(random, 3));
+    return bytes + random_below(random, 17) - 8;
+}
+
 /* Some operations are tagged on any team, all are on an unordered one. */
 coll_case_t sweep_random_case(uint64_t *random, const world_params_t *world) {
     uint32_t size = world->size;
@@ -321,8 +332,7 @@ coll_case_t sweep_random_case(uint64_t *random, const world_params_t *world) {
     c.layout = (layout_t)random_below(random, LAYOUTS);
     c.counts64 = random_below(random, 2) == 0;
     c.displacements64 = random_below(random, 2) == 0;
-    uint64_t bytes = random_below(random, 1ull << random_below(random, 17));
-    c.count = block_of_source(c.type, size, bytes / c.dt->extent);
+    c.count = block_of_source(c.type, size, some_bytes(random) / c.dt->extent);
     c.seed = random_next(random);
     c.tagged = unordered || random_below(random, 8) == 0;
     c.tag = (uint16_t)random_below(random, 20);
