@@ -516,9 +516,10 @@ hd_message_t *hd_message_get(hd_net_lane_t *lane);
 void hd_message_put(hd_message_t *request);
 /* A message of no leg: a credit, an abort. */
 void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
-/* A part of a swap goes out; hd_net_swap_sent says when UCX has it, maybe at once. The data stays until then. */
+/* A part of a swap goes out; hd_net_swap_sent says when UCX has it, maybe at once. The data stays until then. tells: it has
+ * none, and is only to be heard. */
 void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, const void *data,
-                     uint32_t bytes);
+                     uint32_t bytes, bool tells);
 /* Sends what was held back for that peer and may go now. True: something is left. */
 bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer);
 

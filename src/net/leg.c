@@ -189,7 +189,7 @@ void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire)
 }
 
 void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, const void *data,
-                     uint32_t bytes) {
+                     uint32_t bytes, bool tells) {
     hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[to], lane);
     hd_message_t *r = link ? hd_message_get(lane) : NULL;
@@ -207,7 +207,7 @@ void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, 
     r->n = header == HD_WIRE_SWAP_HEAD && bytes;
     r->swap = mine;
     r->peer = tl->team->peer[to];
-    hd_net_add_up(&lane->traffic.messages_sent, 1);
+    hd_net_add_up(tells ? &lane->traffic.told : &lane->traffic.messages_sent, 1);
     hd_net_add_up(&lane->traffic.bytes_sent, bytes);
     link_request(&lane->under_way, r);
     lane->moved = true; /* as in send_now */

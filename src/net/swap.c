@@ -245,7 +245,7 @@ static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
     }
     const void *at =
         mine->is_long ? long_of(team, swap->k, swap->same ? 0 : to, false) : mine->data;
-    hd_message_swap(&team->lane[0], to, mine, at, bytes);
+    hd_message_swap(&team->lane[0], to, mine, at, bytes, !given);
 }
 
 static void take_late(hd_net_team_t *team);
