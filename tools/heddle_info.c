@@ -23,6 +23,8 @@ static void help(void) {
          "      --config        every variable: meaning, default, value in force, its origin\n"
          "      --plans         which protocol runs per collective and size\n"
          "      --net           which algorithm runs among processes per collective and size\n"
+         "      --gpus          GPUs, their peers and NUMA nodes: with HEDDLE_GPU=cuda, or "
+         "emulated\n"
          "  -n, --endpoints N   number of endpoints for trees and plans (default: one per\n"
          "                      processor), of processes for --net (default: 2)\n"
          "      --processes N   start N processes that form a team, and show how they reach each\n"
@@ -131,6 +133,7 @@ int main(int argc, char **argv) {
         {"config", no_argument, NULL, SECTION + 3},
         {"plans", no_argument, NULL, SECTION + 4},
         {"net", no_argument, NULL, SECTION + 5},
+        {"gpus", no_argument, NULL, SECTION + 6},
         {"endpoints", required_argument, NULL, 'n'},
         {"processes", required_argument, NULL, PROCESSES},
         {"launched", no_argument, NULL, LAUNCHED},

@@ -472,7 +472,9 @@ typedef enum {
     HEDDLE_INFO_NET =
         UCC_BIT(5), /**< which algorithm runs across `endpoints` processes (0: two) per
                                             collective and size; opens no network */
-    HEDDLE_INFO_ALL = 0x3f
+    HEDDLE_INFO_GPUS =
+        UCC_BIT(6), /**< GPUs: those that HEDDLE_GPU names, or that the program uses */
+    HEDDLE_INFO_ALL = 0x7f
 } heddle_info_flags_t;
 
 /** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be newer

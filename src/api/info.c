@@ -1,6 +1,7 @@
 /* info.c: heddle_info_print, heddle_team_print: what this library is, sees, and would do. */
 #include "api/api.h"
 
+#include "gpu/gpu.h"
 #include "net/net.h"
 #include "team/flight.h"
 
@@ -149,6 +150,18 @@ static ucc_status_t print_net(FILE *out, uint32_t n) {
     return status;
 }
 
+static ucc_status_t print_gpus(FILE *out) {
+    ucc_lib_params_t params = {0};
+    ucc_lib_h lib;
+    ucc_status_t status =
+        ucc_init(&params, NULL, &lib); /* which has GPUs where HEDDLE_GPU says so */
+    if (status == UCC_OK) {
+        hd_gpu_print(out);
+        ucc_finalize(lib);
+    }
+    return status;
+}
+
 ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
     if (!hd_api_pointer(stream, "stream", __func__) || !hd_api_active_team(team, __func__)) {
         return UCC_ERR_INVALID_PARAM;
@@ -221,6 +234,9 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
     ucc_status_t status = flags & HEDDLE_INFO_PLANS ? print_plans(stream, n) : UCC_OK;
     if (status == UCC_OK && flags & HEDDLE_INFO_NET) {
         status = print_net(stream, endpoints ? endpoints : 2);
+    }
+    if (status == UCC_OK && flags & HEDDLE_INFO_GPUS) {
+        status = print_gpus(stream);
     }
     return status;
 }

@@ -153,6 +153,7 @@ typedef struct hd_call {
     bool uneven;         /* a reduce_scatter that runs as a reduce_scatterv (team/shapes.c) */
     bool one_sided;      /* into symmetric memory (shm/put.c) */
     bool empty;          /* zero bytes here: takes part all the same, for the sake of CHECK */
+    bool device;         /* a buffer is a device's, and devices do it (team/device.h) */
     uint32_t root;       /* member number */
     uint32_t signature;  /* what must agree across members, hashed */
     size_t element;      /* bytes per element */

@@ -410,6 +410,34 @@ int hd_topo_node_os(const hd_topo_t *topo, int32_t numa) {
     return numa >= 0 && (uint32_t)numa < topo->n_nodes ? topo->node_os[numa] : -1;
 }
 
+/* Linux is asked and not hwloc, which would have to look at all devices each time that a machine is discovered. */
+int32_t hd_topo_node_of_pci(const hd_topo_t *topo, const char *bus, const char *folder) {
+    unsigned domain, number, device, function;
+    char path[256];
+    int os = -1;
+
+    if (!topo->this_machine ||
+        sscanf(bus, "%x:%x:%x.%x", &domain, &number, &device, &function) != 4) {
+        return -1;
+    }
+    snprintf(path, sizeof(path), "%s/%04x:%02x:%02x.%x/numa_node",
+             folder ? folder : "/sys/bus/pci/devices", domain, number, device, function);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return -1;
+    }
+    if (fscanf(file, "%d", &os) != 1) {
+        os = -1;
+    }
+    fclose(file);
+    for (uint32_t i = 0; os >= 0 && i < topo->n_nodes; i++) {
+        if (topo->node_os[i] == os) {
+            return (int32_t)i;
+        }
+    }
+    return os < 0 && topo->n_nodes == 1 ? 0 : -1; /* where there is one, Linux may not say so */
+}
+
 /* The smallest level at which `where` names a domain; HD_TOPO_N_LEVELS if it names none. */
 static hd_topo_level_t smallest_level(const hd_locality_t *where) {
     for (int level = HD_TOPO_PU; level >= HD_TOPO_PACKAGE; level--) {

@@ -75,6 +75,9 @@ uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t 
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level);
 /* The operating system's number of a NUMA node, for hd_alloc_local; -1 for numa < 0 or unknown. */
 int hd_topo_node_os(const hd_topo_t *topo, int32_t numa);
+/* The NUMA node that a device on the PCI bus is nearest to, "0000:65:00.0"; -1: unknown, as in every topology that is
+ * a description. `folder` has a folder for each device, like Linux's /sys/bus/pci/devices, which NULL means. */
+int32_t hd_topo_node_of_pci(const hd_topo_t *topo, const char *bus, const char *folder);
 
 /*
  * Where the calling thread is confined to, from its affinity mask: a level is set only if the whole

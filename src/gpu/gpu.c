@@ -141,11 +141,23 @@ void hd_gpu_close(void) {
     leave();
 }
 
+/* The program has called cuInit. */
+static bool cuda_runs(void) {
+    enum { NOT_INITIALIZED = 3 };
+    int (*count)(int *devices), devices;
+    void *loaded = hd_gpu_loaded_cuda();
+    return loaded && hd_gpu_look_up(loaded, "cuDeviceGetCount", &count) &&
+           count(&devices) != NOT_INITIALIZED;
+}
+
 ucc_status_t hd_gpu_peek(const hd_gpu_driver_t **driver) {
     enter();
-    /* relaxed: stored under the lock */
-    *driver = atomic_load_explicit(&opened, memory_order_relaxed);
-    users += *driver != NULL;
+    /* relaxed, both: stored under the lock, or while the process was alone */
+    bool may = !atomic_load_explicit(&inherited, memory_order_relaxed);
+    if (may && (users > 0 || (mode == MODE_AUTO && cuda_runs()))) {
+        (void)open_locked();
+    }
+    *driver = may ? atomic_load_explicit(&opened, memory_order_relaxed) : NULL;
     leave();
     return *driver ? UCC_OK : UCC_ERR_NOT_FOUND;
 }

@@ -9,6 +9,12 @@
 
 typedef enum hd_gpu_site {
     HD_GPU_SITE_NONE, /* a wait that nothing depends on: a look, say */
+    /* team/device_windows.c */
+    HD_GPU_SITE_FREE,   /* before a slot is written: what used it last */
+    HD_GPU_SITE_FILLED, /* before a slot is read: who has filled it */
+    HD_GPU_SITE_END,    /* before the collective is complete: the other devices */
+    /* team/device.c */
+    HD_GPU_SITE_DRAINED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITES,
     /* for waits of tests themselves */
     HD_GPU_SITE_TEST = 1000

@@ -33,7 +33,8 @@ uint32_t hd_terms_signature(const hd_terms_t *call) {
     }
     hash = mix(hash, call->bytes);
     hash = mix(hash, call->counts);
-    hash = mix(hash, (uint64_t)call->in_place | (uint64_t)call->empty << 1);
+    hash = mix(hash,
+               (uint64_t)call->in_place | (uint64_t)call->empty << 1 | (uint64_t)call->device << 2);
     hash = mix(hash, call->one_sided ? call->offset + 1 : 0);
     return (uint32_t)call->type << TYPE_SHIFT | (uint32_t)(hash >> 37);
 }
@@ -225,6 +226,9 @@ static void add_differences(words_t *words, const hd_op_t *op, const hd_terms_t 
     }
     if (call->empty || other->empty) {
         return;
+    }
+    if (call->device != other->device) {
+        add(words, "%smemory type %s", and_or_nothing(words), call->device ? "cuda" : "host");
     }
     if (call->in_place != other->in_place) {
         add(words, "%s%s", and_or_nothing(words),

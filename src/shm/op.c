@@ -49,6 +49,13 @@ static void end(hd_op_t *op) {
     }
 }
 
+void hd_op_leave(hd_op_t *op) {
+    end(op);
+    if (op->leave) { /* the board is somebody else's now */
+        op->place.board = NULL;
+    }
+}
+
 static ucc_status_t cancel(hd_op_t *op) {
     if (op->call.one_sided) {
         return hd_put_cancel(op, op->why);
@@ -120,11 +127,13 @@ ucc_status_t hd_op_step(hd_task_t *task) {
     task->awaited = NULL;
     task->n_along = 0;
     ucc_status_t status = advance(op);
-    if (status == UCC_OK && op->finish) {
-        status = op->finish(op);
-    }
     if (status != UCC_INPROGRESS) {
-        end(op);
+        if (op->finish) {
+            status = op->finish(op, status);
+        }
+        if (status != UCC_INPROGRESS) {
+            end(op);
+        }
     }
     if (hd_trace_is_on()) {
         trace_step(op, before, status);

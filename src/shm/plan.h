@@ -36,7 +36,8 @@ typedef enum hd_path {
     HD_PATH_TREE,   /* up a tree of arrival, or, with a bcast's data, down its lines of release */
     HD_PATH_ENGINE, /* every lane is DIRECT: the engine works once all have arrived */
     HD_PATH_MIXED,  /* nobody knows all sizes: each source decides for itself, and its lane tells */
-    HD_PATH_PUT     /* written straight into the peers' symmetric memory */
+    HD_PATH_PUT,    /* written straight into the peers' symmetric memory */
+    HD_PATH_DEVICE  /* as ENGINE, whose units enqueue what devices do */
 } hd_path_t;
 
 /* How it becomes known that all are there. */
@@ -82,6 +83,8 @@ hd_regime_t hd_plan_release(size_t bytes);
 hd_plan_t hd_plan_of_outer_giving(const struct hd_op *op, size_t bytes, bool all_wait);
 /* Of one whose work a row of the stage's cuts. Its slices are the row's to count. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
+/* Of a call of whose members some have their buffers on devices: the row's units enqueue it there. */
+hd_plan_t hd_plan_of_device(const struct hd_op *op, const struct hd_work_row *row);
 /* Of such a type nobody knows the others' sizes: its path is MIXED unless the engine does all of it. */
 bool hd_plan_is_mixed(uint8_t type);
 /* What a post of a v type decides anew, its plan being one of an earlier post or of init: by its counts on

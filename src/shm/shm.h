@@ -117,6 +117,8 @@ void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
 ucc_status_t hd_op_calls_user(hd_op_t *op);
 /* Its packing or unpacking did not return: the team fails, and the next step ends it. */
 void hd_op_abandon(hd_task_t *task);
+/* From op->finish: it needs its board no more, but is not over. */
+void hd_op_leave(hd_op_t *op);
 /* In progress, in a group that was poisoned, and its buffers are gone: its steps neither read nor write them, and
  * end it when no peer does. By the only user of its context. */
 void hd_op_disown(hd_op_t *op);
@@ -167,6 +169,7 @@ typedef struct hd_terms {
     bool rooted, reducing; /* as the type is */
     bool user;             /* the reduction is the user's: its element's size must agree, no more */
     bool in_place;         /* where it changes what peers do */
+    bool device;           /* a buffer is in a device's memory */
     bool one_sided;        /* put.c; offset: of the buffer in its owner's part of the memory */
     bool uneven;   /* reduce_scatter in place with a remainder: bytes are those of all blocks */
     bool empty;    /* zero bytes at this endpoint, which takes part for the sake of CHECK */

@@ -192,7 +192,7 @@ typedef struct hd_work_row {
     void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
     /* after a claim: does one unit of slice s */
     ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
-    /* an outer stage's: how many slices there are, at least 1; of work.c's rows plan.c decides it */
+    /* an outer stage's, or devices': how many slices there are, at least 1; of work.c's rows plan.c decides it */
     uint32_t (*slices)(const hd_op_t *op);
     /* by what plan.c cuts the work */
     uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
@@ -319,6 +319,7 @@ typedef enum hd_op_state {
     HD_OP_WAITING,    /* published; the family's step runs */
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
     HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
+    HD_OP_ENQUEUED,   /* its board is left; waits for what devices have yet to do (team/device.h) */
     HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (team/ee.c) */
 } hd_op_state_t;
 
@@ -340,7 +341,9 @@ struct hd_op {
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
     ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
-    ucc_status_t (*finish)(hd_op_t *op);  /* packed datatypes: after success; else NULL */
+    /* packed datatypes, devices: when it ends with this status; returns that with which it does end. NULL: nothing to do.
+     * UCC_INPROGRESS: it has left its board (hd_op_leave), and task.step is another one. */
+    ucc_status_t (*finish)(hd_op_t *op, ucc_status_t status);
     /* set per post */
     hd_group_t *group;
     hd_lane_t *lane;

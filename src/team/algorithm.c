@@ -294,9 +294,9 @@ static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offe
 }
 
 /* For finalize, which looks whether there is one. */
-static ucc_status_t nothing_to_unpack(hd_op_t *op) {
+static ucc_status_t nothing_to_unpack(hd_op_t *op, ucc_status_t status) {
     (void)op;
-    return UCC_OK;
+    return status;
 }
 
 /* Where calls are told apart by their tags alone, there is no order to draw numbers by. */

@@ -119,6 +119,7 @@ static hd_terms_t terms_of(const hd_intake_t *c) {
                                  : op->call.bytes,
         .counts = signs_counts(coll) ? hash_of_counts(c) : 0,
         .in_place = op->call.in_place && coll->pairwise,
+        .device = op->call.device,
         .one_sided = op->call.one_sided,
         .offset = op->call.one_sided ? hd_put_offset(op, op->call.dst) : 0,
     };
@@ -216,6 +217,9 @@ static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
 
 /* The call is known: decides how it runs. */
 static ucc_status_t settle(hd_intake_t *c) {
+    if (__builtin_expect(c->op->call.device, 0)) {
+        return hd_device_settle(c);
+    }
     if (c->team->crossing) {
         return cross(c);
     }
@@ -324,13 +328,14 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     }
     /* what post, finalize and the logs read of every request, an empty one, too */
     op->start = NULL;
-    op->prepare = op->finish = NULL;
+    op->prepare = NULL;
+    op->finish = NULL;
     op->call.persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
     op->place.me = r->me = team->ep;
     op->place.n = r->n = team->n;
     op->call.bytes = op->call.total = 0;
     op->call.uneven = false;
-    op->call.one_sided = op->call.empty = false;
+    op->call.one_sided = op->call.empty = op->call.device = false;
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->call.is_root = coll->rooted && root == team->ep;
     if (is_empty(&c)) {
@@ -406,9 +411,9 @@ static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flag
     const hd_op_t *op = &r->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     bool src, dst;
-    if (!coll->vector || op->call.exclusive || op->call.in_place || r->route != HD_ROUTE_NUMBER ||
-        op->plan.path == HD_PATH_NOTHING || (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) ||
-        !is_plain_vector(a, flags)) {
+    if (!coll->vector || op->call.device || op->call.exclusive || op->call.in_place ||
+        r->route != HD_ROUTE_NUMBER || op->plan.path == HD_PATH_NOTHING ||
+        (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) || !is_plain_vector(a, flags)) {
         return;
     }
     hd_coll_buffers(coll, op->call.is_root, r->me, false, &src, &dst);
@@ -458,7 +463,8 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     hd_coll_buffers(coll, op->call.is_root, r->me, in_place, &src, &dst);
     if (r->shape.vector || r->route != HD_ROUTE_NUMBER || op->call.empty ||
         op->plan.path == HD_PATH_NOTHING || !is_plain(a, flags) || op->prepare || coll->vector ||
-        (in_place && coll->source != HD_WHOLE) || (src && hd_dt_is_generic(a->src.info.datatype)) ||
+        op->call.device || (in_place && coll->source != HD_WHOLE) ||
+        (src && hd_dt_is_generic(a->src.info.datatype)) ||
         (dst && hd_dt_is_generic(a->dst.info.datatype))) {
         return;
     }
@@ -495,7 +501,9 @@ bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *a, bool tagged) 
                           (a->dst.info.count & s->dst_mask) == s->dst_count));
 }
 
-bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
+/* Compiled into the one place that is fast, and into the other. */
+static inline __attribute__((always_inline)) bool repeat(hd_request_t *r,
+                                                         const ucc_coll_args_t *a) {
     const hd_shape_t *s = &r->shape;
     hd_op_t *op = &r->op;
     uint64_t flags = flags_of(a);
@@ -508,8 +516,9 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
         (((uint64_t)a->op & s->op_mask) ^ s->op) | ((src->count & s->src_mask) ^ s->src_count) |
         ((src->datatype & s->src_mask) ^ s->src_dt) | ((dst->count & s->dst_mask) ^ s->dst_count) |
         ((dst->datatype & s->dst_mask) ^ s->dst_dt);
-    bool usable = (!s->src_mask || (hd_is_address(src->buffer) && hd_is_host(src->mem_type))) &&
-                  (!s->dst_mask || (hd_is_address(dst->buffer) && hd_is_host(dst->mem_type)));
+    bool usable =
+        (!s->src_mask || (hd_is_address(src->buffer) && src->mem_type == UCC_MEMORY_TYPE_HOST)) &&
+        (!s->dst_mask || (hd_is_address(dst->buffer) && dst->mem_type == UCC_MEMORY_TYPE_HOST));
     if (differs || !usable) {
         return false;
     }
@@ -525,4 +534,28 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
     }
     op->task.callback = a->mask & UCC_COLL_ARGS_FIELD_CB ? a->cb : (ucc_coll_callback_t){0};
     return true;
+}
+
+bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
+    return repeat(r, a);
+}
+
+/* --- memory of which nothing is said ------------------------------------------------------------------ */
+
+/* Says that it is the host's, if it is. */
+static void find_host(ucc_coll_buffer_info_t *info, uint64_t mask) {
+    if (mask && info->mem_type == UCC_MEMORY_TYPE_UNKNOWN && hd_device_finds_host(info->buffer)) {
+        info->mem_type = UCC_MEMORY_TYPE_HOST;
+    }
+}
+
+bool hd_args_repeat_unknown(hd_request_t *r, const ucc_coll_args_t *a) {
+    const hd_shape_t *s = &r->shape;
+    if (s->type == 0 || (uint64_t)a->coll_type != s->type) {
+        return false;
+    }
+    ucc_coll_args_t host = *a;
+    find_host(&host.src.info, s->src_mask);
+    find_host(&host.dst.info, s->dst_mask);
+    return repeat(r, &host);
 }

@@ -21,6 +21,17 @@ extern ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c);
 /* Logs "type at endpoint e: field what" and returns UCC_ERR_INVALID_PARAM. */
 ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what);
 
+/* The address of a vector's first block that is not empty, or of its buffer. */
+const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t flags, uint32_t n);
+
+/* Whose memory a significant buffer is, of which so many bytes matter, and which is not said to be the host's: if it is a
+ * device's, so is the call from now on (device.h). field: "src" or "dst". UCC_INPROGRESS: so far it was not (only from
+ * hd_args_repeat_vector). */
+ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_type_t type,
+                            const void *buffer, size_t bytes);
+/* Such a call is known: decides how it runs. */
+ucc_status_t hd_device_settle(hd_intake_t *c);
+
 /* Of the buffer that says what there is at this endpoint. */
 ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args);
 

@@ -1,5 +1,6 @@
 /* handle.c: team handles: made, attached to a group, freed. Whoever forms a team calls these. */
 #include "team/algorithm.h"
+#include "team/device.h"
 #include "team/form.h"
 #include "team/flight.h"
 
@@ -163,8 +164,10 @@ void hd_team_free(ucc_team_h team) {
         hd_trigger_settle(r->trigger);
         hd_free(r->trigger);
         hd_free(r->prefix);
+        hd_device_forget(r);
         hd_free(r);
     }
+    hd_devices_close(team->devices);
     hd_algorithms_end(team->offers);
     hd_ordinals_end(&team->lists);
     for (uint32_t i = 0; i < team->n_contexts; i++) {

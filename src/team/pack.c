@@ -32,8 +32,9 @@ static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *inf
         hd_error("%s: datatype or buffer is not valid", field);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (!hd_is_host(info->mem_type)) {
-        hd_error("%s.mem_type: device memory is not supported by this build", field);
+    if (info->buffer && !hd_is_host(info->mem_type, info->buffer)) {
+        hd_error("%s.mem_type: device memory is not supported for datatypes that users pack",
+                 field);
         return UCC_ERR_NOT_SUPPORTED;
     }
     if (!side->packed) {
@@ -118,9 +119,9 @@ static ucc_status_t prepare(hd_op_t *op) {
     return packing.status;
 }
 
-static ucc_status_t finish(hd_op_t *op) {
-    packing_t packing = {.op = op};
-    if (((hd_request_t *)op)->pack.dst_packed) {
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+    packing_t packing = {.op = op, .status = status};
+    if (status == UCC_OK && ((hd_request_t *)op)->pack.dst_packed) {
         hd_callback_run(&op->task, unpack_result, &packing, hd_op_abandon);
     }
     return packing.status;

@@ -209,6 +209,9 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
 static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args,
                                                    const uint64_t *tag, hd_request_t *r) {
     hd_op_t *op = &r->op;
+    if (!tag && hd_args_repeat_unknown(r, args)) {
+        return UCC_OK;
+    }
     r->private_board = NULL;
     op->group = team->group;
     op->team_ep = team->ep;
@@ -229,6 +232,19 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
     return status;
 }
 
+/* Its preparation has failed; or it is like the last one but for the memory, and needs all of it (UCC_INPROGRESS). */
+static __attribute__((noinline, cold)) ucc_status_t
+prepare_anew(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r, ucc_status_t status) {
+    if (status == UCC_INPROGRESS) {
+        status = plan(team, args, NULL, r);
+    }
+    if (status != UCC_OK) {
+        hd_pack_release(r);
+        give_back(r);
+    }
+    return status;
+}
+
 ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                              hd_request_t **out) {
     hd_request_t *r = take(team);
@@ -245,9 +261,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
             }
             status = plan(team, args, tag, r);
         }
-        if (status != UCC_OK) {
-            hd_pack_release(r);
-            give_back(r);
+        if (status != UCC_OK && (status = prepare_anew(team, args, r, status)) != UCC_OK) {
             return status;
         }
         break;

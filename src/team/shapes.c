@@ -10,16 +10,12 @@
 
 /* --- buffers ------------------------------------------------------------------------------------ */
 
-static ucc_status_t check_memory(const hd_intake_t *c, const char *field, ucc_memory_type_t type) {
-    if (hd_is_host(type)) {
-        return UCC_OK;
-    }
-    if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
-        return hd_args_bad(c, field, "has a memory type that does not exist");
-    }
-    hd_error("%s at endpoint %u: %s.mem_type: device memory is not supported by this build",
-             hd_type_name(c->op->call.type), c->team->ep, field);
-    return UCC_ERR_NOT_SUPPORTED;
+/* So many bytes there are significant. */
+static inline ucc_status_t check_memory(const hd_intake_t *c, const char *field,
+                                        ucc_memory_type_t type, const void *buffer, size_t bytes) {
+    return __builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)
+               ? UCC_OK
+               : hd_device_look(c, field, type, buffer, bytes);
 }
 
 static ucc_status_t check_datatype(const hd_intake_t *c, const char *field, ucc_datatype_t dt) {
@@ -38,9 +34,6 @@ static ucc_status_t check_datatype(const hd_intake_t *c, const char *field, ucc_
 static ucc_status_t take_buffer(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_t *info, size_t *bytes) {
     ucc_status_t status = check_datatype(c, field, info->datatype);
-    if (status == UCC_OK) {
-        status = check_memory(c, field, info->mem_type);
-    }
     if (status != UCC_OK) {
         return status;
     }
@@ -52,7 +45,7 @@ static ucc_status_t take_buffer(const hd_intake_t *c, const char *field,
         return hd_args_bad(c, field,
                            info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
     }
-    return UCC_OK;
+    return check_memory(c, field, info->mem_type, info->buffer, *bytes);
 }
 
 /* Two numbers per member, kept with the request; NULL: no memory. */
@@ -85,15 +78,26 @@ static ucc_status_t make_dense(const hd_intake_t *c, hd_vector_t *v, int which) 
     return UCC_OK;
 }
 
+const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t flags, uint32_t n) {
+    hd_vector_t v = {.counts = info->counts,
+                     .displacements = info->displacements,
+                     .wide_counts = (flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0,
+                     .wide_displacements = (flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0};
+    for (uint32_t i = 0; v.counts && v.displacements && i < n; i++) {
+        if (hd_vector_count(&v, i)) {
+            uint64_t offset = hd_vector_displacement(&v, i) * hd_dt_size(info->datatype);
+            return hd_at(info->buffer, offset);
+        }
+    }
+    return info->buffer;
+}
+
 /* dense: displacements are not significant (reduce_scatterv). total: sum of all blocks in bytes. */
 static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_v_t *info, int which, bool dense,
                                 size_t *total) {
     hd_vector_t *v = which ? &c->op->call.receive : &c->op->call.send;
     ucc_status_t status = check_datatype(c, field, info->datatype);
-    if (status == UCC_OK) {
-        status = check_memory(c, field, info->mem_type);
-    }
     if (status != UCC_OK) {
         return status;
     }
@@ -117,6 +121,13 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
     /* with displacements, NULL is a base for absolute addresses */
     if (held && !info->buffer && !v->displacements) {
         return hd_args_bad(c, field, "has a NULL buffer");
+    }
+    if (__builtin_expect(info->mem_type != UCC_MEMORY_TYPE_HOST, 0)) {
+        const void *at = dense ? info->buffer : hd_args_first_block(info, c->flags, c->n);
+        status = hd_device_look(c, field, info->mem_type, at, held);
+        if (status != UCC_OK) {
+            return status;
+        }
     }
     return v->displacements ? UCC_OK : make_dense(c, v, which);
 }

@@ -139,6 +139,8 @@ typedef struct hd_request {
     struct hd_request *all; /* every request this handle ever made */
     hd_op_waits_t waits;
     struct hd_run *run; /* an algorithm of the user's runs it (algorithm.c); NULL: none */
+    struct hd_device_part
+        *device; /* what devices have to know of it (device.h); NULL: nothing yet */
 } hd_request_t;
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
@@ -223,6 +225,7 @@ struct ucc_team {
     hd_request_t *early;            /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
     ucc_ee_h engines;                /* execution engines, alive */
+    struct hd_devices *devices;      /* NULL before the first call on devices; under the lock */
     struct {                         /* what attributes tell, and nothing else reads */
         ucc_oob_coll_t oob;          /* n_oob_eps is 0 if there was none */
         uint64_t hints, constraints; /* of the handle's own memory */
@@ -291,9 +294,12 @@ static inline bool hd_is_address(const void *p) {
     return (uintptr_t)p + 1 > 1;
 }
 
-/* Memory that this build reaches; UNKNOWN is taken for it. */
-static inline bool hd_is_host(ucc_memory_type_t type) {
-    return type == UCC_MEMORY_TYPE_HOST || type == UCC_MEMORY_TYPE_UNKNOWN;
+/* Of memory of which nothing is said: false if it is a device's (device.c). */
+bool hd_device_finds_host(const void *buffer);
+/* Memory of the host. */
+static inline bool hd_is_host(ucc_memory_type_t type, const void *buffer) {
+    return __builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1) ||
+           (type == UCC_MEMORY_TYPE_UNKNOWN && hd_device_finds_host(buffer));
 }
 
 /* --- arguments (args.c, pack.c) ------------------------------------------------------------------ */
@@ -308,8 +314,11 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *args);
 /* Is r the one to be prepared for these arguments? It keeps a plan for them; or none, if none can be kept for
  * them. */
 bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *args, bool tagged);
-/* Likewise for v types, whose counts are checked in any case: their status, if true is returned. */
+/* Likewise for v types, whose counts are checked in any case: their status, if true is returned. UCC_INPROGRESS: it is the
+ * same but for the memory, and has to be prepared. */
 bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *args, ucc_status_t *status);
+/* hd_args_repeat for memory of which nothing is said (UCC_MEMORY_TYPE_UNKNOWN) and which turns out to be the host's. */
+bool hd_args_repeat_unknown(hd_request_t *r, const ucc_coll_args_t *args);
 /* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 void hd_pack_release(hd_request_t *r);

@@ -4,8 +4,10 @@
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,6 +73,40 @@ Test(topo, cache_sizes_and_node_numbers_are_told) {
     cr_assert_eq(hd_topo_node_os(topo, 2), -1);
     cr_assert_eq(hd_topo_node_os(topo, -1), -1);
     hd_topo_destroy(topo);
+}
+
+static void write_node(const char *folder, const char *bus, const char *text) {
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", folder, bus);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/%s/numa_node", folder, bus);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+Test(topo, a_device_on_the_pci_bus_is_nearest_to_the_node_that_linux_says) {
+    char folder[] = "/tmp/heddle_pci_XXXXXX", command[64];
+    hd_topo_t *described = NULL;
+    const hd_topo_t *topo = hd_topo_get();
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(command, sizeof(command), "%d\n", hd_topo_node_os(topo, 0));
+    write_node(folder, "0000:65:00.0", command);
+    write_node(folder, "0001:af:1f.7", "4095\n");
+    write_node(folder, "0000:01:00.0", "nowhere\n");
+    cr_assert_eq(hd_topo_node_of_pci(topo, "0000:65:00.0", folder), 0);
+    cr_assert_eq(hd_topo_node_of_pci(topo, "00000000:65:00.0", folder), 0);
+    cr_assert_eq(hd_topo_node_of_pci(topo, "0001:AF:1F.7", folder), -1);
+    cr_assert_eq(hd_topo_node_of_pci(topo, "0000:99:00.0", folder), -1);
+    cr_assert_eq(hd_topo_node_of_pci(topo, "", folder), -1);
+    cr_assert_eq(hd_topo_node_of_pci(topo, "0000:01:00.0", folder),
+                 hd_topo_n_domains(topo, HD_TOPO_NUMA) == 1 ? 0 : -1);
+    cr_assert_eq(hd_topo_create("numa:2 core:2 pu:1", &described), UCC_OK);
+    cr_assert_eq(hd_topo_node_of_pci(described, "0000:65:00.0", folder), -1);
+    hd_topo_destroy(described);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    cr_assert_eq(system(command), 0);
 }
 
 Test(topo, nonsense_is_refused) {

@@ -227,3 +227,32 @@ Test(loading, an_emulator_that_runs_otherwise_is_a_line) {
     cr_assert_eq(lines, 2);
     hd_gpu_unconfigure();
 }
+
+/* ---- the library as it ships ---- */
+
+#if defined(HEDDLE_PERF) && defined(HEDDLE_LIBRARY)
+
+/* What the loader says that it looks for and maps. */
+static bool output_has(const char *command, const char *part) {
+    char line[1024];
+    bool found = false;
+    FILE *output = popen(command, "r");
+    cr_assert_not_null(output);
+    while (fgets(line, sizeof(line), output)) {
+        found = found || strstr(line, part);
+    }
+    cr_assert_eq(pclose(output), 0, "%s", command);
+    return found;
+}
+
+Test(loading, a_program_on_the_shared_library_looks_for_no_file_of_cuda) {
+    cr_assert(!output_has("ldd " HEDDLE_LIBRARY, "libcuda"));
+    static const char command[] =
+        "LD_DEBUG=files,libs " HEDDLE_PERF " -n 2 -b 8 -e 64K allreduce 2>&1";
+    cr_assert(output_has(command, "libheddle.so"));
+    cr_assert(!output_has(command, "libcuda"));
+    cr_assert(!output_has(command, "heddle_cuda"));
+    cr_assert(!output_has(command, "emucuda"));
+}
+
+#endif

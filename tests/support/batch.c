@@ -48,6 +48,9 @@ static void flush(batch_t *batch) {
 
 void batch_add(batch_t *batch, const coll_case_t *c) {
     coll_case_t own = *c;
+    if (case_memory != NULL && !case_memory->takes(c)) {
+        return;
+    }
     own.size = own.set.n > 0 ? own.set.n : batch->world->size;
     own.process_of = batch->world->process_of;
     own.process = own.process_of != NULL ? batch->params.world.process->me : 0;

@@ -13,12 +13,18 @@
 
 enum { GARBAGE = 0xA5 };
 
-static ucc_memory_type_t some_mem_type(prepared_t *p) {
+static ucc_memory_type_t some_mem_type(prepared_t *p, const region_t *region) {
+    if (case_memory != NULL) {
+        return region->type;
+    }
     return random_next(&p->random) % 4 == 0 ? UCC_MEMORY_TYPE_UNKNOWN : UCC_MEMORY_TYPE_HOST;
 }
 
 /* Of a region without elements clients pass any address, or none. */
 static void *address(prepared_t *p, const region_t *region) {
+    if (region->mirror != NULL) {
+        return (char *)region->mirror + region->offset;
+    }
     if (region->data != NULL) {
         return region->data;
     }
@@ -30,7 +36,7 @@ static void set_info(prepared_t *p, ucc_coll_buffer_info_t *info, const region_t
     info->buffer = address(p, region);
     info->count = count;
     info->datatype = p->c.dt->handle;
-    info->mem_type = some_mem_type(p);
+    info->mem_type = some_mem_type(p, region);
 }
 
 /* n entries of a row or column, 32 or 64 bits wide, allocated to the byte. */
@@ -54,7 +60,7 @@ static void set_info_v(prepared_t *p, ucc_coll_buffer_info_v_t *info, const regi
     info->displacements =
         displacements != NULL ? make_array(p, displacements, 1, p->c.displacements64) : NULL;
     info->datatype = p->c.dt->handle;
-    info->mem_type = some_mem_type(p);
+    info->mem_type = some_mem_type(p, region);
 }
 
 /* In place, src is garbage; these are the values seen in clients. */

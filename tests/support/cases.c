@@ -12,6 +12,8 @@
 
 enum { GUARD = 64 };
 
+const case_memory_t *case_memory;
+
 #define COLL_BIT(name) ((uint64_t)UCC_COLL_TYPE_##name)
 
 static bool among(ucc_coll_type_t type, uint64_t set) {
@@ -103,6 +105,28 @@ static void make_buffers(prepared_t *p) {
     }
 }
 
+/* Every endpoint says of its buffers what they are, of those without elements, too. */
+static void region_mirror(prepared_t *p, region_t *region, bool may_stay, uint32_t i) {
+    region->type = UCC_MEMORY_TYPE_CUDA;
+    if (region->memory != NULL) {
+        region->mirror =
+            case_memory->take(i, region->memory_bytes, may_stay, &p->random, &region->type);
+    }
+    if (region->mirror != NULL) {
+        case_memory->to(region->mirror, region->memory, region->memory_bytes);
+    }
+}
+
+static void make_mirrors(prepared_t *p) {
+    for (uint32_t i = 0; case_memory != NULL && i < p->c.size; i++) {
+        /* one of two that matter may stay */
+        bool two = p->src[i].memory != NULL && p->dst[i].memory != NULL &&
+                   !case_in_place_at(&p->c, i) && !(p->c.type == UCC_COLL_TYPE_EXSCAN && i == 0);
+        region_mirror(p, &p->src[i], two, i);
+        region_mirror(p, &p->dst[i], two && p->src[i].mirror != NULL, i);
+    }
+}
+
 static unsigned char *copy_of(const region_t *region) {
     unsigned char *copy = must_alloc(region->memory_bytes, 1);
     memcpy(copy, region->memory, region->memory_bytes);
@@ -186,12 +210,16 @@ prepared_t *case_prepare(const coll_case_t *c) {
     make_name(p);
     make_buffers(p);
     make_wanted(p);
+    make_mirrors(p);
     case_make_args(p);
     return p;
 }
 
 static void regions_free(region_t *regions, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
+        if (regions[i].mirror != NULL) {
+            case_memory->put(regions[i].mirror);
+        }
         free(regions[i].memory);
         free(regions[i].wanted);
         free(regions[i].given);
@@ -226,6 +254,9 @@ static bool region_check(const prepared_t *p, const region_t *region, const char
     if (region->memory == NULL) {
         return true;
     }
+    if (region->mirror != NULL) {
+        case_memory->from(region->memory, region->mirror, region->memory_bytes);
+    }
     if (coll_is_reduction(p->c.type)) {
         reference_clear_padding(p->c.dt, region->data, region->elements);
         reference_clear_padding(p->c.dt, region->wanted + region->offset, region->elements);
@@ -256,6 +287,9 @@ static void member_restore(prepared_t *p, uint32_t i) {
     for (int k = 0; k < 2; k++) {
         if (regions[k]->memory != NULL) {
             memcpy(regions[k]->memory, regions[k]->given, regions[k]->memory_bytes);
+            if (regions[k]->mirror != NULL) {
+                case_memory->to(regions[k]->mirror, regions[k]->memory, regions[k]->memory_bytes);
+            }
         }
     }
 }

@@ -63,7 +63,24 @@ typedef struct region {
     unsigned char *memory, *wanted, *given, *data;
     size_t memory_bytes, offset; /* data == memory + offset */
     uint64_t elements;
+    void *mirror; /* NULL, or where the library sees it instead of in memory: see case_memory_t */
+    ucc_memory_type_t type; /* as the arguments say */
 } region_t;
+
+/* Other memory than the host's, of as many bytes as regions have, where the library gets to see them. The library's results
+ * are brought from there before they are compared. */
+typedef struct case_memory {
+    /* May this case have it at all? If not, it is not run. */
+    bool (*takes)(const coll_case_t *c);
+    /* For a buffer of an endpoint. NULL, where that may be: it stays where it is. type: what the arguments say of it. */
+    void *(*take)(uint32_t endpoint, size_t bytes, bool may_stay, uint64_t *random,
+                  ucc_memory_type_t *type);
+    void (*put)(void *mirror);
+    void (*to)(void *mirror, const void *memory, size_t bytes);
+    void (*from)(void *memory, const void *mirror, size_t bytes);
+} case_memory_t;
+
+extern const case_memory_t *case_memory; /* NULL: all memory is the host's */
 
 struct blocks;
 

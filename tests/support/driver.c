@@ -157,6 +157,14 @@ static void run_deep(world_t *world, job_t *jobs, uint32_t n_jobs) {
 
 /* --- DRIVER_THREADS, DRIVER_SHARED, DRIVER_WAIT --- */
 
+void (*driver_meets)(bool comes);
+
+static void meet(bool comes) {
+    if (driver_meets != NULL) {
+        driver_meets(comes);
+    }
+}
+
 typedef struct thread_job {
     void (*work)(void *arg, uint32_t index);
     void *arg;
@@ -165,13 +173,16 @@ typedef struct thread_job {
 
 static void *thread_main(void *arg) {
     thread_job_t *job = arg;
+    meet(true);
     job->work(job->arg, job->index);
+    meet(false);
     return NULL;
 }
 
 void driver_threads(uint32_t n, void (*work)(void *arg, uint32_t index), void *arg) {
     pthread_t *threads = must_alloc(n, sizeof(*threads));
     thread_job_t *jobs = must_alloc(n, sizeof(*jobs));
+    meet(false);
     for (uint32_t i = 0; i < n; i++) {
         jobs[i] = (thread_job_t){.work = work, .arg = arg, .index = i};
         if (pthread_create(&threads[i], NULL, thread_main, &jobs[i]) != 0) {
@@ -182,6 +193,7 @@ void driver_threads(uint32_t n, void (*work)(void *arg, uint32_t index), void *a
     for (uint32_t i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
     }
+    meet(true);
     free(jobs);
     free(threads);
 }

@@ -50,6 +50,9 @@ void driver_run(world_t *world, driver_t driver, job_t *jobs, uint32_t n_jobs);
 /* One collective by DRIVER_ONE; aborts unless it ends with UCC_OK everywhere. */
 void driver_collective(world_t *world, ucc_coll_args_t *args, const char *name);
 
+/* NULL, or called by threads of driver_threads: before others begin with what it has done, or end; and after that. */
+extern void (*driver_meets)(bool comes);
+
 /* Calls work(arg, i) on n threads at once, i = 0 .. n - 1, and waits for them. */
 void driver_threads(uint32_t n, void (*work)(void *arg, uint32_t index), void *arg);
 

@@ -1,0 +1,430 @@
+/* device.c: what this process has on devices: the driver's table, and the lines on which work is enqueued; whose
+ * memory a buffer is. device.h says how it all goes together.
+ */
+#include "team/device.h"
+
+#include "core/fork.h"
+
+#include <stdlib.h>
+
+/* --- one for all handles -------------------------------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static hd_devices_t *the_devices; /* under the lock */
+static uint32_t references;       /* likewise */
+
+/* In the child of a fork: who may have held it is not there. */
+static void inherit(hd_heirloom_t *self) {
+    (void)self;
+    pthread_mutex_init(&lock, NULL);
+}
+
+static hd_devices_t *create(void) {
+    static hd_heirloom_t heirloom;
+    static bool watching; /* under the lock */
+    const hd_gpu_driver_t *driver;
+    if (hd_gpu_open(&driver) != UCC_OK) {
+        return NULL;
+    }
+    uint32_t lines = driver->devices * HD_GPU_STREAMS;
+    hd_devices_t *devices = hd_alloc(HD_LINE, sizeof(*devices) + lines * sizeof(hd_line_t));
+    if (!devices) {
+        hd_error("no memory for the lines of %u devices", driver->devices);
+        hd_gpu_close();
+        return NULL;
+    }
+    devices->driver = driver;
+    for (uint32_t i = 0; i < lines; i++) {
+        pthread_mutex_init(&devices->line[i].lock, NULL);
+        pthread_mutex_init(&devices->line[i].making, NULL);
+    }
+    if (!watching) {
+        hd_fork_watch(&heirloom, inherit);
+        watching = true;
+    }
+    return devices;
+}
+
+static void put_table(const hd_gpu_driver_t *driver, hd_device_table_t *table) {
+    if (table->device) {
+        driver->put(table->device);
+    }
+    if (table->host) {
+        driver->put(table->host);
+    }
+    *table = (hd_device_table_t){0};
+}
+
+static void put_line(hd_devices_t *devices, hd_line_t *line) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    for (uint32_t i = 0; i < HD_DEVICE_TABLES; i++) {
+        put_table(driver, &line->table[i]);
+    }
+    hd_bounce_put(devices, line->bounce);
+    if (line->ask) {
+        driver->event_put(line->ask);
+    }
+    if (line->word) {
+        driver->word_put(line->stream.device, line->word);
+    }
+}
+
+static void destroy(hd_devices_t *devices) {
+    uint32_t lines = devices->driver->devices * HD_GPU_STREAMS;
+    /* relaxed: every user is gone */
+    bool kept = atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
+    for (uint32_t i = 0; i < lines && !kept; i++) {
+        put_line(devices, &devices->line[i]);
+    }
+    if (!kept) { /* else devices may still write to what the driver would give back */
+        hd_gpu_close();
+    }
+    hd_free(devices);
+}
+
+hd_devices_t *hd_devices_open(void) {
+    pthread_mutex_lock(&lock);
+    if (!the_devices) {
+        the_devices = create();
+    }
+    references += the_devices != NULL;
+    hd_devices_t *devices = the_devices;
+    pthread_mutex_unlock(&lock);
+    return devices;
+}
+
+void hd_devices_close(hd_devices_t *devices) {
+    if (!devices) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    bool last = --references == 0;
+    if (last) {
+        the_devices = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    if (last) {
+        destroy(devices);
+    }
+}
+
+/* --- lines ------------------------------------------------------------------------------------------------ */
+
+static ucc_status_t make_ready(hd_devices_t *devices, hd_line_t *line, int device, uint32_t i) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    ucc_status_t status = driver->info(device, &line->info);
+    if (status == UCC_OK) {
+        status = driver->stream(device, i, &line->stream);
+    }
+    if (status == UCC_OK && !line->word) {
+        status = driver->word_take(device, &line->word);
+    }
+    if (status == UCC_OK && !line->ask) {
+        status = driver->event_take(device, &line->ask);
+    }
+    /* release: publishes the line's fields */
+    atomic_store_explicit(&line->ready, status == UCC_OK, memory_order_release);
+    return status;
+}
+
+hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group) {
+    uint32_t i = (uint32_t)(group->serial % HD_GPU_STREAMS);
+    hd_line_t *line = &devices->line[(uint32_t)device * HD_GPU_STREAMS + i];
+    ucc_status_t status = UCC_OK;
+    /* acquire: pairs with make_ready; relaxed under the lock, which orders it */
+    if (!atomic_load_explicit(&line->ready, memory_order_acquire)) {
+        pthread_mutex_lock(&line->making);
+        if (!atomic_load_explicit(&line->ready, memory_order_relaxed)) {
+            status = make_ready(devices, line, device, i);
+        }
+        pthread_mutex_unlock(&line->making);
+    }
+    bool broken = hd_line_is_broken(line);
+    if (broken) {
+        hd_error("device %d: nothing is enqueued there after an error", device);
+    }
+    return status == UCC_OK && !broken ? line : NULL;
+}
+
+bool hd_line_reached(const struct hd_device_wait *wait) {
+    return hd_gpu_word_reached(wait->line->word, wait->ticket);
+}
+
+/* As often as this one asks the driver, of all that wait for a line. */
+enum { ASK_EVERY_US = 1000 };
+
+bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    if (driver->lost(line->stream.device)) {
+        return true;
+    }
+    if (!driver->emulated) { /* whose work goes on while it is asked */
+        uint64_t now = hd_ticks();
+        /* relaxed, both: only decides who asks */
+        uint64_t due = atomic_load_explicit(&line->ask_due, memory_order_relaxed);
+        uint64_t next = now + hd_seconds_to_ticks(ASK_EVERY_US * 1e-6);
+        if (now < due ||
+            !atomic_compare_exchange_strong_explicit(&line->ask_due, &due, next,
+                                                     memory_order_relaxed, memory_order_relaxed)) {
+            return false;
+        }
+    }
+    return driver->record(line->stream, line->ask) != UCC_OK ||
+           driver->event_query(line->ask, HD_GPU_SITE_NONE) < 0;
+}
+
+/* --- tables ------------------------------------------------------------------------------------------------ */
+
+static ucc_status_t take_table(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
+                               uint32_t words) {
+    enum { LEAST = 512 };
+    const hd_gpu_driver_t *driver = devices->driver;
+    uint32_t capacity = LEAST;
+    while (capacity < words) {
+        capacity *= 2;
+    }
+    put_table(driver, table);
+    int device = line->stream.device;
+    size_t bytes = capacity * sizeof(uint64_t);
+    ucc_status_t status = driver->take(device, HD_GPU_PINNED, bytes, &table->host);
+    if (status == UCC_OK) {
+        status = driver->take(device, HD_GPU_DEVICE, bytes, &table->device);
+    }
+    if (status != UCC_OK) {
+        put_table(driver, table);
+        return status;
+    }
+    table->capacity = capacity;
+    return UCC_OK;
+}
+
+/* One that nobody reads any more, large enough if there is such a one; NULL: all are in use. */
+static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
+    hd_device_table_t *found = NULL;
+    for (uint32_t i = 0; i < HD_DEVICE_TABLES; i++) {
+        hd_device_table_t *table = &line->table[i];
+        if (!hd_gpu_word_reached(line->word, table->ticket)) {
+            continue;
+        }
+        if (!found || (found->capacity < words && table->capacity > found->capacity)) {
+            found = table;
+        }
+        if (found->capacity >= words) {
+            return found;
+        }
+    }
+    return found;
+}
+
+/* So many launches are under way: the oldest table is waited for, asleep, as a full queue of the driver's would do. */
+static hd_device_table_t *await_table(hd_devices_t *devices, hd_line_t *line, uint32_t words) {
+    hd_device_table_t *table;
+    while (!(table = find_table(line, words))) {
+        if (hd_line_has_failed(devices, line)) {
+            hd_error("device %d has failed before what was enqueued there", line->stream.device);
+            return NULL;
+        }
+        _Atomic uint32_t word = 0;
+        hd_park_sleep(&word, 0, 50 * 1000u);
+    }
+    return table;
+}
+
+ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
+                           hd_gpu_table_t *out, hd_device_table_t **kept) {
+    *out = (hd_gpu_table_t){0};
+    *kept = NULL;
+    if (words <= HD_GPU_WORDS) {
+        return UCC_OK;
+    }
+    hd_device_table_t *table = await_table(devices, line, words);
+    if (!table) {
+        return UCC_ERR_IO_ERROR;
+    }
+    if (table->capacity < words) {
+        ucc_status_t status = take_table(devices, line, table, words);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    hd_gpu_touched(table->host->memory, words * sizeof(uint64_t), true);
+    *out = (hd_gpu_table_t){.device = (uintptr_t)table->device->memory,
+                            .host = table->host->memory,
+                            .capacity = table->capacity};
+    *kept = table;
+    return UCC_OK;
+}
+
+ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
+                          uint32_t words) {
+    table->ticket = line->ticket + 1;
+    return devices->driver->copy(line->stream, table->device->memory, line->stream.device,
+                                 table->host->memory, -1, words * sizeof(uint64_t));
+}
+
+/* A call of the driver's has failed, which may not mean that its device has: waits until the stream is empty. */
+static ucc_status_t drain(const hd_gpu_driver_t *driver, hd_line_t *line) {
+    ucc_status_t status = driver->record(line->stream, line->ask);
+    return status == UCC_OK ? driver->event_await(line->ask, HD_GPU_SITE_DRAINED) : status;
+}
+
+ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
+    ucc_status_t status = drain(devices->driver, line);
+    if (status != UCC_OK) { /* once more: it may have been the waiting that failed */
+        status = drain(devices->driver, line);
+    }
+    if (status == UCC_OK) {
+        return status;
+    }
+    hd_line_break(line);
+    /* relaxed: read when all users are gone */
+    atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
+    hd_error("device %d may go on to use the buffers of a collective that has failed",
+             line->stream.device);
+    return status;
+}
+
+ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line) {
+    ucc_status_t status = devices->driver->signal(line->stream, line->word, line->ticket + 1);
+    if (status != UCC_OK) {
+        status = hd_line_drain(devices, line);
+        if (status != UCC_OK) {
+            return status;
+        }
+        hd_gpu_word_open(line->word,
+                         line->ticket + 1); /* all before it is done, in the device's stead */
+    }
+    line->ticket++;
+    return UCC_OK;
+}
+
+/* --- who reaches what -------------------------------------------------------------------------------------- */
+
+ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
+                              const void *pointer, bool *yes) {
+    uint64_t bit = UINT64_C(1) << device;
+    uint32_t i = (uint32_t)(memory->id % HD_DEVICE_REACH);
+    *yes = true;
+    if (memory->device < 0 || memory->device == device || memory->kind == HD_GPU_PINNED) {
+        return UCC_OK;
+    }
+    hd_lock(&devices->reach_lock);
+    bool same = memory->id && devices->reach[i].id == memory->id;
+    bool known = same && (devices->reach[i].asked & bit);
+    *yes = known && (devices->reach[i].yes & bit);
+    hd_unlock(&devices->reach_lock);
+    if (known) {
+        return UCC_OK;
+    }
+    ucc_status_t status = devices->driver->reachable(device, pointer, yes);
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_lock(&devices->reach_lock);
+    if (devices->reach[i].id != memory->id) {
+        devices->reach[i].id = memory->id;
+        devices->reach[i].asked = devices->reach[i].yes = 0;
+    }
+    devices->reach[i].asked |= bit;
+    devices->reach[i].yes |= *yes ? bit : 0;
+    hd_unlock(&devices->reach_lock);
+    return UCC_OK;
+}
+
+/* --- whose memory it is -------------------------------------------------------------------------------------- */
+
+bool hd_device_finds_host(const void *buffer) {
+    hd_gpu_memory_t memory;
+    return hd_gpu_memory_of(buffer, &memory) == UCC_OK &&
+           (memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED);
+}
+
+/* The call, its field, and why. */
+static ucc_status_t refuse(const hd_intake_t *c, const char *field, const char *why) {
+    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(c->op->call.type), c->team->ep,
+             field, why);
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
+/* The handle's, from its first call on devices on. */
+static hd_devices_t *devices_of(ucc_team_h team) {
+    hd_lock(&team->lock);
+    hd_devices_t *devices = team->devices;
+    hd_unlock(&team->lock);
+    if (devices || !(devices = hd_devices_open())) {
+        return devices;
+    }
+    hd_lock(&team->lock);
+    bool late = team->devices != NULL; /* another thread was faster: there is only one */
+    team->devices = devices;
+    hd_unlock(&team->lock);
+    if (late) {
+        hd_devices_close(devices);
+    }
+    return devices;
+}
+
+/* The call is one of devices. */
+static ucc_status_t become_device(const hd_intake_t *c) {
+    static const hd_gpu_memory_t nothing = {.kind = HD_GPU_HOST, .device = -1};
+    if (!devices_of(c->team)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (!c->r->device) {
+        c->r->device = hd_alloc(HD_LINE_PAIR, sizeof(*c->r->device));
+    }
+    if (!c->r->device) {
+        hd_error("%s: no memory for what devices have to know", hd_type_name(c->op->call.type));
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (!c->op->call.device) {
+        c->r->device->side[HD_SIDE_SRC].memory = c->r->device->side[HD_SIDE_DST].memory = nothing;
+    }
+    c->op->call.device = true;
+    return UCC_OK;
+}
+
+ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_type_t type,
+                            const void *buffer, size_t bytes) {
+    hd_gpu_memory_t memory = {.kind = HD_GPU_HOST, .device = -1};
+    bool told = type == UCC_MEMORY_TYPE_CUDA || type == UCC_MEMORY_TYPE_CUDA_MANAGED;
+    if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
+        return hd_args_bad(c, field, "has a memory type that does not exist");
+    }
+    if (type != UCC_MEMORY_TYPE_UNKNOWN && !told) {
+        return refuse(c, field, "device memory of this kind is not supported");
+    }
+    if (c->op->start &&
+        !c->op->call.device) { /* counts are taken anew, in a call on the host's memory */
+        bool posted = hd_task_status(&c->op->task) == UCC_INPROGRESS;
+        return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
+    }
+    if (told && !c->op->call.device) { /* loads the driver, if nobody has */
+        ucc_status_t status = become_device(c);
+        if (status != UCC_OK) {
+            return status == UCC_ERR_NOT_SUPPORTED
+                       ? refuse(c, field, "device memory is not supported without a driver")
+                       : status;
+        }
+    }
+    if (buffer) {
+        ucc_status_t status = hd_gpu_memory_of(buffer, &memory);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    bool host = memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED;
+    if (told && bytes && memory.kind == HD_GPU_HOST) {
+        return hd_args_bad(c, field, "has a device's memory type, but is the host's memory");
+    }
+    if (!told && host) {
+        return UCC_OK;
+    }
+    ucc_status_t status = become_device(c);
+    if (status == UCC_OK) {
+        hd_device_side_t *side = &c->r->device->side[field[0] == 'd'];
+        side->memory = memory;
+        side->at = buffer;
+    }
+    return status;
+}

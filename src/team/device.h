@@ -1,0 +1,250 @@
+/* device.h: collectives on buffers in memory of devices, among the endpoints of one process.
+ *
+ * A call has a device's buffer at every endpoint, or at none: that is part of what must agree. Its operation is one of the
+ * engine (shm/engine.c), with a row whose units move no data: they ENQUEUE, on a device each, what devices do. So two ends
+ * are told apart here, in code and in words:
+ *
+ *     enqueued   all units are finished: everything is on streams. The board is left, and the slot of the exchange is
+ *                the next one's: who posts many collectives is not kept by the device.
+ *     complete   the devices have done it. Until then the request is in progress, and its context steps it (HD_OP_ENQUEUED).
+ *
+ *     member    hd_device_look, hd_device_settle   at init: whose memory it is, and that devices can do this
+ *               start              stand-ins for memory of the host; publishes; any claimer may now read its part
+ *     claimer   run (slice s)      takes the s-th working device: describes its share of the work as one launch, and
+ *                                  enqueues it on a line; notes the ticket with the exchange's slot
+ *     member    finish             all slices are finished: takes the tickets, leaves the board
+ *               step_enqueued      looks whether the lines have reached the tickets
+ *
+ * WORKING DEVICES are those of the members' buffers, the root's first, then by the lowest member. There are as many slices as the
+ * process has devices, or members if these are fewer, so that everybody knows their number without knowing whose buffers are
+ * where; slice s is that of the s-th working device, and those that have none do nothing.
+ *
+ * LINES. A line is an internal stream of a device, and a word in pinned memory that the stream sets to the ticket of each piece
+ * of work once it has done it. Whoever enqueues holds the line's lock, so that tickets grow as the stream goes on. A member
+ * waits for its tickets by plain loads; of all that wait for a line, one at a time asks the driver now and then whether
+ * the device has failed. A team uses one line of each device.
+ *
+ * NO WAIT IS FOR WHAT IS NOT ENQUEUED. A post promises that its data is ready, so its work waits for no other stream, and the
+ * host waits for tickets whose work has been enqueued before. Only where devices don't reach each other's memory does
+ * one stream wait for another, and all of that is enqueued by one claimer, in the order of the data (device_stage.c).
+ *
+ * CANCELLING ends with closed slices, as always. What has been enqueued by then can't be taken back: who fails waits for its
+ * tickets as well, so that buffers are nobody's when the error is told; up to DRAIN_SECONDS, and then the log says that
+ * devices may still use them, and what belongs to the lines is never used again.
+ */
+#ifndef HD_TEAM_DEVICE_H
+#define HD_TEAM_DEVICE_H
+
+#include "gpu/gpu.h"
+#include "gpu/kernel.h"
+#include "shm/outer.h"
+#include "team/args.h"
+
+#include <pthread.h>
+
+enum {
+    HD_DEVICE_SHARED_ABOVE = 64 * 1024, /* bytes of an endpoint: up to it one device does all */
+    HD_DEVICE_TABLES = 16,              /* that a line keeps */
+    HD_DEVICE_REACH = 256               /* allocations of which it is remembered who reaches them */
+};
+
+/* Words of a launch that are too many for its arguments: written by the host, copied by the line, read by the kernel. */
+typedef struct hd_device_table {
+    hd_gpu_block_t *host; /* pinned */
+    hd_gpu_block_t *device;
+    uint32_t capacity; /* words */
+    uint64_t ticket;   /* of the work that reads it; it may be written again once that is reached */
+} hd_device_table_t;
+
+/* Pinned memory through which devices pass on what they don't reach of each other's (device_windows.c). */
+typedef struct hd_bounce hd_bounce_t;
+
+typedef struct hd_line {
+    pthread_mutex_t
+        lock; /* who enqueues; one of windows holds it and uses other lines' streams besides */
+    pthread_mutex_t making;     /* who makes it ready: taken last */
+    _Atomic bool ready, broken; /* broken: what is enqueued is not known any more */
+    hd_gpu_stream_t stream;
+    hd_gpu_info_t info;
+    hd_gpu_flag_t *word;
+    uint64_t ticket; /* the last one given; under the lock */
+    hd_gpu_event_t
+        *ask; /* recorded and queried now and then: that tells whether the device has failed */
+    hd_device_table_t table[HD_DEVICE_TABLES];
+    hd_bounce_t *bounce;      /* NULL before it is first needed; under the lock */
+    _Atomic uint64_t ask_due; /* ticks */
+} hd_line_t;
+
+/* What this process has on devices: one, shared by the handles that have had a call on devices. */
+typedef struct hd_devices {
+    const hd_gpu_driver_t *driver;
+    _Atomic bool
+        abandoned; /* some work never became complete: nothing that it may use is given back */
+    hd_lock_t reach_lock;
+    struct {
+        uint64_t id, asked, yes; /* bits by device */
+    } reach[HD_DEVICE_REACH];
+    hd_line_t line[]; /* HD_GPU_STREAMS of each device */
+} hd_devices_t;
+
+/* A buffer of a member. */
+typedef struct hd_device_side {
+    hd_gpu_memory_t
+        memory; /* kind HOST: devices are given a stand-in. device -1: there is nothing, or the host's */
+    const void *at;           /* where it was looked at */
+    hd_gpu_block_t *stand_in; /* pinned; taken by start, put back when the request ends */
+    size_t bytes;             /* of that */
+} hd_device_side_t;
+
+enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
+
+/* A member's part: hangs on its request, written by its owner before it publishes; read by claimers, while the exchange is
+ * pinned, by way of the call that the member has exposed. The rest is its owner's. */
+typedef struct hd_device_part {
+    hd_device_side_t side[HD_SIDES];
+    int device;                /* where its buffers are; -1: it has none */
+    hd_vector_t send, receive; /* the call's; of a stand-in, densely packed */
+    uint64_t *dense;           /* those displacements */
+    uint32_t dense_entries;
+    /* once enqueued */
+    ucc_status_t outcome;
+    uint64_t drained_by; /* ticks: it has failed, and waits no longer than that; 0: it has not */
+    uint32_t waits;
+    struct hd_device_wait {
+        hd_line_t *line;
+        uint64_t ticket;
+    } wait[HD_GPU_DEVICES];
+} hd_device_part_t;
+
+/* What lies with an exchange's slot (hd_exchange.flight). Entry s of each is the claimer's of slice s; after all slices are
+ * finished, everybody's to read until it has left the board. */
+typedef struct hd_device_flight {
+    hd_outer_memory_t memory;
+    uint32_t slices;
+    struct hd_device_done {
+        uint64_t
+            key; /* of the exchange in which the ticket was given (hd_outer_key); of others it means nothing */
+        struct hd_device_wait wait;
+        /* kept for descriptions */
+        void *scratch;
+        size_t scratch_bytes;
+    } done[];
+} hd_device_flight_t;
+
+/* An exchange, as a claimer sees it who describes a device's share. */
+typedef struct hd_device_view {
+    const hd_op_t *op;
+    const hd_work_t *work;
+    struct hd_device_done *done; /* of this slice */
+    hd_devices_t *devices;
+    int device;             /* that is to work */
+    uint32_t share, shares; /* this is the share-th of so many */
+} hd_device_view_t;
+
+static inline const hd_request_t *hd_device_request(const hd_device_view_t *v, uint32_t i) {
+    const char *call = (const char *)v->work->call[i];
+    return (const hd_request_t *)(const void *)(call - offsetof(hd_request_t, op.call));
+}
+static inline const hd_device_part_t *hd_device_part(const hd_device_view_t *v, uint32_t i) {
+    return hd_device_request(v, i)->device;
+}
+
+/* A launch that is being described. */
+typedef struct hd_device_job {
+    hd_gpu_launch_t launch;
+    hd_gpu_width_t width;
+    hd_gpu_table_t table;
+} hd_device_job_t;
+
+/* --- device.c ----------------------------------------------------------------------------------------- */
+
+/* A reference, for the handle. NULL: there are none (logged). */
+hd_devices_t *hd_devices_open(void);
+void hd_devices_close(hd_devices_t *devices);
+/* The line of a device that this group uses; made ready. NULL: it can't be (logged). */
+hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group);
+/* May kernels of the device reach this memory? */
+ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
+                              const void *pointer, bool *yes);
+/* What is enqueued there is not known any more: nothing more is. */
+static inline bool hd_line_is_broken(const hd_line_t *line) {
+    /* relaxed: a later call may still be tried, and fails then; nothing is read because of it */
+    return atomic_load_explicit(&line->broken, memory_order_relaxed);
+}
+static inline void hd_line_break(hd_line_t *line) {
+    /* relaxed: as above */
+    atomic_store_explicit(&line->broken, true, memory_order_relaxed);
+}
+/* Under the line's lock: a table of at least so many words, or none for 0. */
+ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
+                           hd_gpu_table_t *out, hd_device_table_t **kept);
+/* Likewise: copies such a table's first words to the device, for the work of the next ticket. */
+ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
+                          uint32_t words);
+/* Likewise, where something has failed: waits for all that has been enqueued. If that fails, too, the line is broken
+ * (logged), and what belongs to it is never used again. */
+ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
+/* Likewise: a ticket for all that has been enqueued, line->ticket; or the line is broken. */
+ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line);
+/* Has it got so far? */
+bool hd_line_reached(const struct hd_device_wait *wait);
+/* The device of this line has failed: by whoever waits for it, now and then. */
+bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line);
+
+/* --- device_reduce.c, device_moves.c: what a device does in which collective -------------------------- */
+
+/* Most words of a table that the description may need. */
+uint32_t hd_device_words(const hd_device_view_t *v);
+/* launch.blocks is 0 if this share is empty. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
+ucc_status_t hd_device_describe(const hd_device_view_t *v, hd_device_job_t *job);
+
+uint32_t hd_device_reduce_words(const hd_device_view_t *v);
+ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job);
+uint32_t hd_device_move_words(const hd_device_view_t *v);
+ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job);
+/* A block that one member sends to another; swap: the two change places. */
+typedef struct hd_device_move {
+    uint32_t from, to;
+    const void *src;
+    void *dst;
+    size_t bytes;
+    bool swap;
+} hd_device_move_t;
+
+typedef void hd_device_each_fn(void *arg, const hd_device_move_t *move);
+/* Those of a collective that moves data, by sender, but for what is in its place already. UCC_ERR_INVALID_PARAM: as
+ * hd_device_describe. */
+ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg);
+/* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
+ucc_status_t hd_device_can_reduce(const hd_call_t *call);
+/* Memory of the slice for a description; NULL: there is none (logged). */
+void *hd_device_scratch(const hd_device_view_t *v, size_t bytes);
+/* So many of `count` things come before the share-th of shares, cut at multiples of grain. */
+size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares);
+
+/* --- device_stage.c --------------------------------------------------------------------------------------- */
+
+/* Before publishing: takes stand-ins for memory of the host, copies what is sent, and says where devices find it all. */
+ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
+/* Complete: copies results to the host's memory. */
+void hd_device_copy_out(hd_op_t *op);
+/* Nobody uses them any more. */
+void hd_device_put_stand_ins(hd_op_t *op);
+
+/* --- device_windows.c ---------------------------------------------------------------------------------------- */
+
+/* The whole collective, where not all devices reach all buffers; under the lock of the line, that of v->device. On any error,
+ * too: what it has enqueued on other streams comes before what the line is given next. */
+ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *line);
+/* By the end of the line. */
+void hd_bounce_put(hd_devices_t *devices, hd_bounce_t *bounce);
+
+/* --- device_op.c ---------------------------------------------------------------------------------------- */
+
+static inline hd_device_part_t *hd_device_part_of(const hd_op_t *op) {
+    return ((const hd_request_t *)op)->device;
+}
+/* By the handle's end. */
+void hd_device_forget(hd_request_t *r);
+
+#endif

@@ -1,0 +1,428 @@
+/* device_op.c: an operation on devices: starting, enqueuing, and waiting until it is complete. device.h says how it goes,
+ * and why it ends.
+ */
+#include "team/device.h"
+
+#include "threads/trace.h"
+
+enum { DRAIN_SECONDS = 10 };
+
+/* --- the slot's memory --------------------------------------------------------------------------------------- */
+
+static hd_device_flight_t *flight_of(const hd_op_t *op) {
+    /* acquire: pairs with the installing CAS below */
+    return (hd_device_flight_t *)(void *)atomic_load_explicit(&op->exchange->flight,
+                                                              memory_order_acquire);
+}
+
+static void free_flight(hd_outer_memory_t *memory) {
+    hd_device_flight_t *f = (hd_device_flight_t *)(void *)memory;
+    for (uint32_t s = 0; s < f->slices; s++) {
+        hd_free(f->done[s].scratch);
+    }
+    hd_free(f);
+}
+
+/* By every member before it publishes: then whoever claims finds it. */
+static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
+    if (flight_of(op)) {
+        return UCC_OK;
+    }
+    hd_device_flight_t *f = hd_alloc(HD_LINE_PAIR, sizeof(*f) + slices * sizeof(f->done[0]));
+    if (!f) {
+        hd_error("%s: no memory for what is enqueued on devices", hd_op_type_name(op));
+        return UCC_ERR_NO_MEMORY;
+    }
+    f->memory.release = free_flight;
+    f->slices = slices;
+    hd_outer_memory_t *none = NULL;
+    /* acq_rel: publishes the flight */
+    if (!atomic_compare_exchange_strong_explicit(&op->exchange->flight, &none, &f->memory,
+                                                 memory_order_acq_rel, memory_order_acquire)) {
+        free_flight(&f->memory);
+    }
+    return UCC_OK;
+}
+
+void *hd_device_scratch(const hd_device_view_t *v, size_t bytes) {
+    struct hd_device_done *done = v->done;
+    if (bytes > done->scratch_bytes) {
+        hd_free(done->scratch);
+        done->scratch = hd_alloc(HD_LINE, bytes);
+        done->scratch_bytes = done->scratch ? bytes : 0;
+    }
+    if (!done->scratch) {
+        hd_error("%s: no memory to describe it to a device", hd_op_type_name(v->op));
+    }
+    return done->scratch;
+}
+
+/* --- who works ----------------------------------------------------------------------------------------------- */
+
+typedef struct workers {
+    uint32_t n;
+    uint8_t device[HD_GPU_DEVICES];
+} workers_t;
+
+_Static_assert(HD_GPU_DEVICES <= UINT8_MAX + 1, "a device's number fits");
+
+static void add_worker(workers_t *workers, uint64_t *seen, int device) {
+    if (device >= 0 && !(*seen >> device & 1)) {
+        *seen |= UINT64_C(1) << device;
+        workers->device[workers->n++] = (uint8_t)device;
+    }
+}
+
+/* Bytes of an endpoint's larger buffer; SIZE_MAX: not known to all. */
+static size_t endpoint_bytes(const hd_op_t *op) {
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    bool blocks = coll->source == HD_BLOCKS || coll->result == HD_BLOCKS;
+    return coll->vector ? SIZE_MAX : op->call.bytes * (blocks ? op->place.n : 1);
+}
+
+static workers_t find_workers(const hd_device_view_t *v) {
+    const hd_op_t *op = v->op;
+    workers_t workers = {.n = 0};
+    uint64_t seen = 0;
+    if (hd_coll[op->call.type].rooted) {
+        add_worker(&workers, &seen, hd_device_part(v, op->call.root)->device);
+    }
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        add_worker(&workers, &seen, hd_device_part(v, i)->device);
+    }
+    if (workers.n > 1 && endpoint_bytes(op) <= HD_DEVICE_SHARED_ABOVE) {
+        workers.n = 1;
+    }
+    return workers;
+}
+
+/* Can all of them reach all buffers? */
+static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *workers, bool *yes) {
+    *yes = true;
+    for (uint32_t w = 0; w < workers->n; w++) {
+        for (uint32_t i = 0; i < v->op->place.n; i++) {
+            for (int side = 0; side < HD_SIDES; side++) {
+                const hd_device_side_t *of = &hd_device_part(v, i)->side[side];
+                ucc_status_t status =
+                    hd_devices_reach(v->devices, workers->device[w], &of->memory, of->at, yes);
+                if (status != UCC_OK || !*yes) {
+                    return status;
+                }
+            }
+        }
+    }
+    return UCC_OK;
+}
+
+/* --- enqueuing ----------------------------------------------------------------------------------------------- */
+
+size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares) {
+    size_t grains = count / grain + (count % grain != 0);
+    size_t at = (grains / shares * share + grains % shares * share / shares) * grain;
+    return share == shares || at > count ? count : at;
+}
+
+uint32_t hd_device_words(const hd_device_view_t *v) {
+    return hd_coll[v->op->call.type].reducing ? hd_device_reduce_words(v) : hd_device_move_words(v);
+}
+
+ucc_status_t hd_device_describe(const hd_device_view_t *v, hd_device_job_t *job) {
+    return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
+}
+
+/* Under the line's lock, after something may have been enqueued: a ticket for all there is. */
+static ucc_status_t give_ticket(const hd_device_view_t *v, hd_line_t *line, ucc_status_t status) {
+    ucc_status_t signalled =
+        hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : hd_line_signal(v->devices, line);
+    if (signalled != UCC_OK) {
+        return status == UCC_OK ? signalled : status;
+    }
+    v->done->wait = (struct hd_device_wait){line, line->ticket};
+    v->done->key = hd_outer_key(v->op);
+    return status;
+}
+
+/* Under the line's lock. */
+static ucc_status_t enqueue_on(const hd_device_view_t *v, hd_line_t *line) {
+    const hd_gpu_driver_t *driver = v->devices->driver;
+    hd_device_job_t job;
+    hd_device_table_t *table;
+    if (hd_line_is_broken(line)) {
+        return UCC_ERR_IO_ERROR;
+    }
+    job.width.blocks = line->info.width;
+    job.width.streaming = v->op->call.bytes * v->op->place.n > line->info.l2_bytes / 2;
+    ucc_status_t status = hd_line_table(v->devices, line, hd_device_words(v), &job.table, &table);
+    if (status == UCC_OK) {
+        status = hd_device_describe(v, &job);
+    }
+    if (status != UCC_OK || job.launch.blocks == 0) {
+        return status;
+    }
+    if (table && job.table.used) {
+        status = hd_line_fill(v->devices, line, table, job.table.used);
+    }
+    if (status == UCC_OK) {
+        status = driver->launch(line->stream, &job.launch);
+    }
+    return give_ticket(v, line, status);
+}
+
+/* Likewise. */
+static ucc_status_t enqueue_windows(const hd_device_view_t *v, hd_line_t *line) {
+    if (hd_line_is_broken(line)) {
+        return UCC_ERR_IO_ERROR;
+    }
+    return give_ticket(v, line, hd_device_enqueue_windows(v, line));
+}
+
+static ucc_status_t enqueue(const hd_device_view_t *v,
+                            ucc_status_t (*on)(const hd_device_view_t *v, hd_line_t *line)) {
+    hd_line_t *line = hd_devices_line(v->devices, v->device, v->op->group);
+    if (!line) {
+        return UCC_ERR_IO_ERROR;
+    }
+    pthread_mutex_lock(&line->lock);
+    ucc_status_t status = on(v, line);
+    pthread_mutex_unlock(&line->lock);
+    return status;
+}
+
+/* --- the row ------------------------------------------------------------------------------------------------- */
+
+static uint32_t count_slices(const hd_op_t *op) {
+    uint32_t devices = op->team->devices->driver->devices;
+    return op->place.n < devices ? op->place.n : devices;
+}
+
+static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    (void)op;
+    (void)s;
+    hd_slice_set(slice, 1, 1, 1);
+}
+
+static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
+    (void)unit;
+    hd_device_view_t v = {.op = op, .work = work, .devices = op->team->devices, .share = s};
+    v.done = &flight_of(op)->done[s];
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        hd_gpu_taken_over(hd_device_part(&v, i));
+    }
+    workers_t workers = find_workers(&v);
+    bool reached;
+    if (s >= workers.n) {
+        return UCC_OK;
+    }
+    ucc_status_t status = all_reach(&v, &workers, &reached);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (!reached && s > 0) {
+        return UCC_OK; /* the first one does it all, in windows */
+    }
+    v.shares = reached ? workers.n : 1;
+    v.device = workers.device[s];
+    return enqueue(&v, reached ? enqueue_on : enqueue_windows);
+}
+
+static const hd_work_row_t device_row = {.layout = lay_out, .run = run, .slices = count_slices};
+
+/* --- a member ------------------------------------------------------------------------------------------------ */
+
+/* What claimers are given of its buffers: as each family gives it to the engine. */
+static void buffers_of(const hd_op_t *op, const void **src, void **dst) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    *src = call->src;
+    *dst = call->dst;
+    if (coll->bcast) {
+        *dst = call->is_root ? (void *)(uintptr_t)call->src : call->dst;
+    } else if ((coll->reducing && coll->source == HD_WHOLE) || coll->pairwise) {
+        *src = call->in_place ? call->dst : call->src;
+    }
+}
+
+static int device_of(const hd_device_part_t *part) {
+    int device = -1;
+    for (int side = HD_SIDES; side-- > 0 && device < 0;) {
+        const hd_gpu_memory_t *memory = &part->side[side].memory;
+        if (memory->kind == HD_GPU_DEVICE || memory->kind == HD_GPU_MANAGED) {
+            device = memory->device;
+        }
+    }
+    return device;
+}
+
+static ucc_status_t start(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const void *src;
+    void *dst;
+    part->device = device_of(part);
+    part->send = op->call.send;
+    part->receive = op->call.receive;
+    part->outcome = UCC_OK;
+    part->drained_by = 0;
+    part->waits = 0;
+    op->plan = hd_plan_of_device(op, &device_row);
+    buffers_of(op, &src, &dst);
+    ucc_status_t status = install_flight(op, op->plan.slices);
+    if (status == UCC_OK) {
+        status = hd_device_stand_in(op, &src, &dst);
+        part->device = device_of(part);
+    }
+    if (status == UCC_OK) {
+        hd_gpu_handed_over(part);
+        status = hd_engine_start(op, src, dst);
+    }
+    if (status != UCC_OK) {
+        hd_device_put_stand_ins(op);
+    }
+    return status;
+}
+
+/* --- until it is complete -------------------------------------------------------------------------------------- */
+
+/* False: something is not reached yet. */
+static bool is_complete(hd_device_part_t *part) {
+    while (part->waits && hd_line_reached(&part->wait[part->waits - 1])) {
+        part->waits--;
+    }
+    return part->waits == 0;
+}
+
+static ucc_status_t complete(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    if (part->outcome == UCC_OK) {
+        hd_device_copy_out(op);
+    }
+    hd_device_put_stand_ins(op);
+    return part->outcome;
+}
+
+static void fail(hd_op_t *op, ucc_status_t why) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    part->outcome = why;
+    part->drained_by = hd_ticks() + hd_seconds_to_ticks(DRAIN_SECONDS);
+}
+
+/* Devices may use its memory for ever. */
+static ucc_status_t abandon(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    for (int i = 0; i < HD_SIDES; i++) {
+        part->side[i].stand_in = NULL;
+    }
+    /* relaxed: read when all users are gone */
+    atomic_store_explicit(&op->team->devices->abandoned, true, memory_order_relaxed);
+    part->waits = 0;
+    return part->outcome;
+}
+
+/* One that its devices let wait: is there anything that ends it? */
+static ucc_status_t look_closer(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_line_t *line = part->wait[part->waits - 1].line;
+    if (hd_line_has_failed(op->team->devices, line) && !is_complete(part)) {
+        hd_error("%s at endpoint %u: device %d has failed before it was complete",
+                 hd_op_type_name(op), op->team_ep, line->stream.device);
+        hd_group_poison(op->group, UCC_ERR_IO_ERROR);
+        part->outcome = part->outcome == UCC_OK ? UCC_ERR_IO_ERROR : part->outcome;
+        return abandon(op);
+    }
+    if (part->outcome == UCC_OK) {
+        ucc_status_t status = hd_group_poisoned(op->group);
+        if (status == UCC_OK && op->task.deadline && hd_ticks() > op->task.deadline) {
+            hd_op_log_timeout(op);
+            status = UCC_ERR_TIMED_OUT;
+            hd_group_poison(op->group, status);
+        }
+        if (status != UCC_OK) {
+            fail(op, status);
+        }
+    } else if (hd_ticks() > part->drained_by) {
+        hd_error(
+            "%s at endpoint %u: not complete %d s after it has failed: device %d may still use "
+            "its buffers",
+            hd_op_type_name(op), op->team_ep, DRAIN_SECONDS, line->stream.device);
+        return abandon(op);
+    }
+    return UCC_INPROGRESS;
+}
+
+static ucc_status_t step_enqueued(hd_task_t *task) {
+    hd_op_t *op = (hd_op_t *)task;
+    ucc_status_t status = UCC_INPROGRESS;
+    task->awaited = NULL;
+    if (hd_group_is_inherited(op->group)) { /* the devices are the parent's */
+        hd_group_say_inherited(op->group);
+        status = hd_group_poisoned(op->group);
+    } else if (is_complete(hd_device_part_of(op))) {
+        status = complete(op);
+    } else if (++task->fruitless % HD_WATCH_EVERY == 0 || op->team->devices->driver->emulated) {
+        status = look_closer(op);
+    }
+    if (status != UCC_INPROGRESS && hd_trace_is_on()) {
+        hd_trace_done(op, status);
+    }
+    return status;
+}
+
+/* Everything is enqueued, or nothing more will be. */
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_device_flight_t *f = flight_of(op);
+    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
+        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    }
+    for (uint32_t s = 0; s < f->slices; s++) {
+        if (f->done[s].key == hd_outer_key(op)) {
+            part->wait[part->waits++] = f->done[s].wait;
+        }
+    }
+    part->outcome = status;
+    if (is_complete(part)) {
+        return complete(op);
+    }
+    if (status != UCC_OK) {
+        fail(op, status);
+    }
+    hd_op_leave(op);
+    op->state = HD_OP_ENQUEUED;
+    op->task.step = step_enqueued;
+    op->task.impatient = true;
+    op->task.fruitless = 0;
+    return UCC_INPROGRESS;
+}
+
+/* --- at init --------------------------------------------------------------------------------------------------- */
+
+ucc_status_t hd_device_settle(hd_intake_t *c) {
+    hd_op_t *op = c->op;
+    const char *name = hd_type_name(op->call.type);
+    if (c->team->crossing) {
+        hd_error("%s at endpoint %u: memory of devices is not supported among processes", name,
+                 c->team->ep);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (op->call.exclusive) {
+        hd_error("%s at endpoint %u: a user's reduction is not supported on devices", name,
+                 c->team->ep);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (hd_coll[op->call.type].reducing) {
+        ucc_status_t status = hd_device_can_reduce(&op->call);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};
+    op->start = start;
+    op->finish = finish;
+    return UCC_OK;
+}
+
+void hd_device_forget(hd_request_t *r) {
+    if (r->device) {
+        hd_free(r->device->dense);
+        hd_free(r->device);
+    }
+}

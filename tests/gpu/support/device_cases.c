@@ -1,0 +1,138 @@
+/* device_cases.c: see device_cases.h. */
+#include "device_cases.h"
+
+#include "emucuda/calls.h"
+#include "support/deadline.h"
+#include "support/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 8 };
+
+static device_cases_t kind;
+static int devices;
+static CUcontext context[MOST_DEVICES];
+
+#define CHECK(call) check((call), #call)
+
+static void check(CUresult result, const char *call) {
+    const char *name = "?";
+    if (result != CUDA_SUCCESS) {
+        cuGetErrorName(result, &name);
+        fprintf(stderr, "FATAL: %s: %s\n", call, name);
+        abort();
+    }
+}
+
+static void enter(int device) {
+    CHECK(cuCtxPushCurrent_v2(context[device]));
+}
+
+static void leave(void) {
+    CUcontext popped;
+    CHECK(cuCtxPopCurrent_v2(&popped));
+}
+
+void *device_take(int device, size_t bytes) {
+    CUdeviceptr pointer;
+    enter(device);
+    if (kind == DEVICE_CASES_MANAGED) {
+        CHECK(cuMemAllocManaged(&pointer, bytes, CU_MEM_ATTACH_GLOBAL));
+    } else {
+        CHECK(cuMemAlloc_v2(&pointer, bytes));
+    }
+    leave();
+    return (void *)(uintptr_t)pointer; // NOLINT
+}
+
+void device_put(void *memory) {
+    enter(0);
+    CHECK(cuMemFree_v2((CUdeviceptr)(uintptr_t)memory));
+    leave();
+}
+
+void device_to(void *memory, const void *from, size_t bytes) {
+    enter(0);
+    CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)memory, (CUdeviceptr)(uintptr_t)from, bytes));
+    CHECK(cuCtxSynchronize()); /* a copy from memory that is not pinned may go on after the call */
+    leave();
+}
+
+void device_from(void *to, const void *memory, size_t bytes) {
+    enter(0);
+    CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)memory, bytes));
+    leave();
+}
+
+static bool takes(const coll_case_t *c) {
+    bool wide = c->dt->kind == REFERENCE_FLOAT128 || c->dt->kind == REFERENCE_COMPLEX128 ||
+                (c->dt->kind == REFERENCE_PAIR && c->dt->value_kind == REFERENCE_FLOAT128);
+    return c->dt->kind != REFERENCE_USER && !(wide && coll_is_reduction(c->type));
+}
+
+static void *take(uint32_t endpoint, size_t bytes, bool may_stay, uint64_t *random,
+                  ucc_memory_type_t *type) {
+    bool said = random_next(random) % 2 == 0;
+    bool mixed = kind == DEVICE_CASES_MIXED;
+    if (mixed && may_stay && random_next(random) % 2 == 0) {
+        *type = said ? UCC_MEMORY_TYPE_HOST : UCC_MEMORY_TYPE_UNKNOWN;
+        return NULL;
+    }
+    *type = !said                          ? UCC_MEMORY_TYPE_UNKNOWN
+            : kind == DEVICE_CASES_MANAGED ? UCC_MEMORY_TYPE_CUDA_MANAGED
+                                           : UCC_MEMORY_TYPE_CUDA;
+    uint64_t device = mixed ? random_next(random) : endpoint;
+    return device_take((int)(device % (uint64_t)devices), bytes);
+}
+
+/* With host=threads, the emulator has to be told which threads know of each other. */
+static void meet(bool comes) {
+    static const int token;
+    if (comes) {
+        heddle_emucuda_host_acquire(&token);
+    } else {
+        heddle_emucuda_host_release(&token);
+    }
+}
+
+static const case_memory_t memory = {
+    .takes = takes, .take = take, .put = device_put, .to = device_to, .from = device_from};
+
+void device_cases_begin(const char *config, device_cases_t which) {
+    setenv("HEDDLE_GPU", "emulated", 1); /* which runs already then */
+    must(heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
+    kind = which;
+    CHECK(cuInit(0));
+    CHECK(cuDeviceGetCount(&devices));
+    for (int d = 0; d < devices; d++) {
+        CHECK(cuDevicePrimaryCtxRetain(&context[d], d));
+    }
+    case_memory = &memory;
+    driver_meets = meet;
+}
+
+void device_cases_end(void) {
+    heddle_emucuda_report_t report;
+    case_memory = NULL;
+    driver_meets = NULL;
+    heddle_emucuda_report(&report, sizeof(report));
+    bool left = report.device_allocations || report.host_allocations || report.streams ||
+                report.events || report.modules || report.pools;
+    for (int d = 0; d < devices; d++) {
+        CHECK(cuDevicePrimaryCtxRelease_v2(d));
+    }
+    if (report.races || report.deadlocks || report.faults || report.leaks || left) {
+        fprintf(
+            stderr,
+            "FATAL: races %llu, deadlocks %llu, faults %llu, leaks %llu; left: device %llu, host "
+            "%llu, streams %llu, events %llu, modules %llu\n",
+            (unsigned long long)report.races, (unsigned long long)report.deadlocks,
+            (unsigned long long)report.faults, (unsigned long long)report.leaks,
+            (unsigned long long)report.device_allocations,
+            (unsigned long long)report.host_allocations, (unsigned long long)report.streams,
+            (unsigned long long)report.events, (unsigned long long)report.modules);
+        abort();
+    }
+}

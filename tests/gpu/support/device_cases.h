@@ -1,0 +1,29 @@
+/* device_cases.h: cases (support/cases.h) whose buffers are in memory of emulated devices.
+ *
+ *     device_cases_begin("2,seed=3", DEVICE_CASES_PLAIN);    // before any library handle: sets HEDDLE_GPU
+ *     ... batches, worlds ...
+ *     device_cases_end();                                    // aborts if the emulator has found anything
+ */
+#ifndef TESTS_GPU_DEVICE_CASES_H_
+#define TESTS_GPU_DEVICE_CASES_H_
+
+#include "support/cases.h"
+
+#include <heddle_emucuda.h>
+
+typedef enum device_cases {
+    DEVICE_CASES_PLAIN, /* endpoint i's are on device i modulo their number, declared or to be found out */
+    DEVICE_CASES_MIXED, /* an endpoint with two buffers may have one of them in the host's memory; any is on any device */
+    DEVICE_CASES_MANAGED
+} device_cases_t;
+
+void device_cases_begin(const char *config, device_cases_t kind);
+void device_cases_end(void);
+
+/* Memory for tests with cases of their own. */
+void *device_take(int device, size_t bytes);
+void device_put(void *memory);
+void device_to(void *memory, const void *from, size_t bytes);
+void device_from(void *to, const void *memory, size_t bytes);
+
+#endif

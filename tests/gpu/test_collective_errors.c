@@ -1,0 +1,442 @@
+/* test_collective_errors.c: collectives on device memory that go wrong: calls that differ, time-outs and aborts before
+ * and after they are enqueued, devices that are lost, every driver call failing once, and waits that are left out.
+ */
+#include "core/log.h"
+#include "gpu/gpu.h"
+#include "support/deadline.h"
+#include "support/device_cases.h"
+#include "support/small.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(device_errors, .timeout = 120);
+
+enum { MOST = 8, LINES = 64, LINE = 512, UNKNOWN_ERROR = 999 };
+
+static char line[LINES][LINE];
+static _Atomic unsigned n_lines;
+
+static void keep(hd_log_level_t level, const char *text, void *arg) {
+    (void)level, (void)arg;
+    unsigned i = atomic_fetch_add(&n_lines, 1) % LINES;
+    snprintf(line[i], LINE, "%s", text);
+}
+
+static bool was_said(const char *words) {
+    for (unsigned i = 0; i < LINES; i++) {
+        if (strstr(line[i], words) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A world, and a buffer on a device for each of its endpoints. */
+typedef struct scene {
+    world_t *world;
+    uint64_t count;
+    int32_t *buffer[MOST];
+    ucc_coll_args_t args[MOST];
+    ucc_coll_req_h request[MOST];
+} scene_t;
+
+static void open_scene(scene_t *s, uint32_t n, uint64_t count, int devices) {
+    int32_t *zeros = must_alloc(count, sizeof(*zeros));
+    *s = (scene_t){.world = small_world(n), .count = count};
+    for (uint32_t i = 0; i < n; i++) {
+        s->buffer[i] = device_take((int)i % devices, count * sizeof(int32_t));
+        device_to(s->buffer[i], zeros, count * sizeof(int32_t));
+        s->args[i] = small_allreduce(NULL, s->buffer[i], count);
+        s->args[i].mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+        s->args[i].flags = UCC_COLL_ARGS_FLAG_IN_PLACE;
+        s->args[i].dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
+    }
+    free(zeros);
+}
+
+static void set_timeout(ucc_coll_args_t *args, double seconds) {
+    args->flags |= UCC_COLL_ARGS_FLAG_TIMEOUT;
+    args->timeout = seconds;
+}
+
+static void close_scene(scene_t *s) {
+    uint32_t n = s->world->size;
+    world_destroy(s->world);
+    for (uint32_t i = 0; i < n; i++) {
+        if (s->buffer[i]) {
+            device_put(s->buffer[i]);
+        }
+    }
+}
+
+/* The status of a post at endpoint i; the request is kept if it is under way. */
+static ucc_status_t start(scene_t *s, uint32_t i) {
+    s->request[i] = NULL;
+    ucc_status_t status = ucc_collective_init(&s->args[i], &s->request[i], s->world->teams[i]);
+    if (status == UCC_OK) {
+        status = ucc_collective_post(s->request[i]);
+        if (status != UCC_OK) {
+            ucc_collective_finalize(s->request[i]);
+            s->request[i] = NULL;
+        }
+    }
+    return status;
+}
+
+static ucc_status_t finish(scene_t *s, uint32_t i) {
+    deadline_t deadline = deadline_start("a collective that fails");
+    ucc_status_t status;
+    while ((status = ucc_collective_test(s->request[i])) == UCC_INPROGRESS) {
+        for (uint32_t c = 0; c < s->world->n_contexts; c++) {
+            ucc_context_progress(s->world->contexts[c]);
+        }
+        deadline_poll(&deadline);
+    }
+    ucc_collective_finalize(s->request[i]);
+    s->request[i] = NULL;
+    return status;
+}
+
+static void begin(const char *config) {
+    hd_log_capture(keep, NULL);
+    device_cases_begin(config, DEVICE_CASES_PLAIN);
+    case_memory = NULL; /* only the memory, not the cases */
+}
+
+static uint64_t operations(void) {
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    return report.operations + report.pending;
+}
+
+/* --- calls that differ ----------------------------------------------------------------------------------- */
+
+Test(device_errors, memory_of_the_host_at_one_endpoint_only) {
+    int32_t host[4] = {0};
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 4, 1);
+    s.args[0].dst.info = small_info(host, 4);
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    (void)start(&s, 1);
+    cr_assert_eq(finish(&s, 0), UCC_ERR_INVALID_PARAM);
+    if (s.request[1]) {
+        cr_assert_eq(finish(&s, 1), UCC_ERR_INVALID_PARAM);
+    }
+    cr_assert(was_said("memory type cuda") && was_said("memory type host"), "%s", line[0]);
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, what_is_said_to_be_device_memory_and_is_not) {
+    int32_t host[4] = {0};
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 4, 1);
+    s.args[0].dst.info = small_info(host, 4);
+    s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
+    cr_assert_eq(start(&s, 0), UCC_ERR_INVALID_PARAM);
+    cr_assert(was_said("dst has a device's memory type, but is the host's memory"), "%s", line[0]);
+    s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_ROCM;
+    cr_assert_eq(start(&s, 0), UCC_ERR_NOT_SUPPORTED);
+    s.args[0].dst.info = small_info(s.buffer[0], 2);
+    s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
+    s.args[0].dst.info.datatype = UCC_DT_FLOAT128;
+    cr_assert_eq(start(&s, 0), UCC_ERR_NOT_SUPPORTED);
+    cr_assert(was_said("float128"));
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, blocks_of_different_sizes) {
+    scene_t s;
+    uint32_t counts[2][2] = {{1, 2}, {1, 1}}, displacements[2] = {0, 1};
+    begin("1");
+    open_scene(&s, 2, 8, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        s.args[i] = small_args(UCC_COLL_TYPE_ALLGATHERV);
+        s.args[i].src.info = small_info(s.buffer[i] + 4, 1);
+        s.args[i].src.info.mem_type = UCC_MEMORY_TYPE_CUDA;
+        s.args[i].dst.info_v = small_info_v(s.buffer[i], counts[i], displacements);
+        s.args[i].dst.info_v.mem_type = UCC_MEMORY_TYPE_CUDA;
+    }
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    (void)start(&s, 1);
+    cr_assert_eq(finish(&s, 0), UCC_ERR_INVALID_PARAM);
+    if (s.request[1]) {
+        cr_assert_eq(finish(&s, 1), UCC_ERR_INVALID_PARAM);
+    }
+    cr_assert(was_said("sends 4 bytes, endpoint 0 expects 8"), "%s", line[0]);
+    close_scene(&s);
+    device_cases_end();
+}
+
+/* --- before it is enqueued ----------------------------------------------------------------------------------- */
+
+Test(device_errors, a_time_out_before_all_have_come_enqueues_nothing) {
+    scene_t s;
+    begin("2");
+    open_scene(&s, 3, 1000, 2);
+    set_timeout(&s.args[0], 0.05);
+    uint64_t before = operations();
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    cr_assert_eq(finish(&s, 0), UCC_ERR_TIMED_OUT);
+    cr_assert_neq(start(&s, 1), UCC_OK);
+    cr_assert_eq(operations(), before);
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, an_abort_ends_what_waits_for_others) {
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 1000, 1);
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    cr_assert_eq(heddle_team_abort(s.world->teams[1]), UCC_OK);
+    cr_assert_eq(finish(&s, 0), HEDDLE_ERR_ABORTED);
+    close_scene(&s);
+    device_cases_end();
+}
+
+/* --- after it is enqueued -------------------------------------------------------------------------------------- */
+
+/* All internal streams of device 0 stand still. */
+typedef struct gate {
+    const hd_gpu_driver_t *gpu;
+    hd_gpu_flag_t *word;
+} gate_t;
+
+static gate_t shut(void) {
+    gate_t gate;
+    must(hd_gpu_open(&gate.gpu), "hd_gpu_open");
+    must(gate.gpu->word_take(0, &gate.word), "word_take");
+    for (uint32_t i = 0; i < HD_GPU_STREAMS; i++) {
+        hd_gpu_stream_t stream;
+        must(gate.gpu->stream(0, i, &stream), "stream");
+        must(gate.gpu->gate(stream, gate.word, 1, HD_GPU_SITE_NONE), "gate");
+    }
+    return gate;
+}
+
+static void leave_gate(gate_t *gate) {
+    gate->gpu->word_put(0, gate->word);
+    hd_gpu_close();
+}
+
+static void progress_for(const scene_t *s, double seconds) {
+    double end = test_now() + seconds;
+    while (test_now() < end) {
+        for (uint32_t c = 0; c < s->world->n_contexts; c++) {
+            ucc_context_progress(s->world->contexts[c]);
+        }
+    }
+}
+
+Test(device_errors, who_times_out_after_enqueuing_waits_for_the_device) {
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 1000, 1);
+    gate_t gate = shut();
+    set_timeout(&s.args[0], 0.05);
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    cr_assert_eq(start(&s, 1), UCC_OK);
+    progress_for(&s, 0.3);
+    cr_assert_eq(ucc_collective_test(s.request[0]), UCC_INPROGRESS); /* its buffers are in use */
+    cr_assert(was_said("its devices to complete what is enqueued"), "%s", line[0]);
+    hd_gpu_word_open(gate.word, 1);
+    cr_assert_eq(finish(&s, 0), UCC_ERR_TIMED_OUT);
+    cr_assert_eq(finish(&s, 1), UCC_ERR_TIMED_OUT);
+    leave_gate(&gate);
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, boards_are_left_before_devices_are_done) {
+    enum { CALLS = 40 }; /* more than a board has exchanges */
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 1000, 1);
+    gate_t gate = shut();
+    ucc_coll_req_h request[CALLS][2];
+    for (int k = 0; k < CALLS; k++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            cr_assert_eq(start(&s, i), UCC_OK);
+            request[k][i] = s.request[i];
+        }
+    }
+    progress_for(&s, 0.2);
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    cr_assert_geq(report.pending, CALLS); /* all of them are enqueued, and none is complete */
+    hd_gpu_word_open(gate.word, 1);
+    for (int k = 0; k < CALLS; k++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            s.request[i] = request[k][i];
+            cr_assert_eq(finish(&s, i), UCC_OK);
+        }
+    }
+    leave_gate(&gate);
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, a_device_that_is_lost) {
+    scene_t s;
+    begin("2");
+    open_scene(&s, 3, 100000, 2);
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    cr_assert_eq(start(&s, 1), UCC_OK);
+    heddle_emucuda_lose_device(1, 0);
+    (void)start(&s, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (s.request[i]) {
+            cr_assert_lt(finish(&s, i), 0);
+        }
+    }
+    cr_assert_gt(atomic_load(&n_lines), 0);
+    cr_assert_neq(start(&s, 0), UCC_OK); /* the team has failed */
+    world_destroy(s.world);
+}
+
+Test(device_errors, the_child_of_a_fork_has_no_devices) {
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 1000, 1);
+    gate_t gate = shut();
+    cr_assert_eq(start(&s, 0), UCC_OK);
+    cr_assert_eq(start(&s, 1), UCC_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        bool ends =
+            finish(&s, 0) == UCC_ERR_NOT_SUPPORTED && finish(&s, 1) == UCC_ERR_NOT_SUPPORTED;
+        _exit(ends ? 0 : 1);
+    }
+    int status = -1;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    hd_gpu_word_open(gate.word, 1);
+    cr_assert_eq(finish(&s, 0), UCC_OK);
+    cr_assert_eq(finish(&s, 1), UCC_OK);
+    leave_gate(&gate);
+    close_scene(&s);
+    device_cases_end();
+}
+
+/* --- every driver call fails once --------------------------------------------------------------------------------- */
+
+/* Some collectives of three endpoints on two devices, the n-th driver call from the first init on failing. False: there
+ * are not so many. */
+static bool fails_at(uint64_t n, uint64_t count) {
+    scene_t s;
+    heddle_emucuda_report_t report;
+    open_scene(&s, 3, count, 2);
+    n_lines = 0;
+    heddle_emucuda_report(&report, sizeof(report));
+    uint64_t before = report.calls;
+    heddle_emucuda_fail_call(n, UNKNOWN_ERROR);
+    bool failed = false;
+    for (int times = 0; times < 2 && !failed; times++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            set_timeout(&s.args[i], 0.2);
+            failed = start(&s, i) != UCC_OK || failed;
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            failed = (s.request[i] && finish(&s, i) != UCC_OK) || failed;
+        }
+    }
+    heddle_emucuda_report(&report, sizeof(report));
+    heddle_emucuda_fail_call(0, 0);
+    cr_assert(!failed || n_lines > 0, "call %llu: an error, and no line", (unsigned long long)n);
+    close_scene(&s);
+    return report.calls - before >= n;
+}
+
+static void every_call_fails(const char *config, uint64_t count, uint64_t step) {
+    uint64_t n = 1;
+    begin(config);
+    while (fails_at(n, count)) {
+        n += step;
+    }
+    fprintf(stderr, "%s, %llu elements: %llu calls\n", config, (unsigned long long)count,
+            (unsigned long long)n);
+    device_cases_end();
+}
+
+Test(device_errors, every_driver_call_fails_once) {
+    every_call_fails("2", 100, 1);
+}
+
+Test(device_errors, every_driver_call_fails_once_on_all_devices) {
+    every_call_fails("2", 100000, 1);
+}
+
+Test(device_errors, every_driver_call_fails_once_without_peers) {
+    every_call_fails("2,nopeer", 100, 1);
+}
+
+/* --- waits -------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t found;
+
+static void count_finding(heddle_emucuda_finding_t kind, const char *text, void *arg) {
+    (void)kind, (void)text, (void)arg;
+    found++;
+}
+
+/* Windows enough that each slot is used again. Where results go to other devices, which fill slots again only when they have
+ * got theirs, a slot is free before anybody waits for that; so is it not where they only send. */
+static void run_in_windows(uint32_t site, ucc_coll_type_t type) {
+    enum { COUNT = 3 * 1024 * 1024 };
+    scene_t s;
+    begin("3,nopeer,policy=random");
+    open_scene(&s, 3, COUNT, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        s.args[i].coll_type = type;
+        s.args[i].root = 0;
+        if (type == UCC_COLL_TYPE_REDUCE && i > 0) {
+            s.args[i].src.info = s.args[i].dst.info;
+        }
+    }
+    heddle_emucuda_on_finding(count_finding, NULL);
+    heddle_emucuda_drop_site(site);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(start(&s, i), UCC_OK);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)finish(&s, i);
+    }
+    /* who is told that it is complete uses its buffers */
+    int32_t *mine = must_alloc(COUNT, sizeof(*mine));
+    for (uint32_t i = 0; i < 3; i++) {
+        device_from(mine, s.buffer[i], COUNT * sizeof(*mine));
+    }
+    free(mine);
+    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_FREE), 0);
+    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_FILLED), 0);
+    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_END), 0);
+}
+
+Test(device_errors, nothing_is_found_in_windows) {
+    run_in_windows(0, UCC_COLL_TYPE_ALLREDUCE);
+    cr_assert_eq(found, 0);
+}
+
+Test(device_errors, without_waiting_for_a_free_slot) {
+    run_in_windows(HD_GPU_SITE_FREE, UCC_COLL_TYPE_REDUCE);
+    cr_assert_gt(found, 0);
+}
+
+Test(device_errors, without_waiting_for_a_filled_slot) {
+    run_in_windows(HD_GPU_SITE_FILLED, UCC_COLL_TYPE_ALLREDUCE);
+    cr_assert_gt(found, 0);
+}
+
+Test(device_errors, without_waiting_for_other_devices_in_the_end) {
+    run_in_windows(HD_GPU_SITE_END, UCC_COLL_TYPE_ALLREDUCE);
+    cr_assert_gt(found, 0);
+}
