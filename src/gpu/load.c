@@ -5,6 +5,7 @@
 #include "gpu/load.h"
 
 #include "core/log.h"
+#include "core/topo.h"
 #include "gpu/plug.h"
 
 #include <dlfcn.h>
@@ -97,9 +98,16 @@ static void log_line(int level, const char *function, const char *line) {
     }
 }
 
+static int node_of(const char *bus) {
+    const hd_topo_t *topo = hd_topo_get();
+    return hd_topo_node_os(topo, hd_topo_node_of_pci(topo, bus, NULL));
+}
+
 ucc_status_t hd_gpu_load_driver(void *driver, const char *library, const hd_gpu_driver_t **table) {
-    hd_gpu_plug_t plug = {
-        .bytes = sizeof(hd_gpu_driver_t), .version = HEDDLE_VERSION_STRING, .log = log_line};
+    hd_gpu_plug_t plug = {.bytes = sizeof(hd_gpu_driver_t),
+                          .version = HEDDLE_VERSION_STRING,
+                          .log = log_line,
+                          .node_of = node_of};
     hd_gpu_plug_fn plug_in;
     if (!hd_gpu_look_up(driver, "cuGetProcAddress_v2", &plug.get_proc_address)) {
         hd_error("GPUs: the CUDA driver is older than 12.0, but 12.2 or later is needed");

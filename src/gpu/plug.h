@@ -16,6 +16,8 @@ typedef struct hd_gpu_plug {
     void *get_proc_address;
     /* A line for libheddle's log; level is an hd_log_level_t. */
     void (*log)(int level, const char *function, const char *line);
+    /* The operating system's number of the NUMA node that a device on the PCI bus is nearest to; -1: unknown. */
+    int (*node_of)(const char *bus);
 } hd_gpu_plug_t;
 
 /* UCC_ERR_NOT_SUPPORTED and a line: not with this driver, or this libheddle. */

@@ -61,6 +61,34 @@ Test(device, a_number_that_there_is_not_is_an_error_with_a_line) {
     cr_assert_eq(gpu->use(-1), UCC_ERR_INVALID_PARAM);
     cr_assert_eq(gpu->event_take(2, &event), UCC_ERR_INVALID_PARAM);
     cr_assert_eq(rig_lines(), 3);
+    for (int number = -1; number <= 2; number += 3) {
+        hd_gpu_stream_t stream = {number, NULL};
+        hd_gpu_capture_t capture;
+        hd_gpu_launch_t launch;
+        hd_gpu_block_t *block;
+        hd_gpu_flag_t *word;
+        bool yes;
+        rig_forget();
+        cr_assert_eq(gpu->event_take(0, &event), UCC_OK);
+        cr_assert_eq(gpu->word_take(0, &word), UCC_OK);
+        hd_gpu_write_word(&launch, (uint64_t *)(uintptr_t)word, 1);
+        cr_assert_eq(gpu->record(stream, event), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->wait(stream, event, HD_GPU_SITE_NONE), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->signal(stream, word, 1), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->gate(stream, word, 1, HD_GPU_SITE_NONE), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->launch(stream, &launch), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->copy(stream, word, -1, word, -1, 8), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->capture(stream, &capture), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->keep(stream, NULL, NULL), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->stream(number, 0, &stream), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->reachable(number, word, &yes), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->word_take(number, &word), UCC_ERR_INVALID_PARAM);
+        cr_assert_eq(gpu->take(number, HD_GPU_DEVICE, 8, &block), UCC_ERR_INVALID_PARAM);
+        cr_assert(!gpu->lost(number));
+        cr_assert_eq(rig_lines(), 12);
+        gpu->event_put(event);
+        gpu->word_put(0, word);
+    }
     rig_forget();
     rig_close();
 }

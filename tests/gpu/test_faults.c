@@ -261,6 +261,109 @@ Test(faults, a_lost_device_is_said_once_and_the_others_go_on) {
     rig_close();
 }
 
+/* ---- who is to blame ---- */
+
+/* Streams of device 0, an event and memory of device 1. */
+static struct {
+    hd_gpu_stream_t stream[2];
+    hd_gpu_event_t *event;
+    hd_gpu_block_t *block[2];
+} two;
+
+static void open_two(void) {
+    gpu = rig_open("2");
+    cr_assert_eq(gpu->event_take(1, &two.event), UCC_OK);
+    for (int d = 0; d < 2; d++) {
+        cr_assert_eq(gpu->stream(d, 0, &two.stream[d]), UCC_OK);
+        cr_assert_eq(gpu->take(d, HD_GPU_DEVICE, BYTES, &two.block[d]), UCC_OK);
+    }
+    cr_assert_eq(gpu->record(two.stream[1], two.event), UCC_OK);
+    cr_assert_eq(gpu->event_await(two.event, HD_GPU_SITE_NONE), UCC_OK);
+}
+
+static ucc_status_t wait_for_the_other(void) {
+    return gpu->wait(two.stream[0], two.event, HD_GPU_SITE_NONE);
+}
+
+static ucc_status_t copy_from_the_other(void) {
+    return gpu->copy(two.stream[0], two.block[0]->memory, 0, two.block[1]->memory, 1, BYTES);
+}
+
+static ucc_status_t copy_to_the_other(void) {
+    return gpu->copy(two.stream[0], two.block[1]->memory, 1, two.block[0]->memory, 0, BYTES);
+}
+
+static void close_two(void) {
+    gpu->event_put(two.event);
+    gpu->put(two.block[0]);
+    gpu->put(two.block[1]);
+    rig_forget();
+    rig_close();
+    heddle_emucuda_reset();
+}
+
+static ucc_status_t (*const of_two[])(void) = {wait_for_the_other, copy_from_the_other,
+                                               copy_to_the_other};
+
+Test(faults, what_has_to_do_with_a_lost_device_is_refused_and_loses_no_other) {
+    for (size_t i = 0; i < sizeof(of_two) / sizeof(*of_two); i++) {
+        open_two();
+        heddle_emucuda_lose_device(1, 0);
+        cr_assert_eq(gpu->record(two.stream[1], two.event), UCC_ERR_IO_ERROR);
+        cr_assert(gpu->lost(1));
+        cr_assert_eq(of_two[i](), UCC_ERR_IO_ERROR, "case %zu", i);
+        cr_assert(!gpu->lost(0), "case %zu", i);
+        cr_assert_eq(rig_lines(), 1, "%s", rig_line());
+        close_two();
+    }
+}
+
+/* The call that notices it is of the other device's stream: after two, that make its context current. */
+Test(faults, a_device_is_not_lost_because_another_one_is) {
+    enum { NOTICED = 3 };
+    for (size_t i = 0; i < sizeof(of_two) / sizeof(*of_two); i++) {
+        open_two();
+        heddle_emucuda_lose_device(1, 0);
+        heddle_emucuda_fail_call(NOTICED, CUDA_ERROR_ECC_UNCORRECTABLE);
+        cr_assert_eq(of_two[i](), UCC_ERR_IO_ERROR, "case %zu", i);
+        cr_assert(gpu->lost(1), "case %zu", i);
+        cr_assert(!gpu->lost(0), "case %zu", i);
+        cr_assert_eq(rig_lines(), 1, "%s", rig_line());
+        cr_assert(nobodys_context_is_current());
+        close_two();
+    }
+}
+
+Test(faults, a_device_is_lost_if_it_is_not_the_other) {
+    enum { NOTICED = 3 };
+    for (size_t i = 0; i < sizeof(of_two) / sizeof(*of_two); i++) {
+        open_two();
+        heddle_emucuda_fail_call(NOTICED, CUDA_ERROR_ECC_UNCORRECTABLE);
+        cr_assert_eq(of_two[i](), UCC_ERR_IO_ERROR, "case %zu", i);
+        cr_assert(gpu->lost(0), "case %zu", i);
+        cr_assert(!gpu->lost(1), "case %zu", i);
+        cr_assert_eq(rig_lines(), 1, "%s", rig_line());
+        close_two();
+    }
+}
+
+Test(faults, words_that_were_kept_of_a_lost_device_are_not_used_again) {
+    hd_gpu_flag_t *word;
+    hd_gpu_event_t *event;
+    hd_gpu_stream_t stream;
+    gpu = rig_open("1");
+    cr_assert_eq(gpu->stream(0, 0, &stream), UCC_OK);
+    cr_assert_eq(gpu->event_take(0, &event), UCC_OK);
+    cr_assert_eq(gpu->word_take(0, &word), UCC_OK);
+    gpu->word_put(0, word);
+    heddle_emucuda_lose_device(0, 0);
+    cr_assert_eq(gpu->record(stream, event), UCC_ERR_IO_ERROR);
+    cr_assert_eq(gpu->word_take(0, &word), UCC_ERR_IO_ERROR);
+    gpu->event_put(event);
+    rig_forget();
+    rig_close();
+}
+
 /* Lost after each number of operations, while the scenario runs. */
 Test(faults, a_device_may_be_lost_at_every_step, .timeout = 300) {
     bool lost = true;
@@ -400,6 +503,11 @@ static CUresult find(const char *symbol, void **function, int of, cuuint64_t fla
     return status;
 }
 
+static int no_node(const char *bus) {
+    (void)bus;
+    return -1;
+}
+
 static char said[1024];
 
 static void say(int level, const char *function, const char *line) {
@@ -408,7 +516,7 @@ static void say(int level, const char *function, const char *line) {
 }
 
 static ucc_status_t plug_in(size_t bytes, const char *of) {
-    hd_gpu_plug_t plug = {.bytes = bytes, .version = of, .log = say};
+    hd_gpu_plug_t plug = {.bytes = bytes, .version = of, .log = say, .node_of = no_node};
     CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *) =
         find;
     const hd_gpu_driver_t *driver;

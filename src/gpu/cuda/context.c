@@ -11,7 +11,14 @@
 
 hd_cuda_t hd_cuda;
 
+static bool is_number(int device) {
+    return device >= 0 && (uint32_t)device < hd_cuda.devices;
+}
+
 bool hd_cuda_lost(int device) {
+    if (!is_number(device)) {
+        return false;
+    }
     /* relaxed: a fact, with which nothing is published */
     return atomic_load_explicit(&hd_cuda.device[device].lost, memory_order_relaxed);
 }
@@ -65,6 +72,7 @@ static ucc_status_t find_info(int device) {
         attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &status);
     info->words = attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &status);
     info->host_managed = attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &status);
+    d->node = hd_cuda.node_of(info->bus);
     uint32_t width = info->multiprocessors * (threads / HD_GPU_THREADS);
     info->width = width > 0 ? width : 1;
     return status == UCC_OK ? find_peers(device, &info->peers) : status;
@@ -94,7 +102,7 @@ ucc_status_t hd_cuda_find_devices(void) {
 }
 
 static ucc_status_t check_number(int device) {
-    if (device < 0 || (uint32_t)device >= hd_cuda.devices) {
+    if (!is_number(device)) {
         hd_error("GPU %d: there are %u", device, hd_cuda.devices);
         return UCC_ERR_INVALID_PARAM;
     }
@@ -159,11 +167,14 @@ void hd_cuda_leave(hd_cuda_scope_t *scope) {
 }
 
 static ucc_status_t enter(int device, hd_cuda_scope_t *scope, bool relaxed) {
-    hd_cuda_device_t *d = &hd_cuda.device[device];
     ucc_status_t status = hd_cuda_alive();
+    status = status == UCC_OK ? check_number(device) : status;
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_cuda_device_t *d = &hd_cuda.device[device];
     /* acquire: pairs with the release in hd_cuda_use, and has the context and kernels with it */
-    if (status == UCC_OK && ((uint32_t)device >= hd_cuda.devices ||
-                             !atomic_load_explicit(&d->ready, memory_order_acquire))) {
+    if (!atomic_load_explicit(&d->ready, memory_order_acquire)) {
         status = hd_cuda_use(device);
     }
     if (status == UCC_OK && hd_cuda_lost(device)) {

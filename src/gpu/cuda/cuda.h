@@ -97,6 +97,7 @@ typedef struct hd_cuda_word {
 typedef struct hd_cuda_device {
     CUdevice handle;
     hd_gpu_info_t info; /* constant */
+    int node;           /* the operating system's, that it is nearest to; -1: unknown; constant */
     _Atomic bool lost;  /* for ever, until close */
     _Atomic bool ready; /* what follows to the blank line is there, and constant */
     CUcontext context;  /* its primary one */
@@ -115,6 +116,7 @@ typedef struct hd_cuda_device {
 typedef struct hd_cuda {
     uint32_t devices;
     bool emulated;
+    int (*node_of)(const char *bus); /* of libheddle */
     _Atomic bool forked;
     hd_cuda_device_t device[HD_GPU_DEVICES];
 } hd_cuda_t;
@@ -126,6 +128,10 @@ extern hd_cuda_t hd_cuda;
 /* UCC_OK for CUDA_SUCCESS. Otherwise a line, and what CUDA's error is here; an error that a device does not recover from
  * makes it lost. device -1: of none. */
 ucc_status_t hd_cuda_check(int device, CUresult result, const char *call);
+/* The same for a call on a stream of device that has to do with memory or events of others, too (-1: nobody's): whichever
+ * of them turns out not to work is lost, or else device. */
+ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
+                                 const char *call);
 /* For what gives back: a lost device's complaints are no news. */
 void hd_cuda_check_freed(int device, CUresult result, const char *call);
 /* The process may use CUDA: it is no child of a fork. */
@@ -161,6 +167,12 @@ void hd_cuda_put(hd_gpu_block_t *block);
 ucc_status_t hd_cuda_word_take(int device, hd_gpu_flag_t **word);
 void hd_cuda_word_put(int device, hd_gpu_flag_t *word);
 void hd_cuda_free_memory(hd_cuda_device_t *device); /* all of it, in its context */
+
+/* ---- near.c ---- */
+
+/* Between the two, pages that the calling thread is given lie near the device. */
+void hd_cuda_near(const hd_cuda_device_t *device, bool *changed);
+void hd_cuda_near_end(bool changed);
 
 /* ---- stream.c ---- */
 ucc_status_t hd_cuda_stream(int device, uint32_t i, hd_gpu_stream_t *stream);

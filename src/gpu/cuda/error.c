@@ -83,6 +83,36 @@ ucc_status_t hd_cuda_check(int device, CUresult result, const char *call) {
     return UCC_ERR_IO_ERROR;
 }
 
+/* An error that its context keeps comes again from any call there. */
+static bool still_works(int device, const char *call) {
+    hd_cuda_scope_t scope;
+    if (device < 0 || hd_cuda_lost(device) || hd_cuda_enter_relaxed(device, &scope) != UCC_OK) {
+        return device < 0 || !hd_cuda_lost(device);
+    }
+    CUevent probe;
+    CUresult result = hd_cu.EventCreate(&probe, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS) {
+        hd_cuda_check_freed(device, hd_cu.EventDestroy(probe), "cuEventDestroy");
+    } else if (loses_device(result)) {
+        (void)hd_cuda_check(device, result, call);
+    }
+    hd_cuda_leave(&scope);
+    return !hd_cuda_lost(device);
+}
+
+ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
+                                 const char *call) {
+    if (!loses_device(result)) {
+        return hd_cuda_check(device, result, call);
+    }
+    other = other == device ? -1 : other;
+    another = another == device || another == other ? -1 : another;
+    bool others_work = still_works(other, call);
+    others_work = still_works(another, call) && others_work;
+    /* if it is this one as well, its next call says so */
+    return others_work ? hd_cuda_check(device, result, call) : UCC_ERR_IO_ERROR;
+}
+
 void hd_cuda_check_freed(int device, CUresult result, const char *call) {
     if (result != CUDA_SUCCESS && !hd_cuda_lost(device)) {
         (void)hd_cuda_check(device, result, call);

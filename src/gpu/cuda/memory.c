@@ -40,15 +40,29 @@ ucc_status_t hd_cuda_memory_of(const void *pointer, hd_gpu_memory_t *memory) {
     return UCC_OK;
 }
 
-/* Asked with the device's context current. Memory of which the driver knows nothing has none. */
+/* An attribute of memory that the device of the current context may have no answer for: zero then. */
+static ucc_status_t ask(int device, const void *pointer, CUpointer_attribute attribute,
+                        const char *call, void *value) {
+    CUresult result = hd_cu.PointerGetAttribute(value, attribute, (CUdeviceptr)(uintptr_t)pointer);
+    return result == CUDA_ERROR_INVALID_VALUE ? UCC_OK : hd_cuda_check(device, result, call);
+}
+
+/* Access flags speak of memory of devices. */
 static ucc_status_t may_access(int device, const void *pointer, bool *yes) {
     unsigned int flags = 0;
-    CUresult result = hd_cu.PointerGetAttribute(&flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
-                                                (CUdeviceptr)(uintptr_t)pointer);
-    *yes = result == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return result == CUDA_ERROR_INVALID_VALUE
-               ? UCC_OK
-               : hd_cuda_check(device, result, "cuPointerGetAttribute");
+    ucc_status_t status = ask(device, pointer, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
+                              "cuPointerGetAttribute(ACCESS_FLAGS)", &flags);
+    *yes = status == UCC_OK && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return status;
+}
+
+/* Memory that the program has registered may have another address on devices, which is not the one that kernels are given. */
+static ucc_status_t has_this_address(int device, const void *pointer, bool *yes) {
+    CUdeviceptr there = 0;
+    ucc_status_t status = ask(device, pointer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                              "cuPointerGetAttribute(DEVICE_POINTER)", &there);
+    *yes = status == UCC_OK && there == (CUdeviceptr)(uintptr_t)pointer;
+    return status;
 }
 
 /* Plain memory of another device is reached once its context has been opened for this one's; for memory of pools and what
@@ -72,6 +86,16 @@ static ucc_status_t reach_peer(int device, int peer) {
     return status;
 }
 
+/* Its own, or a peer's. */
+static ucc_status_t reaches_device(int device, int owner, const void *pointer, bool *yes) {
+    ucc_status_t status = may_access(device, pointer, yes);
+    if (status == UCC_OK && !*yes) {
+        status = reach_peer(device, owner);
+        status = status == UCC_OK ? may_access(device, pointer, yes) : status;
+    }
+    return status;
+}
+
 ucc_status_t hd_cuda_reachable(int device, const void *pointer, bool *yes) {
     hd_cuda_scope_t scope;
     hd_gpu_memory_t memory;
@@ -80,13 +104,13 @@ ucc_status_t hd_cuda_reachable(int device, const void *pointer, bool *yes) {
     if (status != UCC_OK) {
         return status;
     }
-    status = may_access(device, pointer, yes);
-    if (status == UCC_OK && !*yes) {
-        status = hd_cuda_memory_of(pointer, &memory);
-        if (status == UCC_OK && memory.kind == HD_GPU_DEVICE) {
-            status = reach_peer(device, memory.device);
-            status = status == UCC_OK ? may_access(device, pointer, yes) : status;
-        }
+    status = hd_cuda_memory_of(pointer, &memory);
+    if (status == UCC_OK && memory.kind == HD_GPU_DEVICE) {
+        status = reaches_device(device, memory.device, pointer, yes);
+    } else if (status == UCC_OK && memory.kind == HD_GPU_PINNED) {
+        status = has_this_address(device, pointer, yes);
+    } else {
+        *yes = status == UCC_OK && memory.kind == HD_GPU_MANAGED; /* it comes to whoever uses it */
     }
     hd_cuda_leave(&scope);
     return status;
@@ -112,11 +136,12 @@ static ucc_status_t allocate(int device, hd_cuda_block_t *block) {
         return status;
     }
     if (block->shown.kind == HD_GPU_PINNED) {
-        status =
-            hd_cuda_check(device,
-                          hd_cu.MemHostAlloc(&block->shown.memory, block->shown.bytes,
-                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                          "cuMemHostAlloc");
+        bool changed;
+        hd_cuda_near(&hd_cuda.device[device], &changed);
+        CUresult result = hd_cu.MemHostAlloc(&block->shown.memory, block->shown.bytes,
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+        hd_cuda_near_end(changed);
+        status = hd_cuda_check(device, result, "cuMemHostAlloc");
     } else {
         status = hd_cuda_check(device, hd_cu.MemAlloc(&pointer, block->shown.bytes), "cuMemAlloc");
         block->shown.memory = (void *)(uintptr_t)pointer;
@@ -148,6 +173,12 @@ static ucc_status_t make_block(int device, hd_gpu_kind_t kind, unsigned size,
     return UCC_OK;
 }
 
+/* What is kept of a lost device is nothing to be used. */
+static ucc_status_t use_working(int device) {
+    ucc_status_t status = hd_cuda_use(device);
+    return status == UCC_OK && hd_cuda_lost(device) ? UCC_ERR_IO_ERROR : status;
+}
+
 /* Where those of a size are kept. */
 static hd_cuda_block_t **shelf(hd_cuda_device_t *d, hd_gpu_kind_t kind, unsigned size) {
     return &d->free_block[kind == HD_GPU_PINNED][size];
@@ -159,10 +190,7 @@ ucc_status_t hd_cuda_take(int device, hd_gpu_kind_t kind, size_t bytes, hd_gpu_b
         hd_error("GPU %d: no block of %zu bytes", device, bytes);
         return UCC_ERR_INVALID_PARAM;
     }
-    ucc_status_t status = hd_cuda_use(device);
-    if (status == UCC_OK && hd_cuda_lost(device)) {
-        status = UCC_ERR_IO_ERROR;
-    }
+    ucc_status_t status = use_working(device);
     if (status != UCC_OK) {
         return status;
     }
@@ -195,7 +223,7 @@ void hd_cuda_put(hd_gpu_block_t *shown) {
 
 ucc_status_t hd_cuda_word_take(int device, hd_gpu_flag_t **out) {
     hd_gpu_block_t *block;
-    ucc_status_t status = hd_cuda_use(device);
+    ucc_status_t status = use_working(device);
     if (status != UCC_OK) {
         return status;
     }

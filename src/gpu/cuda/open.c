@@ -135,6 +135,7 @@ ucc_status_t heddle_cuda_open(const hd_gpu_plug_t *plug, const hd_gpu_driver_t *
                  HEDDLE_VERSION_STRING);
         return UCC_ERR_NOT_SUPPORTED;
     }
+    hd_cuda.node_of = plug->node_of;
     memcpy(&get, &plug->get_proc_address, sizeof(get)); /* a pointer to a function */
     ucc_status_t status = start(get);
     if (status != UCC_OK) {

@@ -202,12 +202,15 @@ ucc_status_t hd_cuda_record(hd_gpu_stream_t stream, hd_gpu_event_t *event) {
 
 ucc_status_t hd_cuda_wait(hd_gpu_stream_t stream, hd_gpu_event_t *event, hd_gpu_site_t site) {
     hd_cuda_scope_t scope;
+    if (hd_cuda_lost(event->device)) { /* it never comes, or nobody knows what came before it */
+        return UCC_ERR_IO_ERROR;
+    }
     ucc_status_t status = hd_cuda_enter(stream.device, &scope);
     if (status == UCC_OK) {
         at_site(site);
-        status =
-            hd_cuda_check(stream.device, hd_cu.StreamWaitEvent(stream.handle, event->handle, 0),
-                          "cuStreamWaitEvent");
+        status = hd_cuda_check_among(stream.device, event->device, -1,
+                                     hd_cu.StreamWaitEvent(stream.handle, event->handle, 0),
+                                     "cuStreamWaitEvent");
         hd_cuda_leave(&scope);
     }
     return status;

@@ -24,36 +24,32 @@ ucc_status_t hd_cuda_launch(hd_gpu_stream_t stream, const struct hd_gpu_launch *
     return status;
 }
 
-/* To or from another device, with its context, which is there: the memory is of it. */
-static ucc_status_t copy_peer(hd_gpu_stream_t stream, CUdeviceptr to, int to_device,
-                              CUdeviceptr from, int from_device, size_t bytes) {
-    ucc_status_t status = hd_cuda_use(to_device);
-    status = status == UCC_OK ? hd_cuda_use(from_device) : status;
-    return status == UCC_OK
-               ? hd_cuda_check(stream.device,
-                               hd_cu.MemcpyPeerAsync(to, hd_cuda.device[to_device].context, from,
-                                                     hd_cuda.device[from_device].context, bytes,
-                                                     stream.handle),
-                               "cuMemcpyPeerAsync")
-               : status;
+/* Another device's memory takes its context, and works only if it does. */
+static ucc_status_t use_memory_of(int device, hd_gpu_stream_t stream) {
+    ucc_status_t status = device < 0 || device == stream.device ? UCC_OK : hd_cuda_use(device);
+    return status == UCC_OK && hd_cuda_lost(device) ? UCC_ERR_IO_ERROR : status;
 }
 
 ucc_status_t hd_cuda_copy(hd_gpu_stream_t stream, void *to, int to_device, const void *from,
                           int from_device, size_t bytes) {
     hd_cuda_scope_t scope;
     CUdeviceptr target = (CUdeviceptr)(uintptr_t)to, source = (CUdeviceptr)(uintptr_t)from;
+    bool peers = to_device >= 0 && from_device >= 0 && to_device != from_device;
     if (bytes == 0) {
         return UCC_OK;
     }
-    ucc_status_t status = hd_cuda_enter(stream.device, &scope);
+    ucc_status_t status = use_memory_of(to_device, stream);
+    status = status == UCC_OK ? use_memory_of(from_device, stream) : status;
+    status = status == UCC_OK ? hd_cuda_enter(stream.device, &scope) : status;
     if (status != UCC_OK) {
         return status;
     }
-    status =
-        to_device >= 0 && from_device >= 0 && to_device != from_device
-            ? copy_peer(stream, target, to_device, source, from_device, bytes)
-            : hd_cuda_check(stream.device, hd_cu.MemcpyAsync(target, source, bytes, stream.handle),
-                            "cuMemcpyAsync");
+    CUresult result =
+        peers ? hd_cu.MemcpyPeerAsync(target, hd_cuda.device[to_device].context, source,
+                                      hd_cuda.device[from_device].context, bytes, stream.handle)
+              : hd_cu.MemcpyAsync(target, source, bytes, stream.handle);
+    status = hd_cuda_check_among(stream.device, to_device, from_device, result,
+                                 peers ? "cuMemcpyPeerAsync" : "cuMemcpyAsync");
     hd_cuda_leave(&scope);
     return status;
 }

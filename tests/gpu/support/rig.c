@@ -36,7 +36,7 @@ void rig_watch(void) {
 }
 
 const hd_gpu_driver_t *rig_open(const char *config) {
-    const hd_gpu_driver_t *driver;
+    const hd_gpu_driver_t *driver = NULL;
     char mode[256];
     snprintf(mode, sizeof(mode), "emulated:%s", config);
     rig_watch();
