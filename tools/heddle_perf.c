@@ -2,6 +2,7 @@
  *
  * See heddle_perf --help for what is measured, and perf/perf.h for how the parts fit.
  */
+#include "perf/device.h"
 #include "perf/world.h"
 
 /* What a small collective is compared with; negative: nothing. */
@@ -44,11 +45,15 @@ int main(int argc, char **argv) {
         return 2;
     }
     perf_clock_start();
+    if (!perf_device_open(&options)) {
+        return 1;
+    }
     if (!perf_report_open(&options, reference_of(&options))) {
         return 1;
     }
     uint64_t wrong = perf_run(&options);
     bool written = perf_report_close();
+    perf_device_close();
     if (options.processes > 1) {
         perf_ping_close();
         perf_world_close();

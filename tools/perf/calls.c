@@ -1,14 +1,22 @@
 /* calls.c: one call on all endpoints of a worker, with the interface that was asked for. */
 #include "run.h"
 
-void perf_next_root(perf_worker_t *w) {
+void perf_next_turn(perf_worker_t *w) {
     const perf_options_t *o = w->run->options;
-    if (!o->alternate || !perf_is_rooted(w->run)) {
+    const perf_case_t *c = &w->run->now;
+    bool changes = o->alternate && perf_is_rooted(w->run);
+    if (!changes && c->sets == 1) {
         return;
     }
-    uint32_t root = (uint32_t)(w->turns++ % o->endpoints);
+    uint64_t turn = w->turns++;
     for (uint32_t i = 0; i < w->n_endpoints; i++) {
-        perf_root_set(&w->run->now, &w->endpoints[i], root);
+        perf_endpoint_t *e = &w->endpoints[i];
+        if (c->sets > 1) {
+            perf_set_choose(c, e, turn % c->sets);
+        }
+        if (changes) {
+            perf_root_set(c, e, (uint32_t)(turn % o->endpoints));
+        }
     }
 }
 

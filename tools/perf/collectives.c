@@ -114,7 +114,7 @@ static void set_info(ucc_coll_buffer_info_t *info, void *buffer, uint64_t count,
     info->buffer = buffer;
     info->count = count;
     info->datatype = c->options->datatype->dt;
-    info->mem_type = UCC_MEMORY_TYPE_HOST;
+    info->mem_type = c->options->memory;
 }
 
 static void set_vector(ucc_coll_buffer_info_v_t *info, void *buffer, uint64_t *counts,
@@ -123,7 +123,7 @@ static void set_vector(ucc_coll_buffer_info_v_t *info, void *buffer, uint64_t *c
     info->counts = (ucc_count_t *)counts;
     info->displacements = (ucc_aint_t *)displacements;
     info->datatype = c->options->datatype->dt;
-    info->mem_type = UCC_MEMORY_TYPE_HOST;
+    info->mem_type = c->options->memory;
 }
 
 static void fill_buffers(const perf_case_t *c, perf_endpoint_t *e) {
@@ -168,6 +168,16 @@ void perf_args_fill(const perf_case_t *c, perf_endpoint_t *e) {
         e->args.flags |= UCC_COLL_ARGS_FLAG_PERSISTENT;
     }
     perf_root_set(c, e, e->root);
+}
+
+uint64_t perf_set_stride(uint64_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+void perf_set_choose(const perf_case_t *c, perf_endpoint_t *e, uint64_t set) {
+    e->source = e->sources + set * perf_set_stride(perf_source_bytes(c));
+    e->destination = e->destinations + set * perf_set_stride(perf_destination_bytes(c));
+    fill_buffers(c, e);
 }
 
 void perf_root_set(const perf_case_t *c, perf_endpoint_t *e, uint32_t root) {

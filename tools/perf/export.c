@@ -3,7 +3,7 @@
  * The JSON file holds one result per line, so that line tools can read it, too. In CSV a value that
  * was not measured is empty; in JSON it is absent.
  */
-#include "perf.h"
+#include "device.h"
 
 #include <string.h>
 
@@ -32,6 +32,17 @@ static const char *boolean(bool value) {
     return value ? "true" : "false";
 }
 
+static void write_json_devices(FILE *to) {
+    const perf_device_summary_t *s = perf_device_summary();
+    if (s->devices != 0) {
+        fprintf(to,
+                "\"memory\": \"%s\", \"devices\": %u, \"device\": \"%s\", \"launch_us\": %.4f, "
+                "\"copy_gbps\": %.4f, ",
+                options->memory == UCC_MEMORY_TYPE_CUDA_MANAGED ? "cuda-managed" : "cuda",
+                s->devices, s->name, s->launch * 1e6, s->copy_rate * 1e-9);
+    }
+}
+
 static void write_json_header(FILE *to, double exchange_limit) {
     const perf_options_t *o = options;
     fprintf(to,
@@ -48,6 +59,7 @@ static void write_json_header(FILE *to, double exchange_limit) {
     } else {
         fprintf(to, "\"root\": %u, ", o->root);
     }
+    write_json_devices(to);
     fprintf(to, "\"exchange_us\": ");
     if (exchange_limit > 0.0) {
         fprintf(to, "%.4f", exchange_limit * 1e6);
@@ -74,8 +86,9 @@ bool perf_export_open(const perf_options_t *o, double exchange_limit) {
             : o->overlap
                 ? "collective,bytes,iterations,pure_us,compute_us,total_us,overlap_percent,wrong\n"
                 : "collective,bytes,iterations,min_us,median_us,p99_us,mean_us,gbps,bus_gbps,"
-                  "limit_us,ratio,formula,thread_bytes,exchange_us,ring_us,copy_us,read_us,message_"
+                  "limit_us,ratio,formula,thread_bytes,exchange_us,ring_us,copy_us,read_us,launch_"
                   "us,"
+                  "device_copy_us,message_us,"
                   "wrong\n",
             csv.stream);
     }
@@ -125,6 +138,8 @@ static void write_json(const perf_result_t *r) {
         write_json_part("ring_us", l->ring);
         write_json_part("copy_us", l->copy);
         write_json_part("read_us", l->read);
+        write_json_part("launch_us", l->launch);
+        write_json_part("device_copy_us", l->device);
         write_json_part("message_us", l->message);
     }
     end_json(r->verified, r->wrong);
@@ -155,9 +170,11 @@ static void write_csv(const perf_result_t *r) {
         write_csv_part(l->ring);
         write_csv_part(l->copy);
         write_csv_part(l->read);
+        write_csv_part(l->launch);
+        write_csv_part(l->device);
         write_csv_part(l->message);
     } else {
-        fputs(",,,,,,,,,", csv.stream);
+        fputs(",,,,,,,,,,,", csv.stream);
     }
     fprintf(csv.stream, "%llu\n", (unsigned long long)r->wrong);
 }

@@ -11,10 +11,17 @@
  *
  *     H(T)   a message of T bytes goes from the first process to the last and back, through UCX (ping.c): half the time
  *
- * and T is what must go from one process to another at least. Else T is the traffic of the collective (traffic.c) divided by the traffic of one copied byte, 2, and by
+ * and T is what must go from one process to another at least. With --mem cuda there are two, both of which worker 0
+ * measures while the others sleep:
+ *
+ *     L      an empty launch on a device and its event, until the host has seen it
+ *     C(T)   devices copy T bytes each within their memory, until the host has seen that they have
+ *
+ * and T is the traffic of the collective, halved, for each device. Else T is the traffic of the collective (traffic.c) divided by the traffic of one copied byte, 2, and by
  * the number of workers: S for an allreduce of S. R, and with --touch M, stand between two flag
  * exchanges exactly as the collective does in touch.c, and include what that includes.
  */
+#include "device.h"
 #include "kernels.h"
 #include "run.h"
 #include "world.h"
@@ -58,6 +65,11 @@ static uint64_t message_bytes(const perf_case_t *c) {
     return bytes < 8.0 ? 8 : (uint64_t)bytes;
 }
 
+static uint64_t device_bytes(const perf_case_t *c) {
+    const perf_options_t *o = c->options;
+    return perf_traffic(c->coll, o->endpoints, c->bytes) / 2 / perf_device_summary()->devices;
+}
+
 void perf_limits_plan(perf_run_t *run) {
     const perf_options_t *o = run->options;
     const perf_case_t *c = &run->now;
@@ -69,6 +81,13 @@ void perf_limits_plan(perf_run_t *run) {
     if (o->processes > 1) {
         plan->kinds[PERF_LIMIT_MESSAGE] = true;
         plan->bytes = message_bytes(c);
+        return;
+    }
+    bool data = c->coll->source != PERF_SHAPE_NONE;
+    if (o->memory != UCC_MEMORY_TYPE_HOST && (data || o->workers < 2)) {
+        plan->kinds[PERF_LIMIT_LAUNCH] = c->bytes < PERF_SMALL;
+        plan->kinds[PERF_LIMIT_DEVICE] = !plan->kinds[PERF_LIMIT_LAUNCH];
+        plan->bytes = plan->kinds[PERF_LIMIT_DEVICE] ? device_bytes(c) : 0;
         return;
     }
     bool small = c->bytes < PERF_SMALL, large = c->bytes >= PERF_LARGE;
@@ -215,6 +234,19 @@ static void read_slice(perf_worker_t *w) {
     }
 }
 
+static void device_slice(perf_worker_t *w) {
+    const perf_run_t *run = w->run;
+    bool copies = run->plan.kinds[PERF_LIMIT_DEVICE];
+    uint64_t samples = run->now.iterations / run->now.batch / run->slices;
+    samples = samples > MOST_SAMPLES ? MOST_SAMPLES : samples;
+    for (uint64_t i = 0; i <= samples; i++) {
+        double seconds = copies ? perf_device_copy(run->plan.bytes) : perf_device_launch();
+        if (i != 0) { /* the first one found what the collective left */
+            add(w, copies ? PERF_LIMIT_DEVICE : PERF_LIMIT_LAUNCH, seconds);
+        }
+    }
+}
+
 static void prepare(perf_worker_t *w) {
     uint64_t bytes = w->run->plan.allocated;
     if (bytes > w->copy_source_bytes) {
@@ -233,6 +265,13 @@ void perf_limits_slice(perf_worker_t *w) {
             for (uint32_t i = 0; i < MESSAGE_SAMPLES; i++) {
                 add(w, PERF_LIMIT_MESSAGE, perf_ping_half(run->plan.bytes));
             }
+        }
+        perf_meet(run);
+        return;
+    }
+    if (kinds[PERF_LIMIT_LAUNCH] || kinds[PERF_LIMIT_DEVICE]) {
+        if (w->index == 0) {
+            device_slice(w);
         }
         perf_meet(run);
         return;
@@ -297,6 +336,11 @@ static void choose(const perf_run_t *run, perf_limits_t *limits) {
         limits->formula = "H(T)";
         return;
     }
+    if (limits->launch > 0.0 || limits->device > 0.0) {
+        limits->limit = limits->device > 0.0 ? limits->device : limits->launch;
+        limits->formula = limits->device > 0.0 ? "C(T)" : "L";
+        return;
+    }
     if (limits->copy < 0.0) { /* with --touch, the collective and the exchange after it */
         limits->limit = touch ? 2.0 * synchronize : synchronize;
         limits->formula = crowded ? (touch ? "2 ring" : "ring") : (touch ? "2X" : "X");
@@ -317,6 +361,8 @@ perf_limits_t perf_limits_result(const perf_run_t *run) {
     limits.ring = median(run, PERF_LIMIT_RING);
     limits.read = median(run, PERF_LIMIT_READ);
     limits.message = median(run, PERF_LIMIT_MESSAGE);
+    limits.launch = median(run, PERF_LIMIT_LAUNCH);
+    limits.device = median(run, PERF_LIMIT_DEVICE);
     limits.copy = streaming < plain ? streaming : plain;
     if (run->options->limits) {
         choose(run, &limits);

@@ -31,7 +31,7 @@ double perf_estimate(perf_worker_t *w, uint64_t iterations) {
         if (perf_is_one_way(run)) {
             perf_align(w);
         }
-        perf_next_root(w);
+        perf_next_turn(w);
         perf_call(w);
     }
     if (w->index == 0) {
@@ -97,7 +97,7 @@ static void tight_slice(perf_worker_t *w, uint64_t slice, uint64_t *samples, siz
             last = perf_clock_ticks();
         }
         for (uint64_t k = 0; k < c->batch; k++) {
-            perf_next_root(w);
+            perf_next_turn(w);
             perf_call(w);
         }
         uint64_t now = perf_clock_ticks();
@@ -117,7 +117,7 @@ static void one_slice(perf_worker_t *w, uint64_t slice, size_t n) {
         if (touch) {
             perf_touch_iteration(w);
         } else {
-            perf_next_root(w);
+            perf_next_turn(w);
             perf_call(w);
         }
     }

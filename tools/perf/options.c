@@ -35,7 +35,9 @@ enum {
     OPTION_RANK,
     OPTION_ADDRESS,
     OPTION_KEY_FILE,
-    OPTION_MESSAGES
+    OPTION_MESSAGES,
+    OPTION_MEM,
+    OPTION_DEVICE
 };
 
 enum { MOST_ENDPOINTS = 1 << 20 };
@@ -76,6 +78,8 @@ static const struct option long_options[] = {
     {"address", required_argument, NULL, OPTION_ADDRESS},
     {"key-file", required_argument, NULL, OPTION_KEY_FILE},
     {"messages", no_argument, NULL, OPTION_MESSAGES},
+    {"mem", required_argument, NULL, OPTION_MEM},
+    {"device", required_argument, NULL, OPTION_DEVICE},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -173,6 +177,29 @@ static bool parse_bind(const char *text, perf_bind_t *bind) {
     return false;
 }
 
+static bool parse_memory(const char *text, ucc_memory_type_t *memory) {
+    static const struct {
+        const char *name;
+        ucc_memory_type_t memory;
+    } all[] = {{"host", UCC_MEMORY_TYPE_HOST},
+               {"cuda", UCC_MEMORY_TYPE_CUDA},
+               {"cuda-managed", UCC_MEMORY_TYPE_CUDA_MANAGED}};
+    for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (strcmp(text, all[i].name) == 0) {
+            *memory = all[i].memory;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_device(const char *text, int *device) {
+    uint32_t number = 0;
+    bool good = parse_u32(text, 0, 63, &number);
+    *device = (int)number;
+    return good;
+}
+
 static bool choose(perf_options_t *o, const char *name) {
     const perf_coll_t *coll = perf_coll_find(name);
     if (coll == NULL || o->n_chosen == PERF_MAX_CHOSEN) {
@@ -203,6 +230,10 @@ static bool take_manner(perf_options_t *o, int option) {
     case OPTION_KEY_FILE:
         o->key_file = optarg;
         return true;
+    case OPTION_MEM:
+        return parse_memory(optarg, &o->memory);
+    case OPTION_DEVICE:
+        return parse_device(optarg, &o->device);
     case OPTION_MESSAGES:
         o->messages = true;
         return true;
@@ -332,6 +363,12 @@ static const char *contradiction_in_manner(const perf_options_t *o) {
         return "--messages counts and does not measure: not with --touch, --limits, --overlap or "
                "--back-to-back";
     }
+    if (o->memory != UCC_MEMORY_TYPE_HOST && (o->touch || o->tune || o->processes > 1)) {
+        return "--mem is for one process, without --touch and --tune";
+    }
+    if (o->device >= 0 && o->memory == UCC_MEMORY_TYPE_HOST) {
+        return "--device needs --mem";
+    }
     if (o->ranked && o->rank >= o->processes) {
         return "--rank R needs --processes N, with R below N";
     }
@@ -369,6 +406,9 @@ static const char *contradiction(const perf_options_t *o, const given_t *given) 
         return "--tasks, --persistent and --overlap need --api ucc: a blocking call cannot serve "
                "them";
     }
+    if (given->api && o->api == PERF_API_HEDDLE && o->memory != UCC_MEMORY_TYPE_HOST) {
+        return "--mem needs --api ucc: blocking calls take memory of the host";
+    }
     if (o->bytes_min > o->bytes_max) {
         return "--min is larger than --max";
     }
@@ -379,7 +419,8 @@ bool perf_options_fit(const perf_options_t *o) {
     const char *problem = NULL;
     if (o->root >= o->endpoints) {
         problem = "--root is not an endpoint";
-    } else if (o->limits && o->processes == 1 && o->workers < 2) {
+    } else if (o->limits && o->processes == 1 && o->workers < 2 &&
+               o->memory == UCC_MEMORY_TYPE_HOST) {
         problem = "--limits needs two threads or more";
     } else if (o->messages && o->processes == 1) {
         problem = "--messages needs several processes";
@@ -408,11 +449,12 @@ static bool finish(perf_options_t *o, const given_t *given) {
         o->workers = given->drivers ? given->n_drivers : processors;
         o->workers = o->workers > o->endpoints ? o->endpoints : o->workers;
     }
-    if (o->tasks || o->persistent || o->overlap) {
+    if (o->tasks || o->persistent || o->overlap || o->memory != UCC_MEMORY_TYPE_HOST) {
         o->api = PERF_API_UCC;
     }
     o->reference = o->reference && !o->limits && !o->overlap &&
-                   !o->messages; /* --limits measures it in between */
+                   !o->messages && /* --limits measures it in between */
+                   o->memory == UCC_MEMORY_TYPE_HOST;
     if (o->tune) {
         o->tune_seconds = given->seconds ? o->seconds : 0.0;
         return true; /* the variables say which collectives decide */
@@ -436,6 +478,8 @@ bool perf_options_parse(int argc, char **argv, perf_options_t *o, int *exit_stat
                           .operation = perf_operation_find("sum"),
                           .verify = true,
                           .reference = true,
+                          .memory = UCC_MEMORY_TYPE_HOST,
+                          .device = -1,
                           .warmup = 10,
                           .seconds = 0.1};
     *exit_status = 2;

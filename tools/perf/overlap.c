@@ -120,7 +120,7 @@ static double pure_time(perf_worker_t *w) {
     size_t n = fit < 3.0 ? 3 : fit > 500.0 ? 500 : (size_t)fit;
     perf_samples_reserve(w, n);
     for (size_t s = 0; s < n; s++) {
-        perf_next_root(w);
+        perf_next_turn(w);
         perf_align(w);
         w->samples[s] = sample_pure(w);
     }
@@ -138,7 +138,7 @@ void perf_overlap(perf_worker_t *w) {
     size_t n = plan.samples;
     perf_samples_reserve(w, KINDS * n);
     for (size_t s = 0; s < n; s++) {
-        perf_next_root(w);
+        perf_next_turn(w);
         perf_align(w);
         w->samples[PURE * n + s] = sample_pure(w);
         perf_align(w);

@@ -13,6 +13,7 @@
  *     run.h, run.c    workers, the list of cases, verification
  *     calls.c         one call on all endpoints of a worker
  *     measure.c       timing of one case; touch.c the form in which memory is used meanwhile
+ *     device.h, device.c  buffers in memory of devices, and what devices take at least
  *     limits.c        the machine's limits, by the same threads in turn with the collective
  *     traffic.c       what each collective must at least read and write
  *     world.h, world.c  several processes; ping.c a message between two of them
@@ -139,7 +140,9 @@ typedef struct perf_options {
     size_t n_chosen;
     bool in_place, persistent, verify, uneven, quick, reference;
     bool touch, limits, overlap, back_to_back;
-    bool messages; /**< count what goes between processes */
+    bool messages;            /**< count what goes between processes */
+    ucc_memory_type_t memory; /**< of the buffers */
+    int device;               /**< of all of them; negative: endpoints take turns */
     uint32_t root;
     bool alternate;  /**< the root changes with every iteration */
     double interval; /**< seconds between progress calls with `overlap`; 0: a tenth of the work */
@@ -188,6 +191,7 @@ typedef struct perf_case {
     uint64_t total; /**< sum of one round of counts */
     uint64_t warmup, iterations;
     uint64_t batch; /**< calls per sample */
+    uint64_t sets;  /**< of buffers that calls use in turn; 1 in the host's memory */
 } perf_case_t;
 
 /** One endpoint as this tool sees it; touched by its worker only. */
@@ -197,8 +201,9 @@ typedef struct perf_endpoint {
     heddle_ep_t *handle;
     ucc_team_h team;
     ucc_context_h context;
-    unsigned char *source, *destination;
-    size_t source_bytes, destination_bytes; /**< capacities */
+    unsigned char *source, *destination;    /**< of the present call */
+    unsigned char *sources, *destinations;  /**< all sets, one behind the other */
+    size_t source_bytes, destination_bytes; /**< capacities of these */
     uint64_t *pair_displacements;           /**< alltoallv, else NULL */
     ucc_coll_args_t args;
     ucc_coll_req_h request; /**< of the case; kept over all its iterations if persistent */
@@ -220,6 +225,10 @@ bool perf_scatters(const perf_coll_t *coll);
 
 /** Fills e->args for ucc_collective_init(), with e->root. */
 void perf_args_fill(const perf_case_t *c, perf_endpoint_t *e);
+/** From one set of buffers to the next: see perf_case_t.sets. */
+uint64_t perf_set_stride(uint64_t bytes);
+/** The buffers of the next call; changes the arguments, too. */
+void perf_set_choose(const perf_case_t *c, perf_endpoint_t *e, uint64_t set);
 /** The root of the next call; changes the arguments where they depend on it. */
 void perf_root_set(const perf_case_t *c, perf_endpoint_t *e, uint32_t root);
 
@@ -287,6 +296,8 @@ typedef struct perf_limits {
     double ring;     /**< a token goes round all threads, which only yield */
     double copy;     /**< M(T): all threads copy, the faster of two ways */
     double read;     /**< R(T): all threads read what another has just written */
+    double launch;   /**< L: an empty launch on a device, and its event seen by the host */
+    double device;   /**< C(T): devices copy within their memory, seen by the host */
     double message;  /**< H(T): half of a message's way there and back, between two processes */
     double limit;    /**< what follows for the collective */
     const char *formula;

@@ -1,10 +1,23 @@
 /* report.c: the table on standard output. Written by one thread at a time: main, then worker 0. */
-#include "perf.h"
+#include "device.h"
 
 #include <string.h>
 
 static const perf_options_t *options;
 static double limit; /* seconds; negative: not measured */
+
+static void print_devices(void) {
+    const perf_device_summary_t *s = perf_device_summary();
+    if (s->devices == 0) {
+        return;
+    }
+    printf(
+        "# buffers in %s memory of %u x %s, in turn beyond %.1f MiB of cache\n"
+        "# an empty launch and its event take %.3f us; a plain copy reads and writes %.1f GB/s%s\n",
+        options->memory == UCC_MEMORY_TYPE_CUDA_MANAGED ? "managed" : "device", s->devices, s->name,
+        (double)s->l2_bytes / 1048576.0, s->launch * 1e6, s->copy_rate * 1e-9,
+        s->devices > 1 ? " in all" : "");
+}
 
 static void print_header(void) {
     const perf_options_t *o = options;
@@ -16,6 +29,7 @@ static void print_header(void) {
            o->api == PERF_API_UCC ? "UCC" : "blocking", o->persistent ? ", persistent" : "",
            o->in_place ? ", in place" : "", o->touch ? ", memory touched" : "", o->datatype->name,
            o->operation->name, perf_clock_name());
+    print_devices();
     if (limit > 0.0 && o->processes > 1) {
         printf("# a message of 8 bytes between two processes takes %.3f us through UCX alone, half "
                "the way there "

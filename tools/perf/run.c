@@ -9,6 +9,7 @@
  * With several processes, worker 0 of each does so, and tells the others' (world.h); the first one reports.
  * A call that fails ends the process (perf_fatal): the peers may be inside the same collective.
  */
+#include "device.h"
 #include "run.h"
 #include "world.h"
 
@@ -55,6 +56,22 @@ bool perf_is_one_way(const perf_run_t *run) {
  * Laying out a case
  * ---------------------------------------------------------------------------------------------- */
 
+static uint64_t set_bytes(const perf_case_t *c) {
+    return perf_set_stride(perf_source_bytes(c)) + perf_set_stride(perf_destination_bytes(c));
+}
+
+/* Device memory is used beyond the cache: in as many sets as fill it twice. Persistent requests keep their buffers. */
+static uint64_t choose_sets(const perf_case_t *c) {
+    enum { MOST_SETS = 1024 };
+    const perf_options_t *o = c->options;
+    uint64_t one = set_bytes(c);
+    if (o->memory == UCC_MEMORY_TYPE_HOST || o->persistent || one == 0) {
+        return 1;
+    }
+    uint64_t sets = 2 * perf_device_summary()->l2_bytes / (perf_device_most(o) * one) + 1;
+    return sets < MOST_SETS ? sets : MOST_SETS;
+}
+
 static const char *reason_to_skip(const perf_run_t *run) {
     const perf_case_t *c = &run->now;
     const perf_options_t *o = c->options;
@@ -63,6 +80,12 @@ static const char *reason_to_skip(const perf_run_t *run) {
     }
     if ((c->coll->traits & PERF_PREFIX) != 0 && o->operation->op == UCC_OP_AVG) {
         return "no average of a prefix";
+    }
+    if (o->memory != UCC_MEMORY_TYPE_HOST) {
+        uint64_t all = perf_device_most(o) * set_bytes(c) + 2 * run->plan.bytes;
+        return all > perf_device_summary()->bytes / 2
+                   ? "the buffers would take more than half of a device's memory"
+                   : NULL;
     }
     uint64_t per_endpoint = perf_source_bytes(c) + perf_destination_bytes(c);
     per_endpoint += 2 * run->plan.allocated * o->workers / o->local;
@@ -89,6 +112,7 @@ static void lay_out(perf_run_t *run, const perf_coll_t *coll, uint64_t bytes) {
         c->total += c->counts[i];
     }
     memcpy(c->counts + n, c->counts, n * sizeof(c->counts[0]));
+    c->sets = choose_sets(c);
     perf_limits_plan(run);
     const char *mine = reason_to_skip(run);
     uint8_t skips = mine != NULL, *all = perf_allocate(run->options->processes);
@@ -108,10 +132,61 @@ void perf_grow(unsigned char **buffer, size_t *capacity, uint64_t bytes) {
     }
 }
 
+static void take_buffers(const perf_case_t *c, perf_endpoint_t *e) {
+    const perf_options_t *o = c->options;
+    if (o->memory == UCC_MEMORY_TYPE_HOST) {
+        perf_grow(&e->sources, &e->source_bytes, perf_source_bytes(c));
+        perf_grow(&e->destinations, &e->destination_bytes, perf_destination_bytes(c));
+    } else {
+        uint64_t source = c->sets * perf_set_stride(perf_source_bytes(c));
+        uint64_t destination = c->sets * perf_set_stride(perf_destination_bytes(c));
+        perf_device_grow(o, e->index, &e->sources, &e->source_bytes, source);
+        perf_device_grow(o, e->index, &e->destinations, &e->destination_bytes, destination);
+        perf_device_clear(e->index, e->sources, source);
+        perf_device_clear(e->index, e->destinations, destination);
+    }
+    e->source = e->sources;
+    e->destination = e->destinations;
+}
+
+/* The endpoint as if its buffers were in the host's memory. */
+static perf_endpoint_t shadow(const perf_case_t *c, const perf_endpoint_t *e) {
+    perf_endpoint_t host = *e;
+    host.source = perf_allocate(perf_source_bytes(c));
+    host.destination = perf_allocate(perf_destination_bytes(c));
+    return host;
+}
+
+static void fill(const perf_case_t *c, perf_endpoint_t *e) {
+    if (c->options->memory == UCC_MEMORY_TYPE_HOST) {
+        perf_pattern_fill(c, e); /* also touches every page from the thread that will use it */
+        return;
+    }
+    perf_endpoint_t host = shadow(c, e);
+    perf_pattern_fill(c, &host);
+    perf_device_to(e->index, e->source, host.source, perf_source_bytes(c));
+    perf_device_to(e->index, e->destination, host.destination, perf_destination_bytes(c));
+    free(host.source);
+    free(host.destination);
+}
+
+static uint64_t check(const perf_case_t *c, const perf_endpoint_t *e,
+                      const perf_expectation_t *expectation) {
+    if (c->options->memory == UCC_MEMORY_TYPE_HOST) {
+        return perf_pattern_check(c, e, expectation);
+    }
+    perf_endpoint_t host = shadow(c, e);
+    perf_device_from(e->index, host.source, e->source, perf_source_bytes(c));
+    perf_device_from(e->index, host.destination, e->destination, perf_destination_bytes(c));
+    uint64_t wrong = perf_pattern_check(c, &host, expectation);
+    free(host.source);
+    free(host.destination);
+    return wrong;
+}
+
 static void prepare_endpoint(const perf_case_t *c, perf_endpoint_t *e) {
     uint32_t n = c->options->endpoints;
-    perf_grow(&e->source, &e->source_bytes, perf_source_bytes(c));
-    perf_grow(&e->destination, &e->destination_bytes, perf_destination_bytes(c));
+    take_buffers(c, e);
     if (c->coll->type == UCC_COLL_TYPE_ALLTOALLV) {
         if (e->pair_displacements == NULL) {
             e->pair_displacements = perf_allocate(n * sizeof(uint64_t));
@@ -123,7 +198,7 @@ static void prepare_endpoint(const perf_case_t *c, perf_endpoint_t *e) {
         }
     }
     e->root = c->options->root;
-    perf_pattern_fill(c, e); /* also touches every page from the thread that will use it */
+    fill(c, e);
     perf_args_fill(c, e);
     if (c->options->persistent) {
         perf_require(ucc_collective_init(&e->args, &e->request, e->team), "ucc_collective_init");
@@ -138,7 +213,7 @@ static void verify(perf_worker_t *w) {
     const perf_case_t *c = &w->run->now;
     perf_call(w);
     for (uint32_t i = 0; i < w->n_endpoints && c->options->verify; i++) {
-        w->wrong += perf_pattern_check(c, &w->endpoints[i], &w->run->expectation);
+        w->wrong += check(c, &w->endpoints[i], &w->run->expectation);
     }
     perf_meet(w->run);
 }
@@ -148,7 +223,7 @@ static void verify_last_root(perf_worker_t *w) {
     const perf_case_t *c = &w->run->now;
     for (uint32_t i = 0; i < w->n_endpoints; i++) {
         perf_root_set(c, &w->endpoints[i], c->options->endpoints - 1);
-        perf_pattern_fill(c, &w->endpoints[i]);
+        fill(c, &w->endpoints[i]);
     }
     verify(w);
 }
@@ -233,8 +308,13 @@ static void *worker_main(void *arg) {
     for (uint32_t i = 0; i < w->n_endpoints; i++) {
         perf_endpoint_t *e = &w->endpoints[i];
         perf_require(heddle_leave(e->handle), "heddle_leave");
-        free(e->source);
-        free(e->destination);
+        if (o->memory == UCC_MEMORY_TYPE_HOST) {
+            free(e->sources);
+            free(e->destinations);
+        } else {
+            perf_device_free(e->sources);
+            perf_device_free(e->destinations);
+        }
         free(e->pair_displacements);
     }
     perf_meet(w->run); /* the others' samples are read until here */

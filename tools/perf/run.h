@@ -16,6 +16,8 @@ typedef enum {
     PERF_LIMIT_STREAMING, /**< perf_copy_streaming */
     PERF_LIMIT_READ,
     PERF_LIMIT_MESSAGE, /**< between processes: the only one there */
+    PERF_LIMIT_LAUNCH,  /**< with --mem: these two, by worker 0 alone */
+    PERF_LIMIT_DEVICE,
     PERF_LIMIT_KINDS
 } perf_limit_kind_t;
 
@@ -32,7 +34,7 @@ typedef struct perf_worker {
     pthread_t thread;
     perf_endpoint_t *endpoints; /**< n_endpoints of them, consecutive numbers */
     uint32_t n_endpoints;
-    uint64_t turns;    /**< iterations whose root has been chosen; equal at all workers */
+    uint64_t turns;    /**< calls that have been prepared by perf_next_turn; equal at all workers */
     uint64_t meetings; /**< at the spin barrier */
     uint64_t *samples; /**< ticks, one per batch; read by worker 0 */
     size_t capacity;
@@ -51,7 +53,7 @@ typedef struct perf_worker {
 /** What --limits measures for the present case. */
 typedef struct perf_limit_plan {
     bool kinds[PERF_LIMIT_KINDS];
-    uint64_t bytes;     /**< T: per thread, for copying and reading */
+    uint64_t bytes;     /**< T: per thread, or device, for copying and reading */
     uint64_t allocated; /**< T rounded up to what the kernels take */
     bool between_flags; /**< copying stands between two exchanges, as with --touch */
     size_t samples;     /**< copies and reads per slice */
@@ -92,8 +94,8 @@ bool perf_is_one_way(const perf_run_t *run);
 
 /* calls.c: on all endpoints of a worker */
 
-/** Chooses the root of the next iteration; needed before each call. */
-void perf_next_root(perf_worker_t *w);
+/** Chooses the root and the buffers of the next call; needed before each. */
+void perf_next_turn(perf_worker_t *w);
 /** UCC calls: init and post; then test and progress until complete, and finalize. */
 void perf_start(perf_worker_t *w);
 void perf_finish(perf_worker_t *w);

@@ -93,7 +93,7 @@ uint64_t perf_touch_iteration(perf_worker_t *w) {
     /* Bytes that as numbers of every floating-point type are near one: no overflow and no denormals,
      * whatever the operation. Two values in turn, since storing what is there may cost less. */
     uint64_t value = 0x3e + (w->meetings / 2) % 2;
-    perf_next_root(w);
+    perf_next_turn(w);
     for (uint32_t i = 0; i < w->n_endpoints; i++) {
         region_t in = input(c, &w->endpoints[i]);
         if (in.bytes != 0) {
