@@ -57,15 +57,21 @@ if(NOT HEDDLE_NVCC_WORKS)
 endif()
 set(HEDDLE_CUDA ON)
 
+# How fatbin is made of source, which depends on the files that follow.
+function(heddle_add_fatbin fatbin source)
+    cmake_path(GET source FILENAME name)
+    add_custom_command(OUTPUT ${fatbin}
+        COMMAND ${HEDDLE_NVCC} ${flags} -keep -keep-dir ${PROJECT_BINARY_DIR}/kernels -fatbin -o ${fatbin} ${source}
+        DEPENDS ${source} ${ARGN}
+        COMMENT "Compiling kernels of ${name}" VERBATIM)
+endfunction()
+
 file(GLOB sources CONFIGURE_DEPENDS src/gpu/kernel/*.cu)
 file(GLOB headers CONFIGURE_DEPENDS src/gpu/kernel/*.h)
 foreach(source IN LISTS sources)
     cmake_path(GET source STEM name)
     set(fatbin ${PROJECT_BINARY_DIR}/kernels/${name}.fatbin)
-    add_custom_command(OUTPUT ${fatbin}
-        COMMAND ${HEDDLE_NVCC} ${flags} -keep -keep-dir ${PROJECT_BINARY_DIR}/kernels -fatbin -o ${fatbin} ${source}
-        DEPENDS ${source} ${headers} src/core/reduce_scalar.h
-        COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
+    heddle_add_fatbin(${fatbin} ${source} ${headers} src/core/reduce_scalar.h)
     list(APPEND HEDDLE_FATBINS ${fatbin})
 endforeach()
 add_custom_target(heddle_kernels DEPENDS ${HEDDLE_FATBINS})
