@@ -281,6 +281,7 @@ static void call(participant_t *p) {
 }
 
 static uint64_t verify_data(participant_t *p) {
+    const bench_peer_t *peer = p->bench->peer;
     bench_case_t *c = &p->now;
     uint64_t wrong = 0;
     for (uint32_t root = 0; root < c->roots; root++) {
@@ -288,8 +289,14 @@ static uint64_t verify_data(participant_t *p) {
             continue; /* the first and the last stand for all */
         }
         bench_fill(c);
+        if (peer->give != NULL) {
+            peer->give(p->self, c);
+        }
         meet(p);
-        p->bench->peer->call(p->self, c, root);
+        peer->call(p->self, c, root);
+        if (peer->take != NULL) {
+            peer->take(p->self, c);
+        }
         wrong += bench_receives(c, root) ? bench_check(c, root) : 0;
         meet(p);
     }

@@ -129,6 +129,10 @@ typedef struct bench_peer {
     /** Before and after the calls of one case; NULL: nothing to do. */
     void (*prepare)(void *self, const bench_case_t *c);
     void (*release)(void *self, const bench_case_t *c);
+    /** Peers with buffers of their own, around a call that is verified: the source has been rewritten; the result
+     *  is to be copied to where the loops look for it. NULL: nothing to do. */
+    void (*give)(void *self, const bench_case_t *c);
+    void (*take)(void *self, bench_case_t *c);
     /** The collective, complete when it returns. */
     void (*call)(void *self, const bench_case_t *c, uint32_t root);
 } bench_peer_t;
