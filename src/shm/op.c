@@ -1,6 +1,6 @@
 /* op.c: what all families share: launching, stepping, lane checks, ending.
  *
- * An operation goes QUEUED -> WAITING -> (ENGINE) -> over, or through CANCEL when it fails while
+ * An operation goes QUEUED -> (FILLING) -> WAITING -> (ENGINE) -> over, or through CANCEL when it fails while
  * peers may be working on its buffers. Its step is called by one thread at a time: the poster until
  * it hands the task to its context, then the holder of the context's lock.
  */
@@ -123,7 +123,8 @@ static void trace_step(const hd_op_t *op, hd_op_state_t before, ucc_status_t sta
 ucc_status_t hd_op_step(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     hd_op_state_t before = op->state;
-    hd_assert(before == HD_OP_WAITING || before == HD_OP_ENGINE || before == HD_OP_CANCEL);
+    hd_assert(before == HD_OP_FILLING || before == HD_OP_WAITING || before == HD_OP_ENGINE ||
+              before == HD_OP_CANCEL);
     task->awaited = NULL;
     task->n_along = 0;
     ucc_status_t status = advance(op);

@@ -429,7 +429,7 @@ hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_pl
     if (call->one_sided) {
         return (hd_plan_t){.path = HD_PATH_PUT};
     }
-    if (call->device) {
+    if (call->device && !group->spanning) { /* else the host does it, on what stands in for it */
         facts_t f = facts_of(call->type, group, call, place);
         return plan_on_devices(&f);
     }

@@ -316,6 +316,7 @@ _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its h
 
 typedef enum hd_op_state {
     HD_OP_QUEUED = 0, /* waits for its window; not published */
+    HD_OP_FILLING,    /* launched; a device copies what it is to publish (team/device_span.c) */
     HD_OP_WAITING,    /* published; the family's step runs */
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
     HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */

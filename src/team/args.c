@@ -218,7 +218,8 @@ static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
 /* The call is known: decides how it runs. */
 static ucc_status_t settle(hd_intake_t *c) {
     if (__builtin_expect(c->op->call.device, 0)) {
-        return hd_device_settle(c);
+        ucc_status_t status = c->team->crossing ? cross(c) : UCC_OK;
+        return status == UCC_OK ? hd_device_settle(c) : status;
     }
     if (c->team->crossing) {
         return cross(c);

@@ -1,4 +1,5 @@
-/* device.h: collectives on buffers in memory of devices, among the endpoints of one process.
+/* device.h: collectives on buffers in memory of devices, among the endpoints of one process. (In teams that span processes,
+ * the host does them on pinned memory: device_span.c.)
  *
  * A call has a device's buffer at every endpoint, or at none: that is part of what must agree. Its operation is one of the
  * engine (shm/engine.c), with a row whose units move no data: they ENQUEUE, on a device each, what devices do. So two ends
@@ -98,6 +99,14 @@ typedef struct hd_device_side {
 
 enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
 
+/* What a call said before it named stand-ins (device_span.c). */
+struct hd_device_users {
+    bool kept;
+    const uint8_t *src;
+    uint8_t *dst;
+    hd_vector_t send, receive;
+};
+
 /* A member's part: hangs on its request, written by its owner before it publishes; read by claimers, while the exchange is
  * pinned, by way of the call that the member has exposed. The rest is its owner's. */
 typedef struct hd_device_part {
@@ -106,6 +115,9 @@ typedef struct hd_device_part {
     hd_vector_t send, receive; /* the call's; of a stand-in, densely packed */
     uint64_t *dense;           /* those displacements */
     uint32_t dense_entries;
+    /* among processes: how the operation begins once what it sends has been copied */
+    ucc_status_t (*start)(hd_op_t *op);
+    struct hd_device_users users;
     /* once enqueued */
     ucc_status_t outcome;
     uint64_t drained_by; /* ticks: it has failed, and waits no longer than that; 0: it has not */
@@ -224,6 +236,18 @@ size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares
 
 /* --- device_stage.c --------------------------------------------------------------------------------------- */
 
+/* One side of a call: so many bytes at a place, or the blocks of a vector. */
+typedef struct hd_device_extent {
+    uint8_t *at;
+    size_t bytes;
+    const hd_vector_t *vector; /* of the call; NULL: it is plain */
+    size_t element;
+} hd_device_extent_t;
+hd_device_extent_t hd_device_source_of(const hd_op_t *op);
+hd_device_extent_t hd_device_result_of(const hd_op_t *op);
+/* From now on the blocks of a vector lie one after the other, by displacements of the part's. which: HD_SIDE_*. */
+ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int which);
+
 /* Before publishing: takes stand-ins for memory of the host, copies what is sent, and says where devices find it all. */
 ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
 /* Complete: copies results to the host's memory. */
@@ -244,7 +268,15 @@ void hd_bounce_put(hd_devices_t *devices, hd_bounce_t *bounce);
 static inline hd_device_part_t *hd_device_part_of(const hd_op_t *op) {
     return ((const hd_request_t *)op)->device;
 }
+/* From op->finish, with the part's tickets: leaves the board if they are not reached yet, and returns UCC_INPROGRESS;
+ * then it ends with this status. */
+ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
 /* By the handle's end. */
 void hd_device_forget(hd_request_t *r);
+
+/* --- device_span.c -------------------------------------------------------------------------------------- */
+
+/* In a team that spans processes: it is known how the host would do it (op->start, op->plan). */
+void hd_device_span_choose(hd_request_t *r);
 
 #endif

@@ -366,18 +366,8 @@ static ucc_status_t step_enqueued(hd_task_t *task) {
     return status;
 }
 
-/* Everything is enqueued, or nothing more will be. */
-static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
-    const hd_device_flight_t *f = flight_of(op);
-    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
-        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
-    }
-    for (uint32_t s = 0; s < f->slices; s++) {
-        if (f->done[s].key == hd_outer_key(op)) {
-            part->wait[part->waits++] = f->done[s].wait;
-        }
-    }
     part->outcome = status;
     if (is_complete(part)) {
         return complete(op);
@@ -393,16 +383,26 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     return UCC_INPROGRESS;
 }
 
+/* Everything is enqueued, or nothing more will be. */
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_device_flight_t *f = flight_of(op);
+    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
+        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    }
+    for (uint32_t s = 0; s < f->slices; s++) {
+        if (f->done[s].key == hd_outer_key(op)) {
+            part->wait[part->waits++] = f->done[s].wait;
+        }
+    }
+    return hd_device_await(op, status);
+}
+
 /* --- at init --------------------------------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_settle(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const char *name = hd_type_name(op->call.type);
-    if (c->team->crossing) {
-        hd_error("%s at endpoint %u: memory of devices is not supported among processes", name,
-                 c->team->ep);
-        return UCC_ERR_NOT_SUPPORTED;
-    }
     if (op->call.exclusive) {
         hd_error("%s at endpoint %u: a user's reduction is not supported on devices", name,
                  c->team->ep);
@@ -413,6 +413,9 @@ ucc_status_t hd_device_settle(hd_intake_t *c) {
         if (status != UCC_OK) {
             return status;
         }
+    }
+    if (c->team->crossing) { /* the rest is hd_device_span_choose's */
+        return UCC_OK;
     }
     op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};
     op->start = start;

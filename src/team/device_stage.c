@@ -13,14 +13,6 @@ static const hd_devices_t *devices_of(const hd_op_t *op) {
 
 /* --- which bytes ------------------------------------------------------------------------------------------- */
 
-/* One side of a call: so many bytes at a place, or the blocks of a vector. */
-typedef struct side {
-    uint8_t *at;
-    size_t bytes;
-    const hd_vector_t *vector;
-    size_t element;
-} side_t;
-
 static size_t sum(const hd_vector_t *v, uint32_t n, size_t element) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -29,41 +21,46 @@ static size_t sum(const hd_vector_t *v, uint32_t n, size_t element) {
     return (size_t)count * element;
 }
 
-static size_t plain_bytes(const hd_op_t *op, uint8_t extent) {
-    return extent == HD_BLOCKS ? op->call.bytes * op->place.n : op->call.bytes;
+/* Members of the collective, in all processes. */
+static uint32_t members_of(const hd_op_t *op) {
+    return ((const hd_request_t *)op)->n;
 }
 
-static side_t source_of(const hd_op_t *op) {
+static size_t plain_bytes(const hd_op_t *op, uint8_t extent) {
+    return extent == HD_BLOCKS ? op->call.bytes * members_of(op) : op->call.bytes;
+}
+
+hd_device_extent_t hd_device_source_of(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    side_t side = {.at = (uint8_t *)(uintptr_t)call->src};
+    hd_device_extent_t side = {.at = (uint8_t *)(uintptr_t)call->src};
     if (coll->source != HD_VECTOR) {
         side.bytes = call->type == HD_REDUCE_SCATTERV ? call->total : plain_bytes(op, coll->source);
         return side;
     }
     side.vector = &call->send;
     side.element = call->type == HD_ALLTOALLV ? call->send_element : call->element;
-    side.bytes = sum(side.vector, op->place.n, side.element);
+    side.bytes = sum(side.vector, members_of(op), side.element);
     return side;
 }
 
-static side_t result_of(const hd_op_t *op) {
+hd_device_extent_t hd_device_result_of(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    side_t side = {.at = call->dst};
+    hd_device_extent_t side = {.at = call->dst};
     if (coll->result != HD_VECTOR || coll->reducing) {
         side.bytes = plain_bytes(op, coll->result == HD_VECTOR ? HD_BLOCK : coll->result);
         return side;
     }
     side.vector = &call->receive;
     side.element = call->element;
-    side.bytes = sum(side.vector, op->place.n, side.element);
+    side.bytes = sum(side.vector, members_of(op), side.element);
     return side;
 }
 
 /* --- copying ------------------------------------------------------------------------------------------------- */
 
-static void copy_in(const hd_op_t *op, const side_t *side, uint8_t *to) {
+static void copy_in(const hd_op_t *op, const hd_device_extent_t *side, uint8_t *to) {
     if (!side->vector) {
         hd_copy(to, side->at, side->bytes, HD_STORES_PLAIN);
         return;
@@ -78,7 +75,7 @@ static void copy_in(const hd_op_t *op, const side_t *side, uint8_t *to) {
     }
 }
 
-static void copy_out(const hd_op_t *op, const side_t *side, const uint8_t *from) {
+static void copy_out(const hd_op_t *op, const hd_device_extent_t *side, const uint8_t *from) {
     if (!side->vector) {
         hd_copy(side->at, from, side->bytes, HD_STORES_PLAIN);
         return;
@@ -95,7 +92,7 @@ static void copy_out(const hd_op_t *op, const side_t *side, const uint8_t *from)
 
 /* --- stand-ins ----------------------------------------------------------------------------------------------- */
 
-static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const side_t *side) {
+static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_extent_t *side) {
     /* what is said to be the host's may be pinned: then devices reach it as it is */
     if (!side->bytes || kept->memory.kind != HD_GPU_HOST) {
         return UCC_OK;
@@ -116,10 +113,9 @@ static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const side_t *side
     return status;
 }
 
-/* The blocks of a vector lie one after the other there. which: HD_SIDE_*. */
-static ucc_status_t make_dense(const hd_op_t *op, hd_vector_t *vector, int which) {
+ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int which) {
     hd_device_part_t *part = hd_device_part_of(op);
-    uint32_t n = op->place.n;
+    uint32_t n = members_of(op);
     if (part->dense_entries < 2 * n) {
         hd_free(part->dense);
         part->dense = hd_alloc(HD_LINE, 2 * (size_t)n * sizeof(*part->dense));
@@ -149,28 +145,28 @@ ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst) {
         !receives) { /* its only buffer is a device's, or else this were no call on devices */
         return UCC_OK;
     }
-    side_t source = source_of(op), result = result_of(op);
+    hd_device_extent_t source = hd_device_source_of(op), result = hd_device_result_of(op);
     ucc_status_t status = take(op, from, &source);
     if (status == UCC_OK && from->stand_in) {
         hd_gpu_touched(from->stand_in->memory, from->bytes, true);
         copy_in(op, &source, from->stand_in->memory);
         *src = from->stand_in->memory;
-        status = source.vector ? make_dense(op, &part->send, HD_SIDE_SRC) : UCC_OK;
+        status = source.vector ? hd_device_make_dense(op, &part->send, HD_SIDE_SRC) : UCC_OK;
     }
     if (status == UCC_OK) {
         status = take(op, to, &result);
     }
     if (status == UCC_OK && to->stand_in) {
         *dst = to->stand_in->memory;
-        status = result.vector ? make_dense(op, &part->receive, HD_SIDE_DST) : UCC_OK;
+        status = result.vector ? hd_device_make_dense(op, &part->receive, HD_SIDE_DST) : UCC_OK;
     }
     return status;
 }
 
 void hd_device_copy_out(hd_op_t *op) {
     const hd_device_side_t *kept = &hd_device_part_of(op)->side[HD_SIDE_DST];
-    if (kept->stand_in) {
-        side_t result = result_of(op);
+    if (kept->stand_in && kept->memory.kind == HD_GPU_HOST) {
+        hd_device_extent_t result = hd_device_result_of(op);
         hd_gpu_touched(kept->stand_in->memory, kept->bytes, false);
         copy_out(op, &result, kept->stand_in->memory);
     }

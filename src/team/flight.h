@@ -196,9 +196,6 @@ uint32_t hd_apart_members(const hd_flight_t *flight, uint32_t i, uint32_t *first
 /* A unit of COMBINE: reduces the part of the operands into segment->dst. */
 ucc_status_t hd_flight_combine(const hd_flight_t *flight, uint32_t segment, uint32_t unit);
 
-/* flight.c: lets go of the groups whose flights are over. Under no lock. */
-void hd_flight_settle(void);
-
 extern const hd_passage_t hd_passage_bcast, hd_passage_reduce, hd_passage_allreduce,
     hd_passage_allgather, hd_passage_gather, hd_passage_scatter, hd_passage_alltoall,
     hd_passage_reduce_scatter, hd_passage_scan;

@@ -8,6 +8,7 @@
  * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
  * processors) goes the ordinary way.
  */
+#include "team/device.h"
 #include "team/span.h"
 #include "threads/trace.h"
 
@@ -29,6 +30,9 @@ void hd_request_plan_express(hd_request_t *r) {
     const hd_family_t *family = &hd_family[op->call.type];
     r->express = NULL;
     r->teaches = false;
+    if (op->call.device && team->crossing) {
+        hd_device_span_choose(r);
+    }
     if (!(op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
           !team->debug_order)) {
         return;

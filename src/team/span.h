@@ -166,6 +166,8 @@ ucc_status_t hd_swap_wait(hd_op_t *op);
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
                             uint32_t looks);
 
+/* flight.c: lets go of the groups whose flights are over. Under no lock. */
+void hd_flight_settle(void);
 /* flight.c: the group of a leg that is just ending is let go of by whoever has pumped. Under the lane's lock. */
 void hd_flight_owe(hd_crossing_t *crossing);
 /* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked, c->n and c->me are
