@@ -198,7 +198,8 @@ typedef struct test_case {
 } test_case_t;
 
 static arena_t arena;
-static uint64_t words[2 * MAX_K];
+enum { WORDS = 2 * MAX_K };
+static uint64_t *words;
 
 /* Addresses: all the same modulo 16; or each aligned as its type wants it; or anywhere. */
 static size_t draw_phase(const test_case_t *c, int kind, size_t common, uint64_t *seed) {
@@ -228,8 +229,7 @@ static test_case_t draw_case(ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t 
         c.src[i] = arena_take(&arena, count * c.element, draw_phase(&c, kind, common, seed));
         fill(c.src[i], dt, count, tame, seed);
     }
-    c.table =
-        (hd_gpu_table_t){(uint64_t)(uintptr_t)words, words, sizeof(words) / sizeof(words[0]), 0};
+    c.table = (hd_gpu_table_t){(uint64_t)(uintptr_t)words, words, WORDS, 0};
     if (random_below(seed, 2)) { /* not what the launch says */
         c.grid.blocks = 1 + (uint32_t)random_below(seed, 4);
         c.grid.threads = 1 + (uint32_t)random_below(seed, 40);
@@ -299,6 +299,7 @@ static void no_log(hd_log_level_t level, const char *line, void *arg) {
 
 static void set_up(void) {
     arena = arena_make(ARENA);
+    words = run_memory(WORDS * sizeof(*words));
     run_watch(arena.memory, arena.bytes);
     hd_log_capture(no_log, NULL);
 }
@@ -306,6 +307,7 @@ static void set_up(void) {
 static void tear_down(void) {
     hd_log_capture(NULL, NULL);
     arena_free(&arena);
+    run_memory_free(words);
 }
 
 /* ---- reductions ---- */
@@ -518,7 +520,9 @@ static void all_halves(ucc_datatype_t dt, ucc_reduction_op_t op) {
                                       0x3c01, 0x7bff, 0x7f7f, 0xfbff, 0x7c00, 0x7f80, 0xff80,
                                       0x7e01, 0x7fc1, 0x5640, 0x1234, 0xb555};
     enum { ALL = 1 << 16 };
-    static uint16_t x[ALL], y[ALL], mine[ALL], hosts[ALL];
+    static uint16_t hosts[ALL];
+    uint16_t *x = run_memory(ALL * sizeof(*x)), *y = run_memory(ALL * sizeof(*y));
+    uint16_t *mine = run_memory(ALL * sizeof(*mine));
     hd_reducer_t reducer;
     uint64_t seed = 5;
     cr_assert_eq(hd_reducer_init(&reducer, dt, op, 2), UCC_OK);
@@ -533,7 +537,7 @@ static void all_halves(ucc_datatype_t dt, ucc_reduction_op_t op) {
             .dt = dt, .op = op, .n = 2, .k = 2, .m = 1, .src = src, .dst = dst, .count = ALL};
         hd_gpu_launch_t launch;
         cr_assert_eq(hd_gpu_reduce(&launch, &what, (hd_gpu_width_t){1, false}, NULL), UCC_OK);
-        run_watch(mine, sizeof(mine));
+        run_watch(mine, ALL * sizeof(*mine));
         run_launch(&launch, (run_grid_t){0, 0}, &seed);
         cr_assert_eq(hd_reduce_block(&reducer, 2, src, hosts, ALL, true), UCC_OK);
         for (uint32_t i = 0; i < ALL; i++) {
@@ -541,6 +545,9 @@ static void all_halves(ucc_datatype_t dt, ucc_reduction_op_t op) {
                          hd_reduction_name(op), hd_dt_name(dt), i, others[o], mine[i], hosts[i]);
         }
     }
+    run_memory_free(x);
+    run_memory_free(y);
+    run_memory_free(mine);
 }
 
 Test(kernels, every_half_is_converted_as_on_the_host) {

@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
         device_cases_begin(r->config, r->kind);
         wrong += sweep_random(&params, CASES, ++seed);
         device_cases_end();
-        heddle_emucuda_reset();
+        heddle_emucuda_reset(); /* nothing to a real driver: see device_cases.h */
         all += CASES;
     } while (test_now() < end || seed < sizeof(rounds) / sizeof(rounds[0]));
     printf("%llu collectives, %llu wrong\n", (unsigned long long)all, (unsigned long long)wrong);

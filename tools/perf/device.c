@@ -36,6 +36,7 @@ typedef struct driver {
     int (*MemcpyHtoD)(address_t to, const void *from, size_t bytes);
     int (*MemcpyDtoH)(void *to, address_t from, size_t bytes);
     int (*MemsetD8)(address_t memory, unsigned char value, size_t bytes);
+    int (*MemsetD8Async)(address_t memory, unsigned char value, size_t bytes, void *stream);
     int (*MemcpyDtoDAsync)(address_t to, address_t from, size_t bytes, void *stream);
     int (*StreamCreate)(void **stream, unsigned flags);
     int (*StreamDestroy)(void *stream);
@@ -71,6 +72,7 @@ static const struct {
     {"cuMemcpyHtoD_v2", offsetof(driver_t, MemcpyHtoD)},
     {"cuMemcpyDtoH_v2", offsetof(driver_t, MemcpyDtoH)},
     {"cuMemsetD8_v2", offsetof(driver_t, MemsetD8)},
+    {"cuMemsetD8Async", offsetof(driver_t, MemsetD8Async)},
     {"cuMemcpyDtoDAsync_v2", offsetof(driver_t, MemcpyDtoDAsync)},
     {"cuStreamCreate", offsetof(driver_t, StreamCreate)},
     {"cuStreamDestroy_v2", offsetof(driver_t, StreamDestroy)},
@@ -99,7 +101,8 @@ static bool emulated;
 static heddle_group_t *group; /* for as long as it exists, the library uses the driver */
 static device_t devices[MOST_DEVICES];
 static perf_device_summary_t summary;
-static void *module, *nothing; /* a kernel that does nothing, on the first device */
+static void *module,
+    *nothing; /* a kernel that does nothing, on the first device; NULL: the driver can't translate it */
 
 static void require(int result, const char *call) {
     const char *name = "?";
@@ -184,7 +187,9 @@ double perf_device_launch(void) {
     const device_t *device = &devices[0];
     enter(device);
     uint64_t begin = perf_clock_ticks();
-    require(cu.LaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, device->stream, NULL, NULL),
+    require(nothing != NULL
+                ? cu.LaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, device->stream, NULL, NULL)
+                : cu.MemsetD8Async((address_t)(uintptr_t)device->to, 0, 4, device->stream),
             "cuLaunchKernel");
     require(cu.EventRecord(device->event, device->stream), "cuEventRecord");
     await(device);
@@ -324,9 +329,12 @@ static void summarize(void) {
     require(cu.DeviceTotalMem(&summary.bytes, ordinal), "cuDeviceTotalMem");
     summary.l2_bytes = (size_t)l2;
     enter(&devices[0]);
-    require(cu.ModuleLoadData(&module, emulated ? (const void *)&nothing_module : nothing_ptx),
-            "cuModuleLoadData");
-    require(cu.ModuleGetFunction(&nothing, module, "nothing"), "cuModuleGetFunction");
+    if (cu.ModuleLoadData(&module, emulated ? (const void *)&nothing_module : nothing_ptx) == 0) {
+        require(cu.ModuleGetFunction(&nothing, module, "nothing"), "cuModuleGetFunction");
+    } else { /* a driver without a translator: a fill of 4 bytes is a launch, too */
+        module = NULL;
+        reserve(&devices[0], 256);
+    }
     summary.launch = median_of(launch, 0);
     summary.copy_rate = 2.0 * (double)large * summary.devices / median_of(perf_device_copy, large);
 }
@@ -363,7 +371,9 @@ void perf_device_close(void) {
         return;
     }
     enter(&devices[0]);
-    require(cu.ModuleUnload(module), "cuModuleUnload");
+    if (module != NULL) {
+        require(cu.ModuleUnload(module), "cuModuleUnload");
+    }
     for (uint32_t d = 0; d < summary.devices; d++) {
         device_t *device = &devices[d];
         enter(device);

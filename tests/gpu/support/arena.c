@@ -1,5 +1,6 @@
 #include "arena.h"
 
+#include "run.h"
 #include "support/deadline.h"
 #include "support/random.h"
 
@@ -10,16 +11,16 @@ enum { ALIGN = 64 };
 
 arena_t arena_make(size_t bytes) {
     arena_t arena = {NULL, NULL, (bytes + ALIGN - 1) / ALIGN * ALIGN, 0};
-    arena.memory = aligned_alloc(ALIGN, arena.bytes);
+    arena.memory = run_memory(arena.bytes);
     arena.twin = aligned_alloc(ALIGN, arena.bytes);
-    if (arena.memory == NULL || arena.twin == NULL) {
+    if (arena.twin == NULL) {
         abort();
     }
     return arena;
 }
 
 void arena_free(arena_t *arena) {
-    free(arena->memory);
+    run_memory_free(arena->memory);
     free(arena->twin);
 }
 

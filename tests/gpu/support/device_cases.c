@@ -12,6 +12,7 @@
 enum { MOST_DEVICES = 8 };
 
 static device_cases_t kind;
+static bool real;
 static int devices;
 static CUcontext context[MOST_DEVICES];
 
@@ -101,23 +102,28 @@ static const case_memory_t memory = {
     .takes = takes, .take = take, .put = device_put, .to = device_to, .from = device_from};
 
 void device_cases_begin(const char *config, device_cases_t which) {
-    setenv("HEDDLE_GPU", "emulated", 1); /* which runs already then */
-    must(heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
+    const char *mode = getenv("HEDDLE_TEST_GPU");
+    real = mode && strcmp(mode, "cuda") == 0;
+    setenv("HEDDLE_GPU", real ? "cuda" : "emulated", 1); /* which runs already then */
+    must(real || heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
     kind = which;
     CHECK(cuInit(0));
     CHECK(cuDeviceGetCount(&devices));
+    devices = devices < MOST_DEVICES ? devices : MOST_DEVICES;
     for (int d = 0; d < devices; d++) {
         CHECK(cuDevicePrimaryCtxRetain(&context[d], d));
     }
     case_memory = &memory;
-    driver_meets = meet;
+    driver_meets = real ? NULL : meet;
 }
 
 void device_cases_end(void) {
-    heddle_emucuda_report_t report;
+    heddle_emucuda_report_t report = {0};
     case_memory = NULL;
     driver_meets = NULL;
-    heddle_emucuda_report(&report, sizeof(report));
+    if (!real) {
+        heddle_emucuda_report(&report, sizeof(report));
+    }
     bool left = report.device_allocations || report.host_allocations || report.streams ||
                 report.events || report.modules || report.pools;
     for (int d = 0; d < devices; d++) {

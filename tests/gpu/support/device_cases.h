@@ -3,6 +3,9 @@
  *     device_cases_begin("2,seed=3", DEVICE_CASES_PLAIN);    // before any library handle: sets HEDDLE_GPU
  *     ... batches, worlds ...
  *     device_cases_end();                                    // aborts if the emulator has found anything
+ *
+ * With HEDDLE_TEST_GPU=cuda in the environment they are in memory of the real devices that there are, whatever config says,
+ * and nobody looks for findings. The program has to be started with LD_PRELOAD=libcuda.so.1, so that it calls that driver.
  */
 #ifndef TESTS_GPU_DEVICE_CASES_H_
 #define TESTS_GPU_DEVICE_CASES_H_

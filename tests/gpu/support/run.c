@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include "gpu/gpu.h"
 #include "gpu/kernel/host.h"
 #include "support/deadline.h"
 #include "support/random.h"
@@ -7,6 +8,65 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- a device, if one is asked for ---- */
+
+enum { BLOCKS = 16 };
+
+static const hd_gpu_driver_t *gpu;
+static hd_gpu_block_t *pinned[BLOCKS];
+static hd_gpu_stream_t stream;
+static hd_gpu_flag_t *word;
+static hd_gpu_event_t *event;
+static uint64_t ticket;
+
+static bool on_device(void) {
+    const char *mode = getenv("HEDDLE_TEST_GPU");
+    if (mode && !gpu) {
+        must(hd_gpu_configure(mode, ""), "hd_gpu_configure");
+        must(hd_gpu_open(&gpu), "hd_gpu_open");
+        must(gpu->stream(0, 0, &stream), "stream");
+        must(gpu->word_take(0, &word), "word_take");
+        must(gpu->event_take(0, &event), "event_take");
+    }
+    return mode != NULL;
+}
+
+void *run_memory(size_t bytes) {
+    for (int i = 0; on_device() && i < BLOCKS; i++) {
+        if (!pinned[i]) {
+            must(gpu->take(0, HD_GPU_PINNED, bytes, &pinned[i]), "pinned memory");
+            return pinned[i]->memory;
+        }
+    }
+    return must_alloc((bytes + 63) / 64, 64);
+}
+
+void run_memory_free(void *memory) {
+    for (int i = 0; i < BLOCKS && on_device(); i++) {
+        if (pinned[i] && pinned[i]->memory == memory) {
+            gpu->put(pinned[i]);
+            pinned[i] = NULL;
+            return;
+        }
+    }
+    free(memory);
+}
+
+static void launch_there(const hd_gpu_launch_t *launch, run_grid_t grid) {
+    hd_gpu_launch_t other = *launch;
+    deadline_t deadline = deadline_start("a launch");
+    other.blocks = grid.blocks ? grid.blocks : launch->blocks;
+    other.threads = grid.threads ? grid.threads : launch->threads;
+    must(gpu->launch(stream, &other), "launch");
+    must(gpu->record(stream, event), "record");
+    must(gpu->signal(stream, word, ++ticket), "signal");
+    while (!hd_gpu_word_reached(word, ticket)) {
+        ucc_status_t status = gpu->event_query(event, HD_GPU_SITE_NONE);
+        must(status == UCC_INPROGRESS ? UCC_OK : status, "the device");
+        deadline_poll(&deadline);
+    }
+}
 
 /* ---- what a launch says that it touches ---- */
 
@@ -102,6 +162,10 @@ static thread_id_t *shuffled(uint32_t parts, run_grid_t grid, uint64_t *seed) {
 
 void run_launch(const hd_gpu_launch_t *launch, run_grid_t grid, uint64_t *seed) {
     if (launch->blocks == 0) {
+        return;
+    }
+    if (on_device()) {
+        launch_there(launch, grid);
         return;
     }
     grid.blocks = grid.blocks ? grid.blocks : launch->blocks;
