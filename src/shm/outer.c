@@ -49,7 +49,7 @@ ucc_status_t hd_outer_cancel(hd_op_t *op, ucc_status_t why) {
     if (!is_quiet(op)) { /* after the slices: see outer.h */
         return UCC_INPROGRESS;
     }
-    op->exposed = op->task.impatient = false;
+    op->task.impatient = op->exposed = false;
     return why;
 }
 
@@ -62,7 +62,7 @@ static ucc_status_t leave_exchange(hd_op_t *op) {
             return UCC_INPROGRESS;
         }
     }
-    op->exposed = op->task.impatient = false;
+    op->task.impatient = op->exposed = false;
     return UCC_OK;
 }
 

@@ -378,7 +378,7 @@ ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status) {
     hd_op_leave(op);
     op->state = HD_OP_ENQUEUED;
     op->task.step = step_enqueued;
-    op->task.impatient = true;
+    op->task.impatient = HD_UNANNOUNCED;
     op->task.fruitless = 0;
     return UCC_INPROGRESS;
 }

@@ -418,7 +418,7 @@ static ucc_status_t start(hd_op_t *op) {
     if (part->waits) {
         op->state = HD_OP_FILLING;
         op->wait = wait_filled;
-        op->task.impatient = true; /* no bell is rung */
+        op->task.impatient = HD_UNANNOUNCED;
     }
     hd_gpu_handed_over(part);
     return UCC_OK;

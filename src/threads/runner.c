@@ -396,7 +396,9 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) night_t *tonight
 
 /* Nothing tells of what this task waits for but looking. */
 static bool needs_looks(const hd_task_t *task, const hd_outside_t *outside) {
-    return task->impatient && !(outside && task->home && task->home->outside == outside);
+    bool announced = outside && task->home && task->home->outside == outside &&
+                     task->impatient != HD_UNANNOUNCED;
+    return task->impatient && !announced;
 }
 
 /* Does any task wait for something that neither a bell announces nor this outside does? */

@@ -120,6 +120,8 @@ uint64_t hd_serial(void);
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
+enum { HD_UNANNOUNCED = 2 };
+
 struct hd_task {
     ucc_coll_req_t req; /* must stay first: clients read req.status */
     uint32_t magic;     /* HD_TASK_LIVE or _HOOKED between init and finalize */
@@ -127,8 +129,10 @@ struct hd_task {
     hd_task_t *next; /* on `incoming`, `active`, a finished list, or a free list */
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
     ucc_status_t (*step)(hd_task_t *task);
-    hd_home_t *home;   /* the group it works in; NULL: none, and the context's bell announces all */
-    bool impatient;    /* waits for something that no bell announces: sleepers only nap */
+    hd_home_t *home; /* the group it works in; NULL: none, and the context's bell announces all */
+    /* waits for something that no bell announces: sleepers only nap, or sleep on its home's outside; HD_UNANNOUNCED: that
+     * does not announce it either */
+    uint8_t impatient;
     bool queued;       /* in no context's list, but a bell will announce that it comes there */
     bool listed;       /* calls user's code, and is stepped by its context: see callback.h */
     uint64_t deadline; /* ticks; 0: none */

@@ -227,7 +227,7 @@ static void leave_gate(gate_t *gate) {
 static int hold_up(const process_t *process, void *arg) {
     enum { CALLS = 3 };
     int32_t mine[COUNT], small[CALLS] = {0};
-    gate_t gate = {NULL};
+    gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
     scene_t s = open_scene(process, COUNT);
@@ -266,7 +266,7 @@ Test(device_span_errors, calls_posted_later_do_not_wait_for_a_device_that_is_lat
 }
 
 static int time_out_filling(const process_t *process, void *arg) {
-    gate_t gate = {NULL};
+    gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
     scene_t s = open_scene(process, COUNT);
@@ -297,7 +297,7 @@ Test(device_span_errors, who_times_out_while_filling_waits_for_the_device_and_ot
 
 /* From a root: the other process only drains. */
 static int fail_draining(const process_t *process, void *arg) {
-    gate_t gate = {NULL};
+    gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
     scene_t s = open_scene(process, COUNT);
@@ -399,7 +399,7 @@ Test(device_span_errors, a_process_that_dies) {
 }
 
 static int fork_child(const process_t *process, void *arg) {
-    gate_t gate = {NULL};
+    gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
     scene_t s = open_scene(process, COUNT);
