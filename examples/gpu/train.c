@@ -266,8 +266,9 @@ static int devices(void) {
     char name[128];
     int count = 0;
     cu_load(emulated);
-    CU(Init(0));
-    CU(DeviceGetCount(&count));
+    if (cu.Init(0) == 0) {
+        CU(DeviceGetCount(&count));
+    }
     if (count == 0) {
         puts("skipped: there is no GPU");
         exit(77);
