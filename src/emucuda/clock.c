@@ -276,9 +276,8 @@ void emu_clock_pass(CUstream stream, emu_op_t *op) {
         host->handed_on = true;
         return;
     }
-    if (stream->seen_host != host || stream->seen_version != host->version) {
+    if (stream->seen_version != host->version) {
         emu_vector_join(&stream->clock, &host->clock);
-        stream->seen_host = host;
         stream->seen_version = host->version;
     }
     host->handed_on = true;
@@ -323,14 +322,14 @@ void emu_clock_executed(emu_op_t *op) {
 void emu_host_join(const emu_vector_t *clock) {
     emu_host_t *host = emu_self()->host;
     emu_vector_join(&host->clock, clock);
-    host->version++;
+    host->version = ++emu.versions;
 }
 
 /* What the host does from now on does not come before those to whom its clock was handed. */
 static void host_advance(emu_host_t *host) {
     if (host->handed_on) {
         host->clock.at[host->timeline]++;
-        host->version++;
+        host->version = ++emu.versions;
         host->handed_on = false;
     }
 }

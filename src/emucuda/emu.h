@@ -76,8 +76,9 @@ typedef struct emu_shadow {
 typedef struct emu_host {
     uint32_t timeline;
     emu_vector_t clock;
-    uint64_t version; /* counts changes of clock, so that streams know whether they have seen it */
-    bool handed_on;   /* to streams or other threads, since its own clock last advanced */
+    uint64_t
+        version; /* of clock, another one after each change, and no other host's: streams know whether they have seen it */
+    bool handed_on; /* to streams or other threads, since its own clock last advanced */
 } emu_host_t;
 
 /* What a thread of the program is to the emulator. */
@@ -190,8 +191,7 @@ struct CUstream_st {
     /* clock pass */
     uint32_t timeline;
     emu_vector_t clock;
-    const emu_host_t *seen_host; /* joined last, when it had this version */
-    uint64_t seen_version;
+    uint64_t seen_version;            /* of a host's clock, the one joined last */
     emu_op_t *unknown, *unknown_last; /* operations that the clock pass has not gone over yet */
     struct CUstream_st *next_blocked; /* of those that wait for the same record or token */
     /* capture */
@@ -287,6 +287,11 @@ typedef struct emu_range {
     emu_allocation_t *allocation; /* NULL: memory of the host that nobody registered, or a fault */
     emu_access_t access;
 } emu_range_t;
+
+/* Addresses from begin to end. */
+typedef struct emu_span {
+    uint64_t begin, end;
+} emu_span_t;
 
 typedef struct emu_launch {
     CUfunction function;
@@ -508,12 +513,15 @@ typedef struct emu_state {
     emu_queue_t **polled;
     uint32_t polled_count, polled_capacity;
     uint64_t pending, serial, queues, steps;
-    uint32_t running; /* callbacks */
-    uint64_t starved; /* the queue that waits, and until when */
+    uint64_t versions; /* of the clocks of hosts, given so far */
+    uint32_t running;  /* callbacks */
+    uint64_t starved;  /* the queue that waits, and until when */
     uint64_t starved_until;
     emu_op_t *free_op;
     emu_record_t *free_record;
-    emu_op_t *current_op; /* the kernel that runs */
+    emu_op_t *current_op; /* the kernel that runs, and what it has declared */
+    emu_span_t *declared_span;
+    uint32_t declared, declared_capacity;
 
     emu_token_t *token[1024];
     emu_capture_t *captures;

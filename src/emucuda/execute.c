@@ -51,16 +51,56 @@ static bool check_memory(const emu_op_t *op) {
 
 /* Kernels -----------------------------------------------------------------------------------------*/
 
+static int by_begin(const void *a, const void *b) {
+    const emu_span_t *x = a, *y = b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* What the kernel has declared, as spans that neither overlap nor touch, ascending: kernels ask for each access. */
+static void declare(const emu_op_t *op) {
+    emu.declared = 0;
+    emu.declared_span =
+        emu_grow(emu.declared_span, &emu.declared_capacity, op->ranges, sizeof(*emu.declared_span));
+    emu_span_t *span = emu.declared_span;
+    for (uint32_t i = 0; i < op->ranges; i++) {
+        const emu_range_t *range = &op->range[i];
+        span[i] = (emu_span_t){range->begin, range->begin + range->bytes};
+    }
+    if (op->ranges > 0) {
+        qsort(span, op->ranges, sizeof(*span), by_begin);
+    }
+    for (uint32_t i = 0; i < op->ranges; i++) {
+        emu_span_t *last = emu.declared > 0 ? &span[emu.declared - 1] : NULL;
+        if (last && span[i].begin <= last->end) {
+            last->end = span[i].end > last->end ? span[i].end : last->end;
+        } else {
+            span[emu.declared++] = span[i];
+        }
+    }
+}
+
+/* Also what ends there. */
+static bool is_declared(uint64_t address) {
+    uint32_t low = 0, high = emu.declared;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (emu.declared_span[middle].begin <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low > 0 && address <= emu.declared_span[low - 1].end;
+}
+
 void *heddle_emucuda_memory(const void *pointer) {
     emu_op_t *op = emu.current_op; /* of the thread that has the lock: it runs this kernel */
     uint64_t address = (uintptr_t)pointer;
     if (!op || !pointer) {
         return (void *)(uintptr_t)address;
     }
-    for (uint32_t i = 0; i < op->ranges; i++) {
-        if (address - op->range[i].begin <= op->range[i].bytes) {
-            return emu_bytes_at(address);
-        }
+    if (is_declared(address)) {
+        return emu_bytes_at(address);
     }
     if (!op->kernel.blamed) {
         op->kernel.blamed = true;
@@ -84,6 +124,7 @@ static bool run_window(emu_op_t *op) {
     void *params[EMU_PARAMS];
     void *shared = kernel->launch.shared_bytes > 0 ? malloc(kernel->launch.shared_bytes) : NULL;
     emu_launch_params(kernel, params);
+    declare(op);
     emu.current_op = op;
     emu_forbidden = true;
     for (uint32_t i = 0; i < emu.config.window && kernel->next < kernel->blocks;

@@ -90,6 +90,9 @@ void emu_ops_free(void) {
         free(emu.free_record);
         emu.free_record = next;
     }
+    free(emu.declared_span);
+    emu.declared_span = NULL;
+    emu.declared = emu.declared_capacity = 0;
 }
 
 /* Records keep the room of their clocks. */

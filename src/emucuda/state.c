@@ -108,7 +108,7 @@ static emu_host_t *host_new(void) {
     emu_host_t *host = emu_alloc(1, sizeof(*host));
     host->timeline = emu_timeline_new(NULL);
     emu_timeline_begin(host->timeline, &host->clock);
-    host->version = 1;
+    host->version = ++emu.versions;
     return host;
 }
 

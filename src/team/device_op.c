@@ -242,15 +242,18 @@ static void buffers_of(const hd_op_t *op, const void **src, void **dst) {
     }
 }
 
+/* Pinned memory that is said to be a device's is of the device for which it was allocated, if there is nothing else. */
 static int device_of(const hd_device_part_t *part) {
-    int device = -1;
+    int device = -1, pinned = -1;
     for (int side = HD_SIDES; side-- > 0 && device < 0;) {
         const hd_gpu_memory_t *memory = &part->side[side].memory;
         if (memory->kind == HD_GPU_DEVICE || memory->kind == HD_GPU_MANAGED) {
             device = memory->device;
+        } else if (memory->kind == HD_GPU_PINNED) {
+            pinned = memory->device >= 0 ? memory->device : 0;
         }
     }
-    return device;
+    return device >= 0 ? device : pinned;
 }
 
 static ucc_status_t start(hd_op_t *op) {
@@ -282,10 +285,13 @@ static ucc_status_t start(hd_op_t *op) {
 
 /* --- until it is complete -------------------------------------------------------------------------------------- */
 
-/* False: something is not reached yet. */
+/* False: something is not reached yet. Of a context that several threads progress, another one may have seen what was reached
+ * before. */
 static bool is_complete(hd_device_part_t *part) {
+    hd_gpu_taken_over(part->wait);
     while (part->waits && hd_line_reached(&part->wait[part->waits - 1])) {
         part->waits--;
+        hd_gpu_handed_over(part->wait);
     }
     return part->waits == 0;
 }
@@ -296,6 +302,7 @@ static ucc_status_t complete(hd_op_t *op) {
         hd_device_copy_out(op);
     }
     hd_device_put_stand_ins(op);
+    hd_gpu_handed_over(op); /* to whichever thread sees that the request has ended */
     return part->outcome;
 }
 

@@ -5,6 +5,9 @@
  * The bulk is driven by one thread for all endpoints, which is fast; `drivers` and `random_mix` run
  * smaller tables with the other drivers, `forms` with every way of forming a team. Tests run in
  * processes of their own; how many collectives they checked is added up in a file.
+ *
+ * With CONFORMANCE_DEVICES, the program is another one: all buffers are in memory of emulated devices, which are so configured,
+ * and each test fails if the emulator finds anything.
  */
 #include "../support/count.h"
 #include "../support/sweeps.h"
@@ -18,7 +21,25 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-TestSuite(conformance, .timeout = 240);
+#ifdef CONFORMANCE_DEVICES
+#include "../gpu/support/device_cases.h"
+
+static void begin(void) {
+    device_cases_begin(CONFORMANCE_DEVICES, DEVICE_CASES_ANY);
+}
+
+static void end(void) {
+    device_cases_end();
+}
+#else
+static void begin(void) {
+}
+
+static void end(void) {
+}
+#endif
+
+TestSuite(conformance, .timeout = 240, .init = begin, .fini = end);
 
 /* --- the sum of checked collectives; these two run in the process that starts the tests --- */
 
@@ -159,6 +180,37 @@ ParameterizedTestParameters(conformance, drivers) {
 ParameterizedTest(driver_case_t *c, conformance, drivers) {
     batch_params_t params = params_of(c->size, c->driver, c->sync, c->form);
     cr_assert_eq(sweep_reduced(&params), 0, "size %u, %s", c->size, driver_name(c->driver));
+}
+
+/* --- active sets, persistent requests --- */
+
+ParameterizedTestParameters(conformance, sets) {
+    static driver_case_t cases[] = {{5, DRIVER_ONE, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB},
+                                    {9, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB},
+                                    {9, DRIVER_DEEP, UCC_SYNC_COLLECTIVES, WORLD_GROUP},
+                                    {16, DRIVER_SHARED, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB}};
+    return cr_make_param_array(driver_case_t, cases, LENGTH(cases));
+}
+
+ParameterizedTest(driver_case_t *c, conformance, sets) {
+    batch_params_t params = params_of(c->size, c->driver, c->sync, c->form);
+    cr_assert_eq(sweep_sets(&params), 0, "size %u, %s", c->size, driver_name(c->driver));
+}
+
+/* Requests that are posted several times, with other contents. */
+ParameterizedTestParameters(conformance, persistent) {
+    static driver_case_t cases[] = {{2, DRIVER_ONE, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB},
+                                    {3, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB},
+                                    {5, DRIVER_DEEP, UCC_SYNC_COLLECTIVES, WORLD_GROUP},
+                                    {9, DRIVER_SHARED, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB}};
+    return cr_make_param_array(driver_case_t, cases, LENGTH(cases));
+}
+
+ParameterizedTest(driver_case_t *c, conformance, persistent) {
+    batch_params_t params = params_of(c->size, c->driver, c->sync, c->form);
+    params.times = 3;
+    uint64_t wrong = sweep_reduced(&params) + sweep_vectors(&params);
+    cr_assert_eq(wrong, 0, "size %u, %s", c->size, driver_name(c->driver));
 }
 
 /* The full table of sizes, with threads. */

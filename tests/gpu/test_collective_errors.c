@@ -1,5 +1,5 @@
 /* test_collective_errors.c: collectives on device memory that go wrong: calls that differ, time-outs and aborts before
- * and after they are enqueued, devices that are lost, every driver call failing once, and waits that are left out.
+ * and after they are enqueued, devices that are lost, every driver call failing once. Waits that are left out: test_sites.c.
  */
 #include "core/log.h"
 #include "gpu/gpu.h"
@@ -377,66 +377,4 @@ Test(device_errors, every_driver_call_fails_once_on_all_devices) {
 
 Test(device_errors, every_driver_call_fails_once_without_peers) {
     every_call_fails("2,nopeer", 100, 1);
-}
-
-/* --- waits -------------------------------------------------------------------------------------------------------------- */
-
-static uint64_t found;
-
-static void count_finding(heddle_emucuda_finding_t kind, const char *text, void *arg) {
-    (void)kind, (void)text, (void)arg;
-    found++;
-}
-
-/* Windows enough that each slot is used again. Where results go to other devices, which fill slots again only when they have
- * got theirs, a slot is free before anybody waits for that; so is it not where they only send. */
-static void run_in_windows(uint32_t site, ucc_coll_type_t type) {
-    enum { COUNT = 3 * 1024 * 1024 };
-    scene_t s;
-    begin("3,nopeer,policy=random");
-    open_scene(&s, 3, COUNT, 3);
-    for (uint32_t i = 0; i < 3; i++) {
-        s.args[i].coll_type = type;
-        s.args[i].root = 0;
-        if (type == UCC_COLL_TYPE_REDUCE && i > 0) {
-            s.args[i].src.info = s.args[i].dst.info;
-        }
-    }
-    heddle_emucuda_on_finding(count_finding, NULL);
-    heddle_emucuda_drop_site(site);
-    for (uint32_t i = 0; i < 3; i++) {
-        cr_assert_eq(start(&s, i), UCC_OK);
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        (void)finish(&s, i);
-    }
-    /* who is told that it is complete uses its buffers */
-    int32_t *mine = must_alloc(COUNT, sizeof(*mine));
-    for (uint32_t i = 0; i < 3; i++) {
-        device_from(mine, s.buffer[i], COUNT * sizeof(*mine));
-    }
-    free(mine);
-    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_FREE), 0);
-    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_FILLED), 0);
-    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_END), 0);
-}
-
-Test(device_errors, nothing_is_found_in_windows) {
-    run_in_windows(0, UCC_COLL_TYPE_ALLREDUCE);
-    cr_assert_eq(found, 0);
-}
-
-Test(device_errors, without_waiting_for_a_free_slot) {
-    run_in_windows(HD_GPU_SITE_FREE, UCC_COLL_TYPE_REDUCE);
-    cr_assert_gt(found, 0);
-}
-
-Test(device_errors, without_waiting_for_a_filled_slot) {
-    run_in_windows(HD_GPU_SITE_FILLED, UCC_COLL_TYPE_ALLREDUCE);
-    cr_assert_gt(found, 0);
-}
-
-Test(device_errors, without_waiting_for_other_devices_in_the_end) {
-    run_in_windows(HD_GPU_SITE_END, UCC_COLL_TYPE_ALLREDUCE);
-    cr_assert_gt(found, 0);
 }

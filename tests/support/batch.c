@@ -78,5 +78,5 @@ uint64_t batch_close(batch_t *batch) {
     }
     world_destroy(batch->world);
     free(batch);
-    return failures;
+    return failures + (case_memory != NULL ? case_memory->wrong() : 0);
 }

@@ -78,6 +78,9 @@ typedef struct case_memory {
     void (*put)(void *mirror);
     void (*to)(void *mirror, const void *memory, size_t bytes);
     void (*from)(void *memory, const void *mirror, size_t bytes);
+    /* When neither cases nor worlds are left: how much was wrong with it beside what cases have seen, since it was last asked,
+     * and how much is left that should not be. */
+    uint64_t (*wrong)(void);
 } case_memory_t;
 
 extern const case_memory_t *case_memory; /* NULL: all memory is the host's */

@@ -36,10 +36,14 @@ static void leave(void) {
     CHECK(cuCtxPopCurrent_v2(&popped));
 }
 
-void *device_take(int device, size_t bytes) {
+static void *take_as(device_cases_t what, int device, size_t bytes) {
     CUdeviceptr pointer;
+    void *pinned;
     enter(device);
-    if (kind == DEVICE_CASES_MANAGED) {
+    if (what == DEVICE_CASES_PINNED) {
+        CHECK(cuMemAllocHost_v2(&pinned, bytes));
+        pointer = (uintptr_t)pinned;
+    } else if (what == DEVICE_CASES_MANAGED) {
         CHECK(cuMemAllocManaged(&pointer, bytes, CU_MEM_ATTACH_GLOBAL));
     } else {
         CHECK(cuMemAlloc_v2(&pointer, bytes));
@@ -48,9 +52,17 @@ void *device_take(int device, size_t bytes) {
     return (void *)(uintptr_t)pointer; // NOLINT
 }
 
+void *device_take(int device, size_t bytes) {
+    return take_as(kind, device, bytes);
+}
+
 void device_put(void *memory) {
+    unsigned int type = 0;
     enter(0);
-    CHECK(cuMemFree_v2((CUdeviceptr)(uintptr_t)memory));
+    CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                (CUdeviceptr)(uintptr_t)memory));
+    CHECK(type == CU_MEMORYTYPE_HOST ? cuMemFreeHost(memory)
+                                     : cuMemFree_v2((CUdeviceptr)(uintptr_t)memory));
     leave();
 }
 
@@ -67,25 +79,53 @@ void device_from(void *to, const void *memory, size_t bytes) {
     leave();
 }
 
-static bool takes(const coll_case_t *c) {
+/* --- cases --- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { PERCENT = 4 };
+#else
+enum { PERCENT = 25 };
+#endif
+
+static uint64_t scale(void) {
+    const char *text = getenv("HEDDLE_STRESS_SCALE");
+    return text != NULL && atoi(text) > 0 ? (uint64_t)atoi(text) : PERCENT;
+}
+
+static bool can(const coll_case_t *c) {
     bool wide = c->dt->kind == REFERENCE_FLOAT128 || c->dt->kind == REFERENCE_COMPLEX128 ||
                 (c->dt->kind == REFERENCE_PAIR && c->dt->value_kind == REFERENCE_FLOAT128);
     return c->dt->kind != REFERENCE_USER && !(wide && coll_is_reduction(c->type));
 }
 
+static device_cases_t kind_of_case; /* kind, or what it is at present */
+static uint64_t of_cases;           /* drawn from to choose: others in each configuration */
+
+/* Most are plain. Called before each case is made. */
+static bool takes(const coll_case_t *c) {
+    static const device_cases_t any[] = {DEVICE_CASES_MIXED, DEVICE_CASES_MANAGED,
+                                         DEVICE_CASES_PINNED, DEVICE_CASES_MIXED};
+    uint64_t drawn = random_below(&of_cases, 2 * sizeof(any) / sizeof(*any));
+    kind_of_case = kind != DEVICE_CASES_ANY             ? kind
+                   : drawn < sizeof(any) / sizeof(*any) ? any[drawn]
+                                                        : DEVICE_CASES_PLAIN;
+    return can(c) && (kind != DEVICE_CASES_ANY || random_below(&of_cases, 100) < scale());
+}
+
 static void *take(uint32_t endpoint, size_t bytes, bool may_stay, uint64_t *random,
                   ucc_memory_type_t *type) {
-    bool said = random_next(random) % 2 == 0;
-    bool mixed = kind == DEVICE_CASES_MIXED;
+    bool mixed = kind_of_case == DEVICE_CASES_MIXED;
+    /* pinned memory is a device's only if it is said to be */
+    bool said = random_next(random) % 2 == 0 || kind_of_case == DEVICE_CASES_PINNED;
     if (mixed && may_stay && random_next(random) % 2 == 0) {
         *type = said ? UCC_MEMORY_TYPE_HOST : UCC_MEMORY_TYPE_UNKNOWN;
         return NULL;
     }
-    *type = !said                          ? UCC_MEMORY_TYPE_UNKNOWN
-            : kind == DEVICE_CASES_MANAGED ? UCC_MEMORY_TYPE_CUDA_MANAGED
-                                           : UCC_MEMORY_TYPE_CUDA;
+    *type = !said                                  ? UCC_MEMORY_TYPE_UNKNOWN
+            : kind_of_case == DEVICE_CASES_MANAGED ? UCC_MEMORY_TYPE_CUDA_MANAGED
+                                                   : UCC_MEMORY_TYPE_CUDA;
     uint64_t device = mixed ? random_next(random) : endpoint;
-    return device_take((int)(device % (uint64_t)devices), bytes);
+    return take_as(kind_of_case, (int)(device % (uint64_t)devices), bytes);
 }
 
 /* With host=threads, the emulator has to be told which threads know of each other. */
@@ -98,8 +138,33 @@ static void meet(bool comes) {
     }
 }
 
-static const case_memory_t memory = {
-    .takes = takes, .take = take, .put = device_put, .to = device_to, .from = device_from};
+static void see(ucc_coll_req_h request) {
+    heddle_emucuda_host_acquire(request);
+}
+
+static uint64_t told; /* findings that wrong() has returned */
+
+static uint64_t wrong(void) {
+    heddle_emucuda_report_t r = {0};
+    if (!real) {
+        heddle_emucuda_report(&r, sizeof(r));
+    }
+    uint64_t found = r.races + r.deadlocks + r.faults + r.leaks, fresh = found - told;
+    uint64_t left = r.device_allocations + r.host_allocations + r.streams + r.events + r.modules;
+    told = found;
+    if (fresh + left > 0) {
+        fprintf(stderr, "WRONG: %llu findings of the emulator; %llu of what was made is left\n",
+                (unsigned long long)fresh, (unsigned long long)left);
+    }
+    return fresh + left;
+}
+
+static const case_memory_t memory = {.takes = takes,
+                                     .take = take,
+                                     .put = device_put,
+                                     .to = device_to,
+                                     .from = device_from,
+                                     .wrong = wrong};
 
 void device_cases_begin(const char *config, device_cases_t which) {
     const char *mode = getenv("HEDDLE_TEST_GPU");
@@ -107,6 +172,11 @@ void device_cases_begin(const char *config, device_cases_t which) {
     setenv("HEDDLE_GPU", real ? "cuda" : "emulated", 1); /* which runs already then */
     must(real || heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
     kind = which;
+    told = 0;
+    of_cases = 1;
+    for (const char *at = config; *at; at++) {
+        of_cases = 31 * of_cases + (unsigned char)*at;
+    }
     CHECK(cuInit(0));
     CHECK(cuDeviceGetCount(&devices));
     devices = devices < MOST_DEVICES ? devices : MOST_DEVICES;
@@ -115,12 +185,14 @@ void device_cases_begin(const char *config, device_cases_t which) {
     }
     case_memory = &memory;
     driver_meets = real ? NULL : meet;
+    driver_sees = real ? NULL : see;
 }
 
 void device_cases_end(void) {
     heddle_emucuda_report_t report = {0};
     case_memory = NULL;
     driver_meets = NULL;
+    driver_sees = NULL;
     if (!real) {
         heddle_emucuda_report(&report, sizeof(report));
     }

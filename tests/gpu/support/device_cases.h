@@ -6,6 +6,9 @@
  *
  * With HEDDLE_TEST_GPU=cuda in the environment they are in memory of the real devices that there are, whatever config says,
  * and nobody looks for findings. The program has to be started with LD_PRELOAD=libcuda.so.1, so that it calls that driver.
+ *
+ * HEDDLE_STRESS_SCALE is how many percent of the cases are run with DEVICE_CASES_ANY; by default a quarter, another one for
+ * each configuration, and few in a sanitizer.
  */
 #ifndef TESTS_GPU_DEVICE_CASES_H_
 #define TESTS_GPU_DEVICE_CASES_H_
@@ -17,7 +20,9 @@
 typedef enum device_cases {
     DEVICE_CASES_PLAIN, /* endpoint i's are on device i modulo their number, declared or to be found out */
     DEVICE_CASES_MIXED, /* an endpoint with two buffers may have one of them in the host's memory; any is on any device */
-    DEVICE_CASES_MANAGED
+    DEVICE_CASES_MANAGED,
+    DEVICE_CASES_PINNED, /* the host's, but declared to be a device's */
+    DEVICE_CASES_ANY     /* one of these, drawn anew for each case */
 } device_cases_t;
 
 void device_cases_begin(const char *config, device_cases_t kind);
