@@ -153,6 +153,11 @@ bool hd_line_reached(const struct hd_device_wait *wait) {
 /* As often as this one asks the driver, of all that wait for a line. */
 enum { ASK_EVERY_US = 1000 };
 
+static bool answers(const hd_gpu_driver_t *driver, hd_line_t *line) {
+    return driver->record(line->stream, line->ask) == UCC_OK &&
+           driver->event_query(line->ask, HD_GPU_SITE_NONE) >= 0;
+}
+
 bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
     const hd_gpu_driver_t *driver = devices->driver;
     if (driver->lost(line->stream.device)) {
@@ -169,8 +174,8 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
             return false;
         }
     }
-    return driver->record(line->stream, line->ask) != UCC_OK ||
-           driver->event_query(line->ask, HD_GPU_SITE_NONE) < 0;
+    /* twice: it may have been the asking that failed */
+    return !answers(driver, line) && (driver->lost(line->stream.device) || !answers(driver, line));
 }
 
 /* --- tables ------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,111 @@
+/* test_collective_faults.c: every collective on devices, with every driver call failing once: nothing hangs, whoever is told
+ * UCC_OK has the right result, an error has a line, and nothing is left.
+ */
+#include "core/log.h"
+#include "support/device_cases.h"
+#include "support/trial.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+TestSuite(device_faults, .timeout = 240);
+
+enum { UNKNOWN_ERROR = 999, SIZE = 3, FEW = 100, MANY = 30000, MOST_CALLS = 20000 };
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { STEP = 7 }; /* other calls for each type */
+#else
+enum { STEP = 1 };
+#endif
+
+static _Atomic unsigned lines;
+
+static void count_line(hd_log_level_t level, const char *text, void *arg) {
+    (void)level, (void)text, (void)arg;
+    atomic_fetch_add(&lines, 1);
+}
+
+typedef struct fault_case {
+    uint32_t type; /* coll_type_at */
+    char config[32];
+    device_cases_t kind;
+    uint64_t count;
+} fault_case_t;
+
+/* What there is to a call: one device for all, several, memory of the host that is staged, devices that don't reach each
+ * other. */
+static const fault_case_t manners[] = {
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = FEW},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY},
+    {.config = "2", .kind = DEVICE_CASES_MIXED, .count = FEW},
+    {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW}};
+
+enum { MANNERS = sizeof(manners) / sizeof(*manners) };
+
+static coll_case_t case_of(const fault_case_t *f) {
+    return (coll_case_t){.type = coll_type_at(f->type),
+                         .size = SIZE,
+                         .root = SIZE - 1,
+                         .count = f->count,
+                         .dt = reference_datatype(UCC_DT_INT32),
+                         .op = UCC_OP_SUM,
+                         .layout = LAYOUT_SHUFFLED,
+                         .seed = f->type + 1};
+}
+
+static fault_case_t cases[COLL_TYPES * MANNERS];
+
+static size_t make_cases(void) {
+    size_t n = 0;
+    for (uint32_t type = 0; type < COLL_TYPES; type++) {
+        for (uint32_t m = 0; m < MANNERS && coll_moves_data(coll_type_at(type)); m++) {
+            cases[n] = manners[m];
+            cases[n++].type = type;
+        }
+    }
+    return n;
+}
+
+static uint64_t calls_so_far(void) {
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    return report.calls;
+}
+
+/* The n-th driver call from the first init on fails. False: there are not so many. */
+static bool fails_at(const fault_case_t *f, uint64_t n) {
+    coll_case_t c = case_of(f);
+    trial_t t;
+    (void)case_memory->takes(&c);
+    trial_open(&t, &c, 0);
+    uint64_t before = calls_so_far();
+    lines = 0;
+    heddle_emucuda_fail_call(n, UNKNOWN_ERROR);
+    bool well = trial_run(&t);
+    uint64_t calls = calls_so_far() - before;
+    heddle_emucuda_fail_call(0, 0);
+    cr_assert(well || lines > 0, "call %llu: an error, and no line", (unsigned long long)n);
+    cr_assert(trial_check(&t), "call %llu: somebody was told OK, and it is not",
+              (unsigned long long)n);
+    trial_close(&t);
+    cr_assert_eq(case_memory->wrong(), 0, "call %llu", (unsigned long long)n);
+    return calls >= n;
+}
+
+ParameterizedTestParameters(device_faults, every_driver_call_fails_once) {
+    return cr_make_param_array(fault_case_t, cases, make_cases());
+}
+
+ParameterizedTest(fault_case_t *f, device_faults, every_driver_call_fails_once) {
+    uint64_t n = 1 + f->type % STEP;
+    hd_log_capture(count_line, NULL);
+    device_cases_begin(f->config, f->kind);
+    while (n < MOST_CALLS && fails_at(f, n)) {
+        n += STEP;
+    }
+    cr_assert_gt(n, 20);
+    cr_assert_lt(n, MOST_CALLS);
+    device_cases_end();
+}
