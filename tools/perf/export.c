@@ -113,6 +113,7 @@ static void begin_json(const perf_coll_t *coll, uint64_t bytes, uint64_t iterati
 static void end_json(bool verified, uint64_t wrong) {
     fprintf(json.stream, "\"verified\": %s, \"wrong\": %llu}", boolean(verified),
             (unsigned long long)wrong);
+    fflush(json.stream); /* what there is stays if the run is cut off */
 }
 
 static void write_json_part(const char *name, double seconds) {
