@@ -59,6 +59,8 @@ typedef struct hd_device_table {
 
 /* Pinned memory through which devices pass on what they don't reach of each other's (device_windows.c). */
 typedef struct hd_bounce hd_bounce_t;
+/* Pinned memory that a process's endpoints have in common with the network (device_flight.c). */
+typedef struct hd_device_relay hd_device_relay_t;
 
 typedef struct hd_line {
     pthread_mutex_t
@@ -118,6 +120,8 @@ typedef struct hd_device_part {
     /* among processes: how the operation begins once what it sends has been copied */
     ucc_status_t (*start)(hd_op_t *op);
     struct hd_device_users users;
+    ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (device_flight.c) */
+    hd_device_relay_t *relay;                /* whose user it is; NULL: of none */
     /* once enqueued */
     ucc_status_t outcome;
     uint64_t drained_by; /* ticks: it has failed, and waits no longer than that; 0: it has not */
@@ -252,7 +256,7 @@ ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int wh
 ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
 /* Complete: copies results to the host's memory. */
 void hd_device_copy_out(hd_op_t *op);
-/* Nobody uses them any more. */
+/* Nobody uses them any more, nor a relay. */
 void hd_device_put_stand_ins(hd_op_t *op);
 
 /* --- device_windows.c ---------------------------------------------------------------------------------------- */
@@ -278,5 +282,15 @@ void hd_device_forget(hd_request_t *r);
 
 /* In a team that spans processes: it is known how the host would do it (op->start, op->plan). */
 void hd_device_span_choose(hd_request_t *r);
+
+/* --- device_flight.c ------------------------------------------------------------------------------------ */
+
+/* Is it one that goes by a relay instead of stand-ins? The same at all endpoints of this process. */
+bool hd_device_flies(const hd_request_t *r);
+/* Of those: op->start, op->finish. */
+ucc_status_t hd_device_flight_start(hd_op_t *op);
+ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status);
+/* By a member that has no work on the device any more. */
+void hd_device_drop_relay(hd_device_relay_t *relay);
 
 #endif

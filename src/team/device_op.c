@@ -318,6 +318,7 @@ static ucc_status_t abandon(hd_op_t *op) {
     for (int i = 0; i < HD_SIDES; i++) {
         part->side[i].stand_in = NULL;
     }
+    part->relay = NULL;
     /* relaxed: read when all users are gone */
     atomic_store_explicit(&op->team->devices->abandoned, true, memory_order_relaxed);
     part->waits = 0;

@@ -447,6 +447,11 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
 
 void hd_device_span_choose(hd_request_t *r) {
     hd_op_t *op = &r->op;
+    if (hd_device_flies(r)) {
+        op->start = hd_device_flight_start;
+        op->finish = hd_device_flight_finish;
+        return;
+    }
     r->device->start = op->start;
     op->start = start;
     op->finish = finish;

@@ -181,4 +181,8 @@ void hd_device_put_stand_ins(hd_op_t *op) {
             part->side[i].stand_in = NULL;
         }
     }
+    if (part->relay) {
+        hd_device_drop_relay(part->relay);
+        part->relay = NULL;
+    }
 }

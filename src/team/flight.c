@@ -327,7 +327,8 @@ static bool may_begin(const hd_segment_t *s) {
         return over;
     }
     return is_greeted(f) &&
-           (!f->passage->needs_local(f) || is_over(f, hd_slice_of(&f->cut, HD_LOCAL, s->index)));
+           (!f->passage->needs_local(f) || (is_over(f, hd_slice_of(&f->cut, HD_LOCAL, s->index)) &&
+                                            (!f->passage->is_filled || f->passage->is_filled(s))));
 }
 
 static bool step_work(hd_leg_t *leg) {
@@ -528,6 +529,7 @@ static ucc_status_t prepare_legs(hd_flight_t *f) {
 
 static void depart_work(hd_op_t *op, hd_flight_t *f) {
     f->passage = (const hd_passage_t *)(const void *)op->plan.row;
+    f->relay = NULL;
     for (uint32_t j = 0; j < f->cut.segments; j++) {
         f->segment[j] = (hd_segment_t){.flight = f};
         set_leg(&f->segment[j], op, j, step_work);

@@ -50,6 +50,8 @@ typedef struct hd_passage {
     ucc_status_t (*prepare)(hd_segment_t *segment);
     /* Does this leg need the slice LOCAL of its segment to be finished before it begins? */
     bool (*needs_local)(const hd_flight_t *flight);
+    /* That slice is finished: is what it has done there? NULL: it is. */
+    bool (*is_filled)(const hd_segment_t *segment);
     /* Bytes of scratch memory that this process needs beside the legs'; NULL: none. */
     size_t (*scratch)(const hd_flight_t *flight);
     bool
@@ -81,9 +83,10 @@ struct hd_flight {
     uint32_t n; /* members here */
     bool two_sided;
     hd_cut_t cut;
-    hd_reducer_t reducer;       /* of the partials of processes, and of the result */
-    hd_scratch_t own, legs_own; /* the passage's, and the legs' */
-    _Atomic uint32_t lasting;   /* legs that have not ended well; not the exit's */
+    hd_reducer_t reducer;          /* of the partials of processes, and of the result */
+    hd_scratch_t own, legs_own;    /* the passage's, and the legs' */
+    struct hd_device_relay *relay; /* of a passage of devices (device_flight.c): the members' */
+    _Atomic uint32_t lasting;      /* legs that have not ended well; not the exit's */
     hd_net_piece_t *pieces;
     hd_net_data_t *data; /* give[processes], take[processes] */
     size_t pieces_room, data_room;

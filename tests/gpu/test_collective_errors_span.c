@@ -18,7 +18,11 @@
 
 TestSuite(device_span_errors, .timeout = 240);
 
-enum { SECONDS = 60, MOST = 4, LINES = 64, LINE = 512, UNKNOWN_ERROR = 999, COUNT = 1000 };
+enum { SECONDS = 60, MOST = 4, LINES = 64, LINE = 512, UNKNOWN_ERROR = 999 };
+
+/* Elements: few go by stand-ins, many by a relay, in several segments. */
+enum { FEW = 1000, MANY = 500000 };
+static uint64_t count = FEW;
 
 static char line[LINES][LINE];
 static _Atomic unsigned n_lines;
@@ -60,7 +64,7 @@ typedef struct scene {
     ucc_coll_req_h request[MOST];
 } scene_t;
 
-static scene_t open_scene(const process_t *process, uint64_t count) {
+static scene_t open_scene(const process_t *process) {
     scene_t s = {.process = process};
     int32_t *ones = must_alloc(count, sizeof(*ones));
     for (uint64_t i = 0; i < count; i++) {
@@ -159,20 +163,23 @@ static void runs(uint32_t processes, uint32_t doomed, int (*work)(const process_
     shape_t shape = shape_even(processes, 1);
     shape.doomed = doomed;
     cr_assert(processes_run(&shape, SECONDS, work, NULL).ok);
+    count = MANY;
+    cr_assert(processes_run(&shape, SECONDS, work, NULL).ok, "many elements");
 }
 
 /* --- calls that differ ------------------------------------------------------------------------------------- */
 
 static int differ(const process_t *process, void *arg) {
-    int32_t host[COUNT] = {0};
+    int32_t *host = must_alloc(count, sizeof(*host));
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     if (process->me == 0) {
         s.args[0].dst.info.buffer = host;
         s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_HOST;
     }
     CHECK(run_one(&s, 0) == UCC_ERR_INVALID_PARAM);
+    free(host);
     close_scene(&s);
     device_cases_end();
     return 0;
@@ -185,7 +192,7 @@ Test(device_span_errors, memory_of_the_host_in_one_process_only) {
 static int refuse(const process_t *process, void *arg) {
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     s.args[0].dst.info.count = 2;
     s.args[0].dst.info.datatype = UCC_DT_FLOAT128;
     CHECK(start(&s, 0) == UCC_ERR_NOT_SUPPORTED && was_said("float128"));
@@ -226,11 +233,11 @@ static void leave_gate(gate_t *gate) {
 /* The device of process 0 stands still, so it publishes nothing; calls on memory of the host go on. */
 static int hold_up(const process_t *process, void *arg) {
     enum { CALLS = 3 };
-    int32_t mine[COUNT], small[CALLS] = {0};
+    int32_t small[CALLS] = {0}, *mine = must_alloc(count, sizeof(*mine));
     gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     if (process->me == 0) {
         gate = shut();
     }
@@ -251,8 +258,9 @@ static int hold_up(const process_t *process, void *arg) {
     }
     s.request[0] = first;
     CHECK(finish(&s, 0) == UCC_OK);
-    device_from(mine, large.dst.info.buffer, sizeof(mine));
-    CHECK(mine[0] == 2 && mine[COUNT - 1] == 2);
+    device_from(mine, large.dst.info.buffer, count * sizeof(*mine));
+    CHECK(mine[0] == 2 && mine[count - 1] == 2);
+    free(mine);
     if (process->me == 0) {
         leave_gate(&gate);
     }
@@ -269,14 +277,14 @@ static int time_out_filling(const process_t *process, void *arg) {
     gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     if (process->me == 1) {
         CHECK(run_one(&s, 0) < 0);
     } else {
         gate = shut();
         set_timeout(&s.args[0], 0.05);
         CHECK(start(&s, 0) == UCC_OK);
-        progress_until_said(&s, "its devices to complete what is enqueued");
+        progress_until_said(&s, "time-out: ");
         for (int k = 0; k < 1000; k++) {
             progress(&s);
         }
@@ -300,8 +308,8 @@ static int fail_draining(const process_t *process, void *arg) {
     gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
-    s.args[0] = small_bcast(s.buffer[0], COUNT, 0);
+    scene_t s = open_scene(process);
+    s.args[0] = small_bcast(s.buffer[0], count, 0);
     s.args[0].src.info.mem_type = UCC_MEMORY_TYPE_CUDA;
     if (process->me == 0) {
         (void)run_one(&s, 0);
@@ -336,7 +344,7 @@ Test(device_span_errors, who_fails_while_draining_waits_for_the_device) {
 static int abort_all(const process_t *process, void *arg) {
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     if (process->me == 1) {
         CHECK(heddle_team_abort(s.world->teams[process->endpoint[0]]) == UCC_OK);
         CHECK(run_one(&s, 0) < 0);
@@ -356,7 +364,7 @@ Test(device_span_errors, an_abort_ends_what_waits_for_another_process) {
 static int lose_device(const process_t *process, void *arg) {
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     if (process->me == 0) {
         (void)shut();
         CHECK(start(&s, 0) == UCC_OK);
@@ -381,7 +389,7 @@ Test(device_span_errors, a_device_that_is_lost_while_it_fills) {
 static int die(const process_t *process, void *arg) {
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     for (int k = 0; k < 3; k++) {
         CHECK(run_one(&s, 0) == UCC_OK);
     }
@@ -402,7 +410,7 @@ static int fork_child(const process_t *process, void *arg) {
     gate_t gate = {NULL, NULL};
     (void)arg;
     begin();
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     gate = shut();
     CHECK(start(&s, 0) == UCC_OK);
     pid_t child = fork();
@@ -430,8 +438,9 @@ Test(device_span_errors, the_child_of_a_fork_has_no_devices) {
 static bool fails_at(const process_t *process, uint64_t n) {
     heddle_emucuda_report_t report;
     uint32_t counts[] = {10, 0, 30, 40}, displacements[] = {50, 0, 100, 0};
-    scene_t s = open_scene(process, COUNT);
+    scene_t s = open_scene(process);
     bool failed = false;
+    process_barrier(process); /* who still forms the team would hear of its failure by that */
     n_lines = 0;
     heddle_emucuda_report(&report, sizeof(report));
     uint64_t before = report.calls;
@@ -447,7 +456,7 @@ static bool fails_at(const process_t *process, uint64_t n) {
                 s.args[i].dst.info_v = small_info_v(s.buffer[i], counts, displacements);
                 s.args[i].dst.info_v.mem_type = UCC_MEMORY_TYPE_CUDA;
             }
-            set_timeout(&s.args[i], 5);
+            set_timeout(&s.args[i], 1); /* who does not post because of it tells nobody */
             failed = start(&s, i) != UCC_OK || failed;
         }
         for (uint32_t i = 0; i < process->n; i++) {
@@ -464,23 +473,40 @@ static bool fails_at(const process_t *process, uint64_t n) {
 
 static int fail_all(const process_t *process, void *arg) {
     bool more = true;
+    uint64_t n = 1;
+    const hd_gpu_driver_t *gpu;
     (void)arg;
     begin();
-    for (uint64_t n = 1; more; n++) {
+    ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE); /* which keeps the configuration */
+    must(hd_gpu_open(&gpu), "hd_gpu_open");
+    must(gpu->use(0), "use"); /* failures of that are test_faults.c's */
+    for (; more; n++) {
         more = fails_at(process, n);
         process_set(process, 0, more);
         process_barrier(process);
         more = process_get(process, 0, 0) != 0;
         process_barrier(process);
     }
+    CHECK(n > 20); /* there are that many, at least */
+    hd_gpu_close();
+    must(ucc_finalize(lib), "ucc_finalize");
     device_cases_end();
     return 0;
 }
 
-Test(device_span_errors, every_driver_call_fails_once) {
+static void every_call_fails(void) {
     if (!probe_network()) {
         cr_skip_test("this build has no network");
     }
     shape_t shape = shape_even(2, 2);
     cr_assert(processes_run(&shape, SECONDS, fail_all, NULL).ok);
+}
+
+Test(device_span_errors, every_driver_call_fails_once) {
+    every_call_fails();
+}
+
+Test(device_span_errors, every_driver_call_fails_once_in_segments) {
+    count = MANY;
+    every_call_fails();
 }
