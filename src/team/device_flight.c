@@ -208,6 +208,7 @@ static ucc_status_t run_spread(const hd_flight_t *f, const hd_work_t *work, hd_r
     if (w.m == 0) {
         return UCC_OK;
     }
+    hd_gpu_taken_over(f->relay);
     hd_gpu_touched(relay_at(f, range.at), range.bytes, true);
     return enqueue(&w, 1, &ticket);
 }
@@ -273,6 +274,7 @@ static bool is_filled(const hd_segment_t *s) {
     if (ticket == 0 || hd_line_reached(&wait)) {
         hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
         hd_gpu_touched(relay_at(f, r.at), r.bytes, false);
+        hd_gpu_handed_over(relay); /* to who spreads what comes of it */
         return true;
     }
     if (hd_line_has_failed(relay->devices, relay->line) && !hd_line_reached(&wait)) {
