@@ -282,6 +282,9 @@ ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
         return status;
     }
     hd_line_break(line);
+    if (devices->driver->lost(line->stream.device)) { /* it uses nothing any more */
+        return status;
+    }
     /* relaxed: read when all users are gone */
     atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
     hd_error("device %d may go on to use the buffers of a collective that has failed",

@@ -31,7 +31,8 @@
  *
  * CANCELLING ends with closed slices, as always. What has been enqueued by then can't be taken back: who fails waits for its
  * tickets as well, so that buffers are nobody's when the error is told; up to DRAIN_SECONDS, and then the log says that
- * devices may still use them, and what belongs to the lines is never used again.
+ * devices may still use them, and what belongs to the lines is never used again. A device that is lost uses nothing any more:
+ * only the others are waited for.
  */
 #ifndef HD_TEAM_DEVICE_H
 #define HD_TEAM_DEVICE_H
@@ -129,6 +130,7 @@ typedef struct hd_device_part {
     struct hd_device_wait {
         hd_line_t *line;
         uint64_t ticket;
+        bool others; /* it is that of other devices' work, too */
     } wait[HD_GPU_DEVICES];
 } hd_device_part_t;
 

@@ -137,7 +137,7 @@ static ucc_status_t give_ticket(const hd_device_view_t *v, hd_line_t *line, ucc_
     if (signalled != UCC_OK) {
         return status == UCC_OK ? signalled : status;
     }
-    v->done->wait = (struct hd_device_wait){line, line->ticket};
+    v->done->wait = (struct hd_device_wait){.line = line, .ticket = line->ticket};
     v->done->key = hd_outer_key(v->op);
     return status;
 }
@@ -173,7 +173,9 @@ static ucc_status_t enqueue_windows(const hd_device_view_t *v, hd_line_t *line) 
     if (hd_line_is_broken(line)) {
         return UCC_ERR_IO_ERROR;
     }
-    return give_ticket(v, line, hd_device_enqueue_windows(v, line));
+    ucc_status_t status = give_ticket(v, line, hd_device_enqueue_windows(v, line));
+    v->done->wait.others = true;
+    return status;
 }
 
 static ucc_status_t enqueue(const hd_device_view_t *v,
@@ -325,16 +327,32 @@ static ucc_status_t abandon(hd_op_t *op) {
     return part->outcome;
 }
 
+/* The device of a line that it waits for has failed. One that is lost does nothing any more; of others nobody knows. */
+static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    struct hd_device_wait *last = &part->wait[part->waits - 1];
+    if (last->line != line) { /* it has got there after all */
+        return UCC_INPROGRESS;
+    }
+    hd_error("%s at endpoint %u: device %d has failed before it was complete", hd_op_type_name(op),
+             op->team_ep, line->stream.device);
+    hd_group_poison(op->group, UCC_ERR_IO_ERROR);
+    if (part->outcome == UCC_OK) {
+        fail(op, UCC_ERR_IO_ERROR);
+    }
+    if (last->others || !op->team->devices->driver->lost(line->stream.device)) {
+        return abandon(op);
+    }
+    part->waits--;
+    return is_complete(part) ? complete(op) : UCC_INPROGRESS;
+}
+
 /* One that its devices let wait: is there anything that ends it? */
 static ucc_status_t look_closer(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_line_t *line = part->wait[part->waits - 1].line;
     if (hd_line_has_failed(op->team->devices, line) && !is_complete(part)) {
-        hd_error("%s at endpoint %u: device %d has failed before it was complete",
-                 hd_op_type_name(op), op->team_ep, line->stream.device);
-        hd_group_poison(op->group, UCC_ERR_IO_ERROR);
-        part->outcome = part->outcome == UCC_OK ? UCC_ERR_IO_ERROR : part->outcome;
-        return abandon(op);
+        return lose(op, line);
     }
     if (part->outcome == UCC_OK) {
         ucc_status_t status = hd_group_poisoned(op->group);

@@ -222,7 +222,7 @@ static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, boo
         lose_stand_ins(part);
         return c.status == UCC_OK ? signalled : c.status;
     }
-    part->wait[part->waits++] = (struct hd_device_wait){line, line->ticket};
+    part->wait[part->waits++] = (struct hd_device_wait){.line = line, .ticket = line->ticket};
     return c.status;
 }
 

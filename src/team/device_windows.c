@@ -573,6 +573,8 @@ static ucc_status_t join_device(trip_t *t, hd_line_t *line) {
     ucc_status_t status = t->status; /* then the host waits for it instead */
     if (hd_line_drain(t->v->devices, line) != UCC_OK) {
         hd_line_break(t->line);
+        /* relaxed: read when all users are gone. What is there may wait for what never comes. */
+        atomic_store_explicit(&t->v->devices->abandoned, true, memory_order_relaxed);
     }
     return status;
 }

@@ -1,5 +1,6 @@
-/* test_collective_faults.c: every collective on devices, with every driver call failing once: nothing hangs, whoever is told
- * UCC_OK has the right result, an error has a line, and nothing is left.
+/* test_collective_faults.c: every collective on devices, with every driver call failing once, and with a device lost after
+ * each number of operations: nothing hangs, whoever is told UCC_OK has the right result, an error has a line, and nothing is
+ * left.
  */
 #include "core/log.h"
 #include "support/device_cases.h"
@@ -9,6 +10,9 @@
 #include <criterion/parameterized.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TestSuite(device_faults, .timeout = 240);
 
@@ -108,4 +112,66 @@ ParameterizedTest(fault_case_t *f, device_faults, every_driver_call_fails_once) 
     cr_assert_gt(n, 20);
     cr_assert_lt(n, MOST_CALLS);
     device_cases_end();
+}
+
+/* --- lost devices --------------------------------------------------------------------------------------------- */
+
+enum { OVER_BEFORE, ENDED_BADLY, WRONG };
+
+static bool is(bool right, const char *what, int device, uint64_t operations) {
+    if (!right) {
+        fprintf(stderr, "device %d lost after %llu operations: %s\n", device,
+                (unsigned long long)operations, what);
+    }
+    return right;
+}
+
+static int is_lost_at(const fault_case_t *f, int device, uint64_t operations) {
+    coll_case_t c = case_of(f);
+    trial_t t;
+    device_cases_begin(f->config, f->kind);
+    (void)case_memory->takes(&c);
+    trial_open(&t, &c, 0);
+    device_lose(device, operations);
+    bool well = trial_run(&t);
+    bool right = is(well || lines > 0, "an error, and no line", device, operations);
+    for (uint32_t i = 0; i < SIZE && f->kind == DEVICE_CASES_PLAIN; i++) {
+        bool can_look = t.prepared->statuses[i] == UCC_OK && (int)i % 2 != device;
+        right = is(!can_look || case_check_member(t.prepared, i), "a wrong result", device,
+                   operations) &&
+                right;
+    }
+    trial_close(&t);
+    /* by way of memory that devices pass on to each other, one may be waiting for ever: that is kept */
+    bool kept = strstr(f->config, "nopeer") != NULL;
+    right = is(kept || case_memory->wrong() == 0, "something is left", device, operations) && right;
+    return !right ? WRONG : well ? OVER_BEFORE : ENDED_BADLY;
+}
+
+/* In a process of its own: what is kept, is kept until that ends. */
+static int lose_apart(const fault_case_t *f, int device, uint64_t operations) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(is_lost_at(f, device, operations));
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : WRONG;
+}
+
+ParameterizedTestParameters(device_faults, a_device_is_lost_at_each_step) {
+    return cr_make_param_array(fault_case_t, cases, make_cases());
+}
+
+ParameterizedTest(fault_case_t *f, device_faults, a_device_is_lost_at_each_step) {
+    hd_log_capture(count_line, NULL);
+    for (int device = 0; device < 2; device++) {
+        uint64_t n = 0;
+        int how;
+        while ((how = lose_apart(f, device, n)) == ENDED_BADLY && n < MOST_CALLS) {
+            n++;
+        }
+        cr_assert_eq(how, OVER_BEFORE, "device %d, %llu operations", device, (unsigned long long)n);
+    }
 }

@@ -18,9 +18,12 @@ static CUcontext context[MOST_DEVICES];
 
 #define CHECK(call) check((call), #call)
 
+static int lost_device = -1; /* it may be, from some time on; -1: none */
+
 static void check(CUresult result, const char *call) {
     const char *name = "?";
-    if (result != CUDA_SUCCESS) {
+    bool is_lost = lost_device >= 0 && result == CUDA_ERROR_ECC_UNCORRECTABLE;
+    if (result != CUDA_SUCCESS && !is_lost) {
         cuGetErrorName(result, &name);
         fprintf(stderr, "FATAL: %s: %s\n", call, name);
         abort();
@@ -52,13 +55,22 @@ static void *take_as(device_cases_t what, int device, size_t bytes) {
     return (void *)(uintptr_t)pointer; // NOLINT
 }
 
+static int working(void) {
+    return lost_device == 0 && devices > 1 ? 1 : 0;
+}
+
+void device_lose(int device, uint64_t operations) {
+    lost_device = device;
+    heddle_emucuda_lose_device(device, operations);
+}
+
 void *device_take(int device, size_t bytes) {
     return take_as(kind, device, bytes);
 }
 
 void device_put(void *memory) {
     unsigned int type = 0;
-    enter(0);
+    enter(working());
     CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                 (CUdeviceptr)(uintptr_t)memory));
     CHECK(type == CU_MEMORYTYPE_HOST ? cuMemFreeHost(memory)
@@ -67,14 +79,14 @@ void device_put(void *memory) {
 }
 
 void device_to(void *memory, const void *from, size_t bytes) {
-    enter(0);
+    enter(working());
     CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)memory, (CUdeviceptr)(uintptr_t)from, bytes));
     CHECK(cuCtxSynchronize()); /* a copy from memory that is not pinned may go on after the call */
     leave();
 }
 
 void device_from(void *to, const void *memory, size_t bytes) {
-    enter(0);
+    enter(working());
     CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)memory, bytes));
     leave();
 }
@@ -172,6 +184,7 @@ void device_cases_begin(const char *config, device_cases_t which) {
     setenv("HEDDLE_GPU", real ? "cuda" : "emulated", 1); /* which runs already then */
     must(real || heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
     kind = which;
+    lost_device = -1;
     told = 0;
     of_cases = 1;
     for (const char *at = config; *at; at++) {

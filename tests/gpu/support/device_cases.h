@@ -28,6 +28,10 @@ typedef enum device_cases {
 void device_cases_begin(const char *config, device_cases_t kind);
 void device_cases_end(void);
 
+/* The device is lost when it has executed that many more operations. What such a device answers to the test's own calls is
+ * no error from then on. */
+void device_lose(int device, uint64_t operations);
+
 /* Memory for tests with cases of their own. */
 void *device_take(int device, size_t bytes);
 void device_put(void *memory);
