@@ -36,6 +36,9 @@ bool emu_arena_open(emu_arena_t *arena, uint64_t bytes) {
         }
         return false;
     }
+    /* A core of a program that fails would be as large as the devices. */
+    (void)madvise(user, range, MADV_DONTDUMP);
+    (void)madvise(real, range, MADV_DONTDUMP);
     *arena = (emu_arena_t){
         .user = (uintptr_t)user, .bytes = bytes, .shift = (char *)real - (char *)user};
     arena->gap = emu_grow(NULL, &arena->capacity, 1, sizeof(*arena->gap));
