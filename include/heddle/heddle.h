@@ -345,6 +345,78 @@ ucc_status_t heddle_ialltoallv(heddle_ep_t *ep, const void *src, const uint64_t 
                                ucc_datatype_t dt, ucc_coll_req_h *request);
 
 /* ------------------------------------------------------------------------------------------------
+ * Collectives in the order of streams, on memory of devices.
+ *
+ * stream is a cudaStream_t or CUstream, in the order of which the endpoint takes part: what was enqueued there before comes
+ * before the collective touches the endpoint's buffers, and what is enqueued there later comes after it is done. Streams of
+ * different endpoints may be on different devices. A call returns when everything is enqueued: threads meet, nobody waits
+ * for a device. So an error of a device is seen where the stream is synchronized.
+ *
+ * Arguments are those of the blocking calls. Their memory is found out: at every endpoint at least one buffer is a device's or
+ * managed, the rest may be pinned; memory of the host that is not pinned is UCC_ERR_NOT_SUPPORTED. Arrays of counts and
+ * displacements are the host's, and free when the call returns.
+ *
+ * A stream that is being captured has the collective captured: the streams of all endpoints are part of the same capture,
+ * and devices reach each other's memory. Each launch of the graph then does it once more.
+ *
+ * One thread that drives several endpoints posts for each of them (heddle_post_on), and then waits for all.
+ * ---------------------------------------------------------------------------------------------- */
+
+/** Any collective. Tags match (ucc_coll_args_t::tag): calls on several streams may come in any order.
+ *  @return how it went until it was enqueued */
+ucc_status_t heddle_collective_on(ucc_coll_args_t *args, ucc_team_h team, void *stream);
+
+/** Posts a request of ucc_collective_init() on a stream. It is complete when everything is enqueued; until then nothing else may be
+ *  enqueued on the stream. Not for cudaStreamPerThread (UCC_ERR_NOT_SUPPORTED). On an error nothing is posted. */
+ucc_status_t heddle_post_on(ucc_coll_req_h request, void *stream);
+
+/** Streams that take part go on when all have come so far. The devices' part of heddle_barrier(). */
+ucc_status_t heddle_barrier_on(heddle_ep_t *ep, void *stream);
+/** As heddle_barrier_on(): streams of other endpoints than the root wait, too. */
+ucc_status_t heddle_fanin_on(heddle_ep_t *ep, void *stream, uint32_t root);
+ucc_status_t heddle_fanout_on(heddle_ep_t *ep, void *stream, uint32_t root);
+/** Each as the call without _on. */
+ucc_status_t heddle_bcast_on(heddle_ep_t *ep, void *stream, void *buffer, uint64_t count,
+                             ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_mcast_on(heddle_ep_t *ep, void *stream, void *buffer, uint64_t count,
+                             ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_reduce_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                              uint64_t count, ucc_datatype_t dt, ucc_reduction_op_t op,
+                              uint32_t root);
+ucc_status_t heddle_allreduce_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                                 uint64_t count, ucc_datatype_t dt, ucc_reduction_op_t op);
+ucc_status_t heddle_scan_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                            uint64_t count, ucc_datatype_t dt, ucc_reduction_op_t op);
+ucc_status_t heddle_exscan_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                              uint64_t count, ucc_datatype_t dt, ucc_reduction_op_t op);
+ucc_status_t heddle_reduce_scatter_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                                      uint64_t count, ucc_datatype_t dt, ucc_reduction_op_t op);
+ucc_status_t heddle_reduce_scatterv_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                                       const uint64_t *counts, ucc_datatype_t dt,
+                                       ucc_reduction_op_t op);
+ucc_status_t heddle_allgather_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                                 uint64_t count, ucc_datatype_t dt);
+ucc_status_t heddle_allgatherv_on(heddle_ep_t *ep, void *stream, const void *src, uint64_t count,
+                                  void *dst, const uint64_t *counts, const uint64_t *displacements,
+                                  ucc_datatype_t dt);
+ucc_status_t heddle_gather_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                              uint64_t count, ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_gatherv_on(heddle_ep_t *ep, void *stream, const void *src, uint64_t count,
+                               void *dst, const uint64_t *counts, const uint64_t *displacements,
+                               ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_scatter_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                               uint64_t count, ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_scatterv_on(heddle_ep_t *ep, void *stream, const void *src,
+                                const uint64_t *counts, const uint64_t *displacements, void *dst,
+                                uint64_t count, ucc_datatype_t dt, uint32_t root);
+ucc_status_t heddle_alltoall_on(heddle_ep_t *ep, void *stream, const void *src, void *dst,
+                                uint64_t count, ucc_datatype_t dt);
+ucc_status_t heddle_alltoallv_on(heddle_ep_t *ep, void *stream, const void *src,
+                                 const uint64_t *src_counts, const uint64_t *src_displacements,
+                                 void *dst, const uint64_t *dst_counts,
+                                 const uint64_t *dst_displacements, ucc_datatype_t dt);
+
+/* ------------------------------------------------------------------------------------------------
  * Waiting, tags, abort
  * ---------------------------------------------------------------------------------------------- */
 

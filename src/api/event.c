@@ -1,5 +1,4 @@
-/* event.c: execution engines and triggered posts. Engines of processor threads are all there is: streams
- * belong to devices, which this build does not know. */
+/* event.c: execution engines and triggered posts. */
 #include "api/api.h"
 #include "team/ee.h"
 
@@ -19,11 +18,14 @@ ucc_status_t ucc_ee_create(ucc_team_h team, const ucc_ee_params_t *params, ucc_e
     if (params->ee_type == UCC_EE_CPU_THREAD) {
         return hd_ee_create(team, ee);
     }
+    if (params->ee_type == UCC_EE_CUDA_STREAM) {
+        return hd_ee_create_of_stream(team, params->ee_context, ee);
+    }
     if ((unsigned)params->ee_type >= (unsigned)UCC_EE_LAST) {
         hd_error("%s: params.ee_type %d does not exist", __func__, (int)params->ee_type);
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_error("%s: params.ee_type: streams of devices are not supported by this build", __func__);
+    hd_error("%s: params.ee_type: streams of ROCM are not supported", __func__);
     return UCC_ERR_NOT_SUPPORTED;
 }
 

@@ -87,6 +87,7 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     lib->yield_max_us = hd_config_uint(c, HD_CFG_LIB_YIELD_MAX_US);
     lib->park_after_us = hd_config_uint(c, HD_CFG_LIB_PARK_SPIN_US);
     lib->stall = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_STALL));
+    lib->gpu_gate = (hd_cfg_gate_t)hd_config_choice(c, HD_CFG_LIB_GPU_GATE);
     lib->timeout = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_TIMEOUT));
     return UCC_OK;
 }
@@ -146,6 +147,7 @@ ucc_status_t ucc_finalize(ucc_lib_h lib_p) {
     }
     lib_p->magic = HD_DEAD_MAGIC;
     hd_trace_close();
+    hd_devices_sweep();
     hd_gpu_unconfigure();
     hd_config_release(lib_p->config);
     free(lib_p->own_prefix);

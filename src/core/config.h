@@ -104,6 +104,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_REDUCE_SCATTER,
     HD_CFG_LIB_GPU,         /* string: see gpu/gpu.h */
     HD_CFG_LIB_GPU_LIBRARY, /* string: file, or empty */
+    HD_CFG_LIB_GPU_GATE,    /* choice: hd_cfg_gate_t */
     /* context */
     HD_CFG_CTX_ESTIMATED_NUM_EPS,    /* uint */
     HD_CFG_CTX_ESTIMATED_NUM_PPN,    /* uint */
@@ -138,6 +139,8 @@ typedef enum hd_cfg_reproducible {
     HD_CFG_REPRODUCIBLE_LAYOUT,   /* which endpoints share a process */
     HD_CFG_REPRODUCIBLE_PLACEMENT /* nothing */
 } hd_cfg_reproducible_t;
+
+typedef enum hd_cfg_gate { HD_CFG_GATE_AUTO, HD_CFG_GATE_MEMOP, HD_CFG_GATE_MEET } hd_cfg_gate_t;
 
 typedef enum hd_cfg_tree {
     HD_CFG_TREE_AUTO,

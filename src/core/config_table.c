@@ -407,6 +407,17 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                 .value = "",
                                 .meaning = "File of the libheddle_cuda to load. If empty: the one "
                                            "beside libheddle, or where the system finds it."},
+    [HD_CFG_LIB_GPU_GATE] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_CHOICE,
+         .name = "GPU_GATE",
+         .value = "auto",
+         .words = "auto,memop,meet",
+         .meaning =
+             "How a triggered post on a stream waits for late peers. meet: it returns when "
+             "all have posted. memop: it returns, and the stream waits for a word in memory, "
+             "which needs somebody who progresses. auto: memop where every endpoint has a "
+             "device of its own, meet elsewhere."},
     [HD_CFG_CTX_ESTIMATED_NUM_EPS] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                       .type = HD_CFG_UINT,
                                       .name = "ESTIMATED_NUM_EPS",

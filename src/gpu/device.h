@@ -25,7 +25,7 @@
 
 enum {
     HD_GPU_DEVICES = 64, /* at most, of a process */
-    HD_GPU_STREAMS = 4   /* internal ones of a device, at most */
+    HD_GPU_STREAMS = 8   /* internal ones of a device, at most */
 };
 
 typedef struct hd_gpu_info {
@@ -70,6 +70,7 @@ typedef struct hd_gpu_block {
 typedef struct hd_gpu_stream {
     int device;
     void *handle;
+    bool by_thread; /* the handle means another stream in each thread: CU_STREAM_PER_THREAD */
 } hd_gpu_stream_t;
 
 /* Of the graph that a stream is being captured into. */

@@ -13,6 +13,15 @@ typedef enum hd_gpu_site {
     HD_GPU_SITE_FREE,   /* before a slot is written: what used it last */
     HD_GPU_SITE_FILLED, /* before a slot is read: who has filled it */
     HD_GPU_SITE_END,    /* before the collective is complete: the other devices */
+    /* team/device_order.c */
+    HD_GPU_SITE_READY,     /* before devices work: the streams of the members */
+    HD_GPU_SITE_DONE,      /* before what comes later in a member's stream: the devices */
+    HD_GPU_SITE_LATE,      /* likewise, where only its own thread may use the stream: for a line, */
+    HD_GPU_SITE_BY_THREAD, /* and for that in the stream */
+    HD_GPU_SITE_HELD, /* by the host, while a gate is closed: for the member's stream, before it publishes */
+    HD_GPU_SITE_GATE,   /* likewise, of a triggered post whose peers are late: the host opens it */
+    HD_GPU_SITE_FAILED, /* after a failure: before buffers are said to be free */
+    HD_GPU_SITE_NOT_JOINED, /* likewise, where a stream can't be told to wait */
     /* team/device.c */
     HD_GPU_SITE_DRAINED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITES,

@@ -113,6 +113,17 @@ static bool look_up(uint32_t signature, hd_terms_t *call) {
     return entry != NULL;
 }
 
+uint32_t hd_terms_captured(uint32_t signature, uint64_t capture) {
+    hd_terms_t call;
+    uint32_t type = signature >> TYPE_SHIFT << TYPE_SHIFT;
+    uint32_t captured = type | (uint32_t)(mix(signature, capture + 1) >> 37);
+    if (look_up(signature, &call)) { /* else the message says less */
+        call.capture = capture;
+        hd_terms_note(&call, captured);
+    }
+    return captured;
+}
+
 /* --- words -------------------------------------------------------------------------------------- */
 
 static const hd_subset_t *set_of_board(const hd_op_t *op) {
@@ -229,6 +240,10 @@ static void add_differences(words_t *words, const hd_op_t *op, const hd_terms_t 
     }
     if (call->device != other->device) {
         add(words, "%smemory type %s", and_or_nothing(words), call->device ? "cuda" : "host");
+    }
+    if (call->capture != other->capture) {
+        add(words, "%s%s", and_or_nothing(words),
+            call->capture ? "a stream in a capture of its own" : "no stream in that capture");
     }
     if (call->in_place != other->in_place) {
         add(words, "%s%s", and_or_nothing(words),

@@ -177,7 +177,8 @@ typedef struct hd_terms {
     ucc_reduction_op_t op;
     uint64_t dt; /* agrees only in reductions; else for messages */
     size_t element, bytes, offset;
-    uint64_t counts; /* reduce_scatterv: all of them, hashed */
+    uint64_t counts;  /* reduce_scatterv: all of them, hashed */
+    uint64_t capture; /* that the streams are part of; 0: none */
 } hd_terms_t;
 
 #define HD_TERMS_ANY_DT UINT64_MAX /* generic, or not the same in all calls of these terms */
@@ -186,6 +187,9 @@ typedef struct hd_terms {
 uint32_t hd_terms_signature(const hd_terms_t *terms);
 /* Remembers what this signature stands for, for the messages below. */
 void hd_terms_note(const hd_terms_t *terms, uint32_t signature);
+
+/* The signature of the same call in a capture; noted. */
+uint32_t hd_terms_captured(uint32_t signature, uint64_t capture);
 
 /* --- put.c: one-sided variants into symmetric memory ------------------------------------------------ */
 

@@ -314,6 +314,17 @@ static void keep_vectors(const hd_intake_t *c) {
     c->r->vectors.dst = c->args->dst;
 }
 
+ucc_status_t hd_args_become_device(hd_request_t *r) {
+    hd_intake_t c = intake_of(&r->op);
+    ucc_status_t status = hd_device_become(&c);
+    if (status == UCC_OK && !r->op.call.empty) {
+        r->op.call.signature = signature_of(&c);
+    }
+    r->shape.type = r->shape.vector = 0; /* what the request keeps is not for others */
+    r->express = NULL;
+    return status == UCC_OK ? hd_device_settle(&c) : status;
+}
+
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r) {
     hd_op_t *op = &r->op;
     uint64_t root = 0;

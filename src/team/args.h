@@ -29,6 +29,8 @@ const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t f
  * hd_args_repeat_vector). */
 ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_type_t type,
                             const void *buffer, size_t bytes);
+/* The call is one of devices; none of its buffers is known yet. */
+ucc_status_t hd_device_become(const hd_intake_t *c);
 /* Such a call is known: decides how it runs. */
 ucc_status_t hd_device_settle(hd_intake_t *c);
 

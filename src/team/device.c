@@ -69,6 +69,26 @@ static void put_line(hd_devices_t *devices, hd_line_t *line) {
     }
 }
 
+/* A table that a graph keeps. */
+typedef struct hd_device_kept {
+    hd_devices_t *devices;
+    hd_device_table_t table;
+    struct hd_device_kept *next;
+} hd_device_kept_t;
+
+/* What graphs have let go of, which could not be put back there and then. */
+static void collect_returned(hd_devices_t *devices) {
+    /* acquire: pairs with let_go */
+    hd_device_kept_t *kept =
+        atomic_exchange_explicit(&devices->returned, NULL, memory_order_acquire);
+    while (kept) {
+        hd_device_kept_t *next = kept->next;
+        put_table(devices->driver, &kept->table);
+        hd_free(kept);
+        kept = next;
+    }
+}
+
 static void destroy(hd_devices_t *devices) {
     uint32_t lines = devices->driver->devices * HD_GPU_STREAMS;
     /* relaxed: every user is gone */
@@ -77,6 +97,7 @@ static void destroy(hd_devices_t *devices) {
         put_line(devices, &devices->line[i]);
     }
     if (!kept) { /* else devices may still write to what the driver would give back */
+        collect_returned(devices);
         hd_gpu_close();
     }
     hd_free(devices);
@@ -93,12 +114,21 @@ hd_devices_t *hd_devices_open(void) {
     return devices;
 }
 
-void hd_devices_close(hd_devices_t *devices) {
-    if (!devices) {
-        return;
-    }
+hd_devices_t *hd_devices_share(hd_devices_t *devices) {
     pthread_mutex_lock(&lock);
-    bool last = --references == 0;
+    references++;
+    pthread_mutex_unlock(&lock);
+    return devices;
+}
+
+/* So many references less. Nobody has any more: they go, unless graphs keep something. */
+static void drop(uint32_t n) {
+    pthread_mutex_lock(&lock);
+    references -= n;
+    hd_devices_t *devices = the_devices;
+    /* acquire: the graph's last touch; pairs with let_go */
+    bool last = devices && references == 0 &&
+                atomic_load_explicit(&devices->graphs, memory_order_acquire) == 0;
     if (last) {
         the_devices = NULL;
     }
@@ -106,6 +136,25 @@ void hd_devices_close(hd_devices_t *devices) {
     if (last) {
         destroy(devices);
     }
+}
+
+void hd_devices_close(hd_devices_t *devices) {
+    if (devices) {
+        drop(1);
+    }
+}
+
+void hd_devices_sweep(void) {
+    drop(0);
+}
+
+void hd_devices_abandon(hd_devices_t *devices, int device) {
+    if (devices->driver->lost(device)) { /* it uses nothing any more */
+        return;
+    }
+    /* relaxed: read when all users are gone */
+    atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
+    hd_error("device %d may go on to use the buffers of a collective that has failed", device);
 }
 
 /* --- lines ------------------------------------------------------------------------------------------------ */
@@ -127,8 +176,8 @@ static ucc_status_t make_ready(hd_devices_t *devices, hd_line_t *line, int devic
     return status;
 }
 
-hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group) {
-    uint32_t i = (uint32_t)(group->serial % HD_GPU_STREAMS);
+/* Line i of a device, made ready. */
+static ucc_status_t ready_line(hd_devices_t *devices, int device, uint32_t i, hd_line_t **out) {
     hd_line_t *line = &devices->line[(uint32_t)device * HD_GPU_STREAMS + i];
     ucc_status_t status = UCC_OK;
     /* acquire: pairs with make_ready; relaxed under the lock, which orders it */
@@ -139,11 +188,40 @@ hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *
         }
         pthread_mutex_unlock(&line->making);
     }
+    *out = line;
+    return status;
+}
+
+hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group) {
+    hd_line_t *line;
+    ucc_status_t status =
+        ready_line(devices, device, (uint32_t)(group->serial % HD_DEVICE_LINES), &line);
     bool broken = hd_line_is_broken(line);
     if (broken) {
         hd_error("device %d: nothing is enqueued there after an error", device);
     }
     return status == UCC_OK && !broken ? line : NULL;
+}
+
+hd_line_t *hd_devices_capture_line(hd_devices_t *devices, int device, uint64_t capture) {
+    for (uint32_t round = 0; round < 2; round++) { /* rather one that is part of it already */
+        for (uint32_t i = HD_DEVICE_LINES; i < HD_GPU_STREAMS; i++) {
+            hd_gpu_capture_t of = {.id = 0};
+            hd_line_t *line;
+            if (ready_line(devices, device, i, &line) != UCC_OK) {
+                return NULL;
+            }
+            hd_line_lock(line);
+            if (devices->driver->capture(line->stream, &of) == UCC_OK &&
+                (of.active ? of.id == capture : round > 0)) {
+                return line;
+            }
+            hd_line_unlock(line);
+        }
+    }
+    hd_error("device %d: collectives are captured into %d graphs at a time, and no more", device,
+             HD_DEVICE_CAPTURES);
+    return NULL;
 }
 
 bool hd_line_reached(const struct hd_device_wait *wait) {
@@ -153,9 +231,20 @@ bool hd_line_reached(const struct hd_device_wait *wait) {
 /* As often as this one asks the driver, of all that wait for a line. */
 enum { ASK_EVERY_US = 1000 };
 
+/* What was recorded last is asked for until it has come: records that pile up would keep an emulated stream from its work. */
 static bool answers(const hd_gpu_driver_t *driver, hd_line_t *line) {
-    return driver->record(line->stream, line->ask) == UCC_OK &&
-           driver->event_query(line->ask, HD_GPU_SITE_NONE) >= 0;
+    /* relaxed, all: at worst two record, or one that has come is asked for once more */
+    if (!atomic_load_explicit(&line->asked, memory_order_relaxed)) {
+        if (driver->record(line->stream, line->ask) != UCC_OK) {
+            return false;
+        }
+        atomic_store_explicit(&line->asked, true, memory_order_relaxed);
+    }
+    ucc_status_t status = driver->event_query(line->ask, HD_GPU_SITE_NONE);
+    if (status != UCC_INPROGRESS) {
+        atomic_store_explicit(&line->asked, false, memory_order_relaxed);
+    }
+    return status >= 0;
 }
 
 bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
@@ -178,9 +267,61 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
     return !answers(driver, line) && (driver->lost(line->stream.device) || !answers(driver, line));
 }
 
+/* --- engines by device --------------------------------------------------------------------------------------- */
+
+typedef struct hd_device_roll {
+    uint64_t group; /* its serial */
+    int device;
+    uint32_t engines;
+    struct hd_device_roll *next;
+} hd_device_roll_t;
+
+/* Under the lock. */
+static hd_device_roll_t **find_roll(hd_devices_t *devices, const hd_group_t *group, int device) {
+    hd_device_roll_t **at = &devices->roll;
+    while (*at && ((*at)->group != group->serial || (*at)->device != device)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+void hd_devices_enroll(hd_devices_t *devices, const hd_group_t *group, int device, bool comes) {
+    hd_device_roll_t *fresh = comes ? hd_alloc(HD_LINE, sizeof(*fresh)) : NULL, *old = NULL;
+    hd_lock(&devices->roll_lock);
+    hd_device_roll_t **at = find_roll(devices, group, device);
+    if (!*at && fresh) {
+        *fresh = (hd_device_roll_t){.group = group->serial, .device = device};
+        *at = fresh;
+        fresh = NULL;
+    }
+    if (*at) { /* without memory it is not counted: then there are gates for nobody */
+        (*at)->engines += comes ? 1 : UINT32_MAX; /* minus one */
+        if ((*at)->engines == 0) {
+            old = *at;
+            *at = old->next;
+        }
+    }
+    hd_unlock(&devices->roll_lock);
+    hd_free(fresh);
+    hd_free(old);
+}
+
+bool hd_devices_alone(hd_devices_t *devices, const hd_group_t *group, int device) {
+    uint32_t all = 0, there = 0;
+    hd_lock(&devices->roll_lock);
+    for (const hd_device_roll_t *roll = devices->roll; roll; roll = roll->next) {
+        if (roll->group == group->serial) {
+            all += roll->engines;
+            there += roll->device == device ? roll->engines : 0;
+        }
+    }
+    hd_unlock(&devices->roll_lock);
+    return there == 1 && all == group->n;
+}
+
 /* --- tables ------------------------------------------------------------------------------------------------ */
 
-static ucc_status_t take_table(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
+static ucc_status_t take_table(hd_devices_t *devices, int device, hd_device_table_t *table,
                                uint32_t words) {
     enum { LEAST = 512 };
     const hd_gpu_driver_t *driver = devices->driver;
@@ -189,7 +330,6 @@ static ucc_status_t take_table(hd_devices_t *devices, hd_line_t *line, hd_device
         capacity *= 2;
     }
     put_table(driver, table);
-    int device = line->stream.device;
     size_t bytes = capacity * sizeof(uint64_t);
     ucc_status_t status = driver->take(device, HD_GPU_PINNED, bytes, &table->host);
     if (status == UCC_OK) {
@@ -235,6 +375,13 @@ static hd_device_table_t *await_table(hd_devices_t *devices, hd_line_t *line, ui
     return table;
 }
 
+static hd_gpu_table_t table_of(const hd_device_table_t *table, uint32_t words) {
+    hd_gpu_touched(table->host->memory, words * sizeof(uint64_t), true);
+    return (hd_gpu_table_t){.device = (uintptr_t)table->device->memory,
+                            .host = table->host->memory,
+                            .capacity = table->capacity};
+}
+
 ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
                            hd_gpu_table_t *out, hd_device_table_t **kept) {
     *out = (hd_gpu_table_t){0};
@@ -247,17 +394,53 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
         return UCC_ERR_IO_ERROR;
     }
     if (table->capacity < words) {
-        ucc_status_t status = take_table(devices, line, table, words);
+        ucc_status_t status = take_table(devices, line->stream.device, table, words);
         if (status != UCC_OK) {
             return status;
         }
     }
-    hd_gpu_touched(table->host->memory, words * sizeof(uint64_t), true);
-    *out = (hd_gpu_table_t){.device = (uintptr_t)table->device->memory,
-                            .host = table->host->memory,
-                            .capacity = table->capacity};
+    *out = table_of(table, words);
     *kept = table;
     return UCC_OK;
+}
+
+/* By the driver, in any thread, when the graph is gone: the driver may not be called. */
+static void let_go(void *arg) {
+    hd_device_kept_t *kept = arg;
+    hd_devices_t *devices = kept->devices;
+    kept->next = atomic_load_explicit(&devices->returned, memory_order_relaxed); /* a guess */
+    /* release: hands on what is kept; pairs with collect_returned */
+    while (!atomic_compare_exchange_weak_explicit(&devices->returned, &kept->next, kept,
+                                                  memory_order_release, memory_order_relaxed)) {
+    }
+    /* release: my last touch of devices; pairs with drop */
+    atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_release);
+}
+
+ucc_status_t hd_devices_keep_table(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
+                                   hd_gpu_table_t *out) {
+    collect_returned(devices);
+    hd_device_kept_t *kept = hd_alloc(HD_LINE, sizeof(*kept));
+    if (!kept) {
+        hd_error("device %d: no memory for what a graph keeps", stream.device);
+        return UCC_ERR_NO_MEMORY;
+    }
+    kept->devices = devices;
+    ucc_status_t status = take_table(devices, stream.device, &kept->table, words);
+    if (status == UCC_OK) {
+        /* relaxed: devices are not given up while I use them */
+        atomic_fetch_add_explicit(&devices->graphs, 1, memory_order_relaxed);
+        *out = table_of(&kept->table, words);
+        status = devices->driver->keep(stream, let_go, kept);
+        if (status != UCC_OK) {
+            atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed); /* likewise */
+        }
+    }
+    if (status != UCC_OK) {
+        put_table(devices->driver, &kept->table);
+        hd_free(kept);
+    }
+    return status;
 }
 
 ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
@@ -282,13 +465,7 @@ ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
         return status;
     }
     hd_line_break(line);
-    if (devices->driver->lost(line->stream.device)) { /* it uses nothing any more */
-        return status;
-    }
-    /* relaxed: read when all users are gone */
-    atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
-    hd_error("device %d may go on to use the buffers of a collective that has failed",
-             line->stream.device);
+    hd_devices_abandon(devices, line->stream.device);
     return status;
 }
 
@@ -354,8 +531,7 @@ static ucc_status_t refuse(const hd_intake_t *c, const char *field, const char *
     return UCC_ERR_NOT_SUPPORTED;
 }
 
-/* The handle's, from its first call on devices on. */
-static hd_devices_t *devices_of(ucc_team_h team) {
+hd_devices_t *hd_team_devices(ucc_team_h team) {
     hd_lock(&team->lock);
     hd_devices_t *devices = team->devices;
     hd_unlock(&team->lock);
@@ -372,10 +548,9 @@ static hd_devices_t *devices_of(ucc_team_h team) {
     return devices;
 }
 
-/* The call is one of devices. */
-static ucc_status_t become_device(const hd_intake_t *c) {
+ucc_status_t hd_device_become(const hd_intake_t *c) {
     static const hd_gpu_memory_t nothing = {.kind = HD_GPU_HOST, .device = -1};
-    if (!devices_of(c->team)) {
+    if (!hd_team_devices(c->team)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     if (!c->r->device) {
@@ -408,7 +583,7 @@ ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_
         return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
     }
     if (told && !c->op->call.device) { /* loads the driver, if nobody has */
-        ucc_status_t status = become_device(c);
+        ucc_status_t status = hd_device_become(c);
         if (status != UCC_OK) {
             return status == UCC_ERR_NOT_SUPPORTED
                        ? refuse(c, field, "device memory is not supported without a driver")
@@ -428,7 +603,7 @@ ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_
     if (!told && host) {
         return UCC_OK;
     }
-    ucc_status_t status = become_device(c);
+    ucc_status_t status = hd_device_become(c);
     if (status == UCC_OK) {
         hd_device_side_t *side = &c->r->device->side[field[0] == 'd'];
         side->memory = memory;

@@ -25,9 +25,22 @@
  * waits for its tickets by plain loads; of all that wait for a line, one at a time asks the driver now and then whether
  * the device has failed. A team uses one line of each device.
  *
- * NO WAIT IS FOR WHAT IS NOT ENQUEUED. A post promises that its data is ready, so its work waits for no other stream, and the
- * host waits for tickets whose work has been enqueued before. Only where devices don't reach each other's memory does
- * one stream wait for another, and all of that is enqueued by one claimer, in the order of the data (device_stage.c).
+ * ORDER OF STREAMS (device_order.c). A member's part may be in the order of a stream of the user's: heddle_*_on, triggered
+ * posts. Then
+ *
+ *     ready      an event that the member records on its stream in the post: what devices do waits for it
+ *     done[s]    an event behind what the claimer of slice s has enqueued, with the exchange's slot
+ *     join       each member, in finish, lets its own stream wait for every done[s]
+ *
+ * Nobody touches another member's stream. Who claims a slice of the device that its own stream is on enqueues there, and
+ * needs no line; else on the line. Members with and without a stream may meet: the former wait by events, the latter
+ * by tickets, and a claimer looks at all parts to see which are wanted. In a capture nobody waits by tickets, and lines of
+ * their own (HD_DEVICE_CAPTURES) take the place of those of all days, because they belong to the capture until it ends.
+ *
+ * NO WAIT IS FOR WHAT IS NOT ENQUEUED. A plain post promises that its data is ready, so its work waits for no other stream,
+ * and the host waits for tickets whose work has been enqueued before. `ready` is recorded before the member publishes, and
+ * done[s] before slice s is finished, which is before anybody joins. Where devices don't reach each other's memory, one stream
+ * waits for another, and all of that is enqueued by one claimer, in the order of the data (device_windows.c).
  *
  * CANCELLING ends with closed slices, as always. What has been enqueued by then can't be taken back: who fails waits for its
  * tickets as well, so that buffers are nobody's when the error is told; up to DRAIN_SECONDS, and then the log says that
@@ -47,7 +60,9 @@
 enum {
     HD_DEVICE_SHARED_ABOVE = 64 * 1024, /* bytes of an endpoint: up to it one device does all */
     HD_DEVICE_TABLES = 16,              /* that a line keeps */
-    HD_DEVICE_REACH = 256               /* allocations of which it is remembered who reaches them */
+    HD_DEVICE_LINES = 4,                /* of each device */
+    HD_DEVICE_CAPTURES = HD_GPU_STREAMS - HD_DEVICE_LINES, /* likewise, for what is captured */
+    HD_DEVICE_REACH = 256 /* allocations of which it is remembered who reaches them */
 };
 
 /* Words of a launch that are too many for its arguments: written by the host, copied by the line, read by the kernel. */
@@ -77,6 +92,7 @@ typedef struct hd_line {
     hd_device_table_t table[HD_DEVICE_TABLES];
     hd_bounce_t *bounce;      /* NULL before it is first needed; under the lock */
     _Atomic uint64_t ask_due; /* ticks */
+    _Atomic bool asked;       /* recorded, and not seen to have been reached */
 } hd_line_t;
 
 /* What this process has on devices: one, shared by the handles that have had a call on devices. */
@@ -88,7 +104,12 @@ typedef struct hd_devices {
     struct {
         uint64_t id, asked, yes; /* bits by device */
     } reach[HD_DEVICE_REACH];
-    hd_line_t line[]; /* HD_GPU_STREAMS of each device */
+    _Atomic uint32_t gates;                  /* that may not be open yet */
+    _Atomic uint32_t graphs;                 /* that keep something of these devices */
+    struct hd_device_kept *_Atomic returned; /* what graphs have let go of, to be put back */
+    hd_lock_t roll_lock;
+    struct hd_device_roll *roll; /* engines, by group and device */
+    hd_line_t line[]; /* HD_GPU_STREAMS of each device: its lines, and then those for captures */
 } hd_devices_t;
 
 /* A buffer of a member. */
@@ -110,6 +131,31 @@ struct hd_device_users {
     hd_vector_t send, receive;
 };
 
+/* Whether a triggered post has brought order to its stream. Each post has a number (above the lowest two bits), so that who
+ * looks late at a request that is another one's by now sees that. Only ever changed by CAS or by the only one who may:
+ *
+ *     OPEN ---finish: the stream waits for done[]---> JOINED ---complete---> OVER
+ *       \---the poster: the stream waits for a gate---> GATED ---complete: opens it---> OVER
+ */
+enum { HD_MEET_OVER, HD_MEET_OPEN, HD_MEET_JOINED, HD_MEET_GATED, HD_MEET_STATES };
+
+/* In the order of which stream a member's part is. Written by its poster before it posts, but for what is said. */
+typedef struct hd_device_order {
+    bool armed; /* for the next start */
+    bool is;    /* it is in the order of `stream`; else its data is ready */
+    bool held;  /* it publishes only when the stream has come to the post */
+    bool tells; /* the host is told of completion all the same: a triggered post */
+    hd_gpu_stream_t stream;
+    uint64_t capture;       /* that the stream is part of; 0: none */
+    uint32_t signature;     /* of the call, without the capture; the starter's */
+    hd_gpu_event_t *ready;  /* of the stream's device */
+    hd_gpu_event_t *joined; /* likewise, on a line: what a stream by_thread has to wait for yet */
+    int events_of;          /* device of both; meaningless while they are NULL */
+    hd_gpu_flag_t *gate;    /* set to the number of the post */
+    int gate_of;
+    _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
+} hd_device_order_t;
+
 /* A member's part: hangs on its request, written by its owner before it publishes; read by claimers, while the exchange is
  * pinned, by way of the call that the member has exposed. The rest is its owner's. */
 typedef struct hd_device_part {
@@ -123,6 +169,9 @@ typedef struct hd_device_part {
     struct hd_device_users users;
     ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (device_flight.c) */
     hd_device_relay_t *relay;                /* whose user it is; NULL: of none */
+    const void *src;                         /* what it publishes */
+    void *dst;
+    hd_device_order_t order;
     /* once enqueued */
     ucc_status_t outcome;
     uint64_t drained_by; /* ticks: it has failed, and waits no longer than that; 0: it has not */
@@ -138,11 +187,16 @@ typedef struct hd_device_part {
  * finished, everybody's to read until it has left the board. */
 typedef struct hd_device_flight {
     hd_outer_memory_t memory;
+    hd_devices_t *devices; /* a reference */
     uint32_t slices;
     struct hd_device_done {
         uint64_t
             key; /* of the exchange in which the ticket was given (hd_outer_key); of others it means nothing */
-        struct hd_device_wait wait;
+        struct hd_device_wait wait; /* line NULL: there is no ticket */
+        bool recorded;              /* there is an event */
+        hd_gpu_stream_t stream;     /* that it was recorded on */
+        hd_gpu_event_t *event;      /* of event_of; kept */
+        int event_of;
         /* kept for descriptions */
         void *scratch;
         size_t scratch_bytes;
@@ -157,6 +211,8 @@ typedef struct hd_device_view {
     hd_devices_t *devices;
     int device;             /* that is to work */
     uint32_t share, shares; /* this is the share-th of so many */
+    bool ordered, told;     /* some members wait by events; some by tickets */
+    uint64_t capture;       /* of all; 0: none */
 } hd_device_view_t;
 
 static inline const hd_request_t *hd_device_request(const hd_device_view_t *v, uint32_t i) {
@@ -179,11 +235,25 @@ typedef struct hd_device_job {
 /* A reference, for the handle. NULL: there are none (logged). */
 hd_devices_t *hd_devices_open(void);
 void hd_devices_close(hd_devices_t *devices);
+/* The handle's, from its first call on devices on. NULL: there are none (logged). */
+hd_devices_t *hd_team_devices(ucc_team_h team);
+/* One more, of somebody who has one. */
+hd_devices_t *hd_devices_share(hd_devices_t *devices);
 /* The line of a device that this group uses; made ready. NULL: it can't be (logged). */
 hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group);
+/* One that is part of this capture, or becomes so when it waits for something that is; locked. NULL: there is none (logged). */
+hd_line_t *hd_devices_capture_line(hd_devices_t *devices, int device, uint64_t capture);
 /* May kernels of the device reach this memory? */
 ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
                               const void *pointer, bool *yes);
+static inline void hd_line_lock(hd_line_t *line) {
+    pthread_mutex_lock(&line->lock);
+    hd_gpu_taken_over(line);
+}
+static inline void hd_line_unlock(hd_line_t *line) {
+    hd_gpu_handed_over(line);
+    pthread_mutex_unlock(&line->lock);
+}
 /* What is enqueued there is not known any more: nothing more is. */
 static inline bool hd_line_is_broken(const hd_line_t *line) {
     /* relaxed: a later call may still be tried, and fails then; nothing is read because of it */
@@ -206,6 +276,15 @@ ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line);
 /* Has it got so far? */
 bool hd_line_reached(const struct hd_device_wait *wait);
+/* An endpoint of the group has an execution engine of that device, or has it no longer. */
+void hd_devices_enroll(hd_devices_t *devices, const hd_group_t *group, int device, bool comes);
+/* Do all endpoints have one, and this is the only one of its device? */
+bool hd_devices_alone(hd_devices_t *devices, const hd_group_t *group, int device);
+/* A table that stays as long as the graph that stream is captured into. */
+ucc_status_t hd_devices_keep_table(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
+                                   hd_gpu_table_t *out);
+/* Nothing that was enqueued there is known to end: what it may use is never given back (logged). */
+void hd_devices_abandon(hd_devices_t *devices, int device);
 /* The device of this line has failed: by whoever waits for it, now and then. */
 bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line);
 
@@ -256,6 +335,10 @@ ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int wh
 
 /* Before publishing: takes stand-ins for memory of the host, copies what is sent, and says where devices find it all. */
 ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
+/* Would it need stand-ins, as far as is known before the post? */
+bool hd_device_stages(hd_op_t *op);
+/* Is there not a byte at this endpoint? */
+bool hd_device_moves_nothing(const hd_op_t *op);
 /* Complete: copies results to the host's memory. */
 void hd_device_copy_out(hd_op_t *op);
 /* Nobody uses them any more, nor a relay. */
@@ -268,6 +351,22 @@ void hd_device_put_stand_ins(hd_op_t *op);
 ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *line);
 /* By the end of the line. */
 void hd_bounce_put(hd_devices_t *devices, hd_bounce_t *bounce);
+
+/* --- device_order.c ------------------------------------------------------------------------------------- */
+
+/* By a claimer: what is enqueued on stream from now on comes after what the members' streams had before their posts. */
+ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream);
+/* Likewise: an event behind what it has enqueued there, for those who join. */
+ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream);
+/* Likewise, on its own stream, where that has failed: waits until all of it is done. */
+void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream);
+/* By a member that is held: has its stream come to its post? UCC_OK, UCC_INPROGRESS, or an error. */
+ucc_status_t hd_device_ready(hd_op_t *op);
+/* By a member, when all slices are finished: its stream comes after all of them; or a gate is there already. */
+ucc_status_t hd_device_join(hd_op_t *op, const hd_device_flight_t *f);
+/* Likewise, when the request is about to end: a gate is opened. */
+void hd_device_end_order(hd_op_t *op);
+void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
 
 /* --- device_op.c ---------------------------------------------------------------------------------------- */
 

@@ -135,7 +135,7 @@ static ucc_status_t enqueue(const work_t *work, uint32_t n, uint64_t *ticket) {
     hd_device_relay_t *relay = work->f->relay;
     hd_line_t *line = relay->line;
     ucc_status_t status = UCC_OK;
-    pthread_mutex_lock(&line->lock);
+    hd_line_lock(line);
     if (hd_line_is_broken(line)) {
         status = UCC_ERR_IO_ERROR;
     }
@@ -148,7 +148,7 @@ static ucc_status_t enqueue(const work_t *work, uint32_t n, uint64_t *ticket) {
         relay->last = *ticket = line->ticket;
         status = status == UCC_OK ? signalled : status;
     }
-    pthread_mutex_unlock(&line->lock);
+    hd_line_unlock(line);
     return status;
 }
 
@@ -270,7 +270,7 @@ static bool is_filled(const hd_segment_t *s) {
     hd_device_relay_t *relay = f->relay;
     /* acquire: pairs with run_local */
     uint64_t ticket = atomic_load_explicit(&relay->filled[s->index], memory_order_acquire);
-    struct hd_device_wait wait = {relay->line, ticket};
+    struct hd_device_wait wait = {.line = relay->line, .ticket = ticket};
     if (ticket == 0 || hd_line_reached(&wait)) {
         hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
         hd_gpu_touched(relay_at(f, r.at), r.bytes, false);
@@ -342,7 +342,8 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
         part->relay = f->relay;
     }
     if (part->relay && part->relay->last) {
-        part->wait[part->waits++] = (struct hd_device_wait){part->relay->line, part->relay->last};
+        part->wait[part->waits++] =
+            (struct hd_device_wait){.line = part->relay->line, .ticket = part->relay->last};
     }
     return hd_device_await(op, status);
 }

@@ -18,8 +18,12 @@ static hd_device_flight_t *flight_of(const hd_op_t *op) {
 static void free_flight(hd_outer_memory_t *memory) {
     hd_device_flight_t *f = (hd_device_flight_t *)(void *)memory;
     for (uint32_t s = 0; s < f->slices; s++) {
+        if (f->done[s].event) {
+            f->devices->driver->event_put(f->done[s].event);
+        }
         hd_free(f->done[s].scratch);
     }
+    hd_devices_close(f->devices);
     hd_free(f);
 }
 
@@ -34,6 +38,7 @@ static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
         return UCC_ERR_NO_MEMORY;
     }
     f->memory.release = free_flight;
+    f->devices = hd_devices_share(op->team->devices);
     f->slices = slices;
     hd_outer_memory_t *none = NULL;
     /* acq_rel: publishes the flight */
@@ -130,64 +135,126 @@ ucc_status_t hd_device_describe(const hd_device_view_t *v, hd_device_job_t *job)
     return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
-/* Under the line's lock, after something may have been enqueued: a ticket for all there is. */
-static ucc_status_t give_ticket(const hd_device_view_t *v, hd_line_t *line, ucc_status_t status) {
-    ucc_status_t signalled =
-        hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : hd_line_signal(v->devices, line);
-    if (signalled != UCC_OK) {
-        return status == UCC_OK ? signalled : status;
+/* After something may have been enqueued, and that with this status: what those wait for who are to know of its end. Of a line,
+ * its lock is held. */
+static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stream_t stream,
+                         bool ticket, ucc_status_t status) {
+    struct hd_device_done *done = v->done;
+    ucc_status_t told = UCC_OK;
+    done->wait.line = NULL;
+    done->recorded = false;
+    done->key = hd_outer_key(v->op);
+    if (v->ordered) {
+        told = hd_device_record_done(v, stream);
     }
-    v->done->wait = (struct hd_device_wait){.line = line, .ticket = line->ticket};
-    v->done->key = hd_outer_key(v->op);
-    return status;
+    if (line && (ticket || told != UCC_OK)) {
+        ucc_status_t signalled =
+            hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : hd_line_signal(v->devices, line);
+        if (signalled == UCC_OK) {
+            done->wait = (struct hd_device_wait){.line = line, .ticket = line->ticket};
+        }
+        told = told == UCC_OK ? signalled : told;
+    } else if (told != UCC_OK) { /* of what is on a member's stream nobody else would learn */
+        hd_device_drain(v, stream);
+    }
+    hd_gpu_handed_over(done);
+    return status == UCC_OK ? told : status;
 }
 
-/* Under the line's lock. */
-static ucc_status_t enqueue_on(const hd_device_view_t *v, hd_line_t *line) {
-    const hd_gpu_driver_t *driver = v->devices->driver;
-    hd_device_job_t job;
-    hd_device_table_t *table;
-    if (hd_line_is_broken(line)) {
-        return UCC_ERR_IO_ERROR;
+/* Where a share goes, and whose table it may use. */
+typedef struct spot {
+    hd_gpu_stream_t stream;
+    hd_line_t *line; /* locked, if its stream is the one */
+    const hd_gpu_info_t *info;
+} spot_t;
+
+/* Describes the share. *table: to be filled in before the launch; NULL: none, or it is a graph's. */
+static ucc_status_t describe(const hd_device_view_t *v, const spot_t *spot, hd_device_job_t *job,
+                             hd_device_table_t **table) {
+    uint32_t words = hd_device_words(v);
+    ucc_status_t status = UCC_OK;
+    *table = NULL;
+    job->table = (hd_gpu_table_t){0};
+    job->width.blocks = spot->info->width;
+    job->width.streaming = v->op->call.bytes * v->op->place.n > spot->info->l2_bytes / 2;
+    if (v->capture && words > HD_GPU_WORDS) {
+        status = hd_devices_keep_table(v->devices, spot->stream, words, &job->table);
+    } else if (spot->line) {
+        status = hd_line_table(v->devices, spot->line, words, &job->table, table);
     }
-    job.width.blocks = line->info.width;
-    job.width.streaming = v->op->call.bytes * v->op->place.n > line->info.l2_bytes / 2;
-    ucc_status_t status = hd_line_table(v->devices, line, hd_device_words(v), &job.table, &table);
-    if (status == UCC_OK) {
-        status = hd_device_describe(v, &job);
+    return status == UCC_OK ? hd_device_describe(v, job) : status;
+}
+
+static ucc_status_t fill_table(const hd_device_view_t *v, const spot_t *spot,
+                               const hd_device_job_t *job, hd_device_table_t *table) {
+    if (!job->table.used) {
+        return UCC_OK;
     }
-    if (status != UCC_OK || job.launch.blocks == 0) {
+    if (table) {
+        return hd_line_fill(v->devices, spot->line, table, job->table.used);
+    }
+    return v->devices->driver->copy(spot->stream, (void *)(uintptr_t)job->table.device,
+                                    spot->stream.device, job->table.host, -1,
+                                    job->table.used * sizeof(uint64_t));
+}
+
+static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot) {
+    bool moves = hd_coll[v->op->call.type].moves_data && !v->op->call.empty;
+    hd_device_job_t job = {.launch.blocks = 0};
+    hd_device_table_t *table = NULL;
+    ucc_status_t status = moves ? describe(v, spot, &job, &table) : UCC_OK;
+    if (status != UCC_OK || (moves && job.launch.blocks == 0)) {
         return status;
     }
-    if (table && job.table.used) {
-        status = hd_line_fill(v->devices, line, table, job.table.used);
-    }
+    status = hd_device_await_ready(v, spot->stream);
     if (status == UCC_OK) {
-        status = driver->launch(line->stream, &job.launch);
+        status = fill_table(v, spot, &job, table);
     }
-    return give_ticket(v, line, status);
+    if (status == UCC_OK && job.launch.blocks) {
+        status = v->devices->driver->launch(spot->stream, &job.launch);
+    }
+    return tell(v, spot->line, spot->stream, v->told || table, status);
 }
 
-/* Likewise. */
+static ucc_status_t enqueue_on(const hd_device_view_t *v, hd_line_t *line) {
+    spot_t spot = {line->stream, line, &line->info};
+    return enqueue_share(v, &spot);
+}
+
 static ucc_status_t enqueue_windows(const hd_device_view_t *v, hd_line_t *line) {
-    if (hd_line_is_broken(line)) {
-        return UCC_ERR_IO_ERROR;
-    }
-    ucc_status_t status = give_ticket(v, line, hd_device_enqueue_windows(v, line));
+    ucc_status_t status = tell(v, line, line->stream, v->told, hd_device_enqueue_windows(v, line));
     v->done->wait.others = true;
     return status;
 }
 
+/* The claimer's own stream, if that will do: then nobody changes streams. */
+static bool suits_own(const hd_device_view_t *v) {
+    const hd_device_order_t *own = &hd_device_part_of(v->op)->order;
+    bool moves = hd_coll[v->op->call.type].moves_data && !v->op->call.empty;
+    return own->is && !own->stream.by_thread && own->stream.device == v->device && !v->told &&
+           (v->capture || !moves || hd_device_words(v) <= HD_GPU_WORDS);
+}
+
 static ucc_status_t enqueue(const hd_device_view_t *v,
                             ucc_status_t (*on)(const hd_device_view_t *v, hd_line_t *line)) {
-    hd_line_t *line = hd_devices_line(v->devices, v->device, v->op->group);
+    hd_line_t *line = v->capture ? hd_devices_capture_line(v->devices, v->device, v->capture)
+                                 : hd_devices_line(v->devices, v->device, v->op->group);
     if (!line) {
-        return UCC_ERR_IO_ERROR;
+        return v->capture ? UCC_ERR_NO_RESOURCE : UCC_ERR_IO_ERROR;
     }
-    pthread_mutex_lock(&line->lock);
-    ucc_status_t status = on(v, line);
-    pthread_mutex_unlock(&line->lock);
+    if (!v->capture) {
+        hd_line_lock(line);
+    }
+    ucc_status_t status = hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : on(v, line);
+    hd_line_unlock(line);
     return status;
+}
+
+static ucc_status_t enqueue_own(const hd_device_view_t *v) {
+    hd_gpu_info_t info;
+    ucc_status_t status = v->devices->driver->info(v->device, &info);
+    spot_t spot = {hd_device_part_of(v->op)->order.stream, NULL, &info};
+    return status == UCC_OK ? enqueue_share(v, &spot) : status;
 }
 
 /* --- the row ------------------------------------------------------------------------------------------------- */
@@ -208,7 +275,11 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     hd_device_view_t v = {.op = op, .work = work, .devices = op->team->devices, .share = s};
     v.done = &flight_of(op)->done[s];
     for (uint32_t i = 0; i < op->place.n; i++) {
-        hd_gpu_taken_over(hd_device_part(&v, i));
+        const hd_device_part_t *part = hd_device_part(&v, i);
+        hd_gpu_taken_over(part);
+        v.ordered = v.ordered || part->order.is;
+        v.told = v.told || !part->order.is || part->order.tells;
+        v.capture = part->order.is ? part->order.capture : 0; /* the same for all: it is signed */
     }
     workers_t workers = find_workers(&v);
     bool reached;
@@ -224,6 +295,14 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     }
     v.shares = reached ? workers.n : 1;
     v.device = workers.device[s];
+    if (!reached && v.capture) {
+        hd_error("%s: devices that don't reach each other's memory can't have it captured",
+                 hd_op_type_name(op));
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (reached && suits_own(&v)) {
+        return enqueue_own(&v);
+    }
     return enqueue(&v, reached ? enqueue_on : enqueue_windows);
 }
 
@@ -244,7 +323,8 @@ static void buffers_of(const hd_op_t *op, const void **src, void **dst) {
     }
 }
 
-/* Pinned memory that is said to be a device's is of the device for which it was allocated, if there is nothing else. */
+/* Where its buffers are: pinned memory that is said to be a device's is of the device for which it was allocated, if there is
+ * nothing else. Of who has none, where its stream is. */
 static int device_of(const hd_device_part_t *part) {
     int device = -1, pinned = -1;
     for (int side = HD_SIDES; side-- > 0 && device < 0;) {
@@ -255,13 +335,55 @@ static int device_of(const hd_device_part_t *part) {
             pinned = memory->device >= 0 ? memory->device : 0;
         }
     }
-    return device >= 0 ? device : pinned;
+    device = device >= 0 ? device : pinned;
+    return device < 0 && part->order.is ? part->order.stream.device : device;
+}
+
+/* What the poster has armed is this operation's. */
+static void take_order(hd_op_t *op) {
+    hd_device_order_t *order = &hd_device_part_of(op)->order;
+    order->is = order->armed;
+    order->armed = false;
+    order->signature = op->call.signature;
+    if (order->is && order->capture) {
+        op->call.signature = hd_terms_captured(op->call.signature, order->capture);
+    }
+}
+
+static void end_order(hd_op_t *op) {
+    hd_device_order_t *order = &hd_device_part_of(op)->order;
+    if (order->is) {
+        op->call.signature = order->signature;
+        hd_device_end_order(op);
+    }
+}
+
+static ucc_status_t publish(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_gpu_handed_over(part);
+    return hd_engine_start(op, part->src, part->dst);
+}
+
+/* Until its stream has come to the post: hd_device_order.held says why. */
+static ucc_status_t hold(hd_op_t *op) {
+    ucc_status_t status = hd_device_ready(op);
+    if (status == UCC_INPROGRESS && op->task.deadline && hd_ticks() > op->task.deadline) {
+        hd_op_log_timeout(op); /* it can't end alone: the others count on it */
+        status = UCC_ERR_TIMED_OUT;
+        hd_group_poison(op->group, status);
+    }
+    if (status == UCC_OK) {
+        status = publish(op);
+        return status == UCC_OK ? op->wait(op) : status;
+    }
+    return status;
 }
 
 static ucc_status_t start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const void *src;
     void *dst;
+    take_order(op);
     part->device = device_of(part);
     part->send = op->call.send;
     part->receive = op->call.receive;
@@ -275,12 +397,18 @@ static ucc_status_t start(hd_op_t *op) {
         status = hd_device_stand_in(op, &src, &dst);
         part->device = device_of(part);
     }
+    part->src = src;
+    part->dst = dst;
+    if (status == UCC_OK && part->order.is && part->order.held) {
+        op->wait = hold;
+        return UCC_OK;
+    }
     if (status == UCC_OK) {
-        hd_gpu_handed_over(part);
-        status = hd_engine_start(op, src, dst);
+        status = publish(op);
     }
     if (status != UCC_OK) {
         hd_device_put_stand_ins(op);
+        end_order(op);
     }
     return status;
 }
@@ -304,6 +432,7 @@ static ucc_status_t complete(hd_op_t *op) {
         hd_device_copy_out(op);
     }
     hd_device_put_stand_ins(op);
+    end_order(op);
     hd_gpu_handed_over(op); /* to whichever thread sees that the request has ended */
     return part->outcome;
 }
@@ -324,6 +453,7 @@ static ucc_status_t abandon(hd_op_t *op) {
     /* relaxed: read when all users are gone */
     atomic_store_explicit(&op->team->devices->abandoned, true, memory_order_relaxed);
     part->waits = 0;
+    end_order(op);
     return part->outcome;
 }
 
@@ -380,7 +510,7 @@ static ucc_status_t step_enqueued(hd_task_t *task) {
     task->awaited = NULL;
     if (hd_group_is_inherited(op->group)) { /* the devices are the parent's */
         hd_group_say_inherited(op->group);
-        status = hd_group_poisoned(op->group);
+        status = hd_group_poisoned(op->group); /* nor is a gate mine to open */
     } else if (is_complete(hd_device_part_of(op))) {
         status = complete(op);
     } else if (++task->fruitless % HD_WATCH_EVERY == 0 || op->team->devices->driver->emulated) {
@@ -417,7 +547,16 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
     for (uint32_t s = 0; s < f->slices; s++) {
-        if (f->done[s].key == hd_outer_key(op)) {
+        hd_gpu_taken_over(&f->done[s]);
+    }
+    if (part->order.is) {
+        ucc_status_t joined = hd_device_join(op, f);
+        status = status == UCC_OK ? joined : status;
+    }
+    /* who has a stream's order is told by that, unless something has failed */
+    bool waits = !part->order.is || part->order.tells || status != UCC_OK;
+    for (uint32_t s = 0; s < f->slices; s++) {
+        if (waits && f->done[s].key == hd_outer_key(op) && f->done[s].wait.line) {
             part->wait[part->waits++] = f->done[s].wait;
         }
     }
@@ -434,6 +573,7 @@ ucc_status_t hd_device_settle(hd_intake_t *c) {
                  c->team->ep);
         return UCC_ERR_NOT_SUPPORTED;
     }
+    c->r->device->order.armed = c->r->device->order.is = false;
     if (hd_coll[op->call.type].reducing) {
         ucc_status_t status = hd_device_can_reduce(&op->call);
         if (status != UCC_OK) {
@@ -451,6 +591,7 @@ ucc_status_t hd_device_settle(hd_intake_t *c) {
 
 void hd_device_forget(hd_request_t *r) {
     if (r->device) {
+        hd_device_forget_order(r->op.team->devices, &r->device->order);
         hd_free(r->device->dense);
         hd_free(r->device);
     }

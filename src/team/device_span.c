@@ -240,9 +240,9 @@ static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
     if (!in) {
         hd_gpu_touched(side->stand_in->memory, side->bytes, true);
     }
-    pthread_mutex_lock(&line->lock);
+    hd_line_lock(line);
     ucc_status_t status = enqueue(op, r, line, in);
-    pthread_mutex_unlock(&line->lock);
+    hd_line_unlock(line);
     return status;
 }
 

@@ -102,6 +102,13 @@ static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_ex
         kept->at = side->at;
         return UCC_OK;
     }
+    if (hd_device_part_of(op)->order.is) { /* counts have changed since the post was begun */
+        hd_error(
+            "%s at endpoint %u: memory of the host that is not pinned has no place in the order "
+            "of a stream",
+            hd_op_type_name(op), op->team_ep);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     kept->bytes = side->bytes;
     int device = hd_device_part_of(op)->device;
     device = device < 0 ? 0 : device; /* pinned memory is any device's */
@@ -161,6 +168,39 @@ ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst) {
         status = result.vector ? hd_device_make_dense(op, &part->receive, HD_SIDE_DST) : UCC_OK;
     }
     return status;
+}
+
+/* The sides of a call that are significant here. */
+static void sides_of(const hd_op_t *op, hd_device_extent_t side[HD_SIDES]) {
+    bool sends, receives;
+    hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, op->place.me, op->call.in_place,
+                    &sends, &receives);
+    side[HD_SIDE_SRC] = sends ? hd_device_source_of(op) : (hd_device_extent_t){0};
+    side[HD_SIDE_DST] = receives ? hd_device_result_of(op) : (hd_device_extent_t){0};
+}
+
+bool hd_device_moves_nothing(const hd_op_t *op) {
+    hd_device_extent_t side[HD_SIDES];
+    if (!hd_coll[op->call.type].moves_data || op->call.empty) {
+        return true;
+    }
+    sides_of(op, side);
+    return side[HD_SIDE_SRC].bytes == 0 && side[HD_SIDE_DST].bytes == 0;
+}
+
+bool hd_device_stages(hd_op_t *op) {
+    hd_device_extent_t side[HD_SIDES];
+    bool any = false;
+    sides_of(op, side);
+    for (int i = 0; i < HD_SIDES; i++) {
+        hd_gpu_memory_t memory = hd_device_part_of(op)->side[i].memory;
+        bool both = side[0].bytes && side[1].bytes; /* else its buffer is a device's */
+        if (both && memory.kind == HD_GPU_HOST && !side[i].vector) {
+            any = any || hd_gpu_memory_of(side[i].at, &memory) != UCC_OK;
+        }
+        any = any || (both && memory.kind == HD_GPU_HOST);
+    }
+    return any;
 }
 
 void hd_device_copy_out(hd_op_t *op) {

@@ -44,7 +44,8 @@ typedef struct trip {
     const hd_gpu_driver_t *driver;
     hd_line_t *line; /* the working device's */
     hd_bounce_t *bounce;
-    uint64_t used; /* devices on which something has been enqueued */
+    uint64_t used;  /* devices on which something has been enqueued */
+    uint64_t ready; /* devices that wait for the members' streams */
     uint32_t slot;
     uint64_t fills, drains; /* devices that do so in this window */
     ucc_status_t status;    /* the first error: nothing is enqueued after it */
@@ -62,12 +63,23 @@ static uint8_t *slot_at(const trip_t *t, size_t offset) {
 
 /* --- streams and events ------------------------------------------------------------------------------------ */
 
-static hd_line_t *line_of(trip_t *t, int device) {
-    if (device == t->v->device) {
-        return t->line;
+/* Nothing is enqueued there before the members' streams are where they posted. */
+static void await_ready(trip_t *t, const hd_line_t *line) {
+    uint64_t bit = UINT64_C(1) << line->stream.device;
+    if (t->status == UCC_OK && !(t->ready & bit)) {
+        note(t, hd_device_await_ready(t->v, line->stream));
+        t->ready |= bit;
     }
-    hd_line_t *line = hd_devices_line(t->v->devices, device, t->v->op->group);
-    if (!line) {
+}
+
+static hd_line_t *line_of(trip_t *t, int device) {
+    hd_line_t *line = t->line;
+    if (device != t->v->device) {
+        line = hd_devices_line(t->v->devices, device, t->v->op->group);
+    }
+    if (line) {
+        await_ready(t, line);
+    } else {
         note(t, UCC_ERR_IO_ERROR);
     }
     return line;
@@ -599,6 +611,7 @@ ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *lin
     if (status != UCC_OK) {
         return status;
     }
+    await_ready(&t, line);
     if (hd_coll[v->op->call.type].reducing) {
         reduce_in_windows(&t);
     } else {

@@ -1,6 +1,9 @@
-/* ee.c: execution engines of processor threads: events, and collectives that an event starts.
+/* ee.c: execution engines: events, and collectives that an event starts.
  *
- * A triggered post arms the request's trigger:
+ * Of a stream of a device, everything that it does by its order (device_order.c); a triggered post here queues
+ * COLLECTIVE_POST and posts. Its clients destroy teams before their engines: it outlives its team.
+ *
+ * Of a processor thread, a triggered post arms the request's trigger:
  *
  *     WAITING --an event of the client's is taken--> STARTED --the operation is over--> IDLE
  *        |     (COLLECTIVE_POST is queued)             (COLLECTIVE_COMPLETE is queued)    ^
@@ -21,6 +24,7 @@
  * knows it, before the client's callback runs; whoever would free engine or handle waits for that.
  */
 #include "team/ee.h"
+#include "team/device.h"
 
 #include <sched.h>
 #include <stddef.h>
@@ -49,6 +53,9 @@ struct ucc_ee {
     bool lost, told;   /* events that had no place; the client has `overflow` */
     hd_event_t overflow;
     hd_trigger_t *armed;
+    struct hd_devices *devices; /* of a stream: a reference; else NULL */
+    void *stream;
+    int device;
     ucc_ee_h next;          /* of the team's, under its lock */
     hd_heirloom_t heirloom; /* a child finds its copy unlocked */
 };
@@ -71,22 +78,73 @@ static void inherited(hd_heirloom_t *self) {
     hd_lock_forget(&ee->lock);
 }
 
-ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
+static ucc_ee_h make(ucc_team_h team) {
     ucc_ee_h ee = hd_alloc(HD_LINE, sizeof(*ee));
     if (!ee) {
         hd_error("no memory for an execution engine");
-        return UCC_ERR_NO_MEMORY;
+        return NULL;
     }
     ee->magic = EE_MAGIC;
     ee->team = team;
     ee->refs = 1;
     ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
     hd_fork_watch(&ee->heirloom, inherited);
+    return ee;
+}
+
+static void enlist(ucc_ee_h ee) {
+    ucc_team_h team = ee->team;
     hd_lock(&team->lock);
     ee->next = team->engines;
     team->engines = ee;
-    team->n_engines++;
+    team->n_engines += ee->devices == NULL;
     hd_unlock(&team->lock);
+}
+
+static void unlist(ucc_ee_h ee) {
+    ucc_team_h team = ee->team;
+    hd_lock(&team->lock);
+    ucc_ee_h *at = &team->engines;
+    while (*at != ee) {
+        at = &(*at)->next;
+    }
+    *at = ee->next;
+    team->n_engines -= ee->devices == NULL;
+    hd_unlock(&team->lock);
+    if (ee->devices) {
+        hd_devices_enroll(ee->devices, team->group, ee->device, false);
+    }
+}
+
+ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
+    ucc_ee_h ee = make(team);
+    if (!ee) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    enlist(ee);
+    *out = ee;
+    return UCC_OK;
+}
+
+ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out) {
+    hd_gpu_stream_t known;
+    hd_devices_t *devices = hd_team_devices(team);
+    if (!devices) { /* logged */
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_status_t status = devices->driver->stream_of(stream, &known);
+    if (status != UCC_OK) {
+        return status;
+    }
+    ucc_ee_h ee = make(team);
+    if (!ee) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    ee->devices = hd_devices_share(devices);
+    ee->stream = stream;
+    ee->device = known.device;
+    hd_devices_enroll(devices, team->group, ee->device, true);
+    enlist(ee);
     *out = ee;
     return UCC_OK;
 }
@@ -113,6 +171,7 @@ static void unref(ucc_ee_h ee) {
     hd_unlock(&ee->lock);
     if (left == 0) {
         hd_fork_forget(&ee->heirloom);
+        hd_devices_close(ee->devices);
         free_events(ee->first);
         free_events(ee->taken);
         hd_free(ee);
@@ -144,20 +203,23 @@ ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
         return UCC_ERR_INVALID_PARAM;
     }
     ee->magic = HD_DEAD_MAGIC;
-    hd_lock(&ee->team->lock);
-    ucc_ee_h *at = &ee->team->engines;
-    while (*at != ee) {
-        at = &(*at)->next;
+    if (ee->team) {
+        unlist(ee);
     }
-    *at = ee->next;
-    ee->team->n_engines--;
-    hd_unlock(&ee->team->lock);
     unref(ee);
     return UCC_OK;
 }
 
 void hd_team_end_engines(ucc_team_h team) {
     while (team->engines && hd_ee_destroy(team->engines) == UCC_OK) {
+    }
+}
+
+void hd_team_leave_engines(ucc_team_h team) {
+    while (team->engines) {
+        ucc_ee_h ee = team->engines;
+        unlist(ee);
+        ee->team = NULL;
     }
 }
 
@@ -237,6 +299,9 @@ static void ring(ucc_ee_h ee) {
 }
 
 void hd_ee_set_event(ucc_ee_h ee) {
+    if (ee->devices) { /* the stream knows when it has come so far */
+        return;
+    }
     hd_lock(&ee->lock);
     ee->ready++;
     hd_unlock(&ee->lock);
@@ -245,6 +310,12 @@ void hd_ee_set_event(ucc_ee_h ee) {
 
 ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
     ucc_team_h team = ee->team;
+    if (!team) { /* nobody puts any more */
+        ucc_ev_t *last;
+        ucc_status_t status = hd_ee_get_event(ee, &last);
+        *out = status == UCC_OK ? *last : *out;
+        return status == UCC_OK ? hd_ee_ack_event(ee, last) : status;
+    }
     uint64_t vain = 0, may_spin = team->lib->park_after_us * hd_ticks_per_us;
     hd_stall_t stall = {0};
     ucc_ev_t *ev;
@@ -410,7 +481,20 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     __atomic_store_n(&r->op.task.req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
 }
 
+/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for the next one. */
+static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
+    ucc_coll_req_h request = &r->op.task.req;
+    ucc_status_t status = hd_request_post_on(r, ee->stream, HD_ON_TRIGGERED);
+    if (status == UCC_OK) {
+        put_event(ee, UCC_EVENT_COLLECTIVE_POST, request);
+    }
+    return status;
+}
+
 ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
+    if (ee->devices) {
+        return post_in_stream(r, ee);
+    }
     hd_trigger_t *t = trigger_of(r);
     if (!t) {
         return UCC_ERR_NO_MEMORY;

@@ -1,10 +1,12 @@
-/* ee.h: execution engines of processor threads (ee.c). */
+/* ee.h: execution engines of processor threads, and of streams (ee.c). */
 #ifndef HD_TEAM_EE_H
 #define HD_TEAM_EE_H
 
 #include "team/team.h"
 
 ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out);
+/* Loads the driver, if nobody has. */
+ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out);
 /* Refuses while a triggered operation is outstanding. */
 ucc_status_t hd_ee_destroy(ucc_ee_h ee);
 bool hd_ee_is_live(ucc_ee_h ee);

@@ -167,6 +167,7 @@ void hd_team_free(ucc_team_h team) {
         hd_device_forget(r);
         hd_free(r);
     }
+    hd_team_leave_engines(team);
     hd_devices_close(team->devices);
     hd_algorithms_end(team->offers);
     hd_ordinals_end(&team->lists);

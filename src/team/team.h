@@ -42,6 +42,7 @@ struct ucc_lib_info {
     uint64_t yield_max_us, park_after_us;
     uint64_t stall;            /* ticks after which a wait is talked about; 0: never */
     uint64_t timeout;          /* ticks after which one fails that has no other; 0: never */
+    hd_cfg_gate_t gpu_gate;    /* how a triggered post brings order to its stream */
     _Atomic uint32_t contexts; /* alive */
 };
 
@@ -206,7 +207,7 @@ struct ucc_team {
     bool owned_by_ep;        /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     /* debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
-    uint32_t n_engines; /* of `engines`, under the lock */
+    uint32_t n_engines; /* of `engines`, those of threads; under the lock */
     uint32_t n_held;    /* hd_team_hold; under the lock, too */
     /* requests: one is kept at hand, taken and put back by one exchange */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
@@ -224,10 +225,10 @@ struct ucc_team {
     struct hd_offer *offers;        /* those algorithms (algorithm.c); by the handle's user */
     hd_request_t *early;            /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
-    ucc_ee_h engines;                /* execution engines, alive */
-    struct hd_devices *devices;      /* NULL before the first call on devices; under the lock */
-    struct {                         /* what attributes tell, and nothing else reads */
-        ucc_oob_coll_t oob;          /* n_oob_eps is 0 if there was none */
+    ucc_ee_h engines;           /* execution engines, alive; those of streams may live longer */
+    struct hd_devices *devices; /* NULL before the first call on devices; under the lock */
+    struct {                    /* what attributes tell, and nothing else reads */
+        ucc_oob_coll_t oob;     /* n_oob_eps is 0 if there was none */
         uint64_t hints, constraints; /* of the handle's own memory */
     } given;
 };
@@ -261,6 +262,8 @@ bool hd_team_is_needed(ucc_team_h team);
 void hd_team_hold(ucc_team_h team, bool holds);
 /* On behalf of a client that can't any more; nothing of the team's is in progress. */
 void hd_team_end_engines(ucc_team_h team);
+/* Those of streams are on their own from now on. */
+void hd_team_leave_engines(ucc_team_h team);
 /* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts);
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
@@ -294,6 +297,8 @@ static inline bool hd_is_address(const void *p) {
     return (uintptr_t)p + 1 > 1;
 }
 
+/* When a library handle ends: gives back what graphs have let go of since the last team. */
+void hd_devices_sweep(void);
 /* Of memory of which nothing is said: false if it is a device's (device.c). */
 bool hd_device_finds_host(const void *buffer);
 /* Memory of the host. */
@@ -319,6 +324,8 @@ bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *args, bool tagge
 bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *args, ucc_status_t *status);
 /* hd_args_repeat for memory of which nothing is said (UCC_MEMORY_TYPE_UNKNOWN) and which turns out to be the host's. */
 bool hd_args_repeat_unknown(hd_request_t *r, const ucc_coll_args_t *args);
+/* A call without a byte here, that is to be in the order of a stream: one of devices from now on. */
+ucc_status_t hd_args_become_device(hd_request_t *r);
 /* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 void hd_pack_release(hd_request_t *r);
@@ -329,6 +336,14 @@ void hd_pack_release(hd_request_t *r);
 void hd_request_plan_express(hd_request_t *r);
 /* After launching: looks a little longer for what the operation awaits; its status then. */
 ucc_status_t hd_request_linger(hd_request_t *r);
+/* A post in the order of a stream (device_order.c). On an error the request has not been posted, or is over with it. */
+typedef enum hd_on {
+    HD_ON_WAITS, /* over when everything is enqueued; the poster waits for that, and calls hd_request_join */
+    HD_ON_POSTED,   /* likewise, without the latter */
+    HD_ON_TRIGGERED /* over when it is complete; on return the stream is in order */
+} hd_on_t;
+ucc_status_t hd_request_post_on(hd_request_t *r, void *stream, hd_on_t on);
+ucc_status_t hd_request_join(hd_request_t *r);
 /* The post of such a request, and blocking calls: results are those of hd_express_barrier and its like. */
 uint64_t hd_request_express(hd_request_t *r);
 uint64_t hd_team_barrier(ucc_team_h team);

@@ -62,7 +62,7 @@ Test(device, a_number_that_there_is_not_is_an_error_with_a_line) {
     cr_assert_eq(gpu->event_take(2, &event), UCC_ERR_INVALID_PARAM);
     cr_assert_eq(rig_lines(), 3);
     for (int number = -1; number <= 2; number += 3) {
-        hd_gpu_stream_t stream = {number, NULL};
+        hd_gpu_stream_t stream = {.device = number, .handle = NULL};
         hd_gpu_capture_t capture;
         hd_gpu_launch_t launch;
         hd_gpu_block_t *block;

@@ -730,8 +730,8 @@ typedef struct ucc_ee_params {
     size_t ee_context_size;
 } ucc_ee_params_t;
 
-/** Create an execution engine of a team: of a processor thread (UCC_EE_CPU_THREAD). It ends before the
- *  team does. */
+/** Create an execution engine of a team: of a processor thread (UCC_EE_CPU_THREAD), which ends before the
+ *  team does; or of a stream (UCC_EE_CUDA_STREAM), which may end later. */
 ucc_status_t ucc_ee_create(ucc_team_h team, const ucc_ee_params_t *params, ucc_ee_h *ee);
 
 /** Destroy an engine and the events in its queue; on the thread that created it.
@@ -754,7 +754,8 @@ ucc_status_t ucc_ee_set_event(ucc_ee_h ee, ucc_ev_t *ev);
  *  copy, which needs no acknowledgement. */
 ucc_status_t ucc_ee_wait(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Have ee_event->req start when the event occurs on the engine. Until then, and while it runs, its status
+/** Have ee_event->req start when the event occurs on the engine: on a stream, when what was enqueued there before is done; and what
+ *  is enqueued there later comes after it. Until then, and while it runs, its status
  *  is UCC_INPROGRESS; UCC_EVENT_COLLECTIVE_POST says that it has started, UCC_EVENT_COLLECTIVE_COMPLETE that
  *  it is over, in error, too. After an error of this call the request must still be finalized. */
 ucc_status_t ucc_collective_triggered_post(ucc_ee_h ee, ucc_ev_t *ee_event);

@@ -28,7 +28,7 @@ ucc_status_t hd_cuda_stream(int device, uint32_t i, hd_gpu_stream_t *stream) {
                                "cuStreamCreate");
         d->stream[i] = status == UCC_OK ? d->stream[i] : NULL;
     }
-    *stream = (hd_gpu_stream_t){device, d->stream[i]};
+    *stream = (hd_gpu_stream_t){.device = device, .handle = d->stream[i]};
     pthread_mutex_unlock(&d->lock);
     hd_cuda_leave(&scope);
     return status;
@@ -120,7 +120,8 @@ ucc_status_t hd_cuda_stream_of(void *handle, hd_gpu_stream_t *stream) {
     if (status != UCC_OK) {
         return status;
     }
-    *stream = (hd_gpu_stream_t){-1, handle};
+    *stream = (hd_gpu_stream_t){
+        .device = -1, .handle = handle, .by_thread = known == CU_STREAM_PER_THREAD};
     status = special ? hd_cuda_check(-1, hd_cu.CtxGetCurrent(&context), "cuCtxGetCurrent")
                      : context_of(known, &context);
     if (status == UCC_OK && !context) {

@@ -30,11 +30,11 @@ static void check(CUresult result, const char *call) {
     }
 }
 
-static void enter(int device) {
+void device_enter(int device) {
     CHECK(cuCtxPushCurrent_v2(context[device]));
 }
 
-static void leave(void) {
+void device_leave(void) {
     CUcontext popped;
     CHECK(cuCtxPopCurrent_v2(&popped));
 }
@@ -42,7 +42,7 @@ static void leave(void) {
 static void *take_as(device_cases_t what, int device, size_t bytes) {
     CUdeviceptr pointer;
     void *pinned;
-    enter(device);
+    device_enter(device);
     if (what == DEVICE_CASES_PINNED) {
         CHECK(cuMemAllocHost_v2(&pinned, bytes));
         pointer = (uintptr_t)pinned;
@@ -51,7 +51,7 @@ static void *take_as(device_cases_t what, int device, size_t bytes) {
     } else {
         CHECK(cuMemAlloc_v2(&pointer, bytes));
     }
-    leave();
+    device_leave();
     return (void *)(uintptr_t)pointer; // NOLINT
 }
 
@@ -70,25 +70,39 @@ void *device_take(int device, size_t bytes) {
 
 void device_put(void *memory) {
     unsigned int type = 0;
-    enter(working());
+    device_enter(working());
     CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                 (CUdeviceptr)(uintptr_t)memory));
     CHECK(type == CU_MEMORYTYPE_HOST ? cuMemFreeHost(memory)
                                      : cuMemFree_v2((CUdeviceptr)(uintptr_t)memory));
-    leave();
+    device_leave();
 }
 
 void device_to(void *memory, const void *from, size_t bytes) {
-    enter(working());
+    device_enter(working());
     CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)memory, (CUdeviceptr)(uintptr_t)from, bytes));
     CHECK(cuCtxSynchronize()); /* a copy from memory that is not pinned may go on after the call */
-    leave();
+    device_leave();
 }
 
 void device_from(void *to, const void *memory, size_t bytes) {
-    enter(working());
+    device_enter(working());
     CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)memory, bytes));
-    leave();
+    device_leave();
+}
+
+void *device_stream(int device) {
+    CUstream stream;
+    device_enter(device);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    device_leave();
+    return stream;
+}
+
+void device_stream_end(void *stream) {
+    device_enter(working());
+    CHECK(cuStreamDestroy_v2(stream));
+    device_leave();
 }
 
 /* --- cases --- */

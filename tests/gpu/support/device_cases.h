@@ -36,6 +36,12 @@ void device_lose(int device, uint64_t operations);
 void *device_take(int device, size_t bytes);
 void device_put(void *memory);
 void device_to(void *memory, const void *from, size_t bytes);
+/* A stream there that does not wait for the NULL stream. */
+void *device_stream(int device);
+void device_stream_end(void *stream);
+/* The device's context is current in between. */
+void device_enter(int device);
+void device_leave(void);
 void device_from(void *to, const void *memory, size_t bytes);
 
 #endif

@@ -132,7 +132,7 @@ hd_gpu_stream_t rig_stream(int device) {
     push(device);
     rig_must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     pop();
-    return (hd_gpu_stream_t){device, stream};
+    return (hd_gpu_stream_t){.device = device, .handle = stream};
 }
 
 void rig_stream_end(hd_gpu_stream_t stream) {

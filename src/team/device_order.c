@@ -1,0 +1,389 @@
+/* device_order.c: collectives in the order of streams of the user's: device.h says what is recorded, and who waits for it.
+ *
+ * What is particular to a post is done before it, in the poster's thread (arm): it looks at the stream and records `ready`. A request of heddle_*_on is then over when everything is enqueued. One of a triggered post
+ * is over when the devices are, but its stream has to be in order before the post returns (meet):
+ *
+ *   - the poster progresses until its operation is enqueued, as all members do that are in their posts
+ *   - if peers let it wait, a gate is put on the stream, which the host opens at completion: only if no other member has its
+ *     stream on this device, because one whose stream shares a hardware queue with a gate might never come to its post.
+ *     HEDDLE_GPU_GATE decides otherwise: memop, always a gate; meet, never.
+ *
+ * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the host's; but who progresses
+ * no context any more after its triggered post leaves its stream waiting for ever. And nothing that may come after a gate may
+ * be enqueued in front of what opens it: two collectives of one team are enqueued in any order, on the same line. So while
+ * any gate of the process is closed, posts on streams are HELD: they publish when the host has seen their stream come
+ * to them (streams may wait for each other by the user's events, hence all of them). What lines wait for is then never behind a
+ * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and one that was held is ready.
+ *
+ * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the others' work ends
+ * on a line, behind which `joined` is recorded, and the poster lets its stream wait for that when it comes back.
+ */
+#include "team/device.h"
+
+#include "threads/callback.h"
+#include "threads/stall.h"
+
+enum { LINGER_US = 100, NAP_US = 100 };
+
+static hd_device_order_t *order_of(const hd_op_t *op) {
+    return &hd_device_part_of(op)->order;
+}
+
+static bool same(hd_gpu_stream_t a, hd_gpu_stream_t b) {
+    return a.handle == b.handle && a.device == b.device;
+}
+
+/* --- claimers ----------------------------------------------------------------------------------------------- */
+
+ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < v->op->place.n && status == UCC_OK; i++) {
+        const hd_device_order_t *order = &hd_device_part(v, i)->order;
+        if (order->is && !order->held && !same(order->stream, stream)) {
+            status = v->devices->driver->wait(stream, order->ready, HD_GPU_SITE_READY);
+        }
+    }
+    return status;
+}
+
+/* Replaces an event of another device. */
+static ucc_status_t event_of(const hd_gpu_driver_t *driver, int device, hd_gpu_event_t **event,
+                             int *of) {
+    if (*event && *of != device) {
+        driver->event_put(*event);
+        *event = NULL;
+    }
+    *of = device;
+    return *event ? UCC_OK : driver->event_take(device, event);
+}
+
+ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    const hd_gpu_driver_t *driver = v->devices->driver;
+    struct hd_device_done *done = v->done;
+    ucc_status_t status = event_of(driver, stream.device, &done->event, &done->event_of);
+    if (status == UCC_OK) {
+        status = driver->record(stream, done->event);
+    }
+    done->stream = stream;
+    done->recorded = status == UCC_OK;
+    return status;
+}
+
+void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    const hd_gpu_driver_t *driver = v->devices->driver;
+    hd_gpu_event_t *event = hd_device_part_of(v->op)->order.ready;
+    if (v->capture) { /* nothing runs: the capture is the user's to give up */
+        return;
+    }
+    if (driver->record(stream, event) != UCC_OK ||
+        driver->event_await(event, HD_GPU_SITE_FAILED) != UCC_OK) {
+        hd_devices_abandon(v->devices, stream.device);
+    }
+}
+
+ucc_status_t hd_device_ready(hd_op_t *op) {
+    return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
+}
+
+/* --- members ------------------------------------------------------------------------------------------------- */
+
+typedef ucc_status_t each_done_fn(hd_op_t *op, const struct hd_device_done *done, void *arg);
+
+/* Of this exchange. */
+static ucc_status_t each_done(hd_op_t *op, const hd_device_flight_t *f, each_done_fn *each,
+                              void *arg) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t s = 0; s < f->slices && status == UCC_OK; s++) {
+        if (f->done[s].key == hd_outer_key(op) && f->done[s].recorded) {
+            status = each(op, &f->done[s], arg);
+        }
+    }
+    return status;
+}
+
+static ucc_status_t wait_in_stream(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    const hd_device_order_t *order = arg;
+    return same(order->stream, done->stream)
+               ? UCC_OK
+               : op->team->devices->driver->wait(order->stream, done->event, HD_GPU_SITE_DONE);
+}
+
+static ucc_status_t wait_in_line(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    const hd_line_t *line = arg;
+    return op->team->devices->driver->wait(line->stream, done->event, HD_GPU_SITE_LATE);
+}
+
+/* The host waits, because the stream could not be told to. */
+static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    (void)arg;
+    return op->team->devices->driver->event_await(done->event, HD_GPU_SITE_NOT_JOINED);
+}
+
+/* By way of a line. */
+static ucc_status_t join_late(hd_op_t *op, const hd_device_flight_t *f, hd_device_order_t *order) {
+    hd_devices_t *devices = op->team->devices;
+    int device = order->stream.device;
+    hd_line_t *line = order->capture ? hd_devices_capture_line(devices, device, order->capture)
+                                     : hd_devices_line(devices, device, op->group);
+    if (!line) {
+        return UCC_ERR_IO_ERROR;
+    }
+    if (!order->capture) {
+        hd_line_lock(line);
+    }
+    ucc_status_t status = each_done(op, f, wait_in_line, line);
+    if (status == UCC_OK) {
+        status = devices->driver->record(line->stream, order->joined);
+    }
+    hd_line_unlock(line);
+    return status;
+}
+
+/* The post's number, and how far it has come. */
+static uint64_t meeting(uint64_t number, uint64_t state) {
+    return number * HD_MEET_STATES + state;
+}
+
+ucc_status_t hd_device_join(hd_op_t *op, const hd_device_flight_t *f) {
+    hd_device_order_t *order = order_of(op);
+    /* acquire: the gate, which I may be about to open; pairs with put_gate */
+    uint64_t word = atomic_load_explicit(&order->meet, memory_order_acquire);
+    if (word % HD_MEET_STATES == HD_MEET_GATED) {
+        return UCC_OK;
+    }
+    ucc_status_t status =
+        order->stream.by_thread ? join_late(op, f, order) : each_done(op, f, wait_in_stream, order);
+    if (status != UCC_OK && each_done(op, f, wait_here, NULL) != UCC_OK) {
+        hd_devices_abandon(op->team->devices, order->stream.device);
+    }
+    uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
+    /* release: what I have enqueued; pairs with is_open. If a gate came first, that will do, too */
+    atomic_compare_exchange_strong_explicit(&order->meet, &open,
+                                            meeting(word / HD_MEET_STATES, HD_MEET_JOINED),
+                                            memory_order_release, memory_order_relaxed);
+    return status;
+}
+
+void hd_device_end_order(hd_op_t *op) {
+    hd_device_order_t *order = order_of(op);
+    order->is = false;
+    /* relaxed: the number is the poster's, who has published it with the operation */
+    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
+    /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees over */
+    uint64_t before =
+        atomic_exchange_explicit(&order->meet, meeting(number, HD_MEET_OVER), memory_order_acq_rel);
+    if (before % HD_MEET_STATES == HD_MEET_GATED) {
+        hd_gpu_word_open(order->gate, number);
+        /* release: who finds no gate comes after the opening; pairs with arm */
+        atomic_fetch_sub_explicit(&op->team->devices->gates, 1, memory_order_release);
+    }
+}
+
+void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order) {
+    const hd_gpu_driver_t *driver = devices ? devices->driver : NULL;
+    if (order
+            ->gate) { /* the stream has passed it, or will right away: not before that is it anybody else's */
+        if (driver->event_await(order->joined, HD_GPU_SITE_NONE) == UCC_OK) {
+            driver->word_put(order->gate_of, order->gate);
+        }
+    }
+    if (order->ready) {
+        driver->event_put(order->ready);
+    }
+    if (order->joined) {
+        driver->event_put(order->joined);
+    }
+}
+
+/* --- before the post --------------------------------------------------------------------------------------- */
+
+static ucc_status_t refuse(const hd_request_t *r, const char *why) {
+    hd_error("%s at endpoint %u: in the order of a stream: %s", hd_op_type_name(&r->op),
+             r->op.team_ep, why);
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
+/* Devices do it, or will from now on. */
+static ucc_status_t check_kind(hd_request_t *r) {
+    if (r->run) {
+        return refuse(r, "an algorithm of the user's runs it, which knows no streams");
+    }
+    if (r->op.team->crossing) {
+        return refuse(r, "the team spans processes");
+    }
+    if (r->op.call.device) {
+        return hd_device_stages(&r->op)
+                   ? refuse(r, "a buffer is in memory of the host that is not pinned")
+                   : UCC_OK;
+    }
+    return hd_device_moves_nothing(&r->op) ? hd_args_become_device(r)
+                                           : refuse(r, "no buffer is in memory of a device");
+}
+
+static ucc_status_t take_stream(hd_request_t *r, void *handle) {
+    hd_device_order_t *order = order_of(&r->op);
+    const hd_gpu_driver_t *driver = r->op.team->devices->driver;
+    hd_gpu_capture_t capture = {.id = 0};
+    ucc_status_t status = driver->stream_of(handle, &order->stream);
+    if (status == UCC_OK) {
+        status = driver->capture(order->stream, &capture);
+    }
+    order->capture = capture.id;
+    int device = order->stream.device, of = order->events_of;
+    if (status == UCC_OK) {
+        status = event_of(driver, device, &order->joined, &of);
+    }
+    if (status == UCC_OK) {
+        status = event_of(driver, device, &order->ready, &order->events_of);
+    }
+    return status == UCC_OK ? driver->record(order->stream, order->ready) : status;
+}
+
+/* What the next post has to know. */
+static ucc_status_t arm(hd_request_t *r, void *stream, bool tells) {
+    ucc_status_t status = check_kind(r);
+    if (status == UCC_OK) {
+        status = take_stream(r, stream);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_device_order_t *order = order_of(&r->op);
+    /* acquire: pairs with hd_device_end_order. A gate that comes later is put behind `ready`, in whatever stream: its poster, if
+       it is another thread, is ordered after this one by what makes its stream depend on this one, or not at all. */
+    order->held = !order->capture &&
+                  atomic_load_explicit(&r->op.team->devices->gates, memory_order_acquire) != 0;
+    order->armed = true;
+    order->tells = tells && !order->capture;
+    /* relaxed, both: this request's last post is over; the next one publishes it */
+    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
+    atomic_store_explicit(&order->meet, meeting(number + 1, HD_MEET_OPEN), memory_order_relaxed);
+    return UCC_OK;
+}
+
+/* --- after the post ------------------------------------------------------------------------------------------ */
+
+ucc_status_t hd_request_join(hd_request_t *r) {
+    const hd_device_order_t *order = r->device ? &r->device->order : NULL;
+    return order && order->stream.by_thread
+               ? r->op.team->devices->driver->wait(order->stream, order->joined,
+                                                   HD_GPU_SITE_BY_THREAD)
+               : UCC_OK;
+}
+
+/* A triggered post, as its poster remembers it: the request may be over, and another one's. */
+typedef struct post {
+    ucc_team_h team;
+    hd_device_order_t *order;
+    hd_gpu_stream_t stream;
+    uint64_t number;
+    bool captured;
+} post_t;
+
+static bool is_open(const post_t *p) {
+    /* acquire: what the finisher has enqueued; pairs with hd_device_join */
+    return atomic_load_explicit(&p->order->meet, memory_order_acquire) ==
+           meeting(p->number, HD_MEET_OPEN);
+}
+
+static bool may_gate(const post_t *p) {
+    hd_devices_t *devices = p->team->devices;
+    hd_gpu_info_t info;
+    if (p->captured || p->team->lib->gpu_gate == HD_CFG_GATE_MEET ||
+        devices->driver->info(p->stream.device, &info) != UCC_OK || !info.words) {
+        return false;
+    }
+    return p->team->lib->gpu_gate == HD_CFG_GATE_MEMOP ||
+           hd_devices_alone(devices, p->team->group, p->stream.device);
+}
+
+/* Taken before it is known whether it will be needed. */
+static bool take_gate(const post_t *p) {
+    const hd_gpu_driver_t *driver = p->team->devices->driver;
+    hd_device_order_t *order = p->order;
+    if (order->gate && order->gate_of != p->stream.device) {
+        return false; /* its word is awaited by streams of another device, and has that one's number */
+    }
+    order->gate_of = p->stream.device;
+    return order->gate || driver->word_take(p->stream.device, &order->gate) == UCC_OK;
+}
+
+/* False: there is none, and none is needed any more. */
+static bool put_gate(const post_t *p, ucc_status_t *status) {
+    const hd_gpu_driver_t *driver = p->team->devices->driver;
+    _Atomic uint32_t *gates = &p->team->devices->gates;
+    uint64_t open = meeting(p->number, HD_MEET_OPEN);
+    /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after it */
+    atomic_fetch_add_explicit(gates, 1, memory_order_relaxed);
+    /* release: the gate's word, for who opens it; pairs with hd_device_end_order */
+    if (!atomic_compare_exchange_strong_explicit(&p->order->meet, &open,
+                                                 meeting(p->number, HD_MEET_GATED),
+                                                 memory_order_release, memory_order_relaxed)) {
+        atomic_fetch_sub_explicit(gates, 1, memory_order_relaxed); /* there was none */
+        return false;
+    }
+    *status = driver->gate(p->stream, p->order->gate, p->number, HD_GPU_SITE_GATE);
+    if (*status == UCC_OK) {
+        *status = driver->record(p->stream, p->order->joined);
+    }
+    return true;
+}
+
+static void progress(const post_t *p, uint64_t *vain) {
+    for (uint32_t i = 0; i < p->team->n_contexts; i++) {
+        if (hd_runner_progress(&p->team->contexts[i]->runner, vain)) {
+            *vain = 0;
+        }
+    }
+}
+
+static void rest(const post_t *p, hd_stall_t *stall, uint64_t vain) {
+    uint64_t now = hd_ticks();
+    if (hd_stall_is_due(stall, now, p->team->lib->stall)) {
+        hd_stall_line("triggered post at endpoint %u has waited %.1f s for the others to post",
+                      p->team->ep, hd_stall_seconds(stall, now));
+    }
+    if (p->team->lib->may_park && vain >= p->team->lib->park_after_us * hd_ticks_per_us) {
+        _Atomic uint32_t word = 0;
+        hd_park_sleep(&word, 0, NAP_US * 1000u);
+    }
+}
+
+static ucc_status_t meet(hd_request_t *r, const post_t *p) {
+    uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us, vain = 0;
+    ucc_status_t status = UCC_OK;
+    hd_stall_t stall = {0};
+    bool gates = may_gate(p) && take_gate(p);
+    while (is_open(p)) {
+        progress(p, &vain);
+        if (gates && hd_ticks() > until && put_gate(p, &status)) {
+            return status;
+        }
+        rest(p, &stall, vain);
+    }
+    return hd_request_join(r);
+}
+
+ucc_status_t hd_request_post_on(hd_request_t *r, void *stream, hd_on_t on) {
+    if (r->route == HD_ROUTE_NOTHING && !r->run) { /* zero bytes */
+        return hd_request_post(r);
+    }
+    bool triggered = on == HD_ON_TRIGGERED;
+    ucc_status_t status = arm(r, stream, triggered);
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_device_order_t *order = order_of(&r->op);
+    if (order->stream.by_thread && on == HD_ON_POSTED) {
+        order->armed = false;
+        return refuse(r, "only a call that waits can use the stream of a thread");
+    }
+    post_t p = {.team = r->op.team,
+                .order = order,
+                .stream = order->stream,
+                /* relaxed: mine */
+                .number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES,
+                .captured = order->capture != 0};
+    status = hd_request_post(r);
+    return status == UCC_OK && triggered ? meet(r, &p) : status;
+}
