@@ -3,8 +3,12 @@
  *
  * In a chain of plain posts, a kernel of the user's produces the source; the host waits for that kernel's event alone; then
  * the collective; once it is complete, a kernel of the user's consumes the result, and another one overwrites the source.
+ *
+ * In a chain on streams, the host waits for no device: producer, collective, consumer and what overwrites both are enqueued
+ * one behind the other. Each tag has a stream of its own at each endpoint.
  */
 #include "emucuda/calls.h"
+#include "gpu/site.h"
 #include "support/deadline.h"
 #include "support/device_cases.h"
 #include "support/random.h"
@@ -18,7 +22,7 @@
 
 TestSuite(chains, .timeout = 240);
 
-enum { MOST = 16, TAGS = 2, LINKS = 4, COUNT = 300, BYTES = COUNT * sizeof(int32_t) };
+enum { MOST = 16, TAGS = 2, LINKS = 4, SEEDS = 100, COUNT = 300, BYTES = COUNT * sizeof(int32_t) };
 
 static void must_cuda(CUresult result, const char *call) {
     must(result == CUDA_SUCCESS ? UCC_OK : UCC_ERR_LAST, call);
@@ -36,6 +40,13 @@ typedef struct part {
     int32_t *src, *dst, *out; /* out: LINKS results */
     ucc_coll_req_h request;
 } part_t;
+
+/* How an endpoint comes to its collective. */
+typedef enum way {
+    WAY_PLAIN,    /* once the source is produced */
+    WAY_TOO_SOON, /* without waiting for that: wrong */
+    WAY_STREAM    /* in the order of the part's stream */
+} way_t;
 
 typedef struct chains {
     world_t *world;
@@ -128,17 +139,24 @@ static void close_chains(chains_t *c, int devices) {
     }
 }
 
-static void post(chains_t *c, uint32_t tag, uint32_t i, bool waits) {
-    part_t *part = &c->part[tag][i];
+static ucc_coll_args_t args_of(const part_t *part, uint32_t tag) {
     ucc_coll_args_t args = small_allreduce(part->src, part->dst, COUNT);
     args.src.info.mem_type = args.dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
     args.mask |= UCC_COLL_ARGS_FIELD_TAG;
     args.tag = (uint16_t)tag;
-    if (waits) {
+    return args;
+}
+
+static void post(chains_t *c, uint32_t tag, uint32_t i, way_t way) {
+    part_t *part = &c->part[tag][i];
+    ucc_coll_args_t args = args_of(part, tag);
+    if (way == WAY_PLAIN) {
         await_source(part);
     }
     must(ucc_collective_init(&args, &part->request, c->world->teams[i]), "init");
-    must(ucc_collective_post(part->request), "post");
+    must(way == WAY_STREAM ? heddle_post_on(part->request, part->stream)
+                           : ucc_collective_post(part->request),
+         "post");
 }
 
 /* Of the whole process, by one thread. */
@@ -159,7 +177,7 @@ static void finish(chains_t *c, uint32_t tag, uint32_t link) {
 }
 
 /* Endpoints and tags in an order of their own each time. */
-static void run_link(chains_t *c, uint32_t link, uint64_t *random, bool waits) {
+static void run_link(chains_t *c, uint32_t link, uint64_t *random, way_t way) {
     uint32_t from = (uint32_t)random_below(random, c->size),
              first = random_below(random, TAGS) != 0;
     for (uint32_t t = 0; t < TAGS; t++) {
@@ -169,7 +187,7 @@ static void run_link(chains_t *c, uint32_t link, uint64_t *random, bool waits) {
     }
     for (uint32_t k = 0; k < TAGS * c->size; k++) {
         uint32_t i = (from + k / TAGS) % c->size;
-        post(c, (first + k + i) % TAGS, i, waits);
+        post(c, (first + k + i) % TAGS, i, way);
     }
     for (uint32_t t = 0; t < TAGS; t++) {
         finish(c, (first + t) % TAGS, link);
@@ -197,26 +215,41 @@ static void check(const chains_t *c) {
     }
 }
 
-static void run_chains(const char *config, uint32_t size, int devices, uint64_t seed, bool waits) {
-    static chains_t c;
-    char with_seed[128];
-    snprintf(with_seed, sizeof(with_seed), "%s,seed=%llu", config, (unsigned long long)seed);
-    device_cases_begin(with_seed, DEVICE_CASES_PLAIN);
-    open_chains(&c, size, devices);
-    for (uint32_t link = 0; link < LINKS; link++) {
-        run_link(&c, link, &seed, waits);
-    }
-    if (waits) {
-        check(&c);
-    }
-    close_chains(&c, devices);
-}
-
 typedef struct config_case {
     char config[48];
     uint32_t size;
     int devices;
 } config_case_t;
+
+static void begin_seed(const config_case_t *of, uint64_t seed) {
+    char with_seed[128];
+    snprintf(with_seed, sizeof(with_seed), "%s,seed=%llu", of->config, (unsigned long long)seed);
+    device_cases_begin(with_seed, DEVICE_CASES_PLAIN);
+}
+
+/* Aborts if something was found. */
+static void end_seed(void) {
+    device_cases_end();
+    heddle_emucuda_reset();
+}
+
+static void run_links(chains_t *c, uint64_t seed, way_t way) {
+    for (uint32_t link = 0; link < LINKS; link++) {
+        run_link(c, link, &seed, way);
+    }
+}
+
+static void run_seeds(const config_case_t *of, way_t way) {
+    static chains_t c;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        begin_seed(of, seed);
+        open_chains(&c, of->size, of->devices);
+        run_links(&c, seed, way);
+        check(&c);
+        close_chains(&c, of->devices);
+        end_seed();
+    }
+}
 
 static config_case_t configs[] = {{"1", 3, 1},
                                   {"1,channels=1", 4, 1},
@@ -227,18 +260,22 @@ static config_case_t configs[] = {{"1", 3, 1},
                                   {"8,policy=newest", 8, 8},
                                   {"4,nopeer,channels=1", 4, 4}};
 
-enum { SEEDS = 100, CONFIGS = sizeof(configs) / sizeof(*configs) };
+enum { CONFIGS = sizeof(configs) / sizeof(*configs) };
 
 ParameterizedTestParameters(chains, of_plain_posts) {
     return cr_make_param_array(config_case_t, configs, CONFIGS);
 }
 
 ParameterizedTest(config_case_t *c, chains, of_plain_posts) {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        run_chains(c->config, c->size, c->devices, seed, true);
-        device_cases_end(); /* aborts if something was found */
-        heddle_emucuda_reset();
-    }
+    run_seeds(c, WAY_PLAIN);
+}
+
+ParameterizedTestParameters(chains, of_posts_on_streams) {
+    return cr_make_param_array(config_case_t, configs, CONFIGS);
+}
+
+ParameterizedTest(config_case_t *c, chains, of_posts_on_streams) {
+    run_seeds(c, WAY_STREAM);
 }
 
 static uint64_t found;
@@ -248,16 +285,102 @@ static void count_finding(heddle_emucuda_finding_t kind, const char *text, void 
     found++;
 }
 
+static void run_to_find(way_t way, uint32_t dropped) {
+    static const config_case_t of = {"2", 3, 2};
+    static chains_t c;
+    begin_seed(&of, 1);
+    heddle_emucuda_on_finding(count_finding, NULL);
+    heddle_emucuda_drop_site(dropped);
+    open_chains(&c, of.size, of.devices);
+    run_links(&c, 1, way);
+    close_chains(&c, of.devices);
+    cr_assert_gt(found, 0);
+}
+
 /* The same without the host's wait: the post says that data is ready, and it is not. */
 Test(chains, a_post_before_its_data_is_ready_is_found) {
-    heddle_emucuda_on_finding(count_finding, NULL);
-    run_chains("2", 3, 2, 1, false);
-    cr_assert_gt(found, 0);
+    run_to_find(WAY_TOO_SOON, 0);
+}
+
+Test(chains, a_collective_that_does_not_wait_for_streams_is_found) {
+    run_to_find(WAY_STREAM, HD_GPU_SITE_READY);
+}
+
+Test(chains, a_stream_that_does_not_wait_for_its_collective_is_found) {
+    run_to_find(WAY_STREAM, HD_GPU_SITE_DONE);
+}
+
+/* --- a thread for each endpoint, on streams ------------------------------------------------------------------- */
+
+enum { THREADS = 16 };
+
+typedef struct threaded {
+    chains_t chains;
+    uint64_t seed;
+} threaded_t;
+
+/* Calls that return when all is enqueued: tags in the same order everywhere. */
+static void call_on_streams(chains_t *c, uint32_t i, uint32_t first) {
+    for (uint32_t t = 0; t < TAGS; t++) {
+        uint32_t tag = (first + t) % TAGS;
+        part_t *part = &c->part[tag][i];
+        ucc_coll_args_t args = args_of(part, tag);
+        must(heddle_collective_on(&args, c->world->teams[i], part->stream), "heddle_collective_on");
+    }
+}
+
+/* Requests: tags in an order of the thread's own. */
+static void post_on_streams(chains_t *c, uint32_t i, uint32_t first) {
+    for (uint32_t t = 0; t < TAGS; t++) {
+        post(c, (first + t) % TAGS, i, WAY_STREAM);
+    }
+    for (uint32_t t = 0; t < TAGS; t++) {
+        must(heddle_wait(c->part[t][i].request, 60), "heddle_wait");
+        must(ucc_collective_finalize(c->part[t][i].request), "finalize");
+    }
+}
+
+static void chain_by_thread(void *arg, uint32_t i) {
+    threaded_t *all = arg;
+    chains_t *c = &all->chains;
+    uint64_t common = all->seed, own = all->seed * THREADS + i + 1;
+    for (uint32_t link = 0; link < LINKS; link++) {
+        for (uint32_t t = 0; t < TAGS; t++) {
+            produce(&c->part[t][i], value_of(t, link, i));
+        }
+        if (random_below(&common, 2) != 0) {
+            call_on_streams(c, i, (uint32_t)random_below(&common, TAGS));
+        } else {
+            post_on_streams(c, i, (uint32_t)random_below(&own, TAGS));
+        }
+        for (uint32_t t = 0; t < TAGS; t++) {
+            consume(&c->part[t][i], link);
+        }
+    }
+}
+
+ParameterizedTestParameters(chains, on_streams_by_sixteen_threads) {
+    static config_case_t cases[] = {{"1,host=threads", THREADS, 1},
+                                    {"1,host=threads,channels=1,policy=starve", THREADS, 1},
+                                    {"1,channels=8,policy=lazy", THREADS, 1}};
+    return cr_make_param_array(config_case_t, cases, sizeof(cases) / sizeof(*cases));
+}
+
+ParameterizedTest(config_case_t *of, chains, on_streams_by_sixteen_threads) {
+    static threaded_t all;
+    for (all.seed = 1; all.seed <= SEEDS; all.seed++) {
+        begin_seed(of, all.seed);
+        open_chains(&all.chains, of->size, of->devices);
+        driver_threads(of->size, chain_by_thread, &all);
+        check(&all.chains);
+        close_chains(&all.chains, of->devices);
+        end_seed();
+    }
 }
 
 /* --- many threads, in any order --------------------------------------------------------------------------------- */
 
-enum { THREADS = 16, BUNCH = 50, BUNCHES = 20 }; /* 1000 collectives */
+enum { BUNCH = 50, BUNCHES = 20 }; /* 1000 collectives */
 
 typedef struct bunch {
     world_t *world;
