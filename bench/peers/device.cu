@@ -5,6 +5,7 @@
  *     fused    the honest opponent: one kernel that reads k sources and writes k destinations, 16 bytes at a time
  *     nccl     where there is nccl.h, and each participant has a device of its own: NCCL refuses two on one
  *     heddle   init, post, test, finalize
+ *     heddle_on  heddle_collective_on each participant's stream, and a wait for that
  *
  * naive and fused work for participants on one device. They meet on the host; participant 0 enqueues and waits; all are told.
  * Every call takes other buffers than the one before, so that no cache keeps them (prepare). Tight loops only: what
@@ -31,8 +32,9 @@ extern "C" {
 static const uint32_t MOST = 64;       /* participants */
 static const uint64_t MOST_SETS = 256; /* of buffers */
 
-enum variant_t { LIMIT, NAIVE, FUSED, NCCL, HEDDLE, VARIANTS };
-static const char *const variants[VARIANTS] = {"limit", "naive", "fused", "nccl", "heddle"};
+enum variant_t { LIMIT, NAIVE, FUSED, NCCL, HEDDLE, HEDDLE_ON, VARIANTS };
+static const char *const variants[VARIANTS] = {"limit", "naive",  "fused",
+                                               "nccl",  "heddle", "heddle_on"};
 
 /* A participant: written by itself alone; the buffers are read by participant 0 after all have come. */
 struct alignas(256) self_t {
@@ -239,6 +241,12 @@ static void by_heddle(self_t *s, const bench_case_t *c, uint32_t root) {
     args.root = root;
     args.src.info = {source_of(s), c->count, UCC_DT_FLOAT32, cuda};
     args.dst.info = {destination_of(s), c->count, UCC_DT_FLOAT32, cuda};
+    if (variant == HEDDLE_ON) {
+        require_heddle(heddle_collective_on(&args, heddle_ep_team(s->ep), s->stream),
+                       c->coll->name);
+        require(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
+        return;
+    }
     require_heddle(ucc_collective_init(&args, &request, heddle_ep_team(s->ep)), "init");
     require_heddle(ucc_collective_post(request), "post");
     while ((status = ucc_collective_test(request)) == UCC_INPROGRESS) {
@@ -278,6 +286,7 @@ static void call(void *self, const bench_case_t *c, uint32_t root) {
         by_nccl(s, c, root);
         break;
     case HEDDLE:
+    case HEDDLE_ON:
         by_heddle(s, c, root);
         break;
     default:
@@ -378,7 +387,7 @@ static void *join(const bench_options_t *o, uint32_t rank) {
     s->device = (uint32_t)(rank % devices);
     require(cudaSetDevice((int)s->device), "cudaSetDevice");
     require(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    if (variant == HEDDLE) {
+    if (variant >= HEDDLE) {
         heddle_group_params_t params = {};
         params.endpoints = o->participants;
         pthread_mutex_lock(&lock);
@@ -395,7 +404,7 @@ static void *join(const bench_options_t *o, uint32_t rank) {
 
 static void leave(void *self) {
     self_t *s = (self_t *)self;
-    if (variant == HEDDLE) {
+    if (variant >= HEDDLE) {
         require_heddle(heddle_leave(s->ep), "heddle_leave");
     }
     require(cudaStreamDestroy(s->stream), "cudaStreamDestroy");
@@ -428,7 +437,7 @@ static variant_t find_variant(int argc, char **argv) {
             }
         }
     }
-    bench_fail("--variant", "limit, naive, fused, nccl, or heddle");
+    bench_fail("--variant", "limit, naive, fused, nccl, heddle, or heddle_on");
 }
 
 int main(int argc, char **argv) {

@@ -143,24 +143,12 @@ static void launch(const trainer_t *t, void *kernel, train_args_t args, uint32_t
                     NULL));
 }
 
-/* The sum of all threads' gradients, in each thread's array on its device. What a plain post is given must be ready. */
+/* The sum of all threads' gradients, in each thread's array on its device: after the kernels before, and before those that
+ * follow. Threads meet until it is enqueued; nobody waits for a device. */
 static void sum_gradients(const trainer_t *t) {
-    ucc_coll_req_h request;
-    ucc_coll_args_t args = {
-        .mask = UCC_COLL_ARGS_FIELD_FLAGS,
-        .flags = UCC_COLL_ARGS_FLAG_IN_PLACE,
-        .coll_type = UCC_COLL_TYPE_ALLREDUCE,
-        .dst.info = {t->memory.gradient, WEIGHTS, UCC_DT_FLOAT32, UCC_MEMORY_TYPE_CUDA},
-        .op = UCC_OP_SUM};
-    CU(StreamSynchronize(t->stream));
-    check(ucc_collective_init(&args, &request, heddle_ep_team(t->ep)), "ucc_collective_init");
-    check(ucc_collective_post(request), "ucc_collective_post");
-    ucc_status_t status;
-    while ((status = ucc_collective_test(request)) == UCC_INPROGRESS) {
-        ucc_context_progress(heddle_ep_context(t->ep));
-    }
-    check(status, "allreduce");
-    check(ucc_collective_finalize(request), "ucc_collective_finalize");
+    check(heddle_allreduce_on(t->ep, t->stream, HEDDLE_IN_PLACE, t->memory.gradient, WEIGHTS,
+                              UCC_DT_FLOAT32, UCC_OP_SUM),
+          "allreduce");
 }
 
 static void step(const trainer_t *t) {

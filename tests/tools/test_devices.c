@@ -48,6 +48,16 @@ Test(devices, memory_may_be_managed_in_place_the_root_another_each_time_and_endp
     cr_expect_eq(count("emucuda:"), 0, "%s", output);
 }
 
+Test(devices, calls_on_streams_are_right_and_a_sample_is_many_of_them) {
+    cr_expect_eq(
+        perf("emulated:2",
+             "-n 3 --mem cuda --stream --limits -b 8 -e 64K -f 8192 -i 32 --json /dev/stderr"),
+        0, "%s", output);
+    cr_expect_eq(count("\"api\": \"stream\""), 1, "%s", output);
+    cr_expect_eq(count("\"batch\": 16"), 35, "each line: %s", output);
+    cr_expect_eq(count("emucuda:"), 0, "%s", output);
+}
+
 Test(devices, every_line_has_its_limit) {
     cr_expect_eq(perf("emulated:2", "-n 2 --mem cuda --limits -b 8 -e 64K -f 8192 -i 16 allreduce"),
                  0, "%s", output);
@@ -73,6 +83,8 @@ Test(devices, what_cannot_be_is_refused_with_a_reason) {
     cr_expect_eq(count("--device: there are fewer devices"), 1, "%s", output);
     cr_expect_eq(perf("n", "--mem cuda --touch bcast"), 2);
     cr_expect_eq(count("--mem is for one process, without --touch"), 1, "%s", output);
+    cr_expect_eq(perf("n", "--mem cuda --stream --tasks 4 bcast"), 2);
+    cr_expect_eq(count("--stream needs --mem, and threads"), 1, "%s", output);
     cr_expect_eq(perf("n", "--device 1 bcast"), 2);
     cr_expect_eq(count("--device needs --mem"), 1, "%s", output);
     cr_expect_eq(perf("n", "--mem cuda --api heddle bcast"), 2);

@@ -1,4 +1,5 @@
 /* calls.c: one call on all endpoints of a worker, with the interface that was asked for. */
+#include "device.h"
 #include "run.h"
 
 void perf_next_turn(perf_worker_t *w) {
@@ -53,11 +54,22 @@ void perf_finish(perf_worker_t *w) {
 }
 
 void perf_call(perf_worker_t *w) {
+    if (w->run->options->stream) {
+        perf_endpoint_t *e = &w->endpoints[0];
+        perf_require(heddle_collective_on(&e->args, e->team, e->stream), w->run->now.coll->name);
+        return;
+    }
     if (w->run->options->api == PERF_API_UCC) {
         perf_start(w);
         perf_finish(w);
     } else {
         perf_require(perf_call_blocking(&w->run->now, &w->endpoints[0]), w->run->now.coll->name);
+    }
+}
+
+void perf_settle(perf_worker_t *w) {
+    if (w->run->options->stream) {
+        perf_device_stream_await(w->endpoints[0].index, w->endpoints[0].stream);
     }
 }
 

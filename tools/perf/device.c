@@ -1,5 +1,4 @@
 /* device.c: see device.h. */
-#define _GNU_SOURCE
 #include "device.h"
 
 #include "run.h"
@@ -170,6 +169,23 @@ void perf_device_clear(uint32_t e, void *memory, uint64_t bytes) {
     require(cu.StreamSynchronize(NULL), "cuStreamSynchronize");
 }
 
+void *perf_device_stream(uint32_t e) {
+    void *stream = NULL;
+    enter(device_of(e));
+    require(cu.StreamCreate(&stream, NON_BLOCKING), "cuStreamCreate");
+    return stream;
+}
+
+void perf_device_stream_end(uint32_t e, void *stream) {
+    enter(device_of(e));
+    require(cu.StreamDestroy(stream), "cuStreamDestroy");
+}
+
+void perf_device_stream_await(uint32_t e, void *stream) {
+    enter(device_of(e));
+    require(cu.StreamSynchronize(stream), "cuStreamSynchronize");
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Limits
  * ---------------------------------------------------------------------------------------------- */
@@ -183,17 +199,19 @@ static void await(const device_t *device) {
     require(result, "cuEventQuery");
 }
 
-double perf_device_launch(void) {
+double perf_device_launch(uint64_t batch) {
     const device_t *device = &devices[0];
     enter(device);
     uint64_t begin = perf_clock_ticks();
-    require(nothing != NULL
-                ? cu.LaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, device->stream, NULL, NULL)
-                : cu.MemsetD8Async((address_t)(uintptr_t)device->to, 0, 4, device->stream),
-            "cuLaunchKernel");
+    for (uint64_t i = 0; i < batch; i++) {
+        require(nothing != NULL
+                    ? cu.LaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, device->stream, NULL, NULL)
+                    : cu.MemsetD8Async((address_t)(uintptr_t)device->to, 0, 4, device->stream),
+                "cuLaunchKernel");
+    }
     require(cu.EventRecord(device->event, device->stream), "cuEventRecord");
     await(device);
-    return perf_clock_seconds(perf_clock_ticks() - begin);
+    return perf_clock_seconds(perf_clock_ticks() - begin) / (double)batch;
 }
 
 /* Memory for copies of so many bytes: twice the cache, or what one needs. */
@@ -223,25 +241,28 @@ static uint64_t turn(device_t *device, uint64_t bytes) {
     return at;
 }
 
-double perf_device_copy(uint64_t bytes) {
+double perf_device_copy(uint64_t bytes, uint64_t batch) {
     for (uint32_t d = 0; d < summary.devices; d++) {
         reserve(&devices[d], bytes);
     }
     uint64_t begin = perf_clock_ticks();
     for (uint32_t d = 0; d < summary.devices; d++) {
         device_t *device = &devices[d];
-        uint64_t at = turn(device, bytes);
         enter(device);
-        require(cu.MemcpyDtoDAsync((address_t)(uintptr_t)device->to + at,
-                                   (address_t)(uintptr_t)device->from + at, bytes, device->stream),
-                "cuMemcpyDtoDAsync");
+        for (uint64_t i = 0; i < batch; i++) {
+            uint64_t at = turn(device, bytes);
+            require(cu.MemcpyDtoDAsync((address_t)(uintptr_t)device->to + at,
+                                       (address_t)(uintptr_t)device->from + at, bytes,
+                                       device->stream),
+                    "cuMemcpyDtoDAsync");
+        }
         require(cu.EventRecord(device->event, device->stream), "cuEventRecord");
     }
     for (uint32_t d = 0; d < summary.devices; d++) {
         enter(&devices[d]);
         await(&devices[d]);
     }
-    return perf_clock_seconds(perf_clock_ticks() - begin);
+    return perf_clock_seconds(perf_clock_ticks() - begin) / (double)batch;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -316,9 +337,13 @@ static double median_of(double (*measure)(uint64_t), uint64_t bytes) {
     return seconds[n / 2];
 }
 
-static double launch(uint64_t bytes) {
+static double one_launch(uint64_t bytes) {
     (void)bytes;
-    return perf_device_launch();
+    return perf_device_launch(1);
+}
+
+static double one_copy(uint64_t bytes) {
+    return perf_device_copy(bytes, 1);
 }
 
 static void summarize(void) {
@@ -335,8 +360,8 @@ static void summarize(void) {
         module = NULL;
         reserve(&devices[0], 256);
     }
-    summary.launch = median_of(launch, 0);
-    summary.copy_rate = 2.0 * (double)large * summary.devices / median_of(perf_device_copy, large);
+    summary.launch = median_of(one_launch, 0);
+    summary.copy_rate = 2.0 * (double)large * summary.devices / median_of(one_copy, large);
 }
 
 bool perf_device_open(const perf_options_t *o) {

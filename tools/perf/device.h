@@ -36,10 +36,17 @@ void perf_device_from(uint32_t e, void *to, const void *memory, uint64_t bytes);
 /** Zeros: numbers that no operation turns into anything slow. */
 void perf_device_clear(uint32_t e, void *memory, uint64_t bytes);
 
-/** Seconds from an empty launch on the first device to having seen that its event has completed. */
-double perf_device_launch(void);
-/** Seconds in which every device copies so many bytes within its memory, from the first call to having seen all events.
- *  Beyond the caches: each call has memory that has not been used for long. */
-double perf_device_copy(uint64_t bytes);
+/** Seconds from an empty launch on the first device to having seen that its event has completed: of a batch of launches,
+ *  behind which there is one event, divided by their number. */
+double perf_device_launch(uint64_t batch);
+/** Seconds in which every device copies so many bytes within its memory, from the first call to having seen all events;
+ *  likewise. Beyond the caches: each copy has memory that has not been used for long. */
+double perf_device_copy(uint64_t bytes, uint64_t batch);
+
+/** A stream on the device of endpoint e. */
+void *perf_device_stream(uint32_t e);
+void perf_device_stream_end(uint32_t e, void *stream);
+/** Waits for all that was enqueued there. */
+void perf_device_stream_await(uint32_t e, void *stream);
 
 #endif

@@ -51,9 +51,11 @@ static void write_json_header(FILE *to, double exchange_limit) {
             "\"persistent\": %s, \"in_place\": %s, \"touch\": %s, \"back_to_back\": %s, "
             "\"datatype\": \"%s\", \"op\": \"%s\", \"clock\": \"%s\", ",
             o->processes, o->endpoints, o->workers, perf_processors(),
-            o->api == PERF_API_UCC ? "ucc" : "heddle", boolean(o->persistent), boolean(o->in_place),
-            boolean(o->touch), boolean(o->back_to_back), o->datatype->name, o->operation->name,
-            perf_clock_name());
+            o->stream                ? "stream"
+            : o->api == PERF_API_UCC ? "ucc"
+                                     : "heddle",
+            boolean(o->persistent), boolean(o->in_place), boolean(o->touch),
+            boolean(o->back_to_back), o->datatype->name, o->operation->name, perf_clock_name());
     if (o->alternate) {
         fprintf(to, "\"root\": \"alternate\", ");
     } else {

@@ -84,7 +84,7 @@ void perf_limits_plan(perf_run_t *run) {
         return;
     }
     bool data = c->coll->source != PERF_SHAPE_NONE;
-    if (o->memory != UCC_MEMORY_TYPE_HOST && (data || o->workers < 2)) {
+    if (o->memory != UCC_MEMORY_TYPE_HOST && (data || o->stream || o->workers < 2)) {
         plan->kinds[PERF_LIMIT_LAUNCH] = c->bytes < PERF_SMALL;
         plan->kinds[PERF_LIMIT_DEVICE] = !plan->kinds[PERF_LIMIT_LAUNCH];
         plan->bytes = plan->kinds[PERF_LIMIT_DEVICE] ? device_bytes(c) : 0;
@@ -238,9 +238,11 @@ static void device_slice(perf_worker_t *w) {
     const perf_run_t *run = w->run;
     bool copies = run->plan.kinds[PERF_LIMIT_DEVICE];
     uint64_t samples = run->now.iterations / run->now.batch / run->slices;
+    uint64_t batch = run->options->stream ? run->now.batch : 1;
     samples = samples > MOST_SAMPLES ? MOST_SAMPLES : samples;
     for (uint64_t i = 0; i <= samples; i++) {
-        double seconds = copies ? perf_device_copy(run->plan.bytes) : perf_device_launch();
+        double seconds =
+            copies ? perf_device_copy(run->plan.bytes, batch) : perf_device_launch(batch);
         if (i != 0) { /* the first one found what the collective left */
             add(w, copies ? PERF_LIMIT_DEVICE : PERF_LIMIT_LAUNCH, seconds);
         }

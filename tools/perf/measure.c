@@ -5,7 +5,8 @@
  * Within a slice the loop is tight: collectives that synchronize all endpoints run back to back, and a
  * sample is a batch of them where one would be too short to time. Before a sample of a one-way one
  * (rooted, or a scan) there is an untimed barrier; with --back-to-back a sample is so many iterations
- * that the root may run as far ahead as the library lets it. With --touch an iteration is that of touch.c.
+ * that the root may run as far ahead as the library lets it. With --touch an iteration is that of touch.c. With
+ * --stream a sample is a batch of calls, until the streams have done them.
  */
 #include "run.h"
 #include "world.h"
@@ -34,6 +35,7 @@ double perf_estimate(perf_worker_t *w, uint64_t iterations) {
         perf_next_turn(w);
         perf_call(w);
     }
+    perf_settle(w);
     if (w->index == 0) {
         run->estimate = perf_clock_seconds(perf_clock_ticks() - begin) / (double)iterations;
         perf_world_share(&run->estimate, sizeof(run->estimate));
@@ -66,6 +68,7 @@ static void choose_iterations(perf_run_t *run, double seconds) {
     uint64_t least = o->iterations == 0 ? 5 : 1;
     run->slices = o->limits ? PERF_SLICES : 1;
     c->batch = !one_way && !o->touch && seconds < 2e-6 ? BATCH : 1;
+    c->batch = o->stream && (o->iterations != 0 || seconds < 1e-3) ? BATCH : c->batch;
     if (one_way && o->back_to_back) {
         c->batch = clamp(want / BACK_TO_BACK, 1, want);
     }
@@ -100,6 +103,7 @@ static void tight_slice(perf_worker_t *w, uint64_t slice, uint64_t *samples, siz
             perf_next_turn(w);
             perf_call(w);
         }
+        perf_settle(w);
         uint64_t now = perf_clock_ticks();
         samples[s] = now - last;
         last = now;
@@ -121,6 +125,7 @@ static void one_slice(perf_worker_t *w, uint64_t slice, size_t n) {
             perf_call(w);
         }
     }
+    perf_settle(w);
     perf_meet(w->run);
     if (!touch) {
         tight_slice(w, slice, samples, n);

@@ -37,7 +37,8 @@ enum {
     OPTION_KEY_FILE,
     OPTION_MESSAGES,
     OPTION_MEM,
-    OPTION_DEVICE
+    OPTION_DEVICE,
+    OPTION_STREAM
 };
 
 enum { MOST_ENDPOINTS = 1 << 20 };
@@ -80,6 +81,7 @@ static const struct option long_options[] = {
     {"messages", no_argument, NULL, OPTION_MESSAGES},
     {"mem", required_argument, NULL, OPTION_MEM},
     {"device", required_argument, NULL, OPTION_DEVICE},
+    {"stream", no_argument, NULL, OPTION_STREAM},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -234,6 +236,9 @@ static bool take_manner(perf_options_t *o, int option) {
         return parse_memory(optarg, &o->memory);
     case OPTION_DEVICE:
         return parse_device(optarg, &o->device);
+    case OPTION_STREAM:
+        o->stream = true;
+        return true;
     case OPTION_MESSAGES:
         o->messages = true;
         return true;
@@ -365,6 +370,10 @@ static const char *contradiction_in_manner(const perf_options_t *o) {
     }
     if (o->memory != UCC_MEMORY_TYPE_HOST && (o->touch || o->tune || o->processes > 1)) {
         return "--mem is for one process, without --touch and --tune";
+    }
+    if (o->stream &&
+        (o->memory == UCC_MEMORY_TYPE_HOST || o->tasks || o->persistent || o->overlap)) {
+        return "--stream needs --mem, and threads: not with --tasks, --persistent or --overlap";
     }
     if (o->device >= 0 && o->memory == UCC_MEMORY_TYPE_HOST) {
         return "--device needs --mem";

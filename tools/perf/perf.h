@@ -113,7 +113,7 @@ void perf_decode(const perf_datatype_t *datatype, const void *element, double va
  * Options
  * ---------------------------------------------------------------------------------------------- */
 
-typedef enum { PERF_API_HEDDLE, PERF_API_UCC } perf_api_t;
+typedef enum { PERF_API_HEDDLE, PERF_API_UCC } perf_api_t; /* --stream: the arguments are UCC's */
 typedef enum { PERF_BIND_AUTO, PERF_BIND_NONE, PERF_BIND_COMPACT, PERF_BIND_SPREAD } perf_bind_t;
 
 enum { PERF_MAX_CHOSEN = 32 };
@@ -143,6 +143,7 @@ typedef struct perf_options {
     bool messages;            /**< count what goes between processes */
     ucc_memory_type_t memory; /**< of the buffers */
     int device;               /**< of all of them; negative: endpoints take turns */
+    bool stream;              /**< calls are enqueued, a batch at a time */
     uint32_t root;
     bool alternate;  /**< the root changes with every iteration */
     double interval; /**< seconds between progress calls with `overlap`; 0: a tenth of the work */
@@ -199,6 +200,7 @@ typedef struct perf_endpoint {
     uint32_t index;
     uint32_t root; /**< of the present iteration */
     heddle_ep_t *handle;
+    void *stream; /**< with --stream */
     ucc_team_h team;
     ucc_context_h context;
     unsigned char *source, *destination;    /**< of the present call */
@@ -297,9 +299,10 @@ typedef struct perf_limits {
     double copy;     /**< M(T): all threads copy, the faster of two ways */
     double read;     /**< R(T): all threads read what another has just written */
     double launch;   /**< L: an empty launch on a device, and its event seen by the host */
-    double device;   /**< C(T): devices copy within their memory, seen by the host */
-    double message;  /**< H(T): half of a message's way there and back, between two processes */
-    double limit;    /**< what follows for the collective */
+    double
+        device; /**< C(T): devices copy within their memory, seen by the host; with --stream both a batch at a time */
+    double message; /**< H(T): half of a message's way there and back, between two processes */
+    double limit;   /**< what follows for the collective */
     const char *formula;
 } perf_limits_t;
 

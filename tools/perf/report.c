@@ -26,9 +26,12 @@ static void print_header(void) {
         printf(" of each of %u processes", o->processes);
     }
     printf(", %u processors, %s calls%s%s%s, %s %s, clock %s\n", perf_processors(),
-           o->api == PERF_API_UCC ? "UCC" : "blocking", o->persistent ? ", persistent" : "",
-           o->in_place ? ", in place" : "", o->touch ? ", memory touched" : "", o->datatype->name,
-           o->operation->name, perf_clock_name());
+           o->stream                ? "stream"
+           : o->api == PERF_API_UCC ? "UCC"
+                                    : "blocking",
+           o->persistent ? ", persistent" : "", o->in_place ? ", in place" : "",
+           o->touch ? ", memory touched" : "", o->datatype->name, o->operation->name,
+           perf_clock_name());
     print_devices();
     if (limit > 0.0 && o->processes > 1) {
         printf("# a message of 8 bytes between two processes takes %.3f us through UCX alone, half "

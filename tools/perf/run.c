@@ -212,6 +212,7 @@ static void prepare_endpoint(const perf_case_t *c, perf_endpoint_t *e) {
 static void verify(perf_worker_t *w) {
     const perf_case_t *c = &w->run->now;
     perf_call(w);
+    perf_settle(w);
     for (uint32_t i = 0; i < w->n_endpoints && c->options->verify; i++) {
         w->wrong += check(c, &w->endpoints[i], &w->run->expectation);
     }
@@ -296,6 +297,7 @@ static void join(perf_worker_t *w) {
         perf_require(heddle_join(w->run->group, e, &endpoint->handle), "heddle_join");
         endpoint->team = heddle_ep_team(endpoint->handle);
         endpoint->context = heddle_ep_context(endpoint->handle);
+        endpoint->stream = o->stream ? perf_device_stream(endpoint->index) : NULL;
     }
 }
 
@@ -308,6 +310,9 @@ static void *worker_main(void *arg) {
     for (uint32_t i = 0; i < w->n_endpoints; i++) {
         perf_endpoint_t *e = &w->endpoints[i];
         perf_require(heddle_leave(e->handle), "heddle_leave");
+        if (o->stream) {
+            perf_device_stream_end(e->index, e->stream);
+        }
         if (o->memory == UCC_MEMORY_TYPE_HOST) {
             free(e->sources);
             free(e->destinations);

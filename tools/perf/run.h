@@ -101,6 +101,8 @@ void perf_start(perf_worker_t *w);
 void perf_finish(perf_worker_t *w);
 /** The collective, with the calls that were asked for. */
 void perf_call(perf_worker_t *w);
+/** What the calls so far have enqueued (--stream) is done. */
+void perf_settle(perf_worker_t *w);
 /** A barrier of the library's. */
 void perf_align(perf_worker_t *w);
 
