@@ -24,10 +24,11 @@ static void look_at_memory(ucc_coll_args_t *args) {
 }
 
 static ucc_status_t run_posted(hd_request_t *r, void *stream) {
-    ucc_status_t status = hd_request_post_on(r, stream, HD_ON_WAITS);
-    if (status == UCC_OK) {
-        status = heddle_wait(&r->op.task.req, -1);
+    ucc_status_t status = hd_request_post_on(r, NULL, stream, HD_ON_WAITS);
+    if (status != UCC_OK) {
+        return status;
     }
+    status = heddle_wait(&r->op.task.req, -1);
     ucc_status_t joined = hd_request_join(r);
     return status == UCC_OK ? joined : status;
 }
@@ -46,7 +47,7 @@ ucc_status_t heddle_collective_on(ucc_coll_args_t *args, ucc_team_h team, void *
 
 ucc_status_t heddle_post_on(ucc_coll_req_h request, void *stream) {
     hd_request_t *r = hd_api_request(request, __func__);
-    return r ? hd_request_post_on(r, stream, HD_ON_POSTED) : UCC_ERR_INVALID_PARAM;
+    return r ? hd_request_post_on(r, NULL, stream, HD_ON_POSTED) : UCC_ERR_INVALID_PARAM;
 }
 
 static ucc_status_t run(heddle_ep_t *ep, void *stream, ucc_coll_args_t *args, const char *caller) {

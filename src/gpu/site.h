@@ -24,6 +24,7 @@ typedef enum hd_gpu_site {
     HD_GPU_SITE_NOT_JOINED, /* likewise, where a stream can't be told to wait */
     /* team/device.c */
     HD_GPU_SITE_DRAINED, /* after a failure: before buffers are said to be free */
+    HD_GPU_SITE_LEFT,    /* before lines are given back: what was posted on streams */
     HD_GPU_SITES,
     /* for waits of tests themselves */
     HD_GPU_SITE_TEST = 1000

@@ -345,6 +345,7 @@ struct hd_op {
     /* packed datatypes, devices: when it ends with this status; returns that with which it does end. NULL: nothing to do.
      * UCC_INPROGRESS: it has left its board (hd_op_leave), and task.step is another one. */
     ucc_status_t (*finish)(hd_op_t *op, ucc_status_t status);
+    void (*drop)(hd_op_t *op); /* when it ends without having been launched; NULL: nothing to do */
     /* set per post */
     hd_group_t *group;
     hd_lane_t *lane;
@@ -356,7 +357,6 @@ struct hd_op {
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
     hd_plan_t plan;             /* how it runs; made at init, or by start (hd_op_choose_plan) */
-    bool own_finished;          /* so is mine, as I know without looking */
     hd_expose_t expose;         /* DIRECT: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
     uint32_t arrive_level;      /* static arrival: next level to combine */
@@ -367,7 +367,8 @@ struct hd_op {
     uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
     bool any_direct;            /* some lane is DIRECT */
     bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
-    bool numbered; /* takes part in the board's flow control (not on boards of depth 1) */
+    bool numbered;     /* takes part in the board's flow control (not on boards of depth 1) */
+    bool own_finished; /* so is mine, as I know without looking */
     hd_op_t *queue_next;
     hd_outer_t *outer;    /* the stage that goes on outside the group; NULL: there is none */
     uint32_t outer_shape; /* HD_OUTER_* of outer.h */

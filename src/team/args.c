@@ -342,6 +342,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->start = NULL;
     op->prepare = NULL;
     op->finish = NULL;
+    op->drop = NULL;
     op->call.persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
     op->place.me = r->me = team->ep;
     op->place.n = r->n = team->n;

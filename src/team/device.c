@@ -89,8 +89,30 @@ static void collect_returned(hd_devices_t *devices) {
     }
 }
 
+/* What was posted on streams may not be done yet, and uses what the line has. */
+static void await_line(hd_devices_t *devices, hd_line_t *line) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    if (driver->record(line->stream, line->ask) != UCC_OK ||
+        driver->event_await(line->ask, HD_GPU_SITE_LEFT) != UCC_OK) {
+        hd_devices_abandon(devices, line->stream.device);
+    }
+}
+
+/* Lines for captures have nothing. */
+static void await_lines(hd_devices_t *devices) {
+    for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
+        hd_line_t *line = &devices->line[i];
+        /* relaxed: every user is gone */
+        if (i % HD_GPU_STREAMS < HD_DEVICE_LINES && !hd_line_is_broken(line) &&
+            atomic_load_explicit(&line->ready, memory_order_relaxed)) {
+            await_line(devices, line);
+        }
+    }
+}
+
 static void destroy(hd_devices_t *devices) {
     uint32_t lines = devices->driver->devices * HD_GPU_STREAMS;
+    await_lines(devices);
     /* relaxed: every user is gone */
     bool kept = atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
     for (uint32_t i = 0; i < lines && !kept; i++) {
@@ -265,58 +287,6 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
     }
     /* twice: it may have been the asking that failed */
     return !answers(driver, line) && (driver->lost(line->stream.device) || !answers(driver, line));
-}
-
-/* --- engines by device --------------------------------------------------------------------------------------- */
-
-typedef struct hd_device_roll {
-    uint64_t group; /* its serial */
-    int device;
-    uint32_t engines;
-    struct hd_device_roll *next;
-} hd_device_roll_t;
-
-/* Under the lock. */
-static hd_device_roll_t **find_roll(hd_devices_t *devices, const hd_group_t *group, int device) {
-    hd_device_roll_t **at = &devices->roll;
-    while (*at && ((*at)->group != group->serial || (*at)->device != device)) {
-        at = &(*at)->next;
-    }
-    return at;
-}
-
-void hd_devices_enroll(hd_devices_t *devices, const hd_group_t *group, int device, bool comes) {
-    hd_device_roll_t *fresh = comes ? hd_alloc(HD_LINE, sizeof(*fresh)) : NULL, *old = NULL;
-    hd_lock(&devices->roll_lock);
-    hd_device_roll_t **at = find_roll(devices, group, device);
-    if (!*at && fresh) {
-        *fresh = (hd_device_roll_t){.group = group->serial, .device = device};
-        *at = fresh;
-        fresh = NULL;
-    }
-    if (*at) { /* without memory it is not counted: then there are gates for nobody */
-        (*at)->engines += comes ? 1 : UINT32_MAX; /* minus one */
-        if ((*at)->engines == 0) {
-            old = *at;
-            *at = old->next;
-        }
-    }
-    hd_unlock(&devices->roll_lock);
-    hd_free(fresh);
-    hd_free(old);
-}
-
-bool hd_devices_alone(hd_devices_t *devices, const hd_group_t *group, int device) {
-    uint32_t all = 0, there = 0;
-    hd_lock(&devices->roll_lock);
-    for (const hd_device_roll_t *roll = devices->roll; roll; roll = roll->next) {
-        if (roll->group == group->serial) {
-            all += roll->engines;
-            there += roll->device == device ? roll->engines : 0;
-        }
-    }
-    hd_unlock(&devices->roll_lock);
-    return there == 1 && all == group->n;
 }
 
 /* --- tables ------------------------------------------------------------------------------------------------ */

@@ -107,8 +107,6 @@ typedef struct hd_devices {
     _Atomic uint32_t gates;                  /* that may not be open yet */
     _Atomic uint32_t graphs;                 /* that keep something of these devices */
     struct hd_device_kept *_Atomic returned; /* what graphs have let go of, to be put back */
-    hd_lock_t roll_lock;
-    struct hd_device_roll *roll; /* engines, by group and device */
     hd_line_t line[]; /* HD_GPU_STREAMS of each device: its lines, and then those for captures */
 } hd_devices_t;
 
@@ -152,6 +150,8 @@ typedef struct hd_device_order {
     hd_gpu_event_t *joined; /* likewise, on a line: what a stream by_thread has to wait for yet */
     int events_of;          /* device of both; meaningless while they are NULL */
     hd_gpu_flag_t *gate;    /* set to the number of the post */
+    hd_gpu_event_t *passed; /* recorded behind the last gate; both of gate_of */
+    bool gated;             /* it has been */
     int gate_of;
     _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
 } hd_device_order_t;
@@ -276,10 +276,6 @@ ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line);
 /* Has it got so far? */
 bool hd_line_reached(const struct hd_device_wait *wait);
-/* An endpoint of the group has an execution engine of that device, or has it no longer. */
-void hd_devices_enroll(hd_devices_t *devices, const hd_group_t *group, int device, bool comes);
-/* Do all endpoints have one, and this is the only one of its device? */
-bool hd_devices_alone(hd_devices_t *devices, const hd_group_t *group, int device);
 /* A table that stays as long as the graph that stream is captured into. */
 ucc_status_t hd_devices_keep_table(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
                                    hd_gpu_table_t *out);

@@ -147,6 +147,10 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
     if (v->ordered) {
         told = hd_device_record_done(v, stream);
     }
+    if (v->capture) { /* nothing runs: there is nothing to wait for */
+        hd_gpu_handed_over(done);
+        return status == UCC_OK ? told : status;
+    }
     if (line && (ticket || told != UCC_OK)) {
         ucc_status_t signalled =
             hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : hd_line_signal(v->devices, line);
@@ -202,12 +206,20 @@ static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot)
     bool moves = hd_coll[v->op->call.type].moves_data && !v->op->call.empty;
     hd_device_job_t job = {.launch.blocks = 0};
     hd_device_table_t *table = NULL;
-    ucc_status_t status = moves ? describe(v, spot, &job, &table) : UCC_OK;
-    if (status != UCC_OK || (moves && job.launch.blocks == 0)) {
-        return status;
+    ucc_status_t status = UCC_OK;
+    if (v->capture) { /* so the stream is part of it, and has to be joined, come what may */
+        status = hd_device_await_ready(v, spot->stream);
     }
-    status = hd_device_await_ready(v, spot->stream);
-    if (status == UCC_OK) {
+    if (status == UCC_OK && moves) {
+        status = describe(v, spot, &job, &table);
+    }
+    if (!v->capture) {
+        if (status != UCC_OK || (moves && job.launch.blocks == 0)) {
+            return status;
+        }
+        status = hd_device_await_ready(v, spot->stream);
+    }
+    if (status == UCC_OK && job.launch.blocks) {
         status = fill_table(v, spot, &job, table);
     }
     if (status == UCC_OK && job.launch.blocks) {
@@ -231,6 +243,11 @@ static ucc_status_t enqueue_windows(const hd_device_view_t *v, hd_line_t *line) 
 static bool suits_own(const hd_device_view_t *v) {
     const hd_device_order_t *own = &hd_device_part_of(v->op)->order;
     bool moves = hd_coll[v->op->call.type].moves_data && !v->op->call.empty;
+    /* relaxed: a stream of the user's may be ordered with others' by itself (NULL streams), and so stand behind a gate
+       though its `ready` did not: no harm but while there are some */
+    if (!v->capture && atomic_load_explicit(&v->devices->gates, memory_order_relaxed) != 0) {
+        return false;
+    }
     return own->is && !own->stream.by_thread && own->stream.device == v->device && !v->told &&
            (v->capture || !moves || hd_device_words(v) <= HD_GPU_WORDS);
 }
@@ -358,6 +375,15 @@ static void end_order(hd_op_t *op) {
     }
 }
 
+/* It never starts: whoever waits for its order need not. */
+static void drop(hd_op_t *op) {
+    hd_device_order_t *order = &hd_device_part_of(op)->order;
+    if (order->armed) {
+        order->armed = false;
+        hd_device_end_order(op);
+    }
+}
+
 static ucc_status_t publish(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_gpu_handed_over(part);
@@ -370,13 +396,14 @@ static ucc_status_t hold(hd_op_t *op) {
     if (status == UCC_INPROGRESS && op->task.deadline && hd_ticks() > op->task.deadline) {
         hd_op_log_timeout(op); /* it can't end alone: the others count on it */
         status = UCC_ERR_TIMED_OUT;
-        hd_group_poison(op->group, status);
     }
     if (status == UCC_OK) {
         status = publish(op);
-        return status == UCC_OK ? op->wait(op) : status;
     }
-    return status;
+    if (status < 0) { /* the others must not wait for me */
+        hd_group_poison(op->group, status);
+    }
+    return status == UCC_OK ? op->wait(op) : status;
 }
 
 static ucc_status_t start(hd_op_t *op) {
@@ -586,6 +613,7 @@ ucc_status_t hd_device_settle(hd_intake_t *c) {
     op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};
     op->start = start;
     op->finish = finish;
+    op->drop = drop;
     return UCC_OK;
 }
 

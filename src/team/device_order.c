@@ -4,9 +4,9 @@
  * is over when the devices are, but its stream has to be in order before the post returns (meet):
  *
  *   - the poster progresses until its operation is enqueued, as all members do that are in their posts
- *   - if peers let it wait, a gate is put on the stream, which the host opens at completion: only if no other member has its
- *     stream on this device, because one whose stream shares a hardware queue with a gate might never come to its post.
- *     HEDDLE_GPU_GATE decides otherwise: memop, always a gate; meet, never.
+ *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream, which the host opens at
+ *     completion. Not by itself: what stands behind a gate in the same hardware queue waits with it, be it a peer's stream, or
+ *     the line that the collective itself goes to.
  *
  * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the host's; but who progresses
  * no context any more after its triggered post leaves its stream waiting for ever. And nothing that may come after a gate may
@@ -153,7 +153,7 @@ ucc_status_t hd_device_join(hd_op_t *op, const hd_device_flight_t *f) {
     }
     ucc_status_t status =
         order->stream.by_thread ? join_late(op, f, order) : each_done(op, f, wait_in_stream, order);
-    if (status != UCC_OK && each_done(op, f, wait_here, NULL) != UCC_OK) {
+    if (status != UCC_OK && !order->capture && each_done(op, f, wait_here, NULL) != UCC_OK) {
         hd_devices_abandon(op->team->devices, order->stream.device);
     }
     uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
@@ -179,14 +179,27 @@ void hd_device_end_order(hd_op_t *op) {
     }
 }
 
+/* Its stream has passed it, or will right away: not before that is the word anybody else's. */
+static ucc_status_t give_up_gate(const hd_gpu_driver_t *driver, hd_device_order_t *order) {
+    ucc_status_t status = UCC_OK;
+    if (order->gate && order->gated) {
+        status = driver->event_await(order->passed, HD_GPU_SITE_NONE);
+    }
+    if (order->gate && status == UCC_OK) {
+        driver->word_put(order->gate_of, order->gate);
+        order->gate = NULL;
+    }
+    if (order->passed && status == UCC_OK) {
+        driver->event_put(order->passed);
+        order->passed = NULL;
+    }
+    order->gated = false;
+    return status;
+}
+
 void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order) {
     const hd_gpu_driver_t *driver = devices ? devices->driver : NULL;
-    if (order
-            ->gate) { /* the stream has passed it, or will right away: not before that is it anybody else's */
-        if (driver->event_await(order->joined, HD_GPU_SITE_NONE) == UCC_OK) {
-            driver->word_put(order->gate_of, order->gate);
-        }
-    }
+    (void)give_up_gate(driver, order); /* else it is kept for ever */
     if (order->ready) {
         driver->event_put(order->ready);
     }
@@ -220,30 +233,39 @@ static ucc_status_t check_kind(hd_request_t *r) {
                                            : refuse(r, "no buffer is in memory of a device");
 }
 
-static ucc_status_t take_stream(hd_request_t *r, void *handle) {
+static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, void *handle) {
     hd_device_order_t *order = order_of(&r->op);
     const hd_gpu_driver_t *driver = r->op.team->devices->driver;
     hd_gpu_capture_t capture = {.id = 0};
-    ucc_status_t status = driver->stream_of(handle, &order->stream);
+    hd_gpu_stream_t stream = known ? *known : (hd_gpu_stream_t){.device = -1};
+    ucc_status_t status = known ? UCC_OK : driver->stream_of(handle, &stream);
     if (status == UCC_OK) {
-        status = driver->capture(order->stream, &capture);
+        status = driver->capture(stream, &capture);
     }
+    int of = order->events_of;
+    if (status == UCC_OK) {
+        status = event_of(driver, stream.device, &order->joined, &of);
+    }
+    if (status == UCC_OK) {
+        status = event_of(driver, stream.device, &order->ready, &order->events_of);
+    }
+    if (status == UCC_OK) {
+        status = driver->record(stream, order->ready);
+    }
+    order->stream = status == UCC_OK ? stream : (hd_gpu_stream_t){.device = -1};
     order->capture = capture.id;
-    int device = order->stream.device, of = order->events_of;
-    if (status == UCC_OK) {
-        status = event_of(driver, device, &order->joined, &of);
+    if (status ==
+        UCC_ERR_IO_ERROR) { /* no mistake of the caller's, who would not come again: the others wait for it */
+        hd_group_poison(r->op.group, status);
     }
-    if (status == UCC_OK) {
-        status = event_of(driver, device, &order->ready, &order->events_of);
-    }
-    return status == UCC_OK ? driver->record(order->stream, order->ready) : status;
+    return status;
 }
 
 /* What the next post has to know. */
-static ucc_status_t arm(hd_request_t *r, void *stream, bool tells) {
+static ucc_status_t arm(hd_request_t *r, const hd_gpu_stream_t *known, void *handle, bool tells) {
     ucc_status_t status = check_kind(r);
     if (status == UCC_OK) {
-        status = take_stream(r, stream);
+        status = take_stream(r, known, handle);
     }
     if (status != UCC_OK) {
         return status;
@@ -263,21 +285,31 @@ static ucc_status_t arm(hd_request_t *r, void *stream, bool tells) {
 
 /* --- after the post ------------------------------------------------------------------------------------------ */
 
+/* The stream of a thread comes after what lines have done for it. */
+static ucc_status_t join_by_thread(const hd_gpu_driver_t *driver, hd_gpu_stream_t stream,
+                                   hd_gpu_event_t *joined) {
+    if (!stream.by_thread || !joined) {
+        return UCC_OK;
+    }
+    return driver->wait(stream, joined, HD_GPU_SITE_BY_THREAD);
+}
+
 ucc_status_t hd_request_join(hd_request_t *r) {
     const hd_device_order_t *order = r->device ? &r->device->order : NULL;
-    return order && order->stream.by_thread
-               ? r->op.team->devices->driver->wait(order->stream, order->joined,
-                                                   HD_GPU_SITE_BY_THREAD)
-               : UCC_OK;
+    return order ? join_by_thread(r->op.team->devices->driver, order->stream, order->joined)
+                 : UCC_OK;
 }
 
 /* A triggered post, as its poster remembers it: the request may be over, and another one's. */
 typedef struct post {
     ucc_team_h team;
+    const hd_gpu_driver_t *driver;
     hd_device_order_t *order;
     hd_gpu_stream_t stream;
+    hd_gpu_event_t *joined;
     uint64_t number;
-    bool captured;
+    hd_gpu_flag_t *gate; /* NULL: there may be none */
+    hd_gpu_event_t *passed;
 } post_t;
 
 static bool is_open(const post_t *p) {
@@ -286,47 +318,52 @@ static bool is_open(const post_t *p) {
            meeting(p->number, HD_MEET_OPEN);
 }
 
-static bool may_gate(const post_t *p) {
-    hd_devices_t *devices = p->team->devices;
-    hd_gpu_info_t info;
-    if (p->captured || p->team->lib->gpu_gate == HD_CFG_GATE_MEET ||
-        devices->driver->info(p->stream.device, &info) != UCC_OK || !info.words) {
-        return false;
-    }
-    return p->team->lib->gpu_gate == HD_CFG_GATE_MEMOP ||
-           hd_devices_alone(devices, p->team->group, p->stream.device);
-}
-
-/* Taken before it is known whether it will be needed. */
-static bool take_gate(const post_t *p) {
-    const hd_gpu_driver_t *driver = p->team->devices->driver;
+/* Before the post: a gate, in case it will be needed. */
+static void take_gate(post_t *p) {
     hd_device_order_t *order = p->order;
-    if (order->gate && order->gate_of != p->stream.device) {
-        return false; /* its word is awaited by streams of another device, and has that one's number */
+    hd_gpu_info_t info;
+    int device = p->stream.device;
+    if (order->capture || p->team->lib->gpu_gate != HD_CFG_GATE_MEMOP ||
+        p->driver->info(device, &info) != UCC_OK || !info.words ||
+        ((order->gate || order->passed) && order->gate_of != device &&
+         give_up_gate(p->driver, order) != UCC_OK)) {
+        return;
     }
-    order->gate_of = p->stream.device;
-    return order->gate || driver->word_take(p->stream.device, &order->gate) == UCC_OK;
+    order->gate_of = device;
+    if ((order->gate || p->driver->word_take(device, &order->gate) == UCC_OK) &&
+        (order->passed || p->driver->event_take(device, &order->passed) == UCC_OK)) {
+        order->gated = true; /* or will be */
+        p->gate = order->gate;
+        p->passed = order->passed;
+    }
 }
 
-/* False: there is none, and none is needed any more. */
-static bool put_gate(const post_t *p, ucc_status_t *status) {
-    const hd_gpu_driver_t *driver = p->team->devices->driver;
+/* Nobody has joined, nor will. False: somebody has. */
+static bool change(const post_t *p, uint64_t from, uint64_t to) {
+    uint64_t word = meeting(p->number, from);
+    /* release: the gate's word, for who opens it; pairs with hd_device_end_order */
+    return atomic_compare_exchange_strong_explicit(&p->order->meet, &word, meeting(p->number, to),
+                                                   memory_order_release, memory_order_relaxed);
+}
+
+/* The stream waits there now, or need not any more. False: it can't be told to. */
+static bool put_gate(const post_t *p) {
     _Atomic uint32_t *gates = &p->team->devices->gates;
-    uint64_t open = meeting(p->number, HD_MEET_OPEN);
     /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after it */
     atomic_fetch_add_explicit(gates, 1, memory_order_relaxed);
-    /* release: the gate's word, for who opens it; pairs with hd_device_end_order */
-    if (!atomic_compare_exchange_strong_explicit(&p->order->meet, &open,
-                                                 meeting(p->number, HD_MEET_GATED),
-                                                 memory_order_release, memory_order_relaxed)) {
+    if (!change(p, HD_MEET_OPEN, HD_MEET_GATED)) {
         atomic_fetch_sub_explicit(gates, 1, memory_order_relaxed); /* there was none */
-        return false;
+        return true;
     }
-    *status = driver->gate(p->stream, p->order->gate, p->number, HD_GPU_SITE_GATE);
-    if (*status == UCC_OK) {
-        *status = driver->record(p->stream, p->order->joined);
+    if (p->driver->gate(p->stream, p->gate, p->number, HD_GPU_SITE_GATE) == UCC_OK) {
+        (void)p->driver->record(p->stream, p->passed); /* without, it is given up a little early */
+        return true;
     }
-    return true;
+    if (!change(p, HD_MEET_GATED, HD_MEET_OPEN)) {
+        return true; /* it is over, and has been opened */
+    }
+    atomic_fetch_sub_explicit(gates, 1, memory_order_relaxed); /* likewise */
+    return false;
 }
 
 static void progress(const post_t *p, uint64_t *vain) {
@@ -349,41 +386,59 @@ static void rest(const post_t *p, hd_stall_t *stall, uint64_t vain) {
     }
 }
 
-static ucc_status_t meet(hd_request_t *r, const post_t *p) {
+static ucc_status_t meet(post_t *p) {
     uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us, vain = 0;
-    ucc_status_t status = UCC_OK;
     hd_stall_t stall = {0};
-    bool gates = may_gate(p) && take_gate(p);
     while (is_open(p)) {
         progress(p, &vain);
-        if (gates && hd_ticks() > until && put_gate(p, &status)) {
-            return status;
+        if (p->gate && hd_ticks() > until) {
+            if (put_gate(p)) {
+                return UCC_OK;
+            }
+            p->gate = NULL;
         }
         rest(p, &stall, vain);
     }
-    return hd_request_join(r);
+    return join_by_thread(p->driver, p->stream, p->joined);
 }
 
-ucc_status_t hd_request_post_on(hd_request_t *r, void *stream, hd_on_t on) {
-    if (r->route == HD_ROUTE_NOTHING && !r->run) { /* zero bytes */
-        return hd_request_post(r);
+/* The post was refused, or has failed: if it was never launched, nothing is left of it. */
+static void disarm(const post_t *p) {
+    if (change(p, HD_MEET_OPEN, HD_MEET_OVER)) {
+        p->order->armed = false;
+    }
+}
+
+ucc_status_t hd_request_post_on(hd_request_t *r, const hd_gpu_stream_t *known, void *handle,
+                                hd_on_t on) {
+    bool nothing = r->route == HD_ROUTE_NOTHING && !r->run; /* zero bytes */
+    if (nothing || !hd_request_may_post(r)) {
+        return hd_request_post(r); /* which says why it may not */
     }
     bool triggered = on == HD_ON_TRIGGERED;
-    ucc_status_t status = arm(r, stream, triggered);
+    ucc_status_t status = arm(r, known, handle, triggered);
     if (status != UCC_OK) {
         return status;
     }
     hd_device_order_t *order = order_of(&r->op);
-    if (order->stream.by_thread && on == HD_ON_POSTED) {
-        order->armed = false;
-        return refuse(r, "only a call that waits can use the stream of a thread");
-    }
     post_t p = {.team = r->op.team,
+                .driver = r->op.team->devices->driver,
                 .order = order,
                 .stream = order->stream,
+                .joined = order->joined,
                 /* relaxed: mine */
-                .number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES,
-                .captured = order->capture != 0};
+                .number =
+                    atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES};
+    if (order->stream.by_thread && on == HD_ON_POSTED) {
+        disarm(&p);
+        return refuse(r, "only a call that waits can use the stream of a thread");
+    }
+    if (triggered) {
+        take_gate(&p);
+    }
     status = hd_request_post(r);
-    return status == UCC_OK && triggered ? meet(r, &p) : status;
+    if (status != UCC_OK) {
+        disarm(&p);
+    }
+    return status == UCC_OK && triggered ? meet(&p) : status;
 }

@@ -54,8 +54,7 @@ struct ucc_ee {
     hd_event_t overflow;
     hd_trigger_t *armed;
     struct hd_devices *devices; /* of a stream: a reference; else NULL */
-    void *stream;
-    int device;
+    hd_gpu_stream_t stream;
     ucc_ee_h next;          /* of the team's, under its lock */
     hd_heirloom_t heirloom; /* a child finds its copy unlocked */
 };
@@ -111,9 +110,6 @@ static void unlist(ucc_ee_h ee) {
     *at = ee->next;
     team->n_engines -= ee->devices == NULL;
     hd_unlock(&team->lock);
-    if (ee->devices) {
-        hd_devices_enroll(ee->devices, team->group, ee->device, false);
-    }
 }
 
 ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
@@ -141,9 +137,7 @@ ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out
         return UCC_ERR_NO_MEMORY;
     }
     ee->devices = hd_devices_share(devices);
-    ee->stream = stream;
-    ee->device = known.device;
-    hd_devices_enroll(devices, team->group, ee->device, true);
+    ee->stream = known;
     enlist(ee);
     *out = ee;
     return UCC_OK;
@@ -484,10 +478,17 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
 /* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for the next one. */
 static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
     ucc_coll_req_h request = &r->op.task.req;
-    ucc_status_t status = hd_request_post_on(r, ee->stream, HD_ON_TRIGGERED);
+    ucc_team_h team = ee->team;
+    hd_lock(&ee->lock);
+    ee->refs++; /* the client may destroy it in a callback meanwhile */
+    hd_unlock(&ee->lock);
+    hd_team_hold(team, true); /* but not the team */
+    ucc_status_t status = hd_request_post_on(r, &ee->stream, NULL, HD_ON_TRIGGERED);
+    hd_team_hold(team, false);
     if (status == UCC_OK) {
         put_event(ee, UCC_EVENT_COLLECTIVE_POST, request);
     }
+    unref(ee);
     return status;
 }
 

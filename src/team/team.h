@@ -113,6 +113,7 @@ typedef struct hd_request {
         HD_ROUTE_PERSISTENT, /* private board, number taken at init */
         HD_ROUTE_ACTIVE_SET  /* matched at post among the set's members */
     } route;
+    bool teaches;                    /* a blocking call like it may be remembered (hd_team_learn) */
     uint64_t tag;                    /* or init number */
     hd_subset_t *subset, active_set; /* NULL, or the address of the other */
     hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
@@ -122,7 +123,6 @@ typedef struct hd_request {
      * no such way. Its place has a board when it is known. */
     uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
     ucc_status_t (*resumed)(hd_op_t *op);
-    bool teaches;     /* a blocking call like it may be remembered (hd_team_learn) */
     uint64_t *prefix; /* displacements of densely packed vectors */
     size_t prefix_entries;
     struct hd_pack {
@@ -342,7 +342,10 @@ typedef enum hd_on {
     HD_ON_POSTED,   /* likewise, without the latter */
     HD_ON_TRIGGERED /* over when it is complete; on return the stream is in order */
 } hd_on_t;
-ucc_status_t hd_request_post_on(hd_request_t *r, void *stream, hd_on_t on);
+/* known: NULL, or what the handle of a stream has been found to be. */
+struct hd_gpu_stream;
+ucc_status_t hd_request_post_on(hd_request_t *r, const struct hd_gpu_stream *known, void *handle,
+                                hd_on_t on);
 ucc_status_t hd_request_join(hd_request_t *r);
 /* The post of such a request, and blocking calls: results are those of hd_express_barrier and its like. */
 uint64_t hd_request_express(hd_request_t *r);

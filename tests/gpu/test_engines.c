@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char lines[4096];
@@ -18,6 +19,13 @@ static void keep(hd_log_level_t level, const char *text, void *arg) {
     if (level <= HD_LOG_WARN) {
         snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s\n", text);
     }
+}
+
+/* For tests with gates. */
+static void open_gated(const char *config, uint32_t n, int devices) {
+    setenv("HEDDLE_GPU_GATE", "memop", 1);
+    ranks_open(config, n, devices);
+    unsetenv("HEDDLE_GPU_GATE");
 }
 
 static void listen(void) {
@@ -102,7 +110,7 @@ static void trigger_in_turn(void) {
 }
 
 Test(engines, the_stream_of_one_who_comes_first_waits_at_a_gate) {
-    ranks_open("2,seed=7", 2, 2);
+    open_gated("2,seed=7", 2, 2);
     for (int times = 0; times < 3; times++) {
         trigger_in_turn();
         rank_check(0, 0, RANKS_COUNT, 11);
@@ -120,7 +128,7 @@ static void count_finding(heddle_emucuda_finding_t kind, const char *text, void 
 }
 
 Test(engines, without_the_gate_the_order_is_missing) {
-    ranks_open("2,seed=7", 2, 2);
+    open_gated("2,seed=7", 2, 2);
     heddle_emucuda_on_finding(count_finding, NULL);
     heddle_emucuda_drop_site(HD_GPU_SITE_GATE);
     trigger_in_turn();
@@ -129,7 +137,7 @@ Test(engines, without_the_gate_the_order_is_missing) {
 
 Test(engines, a_gate_is_opened_when_time_is_up) {
     ucc_coll_req_h request;
-    ranks_open("2,seed=8", 2, 2);
+    open_gated("2,seed=8", 2, 2);
     ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
                             .flags = UCC_COLL_ARGS_FLAG_TIMEOUT,
                             .timeout = 0.05,
@@ -148,6 +156,36 @@ Test(engines, a_gate_is_opened_when_time_is_up) {
     }
     cr_assert_eq(ucc_collective_test(request), UCC_ERR_TIMED_OUT);
     must(ucc_collective_finalize(request), "ucc_collective_finalize");
+    rank_await(0);
+    ranks_close();
+}
+
+/* More than the team's window holds: those that were not launched when time was up have gates, too. */
+Test(engines, gates_of_posts_that_never_start_are_opened) {
+    enum { MANY = 20 };
+    ucc_coll_req_h request[MANY];
+    open_gated("2,seed=8", 2, 2);
+    for (int k = 0; k < MANY; k++) {
+        ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                                .flags = UCC_COLL_ARGS_FLAG_TIMEOUT,
+                                .timeout = 0.2,
+                                .coll_type = UCC_COLL_TYPE_ALLREDUCE,
+                                .op = UCC_OP_SUM};
+        args.src.info = rank_info(rank[0].src, RANKS_COUNT);
+        args.dst.info = rank_info(rank[0].dst, RANKS_COUNT);
+        must(ucc_collective_init(&args, &request[k], ranks_world->teams[0]), "init");
+        ucc_ev_t compute = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE, .req = request[k]};
+        must(ucc_collective_triggered_post(rank[0].ee, &compute), "triggered_post");
+    }
+    for (int k = 0; k < MANY; k++) {
+        deadline_t deadline = deadline_start("a time-out");
+        while (ucc_collective_test(request[k]) == UCC_INPROGRESS) {
+            ucc_context_progress(world_context(ranks_world, 0));
+            deadline_poll(&deadline);
+        }
+        cr_assert_lt(ucc_collective_test(request[k]), 0);
+        must(ucc_collective_finalize(request[k]), "ucc_collective_finalize");
+    }
     rank_await(0);
     ranks_close();
 }

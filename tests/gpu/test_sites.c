@@ -12,6 +12,7 @@
 #include <criterion/parameterized.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 TestSuite(sites, .timeout = 120);
 
@@ -154,6 +155,33 @@ static void in_streams(hd_gpu_site_t site) {
     ranks_part();
 }
 
+/* The teams end while their devices are at work; others, on streams and buffers of their own, use the same memory of lines. */
+static void in_streams_of_two_teams(hd_gpu_site_t site) {
+    rank_t before[2];
+    (void)site;
+    ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE); /* so that the driver stays open */
+    ranks_form(2, 2);
+    fill_both();
+    must(sum_in_streams() ? UCC_OK : UCC_ERR_LAST, "a sum");
+    world_t *other = world_create(&(world_params_t){.size = 1, .form = WORLD_OOB});
+    ranks_renew(); /* which now have other lines */
+    world_destroy(other);
+    for (uint32_t i = 0; i < 2; i++) {
+        before[i] = rank[i];
+        rank[i].stream = device_stream((int)i);
+        rank[i].src = before[i].kept;
+        rank[i].dst = before[i].kept + RANKS_COUNT;
+    }
+    fill_both();
+    must(sum_in_streams() ? UCC_OK : UCC_ERR_LAST, "a sum");
+    for (uint32_t i = 0; i < 2; i++) {
+        device_stream_end(rank[i].stream);
+        rank[i] = before[i];
+    }
+    ranks_part();
+    must(ucc_finalize(lib), "ucc_finalize");
+}
+
 /* Each driver call of a collective fails, until one did after which the host waits. */
 static void fail_sums(hd_gpu_site_t site, int devices) {
     for (uint64_t n = 1; n < MOST_CALLS && heddle_emucuda_site_count((uint32_t)site) == 0; n++) {
@@ -185,6 +213,7 @@ static void fail_in_one_stream(hd_gpu_site_t site) {
 static void at_a_gate(hd_gpu_site_t site) {
     ucc_coll_req_h request[2][2];
     (void)site;
+    setenv("HEDDLE_GPU_GATE", "memop", 1);
     ranks_form(2, 2);
     for (uint32_t i = 0; i < 2; i++) {
         for (uint32_t k = 0; k < 2; k++) {
@@ -221,6 +250,7 @@ static const scenario_t scenarios[HD_GPU_SITES] = {
     [HD_GPU_SITE_GATE] = {"2", at_a_gate},
     [HD_GPU_SITE_FAILED] = {"1", fail_in_one_stream},
     [HD_GPU_SITE_NOT_JOINED] = {"2", fail_in_streams},
+    [HD_GPU_SITE_LEFT] = {"2,nopeer,policy=lazy", in_streams_of_two_teams},
     [HD_GPU_SITE_DRAINED] = {"1", fail_until_waited},
 };
 

@@ -450,7 +450,60 @@ Test(streams, a_posted_request_cannot_use_the_stream_of_a_thread) {
 Test(streams, one_of_no_current_context_is_an_error) {
     open_stage("1", 1, 1);
     cr_assert_eq(heddle_barrier_on(stage.ep[0], NULL), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(heddle_barrier_on(stage.ep[0], CU_STREAM_PER_THREAD), UCC_ERR_INVALID_PARAM);
     cr_assert(strstr(last_line, "no context is current"), "%s", last_line);
+    close_stage();
+}
+
+Test(streams, a_request_under_way_is_not_posted_again) {
+    ucc_coll_req_h request;
+    ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER};
+    open_stage("1", 2, 1);
+    must(ucc_collective_init(&args, &request, heddle_ep_team(stage.ep[0])), "init");
+    must(ucc_collective_post(request), "post");
+    cr_assert_eq(heddle_post_on(request, stage.stream[0]), UCC_ERR_INVALID_PARAM);
+    must(heddle_barrier(stage.ep[1]), "the other one");
+    must(heddle_wait(request, 30), "wait");
+    must(heddle_request_free(&request), "free");
+    close_stage();
+}
+
+/* The team may end while devices are at work for it: what they use stays. */
+static void sum_and_leave(uint32_t times) {
+    for (uint32_t k = 0; k < times; k++) {
+        fill(0, stage.stream[0], stage.src[0], k + 1, COUNT);
+        fill(1, stage.stream[1], stage.src[1], k + 2, COUNT);
+        post_all();
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        copy(i, stage.stream[i], stage.kept[i], stage.dst[i], BYTES);
+        must(heddle_leave(stage.ep[i]), "heddle_leave");
+    }
+    must(heddle_group_destroy(stage.group), "heddle_group_destroy");
+}
+
+Test(streams, what_devices_use_stays_when_the_team_ends) {
+    open_stage("2,nopeer,policy=lazy,seed=5", 2, 2);
+    ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE); /* so that the driver stays open */
+    sum_and_leave(3);
+    heddle_group_params_t params = {.endpoints = 2, .thread_mode = UCC_THREAD_MULTIPLE};
+    must(heddle_group_create(&params, &stage.group), "heddle_group_create");
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_join(stage.group, i, &stage.ep[i]), "heddle_join");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        fill(i, stage.stream[i], stage.src[i], 7, COUNT);
+    }
+    post_all();
+    for (uint32_t i = 0; i < 2; i++) {
+        copy(i, stage.stream[i], stage.kept[i] + COUNT, stage.dst[i], BYTES);
+        await_stream(i, stage.stream[i]);
+        uint32_t seen[2 * COUNT];
+        device_from(seen, stage.kept[i], sizeof(seen));
+        cr_assert_eq(seen[COUNT - 1], 7);
+        cr_assert_eq(seen[2 * COUNT - 1], 14);
+    }
+    must(ucc_finalize(lib), "ucc_finalize");
     close_stage();
 }
 
@@ -542,12 +595,12 @@ static void alltoallv_of(uint32_t i, ucc_coll_args_t *args, uint64_t *counts) {
         (ucc_coll_buffer_info_v_t){stage.dst[i], counts, NULL, UCC_DT_UINT32, UCC_MEMORY_TYPE_CUDA};
 }
 
-Test(streams, a_graph_keeps_what_a_launch_cannot_carry) {
+static void capture_alltoallv(const char *config, int devices) {
     enum { N = 8 };
     ucc_coll_req_h request[N];
     uint64_t counts[N][N];
     CUgraphExec exec;
-    open_stage("1,seed=4", N, 1);
+    open_stage(config, N, devices);
     begin_capture(0);
     fork_streams(true);
     for (uint32_t i = 0; i < N; i++) {
@@ -585,6 +638,14 @@ Test(streams, a_graph_keeps_what_a_launch_cannot_carry) {
     must_cu(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
     device_leave();
     close_stage();
+}
+
+Test(streams, a_graph_keeps_what_a_launch_cannot_carry) {
+    capture_alltoallv("1,seed=4", 1);
+}
+
+Test(streams, a_graph_keeps_it_on_each_device) {
+    capture_alltoallv("2,seed=5", 2);
 }
 
 Test(streams, streams_of_two_captures_are_refused_at_every_endpoint) {

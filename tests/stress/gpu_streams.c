@@ -5,6 +5,7 @@
 #include "support/deadline.h"
 
 #include <heddle_emucuda.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,6 +25,8 @@ int main(int argc, char **argv) {
         for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
             char config[64];
             snprintf(config, sizeof(config), cases[c].config, 100 * c + k + 1);
+            bool gates = cases[c].n == (uint32_t)cases[c].devices && k % 2 == 0;
+            setenv("HEDDLE_GPU_GATE", gates ? "memop" : "auto", 1);
             ranks_run(config, cases[c].n, cases[c].devices);
         }
         k++;

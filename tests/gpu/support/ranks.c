@@ -25,21 +25,41 @@ static int device_of(uint32_t i) {
     return (int)i % devices;
 }
 
+static void make_teams(uint32_t n) {
+    ranks_world =
+        world_create(&(world_params_t){.size = n, .form = WORLD_OOB, .shared_context = true});
+}
+
+static void make_engine(uint32_t i) {
+    ucc_ee_params_t params = {.ee_type = UCC_EE_CUDA_STREAM,
+                              .ee_context = rank[i].stream,
+                              .ee_context_size = sizeof(void *)};
+    must(ucc_ee_create(ranks_world->teams[i], &params, &rank[i].ee), "ucc_ee_create");
+}
+
+void ranks_renew(void) {
+    uint32_t n = ranks_world->size;
+    world_destroy(ranks_world);
+    for (uint32_t i = 0; i < n; i++) {
+        must(ucc_ee_destroy(rank[i].ee), "ucc_ee_destroy");
+    }
+    make_teams(n);
+    for (uint32_t i = 0; i < n; i++) {
+        make_engine(i);
+    }
+}
+
 void ranks_form(uint32_t n, int n_devices) {
     case_memory = NULL;
     devices = n_devices;
-    ranks_world =
-        world_create(&(world_params_t){.size = n, .form = WORLD_OOB, .shared_context = true});
+    make_teams(n);
     for (uint32_t i = 0; i < n; i++) {
         size_t bytes = (size_t)RANKS_MOST * BYTES;
         rank[i].stream = device_stream(device_of(i));
         rank[i].src = device_take(device_of(i), bytes);
         rank[i].dst = device_take(device_of(i), bytes);
         rank[i].kept = device_take(device_of(i), bytes);
-        ucc_ee_params_t params = {.ee_type = UCC_EE_CUDA_STREAM,
-                                  .ee_context = rank[i].stream,
-                                  .ee_context_size = sizeof(void *)};
-        must(ucc_ee_create(ranks_world->teams[i], &params, &rank[i].ee), "ucc_ee_create");
+        make_engine(i);
     }
 }
 

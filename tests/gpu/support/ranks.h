@@ -31,6 +31,8 @@ void ranks_close(void);
 /* Where device_cases_begin has been called, and without device_cases_end. */
 void ranks_form(uint32_t n, int devices);
 void ranks_part(void);
+/* Teams and engines end, and there are new ones. */
+void ranks_renew(void);
 
 /* On the rank's stream. */
 void rank_fill(uint32_t i, void *memory, int32_t value, size_t count);
