@@ -250,6 +250,18 @@ static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
 
 static void take_late(hd_net_team_t *team);
 
+/* Of parts that came before this exchange began, is one of another call? Nobody here needs bytes of its source. */
+static bool has_strange(const hd_net_team_t *team, const hd_net_swap_t *swap, uint32_t *source) {
+    for (uint32_t i = 0; i < team->n; i++) {
+        if (i != team->me && !(swap->from & bit_of(i)) && has_part(team, swap->k, i) &&
+            part_of(team, swap->k, i)->bytes > 0) {
+            *source = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     hd_net_team_t *team = mine->team;
     hd_net_swaps_t *swaps = team->swaps;
@@ -262,7 +274,8 @@ static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     /* relaxed: other lanes only look whether this exchange is a swap */
     atomic_store_explicit(&swaps->begun[slot_of(k)], k, memory_order_relaxed);
     swaps->needed[slot_of(k)] = mine->swap.from;
-    if (hd_net_match_has_parked(&team->lane[0], k, &other)) {
+    if (hd_net_match_has_parked(&team->lane[0], k, &other) ||
+        has_strange(team, &mine->swap, &other)) {
         hd_net_match_differs(team, other);
         return;
     }
@@ -380,6 +393,15 @@ static void count_late(hd_net_swaps_t *swaps, int32_t more) {
     atomic_store_explicit(&swaps->n_late, n + (uint32_t)more, memory_order_relaxed);
 }
 
+/* Of a call that is not this process's: nobody here needs bytes of it. */
+static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
+    const hd_net_swaps_t *swaps = team->swaps;
+    /* relaxed: written under this lock */
+    return a->bytes > 0 &&
+           atomic_load_explicit(&swaps->begun[slot_of(a->k)], memory_order_relaxed) == a->k &&
+           !(swaps->needed[slot_of(a->k)] & bit_of(a->source));
+}
+
 /* Under lane 0's lock: those whose places have become free. */
 static void take_late(hd_net_team_t *team) {
     hd_net_swaps_t *swaps = team->swaps;
@@ -392,6 +414,9 @@ static void take_late(hd_net_team_t *team) {
         }
         if (place == FREE) {
             const arrival_t a = {late->k, late->source, late->signature, late->bytes, late->data};
+            if (is_strange(team, &a)) {
+                hd_net_match_differs(team, a.source);
+            }
             put(team, &a);
         }
         *at = late->next;
@@ -449,15 +474,6 @@ static void drop(hd_net_lane_t *lane, const char *why) {
     if (hd_net_match_may_log(lane)) {
         hd_warn("a message was dropped: %s", why);
     }
-}
-
-/* Of a call that is not this process's: nobody here needs bytes of it. */
-static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
-    const hd_net_swaps_t *swaps = team->swaps;
-    /* relaxed: written under this lock */
-    return a->bytes > 0 &&
-           atomic_load_explicit(&swaps->begun[slot_of(a->k)], memory_order_relaxed) == a->k &&
-           !(swaps->needed[slot_of(a->k)] & bit_of(a->source));
 }
 
 /* Its process has come so far. An exchange that waits for nothing else may be over now, whichever it is. */
