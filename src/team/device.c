@@ -225,7 +225,8 @@ hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *
     return status == UCC_OK && !broken ? line : NULL;
 }
 
-hd_line_t *hd_devices_capture_line(hd_devices_t *devices, int device, uint64_t capture) {
+/* One that is part of this capture, or becomes so when it waits for something that is; locked. */
+static hd_line_t *lock_capture_line(hd_devices_t *devices, int device, uint64_t capture) {
     for (uint32_t round = 0; round < 2; round++) { /* rather one that is part of it already */
         for (uint32_t i = HD_DEVICE_LINES; i < HD_GPU_STREAMS; i++) {
             hd_gpu_capture_t of = {.id = 0};
@@ -244,6 +245,19 @@ hd_line_t *hd_devices_capture_line(hd_devices_t *devices, int device, uint64_t c
     hd_error("device %d: collectives are captured into %d graphs at a time, and no more", device,
              HD_DEVICE_CAPTURES);
     return NULL;
+}
+
+ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
+                                  uint64_t capture, hd_line_t **line) {
+    if (capture) {
+        *line = lock_capture_line(devices, device, capture);
+        return *line ? UCC_OK : UCC_ERR_NO_RESOURCE;
+    }
+    *line = hd_devices_line(devices, device, group);
+    if (*line) {
+        hd_line_lock(*line);
+    }
+    return *line ? UCC_OK : UCC_ERR_IO_ERROR;
 }
 
 bool hd_line_reached(const struct hd_device_wait *wait) {

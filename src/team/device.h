@@ -241,8 +241,9 @@ hd_devices_t *hd_team_devices(ucc_team_h team);
 hd_devices_t *hd_devices_share(hd_devices_t *devices);
 /* The line of a device that this group uses; made ready. NULL: it can't be (logged). */
 hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group);
-/* One that is part of this capture, or becomes so when it waits for something that is; locked. NULL: there is none (logged). */
-hd_line_t *hd_devices_capture_line(hd_devices_t *devices, int device, uint64_t capture);
+/* The same, locked; capture: one for what becomes part of that, 0: none. UCC_ERR_IO_ERROR, UCC_ERR_NO_RESOURCE: logged. */
+ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
+                                  uint64_t capture, hd_line_t **line);
 /* May kernels of the device reach this memory? */
 ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
                               const void *pointer, bool *yes);

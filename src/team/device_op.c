@@ -147,18 +147,16 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
     if (v->ordered) {
         told = hd_device_record_done(v, stream);
     }
-    if (v->capture) { /* nothing runs: there is nothing to wait for */
-        hd_gpu_handed_over(done);
-        return status == UCC_OK ? told : status;
-    }
-    if (line && (ticket || told != UCC_OK)) {
+    bool runs = !v->capture; /* else there is nothing to wait for */
+    if (runs && line && (ticket || told != UCC_OK)) {
         ucc_status_t signalled =
             hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : hd_line_signal(v->devices, line);
         if (signalled == UCC_OK) {
             done->wait = (struct hd_device_wait){.line = line, .ticket = line->ticket};
         }
         told = told == UCC_OK ? signalled : told;
-    } else if (told != UCC_OK) { /* of what is on a member's stream nobody else would learn */
+    } else if (runs && told != UCC_OK) {
+        /* of what is on a member's stream nobody else would learn */
         hd_device_drain(v, stream);
     }
     hd_gpu_handed_over(done);
@@ -202,22 +200,21 @@ static ucc_status_t fill_table(const hd_device_view_t *v, const spot_t *spot,
                                     job->table.used * sizeof(uint64_t));
 }
 
+static bool has_data(const hd_op_t *op) {
+    return hd_coll[op->call.type].moves_data && !op->call.empty;
+}
+
 static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot) {
-    bool moves = hd_coll[v->op->call.type].moves_data && !v->op->call.empty;
     hd_device_job_t job = {.launch.blocks = 0};
     hd_device_table_t *table = NULL;
-    ucc_status_t status = UCC_OK;
-    if (v->capture) { /* so the stream is part of it, and has to be joined, come what may */
-        status = hd_device_await_ready(v, spot->stream);
-    }
-    if (status == UCC_OK && moves) {
+    /* first of all: in a capture, this makes the stream part of it */
+    ucc_status_t status = hd_device_await_ready(v, spot->stream);
+    if (status == UCC_OK && has_data(v->op)) {
         status = describe(v, spot, &job, &table);
     }
-    if (!v->capture) {
-        if (status != UCC_OK || (moves && job.launch.blocks == 0)) {
-            return status;
-        }
-        status = hd_device_await_ready(v, spot->stream);
+    bool nothing = status != UCC_OK || (has_data(v->op) && job.launch.blocks == 0);
+    if (nothing && !v->capture) { /* what has become part of a capture must be joined */
+        return status;
     }
     if (status == UCC_OK && job.launch.blocks) {
         status = fill_table(v, spot, &job, table);
@@ -242,27 +239,24 @@ static ucc_status_t enqueue_windows(const hd_device_view_t *v, hd_line_t *line) 
 /* The claimer's own stream, if that will do: then nobody changes streams. */
 static bool suits_own(const hd_device_view_t *v) {
     const hd_device_order_t *own = &hd_device_part_of(v->op)->order;
-    bool moves = hd_coll[v->op->call.type].moves_data && !v->op->call.empty;
     /* relaxed: a stream of the user's may be ordered with others' by itself (NULL streams), and so stand behind a gate
        though its `ready` did not: no harm but while there are some */
     if (!v->capture && atomic_load_explicit(&v->devices->gates, memory_order_relaxed) != 0) {
         return false;
     }
     return own->is && !own->stream.by_thread && own->stream.device == v->device && !v->told &&
-           (v->capture || !moves || hd_device_words(v) <= HD_GPU_WORDS);
+           (v->capture || !has_data(v->op) || hd_device_words(v) <= HD_GPU_WORDS);
 }
 
 static ucc_status_t enqueue(const hd_device_view_t *v,
                             ucc_status_t (*on)(const hd_device_view_t *v, hd_line_t *line)) {
-    hd_line_t *line = v->capture ? hd_devices_capture_line(v->devices, v->device, v->capture)
-                                 : hd_devices_line(v->devices, v->device, v->op->group);
-    if (!line) {
-        return v->capture ? UCC_ERR_NO_RESOURCE : UCC_ERR_IO_ERROR;
+    hd_line_t *line;
+    ucc_status_t status =
+        hd_devices_lock_line(v->devices, v->device, v->op->group, v->capture, &line);
+    if (status != UCC_OK) {
+        return status;
     }
-    if (!v->capture) {
-        hd_line_lock(line);
-    }
-    ucc_status_t status = hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : on(v, line);
+    status = hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : on(v, line);
     hd_line_unlock(line);
     return status;
 }

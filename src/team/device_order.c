@@ -1,7 +1,8 @@
 /* device_order.c: collectives in the order of streams of the user's: device.h says what is recorded, and who waits for it.
  *
- * What is particular to a post is done before it, in the poster's thread (arm): it looks at the stream and records `ready`. A request of heddle_*_on is then over when everything is enqueued. One of a triggered post
- * is over when the devices are, but its stream has to be in order before the post returns (meet):
+ * What is particular to a post is done before it, in the poster's thread (arm): it looks at the stream and records `ready`. A
+ * request of heddle_*_on is then over when everything is enqueued. One of a triggered post is over when the devices are,
+ * but its stream has to be in order before the post returns (meet):
  *
  *   - the poster progresses until its operation is enqueued, as all members do that are in their posts
  *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream, which the host opens at
@@ -19,11 +20,9 @@
  * on a line, behind which `joined` is recorded, and the poster lets its stream wait for that when it comes back.
  */
 #include "team/device.h"
+#include "team/ee.h"
 
-#include "threads/callback.h"
-#include "threads/stall.h"
-
-enum { LINGER_US = 100, NAP_US = 100 };
+enum { LINGER_US = 100 };
 
 static hd_device_order_t *order_of(const hd_op_t *op) {
     return &hd_device_part_of(op)->order;
@@ -72,9 +71,6 @@ ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t st
 void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
     const hd_gpu_driver_t *driver = v->devices->driver;
     hd_gpu_event_t *event = hd_device_part_of(v->op)->order.ready;
-    if (v->capture) { /* nothing runs: the capture is the user's to give up */
-        return;
-    }
     if (driver->record(stream, event) != UCC_OK ||
         driver->event_await(event, HD_GPU_SITE_FAILED) != UCC_OK) {
         hd_devices_abandon(v->devices, stream.device);
@@ -122,16 +118,13 @@ static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, vo
 /* By way of a line. */
 static ucc_status_t join_late(hd_op_t *op, const hd_device_flight_t *f, hd_device_order_t *order) {
     hd_devices_t *devices = op->team->devices;
-    int device = order->stream.device;
-    hd_line_t *line = order->capture ? hd_devices_capture_line(devices, device, order->capture)
-                                     : hd_devices_line(devices, device, op->group);
-    if (!line) {
-        return UCC_ERR_IO_ERROR;
+    hd_line_t *line;
+    ucc_status_t status =
+        hd_devices_lock_line(devices, order->stream.device, op->group, order->capture, &line);
+    if (status != UCC_OK) {
+        return status;
     }
-    if (!order->capture) {
-        hd_line_lock(line);
-    }
-    ucc_status_t status = each_done(op, f, wait_in_line, line);
+    status = each_done(op, f, wait_in_line, line);
     if (status == UCC_OK) {
         status = devices->driver->record(line->stream, order->joined);
     }
@@ -254,8 +247,8 @@ static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, v
     }
     order->stream = status == UCC_OK ? stream : (hd_gpu_stream_t){.device = -1};
     order->capture = capture.id;
-    if (status ==
-        UCC_ERR_IO_ERROR) { /* no mistake of the caller's, who would not come again: the others wait for it */
+    if (status == UCC_ERR_IO_ERROR) {
+        /* no mistake of the caller's: the others wait for it */
         hd_group_poison(r->op.group, status);
     }
     return status;
@@ -366,38 +359,18 @@ static bool put_gate(const post_t *p) {
     return false;
 }
 
-static void progress(const post_t *p, uint64_t *vain) {
-    for (uint32_t i = 0; i < p->team->n_contexts; i++) {
-        if (hd_runner_progress(&p->team->contexts[i]->runner, vain)) {
-            *vain = 0;
-        }
-    }
-}
-
-static void rest(const post_t *p, hd_stall_t *stall, uint64_t vain) {
-    uint64_t now = hd_ticks();
-    if (hd_stall_is_due(stall, now, p->team->lib->stall)) {
-        hd_stall_line("triggered post at endpoint %u has waited %.1f s for the others to post",
-                      p->team->ep, hd_stall_seconds(stall, now));
-    }
-    if (p->team->lib->may_park && vain >= p->team->lib->park_after_us * hd_ticks_per_us) {
-        _Atomic uint32_t word = 0;
-        hd_park_sleep(&word, 0, NAP_US * 1000u);
-    }
-}
-
 static ucc_status_t meet(post_t *p) {
-    uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us, vain = 0;
-    hd_stall_t stall = {0};
+    uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us;
+    hd_team_waiting_t waiting = {.what = "a triggered post", .awaited = "the others to post"};
     while (is_open(p)) {
-        progress(p, &vain);
+        hd_team_progress(p->team, &waiting);
         if (p->gate && hd_ticks() > until) {
             if (put_gate(p)) {
                 return UCC_OK;
             }
             p->gate = NULL;
         }
-        rest(p, &stall, vain);
+        hd_team_rest(p->team, &waiting);
     }
     return join_by_thread(p->driver, p->stream, p->joined);
 }

@@ -302,6 +302,26 @@ void hd_ee_set_event(ucc_ee_h ee) {
     ring(ee);
 }
 
+void hd_team_progress(ucc_team_h team, hd_team_waiting_t *w) {
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
+        if (hd_runner_progress(&team->contexts[i]->runner, &w->vain)) {
+            w->vain = 0;
+        }
+    }
+}
+
+void hd_team_rest(ucc_team_h team, hd_team_waiting_t *w) {
+    uint64_t now = hd_ticks();
+    if (hd_stall_is_due(&w->stall, now, team->lib->stall)) {
+        hd_stall_line("%s at endpoint %u has waited %.1f s for %s", w->what, team->ep,
+                      hd_stall_seconds(&w->stall, now), w->awaited);
+    }
+    if (team->lib->may_park && w->vain >= team->lib->park_after_us * hd_ticks_per_us) {
+        _Atomic uint32_t word = 0; /* no bell rings for this: only a nap */
+        hd_park_sleep(&word, 0, NAP_US * 1000u);
+    }
+}
+
 ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
     ucc_team_h team = ee->team;
     if (!team) { /* nobody puts any more */
@@ -310,24 +330,11 @@ ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
         *out = status == UCC_OK ? *last : *out;
         return status == UCC_OK ? hd_ee_ack_event(ee, last) : status;
     }
-    uint64_t vain = 0, may_spin = team->lib->park_after_us * hd_ticks_per_us;
-    hd_stall_t stall = {0};
+    hd_team_waiting_t waiting = {.what = "ucc_ee_wait", .awaited = "an event"};
     ucc_ev_t *ev;
     while (hd_ee_get_event(ee, &ev) != UCC_OK) {
-        for (uint32_t i = 0; i < team->n_contexts; i++) {
-            if (hd_runner_progress(&team->contexts[i]->runner, &vain)) {
-                vain = 0;
-            }
-        }
-        uint64_t now = hd_ticks();
-        if (hd_stall_is_due(&stall, now, team->lib->stall)) {
-            hd_stall_line("ucc_ee_wait at endpoint %u has waited %.1f s for an event", team->ep,
-                          hd_stall_seconds(&stall, now));
-        }
-        if (team->lib->may_park && vain >= may_spin) {
-            _Atomic uint32_t word = 0; /* no bell rings for events: only a nap */
-            hd_park_sleep(&word, 0, NAP_US * 1000u);
-        }
+        hd_team_progress(team, &waiting);
+        hd_team_rest(team, &waiting);
     }
     *out = *ev;
     return hd_ee_ack_event(ee, ev);

@@ -3,6 +3,18 @@
 #define HD_TEAM_EE_H
 
 #include "team/team.h"
+#include "threads/stall.h"
+
+/* A wait for something that no bell announces, in all contexts of a handle: begins with what the lines about it say. */
+typedef struct hd_team_waiting {
+    const char *what, *awaited;
+    uint64_t vain;
+    hd_stall_t stall;
+} hd_team_waiting_t;
+
+void hd_team_progress(ucc_team_h team, hd_team_waiting_t *waiting);
+/* Has been in vain: says so in time, and naps if there has been nothing to do for long. */
+void hd_team_rest(ucc_team_h team, hd_team_waiting_t *waiting);
 
 ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out);
 /* Loads the driver, if nobody has. */
