@@ -111,8 +111,12 @@ static ucc_status_t wait_in_line(hd_op_t *op, const struct hd_device_done *done,
 
 /* The host waits, because the stream could not be told to. */
 static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    hd_devices_t *devices = op->team->devices;
     (void)arg;
-    return op->team->devices->driver->event_await(done->event, HD_GPU_SITE_NOT_JOINED);
+    if (devices->driver->event_await(done->event, HD_GPU_SITE_NOT_JOINED) != UCC_OK) {
+        hd_devices_abandon(devices, done->stream.device);
+    }
+    return UCC_OK; /* the other devices are waited for in any case */
 }
 
 /* By way of a line. */
@@ -146,8 +150,8 @@ ucc_status_t hd_device_join(hd_op_t *op, const hd_device_flight_t *f) {
     }
     ucc_status_t status =
         order->stream.by_thread ? join_late(op, f, order) : each_done(op, f, wait_in_stream, order);
-    if (status != UCC_OK && !order->capture && each_done(op, f, wait_here, NULL) != UCC_OK) {
-        hd_devices_abandon(op->team->devices, order->stream.device);
+    if (status != UCC_OK && !order->capture) {
+        (void)each_done(op, f, wait_here, NULL);
     }
     uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
     /* release: what I have enqueued; pairs with is_open. If a gate came first, that will do, too */

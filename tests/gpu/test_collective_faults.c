@@ -36,15 +36,21 @@ typedef struct fault_case {
     char config[32];
     device_cases_t kind;
     uint64_t count;
+    bool on_streams;
 } fault_case_t;
 
+enum { DEVICES = 2 };
+
 /* What there is to a call: one device for all, several, memory of the host that is staged, devices that don't reach each
- * other. */
+ * other; in the order of streams. */
 static const fault_case_t manners[] = {
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = FEW},
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY},
     {.config = "2", .kind = DEVICE_CASES_MIXED, .count = FEW},
-    {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW}};
+    {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = FEW, .on_streams = true},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true},
+    {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW, .on_streams = true}};
 
 enum { MANNERS = sizeof(manners) / sizeof(*manners) };
 
@@ -57,6 +63,15 @@ static coll_case_t case_of(const fault_case_t *f) {
                          .op = UCC_OP_SUM,
                          .layout = LAYOUT_SHUFFLED,
                          .seed = f->type + 1};
+}
+
+static void open_trial(const fault_case_t *f, trial_t *t) {
+    coll_case_t c = case_of(f);
+    (void)case_memory->takes(&c);
+    trial_open(t, &c, 0);
+    if (f->on_streams) {
+        trial_use_streams(t, DEVICES);
+    }
 }
 
 static fault_case_t cases[COLL_TYPES * MANNERS];
@@ -80,10 +95,8 @@ static uint64_t calls_so_far(void) {
 
 /* The n-th driver call from the first init on fails. False: there are not so many. */
 static bool fails_at(const fault_case_t *f, uint64_t n) {
-    coll_case_t c = case_of(f);
     trial_t t;
-    (void)case_memory->takes(&c);
-    trial_open(&t, &c, 0);
+    open_trial(f, &t);
     uint64_t before = calls_so_far();
     lines = 0;
     heddle_emucuda_fail_call(n, UNKNOWN_ERROR);
@@ -127,16 +140,15 @@ static bool is(bool right, const char *what, int device, uint64_t operations) {
 }
 
 static int is_lost_at(const fault_case_t *f, int device, uint64_t operations) {
-    coll_case_t c = case_of(f);
     trial_t t;
     device_cases_begin(f->config, f->kind);
-    (void)case_memory->takes(&c);
-    trial_open(&t, &c, 0);
+    open_trial(f, &t);
     device_lose(device, operations);
     bool well = trial_run(&t);
+    trial_await(&t);
     bool right = is(well || lines > 0, "an error, and no line", device, operations);
     for (uint32_t i = 0; i < SIZE && f->kind == DEVICE_CASES_PLAIN; i++) {
-        bool can_look = t.prepared->statuses[i] == UCC_OK && (int)i % 2 != device;
+        bool can_look = t.prepared->statuses[i] == UCC_OK && (int)i % DEVICES != device;
         right = is(!can_look || case_check_member(t.prepared, i), "a wrong result", device,
                    operations) &&
                 right;
@@ -166,7 +178,7 @@ ParameterizedTestParameters(device_faults, a_device_is_lost_at_each_step) {
 
 ParameterizedTest(fault_case_t *f, device_faults, a_device_is_lost_at_each_step) {
     hd_log_capture(count_line, NULL);
-    for (int device = 0; device < 2; device++) {
+    for (int device = 0; device < DEVICES; device++) {
         uint64_t n = 0;
         int how;
         while ((how = lose_apart(f, device, n)) == ENDED_BADLY && n < MOST_CALLS) {

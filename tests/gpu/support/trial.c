@@ -1,6 +1,8 @@
 /* trial.c: see trial.h. */
 #include "trial.h"
 
+#include "device_cases.h"
+#include "emucuda/calls.h"
 #include "support/deadline.h"
 
 #include <stdlib.h>
@@ -16,6 +18,25 @@ void trial_open(trial_t *t, const coll_case_t *c, uint32_t team) {
     t->world = world_create(&params);
     t->prepared = case_prepare(c);
     t->request = must_alloc(c->size, sizeof(*t->request));
+    t->stream = NULL;
+}
+
+void trial_use_streams(trial_t *t, uint32_t devices) {
+    uint32_t n = t->prepared->c.size;
+    t->stream = must_alloc(n, sizeof(*t->stream));
+    t->devices = devices;
+    for (uint32_t i = 0; i < n; i++) {
+        t->stream[i] = device_stream((int)(i % devices));
+    }
+}
+
+/* Of a lost device, there is nothing to wait for. */
+void trial_await(const trial_t *t) {
+    for (uint32_t i = 0; t->stream && i < t->prepared->c.size; i++) {
+        device_enter((int)(i % t->devices));
+        (void)cuStreamSynchronize(t->stream[i]);
+        device_leave();
+    }
 }
 
 static void begin(trial_t *t, uint32_t i) {
@@ -23,7 +44,8 @@ static void begin(trial_t *t, uint32_t i) {
     ucc_team_h team = t->world->teams[endpoint_of(t, i)];
     ucc_status_t status = ucc_collective_init(&p->args[i], &t->request[i], team);
     if (status == UCC_OK) {
-        status = ucc_collective_post(t->request[i]);
+        status = t->stream ? heddle_post_on(t->request[i], t->stream[i])
+                           : ucc_collective_post(t->request[i]);
         if (status != UCC_OK) {
             ucc_collective_finalize(t->request[i]);
         }
@@ -71,6 +93,7 @@ bool trial_run(trial_t *t) {
 
 bool trial_check(const trial_t *t) {
     bool right = true;
+    trial_await(t);
     for (uint32_t i = 0; i < t->prepared->c.size; i++) {
         right = (t->prepared->statuses[i] != UCC_OK || case_check_member(t->prepared, i)) && right;
     }
@@ -78,6 +101,13 @@ bool trial_check(const trial_t *t) {
 }
 
 void trial_close(trial_t *t) {
+    trial_await(t);
+    for (uint32_t i = 0; t->stream && i < t->prepared->c.size; i++) {
+        device_enter((int)(i % t->devices));
+        device_stream_end(t->stream[i]);
+        device_leave();
+    }
+    free(t->stream);
     case_free(t->prepared);
     world_destroy(t->world);
     free(t->request);
