@@ -1,8 +1,8 @@
 /* train.c: data-parallel training on GPUs, by a few threads of one process.
  *
- * Each thread has a device (or a share of one), a stream, a copy of the network's weights, and some of the samples. In a step
- * it computes the gradient of its samples; Heddle adds up all threads' gradients, in the devices' memory; each thread
- * changes its weights by the sum. So all copies stay the same, bit by bit.
+ * Each thread has a device (or a share of one: Heddle proposes which), a stream, a copy of the network's weights, and some
+ * of the samples. In a step it computes the gradient of its samples; Heddle adds up all threads' gradients, in the
+ * devices' memory; each thread changes its weights by the sum. So all copies stay the same, bit by bit.
  *
  * Then one thread does the same on the host: the samples of each, one after the other. Heddle adds in an order that depends
  * on the number of endpoints alone: up to eight one after the other. So the bits must be those of the devices.
@@ -167,6 +167,8 @@ static int emulated;
 static void *train(void *arg) {
     trainer_t *t = arg;
     check(heddle_join(t->group, t->number, &t->ep), "heddle_join");
+    check(heddle_barrier(t->ep), "heddle_barrier"); /* all have joined */
+    check(heddle_team_gpu(heddle_ep_team(t->ep), t->number, &t->device), "heddle_team_gpu");
     begin(t, emulated ? (const void *)&emulated_module : device_module);
     for (uint32_t i = 0; i < t->steps; i++) {
         step(t);
@@ -250,7 +252,7 @@ static void choose_driver(void) {
     }
 }
 
-static int devices(void) {
+static void say_devices(void) {
     char name[128];
     int count = 0;
     cu_load(emulated);
@@ -263,7 +265,6 @@ static int devices(void) {
     }
     CU(DeviceGetName(name, sizeof(name), 0));
     printf("%d x %s\n", count, name);
-    return count;
 }
 
 int main(int argc, char **argv) {
@@ -276,13 +277,9 @@ int main(int argc, char **argv) {
     choose_driver();
     heddle_group_params_t params = {.endpoints = threads};
     check(heddle_group_create(&params, &group), "heddle_group_create");
-    int count = devices();
+    say_devices();
     for (uint32_t i = 0; i < threads; i++) {
-        trainers[i] = (trainer_t){.group = group,
-                                  .number = i,
-                                  .threads = threads,
-                                  .steps = steps,
-                                  .device = (int)i % count};
+        trainers[i] = (trainer_t){.group = group, .number = i, .threads = threads, .steps = steps};
         if (pthread_create(&trainers[i].thread, NULL, train, &trainers[i]) != 0) {
             check(UCC_ERR_NO_RESOURCE, "pthread_create");
         }

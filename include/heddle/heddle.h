@@ -416,6 +416,16 @@ ucc_status_t heddle_alltoallv_on(heddle_ep_t *ep, void *stream, const void *src,
                                  void *dst, const uint64_t *dst_counts,
                                  const uint64_t *dst_displacements, ucc_datatype_t dt);
 
+/** The GPU that endpoint ep, of this process, had better use: *device is a number of the driver's, as for cudaSetDevice(). It
+ *  is one of those nearest to where the endpoint runs (heddle_join_at(), or what its thread is bound to). Those who have
+ *  the same ones nearest share them out by their numbers, so that endpoints of one GPU are neighbours in number:
+ *  reductions combine neighbours first. With nothing known all GPUs are shared out. A proposal: buffers may be
+ *  anywhere. Ask the team that has all endpoints that use GPUs; of sub-teams each would be given out anew.
+ *  Any endpoint may ask for any of its process; the answer remains. Loads the driver, as HEDDLE_GPU says.
+ *  @return UCC_INPROGRESS: not all endpoints have joined (after a first barrier, they have); UCC_ERR_NOT_FOUND: there
+ *          is no GPU; UCC_ERR_NOT_SUPPORTED: ep lives in another process */
+ucc_status_t heddle_team_gpu(ucc_team_h team, uint64_t ep, int *device);
+
 /* ------------------------------------------------------------------------------------------------
  * Waiting, tags, abort
  * ---------------------------------------------------------------------------------------------- */

@@ -150,13 +150,13 @@ static ucc_status_t print_net(FILE *out, uint32_t n) {
     return status;
 }
 
-static ucc_status_t print_gpus(FILE *out) {
+static ucc_status_t print_gpus(FILE *out, uint32_t n) {
     ucc_lib_params_t params = {0};
     ucc_lib_h lib;
     ucc_status_t status =
         ucc_init(&params, NULL, &lib); /* which has GPUs where HEDDLE_GPU says so */
     if (status == UCC_OK) {
-        hd_gpu_print(out);
+        status = hd_gpu_print(out, n);
         ucc_finalize(lib);
     }
     return status;
@@ -236,7 +236,7 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
         status = print_net(stream, endpoints ? endpoints : 2);
     }
     if (status == UCC_OK && flags & HEDDLE_INFO_GPUS) {
-        status = print_gpus(stream);
+        status = print_gpus(stream, n);
     }
     return status;
 }

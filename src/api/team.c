@@ -2,6 +2,7 @@
  * dropped.
  */
 #include "api/api.h"
+#include "gpu/near.h"
 #include "team/span.h"
 
 #include <string.h>
@@ -200,19 +201,30 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
     return UCC_OK;
 }
 
+/* Member of the group. UCC_ERR_NOT_SUPPORTED: it lives in another process (logged). */
+static ucc_status_t find_member(ucc_team_h team, uint64_t ep, const char *caller,
+                                uint32_t *member) {
+    if (ep >= team->n) {
+        hd_error("%s: ep %llu of %u", caller, (unsigned long long)ep, team->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    *member = hd_group_member(team->group, (uint32_t)ep);
+    if (*member == team->group->n) {
+        hd_error("%s: ep %llu lives in another process", caller, (unsigned long long)ep);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return UCC_OK;
+}
+
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes) {
+    uint32_t member;
     if (!hd_api_active_team(team, __func__) || !hd_api_pointer(address, "address", __func__) ||
         !hd_api_pointer(bytes, "bytes", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    if (ep >= team->n) {
-        hd_error("%s: ep %llu of %u", __func__, (unsigned long long)ep, team->n);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    uint32_t member = hd_group_member(team->group, (uint32_t)ep);
-    if (member == team->group->n) {
-        hd_error("%s: ep %llu lives in another process", __func__, (unsigned long long)ep);
-        return UCC_ERR_NOT_SUPPORTED;
+    ucc_status_t status = find_member(team, ep, __func__, &member);
+    if (status != UCC_OK) {
+        return status;
     }
     const struct hd_region *region = &team->group->region[member];
     /* the caller's part is its own; the others' are there when they have joined */
@@ -222,6 +234,25 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
     *address = region->address;
     *bytes = region->bytes;
     return UCC_OK;
+}
+
+ucc_status_t heddle_team_gpu(ucc_team_h team, uint64_t ep, int *device) {
+    hd_gpu_places_t gpus;
+    uint32_t member;
+    if (!hd_api_active_team(team, __func__) || !hd_api_pointer(device, "device", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = find_member(team, ep, __func__, &member);
+    if (status != UCC_OK) {
+        return status;
+    }
+    uint8_t *all = hd_alloc(HD_LINE, team->group->n);
+    status = all ? hd_device_share_out(team, &gpus, all) : UCC_ERR_NO_MEMORY;
+    if (status == UCC_OK) {
+        *device = all[member];
+    }
+    hd_free(all);
+    return status;
 }
 
 ucc_status_t heddle_team_abort(ucc_team_h team) {

@@ -11,10 +11,9 @@
  * it may have bound the only thread that exists so far, so masks say nothing and are ignored.
  */
 #define _GNU_SOURCE
-#include "core/topo.h"
+#include "core/topo_internal.h"
 
 #include <dirent.h>
-#include <hwloc.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,32 +25,11 @@
 #include "core/log.h"
 #include "core/mem.h"
 
-enum {
-    MAX_CPUS = 8192, /* the largest that Linux can be built for */
-    N_CACHES = 3
-};
+enum { MAX_CPUS = 8192 /* the largest that Linux can be built for */ };
 
 typedef struct cpu_mask {
     cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
 } cpu_mask_t;
-
-typedef struct pu {
-    hd_locality_t where;
-    int os_index;
-    uint32_t sibling; /* how many usable hardware threads of its core come before it */
-    bool usable;
-} pu_t;
-
-struct hd_topo {
-    bool this_machine;
-    uint32_t n_pus; /* entries of pu[], usable or not */
-    uint32_t n_usable;
-    uint32_t n_domains[HD_TOPO_N_LEVELS]; /* that hold a usable hardware thread */
-    size_t cache_size[N_CACHES];
-    uint32_t n_nodes;
-    int32_t *node_os; /* NUMA domain -> operating system's number */
-    pu_t pu[];        /* in the machine's order: a domain's entries are neighbours */
-};
 
 /* What remains if the machine can't be discovered. */
 static const hd_topo_t one_core = {
@@ -185,6 +163,9 @@ static void describe_pus(hd_topo_t *topo, hwloc_topology_t hw, numbering_t numbe
         };
         note_node(topo, topo->pu[i].where.numa, node);
     }
+    for (int level = 0; level < HD_TOPO_N_LEVELS; level++) {
+        topo->divides[level] = level == HD_TOPO_PU ? topo->n_pus > 1 : numbering[level].n > 1;
+    }
 }
 
 /* Marks what the process may use, and counts it. `scratch` holds n_pus flags. */
@@ -212,17 +193,17 @@ static void count_usable(hd_topo_t *topo, bool *scratch) {
         }
     }
     for (uint32_t i = 1; i < topo->n_pus; i++) {
-        const pu_t *before = &topo->pu[i - 1];
+        const hd_topo_pu_t *before = &topo->pu[i - 1];
         topo->pu[i].sibling =
             before->where.core == topo->pu[i].where.core ? before->sibling + before->usable : 0;
     }
 }
 
 static void read_caches(hd_topo_t *topo, hwloc_topology_t hw) {
-    static const hwloc_obj_type_t types[N_CACHES] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
-                                                     HWLOC_OBJ_L3CACHE};
+    static const hwloc_obj_type_t types[HD_TOPO_CACHES] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
+                                                           HWLOC_OBJ_L3CACHE};
 
-    for (int i = 0; i < N_CACHES; i++) {
+    for (int i = 0; i < HD_TOPO_CACHES; i++) {
         hwloc_obj_t cache = hwloc_get_obj_by_type(hw, types[i], 0);
         topo->cache_size[i] = cache != NULL ? (size_t)cache->attr->cache.size : 0;
     }
@@ -253,6 +234,10 @@ static ucc_status_t extract(hwloc_topology_t hw, hd_topo_t **out) {
     topo->node_os = nodes;
     topo->this_machine = hwloc_topology_is_thissystem(hw) != 0;
     describe_pus(topo, hw, numbering);
+    if (hd_topo_note_devices(topo, hw) != UCC_OK) {
+        hd_error("no memory for the devices of a topology");
+        goto fail;
+    }
     count_usable(topo, (bool *)seen); /* the numbering is done with it */
     read_caches(topo, hw);
     hd_free(seen);
@@ -298,6 +283,8 @@ static ucc_status_t read_topology(const char *description, bool few, hd_topo_t *
     }
     if (few) {
         ask_few(hw);
+    } else if (description) { /* its devices cost nothing */
+        (void)hwloc_topology_set_io_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_ALL);
     }
     if ((description && use_description(hw, description) != 0) || hwloc_topology_load(hw) != 0) {
         hd_error("can't read the topology %s", description ? description : "of this machine");
@@ -330,6 +317,7 @@ ucc_status_t hd_topo_create(const char *description, hd_topo_t **out) {
 void hd_topo_destroy(hd_topo_t *topo) {
     if (topo != NULL) {
         hd_free(topo->node_os);
+        hd_free(topo->pci);
         hd_free(topo);
     }
 }
@@ -403,39 +391,11 @@ uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t 
 }
 
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level) {
-    return level >= 1 && level <= N_CACHES ? topo->cache_size[level - 1] : 0;
+    return level >= 1 && level <= HD_TOPO_CACHES ? topo->cache_size[level - 1] : 0;
 }
 
 int hd_topo_node_os(const hd_topo_t *topo, int32_t numa) {
     return numa >= 0 && (uint32_t)numa < topo->n_nodes ? topo->node_os[numa] : -1;
-}
-
-/* Linux is asked and not hwloc, which would have to look at all devices each time that a machine is discovered. */
-int32_t hd_topo_node_of_pci(const hd_topo_t *topo, const char *bus, const char *folder) {
-    unsigned domain, number, device, function;
-    char path[256];
-    int os = -1;
-
-    if (!topo->this_machine ||
-        sscanf(bus, "%x:%x:%x.%x", &domain, &number, &device, &function) != 4) {
-        return -1;
-    }
-    snprintf(path, sizeof(path), "%s/%04x:%02x:%02x.%x/numa_node",
-             folder ? folder : "/sys/bus/pci/devices", domain, number, device, function);
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return -1;
-    }
-    if (fscanf(file, "%d", &os) != 1) {
-        os = -1;
-    }
-    fclose(file);
-    for (uint32_t i = 0; os >= 0 && i < topo->n_nodes; i++) {
-        if (topo->node_os[i] == os) {
-            return (int32_t)i;
-        }
-    }
-    return os < 0 && topo->n_nodes == 1 ? 0 : -1; /* where there is one, Linux may not say so */
 }
 
 /* The smallest level at which `where` names a domain; HD_TOPO_N_LEVELS if it names none. */
@@ -448,33 +408,18 @@ static hd_topo_level_t smallest_level(const hd_locality_t *where) {
     return HD_TOPO_N_LEVELS;
 }
 
-/* Forgets each level of `where` in which `other` lies elsewhere. */
-static void keep_common(hd_locality_t *where, const hd_locality_t *other) {
-    where->package = where->package == other->package ? where->package : -1;
-    where->numa = where->numa == other->numa ? where->numa : -1;
-    where->l3 = where->l3 == other->l3 ? where->l3 : -1;
-    where->core = where->core == other->core ? where->core : -1;
-    where->pu = where->pu == other->pu ? where->pu : -1;
-}
-
 void hd_topo_locate_thread(const hd_topo_t *topo, hd_locality_t *out) {
-    hd_locality_t where = hd_locality_unknown();
-    bool found = false;
+    hd_topo_common_t common = {.any = false};
     cpu_mask_t mask;
 
     if (topo->this_machine && thread_mask(0, &mask)) {
         for (uint32_t i = 0; i < topo->n_pus; i++) {
-            if (!mask_has(&mask, topo->pu[i].os_index)) {
-                continue;
-            }
-            if (found) {
-                keep_common(&where, &topo->pu[i].where);
-            } else {
-                where = topo->pu[i].where;
-                found = true;
+            if (mask_has(&mask, topo->pu[i].os_index)) {
+                hd_topo_add_common(&common, &topo->pu[i]);
             }
         }
     }
+    hd_locality_t where = hd_topo_end_common(&common);
     where.trusted = where.core >= 0;
     for (int level = HD_TOPO_PACKAGE; level < HD_TOPO_CORE; level++) {
         where.trusted |=
@@ -485,7 +430,7 @@ void hd_topo_locate_thread(const hd_topo_t *topo, hd_locality_t *out) {
 
 /* The k-th, in the machine's order, of the hardware threads that n <= n_usable endpoints take: all
  * those with few siblings before them, and as many of the next kind as are still needed. */
-static const pu_t *pu_of_compact_set(const hd_topo_t *topo, uint32_t k, uint32_t n) {
+static const hd_topo_pu_t *pu_of_compact_set(const hd_topo_t *topo, uint32_t k, uint32_t n) {
     uint32_t sibling = 0, taken = 0, of_this_kind = 0;
 
     for (;; sibling++) {
@@ -499,7 +444,7 @@ static const pu_t *pu_of_compact_set(const hd_topo_t *topo, uint32_t k, uint32_t
         taken += of_this_kind;
     }
     for (uint32_t i = 0, last = n - taken;; i++) {
-        const pu_t *pu = &topo->pu[i];
+        const hd_topo_pu_t *pu = &topo->pu[i];
 
         if (!pu->usable || pu->sibling > sibling || (pu->sibling == sibling && last == 0)) {
             continue;
@@ -532,7 +477,7 @@ ucc_status_t hd_topo_bind_thread(const hd_topo_t *topo, const hd_locality_t *whe
         return UCC_ERR_INVALID_PARAM;
     }
     for (uint32_t i = 0; i < topo->n_pus; i++) {
-        const pu_t *pu = &topo->pu[i];
+        const hd_topo_pu_t *pu = &topo->pu[i];
         if (pu->usable && pu->os_index < MAX_CPUS &&
             hd_locality_domain(&pu->where, level) == hd_locality_domain(where, level)) {
             CPU_SET_S((size_t)pu->os_index, sizeof(mask), mask.set);
@@ -580,7 +525,7 @@ void hd_topo_print(const hd_topo_t *topo, FILE *out) {
     fprintf(out, "  caches: L1 %zu, L2 %zu, L3 %zu bytes\n", topo->cache_size[0],
             topo->cache_size[1], topo->cache_size[2]);
     for (uint32_t i = 0; i < topo->n_pus; i++) {
-        const pu_t *pu = &topo->pu[i];
+        const hd_topo_pu_t *pu = &topo->pu[i];
         if (pu->usable) {
             fprintf(out, "  cpu %d: package %d, node %d, cache %d, core %d\n", pu->os_index,
                     pu->where.package, pu->where.numa, pu->where.l3, pu->where.core);

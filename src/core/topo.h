@@ -75,9 +75,14 @@ uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t 
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level);
 /* The operating system's number of a NUMA node, for hd_alloc_local; -1 for numa < 0 or unknown. */
 int hd_topo_node_os(const hd_topo_t *topo, int32_t numa);
-/* The NUMA node that a device on the PCI bus is nearest to, "0000:65:00.0"; -1: unknown, as in every topology that is
- * a description. `folder` has a folder for each device, like Linux's /sys/bus/pci/devices, which NULL means. */
-int32_t hd_topo_node_of_pci(const hd_topo_t *topo, const char *bus, const char *folder);
+/* What of the machine a device on the PCI bus is attached to, "0000:65:00.0": the domain of each level that contains all
+ * processors that it is nearest to. -1 in all: unknown. Linux is asked (`folder` has a folder for each device, like
+ * /sys/bus/pci/devices, which NULL means); in a topology that is a description, the description. */
+void hd_topo_locate_pci(const hd_topo_t *topo, const char *bus, const char *folder,
+                        hd_locality_t *out);
+/* How near the two are: the deepest level that has several domains and of which both are in the same one, and one more; 0:
+ * none, as far as is known. */
+int hd_topo_nearness(const hd_topo_t *topo, const hd_locality_t *a, const hd_locality_t *b);
 
 /*
  * Where the calling thread is confined to, from its affinity mask: a level is set only if the whole

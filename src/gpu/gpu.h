@@ -39,8 +39,8 @@ ucc_status_t hd_gpu_peek(const hd_gpu_driver_t **driver);
 /* Where CUDA is not in use, everything is HOST. */
 ucc_status_t hd_gpu_memory_of(const void *pointer, hd_gpu_memory_t *memory);
 
-/* For heddle_info. */
-void hd_gpu_print(FILE *out);
+/* For heddle_info: GPUs, their peers, and whose they should be of n endpoints. */
+ucc_status_t hd_gpu_print(FILE *out, uint32_t n);
 
 /* ---- what the host does, said to the emulator ----
  *

@@ -100,7 +100,9 @@ static void log_line(int level, const char *function, const char *line) {
 
 static int node_of(const char *bus) {
     const hd_topo_t *topo = hd_topo_get();
-    return hd_topo_node_os(topo, hd_topo_node_of_pci(topo, bus, NULL));
+    hd_locality_t where;
+    hd_topo_locate_pci(topo, bus, NULL, &where);
+    return hd_topo_is_this_machine(topo) ? hd_topo_node_os(topo, where.numa) : -1;
 }
 
 ucc_status_t hd_gpu_load_driver(void *driver, const char *library, const hd_gpu_driver_t **table) {

@@ -299,6 +299,10 @@ static inline bool hd_is_address(const void *p) {
 
 /* When a library handle ends: gives back what graphs have let go of since the last team. */
 void hd_devices_sweep(void);
+/* By member of the group, whose GPU each should be (device_near.c). UCC_INPROGRESS: not all have joined. UCC_ERR_NOT_FOUND:
+ * there is none (logged). */
+struct hd_gpu_places;
+ucc_status_t hd_device_share_out(ucc_team_h team, struct hd_gpu_places *gpus, uint8_t *device);
 /* Of memory of which nothing is said: false if it is a device's (device.c). */
 bool hd_device_finds_host(const void *buffer);
 /* Memory of the host. */

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/topo.h"
+#include "support/machine.h"
 
 static void ignore(hd_log_level_t level, const char *line, void *arg) {
     (void)level;
@@ -86,6 +87,12 @@ static void write_node(const char *folder, const char *bus, const char *text) {
     fclose(file);
 }
 
+static int32_t node_of(const hd_topo_t *topo, const char *bus, const char *folder) {
+    hd_locality_t where;
+    hd_topo_locate_pci(topo, bus, folder, &where);
+    return where.numa;
+}
+
 Test(topo, a_device_on_the_pci_bus_is_nearest_to_the_node_that_linux_says) {
     char folder[] = "/tmp/heddle_pci_XXXXXX", command[64];
     hd_topo_t *described = NULL;
@@ -95,18 +102,38 @@ Test(topo, a_device_on_the_pci_bus_is_nearest_to_the_node_that_linux_says) {
     write_node(folder, "0000:65:00.0", command);
     write_node(folder, "0001:af:1f.7", "4095\n");
     write_node(folder, "0000:01:00.0", "nowhere\n");
-    cr_assert_eq(hd_topo_node_of_pci(topo, "0000:65:00.0", folder), 0);
-    cr_assert_eq(hd_topo_node_of_pci(topo, "00000000:65:00.0", folder), 0);
-    cr_assert_eq(hd_topo_node_of_pci(topo, "0001:AF:1F.7", folder), -1);
-    cr_assert_eq(hd_topo_node_of_pci(topo, "0000:99:00.0", folder), -1);
-    cr_assert_eq(hd_topo_node_of_pci(topo, "", folder), -1);
-    cr_assert_eq(hd_topo_node_of_pci(topo, "0000:01:00.0", folder),
+    cr_assert_eq(node_of(topo, "0000:65:00.0", folder), 0);
+    cr_assert_eq(node_of(topo, "00000000:65:00.0", folder), 0);
+    cr_assert_eq(node_of(topo, "0001:AF:1F.7", folder), -1);
+    cr_assert_eq(node_of(topo, "0000:99:00.0", folder), -1);
+    cr_assert_eq(node_of(topo, "", folder), -1);
+    cr_assert_eq(node_of(topo, "0000:01:00.0", folder),
                  hd_topo_n_domains(topo, HD_TOPO_NUMA) == 1 ? 0 : -1);
     cr_assert_eq(hd_topo_create("numa:2 core:2 pu:1", &described), UCC_OK);
-    cr_assert_eq(hd_topo_node_of_pci(described, "0000:65:00.0", folder), -1);
+    cr_assert_eq(node_of(described, "0000:65:00.0", folder), -1);
     hd_topo_destroy(described);
     snprintf(command, sizeof(command), "rm -r %s", folder);
     cr_assert_eq(system(command), 0);
+}
+
+Test(topo, devices_are_where_a_description_has_them) {
+    static const char *const bus[] = {"2", "16"};
+    hd_topo_t *topo = create(machine_describe(bus, 2, 3));
+    hd_locality_t where, same;
+    hd_topo_locate_pci(topo, "0000:06:00.0", NULL, &where);
+    cr_assert_eq(where.package, 1);
+    cr_assert_eq(where.numa, 1);
+    cr_assert_eq(where.core, -1);
+    cr_assert(where.trusted);
+    hd_topo_locate_pci(topo, "0000:01:00.0", NULL, &same);
+    cr_assert_eq(hd_topo_nearness(topo, &where, &same), HD_TOPO_NUMA + 1);
+    hd_topo_locate_pci(topo, "0000:02:00.0", NULL, &same);
+    cr_assert_eq(same.numa, 0);
+    cr_assert_eq(hd_topo_nearness(topo, &where, &same), 0);
+    hd_topo_locate_pci(topo, "0000:03:00.0", NULL, &same);
+    cr_assert_not(same.trusted);
+    cr_assert_eq(hd_topo_nearness(topo, &where, &same), 0);
+    hd_topo_destroy(topo);
 }
 
 Test(topo, nonsense_is_refused) {

@@ -528,14 +528,14 @@ Test(device, what_there_is_can_be_printed) {
     char text[8192];
     gpu = rig_open("3,nopeer");
     FILE *out = fmemopen(text, sizeof(text), "w");
-    hd_gpu_print(out);
+    cr_assert_eq(hd_gpu_print(out, 4), UCC_OK);
     fclose(out);
     cr_assert_not_null(strstr(text, "GPUs: 3, emulated"), "%s", text);
     cr_assert_not_null(strstr(text, "GPU 2 "), "%s", text);
     cr_assert_not_null(strstr(text, "  n  n  ."), "%s", text);
     rig_close();
     out = fmemopen(text, sizeof(text), "w");
-    hd_gpu_print(out);
+    cr_assert_eq(hd_gpu_print(out, 4), UCC_OK);
     fclose(out);
     cr_assert_not_null(strstr(text, "GPUs: none in use"), "%s", text);
     rig_forget();

@@ -568,6 +568,7 @@ static void attributes(void) {
     uint64_t ep, *eps, n;
     void *address;
     size_t bytes;
+    int device;
     ucc_thread_mode_t mode;
     bool null = chance(10);
     unsigned major, minor, release;
@@ -590,6 +591,7 @@ static void attributes(void) {
     called(heddle_team_get_thread_mode(any_team(), null ? NULL : &mode));
     called(heddle_team_memory(any_team(), chance(4) ? garbage() : below(w.n),
                               null ? NULL : &address, &bytes));
+    called(heddle_team_gpu(any_team(), chance(4) ? garbage() : below(w.n), null ? NULL : &device));
     ucc_get_version(&major, null ? NULL : &minor, &release);
     ucc_get_version_string();
     ucc_status_string((ucc_status_t)(int32_t)garbage());

@@ -58,6 +58,17 @@ Test(devices, calls_on_streams_are_right_and_a_sample_is_many_of_them) {
     cr_expect_eq(count("emucuda:"), 0, "%s", output);
 }
 
+Test(devices, endpoints_of_one_device_are_neighbours) {
+    cr_expect_eq(perf("emulated:3", "-n 7 --mem cuda -b 8 -e 8 -i 2 barrier"), 0, "%s", output);
+    cr_expect_eq(count("\n# endpoints 0-2 on GPU 0, 3-4 on GPU 1, 5-6 on GPU 2\n"), 1, "%s",
+                 output);
+    cr_expect_eq(perf("emulated:3", "-n 2 --mem cuda -b 8 -e 8 -i 2 barrier"), 0, "%s", output);
+    cr_expect_eq(count("\n# endpoints 0 on GPU 0, 1 on GPU 1\n"), 1, "%s", output);
+    cr_expect_eq(perf("emulated:3", "-n 4 --mem cuda --device 2 -b 8 -e 8 -i 2 barrier"), 0, "%s",
+                 output);
+    cr_expect_eq(count("\n# endpoints 0-3 on GPU 2\n"), 1, "%s", output);
+}
+
 Test(devices, every_line_has_its_limit) {
     cr_expect_eq(perf("emulated:2", "-n 2 --mem cuda --limits -b 8 -e 64K -f 8192 -i 16 allreduce"),
                  0, "%s", output);

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <heddle/heddle_version.h>
 #include <heddle_emucuda.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ static void *library; /* NULL: --mem host */
 static bool emulated;
 static heddle_group_t *group; /* for as long as it exists, the library uses the driver */
 static device_t devices[MOST_DEVICES];
+static uint8_t *place; /* by endpoint: which of `devices`; NULL: they are on the first */
 static perf_device_summary_t summary;
 static void *module,
     *nothing; /* a kernel that does nothing, on the first device; NULL: the driver can't translate it */
@@ -118,11 +120,16 @@ static void enter(const device_t *device) {
 }
 
 static const device_t *device_of(uint32_t e) {
-    return &devices[e % summary.devices];
+    return &devices[place != NULL ? place[e] : 0];
 }
 
 uint32_t perf_device_most(const perf_options_t *o) {
-    return (o->endpoints + summary.devices - 1) / summary.devices;
+    uint32_t on[MOST_DEVICES] = {0}, most = 0;
+    for (uint32_t e = 0; e < o->endpoints; e++) {
+        uint32_t n = ++on[device_of(e) - devices];
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -135,14 +142,14 @@ void perf_device_free(unsigned char *memory) {
     }
 }
 
-void perf_device_grow(const perf_options_t *o, uint32_t e, unsigned char **memory, size_t *capacity,
-                      uint64_t bytes) {
+static void grow(const perf_options_t *o, const device_t *device, unsigned char **memory,
+                 size_t *capacity, uint64_t bytes) {
     address_t address = 0;
     if (bytes <= *capacity && *memory != NULL) {
         return;
     }
     perf_device_free(*memory);
-    enter(device_of(e));
+    enter(device);
     bytes = bytes == 0 ? 256 : bytes;
     require(o->memory == UCC_MEMORY_TYPE_CUDA_MANAGED
                 ? cu.MemAllocManaged(&address, bytes, ATTACH_GLOBAL)
@@ -150,6 +157,11 @@ void perf_device_grow(const perf_options_t *o, uint32_t e, unsigned char **memor
             "memory of a device");
     *memory = (unsigned char *)(uintptr_t)address;
     *capacity = bytes;
+}
+
+void perf_device_grow(const perf_options_t *o, uint32_t e, unsigned char **memory, size_t *capacity,
+                      uint64_t bytes) {
+    grow(o, device_of(e), memory, capacity, bytes);
 }
 
 void perf_device_to(uint32_t e, void *memory, const void *from, uint64_t bytes) {
@@ -163,10 +175,14 @@ void perf_device_from(uint32_t e, void *to, const void *memory, uint64_t bytes) 
     require(cu.MemcpyDtoH(to, (address_t)(uintptr_t)memory, bytes), "cuMemcpyDtoH");
 }
 
-void perf_device_clear(uint32_t e, void *memory, uint64_t bytes) {
-    enter(device_of(e));
+static void clear(const device_t *device, void *memory, uint64_t bytes) {
+    enter(device);
     require(cu.MemsetD8((address_t)(uintptr_t)memory, 0, bytes), "cuMemsetD8");
     require(cu.StreamSynchronize(NULL), "cuStreamSynchronize");
+}
+
+void perf_device_clear(uint32_t e, void *memory, uint64_t bytes) {
+    clear(device_of(e), memory, bytes);
 }
 
 void *perf_device_stream(uint32_t e) {
@@ -218,15 +234,14 @@ double perf_device_launch(uint64_t batch) {
 static void reserve(device_t *device, uint64_t bytes) {
     const perf_options_t plain = {.memory = UCC_MEMORY_TYPE_CUDA};
     uint64_t span = bytes > summary.l2_bytes ? bytes : summary.l2_bytes;
-    uint32_t number = (uint32_t)(device - devices);
     size_t from = device->span, to = device->span;
     if (span <= device->span) {
         return;
     }
-    perf_device_grow(&plain, number, &device->from, &from, span);
-    perf_device_grow(&plain, number, &device->to, &to, span);
-    perf_device_clear(number, device->from, span);
-    perf_device_clear(number, device->to, span);
+    grow(&plain, device, &device->from, &from, span);
+    grow(&plain, device, &device->to, &to, span);
+    clear(device, device->from, span);
+    clear(device, device->to, span);
     device->span = span;
     device->next = 0;
 }
@@ -364,13 +379,76 @@ static void summarize(void) {
     summary.copy_rate = 2.0 * (double)large * summary.devices / median_of(one_copy, large);
 }
 
+/* A thread that is bound as one that will measure, and joins as that one's endpoints. */
+typedef struct stand_in {
+    const perf_options_t *options;
+    uint32_t index;
+    heddle_ep_t **endpoints; /* of all */
+    pthread_t thread;
+} stand_in_t;
+
+static void *join_bound(void *arg) {
+    const stand_in_t *s = arg;
+    const perf_options_t *o = s->options;
+    perf_bind(o->bind, s->index, o->workers);
+    for (uint32_t e = 0; e < o->endpoints; e++) {
+        if ((uint64_t)e * o->workers / o->endpoints == s->index) { /* as perf_run's workers do */
+            perf_require(heddle_join(group, e, &s->endpoints[e]), "heddle_join");
+        }
+    }
+    return NULL;
+}
+
+/* The driver's number of the GPU of each endpoint: those that the library proposes where threads are bound as they will be. */
+static void ask_places(const perf_options_t *o, int *ordinal) {
+    stand_in_t *threads = perf_allocate(o->workers * sizeof(*threads));
+    heddle_ep_t **endpoints = perf_allocate(o->endpoints * sizeof(heddle_ep_t *));
+    for (uint32_t i = 0; i < o->workers; i++) {
+        threads[i] = (stand_in_t){.options = o, .index = i, .endpoints = endpoints};
+        if (pthread_create(&threads[i].thread, NULL, join_bound, &threads[i]) != 0) {
+            perf_fatal("cannot start a thread", UCC_ERR_NO_RESOURCE);
+        }
+    }
+    for (uint32_t i = 0; i < o->workers; i++) {
+        pthread_join(threads[i].thread, NULL);
+    }
+    for (uint32_t e = 0; e < o->endpoints; e++) {
+        perf_require(heddle_team_gpu(heddle_ep_team(endpoints[0]), e, &ordinal[e]),
+                     "heddle_team_gpu");
+    }
+    for (uint32_t e = 0; e < o->endpoints; e++) {
+        perf_require(heddle_leave(endpoints[e]), "heddle_leave");
+    }
+    free(endpoints);
+    free(threads);
+}
+
+/* Those that endpoints are on, in the order of their endpoints. */
+static void open_devices(const perf_options_t *o) {
+    int *ordinal = perf_allocate(o->endpoints * sizeof(*ordinal));
+    ask_places(o, ordinal);
+    place = perf_allocate(o->endpoints);
+    for (uint32_t e = 0; e < o->endpoints; e++) {
+        uint32_t d = 0;
+        while (d < summary.devices && devices[d].ordinal != ordinal[e]) {
+            d++;
+        }
+        if (d == summary.devices) {
+            open_device(&devices[summary.devices++], ordinal[e]);
+        }
+        place[e] = (uint8_t)d;
+    }
+    free(ordinal);
+}
+
 bool perf_device_open(const perf_options_t *o) {
-    const heddle_group_params_t alone = {.endpoints = 1};
+    const heddle_group_params_t alike = {.endpoints = o->endpoints,
+                                         .contexts = o->tasks ? o->workers : 0};
     int count = 0;
     if (o->memory == UCC_MEMORY_TYPE_HOST) {
         return true;
     }
-    if (heddle_group_create(&alone, &group) != UCC_OK) {
+    if (heddle_group_create(&alike, &group) != UCC_OK) {
         return say("the library can't be opened", "");
     }
     if (!load()) {
@@ -381,11 +459,10 @@ bool perf_device_open(const perf_options_t *o) {
     if (count == 0 || o->device >= count) {
         return say(count == 0 ? "there is no device" : "--device: there are fewer devices", "");
     }
-    count = count > MOST_DEVICES ? MOST_DEVICES : count;
-    uint32_t all = (uint32_t)count < o->endpoints ? (uint32_t)count : o->endpoints;
-    summary.devices = o->device >= 0 ? 1 : all;
-    for (uint32_t d = 0; d < summary.devices; d++) {
-        open_device(&devices[d], o->device >= 0 ? o->device : (int)d);
+    if (o->device >= 0) {
+        open_device(&devices[summary.devices++], o->device);
+    } else {
+        open_devices(o);
     }
     summarize();
     return true;
@@ -413,6 +490,20 @@ void perf_device_close(void) {
         require(cu.DevicePrimaryCtxRelease(devices[d].ordinal), "cuDevicePrimaryCtxRelease");
     }
     summary.devices = 0;
+    free(place);
+    place = NULL;
+}
+
+void perf_device_print_places(FILE *to, uint32_t endpoints) {
+    for (uint32_t first = 0, end; first < endpoints; first = end) {
+        for (end = first + 1; end < endpoints && device_of(end) == device_of(first);) {
+            end++;
+        }
+        fprintf(to, first == 0 ? "# endpoints" : ",");
+        fprintf(to, end - first > 1 ? " %u-%u" : " %u", first, end - 1);
+        fprintf(to, " on GPU %d", device_of(first)->ordinal);
+    }
+    fputc('\n', to);
 }
 
 const perf_device_summary_t *perf_device_summary(void) {

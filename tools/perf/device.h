@@ -24,6 +24,8 @@ typedef struct perf_device_summary {
 /** What perf_device_open found; devices is 0 with --mem host. */
 const perf_device_summary_t *perf_device_summary(void);
 
+/** A line that says which endpoint is on which device. */
+void perf_device_print_places(FILE *to, uint32_t endpoints);
 /** Endpoints on the device that has most of them. */
 uint32_t perf_device_most(const perf_options_t *options);
 

@@ -142,8 +142,8 @@ typedef struct perf_options {
     bool touch, limits, overlap, back_to_back;
     bool messages;            /**< count what goes between processes */
     ucc_memory_type_t memory; /**< of the buffers */
-    int device;               /**< of all of them; negative: endpoints take turns */
-    bool stream;              /**< calls are enqueued, a batch at a time */
+    int device;  /**< of all of them; negative: each has the one that the library proposes */
+    bool stream; /**< calls are enqueued, a batch at a time */
     uint32_t root;
     bool alternate;  /**< the root changes with every iteration */
     double interval; /**< seconds between progress calls with `overlap`; 0: a tenth of the work */

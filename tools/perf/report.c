@@ -17,6 +17,7 @@ static void print_devices(void) {
         options->memory == UCC_MEMORY_TYPE_CUDA_MANAGED ? "managed" : "device", s->devices, s->name,
         (double)s->l2_bytes / 1048576.0, s->launch * 1e6, s->copy_rate * 1e-9,
         s->devices > 1 ? " in all" : "");
+    perf_device_print_places(stdout, options->endpoints);
 }
 
 static void print_header(void) {
