@@ -1,0 +1,335 @@
+/* omp.h: collectives among the threads of an OpenMP parallel region. Header-only, C11 and C++11.
+ *
+ *     #pragma omp parallel
+ *     {
+ *         double *mine = ...;                                  // n of them, any n; each thread has its own
+ *         heddle_omp_allreduce(mine, n, UCC_DT_FLOAT64, UCC_OP_SUM);
+ *     }                                                        // every thread had all sums
+ *
+ * Every thread of the innermost parallel region calls, as for the region's own barrier: not from explicit tasks, and
+ * not inside of work-sharing constructs. Endpoint i is the thread whose omp_get_thread_num() is i, so results have the
+ * same bits in every run with as many threads.
+ *
+ * The threads of a region form a heddle group when they first call. It is kept: the next region of as many threads finds
+ * it, whichever threads the runtime takes. Nested regions, and the regions of a league's teams, have their own.
+ * A thread finds its endpoint again in some nanoseconds.
+ *
+ * Threads that are made otherwise (pthreads, std::thread) and open parallel regions of their own AT THE SAME TIME can't be
+ * told apart by OpenMP's means. Each of them has to have an object of its own then:
+ *
+ *     static heddle_omp_t mine = HEDDLE_OMP_INITIALIZER;       // for all regions that this thread opens
+ *     #pragma omp parallel
+ *     {
+ *         heddle_ep_t *ep;
+ *         heddle_omp_ep_in(&mine, &ep);                        // then any call of <heddle/heddle.h>
+ *     }
+ *
+ * Where they have not, UCC_ERR_INVALID_PARAM says so at a thread that finds its endpoint in use, and the group is aborted.
+ */
+#ifndef HEDDLE_OMP_H_
+#define HEDDLE_OMP_H_
+
+#ifndef _OPENMP
+#error "<heddle/omp.h> is for OpenMP programs: compile them with -fopenmp"
+#endif
+
+#include <heddle/heddle.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ * Data structures; nobody but this header uses the fields
+ * ---------------------------------------------------------------------------------------------- */
+
+/** A thread's place in a region. Alone on its lines: it is written at each call. */
+typedef struct heddle_omp_seat {
+    heddle_ep_t *ep; /* NULL: nobody has been here yet */
+    uint32_t busy;   /* a thread is in a call here */
+    char padding[128 - sizeof(void *) - sizeof(uint32_t)];
+} heddle_omp_seat_t;
+
+/** Regions at one place of the nest: their group. */
+typedef struct heddle_omp_region {
+    struct heddle_omp_region *next;
+    heddle_group_t *group;
+    heddle_omp_seat_t *seat; /* [n] */
+    int *path;               /* [2 * level - 1]: see heddle_omp_step_ */
+    int league, level, n;
+} heddle_omp_region_t;
+
+/** All regions that one thread opens, one after the other, and those inside of them. */
+typedef struct heddle_omp {
+    pthread_mutex_t lock;
+    heddle_omp_region_t *regions;
+    uint64_t id; /* of no other object, nor of this one before heddle_omp_free; 0: it has nothing */
+} heddle_omp_t;
+
+#define HEDDLE_OMP_INITIALIZER                                                                     \
+    { PTHREAD_MUTEX_INITIALIZER, NULL, 0 }
+
+/* One for the whole program, however many files include this. */
+#define HEDDLE_OMP_ONCE __attribute__((weak, visibility("default")))
+
+/** What the calls without an object use. */
+HEDDLE_OMP_ONCE heddle_omp_t heddle_omp_default = HEDDLE_OMP_INITIALIZER;
+HEDDLE_OMP_ONCE uint64_t heddle_omp_ids_ = 0;
+
+/* Where this thread was when it last called. */
+typedef struct heddle_omp_memory {
+    uint64_t id; /* of the object; 0: it has not */
+    const heddle_omp_region_t *region;
+    heddle_omp_seat_t *seat;
+    int index;
+} heddle_omp_memory_t;
+
+static __thread heddle_omp_memory_t heddle_omp_memory_;
+
+/* ------------------------------------------------------------------------------------------------
+ * Which region is this?
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Steps of the way from the outermost region to this one: a team's size, and who in it opened the next one. */
+static inline int heddle_omp_step_(int i) {
+    return i % 2 == 0 ? omp_get_team_size(i / 2 + 1) : omp_get_ancestor_thread_num(i / 2 + 1);
+}
+
+static inline int heddle_omp_is_here_(const heddle_omp_region_t *r) {
+    int same = r->level == omp_get_level() && r->n == omp_get_num_threads() &&
+               r->league == omp_get_team_num();
+    for (int i = 0; r->level > 1 && same && i < 2 * r->level - 1; i++) {
+        same = r->path[i] == heddle_omp_step_(i);
+    }
+    return same;
+}
+
+static inline void heddle_omp_drop_(heddle_omp_region_t *r) {
+    for (int i = 0; r->seat && i < r->n; i++) {
+        if (r->seat[i].ep) {
+            (void)heddle_leave(r->seat[i].ep);
+        }
+    }
+    if (r->group) {
+        (void)heddle_group_destroy(r->group);
+    }
+    free(r->seat);
+    free(r->path);
+    free(r);
+}
+
+/* Under the lock. */
+static inline ucc_status_t heddle_omp_make_(heddle_omp_t *omp, heddle_omp_region_t **out) {
+    heddle_omp_region_t *r = (heddle_omp_region_t *)calloc(1, sizeof(*r));
+    if (!r) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    r->level = omp_get_level();
+    r->league = omp_get_team_num();
+    r->n = omp_get_num_threads();
+    int steps = r->level > 0 ? 2 * r->level - 1 : 0;
+    heddle_group_params_t params;
+    memset(&params, 0, sizeof(params));
+    params.endpoints = (uint32_t)r->n;
+    r->path = (int *)calloc((size_t)steps + 1, sizeof(*r->path));
+    r->seat = (heddle_omp_seat_t *)calloc((size_t)r->n, sizeof(*r->seat));
+    ucc_status_t status =
+        r->path && r->seat ? heddle_group_create(&params, &r->group) : UCC_ERR_NO_MEMORY;
+    if (status != UCC_OK) {
+        heddle_omp_drop_(r);
+        return status;
+    }
+    for (int i = 0; i < steps; i++) {
+        r->path[i] = heddle_omp_step_(i);
+    }
+    r->next = omp->regions;
+    omp->regions = *out = r;
+    return UCC_OK;
+}
+
+/* Under the lock. */
+static inline ucc_status_t heddle_omp_find_(heddle_omp_t *omp, heddle_omp_region_t **out) {
+    if (!omp->id) {
+        /* relaxed, both: a number; whoever reads it here has the lock, and elsewhere only compares */
+        __atomic_store_n(&omp->id, __atomic_add_fetch(&heddle_omp_ids_, 1, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+    }
+    for (*out = omp->regions; *out; *out = (*out)->next) {
+        if (heddle_omp_is_here_(*out)) {
+            return UCC_OK;
+        }
+    }
+    return heddle_omp_make_(omp, out);
+}
+
+/* The first time at this place. */
+static inline ucc_status_t heddle_omp_come_(heddle_omp_t *omp) {
+    heddle_omp_memory_t *m = &heddle_omp_memory_;
+    heddle_omp_region_t *region;
+    pthread_mutex_lock(&omp->lock);
+    ucc_status_t status = heddle_omp_find_(omp, &region);
+    m->id = status == UCC_OK ? omp->id : 0;
+    pthread_mutex_unlock(&omp->lock);
+    if (status != UCC_OK) {
+        return status;
+    }
+    m->region = region;
+    m->index = omp_get_thread_num();
+    m->seat = &region->seat[m->index];
+    if (!m->seat->ep) {
+        status = heddle_join(region->group, (uint32_t)m->index, &m->seat->ep);
+        m->id = status == UCC_OK ? m->id : 0;
+    }
+    return status;
+}
+
+static inline ucc_status_t heddle_omp_sit_(heddle_omp_t *omp, heddle_omp_seat_t **seat) {
+    const heddle_omp_memory_t *m = &heddle_omp_memory_;
+    ucc_status_t status = UCC_OK;
+    /* relaxed: it has changed only if heddle_omp_free was called, outside of regions */
+    uint64_t id = __atomic_load_n(&omp->id, __ATOMIC_RELAXED);
+    if (!id || m->id != id || m->index != omp_get_thread_num() || !heddle_omp_is_here_(m->region)) {
+        status = heddle_omp_come_(omp);
+    }
+    *seat = m->seat;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Endpoints
+ * ---------------------------------------------------------------------------------------------- */
+
+/** The calling thread's endpoint in the innermost parallel region, for all calls of <heddle/heddle.h>; outside of
+ *  regions one of a team of one. It is kept: not to be given to heddle_leave(). Does not wait for the others.
+ *  @param [in]  omp  regions of the one thread that opens them
+ *  @param [out] ep   until the region ends */
+static inline ucc_status_t heddle_omp_ep_in(heddle_omp_t *omp, heddle_ep_t **ep) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_sit_(omp, &seat);
+    *ep = status == UCC_OK ? seat->ep : NULL;
+    return status;
+}
+
+/** The same, where one thread at a time opens parallel regions. */
+static inline ucc_status_t heddle_omp_ep(heddle_ep_t **ep) {
+    return heddle_omp_ep_in(&heddle_omp_default, ep);
+}
+
+/** Gives back all that is kept, outside of parallel regions, with all operations complete. What comes next
+ *  makes new groups. Also the way on after a group was aborted. &heddle_omp_default: of the calls without an object. */
+static inline void heddle_omp_free(heddle_omp_t *omp) {
+    pthread_mutex_lock(&omp->lock);
+    for (heddle_omp_region_t *next, *r = omp->regions; r; r = next) {
+        next = r->next;
+        heddle_omp_drop_(r);
+    }
+    omp->regions = NULL;
+    __atomic_store_n(&omp->id, 0, __ATOMIC_RELAXED); /* relaxed: no region is open */
+    pthread_mutex_unlock(&omp->lock);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Collectives: as those of <heddle/heddle.h>, by every thread of the innermost parallel region
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Two threads at one place: each is of a region that it takes for the other's. */
+static inline ucc_status_t heddle_omp_clash_(const heddle_omp_seat_t *seat) {
+    fprintf(stderr,
+            "[heddle ERROR] OpenMP thread %u of %u: another one is in a call in its place: threads "
+            "that open "
+            "parallel regions at the same time need a heddle_omp_t each\n",
+            heddle_ep_index(seat->ep), heddle_ep_size(seat->ep));
+    (void)heddle_team_abort(heddle_ep_team(seat->ep));
+    return UCC_ERR_INVALID_PARAM;
+}
+
+static inline ucc_status_t heddle_omp_begin_(heddle_omp_seat_t **seat) {
+    ucc_status_t status = heddle_omp_sit_(&heddle_omp_default, seat);
+    if (status != UCC_OK) {
+        return status;
+    }
+    /* relaxed, here and in heddle_omp_end_: to find a mistake; what comes after a region is ordered by OpenMP */
+    if (__atomic_load_n(&(*seat)->busy, __ATOMIC_RELAXED)) {
+        return heddle_omp_clash_(*seat);
+    }
+    __atomic_store_n(&(*seat)->busy, 1, __ATOMIC_RELAXED);
+    return UCC_OK;
+}
+
+static inline ucc_status_t heddle_omp_end_(heddle_omp_seat_t *seat, ucc_status_t status) {
+    __atomic_store_n(&seat->busy, 0, __ATOMIC_RELAXED);
+    return status;
+}
+
+/** Nobody returns before everybody has called. */
+static inline ucc_status_t heddle_omp_barrier(void) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_begin_(&seat);
+    return status == UCC_OK ? heddle_omp_end_(seat, heddle_barrier(seat->ep)) : status;
+}
+
+/** x: count elements of each thread's own; combined elementwise, the result replaces them everywhere. */
+static inline ucc_status_t heddle_omp_allreduce(void *x, uint64_t count, ucc_datatype_t dt,
+                                                ucc_reduction_op_t op) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_begin_(&seat);
+    return status == UCC_OK ? heddle_omp_end_(seat, heddle_allreduce(seat->ep, HEDDLE_IN_PLACE, x,
+                                                                     count, dt, op))
+                            : status;
+}
+
+/** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined elementwise into an
+ *  array that all threads share, and read as soon as they return. Unlike there, what was in it before is no operand.
+ *  mine: not written; must not overlap shared. */
+static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uint64_t count,
+                                             ucc_datatype_t dt, ucc_reduction_op_t op) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_begin_(&seat);
+    if (status != UCC_OK) {
+        return status;
+    }
+    status = heddle_reduce(seat->ep, mine, shared, count, dt, op, 0);
+    if (status == UCC_OK) { /* thread 0 has it all */
+        status = heddle_fanout(seat->ep, 0);
+    }
+    return heddle_omp_end_(seat, status);
+}
+
+/** x: count elements; root's replace everybody's. root: a thread's number. */
+static inline ucc_status_t heddle_omp_bcast(void *x, uint64_t count, ucc_datatype_t dt,
+                                            uint32_t root) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_begin_(&seat);
+    return status == UCC_OK ? heddle_omp_end_(seat, heddle_bcast(seat->ep, x, count, dt, root))
+                            : status;
+}
+
+/** x at thread i becomes x[0] op ... op x[i]: heddle_scan() in place. */
+static inline ucc_status_t heddle_omp_scan(void *x, uint64_t count, ucc_datatype_t dt,
+                                           ucc_reduction_op_t op) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_begin_(&seat);
+    return status == UCC_OK
+               ? heddle_omp_end_(seat, heddle_scan(seat->ep, HEDDLE_IN_PLACE, x, count, dt, op))
+               : status;
+}
+
+/** dst: omp_get_num_threads() * count elements, each thread's own array; block i is thread i's src. */
+static inline ucc_status_t heddle_omp_allgather(const void *src, void *dst, uint64_t count,
+                                                ucc_datatype_t dt) {
+    heddle_omp_seat_t *seat;
+    ucc_status_t status = heddle_omp_begin_(&seat);
+    return status == UCC_OK ? heddle_omp_end_(seat, heddle_allgather(seat->ep, src, dst, count, dt))
+                            : status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
