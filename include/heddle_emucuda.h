@@ -165,6 +165,10 @@ typedef struct heddle_emucuda_report {
     uint64_t streams, events, modules, pools;  /* that the program created */
     uint64_t graphs, graph_execs, user_objects;
     uint64_t contexts; /* primary ones that are retained, and others */
+    /* what calls have enqueued since cuInit, or captured; a graph's repetitions are not counted */
+    uint64_t launches;
+    uint64_t copies,
+        peer_copies; /* peer_copies: from one device's memory to another's, also in copies */
 } heddle_emucuda_report_t;
 
 /* Fills the first `bytes` of *report: sizeof(heddle_emucuda_report_t). */

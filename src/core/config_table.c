@@ -418,6 +418,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
              "all have posted. memop: it returns, and the stream waits for a word in memory, "
              "which needs somebody who progresses. auto: memop where every endpoint has a "
              "device of its own, meet elsewhere."},
+    [HD_CFG_LIB_GPU_COPY_MIN] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_SIZE,
+         .name = "GPU_COPY_MIN",
+         .value = "1m",
+         .meaning = "Bytes of a block from which it goes from one device to another by a copy of "
+                    "the driver's, which leaves the multiprocessors to others, instead of a "
+                    "kernel. inf: never. The first endpoint's of a team counts."},
     [HD_CFG_CTX_ESTIMATED_NUM_EPS] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                       .type = HD_CFG_UINT,
                                       .name = "ESTIMATED_NUM_EPS",

@@ -46,6 +46,11 @@ static const char *name(const emu_copy_t *copy) {
     return names[(on_device(copy->target) ? 1 : 0) + (on_device(copy->source) ? 2 : 0)];
 }
 
+static bool between_devices(const emu_copy_t *copy) {
+    return on_device(copy->target) && on_device(copy->source) &&
+           emu_allocation_at(copy->target)->device != emu_allocation_at(copy->source)->device;
+}
+
 /* Submits the copy, after what the stream must have done first, and waits for it, if need be. */
 static CUresult submit(CUstream stream, emu_copy_t copy, bool synchronous) {
     uint64_t target = extent(copy.target_pitch, copy.width, copy.height);
@@ -71,6 +76,8 @@ static CUresult submit(CUstream stream, emu_copy_t copy, bool synchronous) {
     emu_op_t *op = emu_op_new(EMU_OP_COPY, name(&copy));
     op->copy = copy;
     CUresult status = emu_submit(stream, op);
+    emu.report.copies += status == CUDA_SUCCESS;
+    emu.report.peer_copies += status == CUDA_SUCCESS && between_devices(&copy);
     return status == CUDA_SUCCESS && wait ? emu_wait_stream(stream) : status;
 }
 

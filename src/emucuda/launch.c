@@ -85,7 +85,9 @@ static CUresult submit(CUstream stream, CUfunction function, heddle_emucuda_laun
     op->kernel = (emu_launch_t){.function = function, .launch = launch};
     copy_params(&op->kernel, params);
     draw_order(&op->kernel);
-    return emu_submit(stream, op);
+    status = emu_submit(stream, op);
+    emu.report.launches += status == CUDA_SUCCESS;
+    return status;
 }
 
 static CUresult launch_in(CUfunction handle, const heddle_emucuda_launch_t *launch,

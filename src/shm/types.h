@@ -293,6 +293,8 @@ struct hd_group {
     hd_match_t *match;
     uint64_t *labels; /* by endpoint of the team: the user's names of endpoints */
     uint32_t team_n;  /* endpoints of the team in all its processes */
+    size_t
+        copy_min; /* bytes of a block from which devices copy it to each other (team/device_copies.c) */
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;
     hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */

@@ -203,6 +203,13 @@ typedef struct hd_device_flight {
     } done[];
 } hd_device_flight_t;
 
+/* How the devices of an exchange go about it (device_op.c decides). */
+typedef enum hd_device_way {
+    HD_DEVICE_FUSED, /* one launch for each share */
+    HD_DEVICE_COPIES, /* copies from device to device, and a launch for the rest of the share (device_copies.c) */
+    HD_DEVICE_WINDOWS /* they don't reach each other's memory: the first one does all (device_windows.c) */
+} hd_device_way_t;
+
 /* An exchange, as a claimer sees it who describes a device's share. */
 typedef struct hd_device_view {
     const hd_op_t *op;
@@ -211,8 +218,10 @@ typedef struct hd_device_view {
     hd_devices_t *devices;
     int device;             /* that is to work */
     uint32_t share, shares; /* this is the share-th of so many */
-    bool ordered, told;     /* some members wait by events; some by tickets */
-    uint64_t capture;       /* of all; 0: none */
+    hd_device_way_t way;
+    uint32_t rows;      /* COPIES: what is left to the launch */
+    bool ordered, told; /* some members wait by events; some by tickets */
+    uint64_t capture;   /* of all; 0: none */
 } hd_device_view_t;
 
 static inline const hd_request_t *hd_device_request(const hd_device_view_t *v, uint32_t i) {
@@ -223,11 +232,36 @@ static inline const hd_device_part_t *hd_device_part(const hd_device_view_t *v, 
     return hd_device_request(v, i)->device;
 }
 
-/* A launch that is being described. */
+/* That a member's source (result) lies in: HD_SIDE_*. In place, and of a bcast, only one side says where. */
+static inline const hd_device_side_t *hd_device_side_of(const hd_device_view_t *v, uint32_t i,
+                                                        int which) {
+    const hd_device_side_t *side = hd_device_part(v, i)->side;
+    bool known = side[which].stand_in || side[which].memory.kind != HD_GPU_HOST;
+    return &side[known ? which : 1 - which];
+}
+
+/* Of what belongs to the members of a device; -1: to those that have none. */
+static inline bool hd_device_is_mine(const hd_device_view_t *v, int device) {
+    return v->shares == 1 || device == v->device || (device < 0 && v->share == 0);
+}
+
+/* From one device to another. */
+typedef struct hd_device_copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    int to_device, from_device;
+    uint32_t sender;
+} hd_device_copy_t;
+
+/* Copies, and then a launch, that are being described. */
 typedef struct hd_device_job {
     hd_gpu_launch_t launch;
     hd_gpu_width_t width;
     hd_gpu_table_t table;
+    const hd_device_copy_t *copy; /* the slice's scratch */
+    uint32_t copies,
+        first_copy; /* they are enqueued from the first one on, and then those before it */
 } hd_device_job_t;
 
 /* --- device.c ----------------------------------------------------------------------------------------- */
@@ -285,11 +319,11 @@ void hd_devices_abandon(hd_devices_t *devices, int device);
 /* The device of this line has failed: by whoever waits for it, now and then. */
 bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line);
 
-/* --- device_reduce.c, device_moves.c: what a device does in which collective -------------------------- */
+/* --- device_reduce.c, device_moves.c, device_copies.c: what a device does in which collective ---------- */
 
 /* Most words of a table that the description may need. */
 uint32_t hd_device_words(const hd_device_view_t *v);
-/* launch.blocks is 0 if this share is empty. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
+/* launch.blocks is 0, and copies is, if this share is empty. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
 ucc_status_t hd_device_describe(const hd_device_view_t *v, hd_device_job_t *job);
 
 uint32_t hd_device_reduce_words(const hd_device_view_t *v);
@@ -309,6 +343,9 @@ typedef void hd_device_each_fn(void *arg, const hd_device_move_t *move);
 /* Those of a collective that moves data, by sender, but for what is in its place already. UCC_ERR_INVALID_PARAM: as
  * hd_device_describe. */
 ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg);
+/* Do devices copy to each other? Then this share has so many rows besides. UCC_ERR_INVALID_PARAM: as above. */
+ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_t *rows);
+ucc_status_t hd_device_copies(const hd_device_view_t *v, hd_device_job_t *job);
 /* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
 ucc_status_t hd_device_can_reduce(const hd_call_t *call);
 /* Memory of the slice for a description; NULL: there is none (logged). */

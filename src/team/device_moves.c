@@ -1,4 +1,5 @@
-/* device_moves.c: what a device does where data is only moved: one launch for its share.
+/* device_moves.c: what a device does where data is only moved: one launch for its share, unless large blocks are copied between
+ * devices (device_copies.c).
  *
  * Where all blocks are of one size, the addresses of the members' buffers are all that a kernel needs, and a share is the same
  * range of bytes of every block: each device reads it from all and writes it to all. Blocks of v types are rows of a table, and
@@ -167,16 +168,11 @@ typedef struct rows {
     uint32_t n;
 } rows_t;
 
-/* Of what belongs to this member. */
-static bool is_mine(const hd_device_view_t *v, uint32_t i) {
-    int device = hd_device_part(v, i)->device;
-    return v->shares == 1 || device == v->device || (device < 0 && v->share == 0);
-}
-
 static void add_row(void *arg, const hd_device_move_t *move) {
     rows_t *rows = arg;
     bool from_root = hd_coll[rows->v->op->call.type].flow == HD_FROM_ROOT;
-    if (is_mine(rows->v, from_root ? move->to : move->from)) {
+    uint32_t owner = from_root ? move->to : move->from;
+    if (hd_device_is_mine(rows->v, hd_device_part(rows->v, owner)->device)) {
         rows->row[rows->n++] = (hd_gpu_row_t){move->src, move->dst, move->bytes, move->swap};
     }
 }
@@ -201,6 +197,9 @@ static ucc_status_t move_rows(const hd_device_view_t *v, hd_device_job_t *job) {
 /* --- all of them ------------------------------------------------------------------------------------------- */
 
 uint32_t hd_device_move_words(const hd_device_view_t *v) {
+    if (v->way == HD_DEVICE_COPIES) {
+        return v->rows * HD_GPU_ROW_WORDS;
+    }
     return hd_coll[v->op->call.type].vector ? (uint32_t)most_rows(v) * HD_GPU_ROW_WORDS
                                             : 2 * v->op->place.n;
 }
@@ -208,6 +207,9 @@ uint32_t hd_device_move_words(const hd_device_view_t *v) {
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     hd_gpu_blocks_t what = blocks_of(v);
+    if (v->way == HD_DEVICE_COPIES) {
+        return hd_device_copies(v, job);
+    }
     switch (call->type) {
     case HD_BCAST:
     case HD_MCAST:

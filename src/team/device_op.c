@@ -101,6 +101,10 @@ static workers_t find_workers(const hd_device_view_t *v) {
     return workers;
 }
 
+static bool has_data(const hd_op_t *op) {
+    return hd_coll[op->call.type].moves_data && !op->call.empty;
+}
+
 /* Can all of them reach all buffers? */
 static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *workers, bool *yes) {
     *yes = true;
@@ -117,6 +121,17 @@ static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *worker
         }
     }
     return UCC_OK;
+}
+
+/* Which way it goes: the same for each of its claimers, as they look at the same things. */
+static ucc_status_t choose_way(hd_device_view_t *v, const workers_t *workers) {
+    bool reached, copies = false;
+    ucc_status_t status = all_reach(v, workers, &reached);
+    if (status == UCC_OK && reached && has_data(v->op)) {
+        status = hd_device_find_copies(v, &copies, &v->rows);
+    }
+    v->way = !reached ? HD_DEVICE_WINDOWS : copies ? HD_DEVICE_COPIES : HD_DEVICE_FUSED;
+    return status;
 }
 
 /* --- enqueuing ----------------------------------------------------------------------------------------------- */
@@ -200,8 +215,15 @@ static ucc_status_t fill_table(const hd_device_view_t *v, const spot_t *spot,
                                     job->table.used * sizeof(uint64_t));
 }
 
-static bool has_data(const hd_op_t *op) {
-    return hd_coll[op->call.type].moves_data && !op->call.empty;
+static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t stream,
+                                   const hd_device_job_t *job) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < job->copies && status == UCC_OK; i++) {
+        const hd_device_copy_t *copy = &job->copy[(job->first_copy + i) % job->copies];
+        status = v->devices->driver->copy(stream, copy->to, copy->to_device, copy->from,
+                                          copy->from_device, copy->bytes);
+    }
+    return status;
 }
 
 static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot) {
@@ -212,9 +234,13 @@ static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot)
     if (status == UCC_OK && has_data(v->op)) {
         status = describe(v, spot, &job, &table);
     }
-    bool nothing = status != UCC_OK || (has_data(v->op) && job.launch.blocks == 0);
+    bool nothing =
+        status != UCC_OK || (has_data(v->op) && job.launch.blocks == 0 && job.copies == 0);
     if (nothing && !v->capture) { /* what has become part of a capture must be joined */
         return status;
+    }
+    if (status == UCC_OK) {
+        status = enqueue_copies(v, spot->stream, &job);
     }
     if (status == UCC_OK && job.launch.blocks) {
         status = fill_table(v, spot, &job, table);
@@ -261,6 +287,15 @@ static ucc_status_t enqueue(const hd_device_view_t *v,
     return status;
 }
 
+static ucc_status_t enqueue_in_windows(const hd_device_view_t *v) {
+    if (v->capture) {
+        hd_error("%s: devices that don't reach each other's memory can't have it captured",
+                 hd_op_type_name(v->op));
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return enqueue(v, enqueue_windows);
+}
+
 static ucc_status_t enqueue_own(const hd_device_view_t *v) {
     hd_gpu_info_t info;
     ucc_status_t status = v->devices->driver->info(v->device, &info);
@@ -293,28 +328,20 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
         v.capture = part->order.is ? part->order.capture : 0; /* the same for all: it is signed */
     }
     workers_t workers = find_workers(&v);
-    bool reached;
     if (s >= workers.n) {
         return UCC_OK;
     }
-    ucc_status_t status = all_reach(&v, &workers, &reached);
+    v.shares = workers.n;
+    v.device = workers.device[s];
+    ucc_status_t status = choose_way(&v, &workers);
     if (status != UCC_OK) {
         return status;
     }
-    if (!reached && s > 0) {
-        return UCC_OK; /* the first one does it all, in windows */
+    if (v.way == HD_DEVICE_WINDOWS) {
+        v.shares = 1;
+        return s == 0 ? enqueue_in_windows(&v) : UCC_OK; /* the first one does it all */
     }
-    v.shares = reached ? workers.n : 1;
-    v.device = workers.device[s];
-    if (!reached && v.capture) {
-        hd_error("%s: devices that don't reach each other's memory can't have it captured",
-                 hd_op_type_name(op));
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    if (reached && suits_own(&v)) {
-        return enqueue_own(&v);
-    }
-    return enqueue(&v, reached ? enqueue_on : enqueue_windows);
+    return suits_own(&v) ? enqueue_own(&v) : enqueue(&v, enqueue_on);
 }
 
 static const hd_work_row_t device_row = {.layout = lay_out, .run = run, .slices = count_slices};

@@ -147,14 +147,6 @@ static void add_row(trip_t *t, run_t *run, const void *src, void *dst, size_t by
 
 /* --- where buffers are --------------------------------------------------------------------------------------- */
 
-/* That a member's source (result) lies in. In place, and of a bcast, only one side says where. */
-static const hd_device_side_t *side_of(const trip_t *t, uint32_t i, int which) {
-    const hd_device_part_t *part = hd_device_part(t->v, i);
-    const hd_device_side_t *side = &part->side[which];
-    bool known = side->stand_in || side->memory.kind != HD_GPU_HOST;
-    return known ? side : &part->side[1 - which];
-}
-
 /* The device that surely reaches it; -1: all do. */
 static int home_of(const hd_device_side_t *side) {
     bool anywhere = side->stand_in || side->memory.kind == HD_GPU_PINNED;
@@ -305,10 +297,10 @@ static void move_directly(trip_t *t, const hd_device_move_t *move, int device) {
 static void take_move(void *arg, const hd_device_move_t *move) {
     packing_t *p = arg;
     trip_t *t = p->t;
-    const hd_device_side_t *src = side_of(t, move->from, HD_SIDE_SRC);
-    const hd_device_side_t *dst = side_of(t, move->to, HD_SIDE_DST);
+    const hd_device_side_t *src = hd_device_side_of(t->v, move->from, HD_SIDE_SRC);
+    const hd_device_side_t *dst = hd_device_side_of(t->v, move->to, HD_SIDE_DST);
     if (move->swap) { /* of two results */
-        src = side_of(t, move->from, HD_SIDE_DST);
+        src = hd_device_side_of(t->v, move->from, HD_SIDE_DST);
     }
     int from = home_of(src), to = home_of(dst);
     from = from < 0 ? (to < 0 ? t->v->device : to) : from;
@@ -354,13 +346,14 @@ static const uint8_t *source_at(const pointers_t *p, uint32_t i, size_t at) {
 static void choose_regions(pointers_t *p, bool scans) {
     trip_t *t = p->t;
     for (uint32_t i = 0; i < p->k; i++) {
-        bool there = reaches(t, t->v->device, side_of(t, i, HD_SIDE_SRC));
+        bool there = reaches(t, t->v->device, hd_device_side_of(t->v, i, HD_SIDE_SRC));
         p->src_region[i] = there ? UINT32_MAX : p->regions++;
     }
     p->shared = UINT32_MAX;
     for (uint32_t j = 0; j < p->m; j++) {
         bool none = scans && p->to[j] == 0 && p->op->call.type == HD_EXSCAN;
-        bool there = none || reaches(t, t->v->device, side_of(t, p->to[j], HD_SIDE_DST));
+        bool there =
+            none || reaches(t, t->v->device, hd_device_side_of(t->v, p->to[j], HD_SIDE_DST));
         if (there) {
             p->dst_region[j] = UINT32_MAX;
         } else if (scans || p->shared == UINT32_MAX) {
@@ -377,7 +370,8 @@ static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
     hd_line_t *line = NULL;
     run_t run = {.n = 0};
     for (uint32_t i = 0; i < p->k; i++) {
-        if (p->src_region[i] == UINT32_MAX || home_of(side_of(t, i, HD_SIDE_SRC)) != device) {
+        if (p->src_region[i] == UINT32_MAX ||
+            home_of(hd_device_side_of(t->v, i, HD_SIDE_SRC)) != device) {
             continue;
         }
         if (!line) {
@@ -404,7 +398,7 @@ static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes)
     run_t run = {.n = 0};
     for (uint32_t j = 0; j < p->m; j++) {
         if (p->dst_region[j] == UINT32_MAX ||
-            home_of(side_of(t, p->to[j], HD_SIDE_DST)) != device) {
+            home_of(hd_device_side_of(t->v, p->to[j], HD_SIDE_DST)) != device) {
             continue;
         }
         if (!line) {

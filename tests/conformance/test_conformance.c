@@ -7,7 +7,7 @@
  * processes of their own; how many collectives they checked is added up in a file.
  *
  * With CONFORMANCE_DEVICES, the program is another one: all buffers are in memory of emulated devices, which are so configured,
- * and each test fails if the emulator finds anything.
+ * and each test fails if the emulator finds anything. CONFORMANCE_COPY_MIN: they copy blocks of so many bytes to each other.
  */
 #include "../support/count.h"
 #include "../support/sweeps.h"
@@ -25,6 +25,9 @@
 #include "../gpu/support/device_cases.h"
 
 static void begin(void) {
+#ifdef CONFORMANCE_COPY_MIN
+    setenv("HEDDLE_GPU_COPY_MIN", CONFORMANCE_COPY_MIN, 1);
+#endif
     device_cases_begin(CONFORMANCE_DEVICES, DEVICE_CASES_ANY);
 }
 

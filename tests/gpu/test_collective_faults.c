@@ -10,6 +10,7 @@
 #include <criterion/parameterized.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,12 +38,13 @@ typedef struct fault_case {
     device_cases_t kind;
     uint64_t count;
     bool on_streams;
+    bool copies; /* what can be, are copies between devices */
 } fault_case_t;
 
 enum { DEVICES = 2 };
 
 /* What there is to a call: one device for all, several, memory of the host that is staged, devices that don't reach each
- * other; in the order of streams. */
+ * other, or that copy to each other; in the order of streams. */
 static const fault_case_t manners[] = {
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = FEW},
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY},
@@ -50,7 +52,9 @@ static const fault_case_t manners[] = {
     {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW},
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = FEW, .on_streams = true},
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true},
-    {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW, .on_streams = true}};
+    {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW, .on_streams = true},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .copies = true},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true, .copies = true}};
 
 enum { MANNERS = sizeof(manners) / sizeof(*manners) };
 
@@ -80,11 +84,17 @@ static size_t make_cases(void) {
     size_t n = 0;
     for (uint32_t type = 0; type < COLL_TYPES; type++) {
         for (uint32_t m = 0; m < MANNERS && coll_moves_data(coll_type_at(type)); m++) {
-            cases[n] = manners[m];
-            cases[n++].type = type;
+            if (!manners[m].copies || !coll_is_reduction(coll_type_at(type))) {
+                cases[n] = manners[m];
+                cases[n++].type = type;
+            }
         }
     }
     return n;
+}
+
+static void choose_copies(const fault_case_t *f) {
+    setenv("HEDDLE_GPU_COPY_MIN", f->copies ? "64" : "inf", 1);
 }
 
 static uint64_t calls_so_far(void) {
@@ -118,6 +128,7 @@ ParameterizedTestParameters(device_faults, every_driver_call_fails_once) {
 ParameterizedTest(fault_case_t *f, device_faults, every_driver_call_fails_once) {
     uint64_t n = 1 + f->type % STEP;
     hd_log_capture(count_line, NULL);
+    choose_copies(f);
     device_cases_begin(f->config, f->kind);
     while (n < MOST_CALLS && fails_at(f, n)) {
         n += STEP;
@@ -178,6 +189,7 @@ ParameterizedTestParameters(device_faults, a_device_is_lost_at_each_step) {
 
 ParameterizedTest(fault_case_t *f, device_faults, a_device_is_lost_at_each_step) {
     hd_log_capture(count_line, NULL);
+    choose_copies(f);
     for (int device = 0; device < DEVICES; device++) {
         uint64_t n = 0;
         int how;

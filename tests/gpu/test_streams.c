@@ -648,6 +648,14 @@ Test(streams, a_graph_keeps_it_on_each_device) {
     capture_alltoallv("2,seed=5", 2);
 }
 
+Test(streams, a_graph_has_copies_between_devices) {
+    heddle_emucuda_report_t report;
+    setenv("HEDDLE_GPU_COPY_MIN", "64", 1);
+    capture_alltoallv("2,seed=6", 2);
+    heddle_emucuda_report(&report, sizeof(report));
+    cr_assert_eq(report.peer_copies, 8 * 4);
+}
+
 Test(streams, streams_of_two_captures_are_refused_at_every_endpoint) {
     ucc_coll_req_h request[2];
     open_stage("1,seed=6", 2, 1);

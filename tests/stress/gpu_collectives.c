@@ -1,5 +1,5 @@
 /* gpu_collectives.c: random collectives on memory of emulated devices, by more threads than there are processors, for a few
- * seconds: on one device and several, with and without peer access. Under ThreadSanitizer it looks at what threads of the
+ * seconds: on one device and several, with and without peer access, and copies between devices. Under ThreadSanitizer it looks at what threads of the
  * host do; what devices do, the emulator looks at.
  */
 #include "gpu/support/device_cases.h"
@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
         const round_t *r = &rounds[seed % (sizeof(rounds) / sizeof(rounds[0]))];
         batch_params_t params = {.world = {.size = r->size, .form = WORLD_OOB},
                                  .driver = r->driver};
+        setenv("HEDDLE_GPU_COPY_MIN", seed % 2 ? "1m" : "100", 1);
         device_cases_begin(r->config, r->kind);
         wrong += sweep_random(&params, CASES, ++seed);
         device_cases_end();
