@@ -89,8 +89,8 @@ void hd_terms_note(const hd_terms_t *call, uint32_t signature) {
         return;
     }
     hd_lock(&set->lock);
-    entry_t *entry = find(set, signature);
-    uint64_t dt = entry ? HD_TERMS_ANY_DT : call->dt;
+    entry_t *entry = find(set, signature); /* another thread's, perhaps, of this very call */
+    uint64_t dt = entry && entry->call.dt != call->dt ? HD_TERMS_ANY_DT : call->dt;
     if (!entry) {
         entry = &set->way[set->oldest];
         set->oldest = (set->oldest + 1) % WAYS;
@@ -324,7 +324,9 @@ static void say(const hd_op_t *op, uint32_t peer) {
 }
 
 ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) {
-    if (hd_group_poisoned(op->group) == UCC_OK) { /* one line is enough */
+    /* one line is enough. relaxed: whoever is second needs nothing of the first */
+    if (hd_group_poisoned(op->group) == UCC_OK &&
+        !atomic_exchange_explicit(&op->group->said_mismatch, true, memory_order_relaxed)) {
         say(op, peer == op->place.me ? find_peer(op) : peer);
     }
     hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);

@@ -310,6 +310,7 @@ struct hd_group {
     hd_heirloom_t heirloom; /* see leave.c */
     uint32_t forks;         /* hd_forks() when it was made */
     _Atomic bool said_inherited;
+    _Atomic bool said_mismatch; /* which is one line, whoever finds it */
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");

@@ -69,7 +69,7 @@ static void put_line(hd_devices_t *devices, hd_line_t *line) {
     }
 }
 
-/* A table that a graph keeps. */
+/* What a launch in a graph needs: the kernels, which stay as long as the devices do; a table, if it has one. */
 typedef struct hd_device_kept {
     hd_devices_t *devices;
     hd_device_table_t table;
@@ -89,11 +89,37 @@ static void collect_returned(hd_devices_t *devices) {
     }
 }
 
+/* Between two looks at what a device does. */
+static void nap(void) {
+    _Atomic uint32_t word = 0;
+    hd_park_sleep(&word, 0, 50 * 1000u);
+}
+
+ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t *event,
+                                   hd_gpu_site_t site) {
+    uint64_t until = hd_ticks() + hd_seconds_to_ticks(HD_DEVICE_DRAIN_SECONDS);
+    ucc_status_t status = driver->event_query(event, site);
+    while (status == UCC_INPROGRESS && hd_ticks() < until) {
+        nap();
+        status = driver->event_query(event, site);
+    }
+    return status == UCC_INPROGRESS ? UCC_ERR_TIMED_OUT : status;
+}
+
 /* What was posted on streams may not be done yet, and uses what the line has. */
 static void await_line(hd_devices_t *devices, hd_line_t *line) {
     const hd_gpu_driver_t *driver = devices->driver;
-    if (driver->record(line->stream, line->ask) != UCC_OK ||
-        driver->event_await(line->ask, HD_GPU_SITE_LEFT) != UCC_OK) {
+    ucc_status_t status = driver->record(line->stream, line->ask);
+    if (status == UCC_OK) {
+        status = hd_device_await_event(driver, line->ask, HD_GPU_SITE_LEFT);
+    }
+    if (status == UCC_ERR_TIMED_OUT) {
+        /* relaxed: read by this thread */
+        atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
+        hd_error("device %d has not done what was posted on streams %d s after the last team has "
+                 "ended: what it uses for that is never given back",
+                 line->stream.device, HD_DEVICE_DRAIN_SECONDS);
+    } else if (status != UCC_OK) {
         hd_devices_abandon(devices, line->stream.device);
     }
 }
@@ -118,8 +144,8 @@ static void destroy(hd_devices_t *devices) {
     for (uint32_t i = 0; i < lines && !kept; i++) {
         put_line(devices, &devices->line[i]);
     }
-    if (!kept) { /* else devices may still write to what the driver would give back */
-        collect_returned(devices);
+    collect_returned(devices); /* graphs that are gone use nothing */
+    if (!kept) {               /* else devices may still write to what the driver would give back */
         hd_gpu_close();
     }
     hd_free(devices);
@@ -353,8 +379,7 @@ static hd_device_table_t *await_table(hd_devices_t *devices, hd_line_t *line, ui
             hd_error("device %d has failed before what was enqueued there", line->stream.device);
             return NULL;
         }
-        _Atomic uint32_t word = 0;
-        hd_park_sleep(&word, 0, 50 * 1000u);
+        nap();
     }
     return table;
 }
@@ -401,8 +426,8 @@ static void let_go(void *arg) {
     atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_release);
 }
 
-ucc_status_t hd_devices_keep_table(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
-                                   hd_gpu_table_t *out) {
+ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
+                             hd_gpu_table_t *out) {
     collect_returned(devices);
     hd_device_kept_t *kept = hd_alloc(HD_LINE, sizeof(*kept));
     if (!kept) {
@@ -410,11 +435,17 @@ ucc_status_t hd_devices_keep_table(hd_devices_t *devices, hd_gpu_stream_t stream
         return UCC_ERR_NO_MEMORY;
     }
     kept->devices = devices;
-    ucc_status_t status = take_table(devices, stream.device, &kept->table, words);
+    *out = (hd_gpu_table_t){0};
+    ucc_status_t status = UCC_OK;
+    if (words > HD_GPU_WORDS) {
+        status = take_table(devices, stream.device, &kept->table, words);
+    }
     if (status == UCC_OK) {
         /* relaxed: devices are not given up while I use them */
         atomic_fetch_add_explicit(&devices->graphs, 1, memory_order_relaxed);
-        *out = table_of(&kept->table, words);
+        if (kept->table.capacity) {
+            *out = table_of(&kept->table, words);
+        }
         status = devices->driver->keep(stream, let_go, kept);
         if (status != UCC_OK) {
             atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed); /* likewise */
@@ -437,12 +468,14 @@ ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_tabl
 /* A call of the driver's has failed, which may not mean that its device has: waits until the stream is empty. */
 static ucc_status_t drain(const hd_gpu_driver_t *driver, hd_line_t *line) {
     ucc_status_t status = driver->record(line->stream, line->ask);
-    return status == UCC_OK ? driver->event_await(line->ask, HD_GPU_SITE_DRAINED) : status;
+    return status == UCC_OK ? hd_device_await_event(driver, line->ask, HD_GPU_SITE_DRAINED)
+                            : status;
 }
 
 ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
     ucc_status_t status = drain(devices->driver, line);
-    if (status != UCC_OK) { /* once more: it may have been the waiting that failed */
+    if (status != UCC_OK &&
+        status != UCC_ERR_TIMED_OUT) { /* once more: it may have been the waiting that failed */
         status = drain(devices->driver, line);
     }
     if (status == UCC_OK) {

@@ -43,7 +43,7 @@
  * waits for another, and all of that is enqueued by one claimer, in the order of the data (device_windows.c).
  *
  * CANCELLING ends with closed slices, as always. What has been enqueued by then can't be taken back: who fails waits for its
- * tickets as well, so that buffers are nobody's when the error is told; up to DRAIN_SECONDS, and then the log says that
+ * tickets as well, so that buffers are nobody's when the error is told; up to HD_DEVICE_DRAIN_SECONDS, and then the log says that
  * devices may still use them, and what belongs to the lines is never used again. A device that is lost uses nothing any more:
  * only the others are waited for.
  */
@@ -62,7 +62,8 @@ enum {
     HD_DEVICE_TABLES = 16,              /* that a line keeps */
     HD_DEVICE_LINES = 4,                /* of each device */
     HD_DEVICE_CAPTURES = HD_GPU_STREAMS - HD_DEVICE_LINES, /* likewise, for what is captured */
-    HD_DEVICE_REACH = 256 /* allocations of which it is remembered who reaches them */
+    HD_DEVICE_REACH = 256,       /* allocations of which it is remembered who reaches them */
+    HD_DEVICE_DRAIN_SECONDS = 10 /* as long as anybody waits for what can't be taken back */
 };
 
 /* Words of a launch that are too many for its arguments: written by the host, copied by the line, read by the kernel. */
@@ -311,9 +312,14 @@ ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line);
 /* Has it got so far? */
 bool hd_line_reached(const struct hd_device_wait *wait);
-/* A table that stays as long as the graph that stream is captured into. */
-ucc_status_t hd_devices_keep_table(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
-                                   hd_gpu_table_t *out);
+/* For a launch in the graph that stream is captured into: as long as the graph is there, so are the devices, and a table of at
+ * least so many words, if they are too many for a launch's arguments. */
+ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
+                             hd_gpu_table_t *out);
+/* Waits, asleep, for what event was last recorded behind: UCC_OK, an error of the driver's, or UCC_ERR_TIMED_OUT, without a
+ * line, after HD_DEVICE_DRAIN_SECONDS: what its stream waits for may be the caller's to do. */
+ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t *event,
+                                   hd_gpu_site_t site);
 /* Nothing that was enqueued there is known to end: what it may use is never given back (logged). */
 void hd_devices_abandon(hd_devices_t *devices, int device);
 /* The device of this line has failed: by whoever waits for it, now and then. */

@@ -5,8 +5,6 @@
 
 #include "threads/trace.h"
 
-enum { DRAIN_SECONDS = 10 };
-
 /* --- the slot's memory --------------------------------------------------------------------------------------- */
 
 static hd_device_flight_t *flight_of(const hd_op_t *op) {
@@ -194,8 +192,8 @@ static ucc_status_t describe(const hd_device_view_t *v, const spot_t *spot, hd_d
     job->table = (hd_gpu_table_t){0};
     job->width.blocks = spot->info->width;
     job->width.streaming = v->op->call.bytes * v->op->place.n > spot->info->l2_bytes / 2;
-    if (v->capture && words > HD_GPU_WORDS) {
-        status = hd_devices_keep_table(v->devices, spot->stream, words, &job->table);
+    if (v->capture) {
+        status = hd_devices_keep(v->devices, spot->stream, words, &job->table);
     } else if (spot->line) {
         status = hd_line_table(v->devices, spot->line, words, &job->table, table);
     }
@@ -488,7 +486,7 @@ static ucc_status_t complete(hd_op_t *op) {
 static void fail(hd_op_t *op, ucc_status_t why) {
     hd_device_part_t *part = hd_device_part_of(op);
     part->outcome = why;
-    part->drained_by = hd_ticks() + hd_seconds_to_ticks(DRAIN_SECONDS);
+    part->drained_by = hd_ticks() + hd_seconds_to_ticks(HD_DEVICE_DRAIN_SECONDS);
 }
 
 /* Devices may use its memory for ever. */
@@ -546,7 +544,7 @@ static ucc_status_t look_closer(hd_op_t *op) {
         hd_error(
             "%s at endpoint %u: not complete %d s after it has failed: device %d may still use "
             "its buffers",
-            hd_op_type_name(op), op->team_ep, DRAIN_SECONDS, line->stream.device);
+            hd_op_type_name(op), op->team_ep, HD_DEVICE_DRAIN_SECONDS, line->stream.device);
         return abandon(op);
     }
     return UCC_INPROGRESS;

@@ -72,7 +72,7 @@ void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
     const hd_gpu_driver_t *driver = v->devices->driver;
     hd_gpu_event_t *event = hd_device_part_of(v->op)->order.ready;
     if (driver->record(stream, event) != UCC_OK ||
-        driver->event_await(event, HD_GPU_SITE_FAILED) != UCC_OK) {
+        hd_device_await_event(driver, event, HD_GPU_SITE_FAILED) != UCC_OK) {
         hd_devices_abandon(v->devices, stream.device);
     }
 }
@@ -109,13 +109,16 @@ static ucc_status_t wait_in_line(hd_op_t *op, const struct hd_device_done *done,
     return op->team->devices->driver->wait(line->stream, done->event, HD_GPU_SITE_LATE);
 }
 
-/* The host waits, because the stream could not be told to. */
-static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, void *arg) {
-    hd_devices_t *devices = op->team->devices;
-    (void)arg;
-    if (devices->driver->event_await(done->event, HD_GPU_SITE_NOT_JOINED) != UCC_OK) {
-        hd_devices_abandon(devices, done->stream.device);
+/* The host waits, because a stream could not be told to. */
+static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device) {
+    if (hd_device_await_event(devices->driver, event, HD_GPU_SITE_NOT_JOINED) != UCC_OK) {
+        hd_devices_abandon(devices, device);
     }
+}
+
+static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    (void)arg;
+    await_here(op->team->devices, done->event, done->stream.device);
     return UCC_OK; /* the other devices are waited for in any case */
 }
 
@@ -180,7 +183,7 @@ void hd_device_end_order(hd_op_t *op) {
 static ucc_status_t give_up_gate(const hd_gpu_driver_t *driver, hd_device_order_t *order) {
     ucc_status_t status = UCC_OK;
     if (order->gate && order->gated) {
-        status = driver->event_await(order->passed, HD_GPU_SITE_NONE);
+        status = hd_device_await_event(driver, order->passed, HD_GPU_SITE_NONE);
     }
     if (order->gate && status == UCC_OK) {
         driver->word_put(order->gate_of, order->gate);
@@ -283,17 +286,21 @@ static ucc_status_t arm(hd_request_t *r, const hd_gpu_stream_t *known, void *han
 /* --- after the post ------------------------------------------------------------------------------------------ */
 
 /* The stream of a thread comes after what lines have done for it. */
-static ucc_status_t join_by_thread(const hd_gpu_driver_t *driver, hd_gpu_stream_t stream,
-                                   hd_gpu_event_t *joined) {
+static ucc_status_t join_by_thread(hd_devices_t *devices, hd_gpu_stream_t stream,
+                                   hd_gpu_event_t *joined, uint64_t capture) {
     if (!stream.by_thread || !joined) {
         return UCC_OK;
     }
-    return driver->wait(stream, joined, HD_GPU_SITE_BY_THREAD);
+    ucc_status_t status = devices->driver->wait(stream, joined, HD_GPU_SITE_BY_THREAD);
+    if (status != UCC_OK && !capture) {
+        await_here(devices, joined, stream.device);
+    }
+    return status;
 }
 
 ucc_status_t hd_request_join(hd_request_t *r) {
     const hd_device_order_t *order = r->device ? &r->device->order : NULL;
-    return order ? join_by_thread(r->op.team->devices->driver, order->stream, order->joined)
+    return order ? join_by_thread(r->op.team->devices, order->stream, order->joined, order->capture)
                  : UCC_OK;
 }
 
@@ -304,6 +311,7 @@ typedef struct post {
     hd_device_order_t *order;
     hd_gpu_stream_t stream;
     hd_gpu_event_t *joined;
+    uint64_t capture;
     uint64_t number;
     hd_gpu_flag_t *gate; /* NULL: there may be none */
     hd_gpu_event_t *passed;
@@ -376,7 +384,7 @@ static ucc_status_t meet(post_t *p) {
         }
         hd_team_rest(p->team, &waiting);
     }
-    return join_by_thread(p->driver, p->stream, p->joined);
+    return join_by_thread(p->team->devices, p->stream, p->joined, p->capture);
 }
 
 /* The post was refused, or has failed: if it was never launched, nothing is left of it. */
@@ -403,6 +411,7 @@ ucc_status_t hd_request_post_on(hd_request_t *r, const hd_gpu_stream_t *known, v
                 .order = order,
                 .stream = order->stream,
                 .joined = order->joined,
+                .capture = order->capture,
                 /* relaxed: mine */
                 .number =
                     atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES};

@@ -8,6 +8,7 @@
 #include "support/small.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,11 +71,18 @@ static void await_graphs(void) {
     } while (report.modules != 0);
 }
 
-static void close_stage(void) {
+static void end_team(void) {
     for (uint32_t i = 0; i < stage.n; i++) {
         must(heddle_leave(stage.ep[i]), "heddle_leave");
     }
     must(heddle_group_destroy(stage.group), "heddle_group_destroy");
+    stage.group = NULL;
+}
+
+static void close_stage(void) {
+    if (stage.group) {
+        end_team();
+    }
     for (uint32_t i = 0; i < stage.n; i++) {
         device_stream_end(stage.stream[i]);
         device_put(stage.src[i]);
@@ -477,9 +485,8 @@ static void sum_and_leave(uint32_t times) {
     }
     for (uint32_t i = 0; i < 2; i++) {
         copy(i, stage.stream[i], stage.kept[i], stage.dst[i], BYTES);
-        must(heddle_leave(stage.ep[i]), "heddle_leave");
     }
-    must(heddle_group_destroy(stage.group), "heddle_group_destroy");
+    end_team();
 }
 
 Test(streams, what_devices_use_stays_when_the_team_ends) {
@@ -505,6 +512,97 @@ Test(streams, what_devices_use_stays_when_the_team_ends) {
     }
     must(ucc_finalize(lib), "ucc_finalize");
     close_stage();
+}
+
+/* A stream may wait for what its own thread is going to do: nobody waits for it in the driver. */
+Test(streams, an_endpoint_leaves_though_its_stream_waits_for_the_host) {
+    uint64_t *word;
+    open_stage("2", 2, 2); /* endpoint 1 has device 0 do it, which so waits on a line */
+    device_enter(0);
+    must_cu(cuMemHostAlloc((void **)&word, sizeof(*word), 0), "cuMemHostAlloc");
+    *word = 0;
+    must_cu(cuStreamWaitValue64_v2(stage.stream[0], at(word), 1, CU_STREAM_WAIT_VALUE_GEQ),
+            "cuStreamWaitValue64");
+    device_leave();
+    post_all();
+    end_team();
+    cr_assert(strstr(last_line, "has not done what was posted on streams"), "%s", last_line);
+    heddle_emucuda_host_write(word, sizeof(*word));
+    heddle_emucuda_host_release(word);
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < 2; i++) {
+        copy(i, stage.stream[i], stage.kept[i], stage.dst[i], BYTES);
+        await_stream(i, stage.stream[i]);
+    }
+    heddle_emucuda_report_t report; /* no more than that: what the line has is kept for ever */
+    heddle_emucuda_report(&report, sizeof(report));
+    cr_assert_eq(report.races + report.deadlocks + report.faults + report.leaks, 0);
+}
+
+/* --- driver calls that fail --------------------------------------------------------------------------------------- */
+
+enum { UNKNOWN_ERROR = 999 };
+
+static ucc_status_t ended[MOST];
+static uint64_t failing, calls_made;
+static pthread_barrier_t together;
+
+static uint64_t calls_so_far(void) {
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    return report.calls;
+}
+
+/* Only calls of the collective fail. */
+static void fail_call(uint64_t n, uint32_t i) {
+    pthread_barrier_wait(&together);
+    if (i == 0) {
+        calls_made = calls_so_far() - calls_made;
+        heddle_emucuda_fail_call(n, UNKNOWN_ERROR);
+    }
+    pthread_barrier_wait(&together);
+}
+
+static void sum_in_own_stream(void *arg, uint32_t i) {
+    (void)arg;
+    device_enter(device_of(i));
+    fail_call(failing, i);
+    ended[i] = heddle_allreduce_on(stage.ep[i], CU_STREAM_PER_THREAD, stage.src[i], stage.dst[i],
+                                   COUNT, UCC_DT_UINT32, UCC_OP_SUM);
+    if (ended[i] != UCC_OK) { /* the others may not know, where it was only the arguments */
+        (void)heddle_team_abort(heddle_ep_team(stage.ep[i]));
+    }
+    fail_call(0, i);
+    device_leave();
+}
+
+/* False: there are not so many calls. */
+static bool sum_with_failing_call(uint64_t n) {
+    open_stage("1,seed=3,policy=lazy", 2, 1);
+    failing = n;
+    calls_made = 0;
+    driver_threads(2, sum_in_own_stream, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (ended[i] != UCC_OK) { /* its buffers are nobody's */
+            cr_assert(last_line[0], "call %llu: no line", (unsigned long long)n);
+            fill(i, stage.stream[i], stage.src[i], 0, COUNT);
+            fill(i, stage.stream[i], stage.dst[i], 0, COUNT);
+            await_stream(i, stage.stream[i]);
+        }
+    }
+    close_stage();
+    heddle_emucuda_reset();
+    return calls_made >= n;
+}
+
+Test(streams, buffers_of_a_call_that_fails_are_the_callers) {
+    uint64_t n = 1;
+    pthread_barrier_init(&together, NULL, 2);
+    while (sum_with_failing_call(n)) {
+        n++;
+    }
+    pthread_barrier_destroy(&together);
+    cr_assert_gt(n, 20);
 }
 
 /* --- captures ------------------------------------------------------------------------------------------------------ */
@@ -578,6 +676,36 @@ Test(streams, a_capture_does_it_at_each_launch) {
 
 Test(streams, a_capture_may_span_devices) {
     capture_and_replay("3,seed=2,policy=newest", 6, 3);
+}
+
+Test(streams, a_graph_runs_when_its_team_has_ended) {
+    CUgraphExec exec;
+    open_stage("2,seed=9", 4, 2);
+    begin_capture(0);
+    fork_streams(true);
+    post_all();
+    fork_streams(false);
+    CUgraph graph = end_capture(0);
+    end_team();
+    must(ucc_finalize(world_lib(UCC_THREAD_SINGLE)), "a later library handle ends");
+    for (uint32_t i = 0; i < 4; i++) {
+        fill(i, stage.stream[i], stage.src[i], i + 1, COUNT);
+        await_stream(i, stage.stream[i]);
+    }
+    device_enter(0);
+    must_cu(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+    must_cu(cuGraphLaunch(exec, stage.stream[0]), "cuGraphLaunch");
+    for (uint32_t i = 0; i < 4; i++) {
+        copy(0, stage.stream[0], stage.kept[i], stage.dst[i], BYTES);
+    }
+    must_cu(cuStreamSynchronize(stage.stream[0]), "cuStreamSynchronize");
+    must_cu(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+    must_cu(cuGraphDestroy(graph), "cuGraphDestroy");
+    device_leave();
+    for (uint32_t i = 0; i < 4; i++) {
+        check_kept(i, 0, COUNT, 10);
+    }
+    close_stage();
 }
 
 /* More addresses than a launch takes: the graph keeps a table. */

@@ -2,11 +2,14 @@
  * differs from the others, the field, and both values. Status and reach are test_errors.c's business.
  */
 #include "../support/cases.h"
+#include "../support/deadline.h"
+#include "../support/driver.h"
 #include "../support/small.h"
 #include "core/log.h"
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -218,4 +221,54 @@ Test(mismatch, an_uneven_reduce_scatter_is_called_so) {
     cr_assert_null(strstr(lines, "reduce_scatterv"), "%s", lines);
     cr_assert(strstr(lines, "endpoint 2 has count 4 per endpoint"), "%s", lines);
     cr_assert(strstr(lines, "has count 17 in all"), "%s", lines);
+}
+
+/* --- found by two threads at once ---------------------------------------------------------------- */
+
+enum { ROUNDS = 200 };
+
+static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void capture_by_threads(hd_log_level_t level, const char *line, void *arg) {
+    pthread_mutex_lock(&lines_lock);
+    capture(level, line, arg);
+    pthread_mutex_unlock(&lines_lock);
+}
+
+static uint32_t round_now;
+static heddle_group_t *pair_group;
+
+/* Both threads prepare both calls, which nobody has prepared before; each posts one of them. */
+static void differ(void *arg, uint32_t i) {
+    ucc_coll_req_h request[2];
+    heddle_ep_t *ep;
+    (void)arg;
+    must(heddle_join(pair_group, i, &ep), "heddle_join");
+    for (uint32_t k = 0; k < 2; k++) {
+        ucc_coll_args_t args = small_allreduce(src[i], dst[i], 1 + 2 * round_now + k);
+        must(ucc_collective_init(&args, &request[k], heddle_ep_team(ep)), "init");
+    }
+    (void)ucc_collective_post(request[i]);
+    cr_assert_eq(heddle_wait(request[i], 30), UCC_ERR_INVALID_PARAM);
+    for (uint32_t k = 0; k < 2; k++) {
+        must(heddle_request_free(&request[k]), "free");
+    }
+    must(heddle_leave(ep), "heddle_leave");
+}
+
+Test(mismatch, that_two_threads_find_at_once_is_one_line_with_one_field) {
+    hd_log_capture(capture_by_threads, NULL);
+    for (round_now = 0; round_now < ROUNDS; round_now++) {
+        heddle_group_params_t params = {.endpoints = 2};
+        char expected[128];
+        lines[0] = '\0';
+        n_lines = 0;
+        must(heddle_group_create(&params, &pair_group), "heddle_group_create");
+        driver_threads(2, differ, NULL);
+        must(heddle_group_destroy(pair_group), "heddle_group_destroy");
+        snprintf(expected, sizeof(expected),
+                 "allreduce 1: endpoint 1 has count %u, endpoint 0 has count %u\n",
+                 2 * round_now + 2, 2 * round_now + 1);
+        said(expected);
+    }
 }

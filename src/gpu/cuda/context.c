@@ -141,6 +141,16 @@ static ucc_status_t relax(hd_cuda_scope_t *scope) {
     return status;
 }
 
+ucc_status_t hd_cuda_pop(int device, CUcontext before) {
+    CUcontext popped, current = NULL;
+    CUresult result = hd_cu.CtxPopCurrent(&popped);
+    if (result != CUDA_SUCCESS && hd_cu.CtxGetCurrent(&current) == CUDA_SUCCESS &&
+        current != before) { /* else it was popped all the same */
+        (void)hd_cu.CtxPopCurrent(&popped);
+    }
+    return hd_cuda_check(device, result, "cuCtxPopCurrent");
+}
+
 /* What was changed for the call must not stay, even if the driver refuses once. */
 void hd_cuda_leave(hd_cuda_scope_t *scope) {
     int device = (int)(scope->device - hd_cuda.device);
@@ -154,15 +164,7 @@ void hd_cuda_leave(hd_cuda_scope_t *scope) {
         }
     }
     if (scope->pushed) {
-        CUcontext popped;
-        CUresult result = hd_cu.CtxPopCurrent(&popped);
-        if (result != CUDA_SUCCESS) {
-            CUcontext current = NULL;
-            if (hd_cu.CtxGetCurrent(&current) == CUDA_SUCCESS && current != scope->before) {
-                (void)hd_cu.CtxPopCurrent(&popped);
-            }
-            (void)hd_cuda_check(device, result, "cuCtxPopCurrent");
-        }
+        (void)hd_cuda_pop(device, scope->before);
     }
 }
 

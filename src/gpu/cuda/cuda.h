@@ -152,6 +152,8 @@ ucc_status_t hd_cuda_enter(int device, hd_cuda_scope_t *scope);
 /* The same for calls that could break the capture of a stream by any thread: this thread is allowed them. */
 ucc_status_t hd_cuda_enter_relaxed(int device, hd_cuda_scope_t *scope);
 void hd_cuda_leave(hd_cuda_scope_t *scope);
+/* Takes away the context that was pushed when `before` was current, another one. An error is logged: it is gone all the same. */
+ucc_status_t hd_cuda_pop(int device, CUcontext before);
 
 ucc_status_t hd_cuda_use(int device);
 bool hd_cuda_lost(int device);

@@ -69,16 +69,15 @@ static ucc_status_t device_of(CUstream stream, CUcontext context, int *device) {
             return UCC_OK;
         }
     }
-    ucc_status_t status = hd_cuda_check(-1, hd_cu.CtxPushCurrent(context), "cuCtxPushCurrent");
+    CUcontext before = NULL;
+    ucc_status_t status = hd_cuda_check(-1, hd_cu.CtxGetCurrent(&before), "cuCtxGetCurrent");
+    if (status == UCC_OK && before != context) {
+        status = hd_cuda_check(-1, hd_cu.CtxPushCurrent(context), "cuCtxPushCurrent");
+    }
     if (status == UCC_OK) {
-        CUcontext popped;
         status = device_of_current(stream, context, device);
-        CUresult result = hd_cu.CtxPopCurrent(&popped);
-        if (result != CUDA_SUCCESS) {
-            (void)hd_cu.CtxPopCurrent(&popped);
-            ucc_status_t popping = hd_cuda_check(-1, result, "cuCtxPopCurrent");
-            status = status == UCC_OK ? popping : status;
-        }
+        ucc_status_t popping = before != context ? hd_cuda_pop(-1, before) : UCC_OK;
+        status = status == UCC_OK ? popping : status;
     }
     return status;
 }
