@@ -356,8 +356,12 @@ ucc_status_t heddle_ialltoallv(heddle_ep_t *ep, const void *src, const uint64_t 
  * managed, the rest may be pinned; memory of the host that is not pinned is UCC_ERR_NOT_SUPPORTED. Arrays of counts and
  * displacements are the host's, and free when the call returns.
  *
+ * In a team that spans processes a call returns when the network has done its part: a thread waits for its stream to come to the
+ * call, if the endpoint sends anything or none has data, and for the other processes, but not for its device to get the results.
+ *
  * A stream that is being captured has the collective captured: the streams of all endpoints are part of the same capture,
- * and devices reach each other's memory. Each launch of the graph then does it once more.
+ * and devices reach each other's memory. Each launch of the graph then does it once more. What crosses processes can't be captured:
+ * UCC_ERR_NOT_SUPPORTED at every endpoint, for the team fails.
  *
  * One thread that drives several endpoints posts for each of them (heddle_post_on), and then waits for all.
  * ---------------------------------------------------------------------------------------------- */

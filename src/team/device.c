@@ -55,8 +55,20 @@ static void put_table(const hd_gpu_driver_t *driver, hd_device_table_t *table) {
     *table = (hd_device_table_t){0};
 }
 
+/* Under the lock, or by its end: what was left there, as far as it is not used any more. */
+static void put_late(hd_devices_t *devices, hd_line_t *line, bool all) {
+    while (line->late && (all || hd_gpu_word_reached(line->word, line->late->ticket))) {
+        hd_device_late_t *late = line->late;
+        line->late = late->next;
+        hd_gpu_handed_over(late->block->memory); /* to who gets it next */
+        devices->driver->put(late->block);
+        hd_free(late);
+    }
+}
+
 static void put_line(hd_devices_t *devices, hd_line_t *line) {
     const hd_gpu_driver_t *driver = devices->driver;
+    put_late(devices, line, true);
     for (uint32_t i = 0; i < HD_DEVICE_TABLES; i++) {
         put_table(driver, &line->table[i]);
     }
@@ -284,6 +296,19 @@ ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_gr
         hd_line_lock(*line);
     }
     return *line ? UCC_OK : UCC_ERR_IO_ERROR;
+}
+
+void hd_line_put_later(hd_devices_t *devices, hd_line_t *line, hd_device_late_t *late) {
+    hd_line_lock(line);
+    put_late(devices, line, false);
+    late->next = NULL;
+    if (line->late) {
+        line->late_last->next = late;
+    } else {
+        line->late = late;
+    }
+    line->late_last = late;
+    hd_line_unlock(line);
 }
 
 bool hd_line_reached(const struct hd_device_wait *wait) {

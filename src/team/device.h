@@ -37,6 +37,8 @@
  * by tickets, and a claimer looks at all parts to see which are wanted. In a capture nobody waits by tickets, and lines of
  * their own (HD_DEVICE_CAPTURES) take the place of those of all days, because they belong to the capture until it ends.
  *
+ * Among processes there is no done[s]: each member's own work is behind part->own, which its stream waits for.
+ *
  * NO WAIT IS FOR WHAT IS NOT ENQUEUED. A plain post promises that its data is ready, so its work waits for no other stream,
  * and the host waits for tickets whose work has been enqueued before. `ready` is recorded before the member publishes, and
  * done[s] before slice s is finished, which is before anybody joins. Where devices don't reach each other's memory, one stream
@@ -79,6 +81,13 @@ typedef struct hd_bounce hd_bounce_t;
 /* Pinned memory that a process's endpoints have in common with the network (device_flight.c). */
 typedef struct hd_device_relay hd_device_relay_t;
 
+/* A block that is put back when its line has done what uses it: a request that is over when all is enqueued leaves it. */
+typedef struct hd_device_late {
+    hd_gpu_block_t *block;
+    uint64_t ticket;
+    struct hd_device_late *next;
+} hd_device_late_t;
+
 typedef struct hd_line {
     pthread_mutex_t
         lock; /* who enqueues; one of windows holds it and uses other lines' streams besides */
@@ -91,9 +100,10 @@ typedef struct hd_line {
     hd_gpu_event_t
         *ask; /* recorded and queried now and then: that tells whether the device has failed */
     hd_device_table_t table[HD_DEVICE_TABLES];
-    hd_bounce_t *bounce;      /* NULL before it is first needed; under the lock */
-    _Atomic uint64_t ask_due; /* ticks */
-    _Atomic bool asked;       /* recorded, and not seen to have been reached */
+    hd_bounce_t *bounce;                /* NULL before it is first needed; under the lock */
+    hd_device_late_t *late, *late_last; /* oldest first; NULL: none; likewise */
+    _Atomic uint64_t ask_due;           /* ticks */
+    _Atomic bool asked;                 /* recorded, and not seen to have been reached */
 } hd_line_t;
 
 /* What this process has on devices: one, shared by the handles that have had a call on devices. */
@@ -128,6 +138,26 @@ struct hd_device_users {
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;
+};
+
+struct hd_device_wait {
+    hd_line_t *line;
+    uint64_t ticket;
+    bool others; /* it is that of other devices' work, too */
+};
+
+/* What has been enqueued for an exchange by one who has done so, as those see it who wait for its end. */
+struct hd_device_done {
+    uint64_t
+        key; /* of the exchange in which it was enqueued (hd_outer_key); of others it means nothing */
+    struct hd_device_wait wait; /* line NULL: there is no ticket */
+    bool recorded;              /* there is an event */
+    hd_gpu_stream_t stream;     /* that it was recorded on */
+    hd_gpu_event_t *event;      /* of event_of; kept */
+    int event_of;
+    /* kept for descriptions */
+    void *scratch;
+    size_t scratch_bytes;
 };
 
 /* Whether a triggered post has brought order to its stream. Each post has a number (above the lowest two bits), so that who
@@ -165,8 +195,10 @@ typedef struct hd_device_part {
     hd_vector_t send, receive; /* the call's; of a stand-in, densely packed */
     uint64_t *dense;           /* those displacements */
     uint32_t dense_entries;
-    /* among processes: how the operation begins once what it sends has been copied */
+    /* among processes: how the operation begins once what it sends has been copied, or of a flight, once it may */
     ucc_status_t (*start)(hd_op_t *op);
+    ucc_status_t (*come)(hd_op_t *op); /* of one that is held: its stream has come to the post */
+    struct hd_device_done own;         /* behind its last work: what its stream comes after */
     struct hd_device_users users;
     ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (device_flight.c) */
     hd_device_relay_t *relay;                /* whose user it is; NULL: of none */
@@ -177,11 +209,7 @@ typedef struct hd_device_part {
     ucc_status_t outcome;
     uint64_t drained_by; /* ticks: it has failed, and waits no longer than that; 0: it has not */
     uint32_t waits;
-    struct hd_device_wait {
-        hd_line_t *line;
-        uint64_t ticket;
-        bool others; /* it is that of other devices' work, too */
-    } wait[HD_GPU_DEVICES];
+    struct hd_device_wait wait[HD_GPU_DEVICES];
 } hd_device_part_t;
 
 /* What lies with an exchange's slot (hd_exchange.flight). Entry s of each is the claimer's of slice s; after all slices are
@@ -190,18 +218,7 @@ typedef struct hd_device_flight {
     hd_outer_memory_t memory;
     hd_devices_t *devices; /* a reference */
     uint32_t slices;
-    struct hd_device_done {
-        uint64_t
-            key; /* of the exchange in which the ticket was given (hd_outer_key); of others it means nothing */
-        struct hd_device_wait wait; /* line NULL: there is no ticket */
-        bool recorded;              /* there is an event */
-        hd_gpu_stream_t stream;     /* that it was recorded on */
-        hd_gpu_event_t *event;      /* of event_of; kept */
-        int event_of;
-        /* kept for descriptions */
-        void *scratch;
-        size_t scratch_bytes;
-    } done[];
+    struct hd_device_done done[];
 } hd_device_flight_t;
 
 /* How the devices of an exchange go about it (device_op.c decides). */
@@ -322,6 +339,9 @@ ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t
                                    hd_gpu_site_t site);
 /* Nothing that was enqueued there is known to end: what it may use is never given back (logged). */
 void hd_devices_abandon(hd_devices_t *devices, int device);
+/* By whoever is the last to use it, but for what was enqueued there up to its ticket: it is put back after that, and `late`,
+ * of hd_alloc, is freed. Not under the line's lock. */
+void hd_line_put_later(hd_devices_t *devices, hd_line_t *line, hd_device_late_t *late);
 /* The device of this line has failed: by whoever waits for it, now and then. */
 bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line);
 
@@ -383,6 +403,10 @@ bool hd_device_moves_nothing(const hd_op_t *op);
 void hd_device_copy_out(hd_op_t *op);
 /* Nobody uses them any more, nor a relay. */
 void hd_device_put_stand_ins(hd_op_t *op);
+/* The same, but for the device up to this ticket. False: there is no memory to remember that by. */
+bool hd_device_leave_stand_ins(hd_op_t *op, const struct hd_device_wait *until);
+/* Nobody knows when its device is done with them: they are given to nobody any more. */
+void hd_device_lose_stand_ins(hd_device_part_t *part);
 
 /* --- device_windows.c ---------------------------------------------------------------------------------------- */
 
@@ -400,10 +424,14 @@ ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t st
 ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream);
 /* Likewise, on its own stream, where that has failed: waits until all of it is done. */
 void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream);
+/* Among processes, by a member: the same for its own stream, and its own work, which part->own tells of then. */
+ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream);
+ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream);
 /* By a member that is held: has its stream come to its post? UCC_OK, UCC_INPROGRESS, or an error. */
 ucc_status_t hd_device_ready(hd_op_t *op);
-/* By a member, when all slices are finished: its stream comes after all of them; or a gate is there already. */
-ucc_status_t hd_device_join(hd_op_t *op, const hd_device_flight_t *f);
+/* By a member, when all has been enqueued: its stream comes after these n, as far as they are of its exchange; or a gate is
+ * there already. */
+ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n);
 /* Likewise, when the request is about to end: a gate is opened. */
 void hd_device_end_order(hd_op_t *op);
 void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
@@ -412,6 +440,14 @@ void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
 
 static inline hd_device_part_t *hd_device_part_of(const hd_op_t *op) {
     return ((const hd_request_t *)op)->device;
+}
+/* From op->start, first of all: what the poster has armed is this operation's. */
+void hd_device_take_order(hd_op_t *op);
+/* From op->start, where that fails. */
+void hd_device_leave_order(hd_op_t *op);
+/* Is it over when everything is enqueued? */
+static inline bool hd_device_is_told_by_stream(const hd_device_part_t *part) {
+    return part->order.is && !part->order.tells;
 }
 /* From op->finish, with the part's tickets: leaves the board if they are not reached yet, and returns UCC_INPROGRESS;
  * then it ends with this status. */
@@ -423,6 +459,11 @@ void hd_device_forget(hd_request_t *r);
 
 /* In a team that spans processes: it is known how the host would do it (op->start, op->plan). */
 void hd_device_span_choose(hd_request_t *r);
+/* One that fails while it is in no exchange: the others learn of it now, though nobody here may pump the network for a while. */
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
+/* From op->start: nothing is published or enqueued before its stream has come to the post (hd_device_order.held). `come` goes on
+ * then, as op->wait does. */
+void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op));
 
 /* --- device_flight.c ------------------------------------------------------------------------------------ */
 

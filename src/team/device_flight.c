@@ -7,30 +7,34 @@
  *
  * All of this is done by segment (flight_plan.c), so that devices and the network work at the same time. The combination of the
  * local operands is that of hd_reduce_tree(), so the bits are the host's. A member is complete when the last ticket is
- * reached; whoever is complete last gives the relay back. What one device can't do alone goes by stand-ins
+ * reached, and one in the order of a stream (device_order.c) when its stream has been told to wait for that; the line waits for the
+ * members' streams before the first launch. Whoever is last gives the relay back. What one device can't do alone goes by stand-ins
  * (device_span.c); which of the two it is, is this process's own affair: on the wire they are the same.
  */
 #include "team/device.h"
 #include "team/flight.h"
 
 struct hd_device_relay {
+    hd_device_late_t
+        late; /* must stay first. block: as many bytes as the call has, at the same places; ticket: of what was
+                               enqueued last, 0: nothing; under the line's lock, until all slices are finished */
     _Atomic uint32_t users; /* members that may still have work of their exchange on the device */
     hd_devices_t *devices;
     hd_line_t *line;
-    hd_gpu_block_t *block; /* as many bytes as the call has, at the same places */
-    bool lost;             /* the device may use it for ever; under the line's lock */
-    uint64_t
-        last; /* the ticket of what was enqueued last; likewise, until all slices are finished */
+    bool ordered; /* the line has waited for the members' streams; likewise */
+    bool lost;    /* the device may use it for ever; likewise */
     _Atomic uint64_t
         filled[HD_FLIGHT_SEGMENTS]; /* that of LOCAL; 0: it has done nothing, or nothing yet */
 };
+
+_Static_assert(offsetof(hd_device_relay_t, late) == 0, "what is put back later is freed by that");
 
 static bool is_bcast(const hd_flight_t *f) {
     return hd_coll[f->call.type].bcast;
 }
 
 static uint8_t *relay_at(const hd_flight_t *f, size_t at) {
-    return (uint8_t *)f->relay->block->memory + at;
+    return (uint8_t *)f->relay->late.block->memory + at;
 }
 
 /* --- a relay's life ------------------------------------------------------------------------------------------ */
@@ -43,8 +47,9 @@ static ucc_status_t take_relay(hd_flight_t *f) {
     if (devices) {
         relay->devices = devices;
         relay->line = hd_devices_line(devices, 0, f->crossing->group);
-        status = relay->line ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->block)
-                             : UCC_ERR_IO_ERROR;
+        status = relay->line
+                     ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->late.block)
+                     : UCC_ERR_IO_ERROR;
         hd_devices_close(devices);
     } else {
         hd_error("%s: no memory for what devices give to other processes",
@@ -54,7 +59,7 @@ static ucc_status_t take_relay(hd_flight_t *f) {
         hd_free(relay);
         return status;
     }
-    hd_gpu_taken_over(relay->block->memory);
+    hd_gpu_taken_over(relay->late.block->memory);
     atomic_init(&relay->users, f->n);
     f->relay = relay;
     return UCC_OK;
@@ -62,15 +67,20 @@ static ucc_status_t take_relay(hd_flight_t *f) {
 
 void hd_device_drop_relay(hd_device_relay_t *relay) {
     if (!relay->lost) {
-        hd_gpu_handed_over(relay->block->memory);
+        hd_gpu_handed_over(relay->late.block->memory);
     }
     /* acq_rel: the last one takes in that the others are done */
-    if (atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel) == 1) {
-        if (!relay->lost) {
-            relay->devices->driver->put(relay->block);
-        }
-        hd_free(relay);
+    if (atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel) != 1) {
+        return;
     }
+    if (!relay->lost && relay->late.ticket) { /* members whose streams are told wait for nothing */
+        hd_line_put_later(relay->devices, relay->line, &relay->late);
+        return;
+    }
+    if (!relay->lost) {
+        relay->devices->driver->put(relay->late.block);
+    }
+    hd_free(relay);
 }
 
 /* --- enqueuing ----------------------------------------------------------------------------------------------- */
@@ -130,14 +140,24 @@ static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *li
     return status == UCC_OK ? devices->driver->launch(line->stream, &job.launch) : status;
 }
 
+/* Under the line's lock: whatever is enqueued for this exchange comes after what the members' streams had. */
+static ucc_status_t await_members(const hd_op_t *op, const hd_work_t *work,
+                                  hd_device_relay_t *relay) {
+    const hd_device_view_t v = {.op = op, .work = work, .devices = relay->devices};
+    ucc_status_t status = relay->ordered ? UCC_OK : hd_device_await_ready(&v, relay->line->stream);
+    relay->ordered = status == UCC_OK;
+    return status;
+}
+
 /* So many of them, one after the other; ticket: gets that of all. */
-static ucc_status_t enqueue(const work_t *work, uint32_t n, uint64_t *ticket) {
+static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t *work, uint32_t n,
+                            uint64_t *ticket) {
     hd_device_relay_t *relay = work->f->relay;
     hd_line_t *line = relay->line;
-    ucc_status_t status = UCC_OK;
+    ucc_status_t status = UCC_ERR_IO_ERROR;
     hd_line_lock(line);
-    if (hd_line_is_broken(line)) {
-        status = UCC_ERR_IO_ERROR;
+    if (!hd_line_is_broken(line)) {
+        status = await_members(op, of, relay);
     }
     for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
         status = launch(&work[i], relay->devices, line);
@@ -145,7 +165,7 @@ static ucc_status_t enqueue(const work_t *work, uint32_t n, uint64_t *ticket) {
     if (!hd_line_is_broken(line)) {
         ucc_status_t signalled = hd_line_signal(relay->devices, line);
         relay->lost = relay->lost || signalled != UCC_OK;
-        relay->last = *ticket = line->ticket;
+        relay->late.ticket = *ticket = line->ticket;
         status = status == UCC_OK ? signalled : status;
     }
     hd_line_unlock(line);
@@ -169,9 +189,10 @@ static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     }
 }
 
-static ucc_status_t run_local(const hd_flight_t *f, const hd_work_t *work, uint32_t j,
+static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t j,
                               hd_range_t range) {
-    void *relay = f->relay->block->memory;
+    const hd_flight_t *f = hd_flight_of(op);
+    void *relay = f->relay->late.block->memory;
     work_t w[2] = {{.f = f, .range = range, .src = work->src, .dst = &relay, .k = f->n, .m = 1}};
     uint32_t n = 1;
     uint64_t ticket = 0;
@@ -189,14 +210,15 @@ static ucc_status_t run_local(const hd_flight_t *f, const hd_work_t *work, uint3
             w[n++].m = f->n;
         }
     }
-    ucc_status_t status = enqueue(w, n, &ticket);
+    ucc_status_t status = enqueue(op, work, w, n, &ticket);
     /* release: pairs with is_filled, though what matters is that the slice is finished */
     atomic_store_explicit(&f->relay->filled[j], ticket, memory_order_release);
     return status;
 }
 
-static ucc_status_t run_spread(const hd_flight_t *f, const hd_work_t *work, hd_range_t range) {
-    const void *relay = f->relay->block->memory;
+static ucc_status_t run_spread(const hd_op_t *op, const hd_work_t *work, hd_range_t range) {
+    const hd_flight_t *f = hd_flight_of(op);
+    const void *relay = f->relay->late.block->memory;
     work_t w = {.f = f, .range = range, .src = &relay, .dst = work->dst, .k = 1, .m = f->n};
     uint64_t ticket;
     if (f->call.type == HD_REDUCE) {
@@ -210,7 +232,7 @@ static ucc_status_t run_spread(const hd_flight_t *f, const hd_work_t *work, hd_r
     }
     hd_gpu_taken_over(f->relay);
     hd_gpu_touched(relay_at(f, range.at), range.bytes, true);
-    return enqueue(&w, 1, &ticket);
+    return enqueue(op, work, &w, 1, &ticket);
 }
 
 static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
@@ -225,7 +247,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
         hd_gpu_taken_over(work->call[i]);
     }
     hd_range_t range = hd_cut_segment(&f->cut, f->call.bytes, j);
-    return kind == HD_LOCAL ? run_local(f, work, j, range) : run_spread(f, work, range);
+    return kind == HD_LOCAL ? run_local(op, work, j, range) : run_spread(op, work, range);
 }
 
 /* --- legs ------------------------------------------------------------------------------------------------------ */
@@ -307,28 +329,61 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     return status;
 }
 
+/* What claimers are given of its buffers, part->src and dst, is known. */
+static ucc_status_t publish(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    hd_gpu_handed_over(&op->call); /* by whose address claimers find it */
+    ucc_status_t status = hd_outer_start_work(op, &passage->row, part->src, part->dst);
+    part->wait_inner = op->wait;
+    op->wait = wait_for_all;
+    return status;
+}
+
+/* Its stream has come to the post. */
+static ucc_status_t publish_late(hd_op_t *op) {
+    op->state = HD_OP_WAITING;
+    ucc_status_t status = publish(op);
+    if (status < 0) { /* nobody has been shown anything, and finish tells the others */
+        op->exposed = false;
+        op->state = HD_OP_FILLING;
+        return status;
+    }
+    return op->wait(op);
+}
+
 ucc_status_t hd_device_flight_start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_call_t *call = &op->call;
-    const void *src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
-    void *dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
-    const hd_passage_t *passage = hd_coll[call->type].bcast ? &passage_bcast : &passage_reduce;
+    hd_device_take_order(op);
+    part->src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
+    part->dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
     part->device = 0;
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;
-    ucc_status_t status = hd_device_stand_in(op, &src, &dst);
+    ucc_status_t status = hd_device_stand_in(op, &part->src, &part->dst);
+    if (status == UCC_OK && part->order.is && part->order.held) {
+        hd_device_span_hold(op, publish_late);
+        return UCC_OK;
+    }
     if (status == UCC_OK) {
-        hd_gpu_handed_over(call); /* by whose address claimers find it */
-        status = hd_outer_start_work(op, &passage->row, src, dst);
+        status = publish(op);
     }
     if (status != UCC_OK) {
         hd_device_put_stand_ins(op);
-        return status;
+        hd_device_leave_order(op);
     }
-    part->wait_inner = op->wait;
-    op->wait = wait_for_all;
-    return UCC_OK;
+    return status;
+}
+
+/* All that this process does for it is enqueued. */
+static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_line_lock(line);
+    ucc_status_t status = hd_device_record_own(op, line->stream);
+    hd_line_unlock(line);
+    return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
 }
 
 ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
@@ -337,13 +392,21 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
+    if (op->state == HD_OP_FILLING) { /* it has been held, and is in no exchange */
+        hd_device_span_fail(op, status);
+        return hd_device_await(op, status);
+    }
     /* acquire: the flight is this exchange's, or its completer never came so far */
     if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
         part->relay = f->relay;
     }
-    if (part->relay && part->relay->last) {
+    bool enqueued = part->relay && part->relay->late.ticket;
+    if (enqueued && status == UCC_OK && part->order.is) {
+        status = join(op, part->relay->line);
+    }
+    if (enqueued && (status != UCC_OK || !hd_device_is_told_by_stream(part))) {
         part->wait[part->waits++] =
-            (struct hd_device_wait){.line = part->relay->line, .ticket = part->relay->last};
+            (struct hd_device_wait){.line = part->relay->line, .ticket = part->relay->late.ticket};
     }
     return hd_device_await(op, status);
 }

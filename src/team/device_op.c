@@ -375,8 +375,7 @@ static int device_of(const hd_device_part_t *part) {
     return device < 0 && part->order.is ? part->order.stream.device : device;
 }
 
-/* What the poster has armed is this operation's. */
-static void take_order(hd_op_t *op) {
+void hd_device_take_order(hd_op_t *op) {
     hd_device_order_t *order = &hd_device_part_of(op)->order;
     order->is = order->armed;
     order->armed = false;
@@ -386,7 +385,7 @@ static void take_order(hd_op_t *op) {
     }
 }
 
-static void end_order(hd_op_t *op) {
+void hd_device_leave_order(hd_op_t *op) {
     hd_device_order_t *order = &hd_device_part_of(op)->order;
     if (order->is) {
         op->call.signature = order->signature;
@@ -429,7 +428,7 @@ static ucc_status_t start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const void *src;
     void *dst;
-    take_order(op);
+    hd_device_take_order(op);
     part->device = device_of(part);
     part->send = op->call.send;
     part->receive = op->call.receive;
@@ -454,7 +453,7 @@ static ucc_status_t start(hd_op_t *op) {
     }
     if (status != UCC_OK) {
         hd_device_put_stand_ins(op);
-        end_order(op);
+        hd_device_leave_order(op);
     }
     return status;
 }
@@ -478,7 +477,7 @@ static ucc_status_t complete(hd_op_t *op) {
         hd_device_copy_out(op);
     }
     hd_device_put_stand_ins(op);
-    end_order(op);
+    hd_device_leave_order(op);
     hd_gpu_handed_over(op); /* to whichever thread sees that the request has ended */
     return part->outcome;
 }
@@ -492,14 +491,12 @@ static void fail(hd_op_t *op, ucc_status_t why) {
 /* Devices may use its memory for ever. */
 static ucc_status_t abandon(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    for (int i = 0; i < HD_SIDES; i++) {
-        part->side[i].stand_in = NULL;
-    }
+    hd_device_lose_stand_ins(part);
     part->relay = NULL;
     /* relaxed: read when all users are gone */
     atomic_store_explicit(&op->team->devices->abandoned, true, memory_order_relaxed);
     part->waits = 0;
-    end_order(op);
+    hd_device_leave_order(op);
     return part->outcome;
 }
 
@@ -596,11 +593,11 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
         hd_gpu_taken_over(&f->done[s]);
     }
     if (part->order.is) {
-        ucc_status_t joined = hd_device_join(op, f);
+        ucc_status_t joined = hd_device_join(op, f->done, f->slices);
         status = status == UCC_OK ? joined : status;
     }
     /* who has a stream's order is told by that, unless something has failed */
-    bool waits = !part->order.is || part->order.tells || status != UCC_OK;
+    bool waits = !hd_device_is_told_by_stream(part) || status != UCC_OK;
     for (uint32_t s = 0; s < f->slices; s++) {
         if (waits && f->done[s].key == hd_outer_key(op) && f->done[s].wait.line) {
             part->wait[part->waits++] = f->done[s].wait;
@@ -626,19 +623,22 @@ ucc_status_t hd_device_settle(hd_intake_t *c) {
             return status;
         }
     }
+    op->drop = drop;
     if (c->team->crossing) { /* the rest is hd_device_span_choose's */
         return UCC_OK;
     }
     op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};
     op->start = start;
     op->finish = finish;
-    op->drop = drop;
     return UCC_OK;
 }
 
 void hd_device_forget(hd_request_t *r) {
     if (r->device) {
         hd_device_forget_order(r->op.team->devices, &r->device->order);
+        if (r->device->own.event) {
+            r->op.team->devices->driver->event_put(r->device->own.event);
+        }
         hd_free(r->device->dense);
         hd_free(r->device);
     }

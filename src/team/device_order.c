@@ -16,6 +16,9 @@
  * to them (streams may wait for each other by the user's events, hence all of them). What lines wait for is then never behind a
  * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and one that was held is ready.
  *
+ * Among processes (device_span.c, device_flight.c) all of this holds as well, but that a member's part is enqueued when the
+ * network has done its own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
+ *
  * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the others' work ends
  * on a line, behind which `joined` is recorded, and the poster lets its stream wait for that when it comes back.
  */
@@ -34,15 +37,22 @@ static bool same(hd_gpu_stream_t a, hd_gpu_stream_t b) {
 
 /* --- claimers ----------------------------------------------------------------------------------------------- */
 
+static ucc_status_t await_member(const hd_gpu_driver_t *driver, const hd_device_order_t *order,
+                                 hd_gpu_stream_t stream) {
+    bool waits = order->is && !order->held && !same(order->stream, stream);
+    return waits ? driver->wait(stream, order->ready, HD_GPU_SITE_READY) : UCC_OK;
+}
+
 ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream) {
     ucc_status_t status = UCC_OK;
     for (uint32_t i = 0; i < v->op->place.n && status == UCC_OK; i++) {
-        const hd_device_order_t *order = &hd_device_part(v, i)->order;
-        if (order->is && !order->held && !same(order->stream, stream)) {
-            status = v->devices->driver->wait(stream, order->ready, HD_GPU_SITE_READY);
-        }
+        status = await_member(v->devices->driver, &hd_device_part(v, i)->order, stream);
     }
     return status;
+}
+
+ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream) {
+    return await_member(op->team->devices->driver, order_of(op), stream);
 }
 
 /* Replaces an event of another device. */
@@ -56,9 +66,8 @@ static ucc_status_t event_of(const hd_gpu_driver_t *driver, int device, hd_gpu_e
     return *event ? UCC_OK : driver->event_take(device, event);
 }
 
-ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream) {
-    const hd_gpu_driver_t *driver = v->devices->driver;
-    struct hd_device_done *done = v->done;
+static ucc_status_t record(const hd_gpu_driver_t *driver, struct hd_device_done *done,
+                           hd_gpu_stream_t stream) {
     ucc_status_t status = event_of(driver, stream.device, &done->event, &done->event_of);
     if (status == UCC_OK) {
         status = driver->record(stream, done->event);
@@ -66,6 +75,16 @@ ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t st
     done->stream = stream;
     done->recorded = status == UCC_OK;
     return status;
+}
+
+ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    return record(v->devices->driver, v->done, stream);
+}
+
+ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream) {
+    struct hd_device_done *own = &hd_device_part_of(op)->own;
+    own->key = hd_outer_key(op);
+    return record(op->team->devices->driver, own, stream);
 }
 
 void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
@@ -85,13 +104,17 @@ ucc_status_t hd_device_ready(hd_op_t *op) {
 
 typedef ucc_status_t each_done_fn(hd_op_t *op, const struct hd_device_done *done, void *arg);
 
-/* Of this exchange. */
-static ucc_status_t each_done(hd_op_t *op, const hd_device_flight_t *f, each_done_fn *each,
-                              void *arg) {
+/* What its stream comes after, so far as that is of this exchange. */
+typedef struct ends {
+    const struct hd_device_done *done;
+    uint32_t n;
+} ends_t;
+
+static ucc_status_t each_done(hd_op_t *op, const ends_t *ends, each_done_fn *each, void *arg) {
     ucc_status_t status = UCC_OK;
-    for (uint32_t s = 0; s < f->slices && status == UCC_OK; s++) {
-        if (f->done[s].key == hd_outer_key(op) && f->done[s].recorded) {
-            status = each(op, &f->done[s], arg);
+    for (uint32_t s = 0; s < ends->n && status == UCC_OK; s++) {
+        if (ends->done[s].key == hd_outer_key(op) && ends->done[s].recorded) {
+            status = each(op, &ends->done[s], arg);
         }
     }
     return status;
@@ -123,7 +146,7 @@ static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, vo
 }
 
 /* By way of a line. */
-static ucc_status_t join_late(hd_op_t *op, const hd_device_flight_t *f, hd_device_order_t *order) {
+static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t *order) {
     hd_devices_t *devices = op->team->devices;
     hd_line_t *line;
     ucc_status_t status =
@@ -131,7 +154,7 @@ static ucc_status_t join_late(hd_op_t *op, const hd_device_flight_t *f, hd_devic
     if (status != UCC_OK) {
         return status;
     }
-    status = each_done(op, f, wait_in_line, line);
+    status = each_done(op, ends, wait_in_line, line);
     if (status == UCC_OK) {
         status = devices->driver->record(line->stream, order->joined);
     }
@@ -144,19 +167,21 @@ static uint64_t meeting(uint64_t number, uint64_t state) {
     return number * HD_MEET_STATES + state;
 }
 
-ucc_status_t hd_device_join(hd_op_t *op, const hd_device_flight_t *f) {
+ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n) {
     hd_device_order_t *order = order_of(op);
+    const ends_t ends = {done, n};
     /* acquire: the gate, which I may be about to open; pairs with put_gate */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_acquire);
     if (word % HD_MEET_STATES == HD_MEET_GATED) {
         return UCC_OK;
     }
-    ucc_status_t status =
-        order->stream.by_thread ? join_late(op, f, order) : each_done(op, f, wait_in_stream, order);
+    ucc_status_t status = order->stream.by_thread ? join_late(op, &ends, order)
+                                                  : each_done(op, &ends, wait_in_stream, order);
     if (status != UCC_OK && !order->capture) {
-        (void)each_done(op, f, wait_here, NULL);
+        (void)each_done(op, &ends, wait_here, NULL);
     }
     uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
+    hd_gpu_handed_over(order);
     /* release: what I have enqueued; pairs with is_open. If a gate came first, that will do, too */
     atomic_compare_exchange_strong_explicit(&order->meet, &open,
                                             meeting(word / HD_MEET_STATES, HD_MEET_JOINED),
@@ -221,16 +246,19 @@ static ucc_status_t check_kind(hd_request_t *r) {
     if (r->run) {
         return refuse(r, "an algorithm of the user's runs it, which knows no streams");
     }
-    if (r->op.team->crossing) {
-        return refuse(r, "the team spans processes");
-    }
     if (r->op.call.device) {
         return hd_device_stages(&r->op)
                    ? refuse(r, "a buffer is in memory of the host that is not pinned")
                    : UCC_OK;
     }
-    return hd_device_moves_nothing(&r->op) ? hd_args_become_device(r)
-                                           : refuse(r, "no buffer is in memory of a device");
+    if (!hd_device_moves_nothing(&r->op)) {
+        return refuse(r, "no buffer is in memory of a device");
+    }
+    ucc_status_t status = hd_args_become_device(r);
+    if (status == UCC_OK && r->op.team->crossing) {
+        hd_device_span_choose(r);
+    }
+    return status;
 }
 
 static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, void *handle) {
@@ -241,6 +269,10 @@ static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, v
     ucc_status_t status = known ? UCC_OK : driver->stream_of(handle, &stream);
     if (status == UCC_OK) {
         status = driver->capture(stream, &capture);
+    }
+    if (status == UCC_OK && capture.active && r->op.team->crossing) {
+        status = refuse(r, "it is being captured, and what crosses processes can't be");
+        hd_device_span_fail(&r->op, status); /* the others may wait for it */
     }
     int of = order->events_of;
     if (status == UCC_OK) {
@@ -300,6 +332,7 @@ static ucc_status_t join_by_thread(hd_devices_t *devices, hd_gpu_stream_t stream
 
 ucc_status_t hd_request_join(hd_request_t *r) {
     const hd_device_order_t *order = r->device ? &r->device->order : NULL;
+    hd_gpu_taken_over(&r->op); /* what the host has done is before what comes now, too */
     return order ? join_by_thread(r->op.team->devices, order->stream, order->joined, order->capture)
                  : UCC_OK;
 }
@@ -384,6 +417,7 @@ static ucc_status_t meet(post_t *p) {
         }
         hd_team_rest(p->team, &waiting);
     }
+    hd_gpu_taken_over(p->order);
     return join_by_thread(p->team->devices, p->stream, p->joined, p->capture);
 }
 

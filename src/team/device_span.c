@@ -13,6 +13,12 @@
  * consumed, and that the window says at the launch, before anything is filled. What fills waits for nobody but its device,
  * so each number is published in the end, or the group fails.
  *
+ * IN THE ORDER OF A STREAM (device_order.c) the line waits for `ready` before each copy; and where there is nothing to be copied
+ * before the operation begins, but the host is going to read or write pinned memory of the user's, or there is no data at all,
+ * for that alone: the operation begins when the host has seen the line come so far. What a member only receives does not hold
+ * up its beginning. The stream comes after what is copied in the end; what is over by then, the host has seen, and so has who
+ * enqueues anything later. The request is over then, while its line still reads the stand-in: that is put back later.
+ *
  * Memory of the host, pinned or not, is used where it is. Active sets inside one process go the same way: the memory of
  * their exchanges is that of sets that cross.
  */
@@ -197,33 +203,49 @@ static void add_region(copying_t *c, const hd_op_t *op, const region_t *r, share
     }
 }
 
-/* Nobody knows when its device is done with a stand-in: it is given to nobody any more. */
-static void lose_stand_ins(hd_device_part_t *part) {
-    for (int i = 0; i < HD_SIDES; i++) {
-        part->side[i].stand_in = NULL;
-    }
+static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, bool in) {
+    copying_t c = {.driver = op->team->devices->driver,
+                   .line = line,
+                   .stand_in = side_of(hd_device_part_of(op), r)->stand_in->memory,
+                   .in = in};
+    add_region(&c, op, r, in ? r->fills : r->drains);
+    end_rows(&c);
+    return c.status;
 }
 
-/* Under the line's lock. Of an error, too, the part has a ticket if anything was enqueued that must be waited for. */
+/* Under the line's lock; r: NULL, or what is copied. Of an error, too, the part has a ticket if anything was enqueued that must
+ * be waited for. */
 static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, bool in) {
     hd_device_part_t *part = hd_device_part_of(op);
-    hd_devices_t *devices = op->team->devices;
-    copying_t c = {.driver = devices->driver,
-                   .line = line,
-                   .stand_in = side_of(part, r)->stand_in->memory,
-                   .in = in};
     if (hd_line_is_broken(line)) {
         return UCC_ERR_IO_ERROR;
     }
-    add_region(&c, op, r, in ? r->fills : r->drains);
-    end_rows(&c);
-    ucc_status_t signalled = hd_line_signal(devices, line);
+    ucc_status_t status = hd_device_await_own(op, line->stream);
+    if (status == UCC_OK && r) {
+        status = copy(op, r, line, in);
+    }
+    if (status == UCC_OK && part->order.is && !in) {
+        status = hd_device_record_own(op, line->stream);
+    }
+    ucc_status_t signalled = hd_line_signal(op->team->devices, line);
     if (signalled != UCC_OK) {
-        lose_stand_ins(part);
-        return c.status == UCC_OK ? signalled : c.status;
+        hd_device_lose_stand_ins(part);
+        return status == UCC_OK ? signalled : status;
     }
     part->wait[part->waits++] = (struct hd_device_wait){.line = line, .ticket = line->ticket};
-    return c.status;
+    return status;
+}
+
+/* On the group's line of a device. */
+static ucc_status_t enqueue_at(hd_op_t *op, int device, const region_t *r, bool in) {
+    hd_line_t *line = hd_devices_line(op->team->devices, device, op->group);
+    if (!line) {
+        return UCC_ERR_IO_ERROR;
+    }
+    hd_line_lock(line);
+    ucc_status_t status = enqueue(op, r, line, in);
+    hd_line_unlock(line);
+    return status;
 }
 
 /* What of a region is the device's goes in, or out. */
@@ -233,17 +255,10 @@ static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
     if (!side->stand_in || (in ? r->fills : r->drains) == SHARE_NONE) {
         return UCC_OK;
     }
-    hd_line_t *line = hd_devices_line(op->team->devices, side->memory.device, op->group);
-    if (!line) {
-        return UCC_ERR_IO_ERROR;
-    }
     if (!in) {
         hd_gpu_touched(side->stand_in->memory, side->bytes, true);
     }
-    hd_line_lock(line);
-    ucc_status_t status = enqueue(op, r, line, in);
-    hd_line_unlock(line);
-    return status;
+    return enqueue_at(op, side->memory.device, r, in);
 }
 
 static ucc_status_t copy_regions(hd_op_t *op, const region_t region[HD_SIDES], uint32_t n,
@@ -253,6 +268,35 @@ static ucc_status_t copy_regions(hd_op_t *op, const region_t region[HD_SIDES], u
         status = copy_region(op, &region[i], in);
     }
     return status;
+}
+
+/* The host uses memory of the user's itself, in the order of a stream. */
+static bool is_used_here(const hd_op_t *op, const region_t *r) {
+    return hd_device_part_of(op)->order.is && r->whole.bytes &&
+           !side_of(hd_device_part_of(op), r)->stand_in;
+}
+
+/* Must the host know that the stream has come to the post, before the operation begins? */
+static bool has_to_come(const hd_op_t *op, const region_t region[HD_SIDES], uint32_t n) {
+    const hd_device_order_t *order = &hd_device_part_of(op)->order;
+    bool used = false, data = false;
+    for (uint32_t i = 0; i < n; i++) {
+        data = data || region[i].whole.bytes;
+        used = used || is_used_here(op, &region[i]);
+    }
+    return order->is && !order->held && (used || !data);
+}
+
+/* The emulator is told. */
+static void touch_used(const hd_op_t *op, bool written) {
+    region_t region[HD_SIDES];
+    uint32_t n = find_regions(op, region);
+    for (uint32_t i = 0; i < n; i++) {
+        const region_t *r = &region[i];
+        if (is_used_here(op, r) && !r->whole.vector && (written ? r->drains : r->fills)) {
+            hd_gpu_touched(r->whole.at, r->whole.bytes, written);
+        }
+    }
 }
 
 /* --- the call names stand-ins, or the user's buffers ---------------------------------------------------------- */
@@ -327,6 +371,7 @@ static ucc_status_t start(hd_op_t *op);
 static ucc_status_t begin(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     touch_filled(part);
+    touch_used(op, false);
     op->task.impatient = false;
     op->state = HD_OP_WAITING;
     ucc_status_t status = part->start(op);
@@ -368,8 +413,7 @@ static ucc_status_t wait_filled(hd_op_t *op) {
     return op->wait(op);
 }
 
-/* It fails while it is in no exchange: the others learn of it now, though nobody here may pump the network for a while. */
-static void fail_all(hd_op_t *op, ucc_status_t why) {
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
     hd_crossing_t *crossing = op->team->crossing;
     hd_group_poison(op->group, why);
     hd_crossing_abort(crossing, why);
@@ -377,10 +421,70 @@ static void fail_all(hd_op_t *op, ucc_status_t why) {
     hd_flight_settle();
 }
 
-static ucc_status_t set_up(hd_op_t *op, uint32_t *n, region_t region[HD_SIDES]) {
+/* Its state until it begins. */
+static void fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
+    op->state = HD_OP_FILLING;
+    op->wait = wait;
+    op->task.impatient = HD_UNANNOUNCED;
+    hd_gpu_handed_over(hd_device_part_of(op));
+}
+
+static ucc_status_t wait_held(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    if (hd_group_poisoned(op->group) != UCC_OK) { /* its step sees that, too */
+        return UCC_INPROGRESS;
+    }
+    hd_gpu_taken_over(part);
+    ucc_status_t status = hd_device_ready(op);
+    return status == UCC_OK ? part->come(op) : status;
+}
+
+void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op)) {
+    hd_device_part_of(op)->come = come;
+    fill_by(op, wait_held);
+}
+
+/* What is sent, into the stand-ins, which the call names from then on; or a ticket for the stream's coming. */
+static ucc_status_t fill(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
+    uint32_t n = find_regions(op, region);
+    ucc_status_t status = copy_regions(op, region, n, true);
+    if (status == UCC_OK && part->waits == 0 && has_to_come(op, region, n)) {
+        status = enqueue_at(op, part->order.stream.device, NULL, true);
+    }
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
+        status = name_stand_in(op, &region[i]);
+    }
+    return status;
+}
+
+static bool is_filled(hd_device_part_t *part) {
+    bool is = part->waits == 0 || hd_line_reached(&part->wait[0]);
+    part->waits = is ? 0 : part->waits;
+    return is;
+}
+
+/* Its stream has come to the post. */
+static ucc_status_t fill_late(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    ucc_status_t status = fill(op);
+    if (status != UCC_OK) { /* finish tells the others */
+        return status;
+    }
+    if (!is_filled(part)) {
+        fill_by(op, wait_filled);
+        return UCC_INPROGRESS;
+    }
+    status = begin(op);
+    return status == UCC_OK ? op->wait(op) : status;
+}
+
+static ucc_status_t take_stand_ins(hd_op_t *op) {
+    region_t region[HD_SIDES];
+    uint32_t n = find_regions(op, region);
     ucc_status_t status = UCC_OK;
-    *n = find_regions(op, region);
-    for (uint32_t i = 0; i < *n && status == UCC_OK; i++) {
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
         status = take_stand_in(op, &region[i]);
     }
     return status;
@@ -388,59 +492,72 @@ static ucc_status_t set_up(hd_op_t *op, uint32_t *n, region_t region[HD_SIDES]) 
 
 static ucc_status_t start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    region_t region[HD_SIDES];
-    uint32_t n;
+    hd_device_take_order(op);
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;
     keep_users(op);
-    ucc_status_t status = set_up(op, &n, region);
-    if (status == UCC_OK) {
-        status = copy_regions(op, region, n, true);
+    ucc_status_t status = take_stand_ins(op);
+    if (status == UCC_OK && part->order.is && part->order.held) {
+        hd_device_span_hold(op, fill_late);
+        return UCC_OK;
     }
-    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
-        status = name_stand_in(op, &region[i]);
+    if (status == UCC_OK) {
+        status = fill(op);
     }
     if (status < 0) {
-        fail_all(op, status);
+        hd_device_span_fail(op, status);
     }
     if (status < 0 && part->waits) {
         status = UCC_OK; /* it ends when the device is done */
-    } else if (status == UCC_OK && (part->waits == 0 || hd_line_reached(&part->wait[0]))) {
-        part->waits = 0;
+    } else if (status == UCC_OK && is_filled(part)) {
         status = begin(op);
     }
     if (status < 0) {
         restore_users(op);
         hd_device_put_stand_ins(op);
+        hd_device_leave_order(op);
         return status;
     }
     if (part->waits) {
-        op->state = HD_OP_FILLING;
-        op->wait = wait_filled;
-        op->task.impatient = HD_UNANNOUNCED;
+        fill_by(op, wait_filled);
     }
     hd_gpu_handed_over(part);
     return UCC_OK;
 }
 
+/* What has come is copied to where it belongs, and the stream comes after that. */
+static ucc_status_t drain(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
+    part->own.recorded = false;
+    touch_used(op, true);
+    ucc_status_t status = copy_regions(op, region, find_regions(op, region), false);
+    if (status == UCC_OK && part->order.is) {
+        status = hd_device_join(op, &part->own, 1);
+    }
+    if (status == UCC_OK && part->waits && hd_device_is_told_by_stream(part) &&
+        hd_device_leave_stand_ins(op, &part->wait[0])) {
+        part->waits = 0;
+    }
+    return status;
+}
+
 /* The operation is over: outside its own device, nobody uses the stand-ins any more. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
-    region_t region[HD_SIDES];
+    bool filling = op->state == HD_OP_FILLING;
     restore_users(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
     hd_gpu_taken_over(part);
-    if (status == UCC_OK) {
-        uint32_t n = find_regions(op, region);
-        status = copy_regions(op, region, n, false);
-        if (status < 0) {
-            fail_all(op, status);
-        }
-    } else if (op->state == HD_OP_FILLING) {
-        fail_all(op, status);
+    bool over = status == UCC_OK;
+    if (over) {
+        status = drain(op);
+    }
+    if (status != UCC_OK && (over || filling)) {
+        hd_device_span_fail(op, status);
     }
     return hd_device_await(op, status);
 }

@@ -92,14 +92,37 @@ static void copy_out(const hd_op_t *op, const hd_device_extent_t *side, const ui
 
 /* --- stand-ins ----------------------------------------------------------------------------------------------- */
 
+static bool is_pinned(const void *at, hd_gpu_memory_t *memory) {
+    return hd_gpu_memory_of(at, memory) == UCC_OK && memory->kind != HD_GPU_HOST;
+}
+
+/* What is said to be the host's may be pinned, all of it: then devices reach it as it is. *at: what was looked at last. */
+static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gpu_memory_t *memory,
+                        const void **at) {
+    *at = side->at;
+    if (!side->vector) {
+        return is_pinned(*at, memory);
+    }
+    bool pinned = true;
+    for (uint32_t i = 0; i < members_of(op) && pinned; i++) {
+        uint64_t offset = hd_vector_displacement(side->vector, i) * side->element;
+        if (hd_vector_count(side->vector, i)) {
+            *at = hd_at(side->at, offset);
+            pinned = is_pinned(*at, memory);
+        }
+    }
+    return pinned;
+}
+
 static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_extent_t *side) {
-    /* what is said to be the host's may be pinned: then devices reach it as it is */
+    hd_gpu_memory_t pinned;
+    const void *at;
     if (!side->bytes || kept->memory.kind != HD_GPU_HOST) {
         return UCC_OK;
     }
-    if (!side->vector && hd_gpu_memory_of(side->at, &kept->memory) == UCC_OK &&
-        kept->memory.kind != HD_GPU_HOST) {
-        kept->at = side->at;
+    if (find_pinned(op, side, &pinned, &at)) {
+        kept->memory = pinned;
+        kept->at = at;
         return UCC_OK;
     }
     if (hd_device_part_of(op)->order.is) { /* counts have changed since the post was begun */
@@ -173,8 +196,8 @@ ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst) {
 /* The sides of a call that are significant here. */
 static void sides_of(const hd_op_t *op, hd_device_extent_t side[HD_SIDES]) {
     bool sends, receives;
-    hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, op->place.me, op->call.in_place,
-                    &sends, &receives);
+    hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, ((const hd_request_t *)op)->me,
+                    op->call.in_place, &sends, &receives);
     side[HD_SIDE_SRC] = sends ? hd_device_source_of(op) : (hd_device_extent_t){0};
     side[HD_SIDE_DST] = receives ? hd_device_result_of(op) : (hd_device_extent_t){0};
 }
@@ -193,12 +216,11 @@ bool hd_device_stages(hd_op_t *op) {
     bool any = false;
     sides_of(op, side);
     for (int i = 0; i < HD_SIDES; i++) {
-        hd_gpu_memory_t memory = hd_device_part_of(op)->side[i].memory;
         bool both = side[0].bytes && side[1].bytes; /* else its buffer is a device's */
-        if (both && memory.kind == HD_GPU_HOST && !side[i].vector) {
-            any = any || hd_gpu_memory_of(side[i].at, &memory) != UCC_OK;
-        }
-        any = any || (both && memory.kind == HD_GPU_HOST);
+        bool host = hd_device_part_of(op)->side[i].memory.kind == HD_GPU_HOST;
+        hd_gpu_memory_t memory;
+        const void *at;
+        any = any || (both && host && !find_pinned(op, &side[i], &memory, &at));
     }
     return any;
 }
@@ -225,4 +247,26 @@ void hd_device_put_stand_ins(hd_op_t *op) {
         hd_device_drop_relay(part->relay);
         part->relay = NULL;
     }
+}
+
+void hd_device_lose_stand_ins(hd_device_part_t *part) {
+    for (int i = 0; i < HD_SIDES; i++) {
+        part->side[i].stand_in = NULL;
+    }
+}
+
+bool hd_device_leave_stand_ins(hd_op_t *op, const struct hd_device_wait *until) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    for (int i = 0; i < HD_SIDES; i++) {
+        hd_device_late_t *late = part->side[i].stand_in ? hd_alloc(HD_LINE, sizeof(*late)) : NULL;
+        if (part->side[i].stand_in && !late) {
+            return false; /* then its owner waits for the device */
+        }
+        if (late) {
+            *late = (hd_device_late_t){.block = part->side[i].stand_in, .ticket = until->ticket};
+            part->side[i].stand_in = NULL;
+            hd_line_put_later(op->team->devices, until->line, late);
+        }
+    }
+    return true;
 }

@@ -2,6 +2,7 @@
  * aborts and lost devices while what is sent is still copied, and after; processes that die; every driver call failing once.
  */
 #include "core/log.h"
+#include "emucuda/calls.h"
 #include "gpu/gpu.h"
 #include "support/deadline.h"
 #include "support/device_cases.h"
@@ -23,6 +24,9 @@ enum { SECONDS = 60, MOST = 4, LINES = 64, LINE = 512, UNKNOWN_ERROR = 999 };
 /* Elements: few go by stand-ins, many by a relay, in several segments. */
 enum { FEW = 1000, MANY = 500000 };
 static uint64_t count = FEW;
+
+/* What has a device's memory is posted in the order of streams: it is over when it is enqueued. */
+static bool on_streams;
 
 static char line[LINES][LINE];
 static _Atomic unsigned n_lines;
@@ -60,6 +64,7 @@ typedef struct scene {
     const process_t *process;
     world_t *world;
     int32_t *buffer[MOST];
+    void *stream[MOST];
     ucc_coll_args_t args[MOST];
     ucc_coll_req_h request[MOST];
 } scene_t;
@@ -72,6 +77,7 @@ static scene_t open_scene(const process_t *process) {
     }
     s.world = world_create(&(world_params_t){.size = process->size, .process = process});
     for (uint32_t i = 0; i < process->n; i++) {
+        s.stream[i] = device_stream(0);
         s.buffer[i] = device_take(0, count * sizeof(int32_t));
         device_to(s.buffer[i], ones, count * sizeof(int32_t));
         s.args[i] = small_allreduce(NULL, s.buffer[i], count);
@@ -83,9 +89,18 @@ static scene_t open_scene(const process_t *process) {
     return s;
 }
 
+static void await_stream(const scene_t *s, uint32_t i) {
+    device_enter(0);
+    must(cuStreamSynchronize(s->stream[i]) == CUDA_SUCCESS ? UCC_OK : UCC_ERR_NO_MESSAGE,
+         "cuStreamSynchronize");
+    device_leave();
+}
+
 static void close_scene(scene_t *s) {
     world_destroy(s->world);
     for (uint32_t i = 0; i < s->process->n; i++) {
+        await_stream(s, i);
+        device_stream_end(s->stream[i]);
         if (s->buffer[i]) {
             device_put(s->buffer[i]);
         }
@@ -102,8 +117,10 @@ static ucc_status_t start(scene_t *s, uint32_t i) {
     ucc_team_h team = s->world->teams[s->process->endpoint[i]];
     s->request[i] = NULL;
     ucc_status_t status = ucc_collective_init(&s->args[i], &s->request[i], team);
+    bool host = s->args[i].dst.info.mem_type == UCC_MEMORY_TYPE_HOST;
     if (status == UCC_OK) {
-        status = ucc_collective_post(s->request[i]);
+        status = on_streams && !host ? heddle_post_on(s->request[i], s->stream[i])
+                                     : ucc_collective_post(s->request[i]);
         if (status != UCC_OK) {
             ucc_collective_finalize(s->request[i]);
             s->request[i] = NULL;
@@ -162,9 +179,12 @@ static void runs(uint32_t processes, uint32_t doomed, int (*work)(const process_
     }
     shape_t shape = shape_even(processes, 1);
     shape.doomed = doomed;
-    cr_assert(processes_run(&shape, SECONDS, work, NULL).ok);
-    count = MANY;
-    cr_assert(processes_run(&shape, SECONDS, work, NULL).ok, "many elements");
+    for (int k = 0; k < 4; k++) {
+        on_streams = k % 2 == 1;
+        count = k < 2 ? FEW : MANY;
+        cr_assert(processes_run(&shape, SECONDS, work, NULL).ok, "%llu elements, %s",
+                  (unsigned long long)count, on_streams ? "on streams" : "plain");
+    }
 }
 
 /* --- calls that differ ------------------------------------------------------------------------------------- */
@@ -258,6 +278,7 @@ static int hold_up(const process_t *process, void *arg) {
     }
     s.request[0] = first;
     CHECK(finish(&s, 0) == UCC_OK);
+    await_stream(&s, 0);
     device_from(mine, large.dst.info.buffer, count * sizeof(*mine));
     CHECK(mine[0] == 2 && mine[count - 1] == 2);
     free(mine);
@@ -318,7 +339,8 @@ static int fail_draining(const process_t *process, void *arg) {
         gate = shut();
         uint64_t before = pending();
         CHECK(start(&s, 0) == UCC_OK);
-        while (pending() == before) {
+        while (on_streams ? ucc_collective_test(s.request[0]) == UCC_INPROGRESS
+                          : pending() == before) {
             progress(&s);
             deadline_poll(&deadline);
         }
@@ -326,9 +348,10 @@ static int fail_draining(const process_t *process, void *arg) {
         for (int k = 0; k < 1000; k++) {
             progress(&s);
         }
-        CHECK(ucc_collective_test(s.request[0]) == UCC_INPROGRESS); /* its buffer is in use */
+        /* its buffer is in use */
+        CHECK(ucc_collective_test(s.request[0]) == (on_streams ? UCC_OK : UCC_INPROGRESS));
         hd_gpu_word_open(gate.word, 1);
-        CHECK(finish(&s, 0) == HEDDLE_ERR_ABORTED);
+        CHECK(finish(&s, 0) == (on_streams ? UCC_OK : HEDDLE_ERR_ABORTED));
         leave_gate(&gate);
     }
     process_barrier(process);
@@ -456,7 +479,7 @@ static bool fails_at(const process_t *process, uint64_t n) {
                 s.args[i].dst.info_v = small_info_v(s.buffer[i], counts, displacements);
                 s.args[i].dst.info_v.mem_type = UCC_MEMORY_TYPE_CUDA;
             }
-            set_timeout(&s.args[i], 1); /* who does not post because of it tells nobody */
+            set_timeout(&s.args[i], 0.25); /* who does not post because of it tells nobody */
             failed = start(&s, i) != UCC_OK || failed;
         }
         for (uint32_t i = 0; i < process->n; i++) {
@@ -499,7 +522,18 @@ static void every_call_fails(void) {
         cr_skip_test("this build has no network");
     }
     shape_t shape = shape_even(2, 2);
-    cr_assert(processes_run(&shape, SECONDS, fail_all, NULL).ok);
+    cr_assert(processes_run(&shape, 3 * SECONDS, fail_all, NULL).ok);
+}
+
+Test(device_span_errors, every_driver_call_fails_once_on_streams) {
+    on_streams = true;
+    every_call_fails();
+}
+
+Test(device_span_errors, every_driver_call_fails_once_in_segments_on_streams) {
+    on_streams = true;
+    count = MANY;
+    every_call_fails();
 }
 
 Test(device_span_errors, every_driver_call_fails_once) {

@@ -23,6 +23,7 @@ typedef struct team_case {
     uint32_t times; /* persistent */
     ucc_coll_sync_type_t sync;
     ucc_post_ordering_t ordering;
+    bool on_streams;
     enum sweep {
         SIZES,
         REDUCED,
@@ -58,6 +59,9 @@ static int work(const process_t *process, void *arg) {
                              .driver = c->driver,
                              .times = c->times};
     device_cases_begin(c->config[process->me % 2], c->kind);
+    if (c->on_streams) {
+        device_cases_on_streams();
+    }
     process_set(process, WRONG, sweep[c->sweep](&params));
     device_cases_end();
     return 0;
@@ -197,6 +201,103 @@ ParameterizedTestParameters(device_span, drivers) {
 }
 
 ParameterizedTest(team_case_t *c, device_span, drivers) {
+    cr_assert_eq(run(c), 0, "%s, %s, %s", c->config[0], shape_name(&c->shape),
+                 driver_name(c->driver));
+}
+
+/* --- in the order of streams, which have nothing else to do --- */
+
+ParameterizedTestParameters(device_span, posts_on_streams) {
+    CASES({{"1", "1"},
+           EVEN(2, 1),
+           DEVICE_CASES_PLAIN,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = SIZES},
+          {{"2,nopeer,seed=4", "2,seed=5,policy=newest"},
+           UNEVEN(1, 2, 4, NUMBERING_RANDOM),
+           DEVICE_CASES_MIXED,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = REDUCED},
+          {{"1,seed=6", "2,nopeer,seed=7"},
+           EVEN(2, 2),
+           DEVICE_CASES_MANAGED,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = REDUCED},
+          {{"1,seed=6", "1,seed=7,policy=lazy"},
+           EVEN(2, 2),
+           DEVICE_CASES_PINNED,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = REDUCED},
+          {{"1", "2,nopeer"},
+           EVEN(2, 3),
+           DEVICE_CASES_MIXED,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = EDGES},
+          {{"2,nopeer", "1"},
+           UNEVEN(1, 3, 2, NUMBERING_RANDOM),
+           DEVICE_CASES_MIXED,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = VECTORS},
+          {{"2", "1"},
+           EVEN(2, 2),
+           DEVICE_CASES_PLAIN,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = ROOTS},
+          {{"1", "2"},
+           UNEVEN(2, 1, 2, NUMBERING_INTERLEAVED),
+           DEVICE_CASES_PLAIN,
+           DRIVER_ONE,
+           .on_streams = true,
+           .sweep = SETS},
+          {{"1,host=threads", "2,host=threads,nopeer"},
+           EVEN(2, 3),
+           DEVICE_CASES_MIXED,
+           DRIVER_THREADS,
+           .on_streams = true,
+           .sweep = MIX},
+          {{"2,host=threads", "1,policy=starve"},
+           EVEN(2, 2),
+           DEVICE_CASES_MIXED,
+           DRIVER_SHARED,
+           .on_streams = true,
+           .sweep = MIX},
+          {{"1", "2"},
+           EVEN(2, 2),
+           DEVICE_CASES_PINNED,
+           DRIVER_WAIT,
+           .on_streams = true,
+           .sweep = MIX},
+          {{"1", "2"},
+           EVEN(2, 2),
+           DEVICE_CASES_MIXED,
+           DRIVER_THREADS,
+           .times = 3,
+           .on_streams = true,
+           .sweep = MIX},
+          {{"1", "2"},
+           EVEN(2, 2),
+           DEVICE_CASES_PLAIN,
+           DRIVER_THREADS,
+           .sync = UCC_SYNC_COLLECTIVES,
+           .on_streams = true,
+           .sweep = MIX},
+          {{"1", "2"},
+           EVEN(2, 2),
+           DEVICE_CASES_PLAIN,
+           DRIVER_THREADS,
+           .ordering = UCC_COLLECTIVE_POST_UNORDERED,
+           .on_streams = true,
+           .sweep = MIX});
+}
+
+ParameterizedTest(team_case_t *c, device_span, posts_on_streams) {
     cr_assert_eq(run(c), 0, "%s, %s, %s", c->config[0], shape_name(&c->shape),
                  driver_name(c->driver));
 }

@@ -1,6 +1,6 @@
 /* gpu_span.c: random collectives on memory of emulated devices in teams of several processes, each of which has devices of
  * its own and more threads than there are processors. Under ThreadSanitizer it looks at what threads of the host do; what
- * devices do, the emulator looks at.
+ * devices do, the emulator looks at. Every other round of each kind is on streams.
  *
  *     test_stress_gpu_span [PERCENT]
  */
@@ -64,6 +64,9 @@ static int work(const process_t *process, void *arg) {
     snprintf(config, sizeof(config), "%s,seed=%llu", r->config[process->me % 2],
              (unsigned long long)(seed * 16 + process->me));
     device_cases_begin(config, r->kind);
+    if (seed / ROUNDS % 2 == 1 && r->driver != DRIVER_DEEP) {
+        device_cases_on_streams();
+    }
     process_set(process, WRONG, sweep_random(&params, CASES, seed));
     device_cases_end();
     return 0;

@@ -35,7 +35,7 @@ bool job_set_has(const job_set_t *set, uint32_t endpoint, uint32_t *member) {
 
 typedef struct part {
     ucc_coll_req_h request; /* NULL: it has ended */
-    uint32_t member, times;
+    uint32_t endpoint, member, times;
 } part_t;
 
 /* In a world of several processes some come late, now and then. */
@@ -48,10 +48,15 @@ static void be_late(const world_t *world) {
 }
 
 void (*driver_sees)(ucc_coll_req_h request);
+ucc_status_t (*driver_posts)(ucc_coll_req_h request, uint32_t endpoint);
+
+static ucc_status_t post(ucc_coll_req_h request, uint32_t endpoint) {
+    return driver_posts != NULL ? driver_posts(request, endpoint) : ucc_collective_post(request);
+}
 
 /* Without a request where init failed, whose status then is the job's, and where the endpoint has no part. */
 static part_t start(world_t *world, job_t *job, uint32_t i) {
-    part_t part = {.member = i};
+    part_t part = {.endpoint = i, .member = i};
     if (job->set != NULL && !job_set_has(job->set, i, &part.member)) {
         return part;
     }
@@ -62,7 +67,7 @@ static part_t start(world_t *world, job_t *job, uint32_t i) {
         job->statuses[part.member] = st;
         return part;
     }
-    st = ucc_collective_post(request);
+    st = post(request, i);
     if (st != UCC_OK) {
         job->statuses[part.member] = st;
         ucc_collective_finalize(request);
@@ -86,7 +91,7 @@ static bool finish(job_t *job, part_t *part) {
         driver_sees(part->request);
     }
     if (st == UCC_OK && job->again != NULL && job->again(job->arg, part->member, ++part->times)) {
-        st = ucc_collective_post(part->request);
+        st = post(part->request, part->endpoint);
         if (st == UCC_OK) {
             return false;
         }

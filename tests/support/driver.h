@@ -54,6 +54,8 @@ void driver_collective(world_t *world, ucc_coll_args_t *args, const char *name);
 extern void (*driver_meets)(bool comes);
 /* NULL, or called by a thread that has seen that a request has ended, which may be another one than has ended it. */
 extern void (*driver_sees)(ucc_coll_req_h request);
+/* NULL, or posts an endpoint's part, in another way than ucc_collective_post does. */
+extern ucc_status_t (*driver_posts)(ucc_coll_req_h request, uint32_t endpoint);
 
 /* Calls work(arg, i) on n threads at once, i = 0 .. n - 1, and waits for them. */
 void driver_threads(uint32_t n, void (*work)(void *arg, uint32_t index), void *arg);

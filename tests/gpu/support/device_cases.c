@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 8 };
+enum { MOST_DEVICES = 8, MOST_STREAMS = 16 };
 
 static device_cases_t kind;
 static bool real;
 static int devices;
 static CUcontext context[MOST_DEVICES];
+static bool on_streams;
+static CUstream stream_of[MOST_STREAMS]; /* by endpoint */
 
 #define CHECK(call) check((call), #call)
 
@@ -107,6 +109,20 @@ void device_stream_end(void *stream) {
 
 /* --- cases --- */
 
+/* What was posted there is over when it is enqueued. */
+static void await_streams(void) {
+    for (int i = 0; on_streams && i < MOST_STREAMS; i++) {
+        device_enter(i % devices);
+        CHECK(cuStreamSynchronize(stream_of[i]));
+        device_leave();
+    }
+}
+
+static void case_from(void *to, const void *memory, size_t bytes) {
+    await_streams();
+    device_from(to, memory, bytes);
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { PERCENT = 4 };
 #else
@@ -143,15 +159,40 @@ static void *take(uint32_t endpoint, size_t bytes, bool may_stay, uint64_t *rand
     bool mixed = kind_of_case == DEVICE_CASES_MIXED;
     /* pinned memory is a device's only if it is said to be */
     bool said = random_next(random) % 2 == 0 || kind_of_case == DEVICE_CASES_PINNED;
-    if (mixed && may_stay && random_next(random) % 2 == 0) {
+    static bool stays; /* the last one: an endpoint's other buffer may not, too */
+    stays = mixed && may_stay && !stays && random_next(random) % 2 == 0;
+    if (stays) {
         *type = said ? UCC_MEMORY_TYPE_HOST : UCC_MEMORY_TYPE_UNKNOWN;
-        return NULL;
+        /* in the order of streams it has to be pinned */
+        return on_streams ? take_as(DEVICE_CASES_PINNED, 0, bytes) : NULL;
     }
     *type = !said                                  ? UCC_MEMORY_TYPE_UNKNOWN
             : kind_of_case == DEVICE_CASES_MANAGED ? UCC_MEMORY_TYPE_CUDA_MANAGED
                                                    : UCC_MEMORY_TYPE_CUDA;
     uint64_t device = mixed ? random_next(random) : endpoint;
     return take_as(kind_of_case, (int)(device % (uint64_t)devices), bytes);
+}
+
+static ucc_status_t post_on_stream(ucc_coll_req_h request, uint32_t endpoint) {
+    return heddle_post_on(request, stream_of[endpoint % MOST_STREAMS]);
+}
+
+void device_cases_on_streams(void) {
+    on_streams = true;
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        device_enter(i % devices);
+        CHECK(cuStreamCreate(&stream_of[i], CU_STREAM_NON_BLOCKING));
+        device_leave();
+    }
+    driver_posts = post_on_stream;
+}
+
+static void end_streams(void) {
+    for (int i = 0; on_streams && i < MOST_STREAMS; i++) {
+        device_stream_end(stream_of[i]);
+    }
+    on_streams = false;
+    driver_posts = NULL;
 }
 
 /* With host=threads, the emulator has to be told which threads know of each other. */
@@ -176,7 +217,8 @@ static uint64_t wrong(void) {
         heddle_emucuda_report(&r, sizeof(r));
     }
     uint64_t found = r.races + r.deadlocks + r.faults + r.leaks, fresh = found - told;
-    uint64_t left = r.device_allocations + r.host_allocations + r.streams + r.events + r.modules;
+    uint64_t left = r.device_allocations + r.host_allocations + r.events + r.modules + r.streams -
+                    (on_streams ? MOST_STREAMS : 0);
     told = found;
     if (fresh + left > 0) {
         fprintf(stderr, "WRONG: %llu findings of the emulator; %llu of what was made is left\n",
@@ -189,7 +231,7 @@ static const case_memory_t memory = {.takes = takes,
                                      .take = take,
                                      .put = device_put,
                                      .to = device_to,
-                                     .from = device_from,
+                                     .from = case_from,
                                      .wrong = wrong};
 
 void device_cases_begin(const char *config, device_cases_t which) {
@@ -198,6 +240,8 @@ void device_cases_begin(const char *config, device_cases_t which) {
     setenv("HEDDLE_GPU", real ? "cuda" : "emulated", 1); /* which runs already then */
     must(real || heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
     kind = which;
+    on_streams = false;
+    driver_posts = NULL;
     lost_device = -1;
     told = 0;
     of_cases = 1;
@@ -217,6 +261,7 @@ void device_cases_begin(const char *config, device_cases_t which) {
 
 void device_cases_end(void) {
     heddle_emucuda_report_t report = {0};
+    end_streams();
     case_memory = NULL;
     driver_meets = NULL;
     driver_sees = NULL;

@@ -28,6 +28,10 @@ typedef enum device_cases {
 void device_cases_begin(const char *config, device_cases_t kind);
 void device_cases_end(void);
 
+/* From now on each endpoint posts on a stream of its own, on any device. Not with DRIVER_DEEP, which would post what comes later
+ * before that stream is in order. */
+void device_cases_on_streams(void);
+
 /* The device is lost when it has executed that many more operations. What such a device answers to the test's own calls is
  * no error from then on. */
 void device_lose(int device, uint64_t operations);
