@@ -423,9 +423,10 @@ ucc_status_t heddle_alltoallv_on(heddle_ep_t *ep, void *stream, const void *src,
 /** The GPU that endpoint ep, of this process, had better use: *device is a number of the driver's, as for cudaSetDevice(). It
  *  is one of those nearest to where the endpoint runs (heddle_join_at(), or what its thread is bound to). Those who have
  *  the same ones nearest share them out by their numbers, so that endpoints of one GPU are neighbours in number:
- *  reductions combine neighbours first. With nothing known all GPUs are shared out. A proposal: buffers may be
- *  anywhere. Ask the team that has all endpoints that use GPUs; of sub-teams each would be given out anew.
- *  Any endpoint may ask for any of its process; the answer remains. Loads the driver, as HEDDLE_GPU says.
+ *  reductions combine neighbours first. None gets more than its share: who comes late gets one that is farther off, rather
+ *  than that another is idle. With nothing known all GPUs are shared out. A proposal: buffers may be anywhere. Ask the team
+ *  that has all endpoints that use GPUs; of sub-teams each would be given out anew. Any endpoint may ask for any of its
+ *  process; the answer remains. Loads the driver, as HEDDLE_GPU says.
  *  @return UCC_INPROGRESS: not all endpoints have joined (after a first barrier, they have); UCC_ERR_NOT_FOUND: there
  *          is no GPU; UCC_ERR_NOT_SUPPORTED: ep lives in another process */
 ucc_status_t heddle_team_gpu(ucc_team_h team, uint64_t ep, int *device);
@@ -558,8 +559,9 @@ typedef enum {
     HEDDLE_INFO_NET =
         UCC_BIT(5), /**< which algorithm runs across `endpoints` processes (0: two) per
                                             collective and size; opens no network */
-    HEDDLE_INFO_GPUS =
-        UCC_BIT(6), /**< GPUs: those that HEDDLE_GPU names, or that the program uses */
+    HEDDLE_INFO_GPUS = UCC_BIT(
+        6), /**< GPUs: those that HEDDLE_GPU names, or that the program uses; heddle_team_gpu() for
+                         `endpoints` endpoints placed by topology, and which way their calls on devices take */
     HEDDLE_INFO_ALL = 0x7f
 } heddle_info_flags_t;
 

@@ -3,6 +3,7 @@
 
 #include "gpu/gpu.h"
 #include "net/net.h"
+#include "team/device.h"
 #include "team/flight.h"
 
 static void print_build(FILE *out) {
@@ -157,6 +158,9 @@ static ucc_status_t print_gpus(FILE *out, uint32_t n) {
         ucc_init(&params, NULL, &lib); /* which has GPUs where HEDDLE_GPU says so */
     if (status == UCC_OK) {
         status = hd_gpu_print(out, n);
+        if (status == UCC_OK) {
+            status = hd_device_print_plans(lib, n, out);
+        }
         ucc_finalize(lib);
     }
     return status;

@@ -1,6 +1,9 @@
 /* near.c: which GPU an endpoint should use: see near.h. */
 #include "gpu/near.h"
 
+#include "core/log.h"
+#include "core/mem.h"
+
 #include <string.h>
 
 ucc_status_t hd_gpu_locate(const hd_gpu_driver_t *driver, hd_gpu_places_t *gpus) {
@@ -17,34 +20,44 @@ ucc_status_t hd_gpu_locate(const hd_gpu_driver_t *driver, hd_gpu_places_t *gpus)
     return UCC_OK;
 }
 
-/* Endpoints that share the same GPUs. */
+/* Endpoints that have the same GPUs nearest, of those with room. */
 typedef struct sharers {
     uint64_t gpus; /* bits by device */
-    uint32_t n, next;
+    uint32_t n;
+    uint32_t
+        order[HD_GPU_DEVICES]; /* those GPUs, as they are given out; the current one is at `at` */
+    uint32_t quota[HD_GPU_DEVICES]; /* by device: so many are still to get it */
+    uint32_t at, left;              /* left: of all quotas */
 } sharers_t;
 
 /* At each level, each GPU may be in a domain of its own, and there is the set of all. */
 enum { MOST_SETS = HD_TOPO_N_LEVELS * HD_GPU_DEVICES + 1 };
 
-typedef struct sets {
+#define NOWHERE UINT8_MAX
+_Static_assert(HD_GPU_DEVICES <= NOWHERE, "no device has that number");
+
+typedef struct sharing {
     const hd_gpu_places_t *gpus;
-    uint32_t n;
+    uint64_t open;                 /* GPUs that have room */
+    uint32_t room[HD_GPU_DEVICES]; /* for so many endpoints more */
+    uint32_t sets;
     sharers_t set[MOST_SETS];
     /* of the endpoint that was asked about last; the next is at the same place, mostly */
     hd_locality_t where;
     sharers_t *last; /* NULL: there was none */
-} sets_t;
+} sharing_t;
 
-static uint64_t nearest_gpus(const hd_gpu_places_t *gpus, const hd_locality_t *where) {
+static uint64_t nearest_gpus(const sharing_t *s, const hd_locality_t *where) {
     uint64_t nearest = 0;
     int best = 0;
-    for (uint32_t d = 0; d < gpus->n; d++) {
-        int nearness = hd_topo_nearness(gpus->topo, where, &gpus->where[d]);
-        if (nearness > best) {
+    for (uint32_t d = 0; d < s->gpus->n; d++) {
+        uint64_t bit = s->open & UINT64_C(1) << d;
+        int nearness = hd_topo_nearness(s->gpus->topo, where, &s->gpus->where[d]);
+        if (bit && nearness > best) {
             best = nearness;
             nearest = 0;
         }
-        nearest |= nearness == best ? UINT64_C(1) << d : 0;
+        nearest |= nearness == best ? bit : 0;
     }
     return nearest;
 }
@@ -54,43 +67,119 @@ static bool is_same_place(const hd_locality_t *a, const hd_locality_t *b) {
            a->pu == b->pu;
 }
 
-static sharers_t *sharers_of(sets_t *sets, const hd_locality_t *where) {
-    if (sets->last && is_same_place(where, &sets->where)) {
-        return sets->last;
+static sharers_t *sharers_of(sharing_t *s, const hd_locality_t *where) {
+    if (s->last && is_same_place(where, &s->where)) {
+        return s->last;
     }
-    uint64_t gpus = nearest_gpus(sets->gpus, where);
+    uint64_t gpus = nearest_gpus(s, where);
     uint32_t i = 0;
-    while (i < sets->n && sets->set[i].gpus != gpus) {
+    while (i < s->sets && s->set[i].gpus != gpus) {
         i++;
     }
-    if (i == sets->n) {
-        sets->set[sets->n++] = (sharers_t){.gpus = gpus};
+    if (i == s->sets) {
+        s->set[s->sets++] = (sharers_t){.gpus = gpus};
     }
-    sets->where = *where;
-    sets->last = &sets->set[i];
-    return sets->last;
+    s->where = *where;
+    s->last = &s->set[i];
+    return s->last;
 }
 
-/* The k-th of them. */
-static uint8_t pick(uint64_t gpus, uint32_t k) {
-    for (; k > 0; k--) {
-        gpus &= gpus - 1;
+/* Few endpoints don't always begin with the first GPU. */
+static void set_order(sharers_t *set, uint32_t before) {
+    uint32_t c = (uint32_t)__builtin_popcountll(set->gpus), first = set->n < c ? before % c : 0;
+    uint64_t gpus = set->gpus;
+    for (uint32_t i = 0; i < c; i++, gpus &= gpus - 1) {
+        set->order[(i + c - first) % c] = (uint32_t)__builtin_ctzll(gpus);
     }
-    return (uint8_t)__builtin_ctzll(gpus);
 }
 
-void hd_gpu_share_out(const hd_gpu_places_t *gpus, const hd_locality_t *where, uint32_t n,
-                      uint32_t before, uint8_t *device) {
-    sets_t sets = {.gpus = gpus};
-    for (uint32_t i = 0; i < n; i++) {
-        sharers_of(&sets, &where[i])->n++;
+/* Even ones, as far as there is room. */
+static void set_quotas(sharing_t *s, sharers_t *set) {
+    uint32_t c = (uint32_t)__builtin_popcountll(set->gpus);
+    for (uint32_t open = c; open && set->left < set->n;) {
+        uint32_t more = (set->n - set->left) / open; /* for each that has so much room */
+        more = more ? more : 1;
+        open = 0;
+        for (uint32_t i = 0; i < c && set->left < set->n; i++) {
+            uint32_t d = set->order[i], takes = s->room[d] < more ? s->room[d] : more;
+            s->room[d] -= takes;
+            set->quota[d] += takes;
+            set->left += takes;
+            open += s->room[d] > 0;
+        }
     }
-    for (uint32_t i = 0; i < n; i++) {
-        sharers_t *s = sharers_of(&sets, &where[i]);
-        uint32_t all = (uint32_t)__builtin_popcountll(s->gpus), mine = s->next++;
-        uint32_t k = s->n > all ? (uint32_t)((uint64_t)mine * all / s->n) : (before + mine) % all;
-        device[i] = pick(s->gpus, k);
+}
+
+/* Those with the fewest GPUs choose first. */
+static void set_all_quotas(sharing_t *s, uint32_t before) {
+    for (uint32_t choice = 1; choice <= s->gpus->n; choice++) {
+        for (uint32_t i = 0; i < s->sets; i++) {
+            if ((uint32_t)__builtin_popcountll(s->set[i].gpus) == choice) {
+                set_order(&s->set[i], before);
+                set_quotas(s, &s->set[i]);
+            }
+        }
     }
+}
+
+static uint8_t take_gpu(sharers_t *set) {
+    if (set->left == 0) {
+        return NOWHERE;
+    }
+    while (set->quota[set->order[set->at]] == 0) {
+        set->at++;
+    }
+    set->quota[set->order[set->at]]--;
+    set->left--;
+    return (uint8_t)set->order[set->at];
+}
+
+static void find_open(sharing_t *s) {
+    s->open = 0;
+    for (uint32_t d = 0; d < s->gpus->n; d++) {
+        s->open |= s->room[d] ? UINT64_C(1) << d : 0;
+    }
+}
+
+/* For endpoints that have nothing yet; true: some still have nothing, because what they wanted is full. */
+static bool share_out_once(sharing_t *s, const hd_locality_t *where, uint32_t n, uint32_t before,
+                           uint8_t *device) {
+    bool more = false;
+    find_open(s);
+    s->sets = 0;
+    s->last = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (device[i] == NOWHERE) {
+            sharers_of(s, &where[i])->n++;
+        }
+    }
+    set_all_quotas(s, before);
+    for (uint32_t i = 0; i < n; i++) {
+        if (device[i] == NOWHERE) {
+            device[i] = take_gpu(sharers_of(s, &where[i]));
+            more = more || device[i] == NOWHERE;
+        }
+    }
+    return more;
+}
+
+ucc_status_t hd_gpu_share_out(const hd_gpu_places_t *gpus, const hd_locality_t *where, uint32_t n,
+                              hd_gpu_crowd_t crowd, uint8_t *device) {
+    sharing_t *s = hd_alloc(HD_LINE, sizeof(*s));
+    uint32_t all = crowd.all > n ? crowd.all : n;
+    if (!s) {
+        hd_error("no memory to share out %u GPUs among %u endpoints", gpus->n, n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    s->gpus = gpus;
+    for (uint32_t d = 0; d < gpus->n; d++) {
+        s->room[d] = all / gpus->n + (all % gpus->n != 0);
+    }
+    memset(device, NOWHERE, n);
+    while (share_out_once(s, where, n, crowd.before, device)) { /* each time another GPU is full */
+    }
+    hd_free(s);
+    return UCC_OK;
 }
 
 /* ---- for people ---- */

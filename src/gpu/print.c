@@ -45,7 +45,9 @@ static ucc_status_t print_mapping(const hd_gpu_driver_t *driver, uint32_t n, FIL
         for (uint32_t i = 0; i < n; i++) {
             hd_topo_place(hd_topo_get(), i, n, &where[i]);
         }
-        hd_gpu_share_out(&gpus, where, n, 0, device);
+        status = hd_gpu_share_out(&gpus, where, n, (hd_gpu_crowd_t){0}, device);
+    }
+    if (status == UCC_OK) {
         fprintf(out,
                 "which of them heddle_team_gpu() proposes to %u endpoints placed by topology\n", n);
         hd_gpu_print_shares(&gpus, where, n, device, out);

@@ -19,6 +19,21 @@ static void inherit(hd_heirloom_t *self) {
     pthread_mutex_init(&lock, NULL);
 }
 
+hd_devices_t *hd_devices_make(const hd_gpu_driver_t *driver) {
+    uint32_t lines = driver->devices * HD_GPU_STREAMS;
+    hd_devices_t *devices = hd_alloc(HD_LINE, sizeof(*devices) + lines * sizeof(hd_line_t));
+    if (!devices) {
+        hd_error("no memory for the lines of %u devices", driver->devices);
+        return NULL;
+    }
+    devices->driver = driver;
+    for (uint32_t i = 0; i < lines; i++) {
+        pthread_mutex_init(&devices->line[i].lock, NULL);
+        pthread_mutex_init(&devices->line[i].making, NULL);
+    }
+    return devices;
+}
+
 static hd_devices_t *create(void) {
     static hd_heirloom_t heirloom;
     static bool watching; /* under the lock */
@@ -26,17 +41,10 @@ static hd_devices_t *create(void) {
     if (hd_gpu_open(&driver) != UCC_OK) {
         return NULL;
     }
-    uint32_t lines = driver->devices * HD_GPU_STREAMS;
-    hd_devices_t *devices = hd_alloc(HD_LINE, sizeof(*devices) + lines * sizeof(hd_line_t));
+    hd_devices_t *devices = hd_devices_make(driver);
     if (!devices) {
-        hd_error("no memory for the lines of %u devices", driver->devices);
         hd_gpu_close();
         return NULL;
-    }
-    devices->driver = driver;
-    for (uint32_t i = 0; i < lines; i++) {
-        pthread_mutex_init(&devices->line[i].lock, NULL);
-        pthread_mutex_init(&devices->line[i].making, NULL);
     }
     if (!watching) {
         hd_fork_watch(&heirloom, inherit);
@@ -148,13 +156,23 @@ static void await_lines(hd_devices_t *devices) {
     }
 }
 
+static void put_lines(hd_devices_t *devices) {
+    for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
+        put_line(devices, &devices->line[i]);
+    }
+}
+
+void hd_devices_unmake(hd_devices_t *devices) {
+    put_lines(devices);
+    hd_free(devices);
+}
+
 static void destroy(hd_devices_t *devices) {
-    uint32_t lines = devices->driver->devices * HD_GPU_STREAMS;
     await_lines(devices);
     /* relaxed: every user is gone */
     bool kept = atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
-    for (uint32_t i = 0; i < lines && !kept; i++) {
-        put_line(devices, &devices->line[i]);
+    if (!kept) {
+        put_lines(devices);
     }
     collect_returned(devices); /* graphs that are gone use nothing */
     if (!kept) {               /* else devices may still write to what the driver would give back */

@@ -284,6 +284,9 @@ typedef struct hd_device_job {
 
 /* --- device.c ----------------------------------------------------------------------------------------- */
 
+/* The lines of a driver's devices, without anything yet; NULL: no memory (logged). And what has been made for them goes. */
+hd_devices_t *hd_devices_make(const hd_gpu_driver_t *driver);
+void hd_devices_unmake(hd_devices_t *devices);
 /* A reference, for the handle. NULL: there are none (logged). */
 hd_devices_t *hd_devices_open(void);
 void hd_devices_close(hd_devices_t *devices);
@@ -449,6 +452,11 @@ void hd_device_leave_order(hd_op_t *op);
 static inline bool hd_device_is_told_by_stream(const hd_device_part_t *part) {
     return part->order.is && !part->order.tells;
 }
+/* Does a slice: of v, there are op, work, done, devices and share, which is the slice's number; it finds out the rest. Which
+ * devices work, and which way, is decided here. */
+ucc_status_t hd_device_run(hd_device_view_t *v);
+/* What claimers are given of an operation's buffers: as each family gives it to the engine. */
+void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
 /* From op->finish, with the part's tickets: leaves the board if they are not reached yet, and returns UCC_INPROGRESS;
  * then it ends with this status. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
@@ -472,7 +480,14 @@ bool hd_device_flies(const hd_request_t *r);
 /* Of those: op->start, op->finish. */
 ucc_status_t hd_device_flight_start(hd_op_t *op);
 ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status);
+/* Of this type, among so many endpoints of a process that has so many devices, if the host would do it by segments? */
+bool hd_device_may_fly(uint8_t type, uint32_t n, uint32_t devices);
 /* By a member that has no work on the device any more. */
 void hd_device_drop_relay(hd_device_relay_t *relay);
+
+/* --- device_show.c -------------------------------------------------------------------------------------- */
+
+/* For heddle_info: which way calls of n endpoints take, if their buffers are on the GPUs that near.h proposes. */
+ucc_status_t hd_device_print_plans(ucc_lib_h lib, uint32_t n, FILE *out);
 
 #endif

@@ -411,11 +411,14 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
     return hd_device_await(op, status);
 }
 
+bool hd_device_may_fly(uint8_t type, uint32_t n, uint32_t devices) {
+    bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;
+    return whole && devices == 1 && n <= HD_GPU_OPERANDS;
+}
+
 bool hd_device_flies(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
-    uint8_t type = op->call.type;
-    bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;
-    return whole && op->outer && op->plan.path == HD_PATH_ENGINE &&
-           op->team->devices->driver->devices == 1 && op->place.n <= HD_GPU_OPERANDS &&
+    return op->outer && op->plan.path == HD_PATH_ENGINE &&
+           hd_device_may_fly(op->call.type, op->place.n, op->team->devices->driver->devices) &&
            !hd_flight_cut(op).apart;
 }

@@ -4,15 +4,17 @@
 #include "gpu/near.h"
 #include "team/span.h"
 
-/* Endpoints of processes of this host that come before this one. Where those run, this process does not know. */
-static uint32_t endpoints_before(const ucc_team_h team) {
+/* In the team's processes of this host. Where other processes' endpoints run, this one does not know. */
+static hd_gpu_crowd_t crowd_of(const ucc_team_h team) {
     const hd_crossing_t *crossing = team->crossing;
-    uint32_t before = 0;
-    for (uint32_t p = 0; crossing && p < crossing->span->mine; p++) {
-        bool beside = hd_net_team_is_beside(crossing->team, p);
-        before += beside ? hd_span_count(crossing->span, p) : 0;
+    hd_gpu_crowd_t crowd = {.all = 0};
+    for (uint32_t p = 0; crossing && p < crossing->span->processes; p++) {
+        bool mine = p == crossing->span->mine;
+        bool here = mine || hd_net_team_is_beside(crossing->team, p);
+        crowd.before += p < crossing->span->mine && here ? hd_span_count(crossing->span, p) : 0;
+        crowd.all += here ? hd_span_count(crossing->span, p) : 0;
     }
-    return before;
+    return crowd;
 }
 
 ucc_status_t hd_device_share_out(ucc_team_h team, hd_gpu_places_t *gpus, uint8_t *device) {
@@ -27,7 +29,7 @@ ucc_status_t hd_device_share_out(ucc_team_h team, hd_gpu_places_t *gpus, uint8_t
     }
     ucc_status_t status = hd_gpu_locate(devices->driver, gpus);
     if (status == UCC_OK) {
-        hd_gpu_share_out(gpus, group->locality, group->n, endpoints_before(team), device);
+        status = hd_gpu_share_out(gpus, group->locality, group->n, crowd_of(team), device);
     }
     return status;
 }

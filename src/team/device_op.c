@@ -314,40 +314,46 @@ static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     hd_slice_set(slice, 1, 1, 1);
 }
 
-static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
-    (void)unit;
-    hd_device_view_t v = {.op = op, .work = work, .devices = op->team->devices, .share = s};
-    v.done = &flight_of(op)->done[s];
-    for (uint32_t i = 0; i < op->place.n; i++) {
-        const hd_device_part_t *part = hd_device_part(&v, i);
+ucc_status_t hd_device_run(hd_device_view_t *v) {
+    for (uint32_t i = 0; i < v->op->place.n; i++) {
+        const hd_device_part_t *part = hd_device_part(v, i);
         hd_gpu_taken_over(part);
-        v.ordered = v.ordered || part->order.is;
-        v.told = v.told || !part->order.is || part->order.tells;
-        v.capture = part->order.is ? part->order.capture : 0; /* the same for all: it is signed */
+        v->ordered = v->ordered || part->order.is;
+        v->told = v->told || !part->order.is || part->order.tells;
+        v->capture = part->order.is ? part->order.capture : 0; /* the same for all: it is signed */
     }
-    workers_t workers = find_workers(&v);
-    if (s >= workers.n) {
+    workers_t workers = find_workers(v);
+    if (v->share >= workers.n) {
         return UCC_OK;
     }
-    v.shares = workers.n;
-    v.device = workers.device[s];
-    ucc_status_t status = choose_way(&v, &workers);
+    v->shares = workers.n;
+    v->device = workers.device[v->share];
+    ucc_status_t status = choose_way(v, &workers);
     if (status != UCC_OK) {
         return status;
     }
-    if (v.way == HD_DEVICE_WINDOWS) {
-        v.shares = 1;
-        return s == 0 ? enqueue_in_windows(&v) : UCC_OK; /* the first one does it all */
+    if (v->way == HD_DEVICE_WINDOWS) {
+        v->shares = 1;
+        return v->share == 0 ? enqueue_in_windows(v) : UCC_OK; /* the first one does it all */
     }
-    return suits_own(&v) ? enqueue_own(&v) : enqueue(&v, enqueue_on);
+    return suits_own(v) ? enqueue_own(v) : enqueue(v, enqueue_on);
+}
+
+static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
+    (void)unit;
+    hd_device_view_t v = {.op = op,
+                          .work = work,
+                          .done = &flight_of(op)->done[s],
+                          .devices = op->team->devices,
+                          .share = s};
+    return hd_device_run(&v);
 }
 
 static const hd_work_row_t device_row = {.layout = lay_out, .run = run, .slices = count_slices};
 
 /* --- a member ------------------------------------------------------------------------------------------------ */
 
-/* What claimers are given of its buffers: as each family gives it to the engine. */
-static void buffers_of(const hd_op_t *op, const void **src, void **dst) {
+void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
     *src = call->src;
@@ -436,7 +442,7 @@ static ucc_status_t start(hd_op_t *op) {
     part->drained_by = 0;
     part->waits = 0;
     op->plan = hd_plan_of_device(op, &device_row);
-    buffers_of(op, &src, &dst);
+    hd_device_buffers_of(op, &src, &dst);
     ucc_status_t status = install_flight(op, op->plan.slices);
     if (status == UCC_OK) {
         status = hd_device_stand_in(op, &src, &dst);
