@@ -173,18 +173,16 @@ static inline ucc_status_t heddle_omp_come_(heddle_omp_t *omp) {
     heddle_omp_region_t *region;
     pthread_mutex_lock(&omp->lock);
     ucc_status_t status = heddle_omp_find_(omp, &region);
+    if (status == UCC_OK) {
+        m->region = region;
+        m->index = omp_get_thread_num();
+        m->seat = &region->seat[m->index];
+    }
+    if (status == UCC_OK && !m->seat->ep) { /* it does not wait for anybody */
+        status = heddle_join(region->group, (uint32_t)m->index, &m->seat->ep);
+    }
     m->id = status == UCC_OK ? omp->id : 0;
     pthread_mutex_unlock(&omp->lock);
-    if (status != UCC_OK) {
-        return status;
-    }
-    m->region = region;
-    m->index = omp_get_thread_num();
-    m->seat = &region->seat[m->index];
-    if (!m->seat->ep) {
-        status = heddle_join(region->group, (uint32_t)m->index, &m->seat->ep);
-        m->id = status == UCC_OK ? m->id : 0;
-    }
     return status;
 }
 
