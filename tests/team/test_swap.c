@@ -1065,8 +1065,8 @@ static int comes_last(const process_t *process, void *arg) {
             }
             for (uint32_t k = 0; k < AT_ONCE; k++) {
                 for (uint32_t b = 0; b < process->size * e->bytes; b++) {
-                    src[k][i][b] =
-                        process->endpoint[i] == e->root ? (uint8_t)(t + k + b / e->bytes) : 0;
+                    uint8_t given = (uint8_t)(t + k + b / e->bytes);
+                    src[k][i][b] = process->endpoint[i] == e->root ? given : (uint8_t)0;
                 }
                 request[i][k] =
                     posted(r.team[i], early_args(e, process->size, src[k][i], dst[k][i]));
