@@ -180,7 +180,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                  .value = "50",
                                  .max = 1000000,
                                  .meaning = "Microseconds that a blocking wait spins and yields "
-                                            "before it sleeps."},
+                                            "before it sleeps; up to 16 times as long where "
+                                            "sleeps turn out to be short."},
     [HD_CFG_LIB_TOPOLOGY] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_STRING,
                              .name = "TOPOLOGY",

@@ -487,7 +487,8 @@ void hd_runner_rise(void) {
 }
 
 /* Sleeps until something rings, at most `limit` ticks from now. Returns the outside for whose sake, too; or NULL. */
-static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit) {
+static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit,
+                                uint64_t may_spin) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
     night_t night = {.n_groups = 0, .until_deadline = UINT64_MAX};
     atomic_init(&night.word, 0);
@@ -507,11 +508,15 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
         longest = refused || any_impatient(runner, night.outside) ? NAP_US : longest;
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
+        uint64_t began = hd_ticks();
         if (night.outside) {
             hd_outside_sleep(night.outside, &night.word, &night.event, us * 1000u);
         } else {
             hd_park_sleep(&night.word, 0, us * 1000u);
         }
+        /* relaxed: a hint */
+        bool rung = atomic_load_explicit(&night.word, memory_order_relaxed) != 0;
+        hd_idle_slept(&runner->idle, may_spin, hd_ticks() - began, rung);
     }
     rise(&night);
     return night.outside;
@@ -546,11 +551,11 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
         if (passed >= limit) {
             return UCC_INPROGRESS;
         }
-        if (may_park && vain >= may_spin) {
-            hd_outside_t *slept = sleep_once(runner, task, limit - passed);
+        if (may_park && vain >= may_spin && vain >= hd_idle_spin(&runner->idle, may_spin)) {
+            hd_outside_t *slept = sleep_once(runner, task, limit - passed, may_spin);
             *outside = slept ? slept : *outside;
             /* a few looks between two sleeps: some errors are found by looking */
-            vain = may_spin - may_spin / 16;
+            vain = hd_idle_spin(&runner->idle, may_spin) - may_spin / 16;
         }
     }
 }

@@ -212,6 +212,8 @@ typedef struct hd_idle {
     _Atomic uint64_t last;   /* when the previous fruitless progress call returned */
     _Atomic uint64_t spent;  /* time spent looking in vain since the last yield */
     _Atomic uint64_t budget; /* yield when spent exceeds this; 0: at once */
+    _Atomic uint32_t
+        patience; /* spin 2^this times as long as set before sleeping (hd_idle_slept) */
 } hd_idle_t;
 
 /* A task in the list, between two steps: may say that it has waited long. Returns when (ticks) to be called
@@ -310,6 +312,13 @@ uint64_t hd_idle_left(const hd_idle_t *idle);
 /* A progress call that began at `began` found nothing. May yield. Returns the ticks spent looking,
  * without the yield: what a sleeper counts against the time it may spin. */
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
+/* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that, which has taken so
+ * many ticks, and was ended by a bell or not. */
+static inline uint64_t hd_idle_spin(const hd_idle_t *idle, uint64_t may_spin) {
+    return may_spin << atomic_load_explicit(&idle->patience,
+                                            memory_order_relaxed); /* see hd_idle_t */
+}
+void hd_idle_slept(hd_idle_t *idle, uint64_t may_spin, uint64_t ticks, bool rung);
 static inline void hd_idle_reset(hd_idle_t *idle) {
     atomic_store_explicit(&idle->spent, 0, memory_order_relaxed); /* see hd_idle_t */
 }

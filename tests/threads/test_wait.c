@@ -102,3 +102,31 @@ Test(wait, ticks_follow_the_clock) {
     uint64_t us = (hd_ticks() - before) / hd_ticks_per_us;
     cr_assert_geq(us, 19000);
 }
+
+Test(wait, bell_that_rings_soon_after_a_thread_went_to_sleep_has_it_spin_longer_next_time) {
+    hd_idle_t idle = {0};
+    cr_assert_eq(hd_idle_spin(&idle, 1000), 1000);
+    hd_idle_slept(&idle, 1000, 7000, true);
+    cr_assert_eq(hd_idle_spin(&idle, 1000), 2000);
+    for (int i = 0; i < 10; i++) {
+        hd_idle_slept(&idle, 1000, 100, true);
+    }
+    cr_assert_eq(hd_idle_spin(&idle, 1000), 16000, "there is a most");
+    hd_idle_slept(&idle, 1000, 16000 * 20, true);
+    cr_assert_eq(hd_idle_spin(&idle, 1000), 16000, "neither soon nor late");
+}
+
+Test(wait, late_bell_and_none_at_all_have_it_sleep_early_again) {
+    hd_idle_t idle = {.patience = 4};
+    hd_idle_slept(&idle, 1000, 16000 * 65, true);
+    cr_assert_eq(hd_idle_spin(&idle, 1000), 1000);
+    idle.patience = 3;
+    hd_idle_slept(&idle, 1000, 10, false);
+    cr_assert_eq(hd_idle_spin(&idle, 1000), 1000);
+}
+
+Test(wait, thread_that_is_to_sleep_at_once_does) {
+    hd_idle_t idle = {0};
+    hd_idle_slept(&idle, 0, 10, true);
+    cr_assert_eq(hd_idle_spin(&idle, 0), 0);
+}
