@@ -170,10 +170,11 @@ enum { HD_MEET_OVER, HD_MEET_OPEN, HD_MEET_JOINED, HD_MEET_GATED, HD_MEET_STATES
 
 /* In the order of which stream a member's part is. Written by its poster before it posts, but for what is said. */
 typedef struct hd_device_order {
-    bool armed; /* for the next start */
-    bool is;    /* it is in the order of `stream`; else its data is ready */
-    bool held;  /* it publishes only when the stream has come to the post */
-    bool tells; /* the host is told of completion all the same: a triggered post */
+    bool armed;      /* for the next start */
+    bool is;         /* it is in the order of `stream`; else its data is ready */
+    bool held;       /* it publishes only when the stream has come to the post */
+    bool tells;      /* the host is told of completion all the same: a triggered post */
+    ucc_ee_h engine; /* of a triggered post: that it is in progress of; NULL: another post */
     hd_gpu_stream_t stream;
     uint64_t capture;       /* that the stream is part of; 0: none */
     uint32_t signature;     /* of the call, without the capture; the starter's */

@@ -192,6 +192,7 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
 void hd_device_end_order(hd_op_t *op) {
     hd_device_order_t *order = order_of(op);
     order->is = false;
+    ucc_ee_h engine = order->engine; /* the next post's, when this one is over */
     /* relaxed: the number is the poster's, who has published it with the operation */
     uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
     /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees over */
@@ -201,6 +202,9 @@ void hd_device_end_order(hd_op_t *op) {
         hd_gpu_word_open(order->gate, number);
         /* release: who finds no gate comes after the opening; pairs with arm */
         atomic_fetch_sub_explicit(&op->team->devices->gates, 1, memory_order_release);
+    }
+    if (engine && before % HD_MEET_STATES != HD_MEET_OVER) {
+        hd_ee_end(engine);
     }
 }
 
@@ -294,10 +298,10 @@ static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, v
 }
 
 /* What the next post has to know. */
-static ucc_status_t arm(hd_request_t *r, const hd_gpu_stream_t *known, void *handle, bool tells) {
+static ucc_status_t arm(hd_request_t *r, ucc_ee_h ee, void *handle) {
     ucc_status_t status = check_kind(r);
     if (status == UCC_OK) {
-        status = take_stream(r, known, handle);
+        status = take_stream(r, ee ? hd_ee_stream(ee) : NULL, handle);
     }
     if (status != UCC_OK) {
         return status;
@@ -308,7 +312,11 @@ static ucc_status_t arm(hd_request_t *r, const hd_gpu_stream_t *known, void *han
     order->held = !order->capture &&
                   atomic_load_explicit(&r->op.team->devices->gates, memory_order_acquire) != 0;
     order->armed = true;
-    order->tells = tells && !order->capture;
+    order->tells = ee && !order->capture;
+    order->engine = ee;
+    if (ee) {
+        hd_ee_begin(ee);
+    }
     /* relaxed, both: this request's last post is over; the next one publishes it */
     uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
     atomic_store_explicit(&order->meet, meeting(number + 1, HD_MEET_OPEN), memory_order_relaxed);
@@ -344,6 +352,7 @@ typedef struct post {
     hd_device_order_t *order;
     hd_gpu_stream_t stream;
     hd_gpu_event_t *joined;
+    ucc_ee_h engine; /* NULL: no triggered post */
     uint64_t capture;
     uint64_t number;
     hd_gpu_flag_t *gate; /* NULL: there may be none */
@@ -425,17 +434,19 @@ static ucc_status_t meet(post_t *p) {
 static void disarm(const post_t *p) {
     if (change(p, HD_MEET_OPEN, HD_MEET_OVER)) {
         p->order->armed = false;
+        if (p->engine) {
+            hd_ee_end(p->engine);
+        }
     }
 }
 
-ucc_status_t hd_request_post_on(hd_request_t *r, const hd_gpu_stream_t *known, void *handle,
-                                hd_on_t on) {
+ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on) {
     bool nothing = r->route == HD_ROUTE_NOTHING && !r->run; /* zero bytes */
     if (nothing || !hd_request_may_post(r)) {
         return hd_request_post(r); /* which says why it may not */
     }
     bool triggered = on == HD_ON_TRIGGERED;
-    ucc_status_t status = arm(r, known, handle, triggered);
+    ucc_status_t status = arm(r, ee, handle);
     if (status != UCC_OK) {
         return status;
     }
@@ -445,6 +456,7 @@ ucc_status_t hd_request_post_on(hd_request_t *r, const hd_gpu_stream_t *known, v
                 .order = order,
                 .stream = order->stream,
                 .joined = order->joined,
+                .engine = ee,
                 .capture = order->capture,
                 /* relaxed: mine */
                 .number =

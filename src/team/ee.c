@@ -42,11 +42,12 @@ _Static_assert(offsetof(hd_event_t, ev) == 0, "the client has the address of the
 struct ucc_ee {
     uint32_t magic;
     ucc_team_h team;
-    hd_lock_t lock;           /* guards the rest */
-    uint32_t refs;            /* the client, and the start under way */
-    uint64_t ready;           /* events of the client's that have started nothing yet */
-    uint32_t waiting;         /* triggers that have taken no event */
-    bool starting;            /* one has, and is not posted yet */
+    hd_lock_t lock;   /* guards the rest */
+    uint32_t refs;    /* the client, the start under way, and what is in progress on its stream */
+    uint32_t posted;  /* on its stream, and not over */
+    uint64_t ready;   /* events of the client's that have started nothing yet */
+    uint32_t waiting; /* triggers that have taken no event */
+    bool starting;    /* one has, and is not posted yet */
     hd_event_t *first, *last; /* for the client, oldest first */
     uint32_t queued;
     hd_event_t *taken; /* by the client, and not acknowledged */
@@ -151,6 +152,10 @@ ucc_team_h hd_ee_team(ucc_ee_h ee) {
     return ee->team;
 }
 
+const hd_gpu_stream_t *hd_ee_stream(ucc_ee_h ee) {
+    return &ee->stream;
+}
+
 static void free_events(hd_event_t *event) {
     while (event) {
         hd_event_t *next = event->next;
@@ -172,10 +177,29 @@ static void unref(ucc_ee_h ee) {
     }
 }
 
+void hd_ee_begin(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->refs++;
+    ee->posted++;
+    hd_unlock(&ee->lock);
+}
+
+void hd_ee_end(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->posted--;
+    hd_unlock(&ee->lock);
+    unref(ee);
+}
+
+/* Of a child of a fork nothing ends what its parent has posted. */
+static uint32_t count_posted(ucc_ee_h ee) {
+    return ee->team && !hd_group_is_inherited(ee->team->group) ? ee->posted : 0;
+}
+
 /* Operations in progress; else true in *leaving if one is over whose trigger is not idle yet. */
 static uint32_t count_armed(ucc_ee_h ee, bool *leaving) {
-    uint32_t outstanding = 0;
     hd_lock(&ee->lock);
+    uint32_t outstanding = count_posted(ee);
     *leaving = ee->armed != NULL;
     for (hd_trigger_t *t = ee->armed; t; t = t->next) {
         outstanding += hd_task_status(&t->r->op.task) == UCC_INPROGRESS;
@@ -214,6 +238,8 @@ void hd_team_leave_engines(ucc_team_h team) {
         ucc_ee_h ee = team->engines;
         unlist(ee);
         ee->team = NULL;
+        ee->refs -= ee->posted; /* of a child of a fork: elsewhere all is over */
+        ee->posted = 0;
     }
 }
 
@@ -490,7 +516,7 @@ static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
     ee->refs++; /* the client may destroy it in a callback meanwhile */
     hd_unlock(&ee->lock);
     hd_team_hold(team, true); /* but not the team */
-    ucc_status_t status = hd_request_post_on(r, &ee->stream, NULL, HD_ON_TRIGGERED);
+    ucc_status_t status = hd_request_post_on(r, ee, NULL, HD_ON_TRIGGERED);
     hd_team_hold(team, false);
     if (status == UCC_OK) {
         put_event(ee, UCC_EVENT_COLLECTIVE_POST, request);

@@ -2,6 +2,7 @@
 #ifndef HD_TEAM_EE_H
 #define HD_TEAM_EE_H
 
+#include "gpu/device.h"
 #include "team/team.h"
 #include "threads/stall.h"
 
@@ -30,6 +31,10 @@ ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev);
 void hd_ee_set_event(ucc_ee_h ee);
 /* Progresses until there is an event; takes it, acknowledged. */
 ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out);
+/* Of a stream: an operation that was posted on it is over when all it has done with the engine is. */
+const hd_gpu_stream_t *hd_ee_stream(ucc_ee_h ee);
+void hd_ee_begin(ucc_ee_h ee);
+void hd_ee_end(ucc_ee_h ee);
 /* The request may be posted, and is of the engine's team. */
 ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee);
 

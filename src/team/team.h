@@ -346,10 +346,8 @@ typedef enum hd_on {
     HD_ON_POSTED,   /* likewise, without the latter */
     HD_ON_TRIGGERED /* over when it is complete; on return the stream is in order */
 } hd_on_t;
-/* known: NULL, or what the handle of a stream has been found to be. */
-struct hd_gpu_stream;
-ucc_status_t hd_request_post_on(hd_request_t *r, const struct hd_gpu_stream *known, void *handle,
-                                hd_on_t on);
+/* On an engine's stream, triggered; or ee NULL: on that with this handle. */
+ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on);
 ucc_status_t hd_request_join(hd_request_t *r);
 /* The post of such a request, and blocking calls: results are those of hd_express_barrier and its like. */
 uint64_t hd_request_express(hd_request_t *r);

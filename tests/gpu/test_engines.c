@@ -190,6 +190,24 @@ Test(engines, gates_of_posts_that_never_start_are_opened) {
     ranks_close();
 }
 
+Test(engines, an_engine_stays_while_a_request_behind_a_gate_is_in_progress) {
+    ucc_coll_req_h request[2];
+    open_gated("2,seed=9", 2, 2);
+    request[0] = rank_allreduce(0);
+    cr_assert_gt(heddle_emucuda_site_count(HD_GPU_SITE_GATE), 0);
+    cr_assert_eq(ucc_ee_destroy(rank[0].ee), UCC_ERR_INVALID_PARAM);
+    cr_assert(strstr(lines, "while 1 triggered operations are outstanding at endpoint 0"), "%s",
+              lines);
+    request[1] = rank_allreduce(1);
+    finish_all(request);
+    must(ucc_ee_destroy(rank[0].ee), "ucc_ee_destroy");
+    must(ucc_ee_destroy(rank[1].ee), "ucc_ee_destroy");
+    rank_await(0);
+    rank_await(1);
+    ranks_renew_engines();
+    ranks_close();
+}
+
 /* --- what is refused --------------------------------------------------------------------------------------------- */
 
 Test(engines, memory_of_the_host_is_refused_and_nothing_is_posted) {

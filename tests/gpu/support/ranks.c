@@ -37,6 +37,12 @@ static void make_engine(uint32_t i) {
     must(ucc_ee_create(ranks_world->teams[i], &params, &rank[i].ee), "ucc_ee_create");
 }
 
+void ranks_renew_engines(void) {
+    for (uint32_t i = 0; i < ranks_world->size; i++) {
+        make_engine(i);
+    }
+}
+
 void ranks_renew(void) {
     uint32_t n = ranks_world->size;
     world_destroy(ranks_world);
@@ -44,9 +50,7 @@ void ranks_renew(void) {
         must(ucc_ee_destroy(rank[i].ee), "ucc_ee_destroy");
     }
     make_teams(n);
-    for (uint32_t i = 0; i < n; i++) {
-        make_engine(i);
-    }
+    ranks_renew_engines();
 }
 
 void ranks_form(uint32_t n, int n_devices) {

@@ -33,6 +33,8 @@ void ranks_form(uint32_t n, int devices);
 void ranks_part(void);
 /* Teams and engines end, and there are new ones. */
 void ranks_renew(void);
+/* Engines have ended, and there are new ones. */
+void ranks_renew_engines(void);
 
 /* On the rank's stream. */
 void rank_fill(uint32_t i, void *memory, int32_t value, size_t count);
