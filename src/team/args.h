@@ -29,6 +29,12 @@ const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t f
  * hd_args_repeat_vector). */
 ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_type_t type,
                             const void *buffer, size_t bytes);
+/* After that: is there so much memory as it says? For a device's, and what else is given to devices as it is. Of a vector with
+ * displacements, each block. UCC_ERR_INVALID_PARAM: no (logged). */
+ucc_status_t hd_device_fits(const hd_intake_t *c, const char *field, const void *buffer,
+                            size_t bytes);
+ucc_status_t hd_device_blocks_fit(const hd_intake_t *c, const char *field, const hd_vector_t *v,
+                                  void *buffer, size_t element);
 /* The call is one of devices; none of its buffers is known yet. */
 ucc_status_t hd_device_become(const hd_intake_t *c);
 /* Such a call is known: decides how it runs. */

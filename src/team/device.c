@@ -192,6 +192,23 @@ hd_devices_t *hd_devices_open(void) {
     return devices;
 }
 
+hd_devices_t *hd_team_devices(ucc_team_h team) {
+    hd_lock(&team->lock);
+    hd_devices_t *devices = team->devices;
+    hd_unlock(&team->lock);
+    if (devices || !(devices = hd_devices_open())) {
+        return devices;
+    }
+    hd_lock(&team->lock);
+    bool late = team->devices != NULL; /* another thread was faster: there is only one */
+    team->devices = devices;
+    hd_unlock(&team->lock);
+    if (late) {
+        hd_devices_close(devices);
+    }
+    return devices;
+}
+
 hd_devices_t *hd_devices_share(hd_devices_t *devices) {
     pthread_mutex_lock(&lock);
     references++;
@@ -574,100 +591,4 @@ ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_me
     devices->reach[i].yes |= *yes ? bit : 0;
     hd_unlock(&devices->reach_lock);
     return UCC_OK;
-}
-
-/* --- whose memory it is -------------------------------------------------------------------------------------- */
-
-bool hd_device_finds_host(const void *buffer) {
-    hd_gpu_memory_t memory;
-    return hd_gpu_memory_of(buffer, &memory) == UCC_OK &&
-           (memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED);
-}
-
-/* The call, its field, and why. */
-static ucc_status_t refuse(const hd_intake_t *c, const char *field, const char *why) {
-    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(c->op->call.type), c->team->ep,
-             field, why);
-    return UCC_ERR_NOT_SUPPORTED;
-}
-
-hd_devices_t *hd_team_devices(ucc_team_h team) {
-    hd_lock(&team->lock);
-    hd_devices_t *devices = team->devices;
-    hd_unlock(&team->lock);
-    if (devices || !(devices = hd_devices_open())) {
-        return devices;
-    }
-    hd_lock(&team->lock);
-    bool late = team->devices != NULL; /* another thread was faster: there is only one */
-    team->devices = devices;
-    hd_unlock(&team->lock);
-    if (late) {
-        hd_devices_close(devices);
-    }
-    return devices;
-}
-
-ucc_status_t hd_device_become(const hd_intake_t *c) {
-    static const hd_gpu_memory_t nothing = {.kind = HD_GPU_HOST, .device = -1};
-    if (!hd_team_devices(c->team)) {
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    if (!c->r->device) {
-        c->r->device = hd_alloc(HD_LINE_PAIR, sizeof(*c->r->device));
-    }
-    if (!c->r->device) {
-        hd_error("%s: no memory for what devices have to know", hd_type_name(c->op->call.type));
-        return UCC_ERR_NO_MEMORY;
-    }
-    if (!c->op->call.device) {
-        c->r->device->side[HD_SIDE_SRC].memory = c->r->device->side[HD_SIDE_DST].memory = nothing;
-    }
-    c->op->call.device = true;
-    return UCC_OK;
-}
-
-ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_type_t type,
-                            const void *buffer, size_t bytes) {
-    hd_gpu_memory_t memory = {.kind = HD_GPU_HOST, .device = -1};
-    bool told = type == UCC_MEMORY_TYPE_CUDA || type == UCC_MEMORY_TYPE_CUDA_MANAGED;
-    if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
-        return hd_args_bad(c, field, "has a memory type that does not exist");
-    }
-    if (type != UCC_MEMORY_TYPE_UNKNOWN && !told) {
-        return refuse(c, field, "device memory of this kind is not supported");
-    }
-    if (c->op->start &&
-        !c->op->call.device) { /* counts are taken anew, in a call on the host's memory */
-        bool posted = hd_task_status(&c->op->task) == UCC_INPROGRESS;
-        return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
-    }
-    if (told && !c->op->call.device) { /* loads the driver, if nobody has */
-        ucc_status_t status = hd_device_become(c);
-        if (status != UCC_OK) {
-            return status == UCC_ERR_NOT_SUPPORTED
-                       ? refuse(c, field, "device memory is not supported without a driver")
-                       : status;
-        }
-    }
-    if (buffer) {
-        ucc_status_t status = hd_gpu_memory_of(buffer, &memory);
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
-    bool host = memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED;
-    if (told && bytes && memory.kind == HD_GPU_HOST) {
-        return hd_args_bad(c, field, "has a device's memory type, but is the host's memory");
-    }
-    if (!told && host) {
-        return UCC_OK;
-    }
-    ucc_status_t status = hd_device_become(c);
-    if (status == UCC_OK) {
-        hd_device_side_t *side = &c->r->device->side[field[0] == 'd'];
-        side->memory = memory;
-        side->at = buffer;
-    }
-    return status;
 }

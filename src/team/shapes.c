@@ -13,9 +13,11 @@
 /* So many bytes there are significant. */
 static inline ucc_status_t check_memory(const hd_intake_t *c, const char *field,
                                         ucc_memory_type_t type, const void *buffer, size_t bytes) {
-    return __builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)
-               ? UCC_OK
-               : hd_device_look(c, field, type, buffer, bytes);
+    if (__builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)) {
+        return UCC_OK;
+    }
+    ucc_status_t status = hd_device_look(c, field, type, buffer, bytes);
+    return status == UCC_OK ? hd_device_fits(c, field, buffer, bytes) : status;
 }
 
 static ucc_status_t check_datatype(const hd_intake_t *c, const char *field, ucc_datatype_t dt) {
@@ -92,6 +94,20 @@ const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t f
     return info->buffer;
 }
 
+/* So many bytes of it are significant. */
+static __attribute__((noinline, cold)) ucc_status_t
+check_vector_memory(const hd_intake_t *c, const char *field, const ucc_coll_buffer_info_v_t *info,
+                    const hd_vector_t *v, size_t bytes) {
+    const void *at = v->displacements ? hd_args_first_block(info, c->flags, c->n) : info->buffer;
+    ucc_status_t status = hd_device_look(c, field, info->mem_type, at, bytes);
+    if (status != UCC_OK) {
+        return status;
+    }
+    return v->displacements
+               ? hd_device_blocks_fit(c, field, v, info->buffer, hd_dt_size(info->datatype))
+               : hd_device_fits(c, field, info->buffer, bytes);
+}
+
 /* dense: displacements are not significant (reduce_scatterv). total: sum of all blocks in bytes. */
 static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_v_t *info, int which, bool dense,
@@ -123,8 +139,7 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
         return hd_args_bad(c, field, "has a NULL buffer");
     }
     if (__builtin_expect(info->mem_type != UCC_MEMORY_TYPE_HOST, 0)) {
-        const void *at = dense ? info->buffer : hd_args_first_block(info, c->flags, c->n);
-        status = hd_device_look(c, field, info->mem_type, at, held);
+        status = check_vector_memory(c, field, info, v, held);
         if (status != UCC_OK) {
             return status;
         }

@@ -141,14 +141,125 @@ Test(device_errors, what_is_said_to_be_device_memory_and_is_not) {
     s.args[0].dst.info = small_info(host, 4);
     s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
     cr_assert_eq(start(&s, 0), UCC_ERR_INVALID_PARAM);
-    cr_assert(was_said("dst has a device's memory type, but is the host's memory"), "%s", line[0]);
+    cr_assert(was_said("dst has a device's memory type, but there is no device memory"), "%s",
+              line[0]);
     s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_ROCM;
     cr_assert_eq(start(&s, 0), UCC_ERR_NOT_SUPPORTED);
-    s.args[0].dst.info = small_info(s.buffer[0], 2);
+    s.args[0].dst.info = small_info(s.buffer[0], 1);
     s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
     s.args[0].dst.info.datatype = UCC_DT_FLOAT128;
     cr_assert_eq(start(&s, 0), UCC_ERR_NOT_SUPPORTED);
     cr_assert(was_said("float128"));
+    close_scene(&s);
+    device_cases_end();
+}
+
+/* --- less memory than the call says ------------------------------------------------------------------------ */
+
+/* Endpoint 0 of two is refused, and the line has these words. */
+static void check_refused(scene_t *s, const char *words) {
+    memset(line, 0, sizeof(line));
+    n_lines = 0;
+    cr_assert_eq(start(s, 0), UCC_ERR_INVALID_PARAM, "%s", words);
+    cr_assert(was_said(words), "'%s', not '%s'", line[0], words);
+}
+
+static ucc_coll_buffer_info_t of_device(void *buffer, uint64_t count) {
+    ucc_coll_buffer_info_t info = small_info(buffer, count);
+    info.mem_type = UCC_MEMORY_TYPE_CUDA;
+    return info;
+}
+
+Test(device_errors, more_than_the_allocation_has_is_refused) {
+    static const ucc_coll_type_t from_src[] = {
+        UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_BCAST,    UCC_COLL_TYPE_SCATTER,
+        UCC_COLL_TYPE_REDUCE,    UCC_COLL_TYPE_ALLTOALL, UCC_COLL_TYPE_REDUCE_SCATTER};
+    static const ucc_coll_type_t to_dst[] = {UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_ALLGATHER,
+                                             UCC_COLL_TYPE_ALLTOALL, UCC_COLL_TYPE_GATHER,
+                                             UCC_COLL_TYPE_REDUCE_SCATTER};
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 100, 1);
+    for (size_t i = 0; i < sizeof(from_src) / sizeof(*from_src); i++) {
+        uint64_t to =
+            from_src[i] == UCC_COLL_TYPE_REDUCE_SCATTER || from_src[i] == UCC_COLL_TYPE_SCATTER
+                ? 49
+                : 98;
+        s.args[0] = small_args(from_src[i]);
+        s.args[0].op = UCC_OP_SUM;
+        s.args[0].root = 0;
+        s.args[0].src.info = of_device(s.buffer[0] + 3, 98);
+        s.args[0].dst.info = of_device(s.buffer[1], to);
+        check_refused(&s, " at endpoint 0: src: 392 bytes are needed at ");
+        cr_assert(was_said("its allocation ends after 388"), "%s", line[0]);
+    }
+    for (size_t i = 0; i < sizeof(to_dst) / sizeof(*to_dst); i++) {
+        bool even = to_dst[i] == UCC_COLL_TYPE_ALLREDUCE || to_dst[i] == UCC_COLL_TYPE_ALLTOALL;
+        s.args[0] = small_args(to_dst[i]);
+        s.args[0].op = UCC_OP_SUM;
+        s.args[0].root = 0;
+        s.args[0].src.info = of_device(s.buffer[1], even ? 102 : 51);
+        s.args[0].dst.info = of_device(s.buffer[0], 102);
+        check_refused(&s, " at endpoint 0: dst: 408 bytes are needed at ");
+        cr_assert(was_said("its allocation ends after 400"), "%s", line[0]);
+    }
+    s.args[0] = small_allreduce(NULL, s.buffer[0], 101);
+    s.args[0].mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+    s.args[0].flags = UCC_COLL_ARGS_FLAG_IN_PLACE | UCC_COLL_ARGS_FLAG_PERSISTENT;
+    s.args[0].dst.info.mem_type = UCC_MEMORY_TYPE_UNKNOWN;
+    check_refused(&s, "dst: 404 bytes are needed at ");
+    void *stream = device_stream(0);
+    memset(line, 0, sizeof(line));
+    n_lines = 0;
+    cr_assert_eq(heddle_collective_on(&s.args[0], s.world->teams[0], stream),
+                 UCC_ERR_INVALID_PARAM);
+    cr_assert(was_said("dst: 404 bytes are needed at "), "%s", line[0]);
+    device_stream_end(stream);
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, blocks_beyond_the_allocation_are_refused) {
+    uint64_t counts[2] = {10, 20}, inside[2] = {0, 80}, beyond[2] = {0, 81}, at[2];
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 100, 1);
+    void *bases[] = {s.buffer[0], NULL};
+    for (int absolute = 0; absolute < 2; absolute++) {
+        for (int side = 0; side < 2; side++) {
+            for (int i = 0; i < 2; i++) {
+                at[i] = beyond[i] + (absolute ? (uintptr_t)s.buffer[0] / 4 : 0);
+            }
+            s.args[0] = small_args(UCC_COLL_TYPE_ALLTOALLV);
+            s.args[0].mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+            s.args[0].flags =
+                UCC_COLL_ARGS_FLAG_COUNT_64BIT | UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT;
+            s.args[0].src.info_v = s.args[0].dst.info_v = (ucc_coll_buffer_info_v_t){
+                s.buffer[1], counts, inside, UCC_DT_INT32, UCC_MEMORY_TYPE_CUDA};
+            ucc_coll_buffer_info_v_t *info = side ? &s.args[0].dst.info_v : &s.args[0].src.info_v;
+            info->buffer = bases[absolute];
+            info->displacements = at;
+            check_refused(&s, side ? "dst, block 1: 80 bytes are needed at "
+                                   : "src, block 1: 80 bytes are needed at ");
+            cr_assert(was_said("its allocation ends after 76"), "%s", line[0]);
+        }
+    }
+    at[1] = (uintptr_t)s.buffer[0] / 4 + 100;
+    check_refused(&s, "dst, block 1 has a device's memory type, but there is no device memory");
+    close_scene(&s);
+    device_cases_end();
+}
+
+Test(device_errors, memory_that_is_freed_or_outside_is_no_device_memory) {
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, 100, 1);
+    s.args[0].dst.info = of_device(s.buffer[0] + 100, 1);
+    check_refused(&s, "there is no device memory: is it the host's, freed, or outside");
+    s.args[0].dst.info = of_device(s.buffer[0], 1);
+    device_put(s.buffer[0]);
+    s.buffer[0] = NULL;
+    check_refused(&s, "there is no device memory: is it the host's, freed, or outside");
     close_scene(&s);
     device_cases_end();
 }
