@@ -112,6 +112,36 @@ Test(drafts_earlier, the_library_bounds_the_threads_of_its_teams) {
     drafts_close(&d);
 }
 
+Test(drafts_earlier, a_team_tells_its_size_and_its_endpoints_by_the_earlier_names) {
+    drafts_t d = drafts_ready(3);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t size = 0;
+        uint64_t ep = 9, n = 0, *eps = NULL;
+        must(ucc_get_team_size(d.teams[i], &size), "ucc_get_team_size");
+        must(ucc_get_team_my_ep(d.teams[i], &ep), "ucc_get_team_my_ep");
+        must(ucc_get_team_all_eps(d.teams[i], &eps, &n), "ucc_get_team_all_eps");
+        cr_expect(size == 3 && ep == i && n == 3);
+        cr_expect(eps && eps[0] == 0 && eps[1] == 1 && eps[2] == 2);
+        cr_expect_eq(ucc_get_team_size(d.teams[i], NULL), UCC_ERR_INVALID_PARAM);
+    }
+    drafts_close(&d);
+}
+
+Test(drafts_earlier, configurations_and_teams_are_made_by_their_other_names_as_well) {
+    ucc_lib_config_h *config = NULL;
+    must(ucc_config_read("DEMO", NULL, &config), "ucc_config_read");
+    cr_assert(config != NULL);
+    ucc_lib_config_release(config);
+
+    drafts_t d = drafts_open(1);
+    ucc_team_params_t params = {.oob_collectives = drafts_oob(&d, 0)};
+    ucc_status_t status;
+    must(ucc_create_post(&d.contexts[0], 1, params, &d.teams[0]), "ucc_create_post");
+    drafts_settle(1, d.teams, &status);
+    cr_expect_eq(status, UCC_OK);
+    drafts_close(&d);
+}
+
 Test(drafts_earlier, operations_are_numbers) {
     static const struct {
         ucc_op_t op;
