@@ -76,6 +76,7 @@ typedef struct hd_gpu_stream {
 /* Of the graph that a stream is being captured into. */
 typedef struct hd_gpu_capture {
     bool active;
+    bool broken; /* it was, and nothing can become part of it any more */
     uint64_t id; /* streams of one capture have the same; 0: none */
 } hd_gpu_capture_t;
 
@@ -144,7 +145,6 @@ typedef struct hd_gpu_driver {
                          int from_device, size_t bytes);
 
     /* ---- capture ---- */
-    /* A capture that has been broken is UCC_ERR_INVALID_PARAM, with a line. */
     ucc_status_t (*capture)(hd_gpu_stream_t stream, hd_gpu_capture_t *capture);
     /* The graph that stream is captured into, and all that are made of it, have to be gone before release is called: once,
      * by any thread, also later than hd_gpu_close; it calls no function of this table. On an error it never is. */

@@ -16,6 +16,20 @@ void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     if (first && group->outside && group->outside->failed && !hd_group_is_inherited(group)) {
         group->outside->failed(group->outside, status);
     }
+    /* seq_cst: see hd_group_on_poison */
+    void (*does)(const hd_group_t *) =
+        atomic_load_explicit(&group->on_poison, memory_order_seq_cst);
+    if (first && does && !hd_group_is_inherited(group)) {
+        does(group);
+    }
+}
+
+void hd_group_on_poison(hd_group_t *group, void (*does)(const hd_group_t *group)) {
+    /* seq_cst, both: hd_group_poison sees it after its swap, or I see what that has swapped in */
+    atomic_store_explicit(&group->on_poison, does, memory_order_seq_cst);
+    if (atomic_load_explicit(&group->poison, memory_order_seq_cst) != 0) {
+        does(group);
+    }
 }
 
 bool hd_group_is_inherited(const hd_group_t *group) {

@@ -59,6 +59,9 @@ static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     /* acquire: pairs with hd_group_poison, though only the value matters */
     return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
 }
+/* Whoever finds out that the group has failed calls this, for what waits where nobody looks; if that has been so before, it is
+ * called now. The same for all who ask; it takes no lock but its own. */
+void hd_group_on_poison(hd_group_t *group, void (*does)(const hd_group_t *group));
 /* The caller is in the child of a fork, and this is the copy of a group of its parent; and one line that says so. */
 bool hd_group_is_inherited(const hd_group_t *group);
 void hd_group_say_inherited(hd_group_t *group);

@@ -282,10 +282,11 @@ struct hd_group {
     uint32_t slices;       /* see hd_board_slices */
     bool spanning;         /* boards of any size have a tree */
     uint32_t staging_slot; /* bytes of a member's staging slot, for staged data or a relay's */
-    _Atomic int32_t poison;  /* 0, or the status all operations end with; set once */
-    _Atomic uint32_t n_left; /* endpoints that have left (leave.c) */
-    uint64_t stall;          /* ticks after which a wait is talked about; 0: never */
-    uint64_t timeout;        /* ticks after which an operation without a time-out fails; 0: never */
+    _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
+    void (*_Atomic on_poison)(const hd_group_t *group); /* NULL: nothing */
+    _Atomic uint32_t n_left;                            /* endpoints that have left (leave.c) */
+    uint64_t stall;   /* ticks after which a wait is talked about; 0: never */
+    uint64_t timeout; /* ticks after which an operation without a time-out fails; 0: never */
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
     hd_locality_t *locality; /* by endpoint */

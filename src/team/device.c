@@ -17,6 +17,7 @@ static uint32_t references;       /* likewise */
 static void inherit(hd_heirloom_t *self) {
     (void)self;
     pthread_mutex_init(&lock, NULL);
+    hd_device_gates_inherit();
 }
 
 hd_devices_t *hd_devices_make(const hd_gpu_driver_t *driver) {
@@ -169,9 +170,11 @@ void hd_devices_unmake(hd_devices_t *devices) {
 
 static void destroy(hd_devices_t *devices) {
     await_lines(devices);
+    hd_device_gates_await(devices);
     /* relaxed: every user is gone */
     bool kept = atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
     if (!kept) {
+        hd_device_gates_put(devices);
         put_lines(devices);
     }
     collect_returned(devices); /* graphs that are gone use nothing */
@@ -308,7 +311,7 @@ static hd_line_t *lock_capture_line(hd_devices_t *devices, int device, uint64_t 
                 return NULL;
             }
             hd_line_lock(line);
-            if (devices->driver->capture(line->stream, &of) == UCC_OK &&
+            if (devices->driver->capture(line->stream, &of) == UCC_OK && !of.broken &&
                 (of.active ? of.id == capture : round > 0)) {
                 return line;
             }

@@ -116,6 +116,7 @@ typedef struct hd_devices {
         uint64_t id, asked, yes; /* bits by device */
     } reach[HD_DEVICE_REACH];
     _Atomic uint32_t gates;                  /* that may not be open yet */
+    struct hd_device_gate *gate;             /* those that are kept */
     _Atomic uint32_t graphs;                 /* that keep something of these devices */
     struct hd_device_kept *_Atomic returned; /* what graphs have let go of, to be put back */
     hd_line_t line[]; /* HD_GPU_STREAMS of each device: its lines, and then those for captures */
@@ -168,12 +169,29 @@ struct hd_device_done {
  */
 enum { HD_MEET_OVER, HD_MEET_OPEN, HD_MEET_JOINED, HD_MEET_GATED, HD_MEET_STATES };
 
+/* device_gates.c says whose it is when. */
+typedef struct hd_device_gate {
+    struct hd_devices *devices;
+    int device; /* that its word is near, and that its streams are on */
+    hd_gpu_flag_t *word;
+    uint64_t value;         /* that opens it; the next one is greater */
+    hd_gpu_event_t *passed; /* recorded behind it, if anything ever was (passes) */
+    bool passes;
+    /* of the last post that closed it */
+    hd_group_t *group;
+    const struct hd_device_order *order;
+    uint64_t number;
+    bool put, open; /* its poster is back from the driver; its request is over */
+    struct hd_device_gate *next;
+} hd_device_gate_t;
+
 /* In the order of which stream a member's part is. Written by its poster before it posts, but for what is said. */
 typedef struct hd_device_order {
     bool armed;      /* for the next start */
     bool is;         /* it is in the order of `stream`; else its data is ready */
     bool held;       /* it publishes only when the stream has come to the post */
     bool tells;      /* the host is told of completion all the same: a triggered post */
+    bool posted;     /* its poster goes on before it is enqueued: heddle_post_on */
     ucc_ee_h engine; /* of a triggered post: that it is in progress of; NULL: another post */
     hd_gpu_stream_t stream;
     uint64_t capture;       /* that the stream is part of; 0: none */
@@ -181,11 +199,7 @@ typedef struct hd_device_order {
     hd_gpu_event_t *ready;  /* of the stream's device */
     hd_gpu_event_t *joined; /* likewise, on a line: what a stream by_thread has to wait for yet */
     int events_of;          /* device of both; meaningless while they are NULL */
-    hd_gpu_flag_t *gate;    /* set to the number of the post */
-    hd_gpu_event_t *passed; /* recorded behind the last gate; both of gate_of */
-    bool gated;             /* it has been */
-    int gate_of;
-    _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
+    _Atomic uint64_t meet;  /* number of the post, HD_MEET_* */
 } hd_device_order_t;
 
 /* A member's part: hangs on its request, written by its owner before it publishes; read by claimers, while the exchange is
@@ -431,6 +445,8 @@ void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream);
 /* Among processes, by a member: the same for its own stream, and its own work, which part->own tells of then. */
 ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream);
 ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream);
+/* Has a capture of its stream begun since the post? Then nothing may be done to that stream. */
+bool hd_device_captured_since(const hd_op_t *op);
 /* By a member that is held: has its stream come to its post? UCC_OK, UCC_INPROGRESS, or an error. */
 ucc_status_t hd_device_ready(hd_op_t *op);
 /* By a member, when all has been enqueued: its stream comes after these n, as far as they are of its exchange; or a gate is
@@ -439,6 +455,26 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
 /* Likewise, when the request is about to end: a gate is opened. */
 void hd_device_end_order(hd_op_t *op);
 void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
+
+/* --- device_gates.c ------------------------------------------------------------------------------------- */
+
+/* A gate for streams of the device, the caller's until it drops or closes it; NULL: there is none. */
+hd_device_gate_t *hd_device_gate_take(hd_devices_t *devices, int device);
+void hd_device_gate_drop(hd_device_gate_t *gate);
+/* Before the stream is told to wait for it: from now on it is opened when the group fails, and by gate_end. */
+void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_device_order_t *order,
+                          uint64_t number);
+/* Nothing waits for it after all, nor will there be a gate_end. */
+void hd_device_gate_withdraw(hd_device_gate_t *gate);
+/* Its poster is through with it, and has recorded `passed`, or has not. */
+void hd_device_gate_leave(hd_device_gate_t *gate, bool passes);
+/* Opens the one that this post of the order's has closed. */
+void hd_device_gate_end(const hd_device_order_t *order, uint64_t number);
+/* By the end of devices: until streams have passed those that are kept; and gives these back. */
+void hd_device_gates_await(hd_devices_t *devices);
+void hd_device_gates_put(hd_devices_t *devices);
+/* In the child of a fork. */
+void hd_device_gates_inherit(void);
 
 /* --- device_op.c ---------------------------------------------------------------------------------------- */
 

@@ -269,7 +269,8 @@ static bool suits_own(const hd_device_view_t *v) {
         return false;
     }
     return own->is && !own->stream.by_thread && own->stream.device == v->device && !v->told &&
-           (v->capture || !has_data(v->op) || hd_device_words(v) <= HD_GPU_WORDS);
+           (v->capture || !has_data(v->op) || hd_device_words(v) <= HD_GPU_WORDS) &&
+           !hd_device_captured_since(v->op);
 }
 
 static ucc_status_t enqueue(const hd_device_view_t *v,

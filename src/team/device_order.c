@@ -12,7 +12,7 @@
  * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the host's; but who progresses
  * no context any more after its triggered post leaves its stream waiting for ever. And nothing that may come after a gate may
  * be enqueued in front of what opens it: two collectives of one team are enqueued in any order, on the same line. So while
- * any gate of the process is closed, posts on streams are HELD: they publish when the host has seen their stream come
+ * any gate of the process is closed (device_gates.c), posts on streams are HELD: they publish when the host has seen their stream come
  * to them (streams may wait for each other by the user's events, hence all of them). What lines wait for is then never behind a
  * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and one that was held is ready.
  *
@@ -96,6 +96,14 @@ void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
     }
 }
 
+bool hd_device_captured_since(const hd_op_t *op) {
+    const hd_device_order_t *order = order_of(op);
+    hd_gpu_capture_t now = {.id = 0};
+    return order->posted && !order->capture &&
+           op->team->devices->driver->capture(order->stream, &now) == UCC_OK &&
+           (now.active || now.broken);
+}
+
 ucc_status_t hd_device_ready(hd_op_t *op) {
     return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
 }
@@ -167,6 +175,19 @@ static uint64_t meeting(uint64_t number, uint64_t state) {
     return number * HD_MEET_STATES + state;
 }
 
+static ucc_status_t join(hd_op_t *op, const ends_t *ends) {
+    hd_device_order_t *order = order_of(op);
+    if (hd_device_captured_since(op)) {
+        hd_error(
+            "%s at endpoint %u: a capture of its stream was begun after the post, before all was "
+            "enqueued: what it captures can't come after the collective",
+            hd_op_type_name(op), op->team_ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return order->stream.by_thread ? join_late(op, ends, order)
+                                   : each_done(op, ends, wait_in_stream, order);
+}
+
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n) {
     hd_device_order_t *order = order_of(op);
     const ends_t ends = {done, n};
@@ -175,8 +196,7 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
     if (word % HD_MEET_STATES == HD_MEET_GATED) {
         return UCC_OK;
     }
-    ucc_status_t status = order->stream.by_thread ? join_late(op, &ends, order)
-                                                  : each_done(op, &ends, wait_in_stream, order);
+    ucc_status_t status = join(op, &ends);
     if (status != UCC_OK && !order->capture) {
         (void)each_done(op, &ends, wait_here, NULL);
     }
@@ -199,36 +219,15 @@ void hd_device_end_order(hd_op_t *op) {
     uint64_t before =
         atomic_exchange_explicit(&order->meet, meeting(number, HD_MEET_OVER), memory_order_acq_rel);
     if (before % HD_MEET_STATES == HD_MEET_GATED) {
-        hd_gpu_word_open(order->gate, number);
-        /* release: who finds no gate comes after the opening; pairs with arm */
-        atomic_fetch_sub_explicit(&op->team->devices->gates, 1, memory_order_release);
+        hd_device_gate_end(order, number);
     }
     if (engine && before % HD_MEET_STATES != HD_MEET_OVER) {
         hd_ee_end(engine);
     }
 }
 
-/* Its stream has passed it, or will right away: not before that is the word anybody else's. */
-static ucc_status_t give_up_gate(const hd_gpu_driver_t *driver, hd_device_order_t *order) {
-    ucc_status_t status = UCC_OK;
-    if (order->gate && order->gated) {
-        status = hd_device_await_event(driver, order->passed, HD_GPU_SITE_NONE);
-    }
-    if (order->gate && status == UCC_OK) {
-        driver->word_put(order->gate_of, order->gate);
-        order->gate = NULL;
-    }
-    if (order->passed && status == UCC_OK) {
-        driver->event_put(order->passed);
-        order->passed = NULL;
-    }
-    order->gated = false;
-    return status;
-}
-
 void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order) {
     const hd_gpu_driver_t *driver = devices ? devices->driver : NULL;
-    (void)give_up_gate(driver, order); /* else it is kept for ever */
     if (order->ready) {
         driver->event_put(order->ready);
     }
@@ -274,6 +273,10 @@ static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, v
     if (status == UCC_OK) {
         status = driver->capture(stream, &capture);
     }
+    if (status == UCC_OK && capture.broken) {
+        (void)refuse(r, "the capture that it is part of has been broken");
+        status = UCC_ERR_INVALID_PARAM;
+    }
     if (status == UCC_OK && capture.active && r->op.team->crossing) {
         status = refuse(r, "it is being captured, and what crosses processes can't be");
         hd_device_span_fail(&r->op, status); /* the others may wait for it */
@@ -298,7 +301,7 @@ static ucc_status_t take_stream(hd_request_t *r, const hd_gpu_stream_t *known, v
 }
 
 /* What the next post has to know. */
-static ucc_status_t arm(hd_request_t *r, ucc_ee_h ee, void *handle) {
+static ucc_status_t arm(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on) {
     ucc_status_t status = check_kind(r);
     if (status == UCC_OK) {
         status = take_stream(r, ee ? hd_ee_stream(ee) : NULL, handle);
@@ -307,12 +310,13 @@ static ucc_status_t arm(hd_request_t *r, ucc_ee_h ee, void *handle) {
         return status;
     }
     hd_device_order_t *order = order_of(&r->op);
-    /* acquire: pairs with hd_device_end_order. A gate that comes later is put behind `ready`, in whatever stream: its poster, if
+    /* acquire: pairs with device_gates.c. A gate that comes later is put behind `ready`, in whatever stream: its poster, if
        it is another thread, is ordered after this one by what makes its stream depend on this one, or not at all. */
     order->held = !order->capture &&
                   atomic_load_explicit(&r->op.team->devices->gates, memory_order_acquire) != 0;
     order->armed = true;
     order->tells = ee && !order->capture;
+    order->posted = on == HD_ON_POSTED;
     order->engine = ee;
     if (ee) {
         hd_ee_begin(ee);
@@ -355,8 +359,8 @@ typedef struct post {
     ucc_ee_h engine; /* NULL: no triggered post */
     uint64_t capture;
     uint64_t number;
-    hd_gpu_flag_t *gate; /* NULL: there may be none */
-    hd_gpu_event_t *passed;
+    hd_group_t *group;
+    hd_device_gate_t *gate; /* mine; NULL: there may be none */
 } post_t;
 
 static bool is_open(const post_t *p) {
@@ -367,21 +371,11 @@ static bool is_open(const post_t *p) {
 
 /* Before the post: a gate, in case it will be needed. */
 static void take_gate(post_t *p) {
-    hd_device_order_t *order = p->order;
     hd_gpu_info_t info;
     int device = p->stream.device;
-    if (order->capture || p->team->lib->gpu_gate != HD_CFG_GATE_MEMOP ||
-        p->driver->info(device, &info) != UCC_OK || !info.words ||
-        ((order->gate || order->passed) && order->gate_of != device &&
-         give_up_gate(p->driver, order) != UCC_OK)) {
-        return;
-    }
-    order->gate_of = device;
-    if ((order->gate || p->driver->word_take(device, &order->gate) == UCC_OK) &&
-        (order->passed || p->driver->event_take(device, &order->passed) == UCC_OK)) {
-        order->gated = true; /* or will be */
-        p->gate = order->gate;
-        p->passed = order->passed;
+    if (!p->capture && p->team->lib->gpu_gate == HD_CFG_GATE_MEMOP &&
+        p->driver->info(device, &info) == UCC_OK && info.words) {
+        p->gate = hd_device_gate_take(p->team->devices, device);
     }
 }
 
@@ -393,24 +387,25 @@ static bool change(const post_t *p, uint64_t from, uint64_t to) {
                                                    memory_order_release, memory_order_relaxed);
 }
 
-/* The stream waits there now, or need not any more. False: it can't be told to. */
-static bool put_gate(const post_t *p) {
-    _Atomic uint32_t *gates = &p->team->devices->gates;
-    /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after it */
-    atomic_fetch_add_explicit(gates, 1, memory_order_relaxed);
+/* The stream waits there now, or need not any more. False: it can't be told to. What is looked at here is the gate and the
+ * number alone: as soon as a gate may be there, the request may be over, and another post's. */
+static bool put_gate(post_t *p) {
+    hd_device_gate_t *gate = p->gate;
+    p->gate = NULL;
+    hd_device_gate_close(gate, p->group, p->order, p->number);
     if (!change(p, HD_MEET_OPEN, HD_MEET_GATED)) {
-        atomic_fetch_sub_explicit(gates, 1, memory_order_relaxed); /* there was none */
+        hd_device_gate_withdraw(gate); /* there was none */
         return true;
     }
-    if (p->driver->gate(p->stream, p->gate, p->number, HD_GPU_SITE_GATE) == UCC_OK) {
-        (void)p->driver->record(p->stream, p->passed); /* without, it is given up a little early */
-        return true;
+    ucc_status_t status = p->driver->gate(p->stream, gate->word, gate->value, HD_GPU_SITE_GATE);
+    if (status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN)) {
+        hd_device_gate_withdraw(gate); /* likewise */
+        return false;
     }
-    if (!change(p, HD_MEET_GATED, HD_MEET_OPEN)) {
-        return true; /* it is over, and has been opened */
-    }
-    atomic_fetch_sub_explicit(gates, 1, memory_order_relaxed); /* likewise */
-    return false;
+    /* without the record, it is given back a little early */
+    hd_device_gate_leave(gate,
+                         status == UCC_OK && p->driver->record(p->stream, gate->passed) == UCC_OK);
+    return true;
 }
 
 static ucc_status_t meet(post_t *p) {
@@ -418,11 +413,8 @@ static ucc_status_t meet(post_t *p) {
     hd_team_waiting_t waiting = {.what = "a triggered post", .awaited = "the others to post"};
     while (is_open(p)) {
         hd_team_progress(p->team, &waiting);
-        if (p->gate && hd_ticks() > until) {
-            if (put_gate(p)) {
-                return UCC_OK;
-            }
-            p->gate = NULL;
+        if (p->gate && hd_ticks() > until && put_gate(p)) {
+            return UCC_OK;
         }
         hd_team_rest(p->team, &waiting);
     }
@@ -446,7 +438,7 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
         return hd_request_post(r); /* which says why it may not */
     }
     bool triggered = on == HD_ON_TRIGGERED;
-    ucc_status_t status = arm(r, ee, handle);
+    ucc_status_t status = arm(r, ee, handle, on);
     if (status != UCC_OK) {
         return status;
     }
@@ -456,6 +448,7 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
                 .order = order,
                 .stream = order->stream,
                 .joined = order->joined,
+                .group = r->op.group,
                 .engine = ee,
                 .capture = order->capture,
                 /* relaxed: mine */
@@ -472,5 +465,9 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     if (status != UCC_OK) {
         disarm(&p);
     }
-    return status == UCC_OK && triggered ? meet(&p) : status;
+    status = status == UCC_OK && triggered ? meet(&p) : status;
+    if (p.gate) {
+        hd_device_gate_drop(p.gate);
+    }
+    return status;
 }

@@ -8,9 +8,11 @@
 #include "support/small.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char lines[4096];
 
@@ -205,6 +207,41 @@ Test(engines, an_engine_stays_while_a_request_behind_a_gate_is_in_progress) {
     rank_await(0);
     rank_await(1);
     ranks_renew_engines();
+    ranks_close();
+}
+
+/* A thread that does nothing but wait for its stream. */
+static void *wait_for_stream(void *arg) {
+    rank_await((uint32_t)(uintptr_t)arg);
+    return NULL;
+}
+
+Test(engines, an_abort_by_another_opens_gates_of_those_who_are_in_the_driver) {
+    pthread_t thread[2];
+    ucc_coll_req_h request[2];
+    open_gated("3,seed=10,host=threads", 3, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        request[i] = rank_allreduce(i);
+    }
+    cr_assert_eq(heddle_emucuda_site_count(HD_GPU_SITE_GATE), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_create(&thread[i], NULL, wait_for_stream, (void *)(uintptr_t)i), 0);
+    }
+    usleep(50 * 1000); /* most likely they are there */
+    must(heddle_team_abort(ranks_world->teams[2]), "heddle_team_abort");
+    for (uint32_t i = 0; i < 2; i++) { /* nobody progresses their contexts */
+        pthread_join(thread[i], NULL);
+        cr_assert_eq(ucc_collective_test(request[i]), UCC_INPROGRESS);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        deadline_t deadline = deadline_start("a collective that was aborted");
+        while (ucc_collective_test(request[i]) == UCC_INPROGRESS) {
+            ucc_context_progress(world_context(ranks_world, i));
+            deadline_poll(&deadline);
+        }
+        cr_assert_eq(ucc_collective_test(request[i]), HEDDLE_ERR_ABORTED);
+        must(ucc_collective_finalize(request[i]), "ucc_collective_finalize");
+    }
     ranks_close();
 }
 

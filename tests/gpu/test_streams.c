@@ -805,6 +805,41 @@ Test(streams, streams_of_two_captures_are_refused_at_every_endpoint) {
     close_stage();
 }
 
+Test(streams, a_capture_begun_after_the_post_is_left_alone) {
+    ucc_coll_req_h request[2];
+    CUgraphExec exec;
+    open_stage("1,seed=7", 2, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        ucc_coll_args_t args = sum_args(i, 0);
+        fill(i, stage.stream[i], stage.src[i], value_of(i, 0), COUNT);
+        must(ucc_collective_init(&args, &request[i], heddle_ep_team(stage.ep[i])), "init");
+    }
+    must(heddle_post_on(request[0], stage.stream[0]), "heddle_post_on");
+    begin_capture(0);
+    must(heddle_post_on(request[1], stage.stream[1]), "heddle_post_on");
+    copy(0, stage.stream[0], stage.kept[0], stage.src[0], BYTES);
+    cr_assert_eq(heddle_wait(request[0], 30), UCC_ERR_INVALID_PARAM, "%s", last_line);
+    cr_assert(strstr(last_line, "a capture of its stream was begun after the post"), "%s",
+              last_line);
+    must(heddle_wait(request[1], 30), "heddle_wait");
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_request_free(&request[i]), "heddle_request_free");
+    }
+    CUgraph graph = end_capture(0);
+    device_enter(0);
+    must_cu(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+    must_cu(cuGraphLaunch(exec, stage.stream[0]), "cuGraphLaunch");
+    must_cu(cuStreamSynchronize(stage.stream[0]), "cuStreamSynchronize");
+    must_cu(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+    must_cu(cuGraphDestroy(graph), "cuGraphDestroy");
+    device_leave();
+    check_kept(0, 0, COUNT, value_of(0, 0)); /* nothing else is in it */
+    copy(1, stage.stream[1], stage.kept[1], stage.dst[1], BYTES);
+    await_stream(1, stage.stream[1]);
+    check_kept(1, 0, COUNT, sum_of(0));
+    close_stage();
+}
+
 Test(streams, devices_out_of_reach_cannot_be_captured) {
     ucc_coll_req_h request[2];
     open_stage("2,nopeer,seed=6", 2, 2);

@@ -12,10 +12,7 @@ static ucc_status_t ask(hd_gpu_stream_t stream, hd_gpu_capture_t *capture, CUgra
     ucc_status_t status = hd_cuda_check(
         stream.device, hd_cu.StreamGetCaptureInfo(stream.handle, &state, &id, graph, NULL, NULL),
         "cuStreamGetCaptureInfo");
-    if (status == UCC_OK && state == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
-        hd_error("GPU %d: the capture of stream %p has been broken", stream.device, stream.handle);
-        return UCC_ERR_INVALID_PARAM;
-    }
+    capture->broken = status == UCC_OK && state == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     if (status == UCC_OK && state == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
         *capture = (hd_gpu_capture_t){.active = true, .id = id};
     }
@@ -78,7 +75,8 @@ ucc_status_t hd_cuda_keep(hd_gpu_stream_t stream, void (*release)(void *arg), vo
     }
     status = ask(stream, &capture, &graph);
     if (status == UCC_OK && !capture.active) {
-        hd_error("GPU %d: stream %p is not being captured", stream.device, stream.handle);
+        hd_error("GPU %d: stream %p is not being captured%s", stream.device, stream.handle,
+                 capture.broken ? " any more: the capture has been broken" : "");
         status = UCC_ERR_INVALID_PARAM;
     }
     kept_t *kept = status == UCC_OK ? malloc(sizeof(*kept)) : NULL;
