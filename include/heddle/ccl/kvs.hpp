@@ -1,0 +1,242 @@
+/* ccl/kvs.hpp: key-value stores, over which ranks become a communicator.
+ *
+ * A store is of one process; copies of the pointer, and stores made from its address, are the same one.
+ * Ranks meet in it: the first that comes makes a group of the C library, each joins, and nobody goes on before
+ * all have. Whoever fails fails the meeting and all later ones of that store, so that nobody waits for ranks that
+ * will not come.
+ */
+#ifndef HEDDLE_CCL_KVS_HPP_
+#define HEDDLE_CCL_KVS_HPP_
+
+#include <heddle/ccl/request.hpp>
+
+#include <condition_variable>
+
+namespace heddle {
+namespace ccl {
+
+class kvs_interface {
+  public:
+    virtual ~kvs_interface() = default;
+    virtual vector_class<char> get(const string_class &key) = 0;
+    virtual void set(const string_class &key, const vector_class<char> &data) = 0;
+};
+
+/** How a communicator is made; the same at all ranks. thread_mode: UCC_THREAD_MULTIPLE, the default, or
+ *  UCC_THREAD_SINGLE: one thread at a time uses a rank, and waits for no other rank of its own meanwhile. */
+enum class comm_attr_id : int { version, thread_mode };
+enum class kvs_attr_id : int { version };
+enum class init_attr_id : int { version };
+
+class comm_attr {
+  public:
+    template <auto id> void set(ucc_thread_mode_t mode) {
+        static_assert(id == comm_attr_id::thread_mode, "no such attribute");
+        mode_ = mode;
+    }
+    template <auto id> ucc_thread_mode_t get() const {
+        static_assert(id == comm_attr_id::thread_mode, "no such attribute");
+        return mode_;
+    }
+
+  private:
+    ucc_thread_mode_t mode_ = UCC_THREAD_MULTIPLE;
+};
+
+struct kvs_attr {};
+struct init_attr {};
+
+namespace detail {
+
+/** Ranks that become a communicator. What is not atomic is the store's lock's. */
+struct meeting {
+    explicit meeting(std::size_t ranks, const comm_attr &how)
+        : size(ranks), mode(how.get<comm_attr_id::thread_mode>()), present(ranks) {
+        heddle_group_params_t params = {};
+        params.endpoints = static_cast<std::uint32_t>(size);
+        params.thread_mode = mode;
+        check(heddle_group_create(&params, &group), "create_communicators");
+    }
+    meeting(const meeting &) = delete;
+    meeting &operator=(const meeting &) = delete;
+    ~meeting() {
+        (void)heddle_group_destroy(group);
+    }
+
+    std::size_t size;
+    ucc_thread_mode_t mode;
+    std::vector<bool> present;
+    std::size_t joined = 0;
+    heddle_group_t *group = nullptr;
+};
+
+using ranks = std::vector<std::size_t>;
+using members = std::vector<member_ref>;
+
+/** What all stores of one address share. */
+class store {
+  public:
+    std::vector<char> get(const std::string &key) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [&] { return values_.count(key) != 0; });
+        return values_[key];
+    }
+
+    void set(const std::string &key, const std::vector<char> &data) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        values_[key] = data;
+        changed_.notify_all();
+    }
+
+    /** The members of the given ranks, in their order. */
+    members meet(std::size_t size, const ranks &mine, const comm_attr &how) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        try {
+            require(size > 0 && size <= 16777216, "create_communicators", "no such size");
+            if (!meeting_ && !failed_) {
+                meeting_ = std::make_shared<meeting>(size, how);
+            }
+            std::shared_ptr<meeting> met = meeting_; // the last one ends the group
+            members made = join(met.get(), size, mine, how);
+            await(lock, *met);
+            return made;
+        } catch (...) {
+            failed_ = true;
+            meeting_ = nullptr;
+            changed_.notify_all();
+            throw;
+        }
+    }
+
+  private:
+    members join(meeting *to, std::size_t size, const ranks &mine, const comm_attr &how) {
+        const char *call = "create_communicators";
+        members made;
+        made.reserve(mine.size());
+        if (!to) {
+            throw exception("create_communicators: a rank has failed in this store",
+                            UCC_ERR_NOT_FOUND);
+        }
+        meeting &met = *to;
+        require(!mine.empty(), call, "no rank");
+        require(size == met.size, call, "another rank has another size");
+        require(how.get<comm_attr_id::thread_mode>() == met.mode, call,
+                "another rank has another thread mode");
+        for (std::size_t rank : mine) {
+            heddle_ep_t *ep = nullptr;
+            require(rank < size, call, "a rank that is not below the size");
+            require(!met.present[rank], call, "two of one rank");
+            check(heddle_join(met.group, static_cast<std::uint32_t>(rank), &ep), call);
+            met.present[rank] = true;
+            met.joined++;
+            made.push_back(adopt(ep));
+        }
+        return made;
+    }
+
+    void await(std::unique_lock<std::mutex> &lock, meeting &met) {
+        if (met.joined == met.size) {
+            meeting_ = nullptr;
+            changed_.notify_all();
+        }
+        changed_.wait(lock, [&] { return failed_ || met.joined == met.size; });
+        if (met.joined < met.size) {
+            throw exception("create_communicators: another rank has failed", UCC_ERR_NOT_FOUND);
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<std::string, std::vector<char>> values_;
+    std::shared_ptr<meeting> meeting_; // that not all have come to
+    bool failed_ = false;              // one of them
+};
+
+/** The stores of this process by what their addresses begin with. */
+class stores {
+  public:
+    static stores &instance() {
+        static stores all;
+        return all;
+    }
+    std::shared_ptr<store> add(std::uint64_t id) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        auto made = std::make_shared<store>();
+        for (auto at = by_id_.begin(); at != by_id_.end();) {
+            at = at->second.expired() ? by_id_.erase(at) : std::next(at);
+        }
+        by_id_[id] = made;
+        return made;
+    }
+    std::shared_ptr<store> find(std::uint64_t id) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        auto at = by_id_.find(id);
+        return at == by_id_.end() ? nullptr : at->second.lock();
+    }
+    std::uint64_t next() {
+        return ++last_;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::map<std::uint64_t, std::weak_ptr<store>> by_id_;
+    std::atomic<std::uint64_t> last_{0};
+};
+
+} // namespace detail
+
+class kvs;
+shared_ptr_class<kvs> create_main_kvs(const kvs_attr &attr = kvs_attr());
+
+class kvs final : public kvs_interface {
+  public:
+    static constexpr std::size_t address_max_size = 256;
+    using address_type = array_class<char, address_max_size>;
+
+    kvs() : id_(detail::stores::instance().next()), store_(detail::stores::instance().add(id_)) {
+    }
+    explicit kvs(const address_type &address) : id_(0) {
+        std::memcpy(&id_, address.data(), sizeof(id_));
+        store_ = detail::stores::instance().find(id_);
+        detail::require(store_ != nullptr, "create_kvs", "no store of this process");
+    }
+
+    /** To be given to create_kvs(). */
+    address_type get_address() const {
+        address_type address = {};
+        std::memcpy(address.data(), &id_, sizeof(id_));
+        return address;
+    }
+
+    /** Waits until somebody has set it. */
+    vector_class<char> get(const string_class &key) override {
+        return store_->get(key);
+    }
+    void set(const string_class &key, const vector_class<char> &data) override {
+        store_->set(key, data);
+    }
+
+    /** Not for programs. */
+    detail::store &shared() const noexcept {
+        return *store_;
+    }
+
+  private:
+    std::uint64_t id_;
+    std::shared_ptr<detail::store> store_;
+};
+
+/** The store that the ranks of one communicator, or of several, one after the other, meet in. */
+inline shared_ptr_class<kvs> create_main_kvs(const kvs_attr &) {
+    return std::make_shared<kvs>();
+}
+
+inline shared_ptr_class<kvs> create_kvs(const kvs::address_type &address,
+                                        const kvs_attr & = kvs_attr()) {
+    return std::make_shared<kvs>(address);
+}
+
+} // namespace ccl
+} // namespace heddle
+
+#endif

@@ -1,0 +1,185 @@
+// errors.cpp: what is refused, with which exception, and that nobody hangs or leaks when a rank fails.
+#include "support.hpp"
+
+namespace {
+
+void check_arguments() {
+    begin_phase("arguments");
+    run_communicators(2, [](ccl::communicator &comm) {
+        int x[4] = {}, y[4] = {};
+        int *none = nullptr;
+        auto refused = [](auto call) { return status_of(call) == UCC_ERR_INVALID_PARAM; };
+        EXPECT(refused([&] { comm.allreduce(none, y, 1, ccl::reduction::sum); }));
+        EXPECT(refused([&] { comm.allreduce(x, none, 1, ccl::reduction::sum); }));
+        EXPECT(refused([&] { comm.allreduce(x, y, 1, ccl::reduction::custom); }));
+        EXPECT(refused([&] { comm.allreduce(x, y, 1, ccl::reduction::last_value); }));
+        EXPECT(refused([&] { comm.allreduce(x, y, SIZE_MAX, ccl::reduction::sum); }));
+        EXPECT(refused(
+            [&] { comm.allreduce(x, y, 1, ccl::reduction::sum, static_cast<ccl::datatype>(77)); }));
+        EXPECT(refused([&] { comm.bcast(none, 1, 0); }));
+        EXPECT(refused([&] { comm.bcast(x, 1, 2); }));
+        EXPECT(refused([&] { comm.reduce(x, y, 1, ccl::reduction::sum, 2); }));
+        EXPECT(refused([&] { comm.alltoall(x, y, SIZE_MAX / 2); }));
+        EXPECT(refused([&] { comm.allgatherv(x, 1, y, {1}); }));
+        EXPECT(refused([&] { comm.allgatherv(x, 2, y, {1, 1}); }));
+        EXPECT(refused([&] { comm.allgatherv(x, 1, y, {1, 1, 1}); }));
+        EXPECT(refused([&] { comm.alltoallv(x, {1, 1}, y, {1, 1, 1}); }));
+        EXPECT(refused([&] { comm.alltoallv(x, {2, 2}, y, {1, 1}); }));
+        EXPECT(refused([&] { comm.alltoallv(x, {SIZE_MAX, 2}, y, {1, 1}); }));
+        EXPECT(refused([&] { comm.split(-1, 0); }));
+        // Nothing of that was started: the next calls match.
+        comm.allreduce(x, y, 4, ccl::reduction::sum)->wait();
+        comm.reduce(x, comm.rank() == 1 ? y : none, 1, ccl::reduction::sum, 1)->wait();
+        comm.allreduce(none, none, 0, ccl::reduction::sum)->wait();
+    });
+}
+
+void check_creation() {
+    begin_phase("creation");
+    auto one = [](int size, int rank) {
+        auto kvs = ccl::create_main_kvs();
+        return status_of([&] { ccl::create_communicator(size, rank, kvs); });
+    };
+    EXPECT(one(0, 0) == UCC_ERR_INVALID_PARAM);
+    EXPECT(one(-1, 0) == UCC_ERR_INVALID_PARAM);
+    EXPECT(one(2, 2) == UCC_ERR_INVALID_PARAM);
+    EXPECT(one(2, -1) == UCC_ERR_INVALID_PARAM);
+    EXPECT(one(1, 0) == UCC_OK);
+    EXPECT(status_of([] { ccl::create_communicator(1, 0, nullptr); }) == UCC_ERR_INVALID_PARAM);
+    EXPECT(status_of([] { ccl::create_communicators(2, {}, ccl::create_main_kvs()); }) ==
+           UCC_ERR_INVALID_PARAM);
+    EXPECT(status_of([] {
+               ccl::create_communicators(2, {1, 1}, ccl::create_main_kvs());
+           }) == UCC_ERR_INVALID_PARAM);
+    EXPECT(status_of([] { ccl::create_kvs(ccl::kvs::address_type{}); }) == UCC_ERR_INVALID_PARAM);
+}
+
+// The last of three makes a mistake, or the first: all of them hear of it, and the store is of no more use.
+void check_failing_creation() {
+    begin_phase("a rank that fails while a communicator is made");
+    for (int mistake = 0; mistake < 3; mistake++) {
+        for (bool early : {false, true}) {
+            auto kvs = ccl::create_main_kvs();
+            std::atomic<int> failed{0};
+            run_ranks(3, [&](int rank) {
+                bool wrong = rank == 2;
+                int size = wrong && mistake == 0 ? 4 : 3;
+                int number = !wrong ? rank : mistake == 1 ? 3 : mistake == 2 ? 1 : 2;
+                if (wrong != early) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                }
+                failed += status_of([&] { ccl::create_communicator(size, number, kvs); }) != UCC_OK;
+            });
+            EXPECT(failed == 3);
+            EXPECT(status_of([&] { ccl::create_communicator(1, 0, kvs); }) == UCC_ERR_NOT_FOUND);
+        }
+    }
+}
+
+void check_moved() {
+    begin_phase("use after move");
+    auto comm = ccl::create_communicator(1, 0, ccl::create_main_kvs());
+    int x = 3;
+    {
+        auto other = std::move(comm);
+        EXPECT(status_of([&] { comm.rank(); }) == UCC_ERR_INVALID_PARAM);
+        EXPECT(status_of([&] { comm.barrier(); }) == UCC_ERR_INVALID_PARAM);
+        EXPECT(status_of([&] { comm.bcast(&x, 1, 0); }) == UCC_ERR_INVALID_PARAM);
+        EXPECT(status_of([&] { comm.split(0, 0); }) == UCC_ERR_INVALID_PARAM);
+        EXPECT(other.size() == 1);
+        comm = std::move(other);
+    }
+    EXPECT(comm.size() == 1);
+}
+
+void check_requests() {
+    begin_phase("wait twice, cancel, requests that outlive their communicator");
+    run_communicators(2, [](ccl::communicator &comm) {
+        ccl::barrier_attr_t attr;
+        attr.set<ccl::operation_attr_id::match_id>("held");
+        auto request = comm.rank() == 0 ? comm.barrier(attr) : nullptr;
+        if (request) {
+            EXPECT(!request->test());
+            EXPECT(!request->cancel());
+        }
+        comm.barrier()->wait();
+        if (!request) {
+            request = comm.barrier(attr);
+        }
+        request->wait();
+        request->wait();
+        EXPECT(request->test());
+        EXPECT(!request->cancel());
+    });
+    auto kvs = ccl::create_main_kvs();
+    run_ranks(2, [&](int rank) {
+        ccl::request_t request;
+        {
+            auto comm = ccl::create_communicator(2, rank, kvs);
+            request = comm.barrier();
+        }
+        request->wait();
+    });
+    run_communicators(2, [](ccl::communicator &comm) {
+        int x[1000] = {}, y[1000];
+        comm.allreduce(x, y, 1000, ccl::reduction::sum); // waits for its end
+        EXPECT(y[999] == 0);
+    });
+}
+
+// A rank that leaves: the others' calls fail. A rank whose call an exception ends: the others' end with that.
+void check_failing_ranks() {
+    begin_phase("a rank that leaves");
+    auto kvs = ccl::create_main_kvs();
+    run_ranks(3, [&](int rank) {
+        auto comm = ccl::create_communicator(3, rank, kvs);
+        comm.barrier()->wait();
+        if (rank == 1) {
+            return;
+        }
+        auto request = comm.barrier();
+        EXPECT(status_of([&] { request->wait(); }) == UCC_ERR_NOT_FOUND);
+        EXPECT(status_of([&] { request->wait(); }) == UCC_ERR_NOT_FOUND);
+    });
+    begin_phase("a rank that throws");
+    run_communicators(3, [](ccl::communicator &comm) {
+        int x = 1, y = 0;
+        ccl::allreduce_attr_t attr;
+        attr.set<ccl::operation_attr_id::match_id>("never matched");
+        if (comm.rank() == 1) {
+            try {
+                auto request = comm.allreduce(&x, &y, 1, ccl::reduction::sum, attr);
+                throw 1;
+            } catch (int) {
+            }
+        } else {
+            EXPECT(status_of([&] { comm.barrier()->wait(); }) == HEDDLE_ERR_ABORTED);
+        }
+        EXPECT(status_of([&] { comm.barrier()->wait(); }) == HEDDLE_ERR_ABORTED);
+    });
+}
+
+// What must agree does not: an exception at every rank that waits.
+void check_mismatch() {
+    begin_phase("arguments that do not agree");
+    run_communicators(2, [](ccl::communicator &comm) {
+        int x[2] = {}, y[2];
+        std::size_t count = comm.rank() == 0 ? 1 : 2;
+        EXPECT(status_of([&] { comm.allreduce(x, y, count, ccl::reduction::sum)->wait(); }) ==
+               UCC_ERR_INVALID_PARAM);
+    });
+}
+
+} // namespace
+
+int main() {
+    begin_test(120);
+    check_arguments();
+    check_creation();
+    check_failing_creation();
+    check_moved();
+    check_requests();
+    check_failing_ranks();
+    check_mismatch();
+    return end_test("ccl/errors");
+}
