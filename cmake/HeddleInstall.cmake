@@ -13,14 +13,18 @@
 #                                            not beside a static library
 #   lib/cmake/ucc-heddle/                    the same CMake package, where a search of the prefix finds it,
 #                                            and where it is not in the way of UCC's own
+#
+# Components, which are packages (HeddlePackage.cmake): runtime, bootstrap, emucuda, tools, and dev, which is the rest.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
 install(DIRECTORY include/ucc include/heddle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS heddle EXPORT heddleTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 if(TARGET heddle_cuda)
-    install(TARGETS heddle_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+    install(TARGETS heddle_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_SKIP)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heddle)
@@ -29,14 +33,17 @@ install(EXPORT heddleTargets NAMESPACE heddle:: DESTINATION ${package_dir})
 if(TARGET heddle_bootstrap)
     install(FILES include/heddle/bootstrap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle)
     install(TARGETS heddle_bootstrap EXPORT heddleBootstrapTargets
-            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT bootstrap NAMELINK_COMPONENT dev
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(EXPORT heddleBootstrapTargets NAMESPACE heddle:: DESTINATION ${package_dir})
 endif()
 if(TARGET heddle_emucuda)
     install(FILES include/heddle_emucuda.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-    install(TARGETS heddle_emucuda EXPORT heddleEmucudaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS heddle_emucuda EXPORT heddleEmucudaTargets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT emucuda NAMELINK_COMPONENT dev)
     install(EXPORT heddleEmucudaTargets NAMESPACE heddle:: DESTINATION ${package_dir})
-    install(TARGETS heddle_emucuda_driver LIBRARY DESTINATION ${alias_dir}/emucuda NAMELINK_SKIP)
+    install(TARGETS heddle_emucuda_driver
+            LIBRARY DESTINATION ${alias_dir}/emucuda COMPONENT emucuda NAMELINK_SKIP)
 endif()
 configure_package_config_file(cmake/heddleConfig.cmake.in heddleConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
@@ -92,8 +99,8 @@ foreach(folder IN ITEMS ${CMAKE_INSTALL_LIBDIR}/cmake/ucc-heddle ${alias_dir}/cm
                   ${PROJECT_BINARY_DIR}/ucc-config-version.cmake DESTINATION ${folder})
 endforeach()
 
-install(TARGETS heddle_ucc LIBRARY DESTINATION ${alias_dir})
+install(TARGETS heddle_ucc LIBRARY DESTINATION ${alias_dir} COMPONENT runtime NAMELINK_COMPONENT dev)
 set(soname libheddle.so.${PROJECT_VERSION_MAJOR})
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/ucc)
 file(CREATE_LINK ../${soname} ${PROJECT_BINARY_DIR}/ucc/${soname} SYMBOLIC)
-install(FILES ${PROJECT_BINARY_DIR}/ucc/${soname} DESTINATION ${alias_dir})
+install(FILES ${PROJECT_BINARY_DIR}/ucc/${soname} DESTINATION ${alias_dir} COMPONENT runtime)

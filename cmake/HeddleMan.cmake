@@ -1,0 +1,15 @@
+# cmake -DPROGRAM=FILE -DVERSION=X -DOUTPUT=NAME.1 -P HeddleMan.cmake: a compressed manual page of what `PROGRAM --help` prints,
+# whose first line is "NAME: what it does".
+execute_process(COMMAND ${PROGRAM} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
+if(NOT help MATCHES "^([a-z_]+): ([^\n]*)\n\n(.*)$")
+    message(FATAL_ERROR "${PROGRAM} --help does not begin with its name")
+endif()
+set(name ${CMAKE_MATCH_1})
+set(what "${CMAKE_MATCH_2}")
+set(text "${CMAKE_MATCH_3}")
+string(REPLACE "\\" "\\e" text "${text}")
+string(REPLACE "-" "\\-" text "${text}")
+string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" text "${text}")
+string(TOUPPER ${name} title)
+file(WRITE ${OUTPUT} ".TH ${title} 1 \"\" \"Heddle ${VERSION}\"\n.SH NAME\n${name} \\- ${what}\n.SH DESCRIPTION\n.nf\n${text}\n.fi\n")
+execute_process(COMMAND gzip -9nf ${OUTPUT} COMMAND_ERROR_IS_FATAL ANY)
