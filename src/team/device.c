@@ -61,7 +61,8 @@ static void put_table(const hd_gpu_driver_t *driver, hd_device_table_t *table) {
     if (table->host) {
         driver->put(table->host);
     }
-    *table = (hd_device_table_t){0};
+    table->host = table->device = NULL;
+    table->capacity = 0;
 }
 
 /* Under the lock, or by its end: what was left there, as far as it is not used any more. */
@@ -78,8 +79,11 @@ static void put_late(hd_devices_t *devices, hd_line_t *line, bool all) {
 static void put_line(hd_devices_t *devices, hd_line_t *line) {
     const hd_gpu_driver_t *driver = devices->driver;
     put_late(devices, line, true);
-    for (uint32_t i = 0; i < HD_DEVICE_TABLES; i++) {
-        put_table(driver, &line->table[i]);
+    while (line->table) {
+        hd_device_table_t *table = line->table;
+        line->table = table->next;
+        put_table(driver, table);
+        hd_free(table);
     }
     hd_bounce_put(devices, line->bounce);
     if (line->ask) {
@@ -416,11 +420,10 @@ static ucc_status_t take_table(hd_devices_t *devices, int device, hd_device_tabl
     return UCC_OK;
 }
 
-/* One that nobody reads any more, large enough if there is such a one; NULL: all are in use. */
+/* One that nobody reads any more, large enough if there is such a one; NULL: all are in use, or there is none. */
 static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
     hd_device_table_t *found = NULL;
-    for (uint32_t i = 0; i < HD_DEVICE_TABLES; i++) {
-        hd_device_table_t *table = &line->table[i];
+    for (hd_device_table_t *table = line->table; table; table = table->next) {
         if (!hd_gpu_word_reached(line->word, table->ticket)) {
             continue;
         }
@@ -434,16 +437,16 @@ static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
     return found;
 }
 
-/* So many launches are under way: the oldest table is waited for, asleep, as a full queue of the driver's would do. */
-static hd_device_table_t *await_table(hd_devices_t *devices, hd_line_t *line, uint32_t words) {
-    hd_device_table_t *table;
-    while (!(table = find_table(line, words))) {
-        if (hd_line_has_failed(devices, line)) {
-            hd_error("device %d has failed before what was enqueued there", line->stream.device);
-            return NULL;
-        }
-        nap();
+/* One more. To wait for the others would be to wait for streams of the user's, which may wait for what the caller is going
+ * to do. */
+static hd_device_table_t *add_table(hd_line_t *line) {
+    hd_device_table_t *table = hd_alloc(HD_LINE, sizeof(*table));
+    if (!table) {
+        hd_error("device %d: no memory for a table of a launch", line->stream.device);
+        return NULL;
     }
+    table->next = line->table;
+    line->table = table;
     return table;
 }
 
@@ -461,9 +464,9 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
     if (words <= HD_GPU_WORDS) {
         return UCC_OK;
     }
-    hd_device_table_t *table = await_table(devices, line, words);
-    if (!table) {
-        return UCC_ERR_IO_ERROR;
+    hd_device_table_t *table = find_table(line, words);
+    if (!table && !(table = add_table(line))) {
+        return UCC_ERR_NO_MEMORY;
     }
     if (table->capacity < words) {
         ucc_status_t status = take_table(devices, line->stream.device, table, words);
@@ -570,7 +573,8 @@ ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_me
     uint64_t bit = UINT64_C(1) << device;
     uint32_t i = (uint32_t)(memory->id % HD_DEVICE_REACH);
     *yes = true;
-    if (memory->device < 0 || memory->device == device || memory->kind == HD_GPU_PINNED) {
+    bool own = memory->device == device && memory->kind != HD_GPU_PINNED;
+    if (memory->device < 0 || own) { /* pinned memory may be elsewhere for its own device, too */
         return UCC_OK;
     }
     hd_lock(&devices->reach_lock);
@@ -594,4 +598,10 @@ ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_me
     devices->reach[i].yes |= *yes ? bit : 0;
     hd_unlock(&devices->reach_lock);
     return UCC_OK;
+}
+
+bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory,
+                            const void *pointer) {
+    bool yes = false;
+    return hd_devices_reach(devices, memory->device, memory, pointer, &yes) == UCC_OK && yes;
 }

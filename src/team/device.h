@@ -61,7 +61,6 @@
 
 enum {
     HD_DEVICE_SHARED_ABOVE = 64 * 1024, /* bytes of an endpoint: up to it one device does all */
-    HD_DEVICE_TABLES = 16,              /* that a line keeps */
     HD_DEVICE_LINES = 4,                /* of each device */
     HD_DEVICE_CAPTURES = HD_GPU_STREAMS - HD_DEVICE_LINES, /* likewise, for what is captured */
     HD_DEVICE_REACH = 256,       /* allocations of which it is remembered who reaches them */
@@ -74,6 +73,7 @@ typedef struct hd_device_table {
     hd_gpu_block_t *device;
     uint32_t capacity; /* words */
     uint64_t ticket;   /* of the work that reads it; it may be written again once that is reached */
+    struct hd_device_table *next; /* of the line's */
 } hd_device_table_t;
 
 /* Pinned memory through which devices pass on what they don't reach of each other's (device_windows.c). */
@@ -99,8 +99,8 @@ typedef struct hd_line {
     uint64_t ticket; /* the last one given; under the lock */
     hd_gpu_event_t
         *ask; /* recorded and queried now and then: that tells whether the device has failed */
-    hd_device_table_t table[HD_DEVICE_TABLES];
-    hd_bounce_t *bounce;                /* NULL before it is first needed; under the lock */
+    hd_device_table_t *table; /* as many as there ever were launches with tables under way */
+    hd_bounce_t *bounce;      /* NULL before it is first needed; under the lock */
     hd_device_late_t *late, *late_last; /* oldest first; NULL: none; likewise */
     _Atomic uint64_t ask_due;           /* ticks */
     _Atomic bool asked;                 /* recorded, and not seen to have been reached */
@@ -314,7 +314,7 @@ hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *
 /* The same, locked; capture: one for what becomes part of that, 0: none. UCC_ERR_IO_ERROR, UCC_ERR_NO_RESOURCE: logged. */
 ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
                                   uint64_t capture, hd_line_t **line);
-/* May kernels of the device reach this memory? */
+/* May kernels of the device reach this memory, at this address? */
 ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
                               const void *pointer, bool *yes);
 static inline void hd_line_lock(hd_line_t *line) {
@@ -351,6 +351,9 @@ bool hd_line_reached(const struct hd_device_wait *wait);
  * least so many words, if they are too many for a launch's arguments. */
 ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
                              hd_gpu_table_t *out);
+/* Pinned memory of the user's: does the device that it is of have it at its address? Else it is as good as pageable. */
+bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory,
+                            const void *pointer);
 /* Waits, asleep, for what event was last recorded behind: UCC_OK, an error of the driver's, or UCC_ERR_TIMED_OUT, without a
  * line, after HD_DEVICE_DRAIN_SECONDS: what its stream waits for may be the caller's to do. */
 ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t *event,

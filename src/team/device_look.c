@@ -81,6 +81,10 @@ ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_
         return hd_args_bad(c, field, NO_MEMORY);
     }
     ucc_status_t status = told || !host ? hd_device_become(c) : UCC_OK;
+    if (status == UCC_OK && told && memory.kind == HD_GPU_PINNED &&
+        !hd_devices_have_pinned(c->team->devices, &memory, buffer)) {
+        return refuse(c, field, "its device has this memory of the host at another address");
+    }
     if (status == UCC_OK && c->op->call.device) {
         hd_device_side_t *side = side_of(c, field);
         side->memory = told || !host ? memory : nothing; /* which is looked at when it is posted */

@@ -92,8 +92,9 @@ static void copy_out(const hd_op_t *op, const hd_device_extent_t *side, const ui
 
 /* --- stand-ins ----------------------------------------------------------------------------------------------- */
 
-static bool is_pinned(const void *at, hd_gpu_memory_t *memory) {
-    return hd_gpu_memory_of(at, memory) == UCC_OK && memory->kind != HD_GPU_HOST;
+static bool is_pinned(const hd_op_t *op, const void *at, hd_gpu_memory_t *memory) {
+    return hd_gpu_memory_of(at, memory) == UCC_OK && memory->kind != HD_GPU_HOST &&
+           (memory->kind != HD_GPU_PINNED || hd_devices_have_pinned(op->team->devices, memory, at));
 }
 
 /* What is said to be the host's may be pinned, all of it: then devices reach it as it is. *at: what was looked at last. */
@@ -101,14 +102,14 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
                         const void **at) {
     *at = side->at;
     if (!side->vector) {
-        return is_pinned(*at, memory);
+        return is_pinned(op, *at, memory);
     }
     bool pinned = true;
     for (uint32_t i = 0; i < members_of(op) && pinned; i++) {
         uint64_t offset = hd_vector_displacement(side->vector, i) * side->element;
         if (hd_vector_count(side->vector, i)) {
             *at = hd_at(side->at, offset);
-            pinned = is_pinned(*at, memory);
+            pinned = is_pinned(op, *at, memory);
         }
     }
     return pinned;

@@ -14,8 +14,8 @@
  * else uses its bounce memory; what the last collective still does there is waited for by the first fills (FREE).
  * In the end the line's stream waits for all others (END), so that its ticket is everybody's.
  *
- * Launches here have as many words as their arguments hold, but for reductions of many operands: their tables are waited for
- * by the host when all are in use, so each of them gets its ticket at once.
+ * Launches here have as many words as their arguments hold, but for reductions of many operands: each of them gets its ticket
+ * at once, so that its table can be used again in the same collective.
  */
 #include "team/device.h"
 
@@ -147,10 +147,9 @@ static void add_row(trip_t *t, run_t *run, const void *src, void *dst, size_t by
 
 /* --- where buffers are --------------------------------------------------------------------------------------- */
 
-/* The device that surely reaches it; -1: all do. */
+/* The device that surely reaches it (pinned: hd_devices_have_pinned); -1: all do. */
 static int home_of(const hd_device_side_t *side) {
-    bool anywhere = side->stand_in || side->memory.kind == HD_GPU_PINNED;
-    return anywhere ? -1 : side->memory.device;
+    return side->stand_in ? -1 : side->memory.device;
 }
 
 static bool reaches(trip_t *t, int device, const hd_device_side_t *side) {

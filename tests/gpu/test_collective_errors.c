@@ -6,6 +6,7 @@
 #include "support/deadline.h"
 #include "support/device_cases.h"
 #include "support/small.h"
+#include "team/device.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -287,6 +288,33 @@ Test(device_errors, blocks_of_different_sizes) {
     device_cases_end();
 }
 
+/* --- who reaches what --------------------------------------------------------------------------------------- */
+
+static uint32_t asked;
+
+static ucc_status_t elsewhere(int device, const void *pointer, bool *yes) {
+    (void)pointer;
+    asked++;
+    *yes = device != 1;
+    return UCC_OK;
+}
+
+Test(device_errors, pinned_memory_is_asked_about_as_any_other) {
+    static int32_t pinned;
+    const hd_gpu_memory_t memory = {.kind = HD_GPU_PINNED, .device = 0, .id = 5};
+    hd_gpu_driver_t driver = {.devices = 2, .reachable = elsewhere};
+    hd_devices_t *devices = hd_devices_make(&driver);
+    bool yes;
+    for (int times = 0; times < 2; times++) {
+        cr_assert_eq(hd_devices_reach(devices, 0, &memory, &pinned, &yes), UCC_OK);
+        cr_assert(yes);
+        cr_assert_eq(hd_devices_reach(devices, 1, &memory, &pinned, &yes), UCC_OK);
+        cr_assert(!yes);
+    }
+    cr_assert_eq(asked, 2); /* once for each device */
+    hd_devices_unmake(devices);
+}
+
 /* --- before it is enqueued ----------------------------------------------------------------------------------- */
 
 Test(device_errors, a_time_out_before_all_have_come_enqueues_nothing) {
@@ -387,6 +415,42 @@ Test(device_errors, boards_are_left_before_devices_are_done) {
     hd_gpu_word_open(gate.word, 1);
     for (int k = 0; k < CALLS; k++) {
         for (uint32_t i = 0; i < 2; i++) {
+            s.request[i] = request[k][i];
+            cr_assert_eq(finish(&s, i), UCC_OK);
+        }
+    }
+    leave_gate(&gate);
+    close_scene(&s);
+    device_cases_end();
+}
+
+/* Addresses of so many endpoints are too many for the arguments of a launch. */
+Test(device_errors, launches_with_tables_wait_for_no_device) {
+    enum { CALLS = 40, ENDPOINTS = 8, BLOCK = 4 };
+    uint32_t counts[ENDPOINTS], displacements[ENDPOINTS];
+    ucc_coll_req_h request[CALLS][ENDPOINTS];
+    scene_t s;
+    begin("1");
+    open_scene(&s, ENDPOINTS, 2 * ENDPOINTS * BLOCK, 1);
+    for (uint32_t i = 0; i < ENDPOINTS; i++) {
+        counts[i] = BLOCK;
+        displacements[i] = i * BLOCK;
+        s.args[i] = small_args(UCC_COLL_TYPE_ALLTOALLV);
+        s.args[i].src.info_v = small_info_v(s.buffer[i], counts, displacements);
+        s.args[i].dst.info_v = small_info_v(s.buffer[i] + ENDPOINTS * BLOCK, counts, displacements);
+        s.args[i].src.info_v.mem_type = s.args[i].dst.info_v.mem_type = UCC_MEMORY_TYPE_CUDA;
+    }
+    gate_t gate = shut();
+    for (int k = 0; k < CALLS; k++) {
+        for (uint32_t i = 0; i < ENDPOINTS; i++) {
+            cr_assert_eq(start(&s, i), UCC_OK);
+            request[k][i] = s.request[i];
+        }
+    }
+    progress_for(&s, 0.2);
+    hd_gpu_word_open(gate.word, 1);
+    for (int k = 0; k < CALLS; k++) {
+        for (uint32_t i = 0; i < ENDPOINTS; i++) {
             s.request[i] = request[k][i];
             cr_assert_eq(finish(&s, i), UCC_OK);
         }
