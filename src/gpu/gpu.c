@@ -17,6 +17,8 @@ static gpu_mode_t mode;
 static char *emulator_config; /* NULL: as it is */
 static char *library;         /* NULL: where it belongs */
 static bool held;             /* one of the users is this file, until the last hd_gpu_unconfigure */
+static bool
+    unloadable; /* as it is configured, libheddle_cuda can't be loaded, and that has been said */
 static uint32_t users;
 static bool ever; /* a driver was started in this process */
 
@@ -79,6 +81,9 @@ static ucc_status_t open_first(void) {
         hd_error("GPU=n: collectives on devices are not supported");
         return UCC_ERR_NOT_SUPPORTED;
     }
+    if (unloadable) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     void *handle =
         mode == MODE_EMULATED ? hd_gpu_load_emulator(emulator_config) : hd_gpu_load_cuda();
     if (!handle) {
@@ -87,6 +92,7 @@ static ucc_status_t open_first(void) {
     ever = true;
     ucc_status_t status = hd_gpu_load_driver(handle, library ? library : "", &driver);
     if (status != UCC_OK) {
+        unloadable = configured && status == UCC_ERR_NOT_SUPPORTED;
         return status;
     }
     hd_info("GPUs: %u%s", driver->devices, driver->emulated ? ", emulated" : "");
@@ -221,7 +227,7 @@ void hd_gpu_unconfigure(void) {
         if (held) {
             close_locked();
         }
-        held = false;
+        held = unloadable = false;
         mode = MODE_AUTO;
         free(emulator_config);
         free(library);

@@ -94,6 +94,21 @@ static void put_line(hd_devices_t *devices, hd_line_t *line) {
     }
 }
 
+/* Devices may go on to use what it has. That this process remembers it is of no use to them. */
+static void forget_line(hd_line_t *line) {
+    while (line->late) {
+        hd_device_late_t *late = line->late;
+        line->late = late->next;
+        hd_free(late);
+    }
+    while (line->table) {
+        hd_device_table_t *table = line->table;
+        line->table = table->next;
+        hd_free(table);
+    }
+    hd_free(line->bounce);
+}
+
 /* What a launch in a graph needs: the kernels, which stay as long as the devices do; a table, if it has one. */
 typedef struct hd_device_kept {
     hd_devices_t *devices;
@@ -131,6 +146,56 @@ ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t
     return status == UCC_INPROGRESS ? UCC_ERR_TIMED_OUT : status;
 }
 
+static bool is_abandoned(const hd_devices_t *devices) {
+    /* relaxed: every user is gone */
+    return atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
+}
+
+/* The end of what a device had to do has been waited for. */
+static void judge(hd_devices_t *devices, int device, ucc_status_t status) {
+    if (status == UCC_ERR_TIMED_OUT) {
+        /* relaxed: read by this thread */
+        atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
+        hd_error("device %d has not done what was posted on streams %d s after the last team has "
+                 "ended: what it uses for that is never given back",
+                 device, HD_DEVICE_DRAIN_SECONDS);
+    } else if (status != UCC_OK) {
+        hd_devices_abandon(devices, device);
+    }
+}
+
+void hd_devices_leave(hd_devices_t *devices, int device, hd_gpu_event_t *event) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    hd_device_left_t *left = NULL;
+    if (driver->event_query(event, HD_GPU_SITE_NONE) == UCC_INPROGRESS) {
+        left = hd_alloc(HD_LINE, sizeof(*left));
+    }
+    if (!left) { /* without memory, whoever gives back kernels waits */
+        driver->event_put(event);
+        return;
+    }
+    *left = (hd_device_left_t){.event = event, .device = device};
+    pthread_mutex_lock(&lock);
+    left->next = devices->left;
+    devices->left = left;
+    pthread_mutex_unlock(&lock);
+}
+
+/* What was put on members' own streams uses the kernels, which a driver does not give back before. */
+static void await_left(hd_devices_t *devices) {
+    while (devices->left) {
+        hd_device_left_t *left = devices->left;
+        devices->left = left->next;
+        if (!is_abandoned(devices)) { /* else they stay in any case */
+            ucc_status_t status =
+                hd_device_await_event(devices->driver, left->event, HD_GPU_SITE_NONE);
+            judge(devices, left->device, status);
+        }
+        devices->driver->event_put(left->event);
+        hd_free(left);
+    }
+}
+
 /* What was posted on streams may not be done yet, and uses what the line has. */
 static void await_line(hd_devices_t *devices, hd_line_t *line) {
     const hd_gpu_driver_t *driver = devices->driver;
@@ -138,15 +203,7 @@ static void await_line(hd_devices_t *devices, hd_line_t *line) {
     if (status == UCC_OK) {
         status = hd_device_await_event(driver, line->ask, HD_GPU_SITE_LEFT);
     }
-    if (status == UCC_ERR_TIMED_OUT) {
-        /* relaxed: read by this thread */
-        atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
-        hd_error("device %d has not done what was posted on streams %d s after the last team has "
-                 "ended: what it uses for that is never given back",
-                 line->stream.device, HD_DEVICE_DRAIN_SECONDS);
-    } else if (status != UCC_OK) {
-        hd_devices_abandon(devices, line->stream.device);
-    }
+    judge(devices, line->stream.device, status);
 }
 
 /* Lines for captures have nothing. */
@@ -172,13 +229,21 @@ void hd_devices_unmake(hd_devices_t *devices) {
     hd_free(devices);
 }
 
+static void each_line(hd_devices_t *devices, void (*does)(hd_line_t *line)) {
+    for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
+        does(&devices->line[i]);
+    }
+}
+
 static void destroy(hd_devices_t *devices) {
     await_lines(devices);
+    await_left(devices);
     hd_device_gates_await(devices);
-    /* relaxed: every user is gone */
-    bool kept = atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
-    if (!kept) {
-        hd_device_gates_put(devices);
+    bool kept = is_abandoned(devices);
+    hd_device_gates_put(devices, kept);
+    if (kept) {
+        each_line(devices, forget_line);
+    } else {
         put_lines(devices);
     }
     collect_returned(devices); /* graphs that are gone use nothing */

@@ -88,6 +88,13 @@ typedef struct hd_device_late {
     struct hd_device_late *next;
 } hd_device_late_t;
 
+/* An event on a stream of the user's, behind work that nobody waited for when its team ended. */
+typedef struct hd_device_left {
+    hd_gpu_event_t *event;
+    int device;
+    struct hd_device_left *next;
+} hd_device_left_t;
+
 typedef struct hd_line {
     pthread_mutex_t
         lock; /* who enqueues; one of windows holds it and uses other lines' streams besides */
@@ -117,6 +124,7 @@ typedef struct hd_devices {
     } reach[HD_DEVICE_REACH];
     _Atomic uint32_t gates;                  /* that may not be open yet */
     struct hd_device_gate *gate;             /* those that are kept */
+    hd_device_left_t *left;                  /* under the lock of all handles */
     _Atomic uint32_t graphs;                 /* that keep something of these devices */
     struct hd_device_kept *_Atomic returned; /* what graphs have let go of, to be put back */
     hd_line_t line[]; /* HD_GPU_STREAMS of each device: its lines, and then those for captures */
@@ -153,6 +161,7 @@ struct hd_device_done {
         key; /* of the exchange in which it was enqueued (hd_outer_key); of others it means nothing */
     struct hd_device_wait wait; /* line NULL: there is no ticket */
     bool recorded;              /* there is an event */
+    bool own;                   /* on a member's own stream, and in no capture */
     hd_gpu_stream_t stream;     /* that it was recorded on */
     hd_gpu_event_t *event;      /* of event_of; kept */
     int event_of;
@@ -358,6 +367,8 @@ bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory
  * line, after HD_DEVICE_DRAIN_SECONDS: what its stream waits for may be the caller's to do. */
 ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t *event,
                                    hd_gpu_site_t site);
+/* By the last user of an event on a stream of the user's: it is put back, or waited for by the end of devices. */
+void hd_devices_leave(hd_devices_t *devices, int device, hd_gpu_event_t *event);
 /* Nothing that was enqueued there is known to end: what it may use is never given back (logged). */
 void hd_devices_abandon(hd_devices_t *devices, int device);
 /* By whoever is the last to use it, but for what was enqueued there up to its ticket: it is put back after that, and `late`,
@@ -473,9 +484,9 @@ void hd_device_gate_withdraw(hd_device_gate_t *gate);
 void hd_device_gate_leave(hd_device_gate_t *gate, bool passes);
 /* Opens the one that this post of the order's has closed. */
 void hd_device_gate_end(const hd_device_order_t *order, uint64_t number);
-/* By the end of devices: until streams have passed those that are kept; and gives these back. */
+/* By the end of devices: until streams have passed those that are kept; and gives these back, or only forgets them. */
 void hd_device_gates_await(hd_devices_t *devices);
-void hd_device_gates_put(hd_devices_t *devices);
+void hd_device_gates_put(hd_devices_t *devices, bool forget);
 /* In the child of a fork. */
 void hd_device_gates_inherit(void);
 

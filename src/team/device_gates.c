@@ -166,10 +166,14 @@ void hd_device_gates_await(hd_devices_t *devices) {
     }
 }
 
-void hd_device_gates_put(hd_devices_t *devices) {
+void hd_device_gates_put(hd_devices_t *devices, bool forget) {
     while (devices->gate) {
         hd_device_gate_t *gate = devices->gate;
         devices->gate = gate->next;
-        put(gate);
+        if (forget) {
+            hd_free(gate);
+        } else {
+            put(gate);
+        }
     }
 }

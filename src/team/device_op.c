@@ -16,8 +16,11 @@ static hd_device_flight_t *flight_of(const hd_op_t *op) {
 static void free_flight(hd_outer_memory_t *memory) {
     hd_device_flight_t *f = (hd_device_flight_t *)(void *)memory;
     for (uint32_t s = 0; s < f->slices; s++) {
-        if (f->done[s].event) {
-            f->devices->driver->event_put(f->done[s].event);
+        const struct hd_device_done *done = &f->done[s];
+        if (done->event && done->recorded && done->own) {
+            hd_devices_leave(f->devices, done->event_of, done->event);
+        } else if (done->event) {
+            f->devices->driver->event_put(done->event);
         }
         hd_free(f->done[s].scratch);
     }
@@ -156,6 +159,7 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
     ucc_status_t told = UCC_OK;
     done->wait.line = NULL;
     done->recorded = false;
+    done->own = !line && !v->capture;
     done->key = hd_outer_key(v->op);
     if (v->ordered) {
         told = hd_device_record_done(v, stream);

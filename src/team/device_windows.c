@@ -584,13 +584,31 @@ static ucc_status_t join_device(trip_t *t, hd_line_t *line) {
     return status;
 }
 
+/* What has failed may have left something in the slots that no mark tells of: whoever uses them next waits for all of it. */
+static void mark_left(trip_t *t, hd_line_t *line) {
+    for (int s = 0; s < SLOTS; s++) {
+        t->status = UCC_OK;
+        mark(t, &t->bounce->drained[s][line->stream.device], line);
+        if (t->status != UCC_OK) { /* then the host waits */
+            (void)hd_line_drain(t->v->devices, line);
+        }
+    }
+}
+
 /* The line comes after all that was enqueued elsewhere, also if something has failed. */
 static ucc_status_t join(trip_t *t) {
     ucc_status_t status = t->status;
+    bool failed = status != UCC_OK;
+    if (failed && t->used >> t->v->device & 1) {
+        mark_left(t, t->line);
+    }
     for (int d = 0; d < (int)t->driver->devices; d++) {
         if (t->used >> d & 1 && d != t->v->device) {
             t->status = UCC_OK;
             hd_line_t *line = line_of(t, d);
+            if (failed && line) {
+                mark_left(t, line);
+            }
             ucc_status_t joined = line ? join_device(t, line) : t->status;
             status = status == UCC_OK ? joined : status;
         }

@@ -238,6 +238,7 @@ Test(faults, a_lost_device_is_said_once_and_the_others_go_on) {
     cr_assert_eq(gpu->event_take(1, &other), UCC_OK);
     cr_assert_eq(gpu->stream(0, 0, &stream), UCC_OK);
     cr_assert_eq(gpu->take(0, HD_GPU_DEVICE, BYTES, &block), UCC_OK);
+    hd_gpu_stream_t users = rig_stream(0), known;
     heddle_emucuda_lose_device(0, 0);
     cr_assert_eq(gpu->record(stream, event), UCC_ERR_IO_ERROR);
     cr_assert(gpu->lost(0));
@@ -248,6 +249,9 @@ Test(faults, a_lost_device_is_said_once_and_the_others_go_on) {
     cr_assert_eq(gpu->event_await(event, HD_GPU_SITE_NONE), UCC_ERR_IO_ERROR);
     cr_assert_eq(gpu->event_query(event, HD_GPU_SITE_NONE), UCC_ERR_IO_ERROR);
     cr_assert_eq(gpu->copy(stream, block->memory, 0, block->memory, 0, 1), UCC_ERR_IO_ERROR);
+    for (int times = 0; times < 2; times++) {
+        cr_assert_eq(gpu->stream_of(users.handle, &known), UCC_ERR_IO_ERROR);
+    }
     gpu->event_put(event);
     gpu->put(block);
     cr_assert_eq(gpu->event_take(0, &event), UCC_ERR_IO_ERROR);
@@ -257,6 +261,7 @@ Test(faults, a_lost_device_is_said_once_and_the_others_go_on) {
     cr_assert_eq(gpu->record(stream, other), UCC_OK);
     cr_assert_eq(gpu->event_await(other, HD_GPU_SITE_NONE), UCC_OK);
     gpu->event_put(other);
+    (void)cuStreamDestroy_v2(users.handle); /* in error, as all calls there */
     rig_forget();
     rig_close();
 }

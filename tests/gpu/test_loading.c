@@ -113,6 +113,10 @@ Test(loading, a_library_starts_where_the_gpus_that_were_asked_for_cannot_be_had)
     cr_assert_eq(ucc_init(&params, NULL, &lib), UCC_OK);
     cr_assert_eq(lines, 1, "%s", last);
     cr_assert_not_null(strstr(last, "/nowhere/libheddle_cuda.so"), "%s", last);
+    const hd_gpu_driver_t *none;
+    cr_assert_eq(hd_gpu_open(&none), UCC_ERR_NOT_SUPPORTED);
+    cr_assert_eq(hd_gpu_peek(&none), UCC_ERR_NOT_FOUND);
+    cr_assert_eq(lines, 1, "once more: %s", last);
     cr_assert_eq(ucc_finalize(lib), UCC_OK);
 }
 

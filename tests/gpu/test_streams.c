@@ -539,6 +539,31 @@ Test(streams, an_endpoint_leaves_though_its_stream_waits_for_the_host) {
     cr_assert_eq(report.races + report.deadlocks + report.faults + report.leaks, 0);
 }
 
+/* The same where there is nothing but the endpoints' own streams. */
+Test(streams, an_endpoint_leaves_though_its_own_stream_does_it_all) {
+    uint64_t *word;
+    open_stage("1", 2, 1);
+    device_enter(0);
+    must_cu(cuMemHostAlloc((void **)&word, sizeof(*word), 0), "cuMemHostAlloc");
+    *word = 0;
+    must_cu(cuStreamWaitValue64_v2(stage.stream[1], at(word), 1, CU_STREAM_WAIT_VALUE_GEQ),
+            "cuStreamWaitValue64");
+    device_leave();
+    post_all();
+    end_team();
+    cr_assert(strstr(last_line, "has not done what was posted on streams"), "%s", last_line);
+    heddle_emucuda_host_write(word, sizeof(*word));
+    heddle_emucuda_host_release(word);
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < 2; i++) {
+        copy(i, stage.stream[i], stage.kept[i], stage.dst[i], BYTES);
+        await_stream(i, stage.stream[i]);
+    }
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    cr_assert_eq(report.races + report.deadlocks + report.faults + report.leaks, 0);
+}
+
 /* --- driver calls that fail --------------------------------------------------------------------------------------- */
 
 enum { UNKNOWN_ERROR = 999 };
@@ -801,6 +826,35 @@ Test(streams, streams_of_two_captures_are_refused_at_every_endpoint) {
     cr_assert(strstr(last_line, "capture"), "%s", last_line);
     for (uint32_t i = 0; i < 2; i++) {
         must_cu(cuGraphDestroy(end_capture(i)), "cuGraphDestroy");
+    }
+    close_stage();
+}
+
+Test(streams, a_broken_capture_of_others_is_no_news) {
+    void *others[4];
+    CUgraph none;
+    open_stage("2,seed=8", 4, 2); /* endpoint 3 has device 0 do it, on a line */
+    begin_capture(0);
+    fork_streams(true);
+    post_all();
+    device_enter(0);
+    cr_assert_neq(cuStreamSynchronize(stage.stream[0]), CUDA_SUCCESS);
+    device_leave();
+    for (uint32_t i = 0; i < 4; i++) {
+        others[i] = stage.stream[i];
+        stage.stream[i] = device_stream(device_of(i));
+    }
+    begin_capture(0);
+    fork_streams(true);
+    post_all();
+    fork_streams(false);
+    must_cu(cuGraphDestroy(end_capture(0)), "cuGraphDestroy");
+    cr_assert_eq(last_line[0], 0, "%s", last_line);
+    device_enter(0);
+    cr_assert_neq(cuStreamEndCapture(others[0], &none), CUDA_SUCCESS);
+    device_leave();
+    for (uint32_t i = 0; i < 4; i++) {
+        device_stream_end(others[i]);
     }
     close_stage();
 }

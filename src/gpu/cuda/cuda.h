@@ -132,6 +132,8 @@ ucc_status_t hd_cuda_check(int device, CUresult result, const char *call);
  * of them turns out not to work is lost, or else device. */
 ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
                                  const char *call);
+/* The same where nobody says which device it is about: those that turn out not to work are lost. */
+ucc_status_t hd_cuda_check_all(CUresult result, const char *call);
 /* For what gives back: a lost device's complaints are no news. */
 void hd_cuda_check_freed(int device, CUresult result, const char *call);
 /* The process may use CUDA: it is no child of a fork. */

@@ -113,6 +113,16 @@ ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult re
     return others_work ? hd_cuda_check(device, result, call) : UCC_ERR_IO_ERROR;
 }
 
+ucc_status_t hd_cuda_check_all(CUresult result, const char *call) {
+    bool lost = false;
+    for (uint32_t i = 0; i < hd_cuda.devices && loses_device(result); i++) {
+        /* acquire: pairs with the release in hd_cuda_use */
+        bool used = atomic_load_explicit(&hd_cuda.device[i].ready, memory_order_acquire);
+        lost = (used && !still_works((int)i, call)) || lost;
+    }
+    return lost ? UCC_ERR_IO_ERROR : hd_cuda_check(-1, result, call);
+}
+
 void hd_cuda_check_freed(int device, CUresult result, const char *call) {
     if (result != CUDA_SUCCESS && !hd_cuda_lost(device)) {
         (void)hd_cuda_check(device, result, call);

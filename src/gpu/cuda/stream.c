@@ -108,7 +108,7 @@ static ucc_status_t context_of(CUstream stream, CUcontext *context) {
         *context = NULL;
         return not_primary(stream);
     }
-    return hd_cuda_check(-1, result, "cuStreamGetCtx");
+    return hd_cuda_check_all(result, "cuStreamGetCtx");
 }
 
 ucc_status_t hd_cuda_stream_of(void *handle, hd_gpu_stream_t *stream) {
