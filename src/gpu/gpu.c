@@ -51,6 +51,11 @@ static void in_child(hd_heirloom_t *heirloom) {
     atomic_store_explicit(&hd_gpu_told, false, memory_order_relaxed);
 }
 
+bool hd_gpu_inherited(void) {
+    /* relaxed: set while the process was alone */
+    return atomic_load_explicit(&inherited, memory_order_relaxed);
+}
+
 static void watch_once(void) {
     static hd_heirloom_t heirloom;
     hd_fork_watch(&heirloom, in_child);
@@ -105,8 +110,7 @@ static ucc_status_t open_first(void) {
 }
 
 static ucc_status_t open_locked(void) {
-    /* relaxed: set while the process was alone */
-    if (atomic_load_explicit(&inherited, memory_order_relaxed)) {
+    if (hd_gpu_inherited()) {
         hd_error("GPUs: this process is the child of a fork of one that used them: CUDA can't be "
                  "used in it");
         return UCC_ERR_NOT_SUPPORTED;
@@ -158,11 +162,11 @@ static bool cuda_runs(void) {
 
 ucc_status_t hd_gpu_peek(const hd_gpu_driver_t **driver) {
     enter();
-    /* relaxed, both: stored under the lock, or while the process was alone */
-    bool may = !atomic_load_explicit(&inherited, memory_order_relaxed);
+    bool may = !hd_gpu_inherited();
     if (may && (users > 0 || (mode == MODE_AUTO && cuda_runs()))) {
         (void)open_locked();
     }
+    /* relaxed: stored under the lock */
     *driver = may ? atomic_load_explicit(&opened, memory_order_relaxed) : NULL;
     leave();
     return *driver ? UCC_OK : UCC_ERR_NOT_FOUND;
@@ -258,8 +262,7 @@ ucc_status_t hd_gpu_memory_of(const void *pointer, hd_gpu_memory_t *memory) {
     const hd_gpu_driver_t *driver = atomic_load_explicit(&opened, memory_order_acquire);
     if (!driver) {
         enter();
-        /* relaxed: set while the process was alone */
-        if (mode == MODE_AUTO && !atomic_load_explicit(&inherited, memory_order_relaxed)) {
+        if (mode == MODE_AUTO && !hd_gpu_inherited()) {
             status = look(pointer);
         }
         /* relaxed: stored under the lock */

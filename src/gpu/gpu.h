@@ -33,6 +33,9 @@ void hd_gpu_unconfigure(void);
 ucc_status_t hd_gpu_open(const hd_gpu_driver_t **driver);
 void hd_gpu_close(void);
 
+/* The process is such a child: it has no devices, and what it has of its parent's is not to be waited for. */
+bool hd_gpu_inherited(void);
+
 /* What there is, if it is loaded or HEDDLE_GPU asks for it; UCC_ERR_NOT_FOUND, without a line, otherwise. To be closed, too. */
 ucc_status_t hd_gpu_peek(const hd_gpu_driver_t **driver);
 

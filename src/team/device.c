@@ -236,10 +236,13 @@ static void each_line(hd_devices_t *devices, void (*does)(hd_line_t *line)) {
 }
 
 static void destroy(hd_devices_t *devices) {
-    await_lines(devices);
-    await_left(devices);
-    hd_device_gates_await(devices);
-    bool kept = is_abandoned(devices);
+    bool ours = !hd_gpu_inherited();
+    if (ours) {
+        await_lines(devices);
+        await_left(devices);
+        hd_device_gates_await(devices);
+    }
+    bool kept = !ours || is_abandoned(devices);
     hd_device_gates_put(devices, kept);
     if (kept) {
         each_line(devices, forget_line);
@@ -316,7 +319,7 @@ void hd_devices_sweep(void) {
 }
 
 void hd_devices_abandon(hd_devices_t *devices, int device) {
-    if (devices->driver->lost(device)) { /* it uses nothing any more */
+    if (devices->driver->lost(device) || hd_gpu_inherited()) { /* it uses nothing of this process */
         return;
     }
     /* relaxed: read when all users are gone */

@@ -57,6 +57,9 @@ ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_
     if (type != UCC_MEMORY_TYPE_UNKNOWN && !told) {
         return refuse(c, field, "device memory of this kind is not supported");
     }
+    if (told && hd_gpu_inherited()) {
+        return refuse(c, field, "the child of a fork has no memory of devices");
+    }
     if (c->op->start &&
         !c->op->call.device) { /* counts are taken anew, in a call on the host's memory */
         bool posted = hd_task_status(&c->op->task) == UCC_INPROGRESS;

@@ -255,7 +255,8 @@ static ucc_status_t check_kind(hd_request_t *r) {
                    : UCC_OK;
     }
     if (!hd_device_moves_nothing(&r->op)) {
-        return refuse(r, "no buffer is in memory of a device");
+        return refuse(r, hd_gpu_inherited() ? "the child of a fork has no memory of devices"
+                                            : "no buffer is in memory of a device");
     }
     ucc_status_t status = hd_args_become_device(r);
     if (status == UCC_OK && r->op.team->crossing) {
