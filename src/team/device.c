@@ -167,7 +167,7 @@ static void judge(hd_devices_t *devices, int device, ucc_status_t status) {
 void hd_devices_leave(hd_devices_t *devices, int device, hd_gpu_event_t *event) {
     const hd_gpu_driver_t *driver = devices->driver;
     hd_device_left_t *left = NULL;
-    if (driver->event_query(event, HD_GPU_SITE_NONE) == UCC_INPROGRESS) {
+    if (!hd_gpu_inherited() && driver->event_query(event, HD_GPU_SITE_NONE) == UCC_INPROGRESS) {
         left = hd_alloc(HD_LINE, sizeof(*left));
     }
     if (!left) { /* without memory, whoever gives back kernels waits */

@@ -404,6 +404,16 @@ ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *e
 /* Do devices copy to each other? Then this share has so many rows besides. UCC_ERR_INVALID_PARAM: as above. */
 ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_t *rows);
 ucc_status_t hd_device_copies(const hd_device_view_t *v, hd_device_job_t *job);
+/* Rows for one device, in launches that need no table. */
+enum { HD_DEVICE_ROWS = HD_GPU_WORDS / HD_GPU_ROW_WORDS /* of a launch */ };
+typedef struct hd_device_rows {
+    const hd_line_t *line;
+    uint32_t n, launches;
+    ucc_status_t status; /* the first error: nothing is enqueued after it */
+    hd_gpu_row_t row[HD_DEVICE_ROWS];
+} hd_device_rows_t;
+/* Enqueues those that there are. */
+void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows);
 /* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
 ucc_status_t hd_device_can_reduce(const hd_call_t *call);
 /* Memory of the slice for a description; NULL: there is none (logged). */

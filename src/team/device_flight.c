@@ -252,28 +252,12 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 
 /* --- legs ------------------------------------------------------------------------------------------------------ */
 
-static ucc_status_t prepare_bcast(hd_segment_t *s, hd_range_t r) {
-    hd_flight_t *f = s->flight;
-    if (s->index == 0) {
-        hd_pieces_t pieces;
-        ucc_status_t status = hd_flight_room(f, f->cut.segments, &pieces);
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
-    hd_net_piece_t *piece = &f->pieces[s->index];
-    *piece = (hd_net_piece_t){relay_at(f, r.at), r.bytes};
-    f->data[s->index] = (hd_net_data_t){piece, 1, r.bytes};
-    s->leg.call.give = s->leg.call.take = &f->data[s->index];
-    return UCC_OK;
-}
-
 static ucc_status_t prepare(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
     hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
     ucc_status_t status = s->index == 0 ? take_relay(f) : UCC_OK;
     if (status != UCC_OK || is_bcast(f)) {
-        return status == UCC_OK ? prepare_bcast(s, r) : status;
+        return status == UCC_OK ? hd_flight_prepare_bcast(s, relay_at(f, 0)) : status;
     }
     bool wants = f->call.type == HD_ALLREDUCE || hd_flight_has_root(f);
     s->leg.call.operand = relay_at(f, r.at);

@@ -231,3 +231,18 @@ ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
         return move_rows(v, job);
     }
 }
+
+/* --- rows without a collective ------------------------------------------------------------------------------------ */
+
+void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows) {
+    hd_gpu_launch_t launch = {.blocks = 0};
+    hd_gpu_width_t width = {.blocks = rows->line->info.width};
+    if (rows->status == UCC_OK) {
+        rows->status = hd_gpu_rows(&launch, rows->row, rows->n, width, NULL);
+    }
+    if (rows->status == UCC_OK && launch.blocks) {
+        rows->launches++;
+        rows->status = driver->launch(rows->line->stream, &launch);
+    }
+    rows->n = 0;
+}

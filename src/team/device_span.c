@@ -118,58 +118,44 @@ static hd_device_side_t *side_of(hd_device_part_t *part, const region_t *r) {
 
 /* --- copying ------------------------------------------------------------------------------------------------- */
 
-enum { ROWS = HD_GPU_WORDS / HD_GPU_ROW_WORDS /* of a launch that needs no table */ };
-
 /* Copies that are being enqueued on a line: runs of bytes, those that follow each other as one. */
 typedef struct copying {
     const hd_gpu_driver_t *driver;
-    const hd_line_t *line;
     uint8_t *stand_in;
     bool in; /* into the stand-in */
-    uint32_t n, launches;
-    hd_gpu_row_t row[ROWS];
-    ucc_status_t status;
+    hd_device_rows_t rows;
 } copying_t;
-
-static void launch_rows(copying_t *c) {
-    hd_gpu_launch_t launch;
-    hd_gpu_width_t width = {.blocks = c->line->info.width};
-    if (c->status == UCC_OK) {
-        c->status = hd_gpu_rows(&launch, c->row, c->n, width, NULL);
-    }
-    if (c->status == UCC_OK && launch.blocks) {
-        c->status = c->driver->launch(c->line->stream, &launch);
-    }
-    c->n = 0;
-    c->launches++;
-}
 
 static void add_row(copying_t *c, uint8_t *user, size_t offset, size_t bytes) {
     uint8_t *stand_in = c->stand_in + offset;
+    hd_device_rows_t *rows = &c->rows;
     hd_gpu_row_t row = {
         .src = c->in ? user : stand_in, .dst = c->in ? stand_in : user, .bytes = bytes};
-    hd_gpu_row_t *last = c->n ? &c->row[c->n - 1] : NULL;
+    hd_gpu_row_t *last = rows->n ? &rows->row[rows->n - 1] : NULL;
     if (last && (const uint8_t *)last->src + last->bytes == (const uint8_t *)row.src &&
         (uint8_t *)last->dst + last->bytes == (uint8_t *)row.dst) {
         last->bytes += bytes;
         return;
     }
-    if (c->n == ROWS) {
-        launch_rows(c);
+    if (rows->n == HD_DEVICE_ROWS) {
+        hd_device_launch_rows(c->driver, rows);
     }
-    c->row[c->n++] = row;
+    rows->row[rows->n++] = row;
 }
 
 /* One run is a copy, for which devices have engines of their own. */
-static void end_rows(copying_t *c) {
-    int device = c->line->stream.device;
-    const hd_gpu_row_t *row = c->row;
-    if (c->n == 1 && c->launches == 0) {
-        c->status = c->driver->copy(c->line->stream, row->dst, c->in ? -1 : device, row->src,
-                                    c->in ? device : -1, row->bytes);
-    } else if (c->n) {
-        launch_rows(c);
+static ucc_status_t end_rows(copying_t *c) {
+    hd_device_rows_t *rows = &c->rows;
+    const hd_gpu_row_t *row = rows->row;
+    int device = rows->line->stream.device;
+    if (rows->n == 1 && rows->launches == 0) {
+        return c->driver->copy(rows->line->stream, row->dst, c->in ? -1 : device, row->src,
+                               c->in ? device : -1, row->bytes);
     }
+    if (rows->n) {
+        hd_device_launch_rows(c->driver, rows);
+    }
+    return rows->status;
 }
 
 /* Where this endpoint's block of it begins in a stand-in. */
@@ -205,12 +191,11 @@ static void add_region(copying_t *c, const hd_op_t *op, const region_t *r, share
 
 static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, bool in) {
     copying_t c = {.driver = op->team->devices->driver,
-                   .line = line,
                    .stand_in = side_of(hd_device_part_of(op), r)->stand_in->memory,
-                   .in = in};
+                   .in = in,
+                   .rows.line = line};
     add_region(&c, op, r, in ? r->fills : r->drains);
-    end_rows(&c);
-    return c.status;
+    return end_rows(&c);
 }
 
 /* Under the line's lock; r: NULL, or what is copied. Of an error, too, the part has a ticket if anything was enqueued that must

@@ -19,12 +19,7 @@
  */
 #include "team/device.h"
 
-enum {
-    SLOTS = 2,
-    SLOT_BYTES = 4 * 1024 * 1024,
-    ALIGN = 256,
-    ROWS = HD_GPU_WORDS / HD_GPU_ROW_WORDS /* of a launch */
-};
+enum { SLOTS = 2, SLOT_BYTES = 4 * 1024 * 1024, ALIGN = 256 };
 
 typedef struct mark {
     hd_gpu_event_t *event; /* of this device; NULL: never needed */
@@ -119,27 +114,18 @@ static void await_filled(trip_t *t, hd_line_t *line, uint64_t by) {
 
 /* --- rows of one device, in launches that need no table ------------------------------------------------------- */
 
-typedef struct run {
-    hd_line_t *line;
-    uint32_t n;
-    hd_gpu_row_t row[ROWS];
-} run_t;
-
-static void launch_run(trip_t *t, run_t *run) {
-    hd_gpu_launch_t launch;
-    hd_gpu_width_t width = {.blocks = run->line->info.width};
-    if (t->status == UCC_OK) {
-        note(t, hd_gpu_rows(&launch, run->row, run->n, width, NULL));
-    }
-    if (t->status == UCC_OK && launch.blocks) {
+static void launch_run(trip_t *t, hd_device_rows_t *run) {
+    run->status = t->status;
+    hd_device_launch_rows(t->driver, run);
+    if (run->launches) {
         t->used |= UINT64_C(1) << run->line->stream.device;
-        note(t, t->driver->launch(run->line->stream, &launch));
     }
-    run->n = 0;
+    note(t, run->status);
 }
 
-static void add_row(trip_t *t, run_t *run, const void *src, void *dst, size_t bytes, bool swap) {
-    if (run->n == ROWS) {
+static void add_row(trip_t *t, hd_device_rows_t *run, const void *src, void *dst, size_t bytes,
+                    bool swap) {
+    if (run->n == HD_DEVICE_ROWS) {
         launch_run(t, run);
     }
     run->row[run->n++] = (hd_gpu_row_t){.src = src, .dst = dst, .bytes = bytes, .swap = swap};
@@ -185,7 +171,7 @@ typedef struct packing {
 static void fill_device(packing_t *p, hd_line_t *line) {
     trip_t *t = p->t;
     int d = line->stream.device;
-    run_t run = {.line = line};
+    hd_device_rows_t run = {.line = line};
     await_free(t, line);
     for (uint32_t i = 0; i < p->n; i++) {
         const piece_t *piece = &p->piece[i];
@@ -203,7 +189,7 @@ static void fill_device(packing_t *p, hd_line_t *line) {
 static void drain_device(packing_t *p, hd_line_t *line) {
     trip_t *t = p->t;
     int d = line->stream.device;
-    run_t run = {.line = line};
+    hd_device_rows_t run = {.line = line};
     await_filled(t, line, t->fills);
     for (uint32_t i = 0; i < p->n; i++) {
         const piece_t *piece = &p->piece[i];
@@ -287,7 +273,7 @@ static void add_piece(packing_t *p, const hd_device_move_t *move, int from, int 
 static void move_directly(trip_t *t, const hd_device_move_t *move, int device) {
     hd_line_t *line = line_of(t, device);
     if (line) {
-        run_t run = {.line = line};
+        hd_device_rows_t run = {.line = line};
         add_row(t, &run, move->src, move->dst, move->bytes, move->swap);
         launch_run(t, &run);
     }
@@ -367,14 +353,14 @@ static void choose_regions(pointers_t *p, bool scans) {
 static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
     trip_t *t = p->t;
     hd_line_t *line = NULL;
-    run_t run = {.n = 0};
+    hd_device_rows_t run = {.n = 0};
     for (uint32_t i = 0; i < p->k; i++) {
         if (p->src_region[i] == UINT32_MAX ||
             home_of(hd_device_side_of(t->v, i, HD_SIDE_SRC)) != device) {
             continue;
         }
         if (!line) {
-            line = run.line = line_of(t, device);
+            run.line = line = line_of(t, device);
             if (!line) {
                 return;
             }
@@ -394,14 +380,14 @@ static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
 static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes) {
     trip_t *t = p->t;
     hd_line_t *line = NULL;
-    run_t run = {.n = 0};
+    hd_device_rows_t run = {.n = 0};
     for (uint32_t j = 0; j < p->m; j++) {
         if (p->dst_region[j] == UINT32_MAX ||
             home_of(hd_device_side_of(t->v, p->to[j], HD_SIDE_DST)) != device) {
             continue;
         }
         if (!line) {
-            line = run.line = line_of(t, device);
+            run.line = line = line_of(t, device);
             if (!line) {
                 return;
             }

@@ -170,6 +170,8 @@ static inline hd_net_data_t *hd_flight_give(hd_flight_t *flight) {
 static inline hd_net_data_t *hd_flight_take(hd_flight_t *flight) {
     return flight->data + flight->span->processes;
 }
+/* A segment of a bcast: given, and taken, from a buffer that has all of it. */
+ucc_status_t hd_flight_prepare_bcast(hd_segment_t *segment, uint8_t *whole);
 void hd_pieces_begin(const hd_pieces_t *pieces, hd_net_data_t *data);
 void hd_pieces_add(hd_pieces_t *pieces, hd_net_data_t *data, const void *at, size_t bytes);
 

@@ -131,9 +131,8 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 
 /* --- legs ------------------------------------------------------------------------------------------- */
 
-static ucc_status_t prepare_bcast(hd_segment_t *s) {
+ucc_status_t hd_flight_prepare_bcast(hd_segment_t *s, uint8_t *whole) {
     hd_flight_t *f = s->flight;
-    const hd_work_t *work = hd_flight_work(f);
     hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
     if (s->index == 0) {
         hd_pieces_t pieces;
@@ -143,12 +142,18 @@ static ucc_status_t prepare_bcast(hd_segment_t *s) {
         }
     }
     hd_net_piece_t *piece = &f->pieces[s->index];
-    const uint8_t *buffer =
-        hd_flight_has_root(f) ? work->src[hd_flight_root(f)] : work->dst[leader(f)];
-    *piece = (hd_net_piece_t){(uint8_t *)(uintptr_t)buffer + r.at, r.bytes};
+    *piece = (hd_net_piece_t){whole + r.at, r.bytes};
     f->data[s->index] = (hd_net_data_t){piece, 1, r.bytes};
     s->leg.call.give = s->leg.call.take = &f->data[s->index];
     return UCC_OK;
+}
+
+static ucc_status_t prepare_bcast(hd_segment_t *s) {
+    const hd_flight_t *f = s->flight;
+    const hd_work_t *work = hd_flight_work(f);
+    const uint8_t *buffer =
+        hd_flight_has_root(f) ? work->src[hd_flight_root(f)] : work->dst[leader(f)];
+    return hd_flight_prepare_bcast(s, (uint8_t *)(uintptr_t)buffer);
 }
 
 /* Says where the first one begins. */

@@ -1,12 +1,12 @@
 /* test_collective_errors_span.c: collectives on device memory among processes that go wrong: calls that differ, time-outs,
  * aborts and lost devices while what is sent is still copied, and after; processes that die; every driver call failing once.
  */
-#include "core/log.h"
 #include "emucuda/calls.h"
 #include "gpu/gpu.h"
 #include "support/deadline.h"
 #include "support/device_cases.h"
 #include "support/probe.h"
+#include "support/said.h"
 #include "support/small.h"
 
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@
 
 TestSuite(device_span_errors, .timeout = 240);
 
-enum { SECONDS = 60, MOST = 4, LINES = 64, LINE = 512, UNKNOWN_ERROR = 999 };
+enum { SECONDS = 60, MOST = 4, UNKNOWN_ERROR = 999 };
 
 /* Elements: few go by stand-ins, many by a relay, in several segments. */
 enum { FEW = 1000, MANY = 500000 };
@@ -28,32 +28,14 @@ static uint64_t count = FEW;
 /* What has a device's memory is posted in the order of streams: it is over when it is enqueued. */
 static bool on_streams;
 
-static char line[LINES][LINE];
-static _Atomic unsigned n_lines;
-
-static void keep(hd_log_level_t level, const char *text, void *arg) {
-    (void)level, (void)arg;
-    unsigned i = atomic_fetch_add(&n_lines, 1) % LINES;
-    snprintf(line[i], LINE, "%s", text);
-}
-
-static bool was_said(const char *words) {
-    for (unsigned i = 0; i < LINES; i++) {
-        if (strstr(line[i], words) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* In a process: what does not hold ends it. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
             fprintf(stderr, "%s:%d: process %u: not %s\n", __FILE__, __LINE__, getpid(),           \
                     #condition);                                                                   \
-            for (unsigned line_ = 0; line_ < LINES && line[line_][0]; line_++) {                   \
-                fprintf(stderr, "    %s\n", line[line_]);                                          \
+            for (unsigned line_ = 0; said_line(line_)[0]; line_++) {                               \
+                fprintf(stderr, "    %s\n", said_line(line_));                                     \
             }                                                                                      \
             _exit(1);                                                                              \
         }                                                                                          \
@@ -168,7 +150,7 @@ static ucc_status_t run_one(scene_t *s, uint32_t i) {
 }
 
 static void begin(void) {
-    hd_log_capture(keep, NULL);
+    said_listen();
     device_cases_begin("1", DEVICE_CASES_PLAIN);
     case_memory = NULL; /* only the memory, not the cases */
 }
@@ -464,7 +446,7 @@ static bool fails_at(const process_t *process, uint64_t n) {
     scene_t s = open_scene(process);
     bool failed = false;
     process_barrier(process); /* who still forms the team would hear of its failure by that */
-    n_lines = 0;
+    said_forget();
     heddle_emucuda_report(&report, sizeof(report));
     uint64_t before = report.calls;
     if (process->me == 0) {
@@ -488,7 +470,7 @@ static bool fails_at(const process_t *process, uint64_t n) {
     }
     heddle_emucuda_report(&report, sizeof(report));
     heddle_emucuda_fail_call(0, 0);
-    CHECK(!failed || n_lines > 0 || process->me != 0);
+    CHECK(!failed || said_lines() > 0 || process->me != 0);
     process_barrier(process);
     close_scene(&s);
     return report.calls - before >= n;
