@@ -18,7 +18,7 @@
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
 install(DIRECTORY include/ucc include/heddle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "*.h" PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "processes.hpp" EXCLUDE PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS heddle EXPORT heddleTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -32,6 +32,7 @@ set(alias_dir ${CMAKE_INSTALL_LIBDIR}/heddle)
 install(EXPORT heddleTargets NAMESPACE heddle:: DESTINATION ${package_dir})
 if(TARGET heddle_bootstrap)
     install(FILES include/heddle/bootstrap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle)
+    install(FILES include/heddle/ccl/processes.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle/ccl)
     install(TARGETS heddle_bootstrap EXPORT heddleBootstrapTargets
             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT bootstrap NAMELINK_COMPONENT dev
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

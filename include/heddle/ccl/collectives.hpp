@@ -52,6 +52,7 @@ class plan {
 
     ucc_coll_args_t args = {};
     counts blocks;
+    std::uint64_t tag = 0; // 0: none of its own
 
     const detail::member &member() const noexcept {
         return member_;
@@ -102,6 +103,12 @@ class plan {
     std::size_t result(void *buffer, const std::vector<std::size_t> &of) {
         blocks.receive = &of;
         return vector(args.dst.info_v, buffer, of);
+    }
+    /** Buffers may be a device's. */
+    void find_memory() {
+        (blocks.send ? args.src.info_v.mem_type : args.src.info.mem_type) = UCC_MEMORY_TYPE_UNKNOWN;
+        (blocks.receive ? args.dst.info_v.mem_type : args.dst.info.mem_type) =
+            UCC_MEMORY_TYPE_UNKNOWN;
     }
     std::size_t bytes() const noexcept { // of an element
         return element_.size;
@@ -157,9 +164,37 @@ inline request_t begin(plan &p) {
     return r;
 }
 
+/** NULL: in the order of calls. */
+inline const std::uint64_t *tag_for(plan &p, const operation &how) {
+    if (!how.match_id.empty()) {
+        p.tag = how.tag ^ p.tag;
+        return &p.tag;
+    }
+    return p.tag != 0 ? &p.tag : nullptr;
+}
+
 inline request_t start(plan &p, const operation &how) {
     request_t r = begin(p);
-    r->start(p.args, how);
+    r->start(p.args, tag_for(p, how));
+    if (how.synchronous) {
+        r->wait();
+    }
+    return r;
+}
+
+/** On a stream, behind the events. */
+inline request_t start_on(plan &p, const operation &how, const stream &on,
+                          const std::vector<event_t> &deps) {
+    require(on.on_device(), p.call(), "a stream that is none");
+    request_t r = begin(p);
+    p.find_memory();
+    for (const event_t &event : deps) {
+        wait_before(on.get_native(), event);
+    }
+    r->start_on(p.args, tag_for(p, how), on.get_native(), group::current().depth > 0);
+    if (how.synchronous) {
+        r->wait();
+    }
     return r;
 }
 
@@ -178,6 +213,25 @@ inline plan plan_bcast(const member_ref &of, void *buffer, std::size_t count, da
     p.root(root);
     p.move(dtype);
     p.source(buffer, count);
+    return p;
+}
+
+/** From one rank to another: a bcast among two. Each direction has tags of its own, so that two that send to each other,
+ *  and receive then, match. */
+inline plan plan_pair(const member_ref &of, void *buffer, std::size_t count, datatype dtype,
+                      std::size_t from, std::size_t to, const char *call) {
+    plan p(of, UCC_COLL_TYPE_BCAST, call);
+    require(from < p.member().size() && to < p.member().size(), call, "a peer that is no rank");
+    require(from != to, call, "a peer that is the caller");
+    std::size_t lower = from < to ? from : to;
+    p.root(from);
+    p.move(dtype);
+    p.source(buffer, count);
+    p.tag = from < to ? 1 : 2;
+    p.args.mask |= UCC_COLL_ARGS_FIELD_ACTIVE_SET;
+    p.args.active_set.start = lower;
+    p.args.active_set.stride = static_cast<std::int64_t>(from + to - 2 * lower);
+    p.args.active_set.size = 2;
     return p;
 }
 

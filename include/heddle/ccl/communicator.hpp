@@ -186,6 +186,14 @@ inline store &store_of(const shared_ptr_class<kvs> &of) {
     return of->shared();
 }
 
+inline std::vector<int> ranks_of(const std::vector<std::pair<int, device>> &mine) {
+    std::vector<int> numbers;
+    for (const auto &one : mine) {
+        numbers.push_back(one.first);
+    }
+    return numbers;
+}
+
 /** Some ranks' communicators of the given kind. */
 template <class Communicator>
 std::vector<Communicator> make(int size, const std::vector<int> &mine,
@@ -217,6 +225,13 @@ inline vector_class<communicator> create_communicators(int size, const vector_cl
                                                        const shared_ptr_class<kvs> &of,
                                                        const comm_attr &attr = comm_attr()) {
     return detail::make<communicator>(size, mine, of, attr);
+}
+
+/** The same with devices, which only say that there are some: streams and buffers say where a call is. */
+inline vector_class<communicator>
+create_communicators(int size, const vector_class<pair_class<int, device>> &mine,
+                     const shared_ptr_class<kvs> &of, const comm_attr &attr = comm_attr()) {
+    return detail::make<communicator>(size, detail::ranks_of(mine), of, attr);
 }
 
 } // namespace ccl

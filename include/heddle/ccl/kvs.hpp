@@ -4,6 +4,7 @@
  * Ranks meet in it: the first that comes makes a group of the C library, each joins, and nobody goes on before
  * all have. Whoever fails fails the meeting and all later ones of that store, so that nobody waits for ranks that
  * will not come.
+ * Ranks of several processes meet over TCP where <heddle/ccl/processes.hpp> is included: a link.
  */
 #ifndef HEDDLE_CCL_KVS_HPP_
 #define HEDDLE_CCL_KVS_HPP_
@@ -11,6 +12,7 @@
 #include <heddle/ccl/request.hpp>
 
 #include <condition_variable>
+#include <random>
 
 namespace heddle {
 namespace ccl {
@@ -73,6 +75,35 @@ struct meeting {
 using ranks = std::vector<std::size_t>;
 using members = std::vector<member_ref>;
 
+constexpr std::size_t address_bytes = 256;
+using address = std::array<char, address_bytes>;
+
+/** A store's way to other processes. */
+class link {
+  public:
+    virtual ~link() = default;
+    virtual members meet(std::size_t size, const ranks &mine, const comm_attr &how) = 0;
+    /** What others need to link to it, behind the address's first bytes. */
+    virtual void tell(address &to) const = 0;
+
+    /** Makes one: of a main store (NULL), or to the one with that address. NULL: there are no processes. */
+    using maker = std::shared_ptr<link> (*)(const address *to);
+    static maker &make() {
+        static maker how = nullptr;
+        return how;
+    }
+};
+
+/** An address begins with the process and the store's number there. */
+struct origin {
+    std::uint64_t process[2];
+    std::uint64_t number;
+};
+
+inline bool operator<(const origin &a, const origin &b) {
+    return std::memcmp(&a, &b, sizeof(a)) < 0;
+}
+
 /** What all stores of one address share. */
 class store {
   public:
@@ -91,6 +122,11 @@ class store {
     /** The members of the given ranks, in their order. */
     members meet(std::size_t size, const ranks &mine, const comm_attr &how) {
         std::unique_lock<std::mutex> lock(mutex_);
+        if (link_) {
+            std::shared_ptr<link> over = link_;
+            lock.unlock();
+            return over->meet(size, mine, how);
+        }
         try {
             require(size > 0 && size <= 16777216, "create_communicators", "no such size");
             if (!meeting_ && !failed_) {
@@ -106,6 +142,20 @@ class store {
             changed_.notify_all();
             throw;
         }
+    }
+
+    /** From now on ranks may be of other processes. */
+    void tell(address &to) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (!link_ && link::make()) {
+            link_ = link::make()(nullptr);
+        }
+        if (link_) {
+            link_->tell(to);
+        }
+    }
+    void connect(const address &to) {
+        link_ = link::make()(&to);
     }
 
   private:
@@ -148,39 +198,62 @@ class store {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<std::string, std::vector<char>> values_;
+    std::shared_ptr<link> link_;       // NULL: all ranks are of this process
     std::shared_ptr<meeting> meeting_; // that not all have come to
     bool failed_ = false;              // one of them
 };
 
-/** The stores of this process by what their addresses begin with. */
+/** The stores that this process has, its own and others'. */
 class stores {
   public:
     static stores &instance() {
         static stores all;
         return all;
     }
-    std::shared_ptr<store> add(std::uint64_t id) {
+
+    std::shared_ptr<store> add(origin &of) {
         std::unique_lock<std::mutex> lock(mutex_);
-        auto made = std::make_shared<store>();
-        for (auto at = by_id_.begin(); at != by_id_.end();) {
-            at = at->second.expired() ? by_id_.erase(at) : std::next(at);
+        of = {{process_[0], process_[1]}, ++last_};
+        return keep(of);
+    }
+    std::shared_ptr<store> find(const origin &of, const address &at) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        auto known = known_.find(of);
+        std::shared_ptr<store> found = known == known_.end() ? nullptr : known->second.lock();
+        if (!found) {
+            require(of.process[0] != process_[0] || of.process[1] != process_[1], "create_kvs",
+                    "a store of this process that is no more");
+            if (!link::make()) {
+                throw unsupported(
+                    "create_kvs: a store of another process, without <heddle/ccl/processes.hpp>");
+            }
+            found = std::make_shared<store>();
+            found->connect(at);
+            known_[of] = found;
         }
-        by_id_[id] = made;
-        return made;
-    }
-    std::shared_ptr<store> find(std::uint64_t id) {
-        std::unique_lock<std::mutex> lock(mutex_);
-        auto at = by_id_.find(id);
-        return at == by_id_.end() ? nullptr : at->second.lock();
-    }
-    std::uint64_t next() {
-        return ++last_;
+        return found;
     }
 
   private:
+    stores() {
+        std::random_device random;
+        for (std::uint64_t &word : process_) {
+            word = static_cast<std::uint64_t>(random()) << 32 | random();
+        }
+    }
+    std::shared_ptr<store> keep(const origin &of) {
+        for (auto at = known_.begin(); at != known_.end();) {
+            at = at->second.expired() ? known_.erase(at) : std::next(at);
+        }
+        auto made = std::make_shared<store>();
+        known_[of] = made;
+        return made;
+    }
+
     std::mutex mutex_;
-    std::map<std::uint64_t, std::weak_ptr<store>> by_id_;
-    std::atomic<std::uint64_t> last_{0};
+    std::map<origin, std::weak_ptr<store>> known_;
+    std::uint64_t process_[2];
+    std::uint64_t last_ = 0;
 };
 
 } // namespace detail
@@ -188,23 +261,25 @@ class stores {
 class kvs;
 shared_ptr_class<kvs> create_main_kvs(const kvs_attr &attr = kvs_attr());
 
+/** Values stay in their process. */
 class kvs final : public kvs_interface {
   public:
-    static constexpr std::size_t address_max_size = 256;
-    using address_type = array_class<char, address_max_size>;
+    static constexpr std::size_t address_max_size = detail::address_bytes;
+    using address_type = detail::address;
 
-    kvs() : id_(detail::stores::instance().next()), store_(detail::stores::instance().add(id_)) {
+    kvs() : store_(detail::stores::instance().add(origin_)) {
     }
-    explicit kvs(const address_type &address) : id_(0) {
-        std::memcpy(&id_, address.data(), sizeof(id_));
-        store_ = detail::stores::instance().find(id_);
-        detail::require(store_ != nullptr, "create_kvs", "no store of this process");
+    explicit kvs(const address_type &address) {
+        std::memcpy(&origin_, address.data(), sizeof(origin_));
+        store_ = detail::stores::instance().find(origin_, address);
     }
 
-    /** To be given to create_kvs(). */
+    /** To be given to create_kvs(), in this process or, with <heddle/ccl/processes.hpp>, in others: then to be
+     *  asked for before the first communicator is made. Who knows it may take part. */
     address_type get_address() const {
         address_type address = {};
-        std::memcpy(address.data(), &id_, sizeof(id_));
+        std::memcpy(address.data(), &origin_, sizeof(origin_));
+        store_->tell(address);
         return address;
     }
 
@@ -222,7 +297,7 @@ class kvs final : public kvs_interface {
     }
 
   private:
-    std::uint64_t id_;
+    detail::origin origin_{};
     std::shared_ptr<detail::store> store_;
 };
 

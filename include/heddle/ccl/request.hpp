@@ -6,7 +6,7 @@
 #ifndef HEDDLE_CCL_REQUEST_HPP_
 #define HEDDLE_CCL_REQUEST_HPP_
 
-#include <heddle/ccl/types.hpp>
+#include <heddle/ccl/driver.hpp>
 
 #include <exception>
 
@@ -17,9 +17,9 @@ namespace detail {
 /** One rank of a communicator. */
 class member {
   public:
-    /** Takes the endpoint. The first holder is the caller. */
-    explicit member(heddle_ep_t *ep)
-        : ep_(ep), team_(heddle_ep_team(ep)), rank_(heddle_ep_index(ep)),
+    /** Takes the endpoint, and the one that it is a sub-team's of, if any. The first holder is the caller. */
+    explicit member(heddle_ep_t *ep, heddle_ep_t *parent = nullptr)
+        : ep_(ep), parent_(parent), team_(heddle_ep_team(ep)), rank_(heddle_ep_index(ep)),
           size_(heddle_ep_size(ep)) {
     }
     member(const member &) = delete;
@@ -38,6 +38,10 @@ class member {
         return size_;
     }
 
+    event_pool &events() noexcept {
+        return events_;
+    }
+
     void hold() noexcept {
         holders_.fetch_add(1, std::memory_order_relaxed); // by somebody who holds it
     }
@@ -51,11 +55,15 @@ class member {
   private:
     ~member() {
         (void)heddle_leave(ep_); // all requests have ended: each was a holder
+        if (parent_) {
+            (void)heddle_leave(parent_);
+        }
     }
 
-    heddle_ep_t *ep_;
+    heddle_ep_t *ep_, *parent_;
     ucc_team_h team_;
     std::uint32_t rank_, size_;
+    event_pool events_;
     std::atomic<std::uint32_t> holders_{1};
 };
 
@@ -90,11 +98,14 @@ class member_ref {
 };
 
 /** Leaves the endpoint if there is no memory. */
-inline member_ref adopt(heddle_ep_t *ep) {
+inline member_ref adopt(heddle_ep_t *ep, heddle_ep_t *parent = nullptr) {
     try {
-        return member_ref(new member(ep));
+        return member_ref(new member(ep, parent));
     } catch (...) {
         (void)heddle_leave(ep);
+        if (parent) {
+            (void)heddle_leave(parent);
+        }
         throw;
     }
 }
@@ -107,8 +118,9 @@ struct words {
 } // namespace detail
 
 /** A call that has been made. Its buffers are the library's until it is complete. One that is destroyed before waits
- *  until then; but where an exception destroys it, the communicator is aborted, so that nobody waits for
- *  ranks that will not come: all that is outstanding on it ends with HEDDLE_ERR_ABORTED, at every rank. */
+ *  until then (on a device: until all is enqueued); but where an exception destroys it, the communicator is aborted, so
+ *  that nobody waits for ranks that will not come: all that is outstanding on it ends with HEDDLE_ERR_ABORTED, at
+ *  every rank. */
 class request {
   public:
     request(const request &) = delete;
@@ -117,14 +129,17 @@ class request {
         if (handle_) {
             give_up();
         }
+        if (event_.event) {
+            member_.get()->events().put(event_);
+        }
     }
 
     /** Returns when the call is complete; throws if it has failed. Again: the same at once. */
     void wait() {
-        if (handle_) {
-            end(heddle_wait(handle_, -1));
+        wait_enqueued();
+        if (event_.event) {
+            detail::wait_for(event_.event);
         }
-        detail::check(status_, "wait");
     }
 
     /** Whether it is complete; throws if it has failed. Makes progress. */
@@ -137,7 +152,7 @@ class request {
             end(status);
         }
         detail::check(status_, "test");
-        return true;
+        return !event_.event || detail::is_reached(event_.event);
     }
 
     /** A call that has begun can't be taken back: false, and it goes on. */
@@ -145,7 +160,29 @@ class request {
         return false;
     }
 
-    /** Not for programs. */
+    /** Of a call on a stream: returns when all of it is enqueued there, so that the program may go on with the
+     *  stream. Only calls with a match_id, and those of a group, return before. */
+    void wait_enqueued() {
+        if (handle_) {
+            end(heddle_wait(handle_, -1));
+        }
+        detail::check(status_, "wait");
+    }
+
+    /** Of a call on a stream: the event that is signalled when it is complete. */
+    event_t get_event() {
+        if (!event_.event) {
+            throw unsupported("get_event: the call is not on a device");
+        }
+        wait_enqueued();
+        return event_t(event_.event);
+    }
+
+    bool on_device() const noexcept {
+        return event_.event != nullptr;
+    }
+
+    /** What follows is not for programs. */
     static void *operator new(std::size_t bytes, detail::words behind) {
         return ::operator new(bytes + behind.n * sizeof(std::uint64_t));
     }
@@ -160,29 +197,48 @@ class request {
     std::uint64_t *behind() noexcept {
         return reinterpret_cast<std::uint64_t *>(this + 1);
     }
-    /** Starts the operation, by its tag if it has a match_id. */
-    void start(ucc_coll_args_t &args, const detail::operation &how) {
+
+    /** Starts the operation; tag NULL: in the order of calls. */
+    void start(ucc_coll_args_t &args, const std::uint64_t *tag) {
+        ucc_coll_req_h handle = prepare(args, tag);
+        begun(handle, ucc_collective_post(handle));
+    }
+
+    /** The same on a stream; posted: returns before it is enqueued, as one with a tag does. */
+    void start_on(ucc_coll_args_t &args, const std::uint64_t *tag, void *stream, bool posted) {
+        event_ = member_.get()->events().take(stream);
+        stream_ = stream;
+        if (tag || posted) {
+            ucc_coll_req_h handle = prepare(args, tag);
+            begun(handle, heddle_post_on(handle, stream));
+        } else {
+            detail::check(heddle_collective_on(&args, member_.get()->team(), stream), "collective");
+            detail::record(event_.event, stream_);
+        }
+    }
+
+  private:
+    ucc_coll_req_h prepare(ucc_coll_args_t &args, const std::uint64_t *tag) {
         ucc_coll_req_h handle = nullptr;
-        detail::check(
-            how.match_id.empty()
-                ? ucc_collective_init(&args, &handle, member_.get()->team())
-                : heddle_collective_init_tagged(&args, how.tag, &handle, member_.get()->team()),
-            "collective");
-        ucc_status_t status = ucc_collective_post(handle);
+        ucc_team_h team = member_.get()->team();
+        detail::check(tag ? heddle_collective_init_tagged(&args, *tag, &handle, team)
+                          : ucc_collective_init(&args, &handle, team),
+                      "collective");
+        return handle;
+    }
+    void begun(ucc_coll_req_h handle, ucc_status_t status) {
         if (status < 0) {
             (void)heddle_request_free(&handle);
             detail::fail(status, "collective");
         }
         handle_ = handle;
-        if (how.synchronous) {
-            wait();
-        }
     }
-
-  private:
-    void end(ucc_status_t status) noexcept {
+    void end(ucc_status_t status) {
         status_ = status;
         (void)heddle_request_free(&handle_);
+        if (event_.event && status == UCC_OK) {
+            detail::record(event_.event, stream_);
+        }
     }
     void give_up() noexcept {
         if (heddle_test(handle_) == UCC_INPROGRESS) {
@@ -195,11 +251,28 @@ class request {
     }
 
     detail::member_ref member_;
-    ucc_coll_req_h handle_ = nullptr; // NULL: it is complete
+    ucc_coll_req_h handle_ = nullptr; // NULL: it is complete, or enqueued
     ucc_status_t status_ = UCC_OK;    // then
+    void *stream_ = nullptr;
+    detail::pooled_event event_; // none: on the host
 };
 
 using request_t = unique_ptr_class<request>;
+
+namespace detail {
+
+/** The thread's calls between group_start() and group_end() that the program has not kept. */
+struct group {
+    static group &current() {
+        thread_local group mine;
+        return mine;
+    }
+    unsigned depth = 0;
+    std::size_t made = 0; // calls, kept or not
+    std::vector<request_t> calls;
+};
+
+} // namespace detail
 
 } // namespace ccl
 } // namespace heddle

@@ -153,13 +153,13 @@ template <class T> constexpr int datatype_of() {
         return static_cast<int>(datatype::float32);
     } else if constexpr (std::is_same_v<plain, double>) {
         return static_cast<int>(datatype::float64);
-    } else if constexpr (std::is_integral_v<plain> && !std::is_same_v<plain, bool> &&
-                         sizeof(plain) <= 8) {
-        constexpr int size = sizeof(plain) == 1   ? 0
-                             : sizeof(plain) == 2 ? 1
-                             : sizeof(plain) == 4 ? 2
-                                                  : 3;
-        return 2 * size + (std::is_unsigned_v<plain> ? 1 : 0);
+    } else if constexpr (std::is_integral_v<plain> && !std::is_same_v<plain, bool>) {
+        constexpr int sign = std::is_unsigned_v<plain> ? 1 : 0;
+        return sizeof(plain) == 1   ? 0 + sign
+               : sizeof(plain) == 2 ? 2 + sign
+               : sizeof(plain) == 4 ? 4 + sign
+               : sizeof(plain) == 8 ? 6 + sign
+                                    : -1;
     } else {
         return -1;
     }

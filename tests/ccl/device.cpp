@@ -1,0 +1,285 @@
+// device.cpp: the collectives of device communicators, on emulated devices: every type, overload and order, 1 to 8 ranks;
+// dependencies and completion events, with nobody waiting in between, so that the emulator's race detector sees each order
+// that is missing; functions; groups; errors.
+#include "cases.hpp"
+
+#include <heddle_emucuda.h>
+
+extern "C" {
+int cuDevicePrimaryCtxRetain(void **context, int device);
+int cuCtxPushCurrent_v2(void *context);
+int cuCtxPopCurrent_v2(void **context);
+int cuCtxSynchronize(void);
+int cuMemAlloc_v2(std::uint64_t *memory, std::size_t bytes);
+int cuMemFree_v2(std::uint64_t memory);
+int cuMemcpyHtoD_v2(std::uint64_t to, const void *from, std::size_t bytes);
+int cuMemcpyDtoH_v2(void *to, std::uint64_t from, std::size_t bytes);
+int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, void *stream);
+int cuMemsetD32Async(std::uint64_t memory, unsigned value, std::size_t count, void *stream);
+int cuStreamCreate(void **stream, unsigned flags);
+int cuStreamDestroy_v2(void *stream);
+int cuStreamSynchronize(void *stream);
+int cuEventCreate(void **event, unsigned flags);
+int cuEventRecord(void *event, void *stream);
+int cuEventDestroy_v2(void *event);
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
+}
+
+namespace {
+
+enum { DEVICES = 2, MOST = 24 };
+struct native_stream; // a program with CUDA's headers has its own
+
+void must(int result, const char *call) {
+    if (result != 0) {
+        std::fprintf(stderr, "%s: %d\n", call, result);
+        std::abort();
+    }
+}
+#define MUST(call) must((call), #call)
+
+// A device's context is the thread's while it lives.
+class current {
+  public:
+    explicit current(int device) {
+        static std::mutex mutex;
+        static void *contexts[DEVICES];
+        std::lock_guard<std::mutex> lock(mutex);
+        if (!contexts[device]) {
+            MUST(cuDevicePrimaryCtxRetain(&contexts[device], device));
+        }
+        MUST(cuCtxPushCurrent_v2(contexts[device]));
+    }
+    ~current() {
+        void *popped;
+        MUST(cuCtxPopCurrent_v2(&popped));
+    }
+    current(const current &) = delete;
+    current &operator=(const current &) = delete;
+};
+
+// Buffers and streams on a rank's device.
+struct device_side {
+    ccl::device_communicator &comm;
+    int device;
+    std::vector<std::uint64_t> memory{};
+    void *streams[MOST]{};
+    unsigned next = 0;
+
+    explicit device_side(ccl::device_communicator &of) : comm(of), device(of.rank() % DEVICES) {
+        current here(device);
+        for (void *&stream : streams) {
+            MUST(cuStreamCreate(&stream, 1));
+        }
+    }
+    ~device_side() {
+        drop();
+        current here(device);
+        for (void *stream : streams) {
+            MUST(cuStreamSynchronize(stream));
+            MUST(cuStreamDestroy_v2(stream));
+        }
+    }
+    device_side(const device_side &) = delete;
+    device_side &operator=(const device_side &) = delete;
+
+    void *take(std::size_t bytes) {
+        current here(device);
+        std::uint64_t pointer;
+        MUST(cuMemAlloc_v2(&pointer, bytes + 16));
+        memory.push_back(pointer);
+        return reinterpret_cast<void *>(pointer);
+    }
+    void drop() {
+        current here(device);
+        for (std::uint64_t pointer : memory) {
+            MUST(cuMemFree_v2(pointer));
+        }
+        memory.clear();
+    }
+    static std::uint64_t at(const void *pointer) {
+        return reinterpret_cast<std::uint64_t>(pointer);
+    }
+    void put(void *to, const void *from, std::size_t bytes) {
+        current here(device);
+        if (bytes > 0) {
+            MUST(cuMemcpyHtoD_v2(at(to), from, bytes));
+            MUST(cuCtxSynchronize());
+        }
+    }
+    void get(void *to, const void *from, std::size_t bytes) {
+        current here(device);
+        if (bytes > 0) {
+            MUST(cuMemcpyDtoH_v2(to, at(from), bytes));
+        }
+    }
+    ccl::stream stream(unsigned i) {
+        auto *native = static_cast<native_stream *>(streams[i]);
+        return ccl::create_stream(native);
+    }
+    // Calls that come in another order elsewhere have a stream each.
+    template <class Attr, class Call> ccl::request_t call(const Attr &attr, Call &&call) {
+        bool ordered = attr.template get<ccl::operation_attr_id::match_id>().empty();
+        return call(stream(ordered ? 0 : next++ % MOST), std::vector<ccl::event_t>(), attr);
+    }
+};
+
+void run_devices(int n, const std::function<void(device_side &side)> &work) {
+    auto kvs = ccl::create_main_kvs();
+    run_ranks(n, [&](int rank) {
+        auto comm = ccl::create_device_communicator(n, rank, kvs);
+        device_side side(comm);
+        work(side);
+    });
+}
+
+void check_types() {
+    begin_phase("all types");
+    for (int n : {2, 3, 8, 1}) {
+        for (std::size_t count : {6, 300}) {
+            run_devices(n, [&](device_side &side) { run_types(side, count); });
+        }
+    }
+}
+
+// Producer, collective and consumer on three streams: events alone order them.
+void check_events() {
+    begin_phase("dependencies and completion events");
+    run_devices(3, [](device_side &side) {
+        enum { COUNT = 700, ROUNDS = 6 };
+        auto *from = static_cast<std::int32_t *>(side.take(COUNT * 4));
+        auto *to = static_cast<std::int32_t *>(side.take(COUNT * 4));
+        auto *kept = static_cast<std::int32_t *>(side.take(ROUNDS * COUNT * 4));
+        void *produced;
+        {
+            current here(side.device);
+            MUST(cuEventCreate(&produced, 2));
+        }
+        for (int round = 0; round < ROUNDS; round++) {
+            current here(side.device);
+            MUST(cuMemsetD32Async(side.at(from), static_cast<unsigned>(side.comm.rank() + round),
+                                  COUNT, side.streams[1]));
+            MUST(cuEventRecord(produced, side.streams[1]));
+            auto request = side.comm.allreduce(from, to, COUNT, ccl::reduction::sum, side.stream(0),
+                                               {ccl::event_t(produced)});
+            ccl::event_t done = request->get_event();
+            EXPECT(done.get_native() != nullptr && request->on_device());
+            MUST(cuStreamWaitEvent(side.streams[2], done.get_native(), 0));
+            MUST(cuStreamWaitEvent(side.streams[1], done.get_native(), 0));
+            MUST(cuMemcpyDtoDAsync_v2(side.at(kept + round * COUNT), side.at(to), COUNT * 4,
+                                      side.streams[2]));
+            // The next round's producer waits for this round; its collective for this round's consumer.
+            MUST(cuEventRecord(produced, side.streams[2]));
+            MUST(cuStreamWaitEvent(side.streams[1], produced, 0));
+        }
+        {
+            current here(side.device);
+            MUST(cuStreamSynchronize(side.streams[2]));
+            MUST(cuEventDestroy_v2(produced));
+        }
+        std::vector<std::int32_t> content(ROUNDS * COUNT);
+        side.get(content.data(), kept, ROUNDS * COUNT * 4);
+        for (int round = 0; round < ROUNDS; round++) {
+            EXPECT(content[static_cast<std::size_t>(round * COUNT + COUNT - 1)] == 3 + 3 * round);
+        }
+    });
+}
+
+void check_functions() {
+    begin_phase("functions and groups on streams");
+    auto kvs = ccl::create_main_kvs();
+    run_ranks(2, [&](int rank) {
+        auto comm = ccl::create_communicator(2, rank, kvs);
+        auto other = ccl::create_device_communicator(2, rank, kvs);
+        device_side side(other);
+        auto *buffer = static_cast<float *>(side.take(64));
+        float mine[4] = {1, 2, 3, static_cast<float>(rank)}, came[4];
+        side.put(buffer, mine, sizeof(mine));
+        auto first =
+            ccl::allreduce(buffer, buffer + 4, 4, ccl::reduction::sum, comm, side.stream(0));
+        std::vector<ccl::event> deps;
+        deps.push_back(std::move(first));
+        auto second =
+            ccl::broadcast(buffer + 4, 4, 1, comm, side.stream(1), ccl::broadcast_attr(), deps);
+        second.wait();
+        EXPECT(second.test() && deps[0].test());
+        side.get(came, buffer + 4, sizeof(came));
+        EXPECT(came[0] == 2 && came[2] == 6 && came[3] == 1);
+        ccl::barrier(comm, side.stream(0)).wait();
+        ccl::group_start();
+        ccl::send(buffer, 4, 1 - rank, comm, side.stream(0));
+        ccl::recv(buffer + 8, 4, 1 - rank, comm, side.stream(1));
+        ccl::group_end();
+        for (unsigned i : {0U, 1U}) {
+            current here(side.device);
+            MUST(cuStreamSynchronize(side.streams[i]));
+        }
+        side.get(came, buffer + 8, sizeof(came));
+        EXPECT(came[1] == 2 && came[3] == static_cast<float>(1 - rank));
+    });
+}
+
+// One thread has all ranks: calls of a group don't wait for each other.
+void check_one_thread() {
+    begin_phase("several ranks of one thread, in a group");
+    auto comms = ccl::create_communicators(
+        2, {{0, ccl::create_device(0)}, {1, ccl::create_device(1)}}, ccl::create_main_kvs());
+    auto others = ccl::create_device_communicators(
+        2, {{0, ccl::create_device(0)}, {1, ccl::create_device(1)}}, ccl::create_main_kvs());
+    device_side a(others[0]), b(others[1]);
+    device_side *sides[] = {&a, &b};
+    int *buffers[2], value = 21, came;
+    for (int i : {0, 1}) {
+        buffers[i] = static_cast<int *>(sides[i]->take(4));
+        sides[i]->put(buffers[i], &value, 4);
+    }
+    std::vector<ccl::event> events;
+    ccl::group_start();
+    for (std::size_t i : {0U, 1U}) {
+        events.push_back(ccl::allreduce(buffers[i], buffers[i], 1, ccl::reduction::sum, comms[i],
+                                        sides[i]->stream(0)));
+    }
+    ccl::group_end();
+    for (std::size_t i : {0U, 1U}) {
+        events[i].wait();
+        sides[i]->get(&came, buffers[i], 4);
+        EXPECT(came == 42);
+    }
+}
+
+void check_errors() {
+    begin_phase("errors on devices");
+    run_devices(2, [](device_side &side) {
+        auto *buffer = static_cast<int *>(side.take(64));
+        int *none = nullptr;
+        auto refused = [](auto call) { return status_of(call) == UCC_ERR_INVALID_PARAM; };
+        EXPECT(refused([&] { side.comm.bcast(buffer, 1, 0, ccl::create_stream()); }));
+        EXPECT(refused([&] { side.comm.bcast(none, 1, 0, side.stream(0)); }));
+        EXPECT(refused([&] { side.comm.bcast(buffer, 1, 2, side.stream(0)); }));
+        auto request = side.comm.barrier(side.stream(0));
+        request->wait();
+        request->wait();
+        EXPECT(request->test() && !request->cancel());
+        auto half = side.comm.split(side.comm.rank(), 0);
+        EXPECT(half.size() == 1);
+        half.bcast(buffer, 4, 0, side.stream(0))->wait();
+    });
+    auto comm = ccl::create_communicator(1, 0, ccl::create_main_kvs());
+    EXPECT(status_of([&] { comm.barrier()->get_event(); }) == UCC_ERR_NOT_SUPPORTED);
+}
+
+} // namespace
+
+int main() {
+    setenv("HEDDLE_GPU", "emulated:2,seed=5", 1);
+    begin_test(240);
+    check_events();
+    check_functions();
+    check_one_thread();
+    check_errors();
+    check_types();
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    EXPECT(report.races == 0 && report.faults == 0 && report.deadlocks == 0 && report.leaks == 0);
+    return end_test("ccl/device");
+}

@@ -1,0 +1,113 @@
+// processes.cpp: communicators whose ranks are threads of two processes: every type, overload and order; ranks in a row and in
+// turn; several ranks of one thread; several communicators of one store; a rank that is nowhere.
+//
+// The program starts itself a second time, with the store's address as an argument.
+#include "cases.hpp"
+
+#include <heddle/ccl/processes.hpp>
+
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+namespace {
+
+using kvs_t = std::shared_ptr<ccl::kvs>;
+using rank_list = std::vector<int>;
+
+std::string text_of(const ccl::kvs::address_type &address) {
+    std::string text;
+    for (char c : address) {
+        char two[3];
+        std::snprintf(two, sizeof(two), "%02x",
+                      static_cast<unsigned>(static_cast<unsigned char>(c)));
+        text += two;
+    }
+    return text;
+}
+
+ccl::kvs::address_type address_of(const std::string &text) {
+    ccl::kvs::address_type address = {};
+    for (std::size_t i = 0; i < address.size(); i++) {
+        address[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+    }
+    return address;
+}
+
+// A thread for each rank of this process.
+void run_mine(const rank_list &mine, int size, const kvs_t &kvs,
+              const std::function<void(ccl::communicator &comm)> &work) {
+    run_ranks(static_cast<int>(mine.size()), [&](int i) {
+        int rank = mine[static_cast<std::size_t>(i)];
+        auto comm = ccl::create_communicator(size, rank, ccl::create_kvs(kvs->get_address()));
+        EXPECT(comm.rank() == rank && comm.size() == size);
+        work(comm);
+    });
+}
+
+void check_process(int process, const kvs_t &kvs) {
+    begin_phase("two processes of two ranks, in a row");
+    run_mine(process ? rank_list{2, 3} : rank_list{0, 1}, 4, kvs, [](ccl::communicator &comm) {
+        host_side side{comm};
+        run_types(side, 6);
+        run_type<float>(side, 3000);
+    });
+    begin_phase("in turn");
+    run_mine(process ? rank_list{1, 3} : rank_list{0, 2}, 4, kvs, [](ccl::communicator &comm) {
+        host_side side{comm};
+        run_type<std::int32_t>(side, 6);
+        run_type<double>(side, 500);
+        auto half = comm.split(comm.rank() / 2, comm.rank());
+        EXPECT(half.size() == 2 && half.rank() == comm.rank() % 2);
+        int mine = 1 + comm.rank(), sum = 0;
+        half.allreduce(&mine, &sum, 1, ccl::reduction::sum)->wait();
+        EXPECT(sum == (comm.rank() < 2 ? 3 : 7));
+    });
+    begin_phase("one thread has all ranks of its process");
+    auto comms = ccl::create_communicators(5, process ? rank_list{4, 1} : rank_list{0, 3, 2}, kvs);
+    std::vector<ccl::request_t> requests;
+    std::vector<int> mine(comms.size()), sum(comms.size());
+    for (std::size_t i = 0; i < comms.size(); i++) {
+        mine[i] = comms[i].rank();
+        requests.push_back(comms[i].allreduce(&mine[i], &sum[i], 1, ccl::reduction::sum));
+    }
+    for (auto &request : requests) {
+        request->wait();
+    }
+    EXPECT(sum[0] == 10 && sum.back() == 10);
+    if (process) {
+        begin_phase("rank 0 where the store was not made");
+        EXPECT(status_of([&] { ccl::create_communicator(2, 0, kvs); }) == UCC_ERR_INVALID_PARAM);
+    }
+}
+
+void check_alone() {
+    begin_phase("one rank, and a store that others could find");
+    auto kvs = ccl::create_main_kvs();
+    (void)kvs->get_address();
+    auto comm = ccl::create_communicator(1, 0, kvs);
+    int one = 1, sum = 0;
+    comm.allreduce(&one, &sum, 1, ccl::reduction::sum)->wait();
+    EXPECT(sum == 1);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    begin_test(240);
+    if (argc > 1) {
+        check_process(1, ccl::create_kvs(address_of(argv[1])));
+        return end_test("ccl/processes, the second");
+    }
+    check_alone();
+    auto kvs = ccl::create_main_kvs();
+    std::string address = text_of(kvs->get_address());
+    char *arguments[] = {argv[0], address.data(), nullptr};
+    pid_t child;
+    int status = 0;
+    EXPECT(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments, environ) == 0);
+    check_process(0, kvs);
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    return end_test("ccl/processes");
+}
