@@ -73,9 +73,10 @@ static void free_group(heddle_group_t *g) {
 }
 
 static void release_group(heddle_group_t *g) {
+    bool has_thread = g->has_thread; /* before: who is not the last may find the group gone after */
     /* acq_rel: everybody's use happens before the end */
     uint32_t left = atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) - 1;
-    if (left == 1 && g->has_thread) { /* nobody else is left, nor will come */
+    if (left == 1 && has_thread) { /* nobody else is left, nor will come */
         g->orphaned = pthread_equal(g->thread, pthread_self()) != 0;
         /* release: pairs with the acquire in keep_progressing, for `orphaned` */
         atomic_store_explicit(&g->stop, true, memory_order_release);
