@@ -156,6 +156,7 @@ template <class Side, class T> class batch {
     template <class Attr, class Typed, class Plain>
     void add(const std::string &name, std::function<void()> check, Typed typed, Plain plain) {
         auto start = [this, typed, plain](const std::string &match_id, bool synchronous) {
+            (void)typed; // of types that no C++ type stands for
             Attr how = attr<Attr>(match_id, synchronous);
             if constexpr (has_type<T>) {
                 if (typed_) {
@@ -372,10 +373,14 @@ struct host_side {
         memory.clear();
     }
     void put(void *to, const void *from, std::size_t bytes) {
-        std::memcpy(to, from, bytes);
+        if (bytes > 0) { // else both may be NULL
+            std::memcpy(to, from, bytes);
+        }
     }
     void get(void *to, const void *from, std::size_t bytes) {
-        std::memcpy(to, from, bytes);
+        if (bytes > 0) { // else both may be NULL
+            std::memcpy(to, from, bytes);
+        }
     }
     template <class Attr, class Call> ccl::request_t call(const Attr &attr, Call &&call) {
         return call(attr);

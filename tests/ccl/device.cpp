@@ -136,7 +136,7 @@ void run_devices(int n, const std::function<void(device_side &side)> &work) {
 void check_types() {
     begin_phase("all types");
     for (int n : {2, 3, 8, 1}) {
-        for (std::size_t count : {6, 300}) {
+        for (std::size_t count : {6U, 300U}) {
             run_devices(n, [&](device_side &side) { run_types(side, count); });
         }
     }

@@ -7,7 +7,7 @@ namespace {
 void check_types() {
     begin_phase("all types");
     for (int n : {2, 3, 5, 8, 1}) {
-        for (std::size_t count : {6, 3000}) {
+        for (std::size_t count : {6U, 3000U}) {
             run_communicators(n, [&](ccl::communicator &comm) {
                 host_side side{comm};
                 run_types(side, count);
