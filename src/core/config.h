@@ -102,10 +102,11 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_ALLREDUCE,
     HD_CFG_LIB_NET_REDUCE,
     HD_CFG_LIB_NET_REDUCE_SCATTER,
-    HD_CFG_LIB_GPU,          /* string: see gpu/gpu.h */
-    HD_CFG_LIB_GPU_LIBRARY,  /* string: file, or empty */
-    HD_CFG_LIB_GPU_GATE,     /* choice: hd_cfg_gate_t */
-    HD_CFG_LIB_GPU_COPY_MIN, /* size */
+    HD_CFG_LIB_GPU,             /* string: see gpu/gpu.h */
+    HD_CFG_LIB_GPU_LIBRARY,     /* string: file, or empty */
+    HD_CFG_LIB_GPU_GATE,        /* choice: hd_cfg_gate_t */
+    HD_CFG_LIB_GPU_COPY_MIN,    /* size */
+    HD_CFG_LIB_GPU_PARTIAL_MIN, /* size */
     /* context */
     HD_CFG_CTX_ESTIMATED_NUM_EPS,    /* uint */
     HD_CFG_CTX_ESTIMATED_NUM_PPN,    /* uint */

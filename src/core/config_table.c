@@ -427,6 +427,15 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
          .meaning = "Bytes of a block from which it goes from one device to another by a copy of "
                     "the driver's, which leaves the multiprocessors to others, instead of a "
                     "kernel. inf: never. The first endpoint's of a team counts."},
+    [HD_CFG_LIB_GPU_PARTIAL_MIN] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_SIZE,
+         .name = "GPU_PARTIAL_MIN",
+         .value = "1m",
+         .meaning = "Bytes of an endpoint from which a reduction over several devices is done in "
+                    "two steps: a device first reduces each whole block of 8 endpoints that has "
+                    "its buffers there, and others read what comes of it. inf: never. The first "
+                    "endpoint's of a team counts."},
     [HD_CFG_CTX_ESTIMATED_NUM_EPS] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                       .type = HD_CFG_UINT,
                                       .name = "ESTIMATED_NUM_EPS",

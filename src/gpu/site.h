@@ -12,7 +12,11 @@ typedef enum hd_gpu_site {
     /* team/device_windows.c */
     HD_GPU_SITE_FREE,   /* before a slot is written: what used it last */
     HD_GPU_SITE_FILLED, /* before a slot is read: who has filled it */
-    HD_GPU_SITE_END,    /* before the collective is complete: the other devices */
+    /* team/device_partials.c */
+    HD_GPU_SITE_USED, /* before partials are written: who has combined those that were there */
+    HD_GPU_SITE_MADE, /* before they are combined: who has made them */
+    /* team/device_trip.c */
+    HD_GPU_SITE_END, /* before the collective is complete: the other devices */
     /* team/device_order.c */
     HD_GPU_SITE_READY,     /* before devices work: the streams of the members */
     HD_GPU_SITE_DONE,      /* before what comes later in a member's stream: the devices */

@@ -296,6 +296,8 @@ struct hd_group {
     uint32_t team_n;  /* endpoints of the team in all its processes */
     size_t
         copy_min; /* bytes of a block from which devices copy it to each other (team/device_copies.c) */
+    size_t
+        partial_min; /* bytes of an operand from which devices reduce blocks apart (team/device_partials.c) */
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;
     hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */

@@ -86,6 +86,7 @@ static void put_line(hd_devices_t *devices, hd_line_t *line) {
         hd_free(table);
     }
     hd_bounce_put(devices, line->bounce);
+    hd_partials_put(devices, line->partials);
     if (line->ask) {
         driver->event_put(line->ask);
     }

@@ -42,7 +42,8 @@
  * NO WAIT IS FOR WHAT IS NOT ENQUEUED. A plain post promises that its data is ready, so its work waits for no other stream,
  * and the host waits for tickets whose work has been enqueued before. `ready` is recorded before the member publishes, and
  * done[s] before slice s is finished, which is before anybody joins. Where devices don't reach each other's memory, one stream
- * waits for another, and all of that is enqueued by one claimer, in the order of the data (device_windows.c).
+ * waits for another, and all of that is enqueued by one claimer, in the order of the data (device_windows.c); likewise where
+ * devices combine what others have reduced (device_partials.c).
  *
  * CANCELLING ends with closed slices, as always. What has been enqueued by then can't be taken back: who fails waits for its
  * tickets as well, so that buffers are nobody's when the error is told; up to HD_DEVICE_DRAIN_SECONDS, and then the log says that
@@ -78,6 +79,8 @@ typedef struct hd_device_table {
 
 /* Pinned memory through which devices pass on what they don't reach of each other's (device_windows.c). */
 typedef struct hd_bounce hd_bounce_t;
+/* Memory of devices for what blocks of operands come to (device_partials.c). */
+typedef struct hd_partials hd_partials_t;
 /* Pinned memory that a process's endpoints have in common with the network (device_flight.c). */
 typedef struct hd_device_relay hd_device_relay_t;
 
@@ -108,6 +111,7 @@ typedef struct hd_line {
         *ask; /* recorded and queried now and then: that tells whether the device has failed */
     hd_device_table_t *table; /* as many as there ever were launches with tables under way */
     hd_bounce_t *bounce;      /* NULL before it is first needed; under the lock */
+    hd_partials_t *partials;  /* likewise */
     hd_device_late_t *late, *late_last; /* oldest first; NULL: none; likewise */
     _Atomic uint64_t ask_due;           /* ticks */
     _Atomic bool asked;                 /* recorded, and not seen to have been reached */
@@ -248,6 +252,7 @@ typedef struct hd_device_flight {
 /* How the devices of an exchange go about it (device_op.c decides). */
 typedef enum hd_device_way {
     HD_DEVICE_FUSED, /* one launch for each share */
+    HD_DEVICE_PARTIALS, /* the same, of what blocks of operands come to on the devices where they are (device_partials.c) */
     HD_DEVICE_COPIES, /* copies from device to device, and a launch for the rest of the share (device_copies.c) */
     HD_DEVICE_WINDOWS /* they don't reach each other's memory: the first one does all (device_windows.c) */
 } hd_device_way_t;
@@ -260,6 +265,7 @@ typedef struct hd_device_view {
     hd_devices_t *devices;
     int device;             /* that is to work */
     uint32_t share, shares; /* this is the share-th of so many */
+    uint64_t workers;       /* bits by device: those that work */
     hd_device_way_t way;
     uint32_t rows;      /* COPIES: what is left to the launch */
     bool ordered, told; /* some members wait by events; some by tickets */
@@ -416,6 +422,11 @@ typedef struct hd_device_rows {
 void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows);
 /* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
 ucc_status_t hd_device_can_reduce(const hd_call_t *call);
+/* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers do. */
+static inline size_t hd_device_grain(size_t element) {
+    enum { BYTES = 256 };
+    return BYTES % element == 0 ? BYTES / element : 1;
+}
 /* Memory of the slice for a description; NULL: there is none (logged). */
 void *hd_device_scratch(const hd_device_view_t *v, size_t bytes);
 /* So many of `count` things come before the share-th of shares, cut at multiples of grain. */
@@ -449,6 +460,53 @@ void hd_device_put_stand_ins(hd_op_t *op);
 bool hd_device_leave_stand_ins(hd_op_t *op, const struct hd_device_wait *until);
 /* Nobody knows when its device is done with them: they are given to nobody any more. */
 void hd_device_lose_stand_ins(hd_device_part_t *part);
+
+/* --- device_trip.c ------------------------------------------------------------------------------------------- */
+
+typedef struct hd_mark {
+    hd_gpu_event_t *event; /* of one device; NULL: never needed */
+    bool recorded;
+} hd_mark_t;
+
+/* One collective that a claimer enqueues on several devices' lines. */
+typedef struct hd_trip {
+    const hd_device_view_t *v;
+    const hd_gpu_driver_t *driver;
+    hd_line_t *line; /* that of v->device, locked: comes after all others in the end */
+    hd_mark_t *end;  /* by device: what it comes after */
+    hd_mark_t *left
+        [2]; /* by device, NULL: none: what tells later ones of all that was enqueued, if this fails */
+    uint64_t used;       /* devices on which something has been enqueued */
+    uint64_t ready;      /* devices that wait for the members' streams */
+    ucc_status_t status; /* the first error: nothing is enqueued after it */
+    /* of windows alone */
+    hd_bounce_t *bounce;
+    uint32_t slot;
+    uint64_t fills, drains; /* devices that do so in this window */
+} hd_trip_t;
+
+hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end);
+void hd_trip_note(hd_trip_t *t, ucc_status_t status);
+/* The line of a device, behind the members' streams; NULL: that is noted. */
+hd_line_t *hd_trip_line(hd_trip_t *t, int device);
+/* Unless something has failed: records it there. */
+void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line);
+/* Likewise: enqueues it there. Of more words than a launch has, under that line's lock. */
+void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
+                    hd_gpu_width_t width);
+/* The line comes after all that was enqueued elsewhere, also if something has failed. Returns t->status. */
+ucc_status_t hd_trip_join(hd_trip_t *t);
+void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n);
+
+/* --- device_partials.c --------------------------------------------------------------------------------------- */
+
+/* Is it worth it to reduce whole blocks of operands where they are? v->workers reach each other's memory. */
+bool hd_device_find_partials(const hd_device_view_t *v);
+/* The whole collective then; under the lock of the line, that of v->device, the lowest of the workers. On an error, too: as
+ * hd_device_enqueue_windows. */
+ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *line);
+/* By the end of the line. */
+void hd_partials_put(hd_devices_t *devices, hd_partials_t *partials);
 
 /* --- device_windows.c ---------------------------------------------------------------------------------------- */
 

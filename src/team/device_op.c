@@ -79,6 +79,14 @@ static void add_worker(workers_t *workers, uint64_t *seen, int device) {
     }
 }
 
+static uint64_t bits_of(const workers_t *workers) {
+    uint64_t bits = 0;
+    for (uint32_t w = 0; w < workers->n; w++) {
+        bits |= UINT64_C(1) << workers->device[w];
+    }
+    return bits;
+}
+
 /* Bytes of an endpoint's larger buffer; SIZE_MAX: not known to all. */
 static size_t endpoint_bytes(const hd_op_t *op) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -132,6 +140,9 @@ static ucc_status_t choose_way(hd_device_view_t *v, const workers_t *workers) {
         status = hd_device_find_copies(v, &copies, &v->rows);
     }
     v->way = !reached ? HD_DEVICE_WINDOWS : copies ? HD_DEVICE_COPIES : HD_DEVICE_FUSED;
+    if (v->way == HD_DEVICE_FUSED && has_data(v->op) && hd_device_find_partials(v)) {
+        v->way = HD_DEVICE_PARTIALS;
+    }
     return status;
 }
 
@@ -258,8 +269,10 @@ static ucc_status_t enqueue_on(const hd_device_view_t *v, hd_line_t *line) {
     return enqueue_share(v, &spot);
 }
 
-static ucc_status_t enqueue_windows(const hd_device_view_t *v, hd_line_t *line) {
-    ucc_status_t status = tell(v, line, line->stream, v->told, hd_device_enqueue_windows(v, line));
+static ucc_status_t enqueue_trip(const hd_device_view_t *v, hd_line_t *line) {
+    ucc_status_t status = v->way == HD_DEVICE_WINDOWS ? hd_device_enqueue_windows(v, line)
+                                                      : hd_device_enqueue_partials(v, line);
+    status = tell(v, line, line->stream, v->told, status);
     v->done->wait.others = true;
     return status;
 }
@@ -296,7 +309,7 @@ static ucc_status_t enqueue_in_windows(const hd_device_view_t *v) {
                  hd_op_type_name(v->op));
         return UCC_ERR_NOT_SUPPORTED;
     }
-    return enqueue(v, enqueue_windows);
+    return enqueue(v, enqueue_trip);
 }
 
 static ucc_status_t enqueue_own(const hd_device_view_t *v) {
@@ -332,6 +345,7 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
         return UCC_OK;
     }
     v->shares = workers.n;
+    v->workers = bits_of(&workers);
     v->device = workers.device[v->share];
     ucc_status_t status = choose_way(v, &workers);
     if (status != UCC_OK) {
@@ -340,6 +354,11 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
     if (v->way == HD_DEVICE_WINDOWS) {
         v->shares = 1;
         return v->share == 0 ? enqueue_in_windows(v) : UCC_OK; /* the first one does it all */
+    }
+    if (v->way ==
+        HD_DEVICE_PARTIALS) { /* the first claimer does it all, from the lowest device's line */
+        v->device = __builtin_ctzll(v->workers);
+        return v->share == 0 ? enqueue(v, enqueue_trip) : UCC_OK;
     }
     return suits_own(v) ? enqueue_own(v) : enqueue(v, enqueue_on);
 }

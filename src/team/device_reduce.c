@@ -8,19 +8,12 @@
 
 #include "core/dtype.h"
 
-/* Elements of a range begin at lines of memory, if buffers do. */
-enum { GRAIN = 256 };
-
-static size_t grain_of(size_t element) {
-    return GRAIN % element == 0 ? GRAIN / element : 1;
-}
-
 typedef struct range {
     size_t first, count;
 } range_t;
 
 static range_t range_of(const hd_device_view_t *v, size_t count) {
-    size_t grain = grain_of(v->op->call.element);
+    size_t grain = hd_device_grain(v->op->call.element);
     size_t first = hd_device_cut(count, grain, v->share, v->shares);
     return (range_t){first, hd_device_cut(count, grain, v->share + 1, v->shares) - first};
 }

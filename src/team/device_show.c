@@ -34,6 +34,14 @@ enum { BUFFER_SHIFT = 40 };
 static uint8_t *buffer_of(uint32_t member, int side) {
     return (uint8_t *)(uintptr_t)((uint64_t)(1 + 2 * member + (uint32_t)side) << BUFFER_SHIFT);
 }
+/* And those behind them: memory of the library's own. */
+static uint8_t *memory_on(int device) {
+    return buffer_of(MOST + (uint32_t)device, HD_SIDE_SRC);
+}
+static int device_at(const void *pointer) {
+    uint64_t number = (((uint64_t)(uintptr_t)pointer >> BUFFER_SHIFT) - 1) / 2;
+    return number < MOST ? home[number] : (int)(number - MOST);
+}
 
 static ucc_status_t count_info(int device, hd_gpu_info_t *info) {
     return real->info(device, info);
@@ -44,7 +52,7 @@ static bool count_lost(int device) {
 }
 static ucc_status_t count_reachable(int device, const void *pointer, bool *yes) {
     hd_gpu_info_t info;
-    int of = home[(((uint64_t)(uintptr_t)pointer >> BUFFER_SHIFT) - 1) / 2];
+    int of = device_at(pointer);
     ucc_status_t status = real->info(device, &info);
     *yes = of == device || (info.peers >> of & 1) != 0;
     return status;
@@ -53,8 +61,11 @@ static ucc_status_t count_reachable(int device, const void *pointer, bool *yes) 
 static ucc_status_t count_take(int device, hd_gpu_kind_t kind, size_t bytes,
                                hd_gpu_block_t **block) {
     *block = malloc(sizeof(**block));
-    void *memory = *block ? malloc(bytes) : NULL;
-    if (!memory) {
+    void *memory = kind == HD_GPU_DEVICE ? memory_on(device) : malloc(bytes);
+    if (!*block || !memory) {
+        if (kind != HD_GPU_DEVICE) {
+            free(memory);
+        }
         free(*block);
         hd_error("no memory for the plans of device %d", device);
         return UCC_ERR_NO_MEMORY;
@@ -63,7 +74,9 @@ static ucc_status_t count_take(int device, hd_gpu_kind_t kind, size_t bytes,
     return UCC_OK;
 }
 static void count_put(hd_gpu_block_t *block) {
-    free(block->memory);
+    if (block->kind != HD_GPU_DEVICE) {
+        free(block->memory);
+    }
     free(block);
 }
 
@@ -256,6 +269,8 @@ static const char *name_of(const hd_device_view_t *v) {
         return "copies";
     case HD_DEVICE_WINDOWS:
         return "windows";
+    case HD_DEVICE_PARTIALS:
+        return "partials";
     case HD_DEVICE_FUSED:
         break;
     }
@@ -295,6 +310,7 @@ static ucc_status_t print_table(show_t *s, FILE *out) {
     fprintf(out,
             "plans on GPUs of %u endpoints, each with its buffers on the GPU above, by the bytes "
             "that one endpoint gives in all. one: a GPU does all; shares: each GPU does a share; "
+            "partials: a GPU first reduces what is there of whole blocks of 8 endpoints; "
             "copies: large blocks go by copy engines; windows: by pinned memory, where GPUs don't "
             "reach each other's. With the number of launches, and before a + that of copies; t: "
             "their addresses take a table. *: in the order of streams, nothing but the endpoints' "
@@ -366,6 +382,7 @@ static ucc_status_t show(ucc_lib_h lib, uint32_t n, FILE *out) {
         s->n = n < MOST ? n : MOST;
         s->driver = counting;
         s->driver.devices = real->devices;
+        s->driver.emulated = real->emulated;
         s->devices = s->team.devices = hd_devices_make(&s->driver);
         s->group = s->devices ? hd_group_create(s->n, &config) : NULL;
     }

@@ -21,109 +21,53 @@
 
 enum { SLOTS = 2, SLOT_BYTES = 4 * 1024 * 1024, ALIGN = 256 };
 
-typedef struct mark {
-    hd_gpu_event_t *event; /* of this device; NULL: never needed */
-    bool recorded;
-} mark_t;
-
 struct hd_bounce {
     hd_gpu_block_t *block;
     /* by slot and device: it has last filled, combined, or drained there */
-    mark_t filled[SLOTS][HD_GPU_DEVICES], drained[SLOTS][HD_GPU_DEVICES];
-    mark_t end[HD_GPU_DEVICES];
+    hd_mark_t filled[SLOTS][HD_GPU_DEVICES], drained[SLOTS][HD_GPU_DEVICES];
+    hd_mark_t end[HD_GPU_DEVICES];
 };
 
-/* One collective that is being enqueued. */
-typedef struct trip {
-    const hd_device_view_t *v;
-    const hd_gpu_driver_t *driver;
-    hd_line_t *line; /* the working device's */
-    hd_bounce_t *bounce;
-    uint64_t used;  /* devices on which something has been enqueued */
-    uint64_t ready; /* devices that wait for the members' streams */
-    uint32_t slot;
-    uint64_t fills, drains; /* devices that do so in this window */
-    ucc_status_t status;    /* the first error: nothing is enqueued after it */
-} trip_t;
-
-static void note(trip_t *t, ucc_status_t status) {
-    if (t->status == UCC_OK) {
-        t->status = status;
-    }
-}
-
-static uint8_t *slot_at(const trip_t *t, size_t offset) {
+static uint8_t *slot_at(const hd_trip_t *t, size_t offset) {
     return (uint8_t *)t->bounce->block->memory + t->slot * (size_t)SLOT_BYTES + offset;
 }
 
 /* --- streams and events ------------------------------------------------------------------------------------ */
 
-/* Nothing is enqueued there before the members' streams are where they posted. */
-static void await_ready(trip_t *t, const hd_line_t *line) {
-    uint64_t bit = UINT64_C(1) << line->stream.device;
-    if (t->status == UCC_OK && !(t->ready & bit)) {
-        note(t, hd_device_await_ready(t->v, line->stream));
-        t->ready |= bit;
-    }
-}
-
-static hd_line_t *line_of(trip_t *t, int device) {
-    hd_line_t *line = t->line;
-    if (device != t->v->device) {
-        line = hd_devices_line(t->v->devices, device, t->v->op->group);
-    }
-    if (line) {
-        await_ready(t, line);
-    } else {
-        note(t, UCC_ERR_IO_ERROR);
-    }
-    return line;
-}
-
-static void mark(trip_t *t, mark_t *m, hd_line_t *line) {
-    if (t->status == UCC_OK && !m->event) {
-        note(t, t->driver->event_take(line->stream.device, &m->event));
-    }
-    if (t->status == UCC_OK) {
-        note(t, t->driver->record(line->stream, m->event));
-        m->recorded = t->status == UCC_OK;
-    }
-}
-
 /* Before this slot is written by the device: all that has used it. */
-static void await_free(trip_t *t, hd_line_t *line) {
+static void await_free(hd_trip_t *t, hd_line_t *line) {
     for (int d = 0; d < (int)t->driver->devices; d++) {
-        mark_t *marks[] = {&t->bounce->filled[t->slot][d], &t->bounce->drained[t->slot][d]};
+        hd_mark_t *marks[] = {&t->bounce->filled[t->slot][d], &t->bounce->drained[t->slot][d]};
         for (int i = 0; i < 2; i++) {
             if (t->status == UCC_OK && marks[i]->recorded && d != line->stream.device) {
-                note(t, t->driver->wait(line->stream, marks[i]->event, HD_GPU_SITE_FREE));
+                hd_trip_note(t, t->driver->wait(line->stream, marks[i]->event, HD_GPU_SITE_FREE));
             }
         }
     }
 }
 
 /* Before it is read there: those that have filled it in this window. */
-static void await_filled(trip_t *t, hd_line_t *line, uint64_t by) {
+static void await_filled(hd_trip_t *t, hd_line_t *line, uint64_t by) {
     for (int d = 0; d < (int)t->driver->devices; d++) {
         if (t->status == UCC_OK && by >> d & 1 && d != line->stream.device) {
-            note(t, t->driver->wait(line->stream, t->bounce->filled[t->slot][d].event,
-                                    HD_GPU_SITE_FILLED));
+            hd_trip_note(t, t->driver->wait(line->stream, t->bounce->filled[t->slot][d].event,
+                                            HD_GPU_SITE_FILLED));
         }
     }
 }
 
 /* --- rows of one device, in launches that need no table ------------------------------------------------------- */
 
-static void launch_run(trip_t *t, hd_device_rows_t *run) {
+static void launch_run(hd_trip_t *t, hd_device_rows_t *run) {
     run->status = t->status;
     hd_device_launch_rows(t->driver, run);
     if (run->launches) {
         t->used |= UINT64_C(1) << run->line->stream.device;
     }
-    note(t, run->status);
+    hd_trip_note(t, run->status);
 }
 
-static void add_row(trip_t *t, hd_device_rows_t *run, const void *src, void *dst, size_t bytes,
+static void add_row(hd_trip_t *t, hd_device_rows_t *run, const void *src, void *dst, size_t bytes,
                     bool swap) {
     if (run->n == HD_DEVICE_ROWS) {
         launch_run(t, run);
@@ -138,10 +82,10 @@ static int home_of(const hd_device_side_t *side) {
     return side->stand_in ? -1 : side->memory.device;
 }
 
-static bool reaches(trip_t *t, int device, const hd_device_side_t *side) {
+static bool reaches(hd_trip_t *t, int device, const hd_device_side_t *side) {
     bool yes = true;
     if (home_of(side) >= 0) {
-        note(t, hd_devices_reach(t->v->devices, device, &side->memory, side->at, &yes));
+        hd_trip_note(t, hd_devices_reach(t->v->devices, device, &side->memory, side->at, &yes));
     }
     return yes;
 }
@@ -160,7 +104,7 @@ typedef struct piece {
 } piece_t;
 
 typedef struct packing {
-    trip_t *t;
+    hd_trip_t *t;
     hd_device_move_t last; /* whose source is in the slot */
     bool has_last;
     size_t used; /* bytes of the slot */
@@ -169,7 +113,7 @@ typedef struct packing {
 } packing_t;
 
 static void fill_device(packing_t *p, hd_line_t *line) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     int d = line->stream.device;
     hd_device_rows_t run = {.line = line};
     await_free(t, line);
@@ -183,11 +127,11 @@ static void fill_device(packing_t *p, hd_line_t *line) {
         }
     }
     launch_run(t, &run);
-    mark(t, &t->bounce->filled[t->slot][d], line);
+    hd_trip_mark(t, &t->bounce->filled[t->slot][d], line);
 }
 
 static void drain_device(packing_t *p, hd_line_t *line) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     int d = line->stream.device;
     hd_device_rows_t run = {.line = line};
     await_filled(t, line, t->fills);
@@ -202,13 +146,13 @@ static void drain_device(packing_t *p, hd_line_t *line) {
         }
     }
     launch_run(t, &run);
-    mark(t, &t->bounce->drained[t->slot][d], line);
+    hd_trip_mark(t, &t->bounce->drained[t->slot][d], line);
 }
 
 static void each_device(packing_t *p, uint64_t devices,
                         void (*does)(packing_t *p, hd_line_t *line)) {
     for (int d = 0; d < (int)p->t->driver->devices; d++) {
-        hd_line_t *line = devices >> d & 1 ? line_of(p->t, d) : NULL;
+        hd_line_t *line = devices >> d & 1 ? hd_trip_line(p->t, d) : NULL;
         if (line && p->t->status == UCC_OK) {
             does(p, line);
         }
@@ -217,7 +161,7 @@ static void each_device(packing_t *p, uint64_t devices,
 
 /* The slot is full, or there is no more. */
 static void flush(packing_t *p) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     t->fills = t->drains = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const piece_t *piece = &p->piece[i];
@@ -270,8 +214,8 @@ static void add_piece(packing_t *p, const hd_device_move_t *move, int from, int 
 }
 
 /* One device reaches both: straight there. */
-static void move_directly(trip_t *t, const hd_device_move_t *move, int device) {
-    hd_line_t *line = line_of(t, device);
+static void move_directly(hd_trip_t *t, const hd_device_move_t *move, int device) {
+    hd_line_t *line = hd_trip_line(t, device);
     if (line) {
         hd_device_rows_t run = {.line = line};
         add_row(t, &run, move->src, move->dst, move->bytes, move->swap);
@@ -281,7 +225,7 @@ static void move_directly(trip_t *t, const hd_device_move_t *move, int device) {
 
 static void take_move(void *arg, const hd_device_move_t *move) {
     packing_t *p = arg;
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     const hd_device_side_t *src = hd_device_side_of(t->v, move->from, HD_SIDE_SRC);
     const hd_device_side_t *dst = hd_device_side_of(t->v, move->to, HD_SIDE_DST);
     if (move->swap) { /* of two results */
@@ -302,10 +246,10 @@ static void take_move(void *arg, const hd_device_move_t *move) {
     }
 }
 
-static void move_in_windows(trip_t *t) {
+static void move_in_windows(hd_trip_t *t) {
     packing_t p = {.t = t};
     ucc_status_t status = hd_device_each_move(t->v, take_move, &p);
-    note(t, status);
+    hd_trip_note(t, status);
     flush(&p);
 }
 
@@ -313,7 +257,7 @@ static void move_in_windows(trip_t *t) {
 
 /* Operands and results of a reduction, and where they are in a slot: region r begins at r * region bytes. */
 typedef struct pointers {
-    trip_t *t;
+    hd_trip_t *t;
     const hd_op_t *op;
     uint32_t k, m;
     const void **src;                  /* k: where the kernel reads them in a window */
@@ -329,7 +273,7 @@ static const uint8_t *source_at(const pointers_t *p, uint32_t i, size_t at) {
 }
 
 static void choose_regions(pointers_t *p, bool scans) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     for (uint32_t i = 0; i < p->k; i++) {
         bool there = reaches(t, t->v->device, hd_device_side_of(t->v, i, HD_SIDE_SRC));
         p->src_region[i] = there ? UINT32_MAX : p->regions++;
@@ -351,7 +295,7 @@ static void choose_regions(pointers_t *p, bool scans) {
 }
 
 static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     hd_line_t *line = NULL;
     hd_device_rows_t run = {.n = 0};
     for (uint32_t i = 0; i < p->k; i++) {
@@ -360,7 +304,7 @@ static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
             continue;
         }
         if (!line) {
-            run.line = line = line_of(t, device);
+            run.line = line = hd_trip_line(t, device);
             if (!line) {
                 return;
             }
@@ -371,14 +315,14 @@ static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
     }
     if (line) {
         launch_run(t, &run);
-        mark(t, &t->bounce->filled[t->slot][device], line);
+        hd_trip_mark(t, &t->bounce->filled[t->slot][device], line);
         t->fills |= UINT64_C(1) << device;
     }
 }
 
 /* Where members have their results: `to_at` bytes from the beginning. */
 static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     hd_line_t *line = NULL;
     hd_device_rows_t run = {.n = 0};
     for (uint32_t j = 0; j < p->m; j++) {
@@ -387,7 +331,7 @@ static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes)
             continue;
         }
         if (!line) {
-            run.line = line = line_of(t, device);
+            run.line = line = hd_trip_line(t, device);
             if (!line) {
                 return;
             }
@@ -398,37 +342,13 @@ static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes)
     }
     if (line) {
         launch_run(t, &run);
-        mark(t, &t->bounce->drained[t->slot][device], line);
-    }
-}
-
-static void launch_reduction(trip_t *t, hd_gpu_reduction_t *what, bool scans) {
-    hd_device_job_t job = {.width = {.blocks = t->line->info.width}};
-    hd_device_table_t *table = NULL;
-    bool exclusive = t->v->op->call.type == HD_EXSCAN;
-    note(t, hd_line_table(t->v->devices, t->line, what->k + what->m, &job.table, &table));
-    if (t->status == UCC_OK) {
-        note(t, scans ? hd_gpu_scan(&job.launch, what, exclusive, job.width, &job.table)
-                      : hd_gpu_reduce(&job.launch, what, job.width, &job.table));
-    }
-    if (t->status != UCC_OK || !job.launch.blocks) {
-        return;
-    }
-    t->used |= UINT64_C(1) << t->v->device;
-    if (job.table.used) {
-        note(t, hd_line_fill(t->v->devices, t->line, table, job.table.used));
-    }
-    if (t->status == UCC_OK) {
-        note(t, t->driver->launch(t->line->stream, &job.launch));
-    }
-    if (job.table.used && t->status == UCC_OK) {
-        note(t, hd_line_signal(t->v->devices, t->line));
+        hd_trip_mark(t, &t->bounce->drained[t->slot][device], line);
     }
 }
 
 /* Bytes from `at` on of all operands, to results `to_at` bytes from their beginning. */
 static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, bool scans) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     const hd_call_t *call = &p->op->call;
     t->fills = 0;
     for (int d = 0; d < (int)t->driver->devices && t->status == UCC_OK; d++) {
@@ -462,11 +382,9 @@ static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, 
     if (stored) {
         await_free(t, t->line);
     }
-    if (t->status == UCC_OK) {
-        launch_reduction(t, &what, scans);
-    }
+    hd_trip_reduce(t, t->line, &what, (hd_gpu_width_t){.blocks = t->line->info.width});
     if (p->regions) {
-        mark(t, &t->bounce->filled[t->slot][t->v->device], t->line);
+        hd_trip_mark(t, &t->bounce->filled[t->slot][t->v->device], t->line);
     }
     for (int d = 0; d < (int)t->driver->devices && t->status == UCC_OK; d++) {
         drain_results(p, d, to_at, bytes);
@@ -477,7 +395,7 @@ static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, 
 /* So many elements from `first` on, to these members. */
 static void reduce_range(pointers_t *p, size_t first, size_t count, const uint32_t *to,
                          uint32_t m) {
-    trip_t *t = p->t;
+    hd_trip_t *t = p->t;
     size_t element = p->op->call.element;
     bool scans = hd_coll[p->op->call.type].prefix;
     p->to = to;
@@ -488,7 +406,7 @@ static void reduce_range(pointers_t *p, size_t first, size_t count, const uint32
     if (step == 0) {
         hd_error("%s: too many endpoints for devices that don't reach each other's memory",
                  hd_op_type_name(p->op));
-        note(t, UCC_ERR_NOT_SUPPORTED);
+        hd_trip_note(t, UCC_ERR_NOT_SUPPORTED);
     }
     for (size_t done = 0; done < count && t->status == UCC_OK; done += step) {
         size_t part = count - done < step ? count - done : step;
@@ -506,14 +424,14 @@ static void reduce_blocks(pointers_t *p) {
     }
 }
 
-static void reduce_in_windows(trip_t *t) {
+static void reduce_in_windows(hd_trip_t *t) {
     const hd_op_t *op = t->v->op;
     const hd_call_t *call = &op->call;
     uint32_t n = op->place.n;
     pointers_t p = {.t = t, .op = op, .k = n};
     uint8_t *scratch = hd_device_scratch(t->v, n * (2 * sizeof(void *) + 3 * sizeof(uint32_t)));
     if (!scratch) {
-        note(t, UCC_ERR_NO_MEMORY);
+        hd_trip_note(t, UCC_ERR_NO_MEMORY);
         return;
     }
     p.src = (const void **)(void *)scratch;
@@ -536,101 +454,46 @@ static void reduce_in_windows(trip_t *t) {
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-static ucc_status_t make_bounce(trip_t *t) {
-    if (!t->line->bounce) {
-        t->line->bounce = hd_alloc(HD_LINE, sizeof(*t->line->bounce));
+static ucc_status_t make_bounce(const hd_device_view_t *v, hd_line_t *line) {
+    if (!line->bounce) {
+        line->bounce = hd_alloc(HD_LINE, sizeof(*line->bounce));
     }
-    t->bounce = t->line->bounce;
-    if (!t->bounce) {
-        hd_error("%s: no memory to pass data on between devices", hd_op_type_name(t->v->op));
+    if (!line->bounce) {
+        hd_error("%s: no memory to pass data on between devices", hd_op_type_name(v->op));
         return UCC_ERR_NO_MEMORY;
     }
-    return t->bounce->block ? UCC_OK
-                            : t->driver->take(t->v->device, HD_GPU_PINNED,
-                                              SLOTS * (size_t)SLOT_BYTES, &t->bounce->block);
-}
-
-/* The line comes after all that this device was given. */
-static ucc_status_t join_device(trip_t *t, hd_line_t *line) {
-    mark_t *end = &t->bounce->end[line->stream.device];
-    t->status = UCC_OK;
-    mark(t, end, line);
-    if (t->status == UCC_OK) {
-        note(t, t->driver->wait(t->line->stream, end->event, HD_GPU_SITE_END));
-    }
-    if (t->status == UCC_OK) {
-        return UCC_OK;
-    }
-    ucc_status_t status = t->status; /* then the host waits for it instead */
-    if (hd_line_drain(t->v->devices, line) != UCC_OK) {
-        hd_line_break(t->line);
-        /* relaxed: read when all users are gone. What is there may wait for what never comes. */
-        atomic_store_explicit(&t->v->devices->abandoned, true, memory_order_relaxed);
-    }
-    return status;
-}
-
-/* What has failed may have left something in the slots that no mark tells of: whoever uses them next waits for all of it. */
-static void mark_left(trip_t *t, hd_line_t *line) {
-    for (int s = 0; s < SLOTS; s++) {
-        t->status = UCC_OK;
-        mark(t, &t->bounce->drained[s][line->stream.device], line);
-        if (t->status != UCC_OK) { /* then the host waits */
-            (void)hd_line_drain(t->v->devices, line);
-        }
-    }
-}
-
-/* The line comes after all that was enqueued elsewhere, also if something has failed. */
-static ucc_status_t join(trip_t *t) {
-    ucc_status_t status = t->status;
-    bool failed = status != UCC_OK;
-    if (failed && t->used >> t->v->device & 1) {
-        mark_left(t, t->line);
-    }
-    for (int d = 0; d < (int)t->driver->devices; d++) {
-        if (t->used >> d & 1 && d != t->v->device) {
-            t->status = UCC_OK;
-            hd_line_t *line = line_of(t, d);
-            if (failed && line) {
-                mark_left(t, line);
-            }
-            ucc_status_t joined = line ? join_device(t, line) : t->status;
-            status = status == UCC_OK ? joined : status;
-        }
-    }
-    return status;
+    return line->bounce->block
+               ? UCC_OK
+               : v->devices->driver->take(v->device, HD_GPU_PINNED, SLOTS * (size_t)SLOT_BYTES,
+                                          &line->bounce->block);
 }
 
 ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *line) {
-    trip_t t = {.v = v, .driver = v->devices->driver, .line = line, .status = UCC_OK};
-    ucc_status_t status = make_bounce(&t);
+    ucc_status_t status = make_bounce(v, line);
     if (status != UCC_OK) {
         return status;
     }
-    await_ready(&t, line);
+    hd_trip_t t = hd_trip_begin(v, line, line->bounce->end);
+    t.bounce = line->bounce;
+    for (int s = 0; s < SLOTS; s++) {
+        t.left[s] = line->bounce->drained[s];
+    }
     if (hd_coll[v->op->call.type].reducing) {
         reduce_in_windows(&t);
     } else {
         move_in_windows(&t);
     }
-    return join(&t);
+    return hd_trip_join(&t);
 }
 
 void hd_bounce_put(hd_devices_t *devices, hd_bounce_t *bounce) {
-    const hd_gpu_driver_t *driver = devices->driver;
     if (!bounce) {
         return;
     }
-    mark_t *marks = &bounce->filled[0][0];
-    size_t n = (sizeof(*bounce) - offsetof(hd_bounce_t, filled)) / sizeof(*marks);
-    for (size_t i = 0; i < n; i++) {
-        if (marks[i].event) {
-            driver->event_put(marks[i].event);
-        }
-    }
+    hd_marks_put(devices->driver, &bounce->filled[0][0],
+                 (sizeof(*bounce) - offsetof(hd_bounce_t, filled)) / sizeof(hd_mark_t));
     if (bounce->block) {
-        driver->put(bounce->block);
+        devices->driver->put(bounce->block);
     }
     hd_free(bounce);
 }

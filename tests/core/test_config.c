@@ -376,6 +376,7 @@ Test(config, info_shows_the_values_in_force_and_where_they_come_from) {
     setenv("HEDDLE_CONFIG_FILE", path, 1);
     setenv("UCC_RING", "16", 1);
     setenv("HEDDLE_FLAT_MAX", "4", 1);
+    setenv("HEDDLE_GPU_PARTIAL_MIN", "inf", 1);
     FILE *stream = open_memstream(&text, &size);
     cr_assert_eq(heddle_info_print(stream, HEDDLE_INFO_CONFIG, 2), UCC_OK);
     fclose(stream);
@@ -385,6 +386,8 @@ Test(config, info_shows_the_values_in_force_and_where_they_come_from) {
                      "# default: 8; value from: environment UCC_RING");
     cr_assert_str_eq(line_above(text, "HEDDLE_FLAT_MAX=4\n"),
                      "# default: 8; value from: environment HEDDLE_FLAT_MAX");
+    cr_assert_str_eq(line_above(text, "HEDDLE_GPU_PARTIAL_MIN=inf\n"),
+                     "# default: 1m; value from: environment HEDDLE_GPU_PARTIAL_MIN");
     snprintf(expected, sizeof(expected), "# default: 1m; value from: file %s", path);
     cr_assert_str_eq(line_above(text, "HEDDLE_CHUNK=2m\n"), expected);
     snprintf(expected, sizeof(expected), "# default: 10; value from: file %s", path);

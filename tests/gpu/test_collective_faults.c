@@ -39,6 +39,7 @@ typedef struct fault_case {
     uint64_t count;
     bool on_streams;
     bool copies; /* what can be, are copies between devices */
+    bool apart;  /* blocks of 8 endpoints of a device are reduced there first */
 } fault_case_t;
 
 enum { DEVICES = 2 };
@@ -54,15 +55,23 @@ static const fault_case_t manners[] = {
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true},
     {.config = "2,nopeer", .kind = DEVICE_CASES_PLAIN, .count = FEW, .on_streams = true},
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .copies = true},
-    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true, .copies = true}};
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true, .copies = true},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .apart = true},
+    {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY, .on_streams = true, .apart = true}};
 
 enum { MANNERS = sizeof(manners) / sizeof(*manners) };
 
+/* Apart, each device has a block, and the second one's is not full. */
+static uint32_t size_of(const fault_case_t *f) {
+    return f->apart ? 10 : SIZE;
+}
+
 static coll_case_t case_of(const fault_case_t *f) {
-    return (coll_case_t){.type = coll_type_at(f->type),
-                         .size = SIZE,
-                         .root = SIZE - 1,
-                         .count = f->count,
+    ucc_coll_type_t type = coll_type_at(f->type);
+    return (coll_case_t){.type = type,
+                         .size = size_of(f),
+                         .root = size_of(f) - 1,
+                         .count = f->apart && coll_has_blocks(type) ? f->count / 10 : f->count,
                          .dt = reference_datatype(UCC_DT_INT32),
                          .op = UCC_OP_SUM,
                          .layout = LAYOUT_SHUFFLED,
@@ -71,10 +80,11 @@ static coll_case_t case_of(const fault_case_t *f) {
 
 static void open_trial(const fault_case_t *f, trial_t *t) {
     coll_case_t c = case_of(f);
+    device_cases_in_runs(f->apart ? 8 : 1);
     (void)case_memory->takes(&c);
     trial_open(t, &c, 0);
     if (f->on_streams) {
-        trial_use_streams(t, DEVICES);
+        trial_use_streams(t);
     }
 }
 
@@ -84,7 +94,9 @@ static size_t make_cases(void) {
     size_t n = 0;
     for (uint32_t type = 0; type < COLL_TYPES; type++) {
         for (uint32_t m = 0; m < MANNERS && coll_moves_data(coll_type_at(type)); m++) {
-            if (!manners[m].copies || !coll_is_reduction(coll_type_at(type))) {
+            bool reduces = coll_is_reduction(coll_type_at(type));
+            if (!(manners[m].copies && reduces) &&
+                !(manners[m].apart && (!reduces || coll_is_scan(coll_type_at(type))))) {
                 cases[n] = manners[m];
                 cases[n++].type = type;
             }
@@ -93,8 +105,9 @@ static size_t make_cases(void) {
     return n;
 }
 
-static void choose_copies(const fault_case_t *f) {
+static void choose_way(const fault_case_t *f) {
     setenv("HEDDLE_GPU_COPY_MIN", f->copies ? "64" : "inf", 1);
+    setenv("HEDDLE_GPU_PARTIAL_MIN", f->apart ? "0" : "inf", 1);
 }
 
 static uint64_t calls_so_far(void) {
@@ -128,7 +141,7 @@ ParameterizedTestParameters(device_faults, every_driver_call_fails_once) {
 ParameterizedTest(fault_case_t *f, device_faults, every_driver_call_fails_once) {
     uint64_t n = 1 + f->type % STEP;
     hd_log_capture(count_line, NULL);
-    choose_copies(f);
+    choose_way(f);
     device_cases_begin(f->config, f->kind);
     while (n < MOST_CALLS && fails_at(f, n)) {
         n += STEP;
@@ -158,15 +171,15 @@ static int is_lost_at(const fault_case_t *f, int device, uint64_t operations) {
     bool well = trial_run(&t);
     trial_await(&t);
     bool right = is(well || lines > 0, "an error, and no line", device, operations);
-    for (uint32_t i = 0; i < SIZE && f->kind == DEVICE_CASES_PLAIN; i++) {
-        bool can_look = t.prepared->statuses[i] == UCC_OK && (int)i % DEVICES != device;
+    for (uint32_t i = 0; i < size_of(f) && f->kind == DEVICE_CASES_PLAIN; i++) {
+        bool can_look = t.prepared->statuses[i] == UCC_OK && device_cases_device(i) != device;
         right = is(!can_look || case_check_member(t.prepared, i), "a wrong result", device,
                    operations) &&
                 right;
     }
     trial_close(&t);
     /* by way of memory that devices pass on to each other, one may be waiting for ever: that is kept */
-    bool kept = strstr(f->config, "nopeer") != NULL;
+    bool kept = strstr(f->config, "nopeer") != NULL || f->apart;
     right = is(kept || case_memory->wrong() == 0, "something is left", device, operations) && right;
     return !right ? WRONG : well ? OVER_BEFORE : ENDED_BADLY;
 }
@@ -189,7 +202,7 @@ ParameterizedTestParameters(device_faults, a_device_is_lost_at_each_step) {
 
 ParameterizedTest(fault_case_t *f, device_faults, a_device_is_lost_at_each_step) {
     hd_log_capture(count_line, NULL);
-    choose_copies(f);
+    choose_way(f);
     for (int device = 0; device < DEVICES; device++) {
         uint64_t n = 0;
         int how;

@@ -112,22 +112,23 @@ static void compare(const char *config, unsigned t, uint32_t size, unsigned colu
 
 typedef struct machine {
     char config[32];
-    uint32_t size;
+    uint32_t size, run; /* so many endpoints in a row are on one device */
 } machine_t;
 
-/* Where endpoint i of these tests has its buffers on device i, as heddle_info has it. */
+/* Where endpoints of these tests have their buffers on the devices where heddle_info has them. */
 ParameterizedTestParameters(plans, calls_take_what_heddle_info_says) {
-    static machine_t machines[] = {{"1", 1}, {"1", 9}, {"1", 70},
-                                   {"2", 2}, {"3", 3}, {"3,nopeer", 3}};
+    static machine_t machines[] = {{"1", 1, 1}, {"1", 9, 1},        {"1", 70, 1}, {"2", 2, 1},
+                                   {"3", 3, 1}, {"3,nopeer", 3, 1}, {"2", 16, 8}, {"2", 18, 9}};
     return cr_make_param_array(machine_t, machines, sizeof(machines) / sizeof(*machines));
 }
 
 ParameterizedTest(machine_t *m, plans, calls_take_what_heddle_info_says) {
     device_cases_begin(m->config, DEVICE_CASES_PLAIN);
+    device_cases_in_runs(m->run);
     show(m->size);
     for (unsigned t = 0; t < TYPES; t++) {
         for (unsigned column = 0; column < 5; column++) {
-            if (m->size < 10 || column < 2) {
+            if (m->size < 20 || column < 2) {
                 compare(m->config, t, m->size, column);
             }
         }
@@ -152,6 +153,13 @@ Test(plans, a_cell_names_the_way_and_whose_streams_it_is_on) {
     cr_expect_str_eq(cell_of("bcast", 2).way, "one");
     cr_expect_str_eq(cell_of("bcast", 3).way, "copies");
     cr_expect_not(cell_of("allgatherv", 0).own, "there may be a table");
+    cr_expect_str_eq(cell_of("allreduce", 4).way, "shares");
+    show(16);
+    cr_expect_str_eq(cell_of("allreduce", 3).way, "shares");
+    cr_expect_str_eq(cell_of("allreduce", 4).way, "partials");
+    cr_expect_eq(cell_of("allreduce", 4).launches, 4);
+    cr_expect_not(cell_of("allreduce", 4).own);
+    cr_expect_str_eq(cell_of("scan", 4).way, "shares");
     show(100);
     cr_expect(cell_of("allreduce", 3).table);
     cr_expect_not(cell_of("allreduce", 3).own);

@@ -61,6 +61,15 @@ static void reduce_in_windows(hd_gpu_site_t site) {
     run(&c);
 }
 
+/* By pieces of what there is memory for, which is used again. */
+static void reduce_blocks_apart(hd_gpu_site_t site) {
+    (void)site;
+    coll_case_t c = a_case(UCC_COLL_TYPE_ALLREDUCE, 16, MANY / 10);
+    device_cases_in_runs(8);
+    setenv("HEDDLE_GPU_PARTIAL_MIN", "0", 1);
+    run(&c);
+}
+
 /* Each driver call fails, until it was the one by which a line tells that it is done: then the host waits in its place. */
 static void fail_until_waited(hd_gpu_site_t site) {
     coll_case_t c = a_case(UCC_COLL_TYPE_ALLREDUCE, 3, 100);
@@ -241,6 +250,8 @@ typedef struct scenario {
 static const scenario_t scenarios[HD_GPU_SITES] = {
     [HD_GPU_SITE_FREE] = {"3,nopeer", send_in_windows},
     [HD_GPU_SITE_FILLED] = {"3,nopeer", reduce_in_windows},
+    [HD_GPU_SITE_USED] = {"2", reduce_blocks_apart},
+    [HD_GPU_SITE_MADE] = {"2", reduce_blocks_apart},
     [HD_GPU_SITE_END] = {"3,nopeer", reduce_in_windows},
     [HD_GPU_SITE_READY] = {"2", in_streams},
     [HD_GPU_SITE_DONE] = {"2", in_streams},

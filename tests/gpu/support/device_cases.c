@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 8, MOST_STREAMS = 16 };
+enum { MOST_DEVICES = 8, MOST_STREAMS = 32 };
 
 static device_cases_t kind;
 static bool real;
 static int devices;
+static uint32_t in_runs; /* endpoints in a row on one device */
 static CUcontext context[MOST_DEVICES];
 static bool on_streams;
 static CUstream stream_of[MOST_STREAMS]; /* by endpoint */
@@ -55,6 +56,14 @@ static void *take_as(device_cases_t what, int device, size_t bytes) {
     }
     device_leave();
     return (void *)(uintptr_t)pointer; // NOLINT
+}
+
+void device_cases_in_runs(uint32_t run) {
+    in_runs = run;
+}
+
+int device_cases_device(uint32_t endpoint) {
+    return (int)(endpoint / in_runs % (uint32_t)devices);
 }
 
 static int working(void) {
@@ -112,7 +121,7 @@ void device_stream_end(void *stream) {
 /* What was posted there is over when it is enqueued. */
 static void await_streams(void) {
     for (int i = 0; on_streams && i < MOST_STREAMS; i++) {
-        device_enter(i % devices);
+        device_enter(device_cases_device((uint32_t)i));
         CHECK(cuStreamSynchronize(stream_of[i]));
         device_leave();
     }
@@ -169,8 +178,9 @@ static void *take(uint32_t endpoint, size_t bytes, bool may_stay, uint64_t *rand
     *type = !said                                  ? UCC_MEMORY_TYPE_UNKNOWN
             : kind_of_case == DEVICE_CASES_MANAGED ? UCC_MEMORY_TYPE_CUDA_MANAGED
                                                    : UCC_MEMORY_TYPE_CUDA;
-    uint64_t device = mixed ? random_next(random) : endpoint;
-    return take_as(kind_of_case, (int)(device % (uint64_t)devices), bytes);
+    int device =
+        mixed ? (int)(random_next(random) % (uint64_t)devices) : device_cases_device(endpoint);
+    return take_as(kind_of_case, device, bytes);
 }
 
 static ucc_status_t post_on_stream(ucc_coll_req_h request, uint32_t endpoint) {
@@ -180,7 +190,7 @@ static ucc_status_t post_on_stream(ucc_coll_req_h request, uint32_t endpoint) {
 void device_cases_on_streams(void) {
     on_streams = true;
     for (int i = 0; i < MOST_STREAMS; i++) {
-        device_enter(i % devices);
+        device_enter(device_cases_device((uint32_t)i));
         CHECK(cuStreamCreate(&stream_of[i], CU_STREAM_NON_BLOCKING));
         device_leave();
     }
@@ -240,6 +250,7 @@ void device_cases_begin(const char *config, device_cases_t which) {
     setenv("HEDDLE_GPU", real ? "cuda" : "emulated", 1); /* which runs already then */
     must(real || heddle_emucuda_configure(config) == 0 ? UCC_OK : UCC_ERR_INVALID_PARAM, config);
     kind = which;
+    in_runs = 1;
     on_streams = false;
     driver_posts = NULL;
     lost_device = -1;

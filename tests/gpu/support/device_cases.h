@@ -28,7 +28,12 @@ typedef enum device_cases {
 void device_cases_begin(const char *config, device_cases_t kind);
 void device_cases_end(void);
 
-/* From now on each endpoint posts on a stream of its own, on any device. Not with DRIVER_DEEP, which would post what comes later
+/* From now on, with DEVICE_CASES_PLAIN and its like, so many endpoints in a row are on the same device. */
+void device_cases_in_runs(uint32_t run);
+/* Where endpoint i's buffers are then. */
+int device_cases_device(uint32_t endpoint);
+
+/* From now on each endpoint posts on a stream of its own, on the device of its buffers if they are as with DEVICE_CASES_PLAIN. Not with DRIVER_DEEP, which would post what comes later
  * before that stream is in order. */
 void device_cases_on_streams(void);
 

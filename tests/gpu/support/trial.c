@@ -21,19 +21,18 @@ void trial_open(trial_t *t, const coll_case_t *c, uint32_t team) {
     t->stream = NULL;
 }
 
-void trial_use_streams(trial_t *t, uint32_t devices) {
+void trial_use_streams(trial_t *t) {
     uint32_t n = t->prepared->c.size;
     t->stream = must_alloc(n, sizeof(*t->stream));
-    t->devices = devices;
     for (uint32_t i = 0; i < n; i++) {
-        t->stream[i] = device_stream((int)(i % devices));
+        t->stream[i] = device_stream(device_cases_device(i));
     }
 }
 
 /* Of a lost device, there is nothing to wait for. */
 void trial_await(const trial_t *t) {
     for (uint32_t i = 0; t->stream && i < t->prepared->c.size; i++) {
-        device_enter((int)(i % t->devices));
+        device_enter(device_cases_device(i));
         (void)cuStreamSynchronize(t->stream[i]);
         device_leave();
     }
@@ -103,7 +102,7 @@ bool trial_check(const trial_t *t) {
 void trial_close(trial_t *t) {
     trial_await(t);
     for (uint32_t i = 0; t->stream && i < t->prepared->c.size; i++) {
-        device_enter((int)(i % t->devices));
+        device_enter(device_cases_device(i));
         device_stream_end(t->stream[i]);
         device_leave();
     }

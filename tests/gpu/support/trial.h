@@ -20,13 +20,12 @@ typedef struct trial {
     prepared_t *prepared;
     ucc_coll_req_h *request; /* [size] */
     void **stream;           /* [size] or NULL */
-    uint32_t devices;        /* that streams lie on in turn */
 } trial_t;
 
 /* A team of as many endpoints as the case has, or of team > 0. */
 void trial_open(trial_t *t, const coll_case_t *c, uint32_t team);
-/* Endpoint i's stream is on device i modulo `devices`, as its memory is with DEVICE_CASES_PLAIN. */
-void trial_use_streams(trial_t *t, uint32_t devices);
+/* Endpoint i's stream is on device device_cases_device(i). */
+void trial_use_streams(trial_t *t);
 /* Init, post and end at every endpoint, by one thread. Whoever can't begin aborts the team, so that others need not wait
  * for it. True: UCC_OK everywhere. */
 bool trial_run(trial_t *t);
