@@ -243,8 +243,8 @@ typedef struct ucc_lib_attr {
 } ucc_lib_attr_t;
 
 /** Read the library's configuration: defaults, over them the file filename (ignored if NULL or
- *  missing), over it the environment's UCC_* variables, over them, if env_prefix is not NULL, those
- *  named <env_prefix>_UCC_*. End it with ucc_lib_config_release(). */
+ *  missing), over it the environment's UCC_* variables, over them, if env_prefix P is not NULL, those
+ *  named P_UCC_*. End it with ucc_lib_config_release(). */
 ucc_status_t ucc_lib_config_read(const char *env_prefix, const char *filename,
                                  ucc_lib_config_h *config);
 
