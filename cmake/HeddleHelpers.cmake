@@ -29,18 +29,42 @@ endfunction()
 
 # Registers a program as a check: with ctest, and in suites.txt as "suite name program". The suites are
 # criterion (counts its own tests), plain, stress, model, example: one check per program. checks_SUITE is a
-# target that builds all of a suite.
+# target that builds all of a suite. Further arguments are the program's; not for suite criterion.
 function(heddle_add_check suite name target)
     if(NOT TARGET checks_${suite})
         add_custom_target(checks_${suite})
     endif()
     add_dependencies(checks_${suite} ${target})
     if(HEDDLE_BUILD_TESTS)
-        add_test(NAME ${name} COMMAND ${target})
+        add_test(NAME ${name} COMMAND ${target} ${ARGN})
         set_tests_properties(${name} PROPERTIES LABELS ${suite} TIMEOUT 300 SKIP_RETURN_CODE 77)
     endif()
+    list(JOIN ARGN " " arguments)
+    if(arguments)
+        string(PREPEND arguments " ")
+    endif()
     set_property(GLOBAL APPEND_STRING PROPERTY HEDDLE_CHECKS
-                 "${suite} ${name} $<TARGET_FILE:${target}>\n")
+                 "${suite} ${name} $<TARGET_FILE:${target}>${arguments}\n")
+endfunction()
+
+# shmemrun and, in it, the OpenSHMEM layer (examples/shmem/layer) on a library of Heddle's.
+function(heddle_add_shmemrun target library)
+    file(GLOB layer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/shmem/layer/*.c)
+    add_executable(${target} ${layer})
+    heddle_compile_options(${target})
+    target_link_libraries(${target} PRIVATE ${library} Threads::Threads m ${CMAKE_DL_LIBS})
+    set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden ENABLE_EXPORTS ON)
+endfunction()
+
+# A program for shmemrun, and the check that runs it with 1, 2, 4 and 16 PEs, each of which has a copy of it.
+function(heddle_add_shmem_check suite name target launcher source)
+    add_library(${target} MODULE ${source})
+    target_compile_options(${target} PRIVATE -Wall -Wextra)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/examples/shmem/layer)
+    target_link_options(${target} PRIVATE LINKER:-Bsymbolic)
+    set_target_properties(${target} PROPERTIES PREFIX "")
+    heddle_add_check(${suite} ${name} ${launcher} -n 1,2,4,16 $<TARGET_FILE:${target}>)
+    add_dependencies(checks_${suite} ${target})
 endfunction()
 
 function(heddle_write_checks)
