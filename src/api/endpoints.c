@@ -227,11 +227,11 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
     return UCC_OK;
 }
 
-/* HD_LINE_PAIR is the strictest alignment that symmetric_constraints can ask for. */
+/* Aligned as strictly as symmetric_constraints can ask for. */
 static ucc_status_t give_memory(heddle_group_t *g) {
     for (uint32_t i = 0; g->params.symmetric_bytes && i < g->params.endpoints; i++) {
         struct hd_region *region = &g->group->region[i];
-        region->address = hd_alloc(HD_LINE_PAIR, g->params.symmetric_bytes);
+        region->address = hd_alloc_part(g->params.symmetric_bytes);
         region->bytes = g->params.symmetric_bytes;
         region->owned = true;
         if (!region->address) {

@@ -150,3 +150,15 @@ void hd_free_local(void *block) {
     }
     munmap((char *)block - page_size(), header->mapped);
 }
+
+void *hd_alloc_part(size_t bytes) {
+    return bytes >= LOCAL_MIN ? hd_alloc_local(bytes, -1) : hd_alloc(HD_LINE_PAIR, bytes);
+}
+
+void hd_free_part(void *block, size_t bytes) {
+    if (bytes >= LOCAL_MIN) {
+        hd_free_local(block);
+    } else {
+        hd_free(block);
+    }
+}

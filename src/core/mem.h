@@ -1,5 +1,5 @@
 /*
- * Memory: aligned, zeroed blocks, and large blocks on a chosen NUMA node.
+ * Memory: aligned, zeroed blocks, and large blocks on a chosen NUMA node or where they are used.
  *
  * Everything that the library allocates and that a peer may touch comes from here, so one hook can
  * make the n-th allocation fail. Running out of memory is an error return, never an abort.
@@ -25,6 +25,12 @@ void hd_free(void *block);
  * is not touched here. Reads as zero. Freed by hd_free_local. */
 void *hd_alloc_local(size_t bytes, int numa_node);
 void hd_free_local(void *block);
+
+/* The part of a team's memory that one endpoint has: reads as zero, aligned to HD_LINE_PAIR at least. Of a large one
+ * no page is touched here: that memory costs nothing before it is used, and lies where its user runs. Freed by
+ * hd_free_part with the same bytes. */
+void *hd_alloc_part(size_t bytes);
+void hd_free_part(void *block, size_t bytes);
 
 #ifdef HD_TEST
 /* The next n allocations of any thread succeed and all later ones fail; negative: none fails. */

@@ -22,7 +22,7 @@ static void dismantle(hd_group_t *group) {
     }
     for (uint32_t i = 0; group->region && i < group->n; i++) {
         if (group->region[i].owned) {
-            hd_free(group->region[i].address);
+            hd_free_part(group->region[i].address, group->region[i].bytes);
         }
     }
     if (group->outside) { /* last: what the boards' flights use */

@@ -34,7 +34,7 @@ void hd_form_drop(ucc_team_h team) {
         hd_home_unpin(&f->parent->home);
     }
     if (f->owns_memory) {
-        hd_free(f->memory);
+        hd_free_part(f->memory, f->bytes);
     }
     if (f->forks != hd_forks()) {
         f->roll.net = NULL; /* a child's references are its own */
@@ -66,7 +66,7 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
         return UCC_ERR_INVALID_PARAM;
     }
     if (!f->memory && f->bytes) {
-        f->memory = hd_alloc(HD_LINE_PAIR, f->bytes); /* the strictest there is */
+        f->memory = hd_alloc_part(f->bytes); /* aligned as strictly as can be asked for */
         f->owns_memory = true;
         return f->memory ? UCC_OK : UCC_ERR_NO_MEMORY;
     }

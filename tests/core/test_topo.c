@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -333,6 +334,24 @@ Test(mem, local_blocks_are_zero_and_page_aligned_on_any_node) {
     cr_assert_null(hd_alloc_local(0, 0));
     cr_assert_null(hd_alloc_local(SIZE_MAX - 5000, 0));
     hd_free_local(NULL);
+}
+
+/* Of symmetric memory a program may ask for much more than it uses. */
+Test(mem, a_large_part_of_a_teams_memory_is_zero_and_not_touched_before_its_user_does) {
+    static const size_t sizes[] = {1, 200, 65535, 65536, 1 << 22};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *block = hd_alloc_part(sizes[i]);
+        unsigned char resident = 0;
+        cr_assert_not_null(block);
+        cr_assert_eq((uintptr_t)block % HD_LINE_PAIR, 0);
+        if (sizes[i] >= 65536) {
+            cr_assert_eq(mincore(block + sizes[i] - 4096, 4096, &resident), 0);
+            cr_assert_eq(resident & 1, 0, "%zu bytes", sizes[i]);
+        }
+        cr_assert_eq(block[0] | block[sizes[i] - 1], 0);
+        hd_free_part(block, sizes[i]);
+    }
+    hd_free_part(NULL, 1 << 22);
 }
 
 Test(mem, the_nth_allocation_can_be_made_to_fail) {
