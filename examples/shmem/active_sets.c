@@ -144,6 +144,9 @@ int main(void) {
     all(0, 0, n);
     for (int log = 0; 1 + (1 << log) <= n; log++) {
         all(1, log, (n - 2) / (1 << log) + 1);
+        if (1 + (1 << log) < n) {
+            all(1, log, 2); /* these differ in their stride only */
+        }
     }
     all(0, 0, n); /* again, which is the same endpoint */
     verified("active_sets");

@@ -71,6 +71,9 @@ int main(void) {
     base = shmem_malloc(1);
     shmem_free(base);
     churn();
+    char *most = shmem_malloc((size_t)32 << 20); /* half of a heap that nobody has set otherwise */
+    VERIFY(most == base);
+    shmem_free(most);
     char *one = shmem_malloc_with_hints(100, SHMEM_MALLOC_ATOMICS_REMOTE);
     VERIFY(one == base); /* nothing is left in the way */
     check_offset(one + 7);

@@ -19,7 +19,7 @@ static int pattern(int pe, int i) {
 #define CHECK_RMA(TYPE, NAME)                                                                      \
     static TYPE global_##NAME[3 * N];                                                              \
     static void rma_##NAME(void) {                                                                 \
-        TYPE mine[N], got[3 * N], *heap = (TYPE *)area;                                            \
+        TYPE mine[N], got[4 * N], *heap = (TYPE *)area;                                            \
         for (int i = 0; i < N; i++) {                                                              \
             mine[i] = (TYPE)pattern(me, i);                                                        \
         }                                                                                          \
@@ -37,10 +37,10 @@ static int pattern(int pe, int i) {
         }                                                                                          \
         shmem_##NAME##_get(got, global_##NAME, N, next);                                           \
         shmem_ctx_##NAME##_get_nbi(context, got + N, heap, N, next);                               \
-        shmem_##NAME##_iget(got + 2 * N, global_##NAME + N, 1, 2, N, next);                        \
+        shmem_##NAME##_iget(got + 2 * N, global_##NAME + N, 2, 2, N, next);                        \
         shmem_quiet();                                                                             \
-        for (int i = 0; i < 3 * N; i++) {                                                          \
-            VERIFY(got[i] == mine[i % N]);                                                         \
+        for (int i = 0; i < N; i++) {                                                              \
+            VERIFY(got[i] == mine[i] && got[N + i] == mine[i] && got[2 * N + 2 * i] == mine[i]);   \
         }                                                                                          \
         VERIFY(shmem_ctx_##NAME##_g(context, &global_##NAME[5], next) == mine[5]);                 \
         shmem_barrier_all();                                                                       \

@@ -329,9 +329,12 @@ SHMEM_REAL_TYPES(SHMEM_TO_ALL_ORDER_OF)
 SHMEM_SET_INTEGER_TYPES(SHMEM_TO_ALL_SUM_OF)
 SHMEM_REAL_TYPES(SHMEM_TO_ALL_SUM_OF)
 
-#ifndef __cplusplus
+#if !defined(__cplusplus) || defined(__GNUC__) /* which knows C's complex numbers in C++ */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
 SHMEM_COMPLEX_TYPES(SHMEM_REDUCE_SUM_OF)
 SHMEM_COMPLEX_TYPES(SHMEM_TO_ALL_SUM_OF)
+#pragma GCC diagnostic pop
 #endif
 
 #pragma GCC visibility pop
