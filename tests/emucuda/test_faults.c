@@ -167,6 +167,23 @@ Test(faults, who_waits_for_a_lost_device_is_told) {
     rig_close(&rig);
 }
 
+Test(faults, what_a_lost_device_was_given_races_with_nobody) {
+    rig_t rig = rig_open("2,policy=lazy,idle=0");
+    CUcontext other;
+    CUstream here = rig_stream();
+    CUdeviceptr words = (CUdeviceptr)(uintptr_t)rig_pinned(2);
+    must(cuMemsetD32Async(words, 1, 2, here));
+    must(cuDevicePrimaryCtxRetain(&other, 1));
+    must(cuCtxSetCurrent(other));
+    CUstream there = rig_stream();
+    must(cuMemsetD32Async(words, 2, 1, there));
+    cr_expect_eq(rig_report().races, 1);
+    heddle_emucuda_lose_device(0, 0);
+    must(cuMemsetD32Async(words + sizeof(uint32_t), 2, 1, there));
+    cr_expect_eq(rig_report().races, 1);
+    rig_close(&rig);
+}
+
 Test(faults, what_lives_when_its_context_ends_is_a_leak) {
     rig_t rig = rig_open("1");
     rig_alloc(COUNT);
