@@ -621,6 +621,19 @@ ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
     return status;
 }
 
+void hd_devices_drain_others(hd_devices_t *devices, const hd_group_t *group,
+                             const hd_line_t *lost) {
+    for (uint32_t d = 0; d < devices->driver->devices; d++) {
+        hd_line_t *line =
+            &devices->line[d * HD_GPU_STREAMS + (uint32_t)(group->serial % HD_DEVICE_LINES)];
+        /* acquire: pairs with make_ready */
+        bool ready = atomic_load_explicit(&line->ready, memory_order_acquire);
+        if (line != lost && ready && !hd_line_is_broken(line)) {
+            (void)hd_line_drain(devices, line);
+        }
+    }
+}
+
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line) {
     ucc_status_t status = devices->driver->signal(line->stream, line->word, line->ticket + 1);
     if (status != UCC_OK) {

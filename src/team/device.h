@@ -358,7 +358,10 @@ ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_tabl
 /* Likewise, where something has failed: waits for all that has been enqueued. If that fails, too, the line is broken
  * (logged), and what belongs to it is never used again. */
 ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
-/* Likewise: a ticket for all that has been enqueued, line->ticket; or the line is broken. */
+/* A line is lost, which others' work was to be told of by: the same for those of the other devices that the group uses. They
+ * need not be locked: with two who wait, each waits for as much as it has to, or more. */
+void hd_devices_drain_others(hd_devices_t *devices, const hd_group_t *group, const hd_line_t *lost);
+/* For who has locked it: a ticket for all that has been enqueued, line->ticket; or the line is broken. */
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line);
 /* Has it got so far? */
 bool hd_line_reached(const struct hd_device_wait *wait);

@@ -274,6 +274,9 @@ static ucc_status_t enqueue_trip(const hd_device_view_t *v, hd_line_t *line) {
                                                       : hd_device_enqueue_partials(v, line);
     status = tell(v, line, line->stream, v->told, status);
     v->done->wait.others = true;
+    if (hd_line_is_broken(line)) { /* no ticket will tell when the others are done */
+        hd_devices_drain_others(v->devices, v->op->group, line);
+    }
     return status;
 }
 
@@ -543,7 +546,11 @@ static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
     if (part->outcome == UCC_OK) {
         fail(op, UCC_ERR_IO_ERROR);
     }
-    if (last->others || !op->team->devices->driver->lost(line->stream.device)) {
+    bool lost = op->team->devices->driver->lost(line->stream.device);
+    if (lost && last->others) { /* whose work the lost one would have told of */
+        hd_devices_drain_others(op->team->devices, op->group, line);
+    }
+    if (last->others || !lost) {
         return abandon(op);
     }
     part->waits--;
