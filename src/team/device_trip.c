@@ -135,8 +135,7 @@ ucc_status_t hd_trip_join(hd_trip_t *t) {
             status = status == UCC_OK ? joined : status;
         }
     }
-    if (hd_line_is_broken(
-            t->line)) { /* whose stream waits for the others, as far as they are joined */
+    if (hd_line_is_broken(t->line)) { /* whose stream waits for all that is joined */
         (void)hd_line_drain(t->v->devices, t->line);
     }
     t->status = status;
