@@ -108,6 +108,7 @@ static void forget_line(hd_line_t *line) {
         hd_free(table);
     }
     hd_free(line->bounce);
+    hd_free(line->partials);
 }
 
 /* What a launch in a graph needs: the kernels, which stay as long as the devices do; a table, if it has one. */

@@ -251,6 +251,7 @@ static void make(making_t *m, int device) {
         what.dst = &dst;
         what.k = operands_of(m, node);
         what.m = 1;
+        what.n = m->nodes == 1 ? what.k : 0; /* the root: what combines one node divides nothing */
         if (dst) {
             hd_trip_reduce(&m->trip, line, &what, width_of(m, line));
         }

@@ -296,6 +296,61 @@ Test(partials, sets_that_begin_at_other_devices) {
     close_batch(&team, batch);
 }
 
+/* --- operands on one device, results on others --------------------------------------------------------------------- */
+
+static void fill_host(float *memory, float value) {
+    for (uint32_t k = 0; k < LARGE; k++) {
+        memory[k] = value;
+    }
+}
+
+/* Of up to 8 endpoints there is one node, which is the root. */
+static void run_one_node(ucc_coll_type_t type, ucc_reduction_op_t op, uint32_t n, float expected) {
+    static float values[LARGE];
+    float *src[8], *dst[8];
+    ucc_coll_req_h request[8];
+    begin("2", DEVICE_CASES_PLAIN, 8, "0");
+    world_t *world = world_create(&(world_params_t){.size = n, .form = WORLD_OOB});
+    uint64_t before = report().launches;
+    for (uint32_t i = 0; i < n; i++) {
+        src[i] = device_take(0, sizeof(values));
+        dst[i] = device_take(i % 2, sizeof(values));
+        fill_host(values, (float)(i + 1));
+        device_to(src[i], values, sizeof(values));
+        ucc_coll_args_t args = {.coll_type = type, .op = op, .root = 1};
+        args.src.info = args.dst.info = (ucc_coll_buffer_info_t){
+            .count = LARGE, .datatype = UCC_DT_FLOAT32, .mem_type = UCC_MEMORY_TYPE_CUDA};
+        args.src.info.buffer = src[i];
+        args.dst.info.buffer = dst[i];
+        must(ucc_collective_init(&args, &request[i], world->teams[i]), "ucc_collective_init");
+        must(ucc_collective_post(request[i]), "ucc_collective_post");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        must(heddle_wait(request[i], 30), "heddle_wait");
+        must(ucc_collective_finalize(request[i]), "ucc_collective_finalize");
+    }
+    cr_expect_eq(report().launches - before, 1 + 2);
+    for (uint32_t i = 0; i < n; i++) {
+        device_from(values, dst[i], sizeof(values));
+        bool has = type == ALLREDUCE || i == 1;
+        cr_expect(!has || (values[0] == expected && values[LARGE - 1] == expected),
+                  "%u of %u: %g, not %g", i, n, (double)values[0], (double)expected);
+        device_put(src[i]);
+        device_put(dst[i]);
+    }
+    world_destroy(world);
+    device_cases_end();
+    heddle_emucuda_reset();
+}
+
+Test(partials, one_node_is_the_whole) {
+    run_one_node(ALLREDUCE, UCC_OP_SUM, 4, 10);
+    run_one_node(ALLREDUCE, UCC_OP_AVG, 4, 2.5F);
+    run_one_node(ALLREDUCE, UCC_OP_AVG, 8, 4.5F);
+    run_one_node(REDUCE, UCC_OP_AVG, 2, 1.5F);
+    run_one_node(REDUCE, UCC_OP_AVG, 8, 4.5F);
+}
+
 /* --- chains on streams ------------------------------------------------------------------------------------------- */
 
 enum { N = 16, LINKS = 3 };
