@@ -435,6 +435,11 @@ void *hd_device_scratch(const hd_device_view_t *v, size_t bytes);
 /* So many of `count` things come before the share-th of shares, cut at multiples of grain. */
 size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares);
 
+/* --- device_look.c ------------------------------------------------------------------------------------------- */
+
+/* Does the allocation go that far, as far as is known? */
+bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes);
+
 /* --- device_stage.c --------------------------------------------------------------------------------------- */
 
 /* One side of a call: so many bytes at a place, or the blocks of a vector. */

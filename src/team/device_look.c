@@ -116,12 +116,16 @@ static size_t left(const hd_gpu_memory_t *memory, const uint8_t *at) {
 
 /* Memory that is mapped by the page may have several ranges in a row: whole units, of which the last one is asked for. Two
  * allocations of so many bytes may lie like that as well; what goes from one into the other loses no device. */
-static bool goes_on(const hd_gpu_memory_t *memory, const need_t *need) {
+static bool goes_on(const hd_gpu_memory_t *memory, const uint8_t *at, size_t bytes) {
     enum { UNIT = 2 * 1024 * 1024 };
     hd_gpu_memory_t last;
     return memory->kind == HD_GPU_DEVICE && (memory->base | memory->bytes) % UNIT == 0 &&
-           hd_gpu_memory_of(need->at + need->bytes - 1, &last) == UCC_OK &&
-           last.kind == HD_GPU_DEVICE && (last.base | last.bytes) % UNIT == 0;
+           hd_gpu_memory_of(at + bytes - 1, &last) == UCC_OK && last.kind == HD_GPU_DEVICE &&
+           (last.base | last.bytes) % UNIT == 0;
+}
+
+bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes) {
+    return bytes <= left(memory, at) || goes_on(memory, at, bytes);
 }
 
 static ucc_status_t too_small(const hd_intake_t *c, const need_t *need, size_t there) {
@@ -138,8 +142,9 @@ static ucc_status_t too_small(const hd_intake_t *c, const need_t *need, size_t t
 
 static ucc_status_t check_fits(const hd_intake_t *c, const hd_gpu_memory_t *memory,
                                const need_t *need) {
-    size_t there = left(memory, need->at);
-    return need->bytes <= there || goes_on(memory, need) ? UCC_OK : too_small(c, need, there);
+    return hd_device_holds(memory, need->at, need->bytes)
+               ? UCC_OK
+               : too_small(c, need, left(memory, need->at));
 }
 
 /* Devices are given this side as it is: its memory; else NULL. */

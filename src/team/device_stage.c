@@ -92,8 +92,10 @@ static void copy_out(const hd_op_t *op, const hd_device_extent_t *side, const ui
 
 /* --- stand-ins ----------------------------------------------------------------------------------------------- */
 
-static bool is_pinned(const hd_op_t *op, const void *at, hd_gpu_memory_t *memory) {
+/* All of it: what lies behind the allocation may be pageable. */
+static bool is_pinned(const hd_op_t *op, const void *at, size_t bytes, hd_gpu_memory_t *memory) {
     return hd_gpu_memory_of(at, memory) == UCC_OK && memory->kind != HD_GPU_HOST &&
+           hd_device_holds(memory, at, bytes) &&
            (memory->kind != HD_GPU_PINNED || hd_devices_have_pinned(op->team->devices, memory, at));
 }
 
@@ -102,14 +104,15 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
                         const void **at) {
     *at = side->at;
     if (!side->vector) {
-        return is_pinned(op, *at, memory);
+        return is_pinned(op, *at, side->bytes, memory);
     }
     bool pinned = true;
     for (uint32_t i = 0; i < members_of(op) && pinned; i++) {
         uint64_t offset = hd_vector_displacement(side->vector, i) * side->element;
-        if (hd_vector_count(side->vector, i)) {
+        size_t bytes = hd_vector_count(side->vector, i) * side->element;
+        if (bytes) {
             *at = hd_at(side->at, offset);
-            pinned = is_pinned(op, *at, memory);
+            pinned = is_pinned(op, *at, bytes, memory);
         }
     }
     return pinned;

@@ -1,6 +1,7 @@
 /* test_collective_errors.c: collectives on device memory that go wrong: calls that differ, time-outs and aborts before
  * and after they are enqueued, devices that are lost, every driver call failing once. Waits that are left out: test_sites.c.
  */
+#include "emucuda/calls.h"
 #include "gpu/gpu.h"
 #include "support/deadline.h"
 #include "support/device_cases.h"
@@ -293,6 +294,38 @@ Test(device_errors, pinned_memory_is_asked_about_as_any_other) {
     }
     cr_assert_eq(asked, 2); /* once for each device */
     hd_devices_unmake(devices);
+}
+
+/* The first half of it is registered: devices must not be given the rest. */
+Test(device_errors, memory_of_the_host_that_is_pinned_in_part) {
+    enum { HALF = 4096, N = 2 * HALF / sizeof(int32_t) };
+    int32_t *source = aligned_alloc(HALF, 2 * (size_t)HALF), result[N];
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, N, 1);
+    for (int32_t i = 0; i < (int32_t)N; i++) {
+        source[i] = i;
+    }
+    device_enter(0);
+    cr_assert_eq(cuMemHostRegister_v2(source, HALF, 0), CUDA_SUCCESS);
+    device_leave();
+    for (uint32_t i = 0; i < 2; i++) {
+        s.args[i].flags = 0;
+        s.args[i].src.info = small_info(source, N);
+        cr_assert_eq(start(&s, i), UCC_OK);
+    }
+    cr_assert_eq(finish(&s, 0), UCC_OK);
+    cr_assert_eq(finish(&s, 1), UCC_OK);
+    device_from(result, s.buffer[1], sizeof(result));
+    for (int32_t i = 0; i < (int32_t)N; i++) {
+        cr_assert_eq(result[i], 2 * i);
+    }
+    device_enter(0);
+    cr_assert_eq(cuMemHostUnregister(source), CUDA_SUCCESS);
+    device_leave();
+    close_scene(&s);
+    device_cases_end();
+    free(source);
 }
 
 /* --- before it is enqueued ----------------------------------------------------------------------------------- */
