@@ -234,10 +234,13 @@ class request {
         handle_ = handle;
     }
     void end(ucc_status_t status) {
-        status_ = status;
+        bool records = event_.event && status == UCC_OK;
+        status_ =
+            records ? UCC_ERR_IO_ERROR : status; // if it can't be recorded, nobody waits for it
         (void)heddle_request_free(&handle_);
-        if (event_.event && status == UCC_OK) {
+        if (records) {
             detail::record(event_.event, stream_);
+            status_ = status;
         }
     }
     void give_up() noexcept {
