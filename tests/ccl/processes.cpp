@@ -92,15 +92,66 @@ void check_alone() {
     EXPECT(sum == 1);
 }
 
+// One child has the store by inheritance, another one by its address.
+void check_forks() {
+    begin_phase("children of a fork");
+    auto kvs = ccl::create_main_kvs();
+    auto address = kvs->get_address();
+    pid_t children[2];
+    for (int i = 0; i < 2; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            alarm(60);
+            int sum = 0, mine = i + 1;
+            auto own = ccl::create_main_kvs();
+            EXPECT(own->get_address() != address);
+            EXPECT(status_of([&] { ccl::create_communicator(3, 0, kvs); }) ==
+                   UCC_ERR_INVALID_PARAM);
+            auto comm = ccl::create_communicator(3, i + 1, i ? ccl::create_kvs(address) : kvs);
+            comm.allreduce(&mine, &sum, 1, ccl::reduction::sum)->wait();
+            EXPECT(sum == 3);
+            _exit(errors != 0);
+        }
+    }
+    int sum = 0, mine = 0;
+    auto comm = ccl::create_communicator(3, 0, kvs);
+    comm.allreduce(&mine, &sum, 1, ccl::reduction::sum)->wait();
+    EXPECT(sum == 3);
+    for (pid_t child : children) {
+        int status = 0;
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
+
+// A rank that can't take part, since another process has it: this process's others hear of it.
+void check_failing() {
+    begin_phase("two of one rank, and a third that waits for them");
+    auto kvs = ccl::create_main_kvs();
+    (void)kvs->get_address();
+    std::atomic<int> failed{0};
+    run_ranks(3, [&](int rank) {
+        failed +=
+            status_of([&] { ccl::create_communicator(3, rank == 2 ? 1 : rank, kvs); }) != UCC_OK;
+    });
+    EXPECT(failed == 3);
+    EXPECT(status_of([&] { ccl::create_communicator(1, 0, kvs); }) == UCC_ERR_NOT_FOUND);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
+    if (argc == 1) {
+        alarm(240); // children have no thread that watches
+        check_forks();
+        alarm(0);
+    }
     begin_test(240);
     if (argc > 1) {
         check_process(1, ccl::create_kvs(address_of(argv[1])));
         return end_test("ccl/processes, the second");
     }
     check_alone();
+    check_failing();
     auto kvs = ccl::create_main_kvs();
     std::string address = text_of(kvs->get_address());
     char *arguments[] = {argv[0], address.data(), nullptr};

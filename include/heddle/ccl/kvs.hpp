@@ -14,6 +14,8 @@
 #include <condition_variable>
 #include <random>
 
+#include <unistd.h>
+
 namespace heddle {
 namespace ccl {
 
@@ -93,6 +95,10 @@ class link {
         return how;
     }
 };
+
+inline std::uint64_t pid() {
+    return static_cast<std::uint64_t>(::getpid());
+}
 
 /** An address begins with the process and the store's number there. */
 struct origin {
@@ -213,11 +219,13 @@ class stores {
 
     std::shared_ptr<store> add(origin &of) {
         std::unique_lock<std::mutex> lock(mutex_);
+        become_child();
         of = {{process_[0], process_[1]}, ++last_};
         return keep(of);
     }
     std::shared_ptr<store> find(const origin &of, const address &at) {
         std::unique_lock<std::mutex> lock(mutex_);
+        become_child();
         auto known = known_.find(of);
         std::shared_ptr<store> found = known == known_.end() ? nullptr : known->second.lock();
         if (!found) {
@@ -236,9 +244,20 @@ class stores {
 
   private:
     stores() {
+        draw();
+    }
+    void draw() {
         std::random_device random;
         for (std::uint64_t &word : process_) {
             word = static_cast<std::uint64_t>(random()) << 32 | random();
+        }
+    }
+    /** In the child of a fork its parent's stores are another process's. */
+    void become_child() {
+        if (owner_ != pid()) {
+            owner_ = pid();
+            known_.clear();
+            draw();
         }
     }
     std::shared_ptr<store> keep(const origin &of) {
@@ -253,6 +272,7 @@ class stores {
     std::mutex mutex_;
     std::map<origin, std::weak_ptr<store>> known_;
     std::uint64_t process_[2];
+    std::uint64_t owner_ = pid();
     std::uint64_t last_ = 0;
 };
 

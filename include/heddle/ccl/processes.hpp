@@ -162,8 +162,15 @@ class tcp_link final : public link {
         require(!mine.empty(), "create_communicators", "no rank");
         for (std::size_t rank : mine) {
             require(rank < size, "create_communicators", "a rank that is not below the size");
-            require(rank != 0 || listener_ > 0, "create_communicators",
+            require(rank != 0 || (listener_ > 0 && listens_ == pid()), "create_communicators",
                     "rank 0 in another process than the one that made the store");
+        }
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            if (failed_) {
+                throw exception("create_communicators: a rank has failed in this store",
+                                UCC_ERR_NOT_FOUND);
+            }
         }
         members made(mine.size());
         std::vector<std::exception_ptr> failures(mine.size());
@@ -173,10 +180,17 @@ class tcp_link final : public link {
                 made[i] = meet_one(size, mine[i], how);
             } catch (...) {
                 failures[i] = std::current_exception();
+                fail_later();
             }
         };
+        threads.reserve(mine.size());
         for (std::size_t i = 1; i < mine.size(); i++) {
-            threads.emplace_back(one, i);
+            try {
+                threads.emplace_back(one, i);
+            } catch (...) { // the others' meeting fails without this rank
+                failures[i] = std::current_exception();
+                fail_later();
+            }
         }
         one(0);
         for (std::thread &thread : threads) {
@@ -213,13 +227,20 @@ class tcp_link final : public link {
         std::memcpy(place_.at.data(), text.c_str(), text.size() + 1);
     }
 
+    /** Who waits for a group that a rank of this process would have made learns that it will not come. */
+    void fail_later() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        failed_ = true;
+        changed_.notify_all();
+    }
+
     member_ref meet_one(std::size_t size, std::size_t rank, const comm_attr &how) {
         ucc_thread_mode_t mode = how.get<comm_attr_id::thread_mode>();
         std::unique_ptr<layout> known;
         {
             exchange all(place_, listener_, rank, size);
-            std::vector<card> cards =
-                all.gather(card{{process_[0], process_[1]}, static_cast<std::uint64_t>(mode)});
+            std::vector<card> cards = all.gather(
+                card{{process_[0], process_[1] + pid()}, static_cast<std::uint64_t>(mode)});
             for (const card &c : cards) {
                 require(c.mode == cards[0].mode, "create_communicators",
                         "another rank has another thread mode");
@@ -267,13 +288,12 @@ class tcp_link final : public link {
 
     std::shared_ptr<local_group> await_group(std::size_t rank) {
         std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return groups_.count(rank) != 0; });
-        std::shared_ptr<local_group> found = groups_[rank];
-        if (found->failed) {
-            groups_.erase(rank);
+        changed_.wait(lock, [&] { return failed_ || groups_.count(rank) != 0; });
+        auto found = groups_.find(rank);
+        if (found == groups_.end() || found->second->failed) {
             throw exception("create_communicators: another rank has failed", UCC_ERR_NOT_FOUND);
         }
-        return found;
+        return found->second;
     }
 
     static member_ref join(const local_group &of, const layout &known, std::size_t rank) {
@@ -294,12 +314,14 @@ class tcp_link final : public link {
         return adopt(ep, parent);
     }
 
-    std::uint64_t process_[2];
+    std::uint64_t process_[2]; // and its number, which a fork changes
+    std::uint64_t listens_ = pid();
     place place_{};
     int listener_ = 0; // 0: none
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<std::size_t, std::shared_ptr<local_group>> groups_; // by the rank that is to take it
+    bool failed_ = false; // a rank of this process: it makes no communicator any more
 };
 
 inline std::shared_ptr<link> make_tcp_link(const address *to) {
