@@ -139,6 +139,7 @@ typedef struct hd_device_side {
     hd_gpu_memory_t
         memory; /* kind HOST: devices are given a stand-in. device -1: there is nothing, or the host's */
     const void *at;           /* where it was looked at */
+    bool found;               /* said to be the host's; pinned when it was last posted */
     hd_gpu_block_t *stand_in; /* pinned; taken by start, put back when the request ends */
     size_t bytes;             /* of that */
 } hd_device_side_t;

@@ -92,6 +92,7 @@ ucc_status_t hd_device_look(const hd_intake_t *c, const char *field, ucc_memory_
         hd_device_side_t *side = side_of(c, field);
         side->memory = told || !host ? memory : nothing; /* which is looked at when it is posted */
         side->at = buffer;
+        side->found = false;
     }
     return status;
 }

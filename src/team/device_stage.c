@@ -121,12 +121,17 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
 static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_extent_t *side) {
     hd_gpu_memory_t pinned;
     const void *at;
+    if (kept->found) { /* it may have been unregistered since */
+        kept->memory = (hd_gpu_memory_t){.kind = HD_GPU_HOST, .device = -1};
+        kept->found = false;
+    }
     if (!side->bytes || kept->memory.kind != HD_GPU_HOST) {
         return UCC_OK;
     }
     if (find_pinned(op, side, &pinned, &at)) {
         kept->memory = pinned;
         kept->at = at;
+        kept->found = true;
         return UCC_OK;
     }
     if (hd_device_part_of(op)->order.is) { /* counts have changed since the post was begun */
@@ -221,7 +226,8 @@ bool hd_device_stages(hd_op_t *op) {
     sides_of(op, side);
     for (int i = 0; i < HD_SIDES; i++) {
         bool both = side[0].bytes && side[1].bytes; /* else its buffer is a device's */
-        bool host = hd_device_part_of(op)->side[i].memory.kind == HD_GPU_HOST;
+        const hd_device_side_t *kept = &hd_device_part_of(op)->side[i];
+        bool host = kept->found || kept->memory.kind == HD_GPU_HOST;
         hd_gpu_memory_t memory;
         const void *at;
         any = any || (both && host && !find_pinned(op, &side[i], &memory, &at));

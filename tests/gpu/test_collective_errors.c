@@ -328,6 +328,47 @@ Test(device_errors, memory_of_the_host_that_is_pinned_in_part) {
     free(source);
 }
 
+/* Between two posts of the same requests. */
+Test(device_errors, memory_of_the_host_that_is_unregistered_meanwhile) {
+    enum { BYTES = 4096, N = BYTES / sizeof(int32_t) };
+    int32_t *source = aligned_alloc(BYTES, BYTES), result[N];
+    scene_t s;
+    begin("1");
+    open_scene(&s, 2, N, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        s.args[i].flags = UCC_COLL_ARGS_FLAG_PERSISTENT;
+        s.args[i].src.info = small_info(source, N);
+        cr_assert_eq(ucc_collective_init(&s.args[i], &s.request[i], s.world->teams[i]), UCC_OK);
+    }
+    for (int32_t round = 0; round < 3; round++) {
+        for (uint32_t k = 0; k < N; k++) {
+            source[k] = round + 1;
+        }
+        device_enter(0);
+        cr_assert_eq(round == 1 ? cuMemHostUnregister(source)
+                                : cuMemHostRegister_v2(source, BYTES, 0),
+                     CUDA_SUCCESS);
+        device_leave();
+        for (uint32_t i = 0; i < 2; i++) {
+            cr_assert_eq(ucc_collective_post(s.request[i]), UCC_OK, "round %d", round);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            cr_assert_eq(heddle_wait(s.request[i], 30), UCC_OK, "round %d", round);
+        }
+        device_from(result, s.buffer[1], sizeof(result));
+        cr_assert_eq(result[N - 1], 2 * (round + 1), "round %d", round);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(ucc_collective_finalize(s.request[i]), UCC_OK);
+    }
+    device_enter(0);
+    cr_assert_eq(cuMemHostUnregister(source), CUDA_SUCCESS);
+    device_leave();
+    close_scene(&s);
+    device_cases_end();
+    free(source);
+}
+
 /* --- before it is enqueued ----------------------------------------------------------------------------------- */
 
 Test(device_errors, a_time_out_before_all_have_come_enqueues_nothing) {
