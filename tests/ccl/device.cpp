@@ -247,6 +247,30 @@ void check_one_thread() {
     }
 }
 
+// A stream that has no context of its own: it is the one of the context of the call, whichever is current later.
+void check_null_stream() {
+    begin_phase("the NULL stream, waited for with another device's context");
+    run_devices(2, [](device_side &side) {
+        auto *buffer = static_cast<int *>(side.take(4));
+        int value = 21, came = 0;
+        side.put(buffer, &value, 4);
+        auto attr = ccl::create_operation_attr<ccl::allreduce_attr>(
+            ccl::attr_val<ccl::operation_attr_id::match_id>(std::string("null")));
+        ccl::request_t request;
+        {
+            current here(side.device);
+            request = side.comm.allreduce(buffer, buffer, 1, ccl::reduction::sum,
+                                          ccl::stream(nullptr), {}, attr);
+        }
+        {
+            current elsewhere(1 - side.device);
+            request->wait();
+        }
+        side.get(&came, buffer, 4);
+        EXPECT(came == 42);
+    });
+}
+
 void check_errors() {
     begin_phase("errors on devices");
     run_devices(2, [](device_side &side) {
@@ -276,6 +300,7 @@ int main() {
     check_events();
     check_functions();
     check_one_thread();
+    check_null_stream();
     check_errors();
     check_types();
     heddle_emucuda_report_t report;

@@ -195,11 +195,6 @@ inline void wait_before(void *stream, const event_t &event) {
     }
 }
 
-inline void record(void *event, void *stream) {
-    current_context some;
-    driver::must(driver::instance().event_record(event, stream), "cuEventRecord");
-}
-
 inline void wait_for(void *event) {
     current_context some;
     driver::must(driver::instance().event_synchronize(event), "cuEventSynchronize");
@@ -216,6 +211,12 @@ struct pooled_event {
     void *context = nullptr;
     void *event = nullptr; // NULL: none
 };
+
+/** The stream may be the NULL stream of the event's context, while another one is current. */
+inline void record(const pooled_event &event, void *stream) {
+    current_context its(event.context);
+    driver::must(driver::instance().event_record(event.event, stream), "cuEventRecord");
+}
 
 /** Events that requests have given back, so that a call makes none in the long run. */
 class event_pool {

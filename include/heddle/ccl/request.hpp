@@ -213,7 +213,7 @@ class request {
             begun(handle, heddle_post_on(handle, stream));
         } else {
             detail::check(heddle_collective_on(&args, member_.get()->team(), stream), "collective");
-            detail::record(event_.event, stream_);
+            detail::record(event_, stream_);
         }
     }
 
@@ -239,7 +239,7 @@ class request {
             records ? UCC_ERR_IO_ERROR : status; // if it can't be recorded, nobody waits for it
         (void)heddle_request_free(&handle_);
         if (records) {
-            detail::record(event_.event, stream_);
+            detail::record(event_, stream_);
             status_ = status;
         }
     }
