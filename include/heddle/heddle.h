@@ -201,7 +201,8 @@ ucc_team_h heddle_ep_team(const heddle_ep_t *ep);
 ucc_context_h heddle_ep_context(const heddle_ep_t *ep);
 
 /* ------------------------------------------------------------------------------------------------
- * Blocking collectives. No heap, no system call but the wait's own yield or sleep.
+ * Blocking collectives. No heap, no system call but the wait's own yield or sleep. Buffers are in memory of the host, here and
+ * in the nonblocking ones: nobody asks whose memory it is. For memory of devices there are heddle_*_on() and UCC's calls.
  *
  * `count` is per endpoint: elements each endpoint sends to, or receives from, one peer. Arrays of
  * counts and displacements have one uint64_t per endpoint, in elements; displacements may be NULL
