@@ -281,6 +281,19 @@ static inline ucc_status_t heddle_omp_allreduce(void *x, uint64_t count, ucc_dat
                             : status;
 }
 
+/* Thread 0 gets the result. Few elements cross in both directions at once: faster than one direction after the other. */
+static inline ucc_status_t heddle_omp_to_first_(const heddle_omp_seat_t *seat, const void *mine,
+                                                void *shared, uint64_t count, ucc_datatype_t dt,
+                                                ucc_reduction_op_t op) {
+    enum { FEW = 64, LARGEST = 32 };
+    uint64_t unused[FEW * LARGEST / sizeof(uint64_t)];
+    if (count > FEW || (dt & UCC_DATATYPE_CLASS_MASK) != UCC_DATATYPE_PREDEFINED) {
+        return heddle_reduce(seat->ep, mine, shared, count, dt, op, 0);
+    }
+    int first = heddle_ep_index(seat->ep) == 0;
+    return heddle_allreduce(seat->ep, mine, first ? shared : (void *)unused, count, dt, op);
+}
+
 /** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined elementwise into an
  *  array that all threads share, and read as soon as they return. Unlike there, what was in it before is no operand.
  *  mine: not written; must not overlap shared. */
@@ -291,9 +304,11 @@ static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uin
     if (status != UCC_OK) {
         return status;
     }
-    status = heddle_reduce(seat->ep, mine, shared, count, dt, op, 0);
-    if (status == UCC_OK) { /* thread 0 has it all */
-        status = heddle_fanout(seat->ep, 0);
+    status = heddle_omp_to_first_(seat, mine, shared, count, dt, op);
+    if (status ==
+        UCC_OK) { /* thread 0 has it all, and says so: a bcast takes less time than a fanout */
+        char said = 0;
+        status = heddle_bcast(seat->ep, &said, 1, UCC_DT_INT8, 0);
     }
     return heddle_omp_end_(seat, status);
 }

@@ -13,14 +13,17 @@
  */
 #include "threads/threads.h"
 
+#include <sys/resource.h>
+
 enum {
-    TIGHT_NS = 400,         /* a caller that came back this soon did nothing else in between */
-    SOON_US = 1,            /* from one vain call, over a completion and a post, to the next */
-    MIN_SPIN_NS = 600,      /* between two yields, when the last one found nobody */
-    LONGEST_LOOK_US = 20,   /* one call's looking takes less: more means preemption */
-    SLOWEST_YIELD_NS = 600, /* of those that find nobody else, before any was timed */
-    YIELD_SLACK_NS = 100,
-    FASTEST_YIELD_NS = 150 /* a system call takes as long: less is a clock's mistake */
+    TIGHT_NS = 400,          /* a caller that came back this soon did nothing else in between */
+    SOON_US = 1,             /* from one vain call, over a completion and a post, to the next */
+    MIN_SPIN_NS = 600,       /* between two yields, when the last one found nobody */
+    LONGEST_LOOK_US = 20,    /* one call's looking takes less: more means preemption */
+    SLOWEST_YIELD_NS = 1000, /* the fastest of those that find nobody else is no slower */
+    FASTEST_YIELD_NS = 150,  /* a system call takes as long: less is a clock's mistake */
+    YIELD_SLACK =
+        3 /* times the fastest: 2 takes cold ones for crowded, and with somebody else it is 5 or more */
 };
 
 static inline uint64_t ns_to_ticks(uint64_t ns) {
@@ -63,18 +66,54 @@ uint64_t hd_idle_left(const hd_idle_t *idle) {
     return budget > spent ? budget - spent : 0;
 }
 
-/* The fastest yield this process has seen, in ticks; 0: none yet. */
+/* The fastest yield of this process in which nobody else ran, in ticks; 0: none was seen yet. */
 static _Atomic uint64_t fastest;
+static _Atomic uint64_t asked;
 
-/* Did a yield that took so long let somebody else run? */
-static bool was_slow(uint64_t took) {
-    uint64_t best = get(&fastest), least = ns_to_ticks(FASTEST_YIELD_NS);
+/* How often this thread has given a processor up, of itself or not. */
+static uint64_t switches(void) {
+    struct rusage use;
+    return getrusage(RUSAGE_THREAD, &use) == 0 ? (uint64_t)(use.ru_nvcsw + use.ru_nivcsw) : 0;
+}
+
+static void learn(uint64_t took) {
+    uint64_t least = ns_to_ticks(FASTEST_YIELD_NS), most = ns_to_ticks(SLOWEST_YIELD_NS);
+    uint64_t best = get(&fastest);
     took = took > least ? took : least;
+    took = took < most ? took : most;
     if (best == 0 || took < best) {
-        best = best ? took : ns_to_ticks(SLOWEST_YIELD_NS / 2);
-        set(&fastest, took < best ? took : best); /* a lost update is made up by a later yield */
+        set(&fastest, took); /* a lost update is made up by a later yield */
     }
-    return took > 2 * best + ns_to_ticks(YIELD_SLACK_NS);
+}
+
+/* The system knows whether somebody else ran, but to ask it takes as long as a yield. */
+static bool ask(uint64_t *after) {
+    uint64_t before = switches(), began = hd_ticks();
+    sched_yield();
+    *after = hd_ticks();
+    set(&asked, get(&asked) + 1); /* about so many */
+    if (switches() != before) {
+        return true;
+    }
+    learn(*after - began);
+    return false;
+}
+
+/* Yields. Did that let somebody else run? *now: the time before it, and then after it. How long a yield takes if nobody
+ * did differs by machine (0.2 us to 0.8), so no constant would do: the first ones tell. */
+static bool yield_was_slow(uint64_t *now) {
+    enum { ASKED = 128 };
+    if (get(&asked) < ASKED) {
+        return ask(now);
+    }
+    uint64_t began = *now, best = get(&fastest);
+    sched_yield();
+    *now = hd_ticks();
+    bool slow = *now - began > YIELD_SLACK * (best ? best : ns_to_ticks(SLOWEST_YIELD_NS));
+    if (!slow) {
+        learn(*now - began);
+    }
+    return slow;
 }
 
 bool hd_processor_is_shared(void) {
@@ -83,12 +122,9 @@ bool hd_processor_is_shared(void) {
     uint64_t began = hd_ticks(), now = began;
     /* several: others may only pass by, such as threads that are still being placed */
     while (slow < MOST && fast < MOST && now - began < LONGEST_US * hd_ticks_per_us) {
-        sched_yield();
-        uint64_t after = hd_ticks();
-        bool was = was_slow(after - now);
+        bool was = yield_was_slow(&now);
         slow += was;
         fast += !was;
-        now = after;
     }
     return slow > fast;
 }
@@ -96,14 +132,12 @@ bool hd_processor_is_shared(void) {
 /* Yields, and learns from how long that took. Returns the time after it. */
 static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
     uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget);
-    sched_yield();
-    uint64_t after = hd_ticks();
-    if (was_slow(after - now)) {
+    if (yield_was_slow(&now)) {
         set(&idle->budget, 0);
     } else if (budget < yield_max) {
         set(&idle->budget, budget < shortest ? shortest : budget * 2);
     }
-    return after;
+    return now;
 }
 
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
