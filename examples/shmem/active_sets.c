@@ -1,4 +1,5 @@
 /* active_sets.c: the deprecated collectives, of the PEs 1, 1 + 2^s, 1 + 2 * 2^s, ... for several s, and of all. */
+#include "operands.h"
 #include "verify.h"
 
 #include <string.h>
@@ -66,18 +67,6 @@ static void meet(void) {
 CHECK_MOVES(32, uint32_t)
 CHECK_MOVES(64, uint64_t)
 
-static int factor(int pe, int i) {
-    return 1 + ((pe + i) % 8 == 0);
-}
-
-static int addend(int pe, int i) {
-    return (pe + i) % 6;
-}
-
-static int mask(int pe, int i) {
-    return 127 - addend(pe, i);
-}
-
 #define CHECK_REDUCE(OP, FOLD, VALUE, TYPE, NAME)                                                  \
     static void reduce_##OP##_##NAME(void) {                                                       \
         TYPE *source = (TYPE *)from, *dest = (TYPE *)to;                                           \
@@ -97,16 +86,6 @@ static int mask(int pe, int i) {
         }                                                                                          \
         meet();                                                                                    \
     }
-#define CHECK_BITS(TYPE, NAME)                                                                     \
-    CHECK_REDUCE(and, a &b, mask, TYPE, NAME)                                                      \
-    CHECK_REDUCE(or, a | b, addend, TYPE, NAME)                                                    \
-    CHECK_REDUCE(xor, a ^ b, addend, TYPE, NAME)
-#define CHECK_ORDER(TYPE, NAME)                                                                    \
-    CHECK_REDUCE(max, a > b ? a : b, addend, TYPE, NAME)                                           \
-    CHECK_REDUCE(min, a < b ? a : b, addend, TYPE, NAME)
-#define CHECK_SUM(TYPE, NAME)                                                                      \
-    CHECK_REDUCE(sum, a + b, addend, TYPE, NAME)                                                   \
-    CHECK_REDUCE(prod, a *b, factor, TYPE, NAME)
 SHMEM_SET_INTEGER_TYPES(CHECK_BITS)
 SHMEM_SET_INTEGER_TYPES(CHECK_ORDER)
 SHMEM_REAL_TYPES(CHECK_ORDER)
@@ -126,12 +105,9 @@ static void all(int first, int log, int n) {
     shmem_sync(start, log_stride, size, psync);
     moves_32();
     moves_64();
-#define RUN_BITS(TYPE, NAME) reduce_and_##NAME(), reduce_or_##NAME(), reduce_xor_##NAME();
     SHMEM_SET_INTEGER_TYPES(RUN_BITS)
-#define RUN_ORDER(TYPE, NAME) reduce_max_##NAME(), reduce_min_##NAME();
     SHMEM_SET_INTEGER_TYPES(RUN_ORDER)
     SHMEM_REAL_TYPES(RUN_ORDER)
-#define RUN_SUM(TYPE, NAME) reduce_sum_##NAME(), reduce_prod_##NAME();
     SHMEM_SET_INTEGER_TYPES(RUN_SUM)
     SHMEM_REAL_TYPES(RUN_SUM)
     SHMEM_COMPLEX_TYPES(RUN_SUM)

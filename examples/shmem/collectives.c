@@ -1,6 +1,7 @@
 /* collectives.c: every collective of teams with every type, on the world and on a team that counts backwards, beside what
  * a loop says.
  */
+#include "operands.h"
 #include "verify.h"
 
 #include <string.h>
@@ -72,19 +73,6 @@ static void meet(void) {
     }
 SHMEM_RMA_TYPES(CHECK_MOVES)
 
-/* Small enough for the product or the sum of many to fit into a char. */
-static int factor(int pe, int i) {
-    return 1 + ((pe + i) % 8 == 0);
-}
-
-static int addend(int pe, int i) {
-    return (pe + i) % 6;
-}
-
-static int mask(int pe, int i) {
-    return 127 - addend(pe, i);
-}
-
 /* Into another buffer, then in place. */
 #define CHECK_REDUCE(OP, FOLD, VALUE, TYPE, NAME)                                                  \
     static void reduce_##OP##_##NAME(void) {                                                       \
@@ -106,16 +94,6 @@ static int mask(int pe, int i) {
         }                                                                                          \
         meet();                                                                                    \
     }
-#define CHECK_BITS(TYPE, NAME)                                                                     \
-    CHECK_REDUCE(and, a &b, mask, TYPE, NAME)                                                      \
-    CHECK_REDUCE(or, a | b, addend, TYPE, NAME)                                                    \
-    CHECK_REDUCE(xor, a ^ b, addend, TYPE, NAME)
-#define CHECK_ORDER(TYPE, NAME)                                                                    \
-    CHECK_REDUCE(max, a > b ? a : b, addend, TYPE, NAME)                                           \
-    CHECK_REDUCE(min, a < b ? a : b, addend, TYPE, NAME)
-#define CHECK_SUM(TYPE, NAME)                                                                      \
-    CHECK_REDUCE(sum, a + b, addend, TYPE, NAME)                                                   \
-    CHECK_REDUCE(prod, a *b, factor, TYPE, NAME)
 SHMEM_BITS_TYPES(CHECK_BITS)
 SHMEM_RMA_TYPES(CHECK_ORDER)
 SHMEM_RMA_TYPES(CHECK_SUM)
@@ -145,11 +123,8 @@ static void all(shmem_team_t of) {
     size = shmem_team_n_pes(team);
 #define RUN_MOVES(TYPE, NAME) moves_##NAME();
     SHMEM_RMA_TYPES(RUN_MOVES)
-#define RUN_BITS(TYPE, NAME) reduce_and_##NAME(), reduce_or_##NAME(), reduce_xor_##NAME();
     SHMEM_BITS_TYPES(RUN_BITS)
-#define RUN_ORDER(TYPE, NAME) reduce_max_##NAME(), reduce_min_##NAME();
     SHMEM_RMA_TYPES(RUN_ORDER)
-#define RUN_SUM(TYPE, NAME) reduce_sum_##NAME(), reduce_prod_##NAME();
     SHMEM_RMA_TYPES(RUN_SUM)
     SHMEM_COMPLEX_TYPES(RUN_SUM)
     others();
