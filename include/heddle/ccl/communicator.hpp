@@ -39,6 +39,7 @@ class communicator_base {
 
     /** The member of a sub-communicator: ranks of equal color, by key. Every rank calls. */
     detail::member_ref split_member(std::int64_t color, std::int64_t key) const {
+        detail::require(color >= 0, "split", "a color below 0");
         heddle_ep_t *ep = nullptr;
         detail::check(heddle_split(detail::use(member_, "split").ep(), color, key, &ep), "split");
         return detail::adopt(ep);
@@ -60,7 +61,6 @@ class communicator : public communicator_base {
     /** Ranks of equal color become a communicator, in the order of key, and of rank where keys are equal. Every rank
      *  calls, in turn with its other calls; color is 0 or more. */
     communicator split(std::int64_t color, std::int64_t key) const {
-        detail::require(color >= 0, "split", "a color below 0");
         return communicator(split_member(color, key));
     }
 

@@ -21,7 +21,6 @@ class device_communicator : public communicator_base {
 
     /** As communicator::split(). */
     device_communicator split(std::int64_t color, std::int64_t key) const {
-        detail::require(color >= 0, "split", "a color below 0");
         return device_communicator(split_member(color, key));
     }
 
