@@ -96,7 +96,8 @@ static void put_line(hd_devices_t *devices, hd_line_t *line) {
 }
 
 /* Devices may go on to use what it has. That this process remembers it is of no use to them. */
-static void forget_line(hd_line_t *line) {
+static void forget_line(hd_devices_t *devices, hd_line_t *line) {
+    (void)devices;
     while (line->late) {
         hd_device_late_t *late = line->late;
         line->late = late->next;
@@ -220,21 +221,15 @@ static void await_lines(hd_devices_t *devices) {
     }
 }
 
-static void put_lines(hd_devices_t *devices) {
+static void each_line(hd_devices_t *devices, void (*does)(hd_devices_t *devices, hd_line_t *line)) {
     for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
-        put_line(devices, &devices->line[i]);
+        does(devices, &devices->line[i]);
     }
 }
 
 void hd_devices_unmake(hd_devices_t *devices) {
-    put_lines(devices);
+    each_line(devices, put_line);
     hd_free(devices);
-}
-
-static void each_line(hd_devices_t *devices, void (*does)(hd_line_t *line)) {
-    for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
-        does(&devices->line[i]);
-    }
 }
 
 static void destroy(hd_devices_t *devices) {
@@ -249,7 +244,7 @@ static void destroy(hd_devices_t *devices) {
     if (kept) {
         each_line(devices, forget_line);
     } else {
-        put_lines(devices);
+        each_line(devices, put_line);
     }
     collect_returned(devices); /* graphs that are gone use nothing */
     if (!kept) {               /* else devices may still write to what the driver would give back */

@@ -433,6 +433,11 @@ static inline size_t hd_device_grain(size_t element) {
 }
 /* Memory of the slice for a description; NULL: there is none (logged). */
 void *hd_device_scratch(const hd_device_view_t *v, size_t bytes);
+typedef struct hd_device_range {
+    size_t first, count;
+} hd_device_range_t;
+/* A share of `count` elements of so many bytes each. */
+hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, uint32_t shares);
 /* So many of `count` things come before the share-th of shares, cut at multiples of grain. */
 size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares);
 

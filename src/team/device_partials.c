@@ -196,23 +196,19 @@ static void *partial_at(const making_t *m, uint32_t node, int device) {
 
 /* --- a piece ----------------------------------------------------------------------------------------------------- */
 
-typedef struct range {
-    size_t first, count;
-} range_t;
-
 /* What a working device does of this piece. */
-static range_t share_of(const making_t *m, int device) {
-    size_t grain = hd_device_grain(m->v->op->call.element);
+static hd_device_range_t share_of(const making_t *m, int device) {
     uint32_t share = 0;
     for (int d = 0; d < device; d++) {
         share += is_worker(m, d);
     }
-    size_t first = hd_device_cut(m->count, grain, share, m->v->shares);
-    size_t end = hd_device_cut(m->count, grain, share + 1, m->v->shares);
-    return (range_t){m->first + first, end - first};
+    hd_device_range_t range =
+        hd_device_range(m->count, m->v->op->call.element, share, m->v->shares);
+    range.first += m->first;
+    return range;
 }
 
-static hd_gpu_reduction_t reduction_of(const making_t *m, range_t range) {
+static hd_gpu_reduction_t reduction_of(const making_t *m, hd_device_range_t range) {
     const hd_call_t *call = &m->v->op->call;
     return (hd_gpu_reduction_t){.dt = call->reducer.dt,
                                 .op = call->reducer.op,
@@ -227,23 +223,25 @@ static hd_gpu_width_t width_of(const making_t *m, const hd_line_t *line) {
                             .streaming = bytes > line->info.l2_bytes / 2};
 }
 
-static void await_used(making_t *m, const hd_line_t *line) {
+/* What the line does next comes after the marks of other devices, as far as they are of these and recorded. */
+static void await_marks(making_t *m, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
+                        hd_gpu_site_t site) {
     hd_trip_t *t = &m->trip;
     for (int d = 0; d < (int)t->driver->devices; d++) {
-        hd_mark_t *combined = &m->kept->combined[d];
-        if (t->status == UCC_OK && combined->recorded && d != line->stream.device) {
-            hd_trip_note(t, t->driver->wait(line->stream, combined->event, HD_GPU_SITE_USED));
+        bool counts = (of >> d & 1) && mark[d].recorded && d != line->stream.device;
+        if (t->status == UCC_OK && counts) {
+            hd_trip_note(t, t->driver->wait(line->stream, mark[d].event, site));
         }
     }
 }
 
 static void make(making_t *m, int device) {
     hd_line_t *line = hd_trip_line(&m->trip, device);
-    range_t piece = {m->first, m->count}, share = share_of(m, device);
+    hd_device_range_t piece = {m->first, m->count}, share = share_of(m, device);
     if (!line || m->owned[device] + m->shared == 0) {
         return;
     }
-    await_used(m, line);
+    await_marks(m, line, m->kept->combined, UINT64_MAX, HD_GPU_SITE_USED);
     for (uint32_t node = 0; node < m->nodes; node++) {
         hd_gpu_reduction_t what = reduction_of(m, m->owner[node] < 0 ? share : piece);
         void *dst = makes(m, node, device) ? partial_at(m, node, device) : NULL;
@@ -259,16 +257,6 @@ static void make(making_t *m, int device) {
     if (m->owned[device]) {
         hd_trip_mark(&m->trip, &m->kept->made[device], line);
         m->made |= UINT64_C(1) << device;
-    }
-}
-
-static void await_made(making_t *m, const hd_line_t *line) {
-    hd_trip_t *t = &m->trip;
-    for (int d = 0; d < (int)t->driver->devices; d++) {
-        if (t->status == UCC_OK && m->made >> d & 1 && d != line->stream.device) {
-            hd_trip_note(t,
-                         t->driver->wait(line->stream, m->kept->made[d].event, HD_GPU_SITE_MADE));
-        }
     }
 }
 
@@ -319,7 +307,7 @@ static void combine(making_t *m, int device) {
         list_parts(m, &what);
     }
     if (line) {
-        await_made(m, line);
+        await_marks(m, line, m->kept->made, m->made, HD_GPU_SITE_MADE);
         hd_trip_reduce(&m->trip, line, &what, width_of(m, line));
         hd_trip_mark(&m->trip, &m->kept->combined[device], line);
     }

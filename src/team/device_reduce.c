@@ -8,14 +8,14 @@
 
 #include "core/dtype.h"
 
-typedef struct range {
-    size_t first, count;
-} range_t;
+hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, uint32_t shares) {
+    size_t grain = hd_device_grain(element);
+    size_t first = hd_device_cut(count, grain, share, shares);
+    return (hd_device_range_t){first, hd_device_cut(count, grain, share + 1, shares) - first};
+}
 
-static range_t range_of(const hd_device_view_t *v, size_t count) {
-    size_t grain = hd_device_grain(v->op->call.element);
-    size_t first = hd_device_cut(count, grain, v->share, v->shares);
-    return (range_t){first, hd_device_cut(count, grain, v->share + 1, v->shares) - first};
+static hd_device_range_t range_of(const hd_device_view_t *v, size_t count) {
+    return hd_device_range(count, v->op->call.element, v->share, v->shares);
 }
 
 uint32_t hd_device_reduce_words(const hd_device_view_t *v) {
@@ -33,7 +33,7 @@ static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *wh
     }
     size_t element = v->op->call.element;
     for (uint32_t d = 0; d < n; d++) {
-        range_t range = range_of(v, hd_vector_count(blocks, d));
+        hd_device_range_t range = range_of(v, hd_vector_count(blocks, d));
         part[d].dst = (uint8_t *)v->work->dst[d] + range.first * element;
         part[d].first = hd_vector_displacement(blocks, d) + range.first;
         part[d].count = range.count;
@@ -46,7 +46,7 @@ static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *wh
 ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     uint32_t n = v->op->place.n;
-    range_t range = range_of(v, call->bytes / call->element);
+    hd_device_range_t range = range_of(v, call->bytes / call->element);
     hd_gpu_reduction_t what = {.dt = call->reducer.dt,
                                .op = call->reducer.op,
                                .n = n,
