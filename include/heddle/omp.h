@@ -218,10 +218,28 @@ static inline ucc_status_t heddle_omp_ep(heddle_ep_t **ep) {
     return heddle_omp_ep_in(&heddle_omp_default, ep);
 }
 
+/* Whether a region may be open: the caller's, or one around it. Under the lock. */
+static inline int heddle_omp_in_use_(const heddle_omp_t *omp) {
+    const heddle_omp_region_t *r = omp->regions;
+    while (r && (r->level == 0 || r->level > omp_get_level())) {
+        r = r->next;
+    }
+    return r && omp_in_parallel();
+}
+
 /** Gives back all that is kept, outside of parallel regions, with all operations complete. What comes next
- *  makes new groups. Also the way on after a group was aborted. &heddle_omp_default: of the calls without an object. */
+ *  makes new groups. Also the way on after a group was aborted. &heddle_omp_default: of the calls without an object.
+ *  In a region, whose threads may be in calls, it says so and gives back nothing. */
 static inline void heddle_omp_free(heddle_omp_t *omp) {
     pthread_mutex_lock(&omp->lock);
+    if (heddle_omp_in_use_(omp)) {
+        fprintf(stderr,
+                "[heddle ERROR] OpenMP thread %d of %d: heddle_omp_free in a parallel region: its "
+                "threads may be in calls\n",
+                omp_get_thread_num(), omp_get_num_threads());
+        pthread_mutex_unlock(&omp->lock);
+        return;
+    }
     for (heddle_omp_region_t *next, *r = omp->regions; r; r = next) {
         next = r->next;
         heddle_omp_drop_(r);
@@ -294,20 +312,32 @@ static inline ucc_status_t heddle_omp_to_first_(const heddle_omp_seat_t *seat, c
     return heddle_allreduce(seat->ep, mine, first ? shared : (void *)unused, count, dt, op);
 }
 
+/* Thread 0 alone uses shared, and the others' mine must not be marked: what not all would refuse by themselves. All
+ * pass the same, so all refuse it here, and nobody waits for those who have. */
+static inline int heddle_omp_is_reducible_(const void *mine, const void *shared, uint64_t count) {
+    if (mine != HEDDLE_IN_PLACE && (shared || !count)) {
+        return 1;
+    }
+    fprintf(stderr, "[heddle ERROR] OpenMP thread %d of %d: heddle_omp_reduce: %s\n",
+            omp_get_thread_num(), omp_get_num_threads(),
+            mine == HEDDLE_IN_PLACE ? "mine must not be HEDDLE_IN_PLACE" : "shared is NULL");
+    return 0;
+}
+
 /** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined elementwise into an
  *  array that all threads share, and read as soon as they return. Unlike there, what was in it before is no operand.
  *  mine: not written; must not overlap shared. */
 static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uint64_t count,
                                              ucc_datatype_t dt, ucc_reduction_op_t op) {
     heddle_omp_seat_t *seat;
-    ucc_status_t status = heddle_omp_begin_(&seat);
+    ucc_status_t status = heddle_omp_is_reducible_(mine, shared, count) ? heddle_omp_begin_(&seat)
+                                                                        : UCC_ERR_INVALID_PARAM;
     if (status != UCC_OK) {
         return status;
     }
     status = heddle_omp_to_first_(seat, mine, shared, count, dt, op);
-    if (status ==
-        UCC_OK) { /* thread 0 has it all, and says so: a bcast takes less time than a fanout */
-        char said = 0;
+    if (status == UCC_OK) {
+        char said = 0; /* thread 0 has it all, and says so: a bcast takes less time than a fanout */
         status = heddle_bcast(seat->ep, &said, 1, UCC_DT_INT8, 0);
     }
     return heddle_omp_end_(seat, status);

@@ -169,6 +169,47 @@ Test(omp, what_is_free_is_made_anew, .init = begin) {
     }
 }
 
+Test(omp, what_no_thread_can_reduce_is_refused_by_all_and_the_next_call_matches, .init = begin) {
+    int wrong = 0;
+#pragma omp parallel num_threads(4) reduction(+ : wrong)
+    {
+        double mine = 1;
+        static double shared;
+        wrong +=
+            heddle_omp_reduce(&mine, NULL, 1, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_ERR_INVALID_PARAM;
+        wrong += heddle_omp_reduce(HEDDLE_IN_PLACE, &shared, 1, UCC_DT_FLOAT64, UCC_OP_SUM) !=
+                 UCC_ERR_INVALID_PARAM;
+        wrong += heddle_omp_reduce(&mine, NULL, 0, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_OK;
+        wrong += heddle_omp_reduce(&mine, &shared, 1, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_OK;
+        wrong += shared != 4;
+    }
+    cr_assert_eq(wrong, 0);
+    heddle_omp_free(&heddle_omp_default);
+}
+
+Test(omp, in_a_region_nothing_is_given_back_that_its_threads_may_use, .init = begin) {
+    int wrong = 0;
+#pragma omp parallel num_threads(3) reduction(+ : wrong)
+    {
+        heddle_omp_t own = HEDDLE_OMP_INITIALIZER; /* of regions inside of this one */
+        wrong += !adds(1);
+        heddle_omp_free(&heddle_omp_default);
+        wrong += !adds(1);
+#pragma omp parallel num_threads(2) reduction(+ : wrong)
+        {
+            heddle_ep_t *ep;
+            wrong += heddle_omp_ep_in(&own, &ep) != UCC_OK || heddle_barrier(ep) != UCC_OK;
+            heddle_omp_free(&heddle_omp_default);
+            wrong += heddle_barrier(ep) != UCC_OK;
+        }
+        heddle_omp_free(&own);
+        wrong += own.regions != NULL;
+    }
+    cr_assert_eq(wrong, 0);
+    heddle_omp_free(&heddle_omp_default);
+    cr_assert_null(heddle_omp_default.regions);
+}
+
 /* --- several threads that open regions ------------------------------------------------------------------------------ */
 
 static void *opens_regions(void *arg) {
