@@ -218,6 +218,26 @@ void check_events() {
     EXPECT(comms.size() == 2 && comms[1].rank() == 1);
 }
 
+// One thread has both ranks: whatever event waits inside the group waits for ever.
+void check_groups() {
+    begin_phase("events from before a group that end in it");
+    auto comms = ccl::create_communicators(2, std::vector<int>{0, 1}, ccl::create_main_kvs());
+    for (int round = 0; round < 3; round++) {
+        int mine[2] = {1, 2}, sum[2] = {0, 0};
+        std::vector<ccl::event> before;
+        for (std::size_t i : {0U, 1U}) {
+            before.push_back(ccl::barrier(comms[i]));
+        }
+        ccl::group_start();
+        ccl::event first = ccl::allreduce(&mine[0], &sum[0], 1, ccl::reduction::sum, comms[0]);
+        before.clear();
+        first = ccl::event();
+        ccl::allreduce(&mine[1], &sum[1], 1, ccl::reduction::sum, comms[1]);
+        ccl::group_end();
+        EXPECT(sum[0] == 3 && sum[1] == 3);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -227,5 +247,6 @@ int main() {
     check_datatypes();
     check_pairs();
     check_events();
+    check_groups();
     return end_test("ccl/functions");
 }

@@ -1,49 +1,5 @@
-// heap.cpp: a call on host memory allocates its request, and nothing else: counted by allocators of our own in front of the C
-// library's.
-#include "support.hpp"
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<std::size_t> blocks{0};
-
-void note() {
-    // relaxed: read after the thread that counts has done all of it
-    if (counting.load(std::memory_order_relaxed)) {
-        blocks.fetch_add(1, std::memory_order_relaxed);
-    }
-}
-
-} // namespace
-
-#ifndef SANITIZED
-extern "C" {
-void *__libc_malloc(std::size_t bytes);
-void *__libc_calloc(std::size_t n, std::size_t bytes);
-void *__libc_realloc(void *old, std::size_t bytes);
-
-void *malloc(std::size_t bytes) {
-    note();
-    return __libc_malloc(bytes);
-}
-void *calloc(std::size_t n, std::size_t bytes) {
-    note();
-    return __libc_calloc(n, bytes);
-}
-void *realloc(void *old, std::size_t bytes) {
-    note();
-    return __libc_realloc(old, bytes);
-}
-}
-#endif
+// heap.cpp: a call on host memory allocates its request, and nothing else.
+#include "allocations.hpp"
 
 namespace {
 
@@ -82,6 +38,12 @@ void check_host() {
     EXPECT(count(times, [&] { comm.allgatherv(x, 1, y, one)->wait(); }) == times);
     EXPECT(count(times, [&] { comm.bcast(x, 8, 0)->wait(); }) == times);
     EXPECT(count(times, [&] { ccl::allreduce(x, y, 8, sum, comm, attr, none).wait(); }) == times);
+    EXPECT(count(times, [&] {
+               ccl::group_start();
+               ccl::barrier(comm);
+               ccl::allreduce(x, y, 8, sum, comm);
+               ccl::group_end();
+           }) == 2 * times);
     // Two ranks, whose calls do not complete inside their posts.
     EXPECT(count(times, [&] {
                auto a = comms[0].allgatherv(x, 4, y, counts, ccl::datatype::float64);

@@ -74,8 +74,8 @@ class event {
   private:
     void release() noexcept {
         detail::group &group = detail::group::current();
-        if (request_ && group.depth > 0 && group.calls.size() < group.calls.capacity()) {
-            group.calls.push_back(std::move(request_));
+        if (request_ && group.depth > 0) {
+            group.keep(std::move(request_));
         }
     }
 
@@ -93,8 +93,8 @@ namespace detail {
 inline event launch(plan p, const operation &how, const stream &on,
                     const std::vector<event> &deps) {
     group &current = group::current();
-    if (current.depth > 0) { // so that a destroyed event needs no memory
-        current.calls.reserve(++current.made);
+    if (current.depth > 0) {
+        current.expect();
     }
     for (const event &one : deps) {
         if (on.on_device()) {
@@ -202,6 +202,8 @@ inline void group_end() {
         for (request_t &call : calls) {
             call->wait_enqueued();
         }
+        calls.clear();
+        group.calls = std::move(calls); // whose memory is the next group's
     }
 }
 

@@ -270,6 +270,22 @@ struct group {
         thread_local group mine;
         return mine;
     }
+    /** For one more call, so that its event needs no memory when it is destroyed. */
+    void expect() {
+        if (++made > calls.capacity()) {
+            calls.reserve(2 * made);
+        }
+    }
+    /** Events from before the group come, too, and take what calls have expected; where there is no memory for more, what is
+     *  destroyed waits. */
+    void keep(request_t &&call) noexcept {
+        try {
+            calls.push_back(std::move(call));
+        } catch (const std::bad_alloc &) {
+            call = nullptr;
+        }
+    }
+
     unsigned depth = 0;
     std::size_t made = 0; // calls, kept or not
     std::vector<request_t> calls;
