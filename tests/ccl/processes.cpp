@@ -13,6 +13,18 @@ extern char **environ;
 
 namespace {
 
+thread_local bool subset_fails = false;
+
+extern "C" {
+ucc_status_t __real_heddle_subset(heddle_ep_t *ep, const std::uint32_t *list, std::uint32_t n,
+                                  heddle_ep_t **sub);
+// The library's, but for a thread where it fails: the program is linked that way.
+ucc_status_t __wrap_heddle_subset(heddle_ep_t *ep, const std::uint32_t *list, std::uint32_t n,
+                                  heddle_ep_t **sub) {
+    return subset_fails ? UCC_ERR_NO_MEMORY : __real_heddle_subset(ep, list, n, sub);
+}
+}
+
 using kvs_t = std::shared_ptr<ccl::kvs>;
 using rank_list = std::vector<int>;
 
@@ -44,6 +56,22 @@ void run_mine(const rank_list &mine, int size, const kvs_t &kvs,
         EXPECT(comm.rank() == rank && comm.size() == size);
         work(comm);
     });
+}
+
+// The last step of one rank fails, in a process whose ranks are not in a row: all ranks hear of it.
+void check_late_failure(int process, const kvs_t &kvs) {
+    begin_phase("a rank that can't join");
+    rank_list mine = process ? rank_list{1, 3} : rank_list{0, 2};
+    run_ranks(2, [&](int i) {
+        int rank = mine[static_cast<std::size_t>(i)];
+        subset_fails = rank == 3;
+        ucc_status_t status = status_of([&] {
+            auto comm = ccl::create_communicator(4, rank, kvs);
+            comm.barrier()->wait();
+        });
+        EXPECT(status == (rank == 3 ? UCC_ERR_NO_MEMORY : UCC_ERR_NOT_FOUND));
+    });
+    EXPECT(status_of([&] { ccl::create_communicator(4, mine[0], kvs); }) == UCC_ERR_NOT_FOUND);
 }
 
 void check_process(int process, const kvs_t &kvs) {
@@ -80,6 +108,7 @@ void check_process(int process, const kvs_t &kvs) {
         begin_phase("rank 0 where the store was not made");
         EXPECT(status_of([&] { ccl::create_communicator(2, 0, kvs); }) == UCC_ERR_INVALID_PARAM);
     }
+    check_late_failure(process, kvs);
 }
 
 void check_alone() {

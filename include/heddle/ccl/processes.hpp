@@ -5,9 +5,10 @@
  * has. The address contains a key: whoever knows it may take part. The process listens at 127.0.0.1, or at the address that
  * HEDDLE_CCL_HOST names, from get_address() until the store ends.
  *
- * A communicator is made in two steps. All ranks meet over TCP, each as a participant, and learn who shares a process. Then
+ * A communicator is made in three steps. All ranks meet over TCP, each as a participant, and learn who shares a process. Then
  * the processes' lowest ranks meet, and each makes a group of the C library for its process's ranks, with that exchange; where
- * ranks of a process are not in a row, a sub-team numbers them. The exchanges end then.
+ * ranks of a process are not in a row, a sub-team numbers them. At last all ranks tell each other whether they have joined: if
+ * one has not, nobody has a communicator. The exchanges end then.
  */
 #ifndef HEDDLE_CCL_PROCESSES_HPP_
 #define HEDDLE_CCL_PROCESSES_HPP_
@@ -236,25 +237,43 @@ class tcp_link final : public link {
 
     member_ref meet_one(std::size_t size, std::size_t rank, const comm_attr &how) {
         ucc_thread_mode_t mode = how.get<comm_attr_id::thread_mode>();
-        std::unique_ptr<layout> known;
-        {
-            exchange all(place_, listener_, rank, size);
-            std::vector<card> cards = all.gather(
-                card{{process_[0], process_[1] + pid()}, static_cast<std::uint64_t>(mode)});
-            for (const card &c : cards) {
-                require(c.mode == cards[0].mode, "create_communicators",
-                        "another rank has another thread mode");
-            }
-            known = std::make_unique<layout>(cards);
+        exchange all(place_, listener_, rank, size);
+        std::vector<card> cards =
+            all.gather(card{{process_[0], process_[1] + pid()}, static_cast<std::uint64_t>(mode)});
+        for (const card &c : cards) {
+            require(c.mode == cards[0].mode, "create_communicators",
+                    "another rank has another thread mode");
         }
-        const ranks &local = known->local[known->process_of[rank]];
+        member_ref made;
+        std::exception_ptr failure;
+        try {
+            made = take_part(layout(cards), rank, mode);
+        } catch (...) {
+            failure = std::current_exception();
+            fail_later(); // this process's others may be waiting for a group
+        }
+        // Without this, calls of those who have joined would wait for one that has not.
+        std::vector<std::uint64_t> failed = all.gather(std::uint64_t{failure != nullptr});
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
+        for (std::uint64_t one : failed) {
+            if (one) {
+                throw exception("create_communicators: another rank has failed", UCC_ERR_NOT_FOUND);
+            }
+        }
+        return made;
+    }
+
+    member_ref take_part(const layout &known, std::size_t rank, ucc_thread_mode_t mode) {
+        const ranks &local = known.local[known.process_of[rank]];
         std::shared_ptr<local_group> group =
-            rank == local[0] ? make_group(*known, rank, mode) : await_group(rank);
+            rank == local[0] ? make_group(known, rank, mode) : await_group(rank);
         {
             std::unique_lock<std::mutex> lock(mutex_);
             groups_.erase(rank);
         }
-        return join(*group, *known, rank);
+        return join(*group, known, rank);
     }
 
     /** The lowest rank's part: a group, which it hands to the others of its process. */
