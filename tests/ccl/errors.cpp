@@ -34,6 +34,45 @@ void check_arguments() {
     });
 }
 
+void keep_one(const void *, std::size_t, void *, std::size_t *, ccl::datatype,
+              const ccl::fn_context *) {
+}
+
+// Elements whose bytes, times ranks and count, are 2^64: no call may take that for nothing.
+void check_sizes() {
+    begin_phase("elements of huge sizes");
+    auto type_of_size = [](std::size_t size) {
+        return ccl::register_datatype(
+            ccl::create_datatype_attr(ccl::attr_val<ccl::datatype_attr_id::size>(size)));
+    };
+    EXPECT(status_of([&] { type_of_size(0); }) == UCC_ERR_INVALID_PARAM);
+    EXPECT(status_of([&] { type_of_size(std::size_t{1} << 60); }) == UCC_ERR_INVALID_PARAM);
+    EXPECT(status_of([&] { type_of_size(SIZE_MAX); }) == UCC_ERR_INVALID_PARAM);
+    ccl::datatype largest = type_of_size(ccl::detail::largest_element);
+    ccl::datatype huge = type_of_size(std::size_t{1} << 39);
+    auto kvs = ccl::create_main_kvs();
+    auto comms = ccl::create_communicators(2, std::vector<int>{0, 1}, kvs);
+    const ccl::communicator &comm = comms[0];
+    char x = 0, y = 0;
+    void *from = &x, *to = &y;
+    auto refused = [](auto call) { return status_of(call) == UCC_ERR_INVALID_PARAM; };
+    std::size_t many = std::size_t{1} << 24;
+    EXPECT(refused([&] { comm.alltoall(from, to, many, huge); }));
+    EXPECT(refused([&] { comm.allgather(from, to, many, huge); }));
+    EXPECT(refused([&] { comm.allgatherv(from, many, to, {many, many}, huge); }));
+    EXPECT(refused([&] { comm.bcast(to, 2 * many, huge, 0); }));
+    EXPECT(refused([&] { comm.bcast(to, SIZE_MAX, largest, 0); }));
+    ccl::allreduce_attr all;
+    ccl::reduce_scatter_attr blocks;
+    all.set<ccl::allreduce_attr_id::reduction_fn>(keep_one);
+    blocks.set<ccl::reduce_scatter_attr_id::reduction_fn>(keep_one);
+    EXPECT(refused([&] { comm.allreduce(from, to, 2 * many, ccl::reduction::custom, huge, all); }));
+    EXPECT(refused(
+        [&] { comm.reduce_scatter(from, to, many, huge, ccl::reduction::custom, blocks); }));
+    ccl::deregister_datatype(largest);
+    ccl::deregister_datatype(huge);
+}
+
 void check_creation() {
     begin_phase("creation");
     auto one = [](int size, int rank) {
@@ -181,6 +220,7 @@ void check_mismatch() {
 int main() {
     begin_test(120);
     check_arguments();
+    check_sizes();
     check_creation();
     check_failing_creation();
     check_moved();

@@ -134,7 +134,7 @@ class store {
             return over->meet(size, mine, how);
         }
         try {
-            require(size > 0 && size <= 16777216, "create_communicators", "no such size");
+            require(size > 0 && size <= most_ranks, "create_communicators", "no such size");
             if (!meeting_ && !failed_) {
                 meeting_ = std::make_shared<meeting>(size, how);
             }

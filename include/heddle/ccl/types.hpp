@@ -178,6 +178,10 @@ struct element {
     std::size_t scale; /**< of type, per element */
 };
 
+constexpr std::size_t most_ranks = 16777216; // of a communicator
+/** So that an element for each rank has a size that can be told; counts are checked with each call. */
+constexpr std::size_t largest_element = SIZE_MAX / most_ranks;
+
 constexpr int predefined = static_cast<int>(datatype::last_predefined) + 1;
 
 inline const element &predefined_element(datatype dtype) {
@@ -505,6 +509,8 @@ template <class... Values> datatype_attr create_datatype_attr(Values &&...values
 inline datatype register_datatype(const datatype_attr &attr) {
     std::size_t size = attr.get<datatype_attr_id::size>();
     detail::require(size > 0, "register_datatype", "a size of 0");
+    detail::require(size <= detail::largest_element, "register_datatype",
+                    "a size beyond all memory");
     return detail::registry::instance().add(size);
 }
 
