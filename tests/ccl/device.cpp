@@ -271,6 +271,55 @@ void check_null_stream() {
     });
 }
 
+void never(const void *, std::size_t, void *, std::size_t *, ccl::datatype,
+           const ccl::fn_context *) {
+    EXPECT(!"a custom reduction is called with memory of a device");
+}
+
+// Each way to make such a call, at all ranks or at one of them; whoever has been refused goes on with the next call.
+void check_custom() {
+    begin_phase("custom reductions are refused");
+    run_devices(2, [](device_side &side) {
+        auto points = ccl::register_datatype(
+            ccl::create_datatype_attr(ccl::attr_val<ccl::datatype_attr_id::size>(12)));
+        void *from = side.take(240), *to = side.take(240);
+        std::int32_t one = 1, sum = 0;
+        auto on = side.stream(0);
+        const ccl::device_communicator &comm = side.comm;
+        auto custom = ccl::reduction::custom;
+        ccl::allreduce_attr all, named;
+        ccl::reduce_attr rooted;
+        ccl::reduce_scatter_attr blocks;
+        all.set<ccl::allreduce_attr_id::reduction_fn>(never);
+        named.set<ccl::allreduce_attr_id::reduction_fn>(never);
+        named.set<ccl::operation_attr_id::match_id>("named");
+        rooted.set<ccl::reduce_attr_id::reduction_fn>(never);
+        blocks.set<ccl::reduce_scatter_attr_id::reduction_fn>(never);
+        auto refused = [](auto call) { return status_of(call) == UCC_ERR_NOT_SUPPORTED; };
+        side.put(from, &one, sizeof(one));
+        for (auto type : {points, ccl::datatype::int32}) {
+            for (bool alone : {false, true}) {
+                if (!alone || comm.rank() == 1) {
+                    EXPECT(
+                        refused([&] { comm.allreduce(from, to, 9, custom, type, on, {}, all); }));
+                    EXPECT(refused(
+                        [&] { comm.allreduce(from, to, 9, custom, type, on, {}, named)->wait(); }));
+                    EXPECT(refused(
+                        [&] { comm.reduce(from, to, 9, type, custom, 0, on, {}, rooted); }));
+                    EXPECT(refused(
+                        [&] { comm.reduce_scatter(from, to, 9, type, custom, on, {}, blocks); }));
+                    EXPECT(refused(
+                        [&] { ccl::allreduce(from, to, 9, type, custom, comm, on, all).wait(); }));
+                }
+                comm.allreduce(from, to, 1, ccl::reduction::sum, ccl::datatype::int32, on)->wait();
+                side.get(&sum, to, sizeof(sum));
+                EXPECT(sum == 2);
+            }
+        }
+        ccl::deregister_datatype(points);
+    });
+}
+
 void check_errors() {
     begin_phase("errors on devices");
     run_devices(2, [](device_side &side) {
@@ -301,6 +350,7 @@ int main() {
     check_functions();
     check_one_thread();
     check_null_stream();
+    check_custom();
     check_errors();
     check_types();
     heddle_emucuda_report_t report;
