@@ -3,13 +3,7 @@
 //
 // The program starts itself a second time, with the store's address as an argument.
 #include "cases.hpp"
-
-#include <heddle/ccl/processes.hpp>
-
-#include <spawn.h>
-#include <sys/wait.h>
-
-extern char **environ;
+#include "second.hpp"
 
 namespace {
 
@@ -27,25 +21,6 @@ ucc_status_t __wrap_heddle_subset(heddle_ep_t *ep, const std::uint32_t *list, st
 
 using kvs_t = std::shared_ptr<ccl::kvs>;
 using rank_list = std::vector<int>;
-
-std::string text_of(const ccl::kvs::address_type &address) {
-    std::string text;
-    for (char c : address) {
-        char two[3];
-        std::snprintf(two, sizeof(two), "%02x",
-                      static_cast<unsigned>(static_cast<unsigned char>(c)));
-        text += two;
-    }
-    return text;
-}
-
-ccl::kvs::address_type address_of(const std::string &text) {
-    ccl::kvs::address_type address = {};
-    for (std::size_t i = 0; i < address.size(); i++) {
-        address[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
-    }
-    return address;
-}
 
 // A thread for each rank of this process.
 void run_mine(const rank_list &mine, int size, const kvs_t &kvs,
@@ -182,12 +157,8 @@ int main(int argc, char **argv) {
     check_alone();
     check_failing();
     auto kvs = ccl::create_main_kvs();
-    std::string address = text_of(kvs->get_address());
-    char *arguments[] = {argv[0], address.data(), nullptr};
-    pid_t child;
-    int status = 0;
-    EXPECT(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments, environ) == 0);
+    pid_t child = start_second(argv[0], kvs);
     check_process(0, kvs);
-    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(ends_well(child));
     return end_test("ccl/processes");
 }
