@@ -86,6 +86,11 @@ void check_functions() {
         EXPECT(second.test() && deps[0].test());
         side.get(came, buffer + 4, sizeof(came));
         EXPECT(came[0] == 2 && came[2] == 6 && came[3] == 1);
+        ccl::allreduce(buffer, buffer, 4, ccl::reduction::sum, comm, side.stream(0)).wait();
+        ccl::broadcast(rank == 1 ? buffer : nullptr, buffer + 4, 4, 1, comm, side.stream(0)).wait();
+        side.get(came, buffer + 4, sizeof(came));
+        EXPECT(came[0] == 2 && came[2] == 6 && came[3] == 1);
+        side.put(buffer, mine, sizeof(mine));
         ccl::barrier(comm, side.stream(0)).wait();
         ccl::group_start();
         ccl::send(buffer, 4, 1 - rank, comm, side.stream(0));

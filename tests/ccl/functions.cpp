@@ -65,11 +65,31 @@ void check_collectives() {
         recv.assign(count, rank);
         ccl::bcast(recv.data(), count, type, 1, comm).wait();
         EXPECT(recv[count - 1] == 1);
+        recv.assign(count, 9);
+        ccl::broadcast(rank == 2 ? send.data() : nullptr, recv.data(), count, 2, comm).wait();
+        EXPECT(recv[0] == 3 && recv[count - 1] == 3);
+        recv.assign(count, 9);
+        ccl::broadcast(from, recv.data(), count, type, 0, comm, stream).wait();
+        EXPECT(recv[0] == 1 && recv[count - 1] == 1 && send[0] == rank + 1);
+        if (rank == 1) {
+            void *none = nullptr;
+            auto wrong = [&](void *a, void *b, std::size_t n, int root) {
+                return status_of([&] { ccl::broadcast(a, b, n, type, root, comm); });
+            };
+            EXPECT(wrong(from, to, 1, 4) == UCC_ERR_INVALID_PARAM);
+            EXPECT(wrong(none, to, 1, 1) == UCC_ERR_INVALID_PARAM);
+            EXPECT(wrong(from, none, 1, 1) == UCC_ERR_INVALID_PARAM);
+            EXPECT(wrong(from, to, SIZE_MAX / 4 + 2, 1) == UCC_ERR_INVALID_PARAM);
+        }
         ccl::barrier(comm);
         ccl::barrier(comm, stream);
         auto half = ccl::split_communicator(comm, rank % 2, rank);
         EXPECT(half.size() == 2 && half.rank() == rank / 2);
         EXPECT(ccl::comm_split(comm, 0).size() == 4);
+        auto by_color =
+            ccl::create_comm_split_attr(ccl::attr_val<ccl::comm_split_attr_id::color>(rank % 2));
+        auto other = comm.split(by_color);
+        EXPECT(other.size() == 2 && other.rank() == rank / 2);
     });
 }
 

@@ -8,6 +8,24 @@
 namespace heddle {
 namespace ccl {
 
+/** How a communicator is split: by color. */
+enum class comm_split_attr_id : int { version, color };
+
+class comm_split_attr {
+  public:
+    template <auto id> void set(int color) {
+        static_assert(id == comm_split_attr_id::color, "no such attribute");
+        color_ = color;
+    }
+    template <auto id> int get() const {
+        static_assert(id == comm_split_attr_id::color, "no such attribute");
+        return color_;
+    }
+
+  private:
+    int color_ = 0;
+};
+
 /** What host and device communicators have in common. One thread at a time uses one (comm_attr_id::thread_mode). It can be
  *  moved; one that has been moved from throws. Destroyed while requests are outstanding, it goes on to exist for
  *  those. The other ranks' later calls fail then. */
@@ -62,6 +80,10 @@ class communicator : public communicator_base {
      *  calls, in turn with its other calls; color is 0 or more. */
     communicator split(std::int64_t color, std::int64_t key) const {
         return communicator(split_member(color, key));
+    }
+    /** In the order of ranks. */
+    communicator split(const comm_split_attr &attr) const {
+        return split(attr.get<comm_split_attr_id::color>(), 0);
     }
 
     request_t allgatherv(const void *send_buf, std::size_t send_count, void *recv_buf,

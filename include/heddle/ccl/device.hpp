@@ -23,6 +23,9 @@ class device_communicator : public communicator_base {
     device_communicator split(std::int64_t color, std::int64_t key) const {
         return device_communicator(split_member(color, key));
     }
+    device_communicator split(const comm_split_attr &attr) const {
+        return split(attr.get<comm_split_attr_id::color>(), 0);
+    }
 
     request_t allgatherv(const void *send_buf, std::size_t send_count, void *recv_buf,
                          const vector_class<std::size_t> &recv_counts, datatype dtype,

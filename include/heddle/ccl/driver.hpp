@@ -70,6 +70,7 @@ namespace detail {
 struct driver {
     int (*stream_get_context)(void *stream, void **context);
     int (*stream_wait_event)(void *stream, void *event, unsigned flags);
+    int (*copy_async)(std::uint64_t to, std::uint64_t from, std::size_t bytes, void *stream);
     int (*device_get_count)(int *count);
     int (*primary_get_state)(int device, unsigned *flags, int *active);
     int (*primary_retain)(void **context, int device);
@@ -128,6 +129,7 @@ struct driver {
         void *from = library();
         find(d.stream_get_context, from, "cuStreamGetCtx");
         find(d.stream_wait_event, from, "cuStreamWaitEvent");
+        find(d.copy_async, from, "cuMemcpyAsync");
         find(d.device_get_count, from, "cuDeviceGetCount");
         find(d.primary_get_state, from, "cuDevicePrimaryCtxGetState");
         find(d.primary_retain, from, "cuDevicePrimaryCtxRetain");
@@ -193,6 +195,20 @@ inline void wait_before(void *stream, const event_t &event) {
         driver::must(driver::instance().stream_wait_event(stream, event.get_native(), 0),
                      "cuStreamWaitEvent");
     }
+}
+
+/** From and to memory of any kind that the driver knows. */
+inline void copy_on(void *stream, void *to, const void *from, std::size_t bytes) {
+    const driver &cuda = driver::instance();
+    void *context = nullptr;
+    {
+        current_context some;
+        driver::must(cuda.stream_get_context(stream, &context), "cuStreamGetCtx");
+    }
+    current_context its(context);
+    driver::must(cuda.copy_async(reinterpret_cast<std::uintptr_t>(to),
+                                 reinterpret_cast<std::uintptr_t>(from), bytes, stream),
+                 "cuMemcpyAsync");
 }
 
 inline void wait_for(void *event) {

@@ -8,6 +8,9 @@
 
 #include <heddle/ccl/device.hpp>
 
+#include <set> // programs have this and the next from oneCCL's header
+#include <sstream>
+
 namespace heddle {
 namespace ccl {
 
@@ -90,12 +93,7 @@ template <class Native> event create_event(Native *native) {
 
 namespace detail {
 
-inline event launch(plan p, const operation &how, const stream &on,
-                    const std::vector<event> &deps) {
-    group &current = group::current();
-    if (current.depth > 0) {
-        current.expect();
-    }
+inline void come_after(const std::vector<event> &deps, const stream &on) {
     for (const event &one : deps) {
         if (on.on_device()) {
             one.before(on);
@@ -103,7 +101,36 @@ inline event launch(plan p, const operation &how, const stream &on,
             one.wait();
         }
     }
+}
+
+inline event launch(plan p, const operation &how, const stream &on,
+                    const std::vector<event> &deps) {
+    group &current = group::current();
+    if (current.depth > 0) {
+        current.expect();
+    }
+    come_after(deps, on);
     return event(on.on_device() ? start_on(p, how, on, {}) : start(p, how));
+}
+
+/** A bcast out of place. The root's own copy is made here, when the plan has been found right. */
+inline plan plan_broadcast(const member_ref &of, const void *send, void *receive, std::size_t count,
+                           datatype dtype, std::size_t root, const stream &on,
+                           const std::vector<event> &deps) {
+    plan p = plan_bcast(of, receive, count, dtype, root);
+    if (p.member().rank() == root && send != receive) {
+        std::size_t bytes;
+        require(!__builtin_mul_overflow(count, p.bytes(), &bytes), "broadcast",
+                "a count beyond all memory");
+        require(send != nullptr || count == 0, "broadcast", "a buffer that is NULL");
+        come_after(deps, on);
+        if (bytes > 0 && on.on_device()) {
+            copy_on(on.get_native(), receive, send, bytes);
+        } else if (bytes > 0) {
+            std::memcpy(receive, send, bytes);
+        }
+    }
+    return p;
 }
 
 } // namespace detail
@@ -151,6 +178,15 @@ inline communicator split_communicator(const communicator &comm, std::int64_t co
 }
 inline communicator comm_split(const communicator &comm, std::int64_t color, std::int64_t key = 0) {
     return comm.split(color, key);
+}
+
+template <class... Values> comm_split_attr create_comm_split_attr(Values &&...values) {
+    return detail::attr_with<comm_split_attr>(std::forward<Values>(values)...);
+}
+
+/** Where older programs have it. */
+namespace preview {
+using ccl::create_comm_split_attr;
 }
 
 /** The same as an object. */
@@ -448,6 +484,41 @@ inline event broadcast(BufferType *buf, std::size_t count, int root, const commu
                        const broadcast_attr &attr = broadcast_attr(),
                        const vector_class<event> &deps = {}) {
     return broadcast(buf, count, detail::inferred<BufferType>, root, comm, stream(), attr, deps);
+}
+
+/** From send_buf, which only the root has, to everybody's recv_buf, the root's included. */
+inline event broadcast(const void *send_buf, void *recv_buf, std::size_t count, datatype dtype,
+                       int root, const communicator_base &comm, const stream &stream,
+                       const broadcast_attr &attr = broadcast_attr(),
+                       const vector_class<event> &deps = {}) {
+    return detail::launch(detail::plan_broadcast(comm.holder(), send_buf, recv_buf, count, dtype,
+                                                 static_cast<std::size_t>(root), stream, deps),
+                          attr.operation(), stream, deps);
+}
+
+inline event broadcast(const void *send_buf, void *recv_buf, std::size_t count, datatype dtype,
+                       int root, const communicator_base &comm,
+                       const broadcast_attr &attr = broadcast_attr(),
+                       const vector_class<event> &deps = {}) {
+    return broadcast(send_buf, recv_buf, count, dtype, root, comm, stream(), attr, deps);
+}
+
+template <class BufferType, class = detail::for_element<BufferType>>
+inline event broadcast(const BufferType *send_buf, BufferType *recv_buf, std::size_t count,
+                       int root, const communicator_base &comm, const stream &stream,
+                       const broadcast_attr &attr = broadcast_attr(),
+                       const vector_class<event> &deps = {}) {
+    return broadcast(send_buf, recv_buf, count, detail::inferred<BufferType>, root, comm, stream,
+                     attr, deps);
+}
+
+template <class BufferType, class = detail::for_element<BufferType>>
+inline event broadcast(const BufferType *send_buf, BufferType *recv_buf, std::size_t count,
+                       int root, const communicator_base &comm,
+                       const broadcast_attr &attr = broadcast_attr(),
+                       const vector_class<event> &deps = {}) {
+    return broadcast(send_buf, recv_buf, count, detail::inferred<BufferType>, root, comm, stream(),
+                     attr, deps);
 }
 
 inline event reduce(const void *send_buf, void *recv_buf, std::size_t count, datatype dtype,
