@@ -159,7 +159,7 @@ void check_null_stream() {
 
 void never(const void *, std::size_t, void *, std::size_t *, ccl::datatype,
            const ccl::fn_context *) {
-    EXPECT(!"a custom reduction is called with memory of a device");
+    expect_at(false, "a custom reduction is called with memory of a device", __FILE__, __LINE__);
 }
 
 // Each way to make such a call, at all ranks or at one of them; whoever has been refused goes on with the next call.

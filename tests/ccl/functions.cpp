@@ -214,6 +214,10 @@ void check_pairs() {
 
 void check_events() {
     begin_phase("events, dependencies, environment");
+    std::stringstream text; // whose header programs have from oneCCL's, as <set>
+    std::set<int> numbers = {1};
+    text << *numbers.begin();
+    EXPECT(text.str() == "1");
     ccl::event none;
     EXPECT(none.test() && none.cancel());
     none.wait();
