@@ -24,7 +24,8 @@
  *         heddle_omp_ep_in(&mine, &ep);                        // then any call of <heddle/heddle.h>
  *     }
  *
- * Where they have not, UCC_ERR_INVALID_PARAM says so at a thread that finds its endpoint in use, and the group is aborted.
+ * Where they have not, UCC_ERR_INVALID_PARAM says so at a thread that finds its endpoint in use, and the group is aborted; until
+ * two threads meet like that, regions may have got each other's data.
  */
 #ifndef HEDDLE_OMP_H_
 #define HEDDLE_OMP_H_
@@ -74,7 +75,8 @@ typedef struct heddle_omp {
 #define HEDDLE_OMP_INITIALIZER                                                                     \
     { PTHREAD_MUTEX_INITIALIZER, NULL, 0 }
 
-/* One for the whole program, however many files include this. */
+/* One for the whole program, however many files include this; but each module that is loaded with names of its own has another
+ * (dlopen's RTLD_LOCAL), and the same heddle_omp_t may be known to several. */
 #define HEDDLE_OMP_ONCE __attribute__((weak, visibility("default")))
 
 /** What the calls without an object use. */
@@ -83,7 +85,8 @@ HEDDLE_OMP_ONCE uint64_t heddle_omp_ids_ = 0;
 
 /* Where this thread was when it last called. */
 typedef struct heddle_omp_memory {
-    uint64_t id; /* of the object; 0: it has not */
+    const heddle_omp_t *omp;
+    uint64_t id; /* of the object then; 0: it has not called */
     const heddle_omp_region_t *region;
     heddle_omp_seat_t *seat;
     int index;
@@ -152,12 +155,17 @@ static inline ucc_status_t heddle_omp_make_(heddle_omp_t *omp, heddle_omp_region
     return UCC_OK;
 }
 
+/* Of this module's counter, which has its address to itself. */
+static inline uint64_t heddle_omp_new_id_(void) {
+    enum { NUMBER_BITS = 16 };
+    uint64_t n = __atomic_add_fetch(&heddle_omp_ids_, 1, __ATOMIC_RELAXED); /* relaxed: a number */
+    return ((uint64_t)(uintptr_t)&heddle_omp_ids_ << NUMBER_BITS) + n;
+}
+
 /* Under the lock. */
 static inline ucc_status_t heddle_omp_find_(heddle_omp_t *omp, heddle_omp_region_t **out) {
     if (!omp->id) {
-        /* relaxed, both: a number; whoever reads it here has the lock, and elsewhere only compares */
-        __atomic_store_n(&omp->id, __atomic_add_fetch(&heddle_omp_ids_, 1, __ATOMIC_RELAXED),
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(&omp->id, heddle_omp_new_id_(), __ATOMIC_RELAXED); /* relaxed: a number */
     }
     for (*out = omp->regions; *out; *out = (*out)->next) {
         if (heddle_omp_is_here_(*out)) {
@@ -174,6 +182,7 @@ static inline ucc_status_t heddle_omp_come_(heddle_omp_t *omp) {
     pthread_mutex_lock(&omp->lock);
     ucc_status_t status = heddle_omp_find_(omp, &region);
     if (status == UCC_OK) {
+        m->omp = omp;
         m->region = region;
         m->index = omp_get_thread_num();
         m->seat = &region->seat[m->index];
@@ -191,7 +200,8 @@ static inline ucc_status_t heddle_omp_sit_(heddle_omp_t *omp, heddle_omp_seat_t 
     ucc_status_t status = UCC_OK;
     /* relaxed: it has changed only if heddle_omp_free was called, outside of regions */
     uint64_t id = __atomic_load_n(&omp->id, __ATOMIC_RELAXED);
-    if (!id || m->id != id || m->index != omp_get_thread_num() || !heddle_omp_is_here_(m->region)) {
+    if (!id || m->id != id || m->omp != omp || m->index != omp_get_thread_num() ||
+        !heddle_omp_is_here_(m->region)) {
         status = heddle_omp_come_(omp);
     }
     *seat = m->seat;

@@ -210,6 +210,28 @@ Test(omp, in_a_region_nothing_is_given_back_that_its_threads_may_use, .init = be
     cr_assert_null(heddle_omp_default.regions);
 }
 
+/* Each module that dlopen() has loaded may number objects by itself. */
+Test(omp, objects_with_the_same_number_are_told_apart, .init = begin) {
+    static heddle_omp_t mine = HEDDLE_OMP_INITIALIZER;
+    heddle_omp_t *const both[] = {&heddle_omp_default, &mine};
+    ucc_team_h team[2] = {NULL, NULL};
+    int wrong = 0;
+    for (int i = 0; i < 2; i++) {
+        heddle_omp_ids_ = 0;
+#pragma omp parallel num_threads(2) reduction(+ : wrong)
+        {
+            heddle_ep_t *ep;
+            wrong += heddle_omp_ep_in(both[i], &ep) != UCC_OK;
+#pragma omp master
+            team[i] = heddle_ep_team(ep);
+        }
+    }
+    cr_assert_eq(wrong, 0);
+    cr_assert_neq(team[0], team[1]);
+    heddle_omp_free(&mine);
+    heddle_omp_free(&heddle_omp_default);
+}
+
 /* --- several threads that open regions ------------------------------------------------------------------------------ */
 
 static void *opens_regions(void *arg) {
