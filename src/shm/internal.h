@@ -148,8 +148,13 @@ ucc_status_t hd_lane_take_own(hd_op_t *op, uint32_t from, const hd_lane_t *lane,
                               void *dst);
 /* Copies part of a published payload; false if a line of it is still being written. */
 bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst);
-/* The payload as contiguous memory, in place or gathered into scratch; NULL: not complete yet. */
-const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch);
+const void *hd_lane_view_outside(const hd_lane_t *lane, uint64_t k, void *scratch);
+/* The payload as contiguous memory, in place or gathered into scratch; NULL: not complete yet. Most payloads are in the
+ * lane: those of small reductions are seen without a call. */
+static inline const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch) {
+    return hd_lane_regime(lane) == HD_REGIME_INLINE ? lane->payload
+                                                    : hd_lane_view_outside(lane, k, scratch);
+}
 /* Lane i of this exchange if published; checks its signature. UCC_INPROGRESS: not there yet. */
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **lane);
 /* Walks op->cursor over the others' lanes; UCC_OK when every one was there and matched. */

@@ -201,7 +201,7 @@ bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes
     return true;
 }
 
-const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch) {
+const void *hd_lane_view_outside(const hd_lane_t *lane, uint64_t k, void *scratch) {
     switch (hd_lane_regime(lane)) {
     case HD_REGIME_INLINE:
         return lane->payload;
