@@ -46,19 +46,27 @@ static active_set_t *make(int start, int log_stride, int size, const char *call)
     return set;
 }
 
-/* The set becomes the first of the list, where the next call looks first. */
-static const struct shmem_team *team_of(int start, int log_stride, int size, const char *call) {
+/* NULL: this PE has not made it. One that is found becomes the first of the list, where the next call looks first. */
+static active_set_t *find(int start, int log_stride, int size) {
     active_set_t **link = &this_pe->sets, *set;
     while ((set = *link) != NULL &&
            (set->start != start || set->log_stride != log_stride || set->team.size != size)) {
         link = &set->next;
     }
-    if (!set) {
-        return &make(start, log_stride, size, call)->team;
+    if (set) {
+        *link = set->next;
+        set->next = this_pe->sets;
+        this_pe->sets = set;
     }
-    *link = set->next;
-    set->next = this_pe->sets;
-    this_pe->sets = set;
+    return set;
+}
+
+/* Threads of a PE may be in collectives of different sets at a time. A set stays where it is. */
+static const struct shmem_team *team_of(int start, int log_stride, int size, const char *call) {
+    pthread_mutex_lock(&this_pe->lock);
+    active_set_t *set = find(start, log_stride, size);
+    set = set ? set : make(start, log_stride, size, call);
+    pthread_mutex_unlock(&this_pe->lock);
     return &set->team;
 }
 

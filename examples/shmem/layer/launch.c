@@ -5,8 +5,8 @@
  * PROGRAM.so is a shared module with a main. Each PE gets a copy of the file, loaded on its own, so that globals are
  * private to the PE; those of the same name have the same offset from where the copy begins. The names shmem_* that the
  * module needs are this program's. With several N, a process for each, one after the other.
- *     A program's threads belong to the PE that started them, and exit() ends its PE only: so pthread_create() and
- * exit() are defined here, where modules find them before the C library's.
+ *     A program's threads belong to the PE that started them, and exit() ends its PE only: so pthread_create(),
+ * thrd_create() and exit() are defined here, where modules find them before the C library's.
  */
 #include "pe.h"
 
@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 typedef int main_t(int argc, char **argv, char **environment);
@@ -74,7 +75,33 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
     return error;
 }
 
-/* A PE that fails before shmem_finalize leaves others waiting: then all end. */
+typedef struct c11_start {
+    thrd_start_t work;
+    void *argument;
+} c11_start_t;
+
+/* thrd_join() finds the int in the pointer. */
+static void *work_of_c11(void *argument) {
+    c11_start_t start = *(c11_start_t *)argument;
+    free(argument);
+    return (void *)(intptr_t)start.work(start.argument);
+}
+
+__attribute__((visibility("default"))) int thrd_create(thrd_t *thread, thrd_start_t work,
+                                                       void *argument) {
+    c11_start_t *start = malloc(sizeof(*start));
+    if (!start) {
+        return thrd_nomem;
+    }
+    *start = (c11_start_t){work, argument};
+    if (pthread_create(thread, NULL, work_of_c11, start) != 0) {
+        free(start);
+        return thrd_error;
+    }
+    return thrd_success;
+}
+
+/* A PE that fails before shmem_finalize leaves others waiting, in shmem_init for one: then all end. */
 static void leave(runner_t *runner, int status) {
     if (status != 0 && runner->pe->initialized && !runner->pe->finalized) {
         shmem_global_exit(status);

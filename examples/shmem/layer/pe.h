@@ -51,8 +51,8 @@ typedef struct pe {
     struct shmem_team world;  /**< what SHMEM_TEAM_WORLD means here */
     struct shmem_team shared; /**< SHMEM_TEAM_SHARED: the same PEs, with collectives of their own */
     block_t *blocks;          /**< of the heap, in the order of addresses */
-    active_set_t *sets;       /**< the latest first */
     pthread_mutex_t lock; /**< of the lists of what shmem_finalize ends; several threads may call */
+    active_set_t *sets;   /**< the latest first */
     struct shmem_team *teams;
     struct shmem_context *contexts;
 } pe_t;
