@@ -1,8 +1,11 @@
-/* active_sets.c: the deprecated collectives, of the PEs 1, 1 + 2^s, 1 + 2 * 2^s, ... for several s, and of all. */
+/* active_sets.c: the deprecated collectives, of the PEs 1, 1 + 2^s, 1 + 2 * 2^s, ... for several s, and of all; and the
+ * deprecated calls about caches.
+ */
+#include <mpp/shmem.h> /* its deprecated name */
+#include <string.h>
+
 #include "operands.h"
 #include "verify.h"
-
-#include <string.h>
 
 enum { N = 9, MOST = 64 }; /* PEs */
 
@@ -125,6 +128,12 @@ int main(void) {
         }
     }
     all(0, 0, n); /* again, which is the same endpoint */
+    shmem_set_cache_inv();
+    shmem_set_cache_line_inv(to);
+    shmem_clear_cache_inv();
+    shmem_clear_cache_line_inv(to);
+    shmem_udcflush();
+    shmem_udcflush_line(to);
     verified("active_sets");
     return 0;
 }

@@ -158,3 +158,25 @@ void shmem_info_get_name(char *name) {
 void shmem_pcontrol(int level, ...) {
     (void)level; /* there is no profiling interface to be controlled */
 }
+/* Deprecated: caches have been coherent for long. */
+void shmem_set_cache_inv(void) {
+}
+
+void shmem_clear_cache_inv(void) {
+}
+
+void shmem_set_cache_line_inv(void *dest) {
+    (void)dest;
+}
+
+void shmem_clear_cache_line_inv(void *dest) {
+    (void)dest;
+}
+
+void shmem_udcflush(void) {
+}
+
+void shmem_udcflush_line(void *dest) {
+    (void)dest;
+}
+

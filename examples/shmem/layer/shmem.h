@@ -98,6 +98,12 @@ void shmem_pcontrol(int level, ...);
 void start_pes(int npes);
 int _my_pe(void);
 int _num_pes(void);
+void shmem_set_cache_inv(void);
+void shmem_clear_cache_inv(void);
+void shmem_set_cache_line_inv(void *dest);
+void shmem_clear_cache_line_inv(void *dest);
+void shmem_udcflush(void);
+void shmem_udcflush_line(void *dest);
 
 /* The symmetric heap. */
 void *shmem_malloc(size_t size);

@@ -1,0 +1,2 @@
+/* mpp/shmem.h: the deprecated name of shmem.h. */
+#include "../shmem.h"
