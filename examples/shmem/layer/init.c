@@ -1,6 +1,7 @@
 /* init.c: shmem_init, shmem_finalize, and what a PE can ask about itself and others. */
 #include "pe.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,8 +101,25 @@ void shmem_finalize(void) {
     must(heddle_leave(pe->world.endpoint), "shmem_finalize");
 }
 
-/* Other PEs are in the middle of anything: no destructor may run, but what was printed is not lost. */
+static volatile sig_atomic_t exit_status;
+
+static void exit_now(int signal) {
+    (void)signal;
+    _exit(exit_status);
+}
+
+/* Other PEs are in the middle of anything: no destructor may run, but what was printed is not lost. One of them may
+ * hold a stream that is to be flushed, and for ever, such as one that reads what nobody sends: no longer than
+ * a while for that. */
 _Noreturn void shmem_global_exit(int status) {
+    enum { LONGEST_S = 2 };
+    sigset_t alarm_only;
+    exit_status = status;
+    sigemptyset(&alarm_only);
+    sigaddset(&alarm_only, SIGALRM);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = exit_now}, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
+    alarm(LONGEST_S);
     fflush(NULL);
     _exit(status);
 }
@@ -155,9 +173,6 @@ void shmem_info_get_name(char *name) {
     memcpy(name, SHMEM_VENDOR_STRING, sizeof(SHMEM_VENDOR_STRING));
 }
 
-void shmem_pcontrol(int level, ...) {
-    (void)level; /* there is no profiling interface to be controlled */
-}
 /* Deprecated: caches have been coherent for long. */
 void shmem_set_cache_inv(void) {
 }
@@ -180,3 +195,6 @@ void shmem_udcflush_line(void *dest) {
     (void)dest;
 }
 
+void shmem_pcontrol(int level, ...) {
+    (void)level; /* there is no profiling interface to be controlled */
+}

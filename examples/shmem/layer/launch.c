@@ -103,7 +103,7 @@ __attribute__((visibility("default"))) int thrd_create(thrd_t *thread, thrd_star
 
 /* A PE that fails before shmem_finalize leaves others waiting, in shmem_init for one: then all end. */
 static void leave(runner_t *runner, int status) {
-    if (status != 0 && runner->pe->initialized && !runner->pe->finalized) {
+    if (status != 0 && !runner->pe->finalized) {
         shmem_global_exit(status);
     }
     shmem_finalize();
@@ -219,13 +219,18 @@ static void free_arguments(char **argv) {
 static size_t heap_bytes(void) {
     const char *text = getenv("SHMEM_SYMMETRIC_SIZE");
     text = text ? text : getenv("SMA_SYMMETRIC_SIZE");
-    char *unit = NULL;
-    double bytes = text ? strtod(text, &unit) : 64 << 20;
-    const char *units = "KMGT", *found = unit && *unit ? strchr(units, *unit & ~0x20) : NULL;
-    for (; found && found >= units; found--) {
-        bytes *= 1024;
+    text = text ? text : "64M";
+    char *rest;
+    double bytes = strtod(text, &rest);
+    bool is_number = rest != text;
+    static const char units[] = "KkMmGgTt";
+    for (const char *unit = *rest ? strchr(units, *rest) : NULL; unit; unit = NULL) {
+        for (long i = (unit - units) / 2; i >= 0; i--) {
+            bytes *= 1024;
+        }
+        rest++;
     }
-    if (!(bytes >= 0 && bytes < (double)(SIZE_MAX >> 8))) {
+    if (!is_number || *rest || !(bytes >= 0 && bytes < (double)(SIZE_MAX >> 8))) {
         complain("SHMEM_SYMMETRIC_SIZE", text);
     }
     size_t granule = 4096;
