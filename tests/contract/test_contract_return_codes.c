@@ -4,10 +4,41 @@
 #include "../support/small.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 TestSuite(contract_return_codes, .timeout = 120);
 
 enum { N = 3 };
+
+/* --- what a status is called --- */
+
+Test(contract_return_codes, every_status_has_a_text_of_its_own_and_unknown_ones_have_one) {
+    static const ucc_status_t known[] = {
+        UCC_OK,
+        UCC_INPROGRESS,
+        UCC_OPERATION_INITIALIZED,
+        UCC_ERR_NOT_SUPPORTED,
+        UCC_ERR_NOT_IMPLEMENTED,
+        UCC_ERR_INVALID_PARAM,
+        UCC_ERR_NO_MEMORY,
+        UCC_ERR_NO_RESOURCE,
+        UCC_ERR_NO_MESSAGE,
+        UCC_ERR_NOT_FOUND,
+        UCC_ERR_TIMED_OUT,
+        UCC_ERR_IO_ERROR,
+        HEDDLE_ERR_ABORTED,
+        (ucc_status_t)3, /* and all others have one together */
+    };
+    enum { KNOWN = sizeof(known) / sizeof(known[0]) };
+    for (size_t i = 0; i < KNOWN; i++) {
+        const char *text = ucc_status_string(known[i]);
+        cr_assert(text && text[0] != 0 && strchr(text, '\n') == NULL);
+        for (size_t k = 0; k < i; k++) {
+            cr_assert_str_neq(text, ucc_status_string(known[k]), "%d and %d", known[i], known[k]);
+        }
+    }
+    cr_assert_str_eq(ucc_status_string((ucc_status_t)-1234), ucc_status_string((ucc_status_t)3));
+}
 
 /* --- post and test --- */
 
