@@ -40,6 +40,9 @@ class Heddle(CMakePackage):
         return [
             self.define("HEDDLE_BUILD_TESTS", False),
             self.define("HEDDLE_BUILD_EXAMPLES", False),
+            # what the system has beside Spack would be found, and used, otherwise
+            self.define_from_variant("HEDDLE_PROCESSES", "ucx"),
+            self.define_from_variant("HEDDLE_BUILD_BOOTSTRAP", "bootstrap"),
             self.define_from_variant("HEDDLE_BUILD_EMUCUDA", "emucuda"),
         ]
 
