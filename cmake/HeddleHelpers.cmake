@@ -56,13 +56,18 @@ function(heddle_add_shmemrun target library)
     set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden ENABLE_EXPORTS ON)
 endfunction()
 
-# A program for shmemrun, and the check that runs it with 1, 2, 4 and 16 PEs, each of which has a copy of it.
-function(heddle_add_shmem_check suite name target launcher source)
+# A program for shmemrun.
+function(heddle_add_shmem_module target source)
     add_library(${target} MODULE ${source})
     target_compile_options(${target} PRIVATE -Wall -Wextra)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/examples/shmem/layer)
     target_link_options(${target} PRIVATE LINKER:-Bsymbolic)
     set_target_properties(${target} PROPERTIES PREFIX "")
+endfunction()
+
+# The same, and the check that runs it with 1, 2, 4 and 16 PEs, each of which has a copy of it.
+function(heddle_add_shmem_check suite name target launcher source)
+    heddle_add_shmem_module(${target} ${source})
     heddle_add_check(${suite} ${name} ${launcher} -n 1,2,4,16 $<TARGET_FILE:${target}>)
     add_dependencies(checks_${suite} ${target})
 endfunction()

@@ -6,13 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Heddle's barrier orders all accesses before it and after it: no quiet is needed. */
+static void barrier_all(const char *call) {
+    ucc_status_t status = heddle_barrier(this_pe->world.endpoint);
+    if (status != UCC_OK && !this_pe->world.endpoint) {
+        fail_before_init(call);
+    }
+    must(status, call);
+}
+
 void shmem_barrier_all(void) {
-    /* Heddle's barrier orders all accesses before it and after it: no quiet is needed. */
-    must(heddle_barrier(this_pe->world.endpoint), __func__);
+    barrier_all(__func__);
 }
 
 void shmem_sync_all(void) {
-    must(heddle_barrier(this_pe->world.endpoint), __func__);
+    barrier_all(__func__);
 }
 
 int shmem_team_sync(shmem_team_t team) {
@@ -83,7 +91,7 @@ int team_alltoalls(const struct shmem_team *team, void *dest, const void *source
 /* The root of a team's broadcast gets the data in dest as well. */
 static int broadcast(shmem_team_t team, void *dest, const void *source, size_t bytes, int root,
                      const char *call) {
-    const struct shmem_team *own = own_team(team);
+    const struct shmem_team *own = member_team(team, call);
     int status = team_broadcast(own, dest, source, bytes, root, call);
     if (own->my_pe == root && bytes > 0) {
         memmove(dest, source, bytes);
@@ -97,17 +105,18 @@ static int broadcast(shmem_team_t team, void *dest, const void *source, size_t b
         return broadcast(team, dest, source, n * (SIZE), root, __func__);                          \
     }                                                                                              \
     int PRE##collect##POST(shmem_team_t team, TYPE *dest, const TYPE *source, size_t n) {          \
-        return team_collect(own_team(team), dest, source, n * (SIZE), __func__);                   \
+        return team_collect(member_team(team, __func__), dest, source, n * (SIZE), __func__);      \
     }                                                                                              \
     int PRE##fcollect##POST(shmem_team_t team, TYPE *dest, const TYPE *source, size_t n) {         \
-        return team_fcollect(own_team(team), dest, source, n * (SIZE), __func__);                  \
+        return team_fcollect(member_team(team, __func__), dest, source, n * (SIZE), __func__);     \
     }                                                                                              \
     int PRE##alltoall##POST(shmem_team_t team, TYPE *dest, const TYPE *source, size_t n) {         \
-        return team_alltoall(own_team(team), dest, source, n * (SIZE), __func__);                  \
+        return team_alltoall(member_team(team, __func__), dest, source, n * (SIZE), __func__);     \
     }                                                                                              \
     int PRE##alltoalls##POST(shmem_team_t team, TYPE *dest, const TYPE *source, ptrdiff_t dst,     \
                              ptrdiff_t sst, size_t n) {                                            \
-        return team_alltoalls(own_team(team), dest, source, dst, sst, n, SIZE, __func__);          \
+        return team_alltoalls(member_team(team, __func__), dest, source, dst, sst, n, SIZE,        \
+                              __func__);                                                           \
     }
 #define DEFINE_COLLECTIVES_OF(TYPE, NAME) DEFINE_COLLECTIVES(TYPE, sizeof(TYPE), shmem_##NAME##_, )
 SHMEM_RMA_TYPES(DEFINE_COLLECTIVES_OF)

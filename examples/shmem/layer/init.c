@@ -24,20 +24,30 @@ _Noreturn void fail(const char *call, const char *format, ...) {
     shmem_global_exit(1);
 }
 
+_Noreturn void fail_before_init(const char *call) {
+    fail(call, "shmem_init has not been called, or shmem_finalize has");
+}
+
 _Noreturn void fail_address(const char *call, const void *address) {
     if (!this_pe || !this_pe->heap) {
-        fail(call, "shmem_init has not been called, or shmem_finalize has");
+        fail_before_init(call);
     }
     fail(call, "%p is not symmetric: neither in the heap nor a global of the program", address);
 }
 
 _Noreturn void fail_number(const char *call, int pe, int size) {
+    if (size == 0) {
+        fail(call, "the context is SHMEM_CTX_INVALID");
+    }
     fail(call, "there is no PE %d among %d", pe, size);
 }
 
 /* The group's threads are those of the PE that comes first, as all PEs should ask for the same. */
 static void join(pe_t *pe, int level) {
     pthread_mutex_lock(&forming);
+    if (the_world.gone) {
+        fail("shmem_init", "PE %d has ended without it", the_world.gone->number);
+    }
     if (!the_world.group) {
         heddle_group_params_t params = {
             .endpoints = (uint32_t)the_world.size,
@@ -53,10 +63,22 @@ static void join(pe_t *pe, int level) {
     must(heddle_join(the_world.group, (uint32_t)pe->number, &pe->world.endpoint), "shmem_init");
 }
 
+void never_comes(const pe_t *pe) {
+    pthread_mutex_lock(&forming);
+    the_world.gone = pe;
+    if (the_world.group) {
+        fail("shmem_init", "this PE has ended without it, and others wait for it");
+    }
+    pthread_mutex_unlock(&forming);
+}
+
 int shmem_init_thread(int requested, int *provided) {
     pe_t *pe = this_pe;
     if (!pe) {
         fail("shmem_init", "the program was not started by shmemrun");
+    }
+    if (pe->finalized) {
+        fail("shmem_init", "shmem_finalize has been called");
     }
     if (!pe->initialized) {
         void *memory;
@@ -89,7 +111,7 @@ void start_pes(int npes) {
 
 void shmem_finalize(void) {
     pe_t *pe = this_pe;
-    if (!pe->initialized || pe->finalized) {
+    if (!pe || !pe->initialized || pe->finalized) { /* !pe: from atexit, when all PEs have ended */
         return;
     }
     shmem_barrier_all(); /* nobody touches this PE's heap any more */
@@ -99,9 +121,10 @@ void shmem_finalize(void) {
     heap_end(pe);
     pe->heap = NULL;
     must(heddle_leave(pe->world.endpoint), "shmem_finalize");
+    pe->world.endpoint = NULL;
 }
 
-static volatile sig_atomic_t exit_status;
+static atomic_int exit_status;
 
 static void exit_now(int signal) {
     (void)signal;
@@ -110,7 +133,7 @@ static void exit_now(int signal) {
 
 /* Other PEs are in the middle of anything: no destructor may run, but what was printed is not lost. One of them may
  * hold a stream that is to be flushed, and for ever, such as one that reads what nobody sends: no longer than
- * a while for that. */
+ * a while for that, and the standard output before it. */
 _Noreturn void shmem_global_exit(int status) {
     enum { LONGEST_S = 2 };
     sigset_t alarm_only;
@@ -120,6 +143,7 @@ _Noreturn void shmem_global_exit(int status) {
     sigaction(SIGALRM, &(struct sigaction){.sa_handler = exit_now}, NULL);
     pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
     alarm(LONGEST_S);
+    fflush(stdout);
     fflush(NULL);
     _exit(status);
 }

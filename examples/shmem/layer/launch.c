@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct runner {
     int argc;
     char **argv; /* its own copy */
     int status;
+    jmp_buf end; /* where exit() goes */
     pthread_t thread;
 } runner_t;
 
@@ -106,6 +108,9 @@ static void leave(runner_t *runner, int status) {
     if (status != 0 && !runner->pe->finalized) {
         shmem_global_exit(status);
     }
+    if (!runner->pe->initialized) {
+        never_comes(runner->pe);
+    }
     shmem_finalize();
     runner->status = status;
 }
@@ -113,7 +118,7 @@ static void leave(runner_t *runner, int status) {
 __attribute__((visibility("default"))) _Noreturn void exit(int status) {
     if (this_runner) {
         leave(this_runner, status);
-        pthread_exit(NULL);
+        longjmp(this_runner->end, 1); /* pthread_exit() would unwind: C++ ends the program then */
     }
     if (this_pe) { /* a thread that a PE has started */
         shmem_global_exit(status);
@@ -128,7 +133,11 @@ __attribute__((visibility("default"))) _Noreturn void exit(int status) {
 /* The file's contents in memory; dlopen takes files with different numbers for different modules. */
 static int copy_file(const char *path) {
     struct stat state;
-    int file = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create(path, MFD_CLOEXEC);
+    char name[128]; /* which debuggers show: the path's end, since its length is limited */
+    size_t length = strlen(path);
+    snprintf(name, sizeof(name), "%s",
+             path + (length < sizeof(name) ? 0 : length + 1 - sizeof(name)));
+    int file = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create(name, MFD_CLOEXEC);
     if (file < 0 || copy < 0 || fstat(file, &state) != 0 || ftruncate(copy, state.st_size) != 0) {
         complain(path, strerror(errno));
     }
@@ -196,7 +205,9 @@ static void *run_pe(void *argument) {
     runner_t *runner = argument;
     this_pe = runner->pe;
     this_runner = runner;
-    leave(runner, runner->main(runner->argc, runner->argv, environ));
+    if (setjmp(runner->end) == 0) {
+        leave(runner, runner->main(runner->argc, runner->argv, environ));
+    }
     return NULL;
 }
 
@@ -220,17 +231,16 @@ static size_t heap_bytes(void) {
     const char *text = getenv("SHMEM_SYMMETRIC_SIZE");
     text = text ? text : getenv("SMA_SYMMETRIC_SIZE");
     text = text ? text : "64M";
+    static const char units[] = "KkMmGgTt";
     char *rest;
     double bytes = strtod(text, &rest);
     bool is_number = rest != text;
-    static const char units[] = "KkMmGgTt";
-    for (const char *unit = *rest ? strchr(units, *rest) : NULL; unit; unit = NULL) {
-        for (long i = (unit - units) / 2; i >= 0; i--) {
-            bytes *= 1024;
-        }
+    const char *unit = is_number && *rest ? strchr(units, *rest) : NULL;
+    if (unit) {
+        bytes *= (double)((int64_t)1024 << (unit - units) / 2 * 10);
         rest++;
     }
-    if (!is_number || *rest || !(bytes >= 0 && bytes < (double)(SIZE_MAX >> 8))) {
+    if (!(is_number && *rest == '\0' && bytes >= 0 && bytes < (double)(SIZE_MAX >> 8))) {
         complain("SHMEM_SYMMETRIC_SIZE", text);
     }
     size_t granule = 4096;

@@ -37,6 +37,9 @@ void shmem_clear_lock(long *lock) {
     _Atomic uint64_t *there = lock_at_0(lock, __func__);
     uint64_t seen = atomic_load_explicit(there, memory_order_relaxed), next;
     shmem_quiet();
+    if ((uint32_t)seen == (uint32_t)(seen >> 32)) { /* whoever sets it would wait for ever */
+        fail(__func__, "nobody holds the lock");
+    }
     do {
         uint32_t turn = (uint32_t)seen + 1;
         next = turn == (uint32_t)(seen >> 32) ? 0 : (seen & ~(ticket - 1)) | turn;

@@ -66,6 +66,7 @@ typedef struct world {
     pe_t *pes;
     heddle_group_t *group;
     int thread_level; /**< for which group was made */
+    const pe_t *gone; /**< a PE that has ended without shmem_init; NULL: none */
 } world_t;
 
 extern world_t the_world;
@@ -74,6 +75,7 @@ extern _Thread_local pe_t *this_pe;
 /** Ends the program after a line "shmem: PE 2: CALL: ...". */
 _Noreturn void fail(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+_Noreturn void fail_before_init(const char *call);
 _Noreturn void fail_address(const char *call, const void *address);
 _Noreturn void fail_number(const char *call, int pe, int size);
 
@@ -83,6 +85,9 @@ void heap_end(pe_t *pe);
 void teams_begin(pe_t *pe);
 void teams_end(pe_t *pe);
 void sets_end(pe_t *pe);
+
+/** A PE ends that has not called shmem_init: others would wait for it. */
+void never_comes(const pe_t *pe);
 
 /** A team of those of parent's PEs; this one is among them. */
 void team_form(struct shmem_team *team, const struct shmem_team *parent, int start, int stride,
@@ -131,6 +136,14 @@ static inline shmem_team_t own_team(shmem_team_t team) {
         return &this_pe->world;
     }
     return team == SHMEM_TEAM_SHARED ? &this_pe->shared : team;
+}
+
+/** The same for a call that every member makes, and nobody else. */
+static inline shmem_team_t member_team(shmem_team_t team, const char *call) {
+    if (team == SHMEM_TEAM_INVALID) {
+        fail(call, "the team is SHMEM_TEAM_INVALID: this PE is not in it");
+    }
+    return own_team(team);
 }
 
 /** Between two looks at what another PE shall change. There may be more PEs than processors: whoever looked often

@@ -4,7 +4,7 @@
 #define DEFINE_REDUCE(OP, TYPE, NAME)                                                              \
     int shmem_##NAME##_##OP##_reduce(shmem_team_t team, TYPE *dest, const TYPE *source,            \
                                      size_t n) {                                                   \
-        return team_reduce(own_team(team), dest, source, n, DATATYPE(TYPE),                        \
+        return team_reduce(member_team(team, __func__), dest, source, n, DATATYPE(TYPE),           \
                            (ucc_reduction_op_t)OPERATION_##OP, __func__);                          \
     }
 #define DEFINE_BITS_OF(TYPE, NAME)                                                                 \

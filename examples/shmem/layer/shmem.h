@@ -73,12 +73,12 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 extern char shmem_handle_world, shmem_handle_shared;
-extern struct shmem_context shmem_handle_default;
+extern struct shmem_context shmem_handle_default, shmem_handle_invalid;
 #define SHMEM_TEAM_WORLD   ((shmem_team_t)&shmem_handle_world)
 #define SHMEM_TEAM_SHARED  ((shmem_team_t)&shmem_handle_shared)
 #define SHMEM_TEAM_INVALID ((shmem_team_t)0)
 #define SHMEM_CTX_DEFAULT  (&shmem_handle_default)
-#define SHMEM_CTX_INVALID  ((shmem_ctx_t)0)
+#define SHMEM_CTX_INVALID  (&shmem_handle_invalid)
 
 /* Setup and queries. */
 void shmem_init(void);

@@ -127,6 +127,13 @@ static size_t wait_some(const condition_t *c, size_t *indices) {
     return found;
 }
 
+/* Nobody but this PE changes what is not symmetric. */
+static void must_be_changeable(const void *variables, size_t n, const char *call) {
+    if (n > 0) {
+        must_be_symmetric(variables, call);
+    }
+}
+
 #define DEFINE_HOLDS(TYPE, NAME)                                                                   \
     static inline bool compare_##NAME(const TYPE *variable, int cmp, TYPE value) {                 \
         TYPE seen = atomic_load_explicit((_Atomic(TYPE) *)(uintptr_t)variable,                     \
@@ -159,26 +166,32 @@ static size_t wait_some(const condition_t *c, size_t *indices) {
 #define DEFINE_MANY(TYPE, NAME, SUFFIX, PARAMETER, VALUES, STEP)                                   \
     void shmem_##NAME##_wait_until_all##SUFFIX(TYPE *ivars, size_t n, const int *status, int cmp,  \
                                                PARAMETER) {                                        \
+        must_be_changeable(ivars, n, __func__);                                                    \
         wait_all(CONDITION(TYPE, NAME, VALUES, STEP));                                             \
     }                                                                                              \
     size_t shmem_##NAME##_wait_until_any##SUFFIX(TYPE *ivars, size_t n, const int *status,         \
                                                  int cmp, PARAMETER) {                             \
+        must_be_changeable(ivars, n, __func__);                                                    \
         return wait_any(CONDITION(TYPE, NAME, VALUES, STEP));                                      \
     }                                                                                              \
     size_t shmem_##NAME##_wait_until_some##SUFFIX(TYPE *ivars, size_t n, size_t *indices,          \
                                                   const int *status, int cmp, PARAMETER) {         \
+        must_be_changeable(ivars, n, __func__);                                                    \
         return wait_some(CONDITION(TYPE, NAME, VALUES, STEP), indices);                            \
     }                                                                                              \
     int shmem_##NAME##_test_all##SUFFIX(TYPE *ivars, size_t n, const int *status, int cmp,         \
                                         PARAMETER) {                                               \
+        must_be_changeable(ivars, n, __func__);                                                    \
         return test_all(CONDITION(TYPE, NAME, VALUES, STEP));                                      \
     }                                                                                              \
     size_t shmem_##NAME##_test_any##SUFFIX(TYPE *ivars, size_t n, const int *status, int cmp,      \
                                            PARAMETER) {                                            \
+        must_be_changeable(ivars, n, __func__);                                                    \
         return test_any(CONDITION(TYPE, NAME, VALUES, STEP));                                      \
     }                                                                                              \
     size_t shmem_##NAME##_test_some##SUFFIX(TYPE *ivars, size_t n, size_t *indices,                \
                                             const int *status, int cmp, PARAMETER) {               \
+        must_be_changeable(ivars, n, __func__);                                                    \
         return test_some(CONDITION(TYPE, NAME, VALUES, STEP), indices);                            \
     }
 #define DEFINE_WAIT(TYPE, NAME)                                                                    \

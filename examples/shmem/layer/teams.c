@@ -9,6 +9,7 @@
 /* Only the addresses of the first two matter (own_team); the third is the same at all PEs. */
 char shmem_handle_world, shmem_handle_shared;
 struct shmem_context shmem_handle_default = {0, 1, 0, SHMEM_TEAM_WORLD, NULL};
+struct shmem_context shmem_handle_invalid = {0, 1, 0, SHMEM_TEAM_INVALID, NULL}; /* of no PE */
 
 void team_form(struct shmem_team *team, const struct shmem_team *parent, int start, int stride,
                int size) {
@@ -43,6 +44,7 @@ void teams_end(pe_t *pe) {
         shmem_ctx_destroy(pe->contexts);
     }
     must(heddle_leave(pe->shared.endpoint), "shmem_finalize");
+    pe->shared.endpoint = NULL;
 }
 
 int shmem_team_my_pe(shmem_team_t team) {

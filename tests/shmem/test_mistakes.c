@@ -1,0 +1,101 @@
+/* test_mistakes.c: the OpenSHMEM layer of the examples tells its programs' mistakes, instead of crashing or waiting for
+ * ever. They run as everywhere, by shmemrun.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+TestSuite(mistakes, .timeout = 60);
+
+/* The exit status of a line of shell, 128 after a signal; `words` are in what it prints. */
+static int shell(const char *line, const char *words) {
+    char text[1 << 14];
+    size_t used = 0, got;
+    setenv("SHMEMRUN", SHMEMRUN, 1);
+    setenv("MISTAKES", MISTAKES, 1);
+    setenv("EXITS", EXITS, 1);
+    FILE *pipe = popen(line, "r");
+    cr_assert_not_null(pipe);
+    while ((got = fread(text + used, 1, sizeof(text) - 1 - used, pipe)) > 0) {
+        used += got;
+    }
+    text[used] = '\0';
+    int status = pclose(pipe);
+    cr_expect_not_null(strstr(text, words), "%s: \"%s\" is not in: %s", line, words, text);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* Of three PEs. */
+static int run(const char *mistake, const char *words) {
+    char line[128];
+    snprintf(line, sizeof(line), "timeout 20 $SHMEMRUN -n 3 $MISTAKES %s 2>&1", mistake);
+    return shell(line, words);
+}
+
+Test(mistakes, a_pe_that_fails_before_shmem_init_ends_all) {
+    cr_expect_eq(run("fails-before-init", ""), 3);
+}
+
+Test(mistakes, nobody_waits_for_a_pe_that_has_ended_without_shmem_init) {
+    cr_expect_eq(run("returns-before-init", "ended without it"), 1);
+}
+
+Test(mistakes, calls_before_shmem_init_and_after_shmem_finalize_are_told) {
+    const char *words = "shmem_barrier_all: shmem_init has not been called, or shmem_finalize has";
+    cr_expect_eq(run("barrier-before-init", words), 1);
+    cr_expect_eq(run("barrier-after-finalize", words), 1);
+    cr_expect_eq(run("init-after-finalize", "shmem_init: shmem_finalize has been called"), 1);
+}
+
+Test(mistakes, shmem_finalize_may_be_called_at_exit) {
+    cr_expect_eq(run("finalize-at-exit", "through"), 0);
+}
+
+Test(mistakes, handles_that_are_invalid_are_told) {
+    cr_expect_eq(run("no-context", "shmem_ctx_long_p: the context is SHMEM_CTX_INVALID"), 1);
+    cr_expect_eq(run("not-in-the-team", "shmem_long_sum_reduce: the team is SHMEM_TEAM_INVALID"),
+                 1);
+}
+
+Test(mistakes, a_lock_that_nobody_holds_is_not_cleared) {
+    cr_expect_eq(run("clears-a-free-lock", "shmem_clear_lock: nobody holds the lock"), 1);
+}
+
+Test(mistakes, what_no_other_pe_can_change_is_not_waited_for) {
+    cr_expect_eq(run("waits-for-its-own", "shmem_long_wait_until_all: "), 1);
+}
+
+Test(mistakes, a_global_exit_does_not_wait_for_a_pe_that_reads) {
+    cr_expect_eq(run("exits-while-another-reads", "printed"), 4);
+}
+
+Test(mistakes, several_threads_of_a_pe_use_active_sets_at_a_time) {
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(run("active-sets-of-threads", "through"), 0);
+    }
+}
+
+Test(mistakes, exit_destroys_nothing_of_a_program_in_cxx) {
+    cr_expect_eq(shell("timeout 20 $SHMEMRUN -n 3 $EXITS abc 2>&1", "abcabc"), 0);
+}
+
+Test(mistakes, a_size_of_the_heap_that_is_none_is_refused) {
+    for (int i = 0; i < 4; i++) {
+        static const char *const sizes[] = {"abc", "64X", "1 M", "1KB"};
+        setenv("SHMEM_SYMMETRIC_SIZE", sizes[i], 1);
+        cr_expect_eq(run("", "SHMEM_SYMMETRIC_SIZE"), 2);
+    }
+    setenv("SHMEM_SYMMETRIC_SIZE", "1.5k", 1);
+    cr_expect_eq(run("", "through"), 0);
+}
+
+Test(mistakes, a_programs_path_may_be_long) {
+    cr_expect_eq(
+        shell("d=$(mktemp -d); p=$d; for i in 1 2 3 4 5 6 7 8; do p=$p/$(printf %040d $i); done; "
+              "mkdir -p $p && cp $MISTAKES $p/m.so && timeout 20 $SHMEMRUN -n 2 $p/m.so 2>&1; "
+              "s=$?; rm -r $d; exit $s",
+              "through"),
+        0);
+}
