@@ -107,7 +107,7 @@ int shmem_team_split_strided(shmem_team_t parent, int start, int stride, int siz
         return -1;
     }
     const struct shmem_team *old = own_team(parent);
-    int64_t last = start + (int64_t)stride * (size - 1);
+    int64_t last = start + (int64_t)stride * ((int64_t)size - 1);
     if (size < 1 || start < 0 || start >= old->size || last < 0 || last >= old->size ||
         (stride == 0 && size != 1)) {
         return -1;
