@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <heddle/heddle.h>
 #include <stdexcept>
@@ -129,6 +130,20 @@ int run(uint32_t n, uint32_t collectives, int threads) {
     return wrong == 0 ? 0 : 1;
 }
 
+/* A task that waits keeps its stack, which is two mappings: it, and what guards it. A process may have so many, and needs
+ * some itself; oneTBB does not look whether it got a stack.
+ */
+void check_stacks(int tasks) {
+    constexpr long others = 1000;
+    const char *path = "/proc/sys/vm/max_map_count";
+    long maps;
+    if (std::ifstream(path) >> maps && tasks > (maps - others) / 2) {
+        throw std::runtime_error(std::to_string(tasks) + " tasks have too many stacks: " + path +
+                                 " is " + std::to_string(maps) + ", enough for " +
+                                 std::to_string((maps - others) / 2));
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -140,6 +155,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     try {
+        check_stacks(n);
         return run(static_cast<uint32_t>(n), static_cast<uint32_t>(collectives), threads);
     } catch (const std::exception &e) {
         std::fprintf(stderr, "tbb: %s\n", e.what());
