@@ -3,6 +3,8 @@
  */
 #include "verify.h"
 
+#include <limits.h>
+
 static int sum, mine, word;
 
 /* The sum of the world's numbers of a team's PEs, by a reduction and by translation. */
@@ -70,6 +72,7 @@ static void strided(int me, int n) {
     }
     VERIFY(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, n + 1, NULL, 0, &one) != 0);
     VERIFY(one == SHMEM_TEAM_INVALID && shmem_team_my_pe(one) == -1);
+    VERIFY(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, INT_MIN, INT_MIN, NULL, 0, &one) != 0);
     shmem_team_destroy(reversed);
     shmem_team_destroy(even);
 }
