@@ -77,6 +77,11 @@ Test(mistakes, several_threads_of_a_pe_use_active_sets_at_a_time) {
     }
 }
 
+Test(mistakes, a_pe_that_ends_by_itself_finalizes) {
+    cr_expect_eq(run("ends-by-exit", "through"), 0);
+    cr_expect_eq(run("ends-by-pthread_exit", "through"), 0);
+}
+
 Test(mistakes, exit_destroys_nothing_of_a_program_in_cxx) {
     cr_expect_eq(shell("timeout 20 $SHMEMRUN -n 3 $EXITS abc 2>&1", "abcabc"), 0);
 }

@@ -201,13 +201,19 @@ static main_t *load(const char *path, pe_t *pe) {
 
 /* ---- PEs ---- */
 
+static void leave_by_pthread_exit(void *runner) {
+    leave(runner, 0);
+}
+
 static void *run_pe(void *argument) {
     runner_t *runner = argument;
     this_pe = runner->pe;
     this_runner = runner;
+    pthread_cleanup_push(leave_by_pthread_exit, runner);
     if (setjmp(runner->end) == 0) {
         leave(runner, runner->main(runner->argc, runner->argv, environ));
     }
+    pthread_cleanup_pop(0);
     return NULL;
 }
 
