@@ -28,6 +28,10 @@ _Noreturn void fail_before_init(const char *call) {
     fail(call, "shmem_init has not been called, or shmem_finalize has");
 }
 
+_Noreturn void fail_member(const char *call) {
+    fail(call, "the team is SHMEM_TEAM_INVALID: this PE is not in it");
+}
+
 _Noreturn void fail_address(const char *call, const void *address) {
     if (!this_pe || !this_pe->heap) {
         fail_before_init(call);

@@ -76,6 +76,7 @@ extern _Thread_local pe_t *this_pe;
 _Noreturn void fail(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void fail_before_init(const char *call);
+_Noreturn void fail_member(const char *call);
 _Noreturn void fail_address(const char *call, const void *address);
 _Noreturn void fail_number(const char *call, int pe, int size);
 
@@ -138,12 +139,19 @@ static inline shmem_team_t own_team(shmem_team_t team) {
     return team == SHMEM_TEAM_SHARED ? &this_pe->shared : team;
 }
 
-/** The same for a call that every member makes, and nobody else. */
+/** The same for a call that every member makes, and nobody else. Looked at last, the mistake costs SHMEM_TEAM_WORLD
+ *  nothing. */
 static inline shmem_team_t member_team(shmem_team_t team, const char *call) {
-    if (team == SHMEM_TEAM_INVALID) {
-        fail(call, "the team is SHMEM_TEAM_INVALID: this PE is not in it");
+    if (team == SHMEM_TEAM_WORLD) {
+        return &this_pe->world;
     }
-    return own_team(team);
+    if (team == SHMEM_TEAM_SHARED) {
+        return &this_pe->shared;
+    }
+    if (team == SHMEM_TEAM_INVALID) {
+        fail_member(call);
+    }
+    return team;
 }
 
 /** Between two looks at what another PE shall change. There may be more PEs than processors: whoever looked often
