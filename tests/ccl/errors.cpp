@@ -48,7 +48,8 @@ void check_sizes() {
     EXPECT(status_of([&] { type_of_size(0); }) == UCC_ERR_INVALID_PARAM);
     EXPECT(status_of([&] { type_of_size(std::size_t{1} << 60); }) == UCC_ERR_INVALID_PARAM);
     EXPECT(status_of([&] { type_of_size(SIZE_MAX); }) == UCC_ERR_INVALID_PARAM);
-    ccl::datatype largest = type_of_size(ccl::detail::largest_element);
+    constexpr std::size_t largest_bytes = ccl::detail::largest_element;
+    ccl::datatype largest = type_of_size(largest_bytes);
     ccl::datatype huge = type_of_size(std::size_t{1} << 39);
     auto kvs = ccl::create_main_kvs();
     auto comms = ccl::create_communicators(2, std::vector<int>{0, 1}, kvs);
@@ -67,10 +68,29 @@ void check_sizes() {
     all.set<ccl::allreduce_attr_id::reduction_fn>(keep_one);
     blocks.set<ccl::reduce_scatter_attr_id::reduction_fn>(keep_one);
     EXPECT(refused([&] { comm.allreduce(from, to, 2 * many, ccl::reduction::custom, huge, all); }));
-    EXPECT(refused(
-        [&] { comm.reduce_scatter(from, to, many, huge, ccl::reduction::custom, blocks); }));
+    for (int rank : {0, 1}) { // the own block's address is beyond all memory
+        EXPECT(refused([&] {
+            comms[static_cast<std::size_t>(rank)].reduce_scatter(from, to, many, huge,
+                                                                 ccl::reduction::custom, blocks);
+        }));
+        EXPECT(refused([&] {
+            comms[static_cast<std::size_t>(rank)].reduce_scatter(
+                from, to, SIZE_MAX / largest_bytes, largest, ccl::reduction::custom, blocks);
+        }));
+    }
     ccl::deregister_datatype(largest);
     ccl::deregister_datatype(huge);
+}
+
+// Numbers that no datatype has, the least one included.
+void check_datatypes() {
+    begin_phase("datatypes that are none");
+    for (int number : {INT32_MIN, -1, 3, 1000, INT32_MAX}) {
+        auto dtype = static_cast<ccl::datatype>(number);
+        EXPECT(status_of([&] { ccl::deregister_datatype(dtype); }) == UCC_ERR_INVALID_PARAM);
+        EXPECT(number == 3 ||
+               status_of([&] { ccl::get_datatype_size(dtype); }) == UCC_ERR_INVALID_PARAM);
+    }
 }
 
 void check_creation() {
@@ -204,6 +224,31 @@ void check_failing_ranks() {
     });
 }
 
+// Rank 1 comes late, so that rank 0's requests are destroyed before they are complete.
+struct barriers_at_end {
+    ~barriers_at_end() {
+        if (comm.rank() == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        EXPECT(status_of([&] {
+                   comm.barrier();
+                   comm.barrier()->wait();
+               }) == UCC_OK);
+    }
+    ccl::communicator &comm;
+};
+
+void check_unwinding() {
+    begin_phase("requests made and destroyed by a destructor, while an exception is under way");
+    run_communicators(2, [](ccl::communicator &comm) {
+        try {
+            barriers_at_end end{comm};
+            throw 1;
+        } catch (int) {
+        }
+    });
+}
+
 // What must agree does not: an exception at every rank that waits.
 void check_mismatch() {
     begin_phase("arguments that do not agree");
@@ -221,11 +266,13 @@ int main() {
     begin_test(120);
     check_arguments();
     check_sizes();
+    check_datatypes();
     check_creation();
     check_failing_creation();
     check_moved();
     check_requests();
     check_failing_ranks();
+    check_unwinding();
     check_mismatch();
     return end_test("ccl/errors");
 }

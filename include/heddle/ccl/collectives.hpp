@@ -113,6 +113,12 @@ class plan {
     std::size_t bytes() const noexcept { // of an element
         return element_.size;
     }
+    /** Whether a buffer begins so many elements behind another one. The sum may be beyond all memory: then the call is
+     *  refused later, but no pointer may overflow before. */
+    bool is_behind(const void *buffer, const void *begin, std::size_t elements) const noexcept {
+        return buffer && reinterpret_cast<std::uintptr_t>(buffer) ==
+                             reinterpret_cast<std::uintptr_t>(begin) + elements * element_.size;
+    }
 
   private:
     ucc_coll_buffer_info_t info(const void *buffer, std::size_t count, std::size_t times) {
@@ -264,8 +270,7 @@ inline plan plan_reduce_scatter(const member_ref &of, const void *send, void *re
     std::size_t n = p.member().size();
     p.reduce(op, dtype, fn);
     p.source(send, count, n);
-    bool in_place =
-        send && receive == static_cast<const char *>(send) + p.member().rank() * count * p.bytes();
+    bool in_place = p.is_behind(receive, send, p.member().rank() * count);
     p.in_place(in_place && n > 1);
     if (in_place && n > 1) {
         p.result(const_cast<void *>(send), count, n);
@@ -282,8 +287,7 @@ inline plan plan_allgather(const member_ref &of, const void *send, void *receive
     p.move(dtype);
     p.source(send, count);
     p.result(receive, count, p.member().size());
-    p.in_place(send &&
-               send == static_cast<char *>(receive) + p.member().rank() * count * p.bytes());
+    p.in_place(p.is_behind(send, receive, p.member().rank() * count));
     return p;
 }
 
@@ -295,7 +299,7 @@ inline plan plan_allgatherv(const member_ref &of, const void *send, std::size_t 
     std::size_t before = p.result(receive, counts);
     require(counts[p.member().rank()] == count, "allgatherv",
             "a send_count that is not the rank's in recv_counts");
-    p.in_place(send && send == static_cast<char *>(receive) + before * p.bytes());
+    p.in_place(p.is_behind(send, receive, before));
     return p;
 }
 

@@ -245,7 +245,7 @@ class request {
     }
     void give_up() noexcept {
         if (heddle_test(handle_) == UCC_INPROGRESS) {
-            if (std::uncaught_exceptions() > 0) {
+            if (std::uncaught_exceptions() > exceptions_) {
                 (void)heddle_team_abort(member_.get()->team());
             }
             (void)heddle_wait(handle_, -1);
@@ -256,6 +256,8 @@ class request {
     detail::member_ref member_;
     ucc_coll_req_h handle_ = nullptr; // NULL: it is complete, or enqueued
     ucc_status_t status_ = UCC_OK;    // then
+    // Under way when the request was made, in a destructor: those don't destroy it.
+    int exceptions_ = std::uncaught_exceptions();
     void *stream_ = nullptr;
     detail::pooled_event event_; // none: on the host
 };

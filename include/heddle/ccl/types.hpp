@@ -299,8 +299,8 @@ class registry {
 
   private:
     registry() = default;
-    static std::size_t index(datatype dtype) { // of a predefined one: huge
-        return static_cast<std::size_t>(static_cast<int>(dtype) - predefined);
+    static std::size_t index(datatype dtype) {               // of a predefined one: huge
+        return static_cast<std::size_t>(dtype) - predefined; // unsigned, so that none overflows
     }
     const custom_reduction *find(datatype dtype, reduction_fn fn) const {
         for (const auto &custom : reductions_) {
