@@ -571,6 +571,19 @@ typedef enum {
 unsigned heddle_version(void);
 const char *heddle_version_string(void);
 
+/** For waits that the library does not know, such as that of threads for each other before they join: HEDDLE_STALL and
+ *  HEDDLE_TIMEOUT go for them as for its own. Called when the wait begins, and then again each time that it has lasted
+ *  for *next seconds.
+ *  @param [in]     who     who waits, and for what: "barrier of the second stage, thread 3"
+ *  @param [in]     whom    whom it waits for; NULL: somebody else speaks, so no stall line is due here
+ *  @param [in]     waited  for how many seconds
+ *  @param [in,out] next    0 when the wait begins; then the seconds of waiting after which to call again, which
+ *                          may be infinite. If they have passed, a line is logged: "stall: WHO has waited 10.0 s for
+ *                          WHOM"
+ *  @return UCC_INPROGRESS: wait on; UCC_ERR_TIMED_OUT: it is to end, and a line has been logged;
+ *          UCC_ERR_INVALID_PARAM: who or next is NULL, or waited is negative or not a number; UCC_ERR_NO_MEMORY */
+ucc_status_t heddle_watch_wait(const char *who, const char *whom, double waited, double *next);
+
 /** Prints what this process knows of a team: which endpoints live in which process, and for each other process
  *  the transports that UCX has selected for each lane, and for what. A way that nothing has been sent on yet
  *  is not there yet, and one may still change until the first messages have come.

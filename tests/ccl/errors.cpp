@@ -136,6 +136,50 @@ void check_failing_creation() {
     }
 }
 
+// What is logged meanwhile: on stderr, which is a file for that long.
+std::string logged(const std::function<void()> &work) {
+    std::FILE *file = std::tmpfile();
+    int before = dup(STDERR_FILENO);
+    EXPECT(file && dup2(fileno(file), STDERR_FILENO) == STDERR_FILENO);
+    work();
+    dup2(before, STDERR_FILENO);
+    close(before);
+    std::string text;
+    std::rewind(file);
+    for (int c; (c = std::fgetc(file)) != EOF;) {
+        text += static_cast<char>(c);
+    }
+    std::fclose(file);
+    return text;
+}
+
+// A rank that never comes, and a value that nobody sets: the wait is logged, and ends.
+void check_long_waits() {
+    begin_phase("waits in vain");
+    setenv("HEDDLE_STALL", "0.02", 1);
+    setenv("HEDDLE_TIMEOUT", "0.2", 1);
+    auto kvs = ccl::create_main_kvs();
+    std::atomic<int> timed_out{0}, failed{0};
+    std::string text = logged([&] {
+        run_ranks(2, [&](int rank) {
+            ucc_status_t status = status_of([&] { ccl::create_communicator(3, rank, kvs); });
+            timed_out += status == UCC_ERR_TIMED_OUT;
+            failed += status == UCC_ERR_NOT_FOUND; // since another one has timed out
+        });
+    });
+    EXPECT(timed_out >= 1 && timed_out + failed == 2);
+    EXPECT(text.find("stall: create_communicators of 3: rank ") != std::string::npos);
+    EXPECT(text.find(" s for rank 2") != std::string::npos);
+    EXPECT(text.find("time-out: create_communicators of 3: rank ") != std::string::npos);
+    text = logged([&] { EXPECT(status_of([&] { kvs->get("never set"); }) == UCC_ERR_TIMED_OUT); });
+    EXPECT(text.find("stall: get of a store has waited") != std::string::npos);
+    EXPECT(text.find("for the value of 'never set'") != std::string::npos);
+    unsetenv("HEDDLE_STALL");
+    unsetenv("HEDDLE_TIMEOUT");
+    kvs->set("never set", {'x'});
+    EXPECT(kvs->get("never set").size() == 1);
+}
+
 void check_moved() {
     begin_phase("use after move");
     auto comm = ccl::create_communicator(1, 0, ccl::create_main_kvs());
@@ -269,6 +313,7 @@ int main() {
     check_datatypes();
     check_creation();
     check_failing_creation();
+    check_long_waits();
     check_moved();
     check_requests();
     check_failing_ranks();

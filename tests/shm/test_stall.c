@@ -776,3 +776,36 @@ Test(timeout, an_early_operation_goes_on_late_if_its_peers_are_there) {
     usleep(100000);
     cr_assert_eq(end_of(crew.ep[0], request), UCC_OK);
 }
+
+/* --- waits of the program's own -------------------------------------------------------------------- */
+
+Test(stall, a_wait_of_the_program_is_told_when_due) {
+    double next = 0;
+    setenv("HEDDLE_STALL", "10", 1);
+    cr_assert_eq(heddle_watch_wait("thread 3", "thread 4", 0, &next), UCC_INPROGRESS);
+    cr_assert_eq(next, 10);
+    cr_assert_eq(heddle_watch_wait("thread 3", "thread 4", 5, &next), UCC_INPROGRESS);
+    cr_assert_eq(heddle_watch_wait("thread 3", NULL, 10, &next), UCC_INPROGRESS);
+    cr_assert_not(said("thread 3", ""), "before it is due, or in another one's stead");
+    cr_assert_eq(next, 20);
+    cr_assert_eq(heddle_watch_wait("thread 3", "thread 4", 21, &next), UCC_INPROGRESS);
+    cr_assert(said("stall: thread 3 has waited 21.0 s for thread 4", ""));
+    cr_assert_eq(next, 40);
+}
+
+Test(timeout, a_wait_of_the_program_ends) {
+    double next = 0;
+    setenv("HEDDLE_STALL", "0", 1);
+    setenv("HEDDLE_TIMEOUT", "30", 1);
+    cr_assert_eq(heddle_watch_wait("thread 3", "thread 4", 0, &next), UCC_INPROGRESS);
+    cr_assert_eq(next, 30);
+    cr_assert_eq(heddle_watch_wait("thread 3", "thread 4", 30, &next), UCC_ERR_TIMED_OUT);
+    cr_assert(said("time-out: thread 3 has waited in vain for thread 4", ""));
+}
+
+Test(timeout, a_wait_of_the_program_needs_a_name_and_a_time) {
+    double next = 0;
+    cr_assert_eq(heddle_watch_wait(NULL, NULL, 0, &next), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(heddle_watch_wait("thread 3", NULL, 0, NULL), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(heddle_watch_wait("thread 3", NULL, -1, &next), UCC_ERR_INVALID_PARAM);
+}

@@ -11,6 +11,8 @@
 
 #include <heddle/ccl/request.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <random>
 
@@ -52,6 +54,30 @@ struct init_attr {};
 
 namespace detail {
 
+/** Waits until `done`, with the lock; long waits are logged, and time out, as the library's own (docs/hangs.md). who() and
+ *  whom() say who waits for whom; an empty whom(): another one says it. */
+template <class Done, class Who, class Whom>
+void await(std::unique_lock<std::mutex> &lock, std::condition_variable &changed, const char *call,
+           Done done, Who who, Whom whom) {
+    using seconds = std::chrono::duration<double>;
+    constexpr double longest = 1e6; // that clocks can count for certain
+    if (done()) {
+        return;
+    }
+    auto begun = std::chrono::steady_clock::now();
+    double waited = 0, next = 0;
+    do {
+        std::string missing = whom();
+        check(heddle_watch_wait(who().c_str(), missing.empty() ? nullptr : missing.c_str(), waited,
+                                &next),
+              call);
+        double rest = std::max(0.0, std::min(next - waited, longest));
+        changed.wait_for(lock, std::chrono::duration_cast<std::chrono::nanoseconds>(seconds(rest)),
+                         done);
+        waited = seconds(std::chrono::steady_clock::now() - begun).count();
+    } while (!done());
+}
+
 /** Ranks that become a communicator. What is not atomic is the store's lock's. */
 struct meeting {
     explicit meeting(std::size_t ranks, const comm_attr &how)
@@ -65,6 +91,22 @@ struct meeting {
     meeting &operator=(const meeting &) = delete;
     ~meeting() {
         (void)heddle_group_destroy(group);
+    }
+
+    bool present_before(std::size_t rank) const {
+        return std::find(present.begin(), present.begin() + static_cast<std::ptrdiff_t>(rank),
+                         true) != present.begin() + static_cast<std::ptrdiff_t>(rank);
+    }
+    std::string missing() const {
+        constexpr std::size_t few = 8;
+        std::string names;
+        std::size_t more = size - joined;
+        for (std::size_t rank = 0, n = 0; rank < size && n < few; rank++) {
+            if (!present[rank]) {
+                names += (n++ ? ", " : more > 1 ? "ranks " : "rank ") + std::to_string(rank);
+            }
+        }
+        return names + (more > few ? " and " + std::to_string(more - few) + " more" : "");
     }
 
     std::size_t size;
@@ -115,7 +157,10 @@ class store {
   public:
     std::vector<char> get(const std::string &key) {
         std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return values_.count(key) != 0; });
+        detail::await(
+            lock, changed_, "get", [&] { return values_.count(key) != 0; },
+            [] { return std::string("get of a store"); },
+            [&] { return "the value of '" + key + "'"; });
         return values_[key];
     }
 
@@ -140,7 +185,7 @@ class store {
             }
             std::shared_ptr<meeting> met = meeting_; // the last one ends the group
             members made = join(met.get(), size, mine, how);
-            await(lock, *met);
+            await(lock, *met, mine[0]);
             return made;
         } catch (...) {
             failed_ = true;
@@ -190,12 +235,19 @@ class store {
         return made;
     }
 
-    void await(std::unique_lock<std::mutex> &lock, meeting &met) {
+    void await(std::unique_lock<std::mutex> &lock, meeting &met, std::size_t rank) {
         if (met.joined == met.size) {
             meeting_ = nullptr;
             changed_.notify_all();
         }
-        changed_.wait(lock, [&] { return failed_ || met.joined == met.size; });
+        detail::await(
+            lock, changed_, "create_communicators",
+            [&] { return failed_ || met.joined == met.size; },
+            [&] {
+                return "create_communicators of " + std::to_string(met.size) + ": rank " +
+                       std::to_string(rank);
+            },
+            [&] { return met.present_before(rank) ? std::string() : met.missing(); });
         if (met.joined < met.size) {
             throw exception("create_communicators: another rank has failed", UCC_ERR_NOT_FOUND);
         }
