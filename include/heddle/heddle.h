@@ -581,7 +581,7 @@ const char *heddle_version_string(void);
  *                          may be infinite. If they have passed, a line is logged: "stall: WHO has waited 10.0 s for
  *                          WHOM"
  *  @return UCC_INPROGRESS: wait on; UCC_ERR_TIMED_OUT: it is to end, and a line has been logged;
- *          UCC_ERR_INVALID_PARAM: who or next is NULL, or waited is negative or not a number; UCC_ERR_NO_MEMORY */
+ *          UCC_ERR_INVALID_PARAM: who or next is NULL, or waited is negative or not finite; UCC_ERR_NO_MEMORY */
 ucc_status_t heddle_watch_wait(const char *who, const char *whom, double waited, double *next);
 
 /** Prints what this process knows of a team: which endpoints live in which process, and for each other process

@@ -14,10 +14,10 @@ static ucc_status_t time_out(const char *who, const char *whom) {
 }
 
 ucc_status_t heddle_watch_wait(const char *who, const char *whom, double waited, double *next) {
-    if (!who || !next || !(waited >= 0)) {
+    if (!who || !next || !(waited >= 0 && waited < INFINITY)) {
         hd_error("heddle_watch_wait: %s", !who    ? "who is NULL"
                                           : !next ? "next is NULL"
-                                                  : "waited is negative or not a number");
+                                                  : "waited is no number of seconds");
         return UCC_ERR_INVALID_PARAM;
     }
     hd_config_t *config;

@@ -8,6 +8,7 @@
 #include "team/team.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -808,4 +809,5 @@ Test(timeout, a_wait_of_the_program_needs_a_name_and_a_time) {
     cr_assert_eq(heddle_watch_wait(NULL, NULL, 0, &next), UCC_ERR_INVALID_PARAM);
     cr_assert_eq(heddle_watch_wait("thread 3", NULL, 0, NULL), UCC_ERR_INVALID_PARAM);
     cr_assert_eq(heddle_watch_wait("thread 3", NULL, -1, &next), UCC_ERR_INVALID_PARAM);
+    cr_assert_eq(heddle_watch_wait("thread 3", NULL, INFINITY, &next), UCC_ERR_INVALID_PARAM);
 }
