@@ -17,6 +17,7 @@ namespace {
 
 enum { RANKS = 2 };
 constexpr std::size_t times = 100;
+constexpr std::size_t few = 8; // a device that is late may have the library's pools grow once
 
 void must(int result) {
     if (result != 0) {
@@ -156,9 +157,10 @@ int main() {
             }
             all.pass([&] {
                 counting = false;
-                if (blocks != one.requests * RANKS * times) {
+                std::size_t requests = one.requests * RANKS * times;
+                if (blocks < requests || blocks > requests + few) {
                     std::fprintf(stderr, "%s: %zu blocks, %zu requests\n", one.name, blocks.load(),
-                                 one.requests * RANKS * times);
+                                 requests);
                     errors++;
                 }
             });
