@@ -203,12 +203,11 @@ bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes
 
 const void *hd_lane_view_outside(const hd_lane_t *lane, uint64_t k, void *scratch) {
     switch (hd_lane_regime(lane)) {
-    case HD_REGIME_INLINE:
-        return lane->payload;
     case HD_REGIME_STAGED:
         return lane->data;
     case HD_REGIME_LINES:
         return read_lines(lane, k, 0, hd_lane_bytes(lane), scratch) ? scratch : NULL;
+    case HD_REGIME_INLINE: /* hd_lane_view's */
     case HD_REGIME_NONE:
     case HD_REGIME_DIRECT:
         break;
