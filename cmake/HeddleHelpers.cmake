@@ -8,12 +8,15 @@ function(heddle_compile_options target)
     target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>)
 endfunction()
 
-# Reduction kernels are loops written to be vectorised, which gcc does at -O3 only. Properties of source
-# files are seen by the targets of one folder: called in each that compiles the library.
+# Reduction kernels are loops written to be vectorised, which gcc does at -O3 only; a sanitizer's checks are in its way, and
+# take minutes to compile then. Properties of source files are seen by the targets of one folder: called in each that
+# compiles the library.
 function(heddle_optimize_kernels)
     file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/core/reduce*.c)
-    set_source_files_properties(${kernels} PROPERTIES
-        COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    if(NOT HEDDLE_SANITIZE)
+        set_source_files_properties(${kernels} PROPERTIES
+            COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    endif()
     # cleanups when a user's callback throws or ends its thread
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/threads/callback.c
         ${PROJECT_SOURCE_DIR}/src/team/ee.c PROPERTIES COMPILE_OPTIONS -fexceptions)
