@@ -4,7 +4,8 @@
  *
  * The bulk is driven by one thread for all endpoints, which is fast; `drivers` and `random_mix` run
  * smaller tables with the other drivers, `forms` with every way of forming a team. Tests run in
- * processes of their own; how many collectives they checked is added up in a file.
+ * processes of their own; how many collectives they checked is added up in a file. HEDDLE_STRESS_SCALE: of how many percent of the
+ * cases; by default all, or a fifth under AddressSanitizer.
  *
  * With CONFORMANCE_DEVICES, the program is another one: all buffers are in memory of emulated devices, which are so configured,
  * and each test fails if the emulator finds anything. CONFORMANCE_COPY_MIN: they copy blocks of so many bytes to each other.
@@ -35,7 +36,15 @@ static void end(void) {
     device_cases_end();
 }
 #else
+#if defined(__SANITIZE_ADDRESS__)
+enum { PERCENT = 20 };
+#else
+enum { PERCENT = 100 };
+#endif
+
 static void begin(void) {
+    const char *text = getenv("HEDDLE_STRESS_SCALE");
+    batch_percent = text != NULL && atoi(text) > 0 ? (uint32_t)atoi(text) : PERCENT;
 }
 
 static void end(void) {

@@ -5,6 +5,7 @@
 #include "gpu/gpu.h"
 #include "support/deadline.h"
 #include "support/device_cases.h"
+#include "support/dose.h"
 #include "support/probe.h"
 #include "support/said.h"
 #include "support/small.h"
@@ -478,14 +479,14 @@ static bool fails_at(const process_t *process, uint64_t n) {
 
 static int fail_all(const process_t *process, void *arg) {
     bool more = true;
-    uint64_t n = 1;
+    uint64_t step = dose_step(3, 7), n = 1 + (count == MANY ? 1 : 0) + (on_streams ? 2 : 0);
     const hd_gpu_driver_t *gpu;
     (void)arg;
     begin();
     ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE); /* which keeps the configuration */
     must(hd_gpu_open(&gpu), "hd_gpu_open");
     must(gpu->use(0), "use"); /* failures of that are test_faults.c's */
-    for (; more; n++) {
+    for (; more; n += step) {
         more = fails_at(process, n);
         process_set(process, 0, more);
         process_barrier(process);

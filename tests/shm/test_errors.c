@@ -7,6 +7,7 @@
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
+#include "../support/dose.h"
 #include "../support/driver.h"
 
 #include <criterion/criterion.h>
@@ -246,7 +247,8 @@ static void sweep(mutation_t mutation, driver_t driver, bool check) {
         for (uint32_t t = 0; t < COLL_TYPES; t++) {
             for (uint32_t c = 0; c < N_COUNTS; c++) {
                 bool heavy = coll_has_blocks(coll_type_at(t)) && sizes[s] > 9;
-                if (!coll_moves_data(coll_type_at(t)) && c > 0) {
+                bool moves = coll_moves_data(coll_type_at(t));
+                if (moves ? (c + s + t) % dose_step(2, 4) != 0 : c > 0) {
                     continue;
                 }
                 uint64_t count = heavy ? (counts[c] + 9) / 10 : counts[c];

@@ -3,6 +3,7 @@
 #include "batch.h"
 #include "count.h"
 #include "deadline.h"
+#include "random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +18,15 @@ struct batch {
     prepared_t *cases[MAX_JOBS];
     uint32_t n_cases;
     uint64_t bytes, seeds, failures;
+    uint64_t drawn; /* which cases are run, if not all */
 };
+
+uint32_t batch_percent = 100;
 
 batch_t *batch_open(const batch_params_t *params) {
     batch_t *batch = must_alloc(1, sizeof(*batch));
     batch->params = *params;
+    batch->drawn = params->world.size * 1000 + batch_percent;
     batch->params.world.shared_context = driver_wants_shared_context(params->driver);
     batch->world = world_create(&batch->params.world);
     return batch;
@@ -48,7 +53,8 @@ static void flush(batch_t *batch) {
 
 void batch_add(batch_t *batch, const coll_case_t *c) {
     coll_case_t own = *c;
-    if (case_memory != NULL && !case_memory->takes(c)) {
+    bool drawn = batch_percent >= 100 || random_below(&batch->drawn, 100) < batch_percent;
+    if (!drawn || (case_memory != NULL && !case_memory->takes(c))) {
         return;
     }
     own.size = own.set.n > 0 ? own.set.n : batch->world->size;

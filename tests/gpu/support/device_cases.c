@@ -132,11 +132,7 @@ static void case_from(void *to, const void *memory, size_t bytes) {
     device_from(to, memory, bytes);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { PERCENT = 4 };
-#else
-enum { PERCENT = 25 };
-#endif
 
 static uint64_t scale(void) {
     const char *text = getenv("HEDDLE_STRESS_SCALE");

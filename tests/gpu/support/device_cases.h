@@ -7,8 +7,8 @@
  * With HEDDLE_TEST_GPU=cuda in the environment they are in memory of the real devices that there are, whatever config says,
  * and nobody looks for findings. The program has to be started with LD_PRELOAD=libcuda.so.1, so that it calls that driver.
  *
- * HEDDLE_STRESS_SCALE is how many percent of the cases are run with DEVICE_CASES_ANY; by default a quarter, another one for
- * each configuration, and few in a sanitizer.
+ * HEDDLE_STRESS_SCALE is how many percent of the cases are run with DEVICE_CASES_ANY; by default 4, others for
+ * each configuration.
  */
 #ifndef TESTS_GPU_DEVICE_CASES_H_
 #define TESTS_GPU_DEVICE_CASES_H_
