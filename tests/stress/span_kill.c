@@ -500,6 +500,7 @@ static struct {
     double worst[KINDS], sum[KINDS];
     uint64_t given_up; /* scenarios after which more were lost than had to be */
     uint64_t attempts; /* most of them, to make a team of those that are left */
+    uint64_t blocked;  /* scenarios after which survivors waited for each other */
 } seen;
 
 /* Of the two that have lost each other one is left, with the third, and nobody else is with the other one. */
@@ -517,8 +518,26 @@ static bool one_is_left(const scenario_t *s, const outcome_t *outcome) {
     return a_stays || b_stays;
 }
 
+/* Whoever is killed between taking a place in one of UCX's queues in shared memory and filling it blocks that queue for good
+ * (docs/processes.md): survivors wait for each other. Rare enough not to happen twice in a run, nor to a seed again. */
+static bool may_have_blocked(const scenario_t *s, const outcome_t *outcome) {
+    bool any = false, others = true;
+    for (uint32_t p = 0; p < s->shape.processes; p++) {
+        bool waited = WIFSIGNALED(outcome->status[p]) && WTERMSIG(outcome->status[p]) == SIGKILL;
+        any = any || (waited && p != s->victim);
+        others = others && (waited || outcome->status[p] == 0);
+    }
+    return s->kind == KILL && !s->by_tcp && any && others && seen.blocked++ == 0;
+}
+
 static void run(scenario_t *s) {
     outcome_t outcome = processes_run(&s->shape, HANGS_S + 20, work, s);
+    if (!outcome.ok && may_have_blocked(s, &outcome)) {
+        printf("seed %" PRIu64 ": survivors waited for each other, as after a kill that blocks a "
+               "queue of UCX's; once more\n",
+               s->seed);
+        outcome = processes_run(&s->shape, HANGS_S + 20, work, s);
+    }
     uint64_t at = outcome.value[s->victim][AT];
     bool formed = true, given_up = false;
     seen.n[s->kind]++;
