@@ -5,6 +5,7 @@
 #include "support/batch.h"
 #include "support/deadline.h"
 #include "support/device_cases.h"
+#include "support/dose.h"
 #include "support/trial.h"
 
 #include <criterion/criterion.h>
@@ -156,6 +157,7 @@ static batch_t *open_batch(const team_case_t *c, uint32_t times) {
     if (c->on_streams) {
         device_cases_on_streams();
     }
+    batch_percent = 100 / dose_step(2, 5);
     return batch_open(&params);
 }
 
