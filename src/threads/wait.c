@@ -121,35 +121,38 @@ static bool yield_was_slow(uint64_t *now) {
     return slow;
 }
 
-/* Threads that run or want to, of the whole machine; 0: not known. */
-static unsigned long n_running(void) {
+/* Do more threads run, or want to, than there are processors? */
+static bool is_crowded(void) {
     char text[128] = "";
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0) {
         close(fd);
     }
-    const char *slash =
-        size > 0 ? strchr(text, '/') : NULL; /* "0.20 0.18 0.12 3/289 11206": the 3 */
+    /* "0.20 0.18 0.12 3/289 11206": 3 run */
+    const char *slash = size > 0 ? strchr(text, '/') : NULL;
     while (slash && slash > text && isdigit((unsigned char)slash[-1])) {
         slash--;
     }
-    return slash ? strtoul(slash, NULL, 10) : 0;
+    return slash && processors > 0 && strtoul(slash, NULL, 10) > (unsigned long)processors;
 }
 
 /* A scheduler that is fair lets a thread that has just come go on at its first yields in spite of others, who had more than
- * their share by then. So where all processors may be busy, vain yields say nothing for some milliseconds, and what counts is
- * the time that others then took. */
+ * their share by then. So where all processors may be busy, vain yields say nothing for some milliseconds; and what counts
+ * after some is the time that others took. */
 bool hd_processor_is_shared(void) {
-    enum { MOST = 5, LONGEST_US = 20000, ADVANTAGE_US = 8000 };
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    bool crowded = processors > 0 && n_running() > (unsigned long)processors;
-    uint64_t least = crowded ? ADVANTAGE_US * hd_ticks_per_us : 0;
+    enum { MOST = 5, LONGEST_US = 20000, ADVANTAGE_US = 8000, SOME_US = 2000 };
     uint64_t began = hd_ticks(), now = began, away = 0;
     int slow = 0, fast = 0;
     /* several: others may only pass by, such as threads that are still being placed */
-    while (slow < MOST && (fast < MOST || now - began < least) &&
-           now - began < LONGEST_US * hd_ticks_per_us) {
+    while (slow < MOST && now - began < LONGEST_US * hd_ticks_per_us) {
+        if (fast >= MOST) {
+            if (now - began >= ADVANTAGE_US * hd_ticks_per_us || !is_crowded()) {
+                break;
+            }
+            now = hd_ticks(); /* to ask takes as long as several yields */
+        }
         uint64_t before = now;
         if (yield_was_slow(&now)) {
             slow++;
@@ -158,7 +161,8 @@ bool hd_processor_is_shared(void) {
             fast++;
         }
     }
-    return crowded ? away > (now - began) / 4 : slow > fast;
+    bool some = now - began > SOME_US * hd_ticks_per_us;
+    return some ? away > (now - began) / 4 : slow > fast;
 }
 
 /* Yields, and learns from how long that took. Returns the time after it. */
