@@ -86,6 +86,10 @@ ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *param
                                 ucc_context_h *context);
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params, bool unplaced,
                                    ucc_context_h *out);
+/* What a handle of ucc_mem_map is of, if that is memory of this process. */
+bool hd_api_mapping(ucc_mem_map_mem_h memh, ucc_mem_map_t *segment);
+/* What TUNE says in the context's configuration: one_sided.c. */
+ucc_status_t hd_api_tune(ucc_context_h context, const hd_config_t *config);
 /* heddle_team_create_post; unplaced: oob.oob_ep is not known, nor is the range of ep. */
 ucc_status_t hd_api_create_team(ucc_context_h *contexts, uint32_t n_contexts,
                                 const ucc_team_params_t *params, const heddle_team_params_t *extra,

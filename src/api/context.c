@@ -7,6 +7,8 @@
 #include "team/algorithm.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 bool hd_api_context(ucc_context_h context, const char *caller) {
     if (!context || context->magic != HD_CONTEXT_MAGIC) {
@@ -57,6 +59,28 @@ static uint64_t look_every(ucc_lib_h lib) {
     return shorter(every ? every / LOOKS + 1 : 0, traces ? TRACE_US * hd_ticks_per_us : 0);
 }
 
+/* The array is the client's, and gone after the call. */
+static ucc_status_t keep_segments(ucc_context_h context, const ucc_context_params_t *p) {
+    uint64_t n = p->mask & UCC_CONTEXT_PARAM_FIELD_MEM_PARAMS ? p->mem_params.n_segments : 0;
+    size_t bytes;
+    if (n == 0) {
+        return UCC_OK;
+    }
+    if (!p->mem_params.segments || __builtin_mul_overflow(n, sizeof(ucc_mem_map_t), &bytes)) {
+        hd_error("ucc_context_create: mem_params.segments is NULL, or n_segments (%llu) too large",
+                 (unsigned long long)n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    context->mem_params.segments = hd_alloc(HD_LINE, bytes);
+    if (!context->mem_params.segments) {
+        hd_error("ucc_context_create: no memory for %llu segments", (unsigned long long)n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    memcpy(context->mem_params.segments, p->mem_params.segments, bytes);
+    context->mem_params.n_segments = n;
+    return UCC_OK;
+}
+
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p, bool unplaced,
                                    ucc_context_h *out) {
     ucc_status_t status = check_params(p, unplaced);
@@ -80,8 +104,10 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     context->sync_type =
         p->mask & UCC_CONTEXT_PARAM_FIELD_SYNC_TYPE ? p->sync_type : lib->params.sync_type;
     context->id = p->mask & UCC_CONTEXT_PARAM_FIELD_ID ? p->ctx_id : 0;
-    if (p->mask & UCC_CONTEXT_PARAM_FIELD_MEM_PARAMS) {
-        context->mem_params = p->mem_params;
+    status = keep_segments(context, p);
+    if (status != UCC_OK) {
+        hd_free(context);
+        return status;
     }
     context->locality = hd_locality_unknown();
     hd_process_identity(context->address.process);
@@ -91,6 +117,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     }
     if (status != UCC_OK) {
         hd_context_part(context);
+        hd_free(context->mem_params.segments);
         hd_free(context);
         return status;
     }
@@ -113,7 +140,16 @@ ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *param
         hd_error("%s: config is not a context configuration", caller);
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_api_create_context(lib, params, unplaced, context);
+    ucc_context_h made;
+    ucc_status_t status = hd_api_create_context(lib, params, unplaced, &made);
+    if (status == UCC_OK && config &&
+        (status = hd_api_tune(made, (hd_config_t *)config)) != UCC_OK) {
+        (void)ucc_context_destroy(made);
+    }
+    if (status == UCC_OK) {
+        *context = made;
+    }
+    return status;
 }
 
 ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
@@ -150,6 +186,8 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
     hd_context_part(context);
     hd_fork_forget(&context->heirloom);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
+    hd_free(context->mem_params.segments);
+    free(context->tune);
     hd_free(context);
     return UCC_OK;
 }

@@ -1,4 +1,7 @@
-/* memory.c: ucc_mem_map and ucc_mem_unmap within one process.
+/* memory.c: ucc_mem_map and ucc_mem_unmap.
+ *
+ * Nothing is registered anywhere: a handle says where memory is, and in which process. All that it is used for is to find
+ * an endpoint's own (one_sided.c), so handles of other processes' memory are taken for what they say.
  *
  * A handle is one flat malloc'd record without pointers into itself: clients copy it, pad it, send it.
  * Export makes one for exactly one segment. Import turns the client's own malloc'd copy into a
@@ -43,19 +46,24 @@ static ucc_status_t export(const ucc_mem_map_params_t *params, size_t *memh_size
 
 static ucc_status_t import(size_t *memh_size, ucc_mem_map_mem_h *memh) {
     mapping_t *m = *memh;
-    uint64_t mine[2];
     if (!m || (m->kind != EXPORTED && m->kind != IMPORTED)) {
         hd_error("ucc_mem_map: *memh is not an exported handle");
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_process_identity(mine);
-    if (memcmp(mine, m->process, sizeof(mine)) != 0) {
-        hd_error("ucc_mem_map: memory of another process is not supported by this build");
-        return UCC_ERR_NOT_SUPPORTED;
-    }
     m->kind = IMPORTED;
     *memh_size = 0;
     return UCC_OK;
+}
+
+bool hd_api_mapping(ucc_mem_map_mem_h memh, ucc_mem_map_t *segment) {
+    const mapping_t *m = memh;
+    uint64_t mine[2];
+    if (!m || (m->kind != EXPORTED && m->kind != IMPORTED)) {
+        return false;
+    }
+    hd_process_identity(mine);
+    *segment = (ucc_mem_map_t){(void *)(uintptr_t)m->address, m->bytes};
+    return memcmp(mine, m->process, sizeof(mine)) == 0;
 }
 
 ucc_status_t ucc_mem_map(ucc_context_h context, ucc_mem_map_mode_t mode,

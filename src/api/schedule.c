@@ -274,7 +274,7 @@ ucc_status_t heddle_algorithm_register(ucc_team_h team, const heddle_algorithm_p
         !hd_api_pointer(algorithm, "algorithm", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_algorithm_register(team, NULL, params, algorithm);
+    return hd_algorithm_register(team, NULL, params, NULL, algorithm);
 }
 
 ucc_status_t heddle_algorithm_register_context(ucc_context_h context,
@@ -284,7 +284,7 @@ ucc_status_t heddle_algorithm_register_context(ucc_context_h context,
         !hd_api_pointer(algorithm, "algorithm", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_algorithm_register(NULL, context, params, algorithm);
+    return hd_algorithm_register(NULL, context, params, NULL, algorithm);
 }
 
 ucc_status_t heddle_algorithm_unregister(heddle_algorithm_t *algorithm) {

@@ -499,11 +499,12 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                   .meaning = "Polls of the network per progress call."},
     [HD_CFG_CTX_TL_UCP_TUNE] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                 .type = HD_CFG_STRING,
-                                .hidden = true,
                                 .component = "tl/ucp",
                                 .name = "TUNE",
                                 .value = "",
-                                .meaning = "Accepted, without effect."},
+                                .meaning = "Algorithms to use, in UCC's words. Heddle goes by "
+                                           "alltoallv:@onesided, with which displacements mean "
+                                           "something else, and names the others at level info."},
 };
 
 size_t hd_config_count(void) {

@@ -5,6 +5,9 @@
  * request becomes the schedule's face: it takes no number of the team, posting it starts a RUN of the
  * schedule in the handle's first context, and the end of the run completes it.
  *
+ * The library has one of its own, by which a call means something else (api/one_sided.c): it is asked before the arguments
+ * are looked at, and runs the call, or the call is refused.
+ *
  * Calls with a tag or an active set stay with us: they are what algorithms are made of. Each run has 65536 tags of
  * its own: which ones follows from the order of the posts (of the inits, for a persistent request or a team
  * that orders those), which all endpoints agree on.
@@ -32,6 +35,7 @@ struct heddle_algorithm {
     _Atomic bool gone;     /* unregistered */
     ucc_context_h context; /* on whose list it is; NULL: a team's */
     heddle_algorithm_params_t params;
+    hd_algorithm_redefines_fn redefines; /* NULL: a user's */
     char name[NAME];
 };
 
@@ -107,7 +111,7 @@ static void forget_plans(ucc_team_h team) {
 
 ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
                                    const heddle_algorithm_params_t *params,
-                                   heddle_algorithm_t **out) {
+                                   hd_algorithm_redefines_fn redefines, heddle_algorithm_t **out) {
     heddle_algorithm_t *a = hd_alloc(HD_LINE, sizeof(*a));
     hd_offer_t *offer = NULL;
     if (a) {
@@ -116,6 +120,7 @@ ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
         atomic_init(&a->gone, false);
         a->context = context;
         a->params = *params;
+        a->redefines = redefines;
         snprintf(a->name, sizeof(a->name), "%s", params->name ? params->name : "without a name");
         a->params.name = a->name;
         offer = make_offer(a, NULL);
@@ -305,13 +310,9 @@ static bool is_unordered(ucc_post_ordering_t ordering) {
            ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
 }
 
-bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
-                       ucc_status_t *status) {
-    if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
-        is_unordered(team->ordering)) {
-        return false;
-    }
-    heddle_algorithm_call_t call = {
+static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *args,
+                                       const hd_request_t *r) {
+    return (heddle_algorithm_call_t){
         .args = args,
         .team = team,
         .context = team->contexts[0],
@@ -319,6 +320,26 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
         .size = team->n,
         .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
     };
+}
+
+/* An algorithm has made a run of it: nothing else of the request is used. */
+static void become_face(ucc_team_h team, hd_request_t *r) {
+    hd_pack_release(r); /* the algorithm packs for itself */
+    r->op.prepare = NULL;
+    r->op.finish = nothing_to_unpack;
+    r->route = HD_ROUTE_NOTHING;
+    r->express = NULL;
+    r->teaches = false;
+    draw_number(team, r);
+}
+
+bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
+                       ucc_status_t *status) {
+    if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
+        is_unordered(team->ordering)) {
+        return false;
+    }
+    heddle_algorithm_call_t call = call_of(team, args, r);
     ucc_status_t tried = UCC_ERR_NOT_SUPPORTED;
     if (hd_schedule_depth >= DEEPEST) {
         hd_error(
@@ -330,7 +351,7 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
     }
     hd_schedule_depth++; /* what it initialises itself is inside of it */
     for (hd_offer_t *o = team->offers; o && tried == UCC_ERR_NOT_SUPPORTED; o = o->next) {
-        tried = try_offer(team, r, o, &call);
+        tried = o->algorithm->redefines ? tried : try_offer(team, r, o, &call);
     }
     hd_schedule_depth--;
     if (tried == UCC_ERR_NOT_SUPPORTED) {
@@ -338,15 +359,50 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
     }
     *status = tried;
     if (tried == UCC_OK) {
-        hd_pack_release(r); /* the algorithm packs for itself */
-        r->op.prepare = NULL;
-        r->op.finish = nothing_to_unpack;
-        r->route = HD_ROUTE_NOTHING;
-        r->express = NULL;
-        r->teaches = false;
-        draw_number(team, r);
+        become_face(team, r);
     }
     return true;
+}
+
+/* --- calls that mean something else ----------------------------------------------------------------- */
+
+hd_offer_t *hd_algorithm_redefines(ucc_team_h team, const ucc_coll_args_t *args,
+                                   ucc_coll_args_t *checked) {
+    for (hd_offer_t *o = team->offers; o; o = o->next) {
+        const heddle_algorithm_t *a = o->algorithm;
+        if (a->redefines && a->redefines(team, args, a->params.arg, checked)) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+ucc_status_t hd_algorithm_redefine(ucc_team_h team, hd_offer_t *offer, const ucc_coll_args_t *args,
+                                   const ucc_coll_args_t *checked, bool tagged, hd_request_t *r) {
+    const char *name = offer->algorithm->name;
+    tagged |= (args->mask & UCC_COLL_ARGS_FIELD_TAG) != 0;
+    const char *why = args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET ? "has an active set"
+                      : tagged                                    ? "has a tag"
+                      : is_unordered(team->ordering)              ? "is on an unordered team"
+                                                                  : NULL;
+    if (why) {
+        hd_error(
+            "%s at endpoint %u: its arguments ask for the algorithm \"%s\", which can't run one "
+            "that %s",
+            hd_type_name(hd_type_of((uint64_t)args->coll_type)), team->ep, name, why);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_status_t status = hd_args_prepare(team, checked, r);
+    if (status == UCC_OK) {
+        heddle_algorithm_call_t call = call_of(team, args, r);
+        hd_schedule_depth++; /* likewise */
+        status = try_offer(team, r, offer, &call);
+        hd_schedule_depth--;
+    }
+    if (status == UCC_OK) {
+        become_face(team, r);
+    }
+    return status;
 }
 
 hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {

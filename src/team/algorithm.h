@@ -7,10 +7,15 @@
 
 #include <heddle/schedule.h>
 
-/* With a team handle, or with a context; the other is NULL. */
+/* Of the library's own: does this call ask for the algorithm, which gives its arguments another meaning? Then nothing
+ * else can run it. *checked: what of the arguments is to be checked as always. */
+typedef bool (*hd_algorithm_redefines_fn)(ucc_team_h team, const ucc_coll_args_t *args, void *arg,
+                                          ucc_coll_args_t *checked);
+
+/* With a team handle, or with a context; the other is NULL. redefines: NULL for users'. */
 ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
                                    const heddle_algorithm_params_t *params,
-                                   heddle_algorithm_t **out);
+                                   hd_algorithm_redefines_fn redefines, heddle_algorithm_t **out);
 bool hd_algorithm_is_live(const heddle_algorithm_t *algorithm);
 /* UCC_ERR_INVALID_PARAM (logged): it was unregistered before. */
 ucc_status_t hd_algorithm_unregister(heddle_algorithm_t *algorithm);
@@ -22,6 +27,13 @@ void hd_algorithms_end(struct hd_offer *offers);
 /* From plan: true if an algorithm runs this call, or has failed to: *status. r's arguments were checked. */
 bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
                        ucc_status_t *status);
+/* Before that, of arguments that nobody has checked: one that redefines the call, or NULL; and the preparation of such a
+ * call: UCC_ERR_NOT_SUPPORTED (logged), if it has a tag, an active set, or no order. */
+struct hd_offer *hd_algorithm_redefines(ucc_team_h team, const ucc_coll_args_t *args,
+                                        ucc_coll_args_t *checked);
+ucc_status_t hd_algorithm_redefine(ucc_team_h team, struct hd_offer *offer,
+                                   const ucc_coll_args_t *args, const ucc_coll_args_t *checked,
+                                   bool tagged, hd_request_t *r);
 /* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is over. */
 ucc_status_t hd_algorithm_post(hd_request_t *r);
 /* Is it such a request's schedule? */

@@ -44,6 +44,7 @@ struct ucc_lib_info {
     uint64_t timeout;          /* ticks after which one fails that has no other; 0: never */
     hd_cfg_gate_t gpu_gate;    /* how a triggered post brings order to its stream */
     _Atomic uint32_t contexts; /* alive */
+    _Atomic bool told_tunes;   /* which tunes have no effect: once */
 };
 
 struct ucc_context {
@@ -64,7 +65,8 @@ struct ucc_context {
         hd_ordinals_t
             lists; /* how often this one has made a team of each list; under offers_lock */
     } peers;
-    ucc_mem_map_params_t mem_params;
+    ucc_mem_map_params_t mem_params; /* the array of segments is the context's own */
+    char *tune; /* NULL, or TUNE of tl/ucp, where it changes what calls mean (api/one_sided.c) */
     _Atomic uint32_t teams; /* alive */
     hd_lock_t offers_lock;
     struct hd_offer *offers; /* algorithms for teams that are made from it; under the lock */
