@@ -333,7 +333,8 @@ static void become_face(ucc_team_h team, hd_request_t *r) {
     draw_number(team, r);
 }
 
-bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
+/* Of checked arguments that mean what they always do: true, if an algorithm runs the call, or has failed to. */
+static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
                        ucc_status_t *status) {
     if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
         is_unordered(team->ordering)) {
@@ -366,7 +367,8 @@ bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
 
 /* --- calls that mean something else ----------------------------------------------------------------- */
 
-hd_offer_t *hd_algorithm_redefines(ucc_team_h team, const ucc_coll_args_t *args,
+/* The offer whose meaning they have; NULL: they mean what they always do. */
+static hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
                                    ucc_coll_args_t *checked) {
     for (hd_offer_t *o = team->offers; o; o = o->next) {
         const heddle_algorithm_t *a = o->algorithm;
@@ -377,25 +379,32 @@ hd_offer_t *hd_algorithm_redefines(ucc_team_h team, const ucc_coll_args_t *args,
     return NULL;
 }
 
-ucc_status_t hd_algorithm_redefine(ucc_team_h team, hd_offer_t *offer, const ucc_coll_args_t *args,
-                                   const ucc_coll_args_t *checked, bool tagged, hd_request_t *r) {
-    const char *name = offer->algorithm->name;
-    tagged |= (args->mask & UCC_COLL_ARGS_FIELD_TAG) != 0;
-    const char *why = args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET ? "has an active set"
-                      : tagged                                    ? "has a tag"
-                      : is_unordered(team->ordering)              ? "is on an unordered team"
-                                                                  : NULL;
+/* Why no algorithm can run it; NULL: one can. */
+static const char *what_excludes(ucc_team_h team, const ucc_coll_args_t *args, bool tagged) {
+    if (args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) {
+        return "has an active set";
+    }
+    if (tagged || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
+        return "has a tag";
+    }
+    return is_unordered(team->ordering) ? "is on an unordered team" : NULL;
+}
+
+static ucc_status_t redefine(ucc_team_h team, hd_offer_t *offer, const ucc_coll_args_t *args,
+                             const ucc_coll_args_t *checked, bool tagged, hd_request_t *r) {
+    const char *why = what_excludes(team, args, tagged);
     if (why) {
         hd_error(
             "%s at endpoint %u: its arguments ask for the algorithm \"%s\", which can't run one "
             "that %s",
-            hd_type_name(hd_type_of((uint64_t)args->coll_type)), team->ep, name, why);
+            hd_type_name(hd_type_of((uint64_t)args->coll_type)), team->ep, offer->algorithm->name,
+            why);
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = hd_args_prepare(team, checked, r);
     if (status == UCC_OK) {
         heddle_algorithm_call_t call = call_of(team, args, r);
-        hd_schedule_depth++; /* likewise */
+        hd_schedule_depth++; /* as in ask_offers */
         status = try_offer(team, r, offer, &call);
         hd_schedule_depth--;
     }
@@ -403,6 +412,18 @@ ucc_status_t hd_algorithm_redefine(ucc_team_h team, hd_offer_t *offer, const ucc
         become_face(team, r);
     }
     return status;
+}
+
+bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
+                          hd_request_t *r, ucc_status_t *status) {
+    ucc_coll_args_t checked;
+    hd_offer_t *redefining = find_redefining(team, args, &checked);
+    if (redefining) {
+        *status = redefine(team, redefining, args, &checked, tagged, r);
+        return true;
+    }
+    *status = hd_args_prepare(team, args, r);
+    return *status == UCC_OK && !tagged && ask_offers(team, args, r, status);
 }
 
 hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {

@@ -24,16 +24,10 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context);
 /* At the end of a handle or a context. */
 void hd_algorithms_end(struct hd_offer *offers);
 
-/* From plan: true if an algorithm runs this call, or has failed to: *status. r's arguments were checked. */
-bool hd_algorithm_plan(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
-                       ucc_status_t *status);
-/* Before that, of arguments that nobody has checked: one that redefines the call, or NULL; and the preparation of such a
- * call: UCC_ERR_NOT_SUPPORTED (logged), if it has a tag, an active set, or no order. */
-struct hd_offer *hd_algorithm_redefines(ucc_team_h team, const ucc_coll_args_t *args,
-                                        ucc_coll_args_t *checked);
-ucc_status_t hd_algorithm_redefine(ucc_team_h team, struct hd_offer *offer,
-                                   const ucc_coll_args_t *args, const ucc_coll_args_t *checked,
-                                   bool tagged, hd_request_t *r);
+/* hd_args_prepare, where a handle has offers: its result in *status. True: an algorithm runs this call, or has failed to, or
+ * it redefines the call and can't run it: UCC_ERR_NOT_SUPPORTED (logged), if that has a tag, an active set or no order. */
+bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
+                          hd_request_t *r, ucc_status_t *status);
 /* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is over. */
 ucc_status_t hd_algorithm_post(hd_request_t *r);
 /* Is it such a request's schedule? */

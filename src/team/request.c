@@ -218,13 +218,10 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
     op->place.board = NULL;
     op->task.home = &team->group->home;
     r->shape.type = r->shape.vector = 0;
-    ucc_coll_args_t checked;
-    struct hd_offer *redefines = team->offers ? hd_algorithm_redefines(team, args, &checked) : NULL;
-    if (redefines) {
-        return hd_algorithm_redefine(team, redefines, args, &checked, tag != NULL, r);
-    }
-    ucc_status_t status = hd_args_prepare(team, args, r);
-    if (status == UCC_OK && team->offers && !tag && hd_algorithm_plan(team, args, r, &status)) {
+    ucc_status_t status = UCC_OK;
+    if (!team->offers) {
+        status = hd_args_prepare(team, args, r);
+    } else if (hd_algorithm_prepare(team, args, tag != NULL, r, &status)) {
         return status;
     }
     if (status == UCC_OK) {
