@@ -97,6 +97,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     if (lib->debug_order && !context->runner.multiple) {
         context->runner.multiple = context->runner.promised = true;
     }
+    context->runner.may_doze = lib->may_park;
     hd_runner_look_after(&context->runner, hd_request_look_after, look_every(lib));
     context->magic = HD_CONTEXT_MAGIC;
     context->lib = lib;

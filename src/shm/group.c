@@ -57,6 +57,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
         return NULL;
     }
     group->home.release = release;
+    group->home.awaits = hd_op_awaits;
     /* relaxed: nobody else knows the group yet */
     atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
     group->serial = hd_serial();

@@ -165,6 +165,9 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
     op->task.awaited_value = op->place.k;
 }
 
+/* sleep.c: hd_home_t's awaits, for the operations of a group. */
+void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited);
+
 /* --- mismatch.c: what is said of calls that disagree ----------------------------------------------- */
 
 /* In the child of a fork: the table is nobody's at the moment. */

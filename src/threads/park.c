@@ -45,16 +45,69 @@ void hd_park_fence(void) {
        word, so one of them comes first and the later one sees the other's past */
 }
 
-void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word,
-                    _Atomic int *event) {
-    sleeper->word = word;
-    sleeper->event = event;
+/* One that nobody else has, if there is any: those who share one wake together. Under the bell's lock. */
+static uint32_t free_mask(const hd_bell_t *bell) {
+    enum { BITS = 32 };
+    uint32_t unused = ~bell->masks;
+    /* relaxed: any number will do */
+    uint32_t sleepers = atomic_load_explicit(&bell->sleepers, memory_order_relaxed);
+    return unused ? unused & -unused : UINT32_C(1) << sleepers / HD_BELL_SLEEPER % BITS;
+}
+
+/* How long a bell is watched after the last one fell asleep there. */
+static uint64_t watch_ticks(void) {
+    enum { US = 20000 };
+    return US * hd_ticks_per_us;
+}
+
+bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often) {
+    uint32_t added = HD_BELL_SLEEPER;
     sleeper->bell = bell;
+    /* relaxed: nobody else knows the sleeper yet */
+    atomic_store_explicit(&sleeper->rung, false, memory_order_relaxed);
     hd_lock(&bell->lock);
+    if (sleeper->word == &bell->word) {
+        sleeper->mask = free_mask(bell);
+        bell->masks |= sleeper->mask;
+    }
     sleeper->next = bell->list;
     bell->list = sleeper;
+    /* relaxed: only changed under the lock */
+    bool watched = atomic_load_explicit(&bell->sleepers, memory_order_relaxed) & HD_BELL_WATCHED;
+    if (often) {
+        added += watched ? 0 : HD_BELL_WATCHED;
+        /* relaxed: ends it sooner or later */
+        atomic_store_explicit(&bell->watched_until, hd_ticks() + watch_ticks(),
+                              memory_order_relaxed);
+    }
+    /* seq_cst: see hd_park_fence; and if watched, the ringer's fence */
+    atomic_fetch_add_explicit(&bell->sleepers, added, memory_order_seq_cst);
     hd_unlock(&bell->lock);
-    atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_seq_cst); /* see hd_park_fence */
+    return watched;
+}
+
+/* By a ringer that finds nobody asleep. */
+static void end_watch(hd_bell_t *bell) {
+    /* relaxed: see hd_bell_enlist */
+    if (hd_ticks() < atomic_load_explicit(&bell->watched_until, memory_order_relaxed)) {
+        return;
+    }
+    hd_lock(&bell->lock);
+    /* relaxed, both: who needs the watch is in the list, until it leaves by this lock */
+    if (!bell->list &&
+        (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) & HD_BELL_WATCHED)) {
+        atomic_fetch_sub_explicit(&bell->sleepers, HD_BELL_WATCHED, memory_order_relaxed);
+    }
+    hd_unlock(&bell->lock);
+}
+
+/* Under the lock. */
+static void count_out(hd_bell_t *bell) {
+    uint32_t before =
+        /* relaxed: only fewer rings follow */
+        atomic_fetch_sub_explicit(&bell->sleepers, HD_BELL_SLEEPER, memory_order_relaxed);
+    hd_assert_le(HD_BELL_SLEEPER, before);
+    (void)before;
 }
 
 void hd_bell_delist(hd_sleeper_t *sleeper) {
@@ -66,38 +119,90 @@ void hd_bell_delist(hd_sleeper_t *sleeper) {
         at = &(*at)->next;
     }
     *at = sleeper->next;
+    if (sleeper->word == &bell->word) {
+        bell->masks &=
+            ~sleeper->mask; /* that another has it, too, is forgotten: then a third may */
+    }
+    if (!hd_sleeper_is_rung(sleeper)) {
+        count_out(bell);
+    }
     hd_unlock(&bell->lock);
-    /* relaxed: my own is among them */
-    hd_assert_lt(0, atomic_load_explicit(&bell->sleepers, memory_order_relaxed));
-    atomic_fetch_sub_explicit(&bell->sleepers, 1,
-                              memory_order_relaxed); /* only fewer rings follow */
 }
 
+/* Under the lock of the bell. */
+static void mark(hd_bell_t *bell, hd_sleeper_t *s) {
+    /* relaxed: the bump of the word that follows releases it */
+    atomic_store_explicit(&s->rung, true, memory_order_relaxed);
+    count_out(bell);
+}
+
+static void bump(_Atomic uint32_t *word) {
+    /* seq_cst: what was published before the ring is visible to who sees the new value; and outside.h */
+    atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
+}
+
+static void wake_all(_Atomic uint32_t *word, uint32_t mask) {
+    syscall(__NR_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, mask);
+}
+
+/* Who sleeps on a word of its own, or on another bell's. */
 static void wake(const hd_sleeper_t *s) {
     const uint64_t one = 1;
-    /* seq_cst, both: what was published before the ring is visible to who sees the new value; and outside.h */
-    atomic_fetch_add_explicit(s->word, 1, memory_order_seq_cst);
+    bump(s->word);
     int event = s->event ? atomic_load_explicit(s->event, memory_order_seq_cst) : -1;
     if (event < 0) {
-        syscall(__NR_futex, s->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+        wake_all(s->word, s->mask);
     } else {
         (void)!write(event, &one, sizeof(one));
     }
 }
 
-/* Not inlined, here and below: those who ring, and wake nobody, would pay for it. */
+static bool is_due(const hd_sleeper_t *s) {
+    return !hd_sleeper_is_rung(s) && (!s->awaited.has_come || s->awaited.has_come(&s->awaited));
+}
+
+/* Not inlined, here and below: those who ring, and wake nobody, would pay for it. The system call that wakes those on
+ * the bell's word comes after the lock: the first one woken may take the ringer's processor, and wants the lock. */
 __attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
+    uint32_t mask = 0;
+    /* seq_cst: my publication comes before I look at others'; see the head */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed: the fence orders it */
+    if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) == HD_BELL_WATCHED) {
+        end_watch(bell);
+        return;
+    }
     hd_lock(&bell->lock);
-    for (const hd_sleeper_t *s = bell->list; s; s = s->next) {
-        wake(s);
+    for (hd_sleeper_t *s = bell->list; s; s = s->next) {
+        if (!is_due(s)) {
+            continue;
+        }
+        mark(bell, s);
+        if (s->word == &bell->word) {
+            mask |= s->mask;
+        } else {
+            wake(s);
+        }
+    }
+    if (mask) {
+        bump(&bell->word);
     }
     hd_unlock(&bell->lock);
+    if (mask) {
+        wake_all(
+            &bell->word,
+            mask); /* the bell may be gone: then there is nobody on this address, and no harm */
+    }
 }
 
 __attribute__((noinline, cold)) void hd_bell_wake_one(hd_bell_t *bell) {
     hd_lock(&bell->lock);
-    if (bell->list) {
-        wake(bell->list);
+    for (hd_sleeper_t *s = bell->list; s; s = s->next) {
+        if (is_due(s)) {
+            mark(bell, s);
+            wake(s);
+            break;
+        }
     }
     hd_unlock(&bell->lock);
 }
@@ -106,6 +211,7 @@ void hd_bell_forget(hd_bell_t *bell) {
     /* relaxed: the caller is alone */
     atomic_store_explicit(&bell->sleepers, 0, memory_order_relaxed);
     bell->list = NULL;
+    bell->masks = 0;
     hd_lock_forget(&bell->lock);
 }
 
@@ -114,4 +220,10 @@ void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
                              .tv_nsec = (long)(timeout_ns % 1000000000u)};
     syscall(__NR_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns == UINT64_MAX ? NULL : &limit,
             NULL, 0);
+}
+
+bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
+                   const struct timespec *deadline) {
+    return syscall(__NR_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline, NULL, mask) == 0 ||
+           errno != ETIMEDOUT;
 }

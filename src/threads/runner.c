@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#define ALL UINT32_MAX   /* a mask: whoever sleeps on the word */
 enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 enum {
     GLANCE_EVERY = 4096
@@ -21,6 +22,7 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     runner->multiple = multiple;
     runner->max_polls = max_polls ? max_polls : 1;
     runner->yield_max = yield_max_us * hd_ticks_per_us;
+    runner->may_doze = false;
     runner->active = NULL;
     runner->active_tail = &runner->active;
     runner->finished = NULL;
@@ -253,7 +255,7 @@ static void back_off(hd_runner_t *runner, uint64_t *vain) {
         *vain += hd_ticks() - began;
     }
     if (n % REFUSALS_PER_YIELD == REFUSALS_PER_YIELD - 1) {
-        sched_yield();
+        hd_give_way();
     }
 }
 
@@ -287,6 +289,8 @@ static __attribute__((noinline, cold)) bool leave_and_glance(hd_runner_t *runner
     }
     return false;
 }
+
+static void doze(hd_runner_t *runner);
 
 /* By whoever entered. enlisted: it looks for the last time before it sleeps. */
 static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, uint64_t *vain,
@@ -335,10 +339,15 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
         hd_bell_ring(&runner->bell);
         return true;
     }
+    if (enlisted) { /* it gives its processor up by sleeping */
+        return false;
+    }
     /* outside the lock: nobody should have to wait for a thread that yields */
-    uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max);
+    uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max, runner->may_doze);
     if (vain) {
-        *vain += looked;
+        *vain = looked == HD_IDLE_SLEEP ? looked : *vain + looked;
+    } else if (looked == HD_IDLE_SLEEP) {
+        doze(runner);
     }
     return false;
 }
@@ -376,19 +385,23 @@ ucc_status_t hd_runner_poll(hd_runner_t *runner) {
 
 /* --- sleeping --------------------------------------------------------------------------------- */
 
-/* One thread's night: the futex word and its places on bells. */
+/* One thread's night: its places on bells, and the futex word that all of them bump. That is the bell's of the group
+ * for whose sake it sleeps; or its own if there are several, or none. */
 typedef struct night {
-    _Atomic uint32_t word;
+    _Atomic uint32_t own_word;
+    _Atomic uint32_t *word;
     _Atomic int event; /* see outside.h */
     uint32_t n_groups;
     hd_outside_t
         *outside; /* what those wait for that no bell tells; NULL: nothing, or not only that */
+    hd_awaited_t awaited;    /* if there is one task and no more */
     hd_sleeper_t watching;   /* on its bell */
     uint64_t until_deadline; /* us to the earliest deadline of the context's tasks */
     hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
     hd_sleeper_t group[MAX_BELLS];
     hd_home_t *home[MAX_BELLS];
-    bool over; /* on no bell any more */
+    bool often; /* see hd_bell_enlist */
+    bool over;  /* on no bell any more */
 } night_t;
 
 /* The calling thread's, while it looks for the last time; initial-exec: one load */
@@ -401,27 +414,42 @@ static bool needs_looks(const hd_task_t *task, const hd_outside_t *outside) {
     return task->impatient && !announced;
 }
 
-/* Does any task wait for something that neither a bell announces nor this outside does? */
-static bool any_impatient(hd_runner_t *runner, const hd_outside_t *outside) {
-    if (!runner_enter(runner)) {
-        return true;
+/* What the context's only task waits for, as far as its group can tell. Under the runner's lock. */
+static hd_awaited_t awaited_in(const hd_runner_t *runner) {
+    hd_awaited_t awaited = {0};
+    const hd_task_t *task = runner->active;
+    if (task && !task->next && !task->impatient && task->home && task->home->awaits) {
+        task->home->awaits(task, &awaited);
     }
-    bool any = false;
-    for (const hd_task_t *task = runner->active; task && !any; task = task->next) {
-        any = needs_looks(task, outside);
-    }
-    runner_leave(runner);
-    return any;
+    return awaited;
 }
 
-/* Enlists with every group in which this context has work; false if that is not all that may end the wait
- * (another thread is inside the context, or is posting or completing the awaited task; or there are
- * too many groups): then the sleep must be short. */
-static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t *night) {
+/* Would a bell tell of all that the context's tasks wait for now? */
+static bool bells_tell(hd_runner_t *runner, const night_t *night) {
     if (!runner_enter(runner)) {
         return false;
     }
-    bool all = true, found = awaited->queued;
+    bool tell = true;
+    for (const hd_task_t *task = runner->active; task && tell; task = task->next) {
+        tell = !needs_looks(task, night->outside);
+    }
+    if (tell && night->awaited.has_come) { /* it was enlisted for that */
+        hd_awaited_t now = awaited_in(runner);
+        tell = now.has_come == night->awaited.has_come && now.where == night->awaited.where &&
+               now.value == night->awaited.value;
+    }
+    runner_leave(runner);
+    return tell;
+}
+
+/* Finds every group in which this context has work, and pins it; false if that is not all that may end the wait
+ * (another thread is inside the context, or is posting or completing the awaited task; or there are
+ * too many groups): then the sleep must be short. */
+static bool find_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t *night) {
+    if (!runner_enter(runner)) {
+        return false;
+    }
+    bool all = true, found = !awaited || awaited->queued;
     take_in(runner);
     uint64_t now = hd_ticks(), look = runner->look_due > now ? runner->look_due - now : 0;
     night->until_deadline = look / hd_ticks_per_us + 1;
@@ -449,14 +477,38 @@ static bool enlist_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t
         }
         hd_home_pin(task->home);
         night->home[i] = task->home;
-        hd_bell_enlist(&task->home->bell, &night->group[i], &night->word, &night->event);
         night->n_groups++;
     }
+    night->awaited = awaited_in(runner);
     runner_leave(runner);
-    if (night->outside) {
-        hd_bell_enlist(&night->outside->bell, &night->watching, &night->word, &night->event);
-    }
     return all && found;
+}
+
+/* False: before it sleeps it must pass a fence. */
+static bool enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, night_t *night, uint32_t mask) {
+    sleeper->word = night->word;
+    sleeper->event = night->outside ? &night->event : NULL;
+    sleeper->mask = mask;
+    return hd_bell_enlist(bell, sleeper, night->often);
+}
+
+static void enlist_all(hd_runner_t *runner, night_t *night) {
+    bool watched = true;
+    bool one = night->n_groups == 1 && !night->outside;
+    night->word = one ? &night->home[0]->bell.word : &night->own_word;
+    for (uint32_t i = 0; i < night->n_groups; i++) {
+        night->group[i].awaited = night->awaited; /* of one group, or none */
+        watched &= enlist(&night->home[i]->bell, &night->group[i], night, ALL);
+    }
+    if (night->outside) {
+        watched &= enlist(&night->outside->bell, &night->watching, night, ALL);
+    }
+    watched &= enlist(&runner->bell, &night->own, night, one ? night->group[0].mask : ALL);
+    if (watched) {
+        atomic_thread_fence(memory_order_seq_cst); /* ringers fence, too */
+    } else {
+        hd_park_fence();
+    }
 }
 
 static void delist_all(night_t *night) {
@@ -486,48 +538,101 @@ void hd_runner_rise(void) {
     }
 }
 
-/* Sleeps until something rings, at most `limit` ticks from now. Returns the outside for whose sake, too; or NULL. */
+static bool is_rung(const night_t *night) {
+    bool rung =
+        hd_sleeper_is_rung(&night->own) || (night->outside && hd_sleeper_is_rung(&night->watching));
+    for (uint32_t i = 0; i < night->n_groups && !rung; i++) {
+        rung = hd_sleeper_is_rung(&night->group[i]);
+    }
+    return rung;
+}
+
+/* False: the time is over. */
+static bool sleep_until_rung(night_t *night, uint64_t us) {
+    enum { US = 1000000, NS_PER_US = 1000 };
+    struct timespec deadline;
+    uint32_t seen;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    uint64_t ns = (uint64_t)deadline.tv_nsec + us % US * NS_PER_US;
+    deadline.tv_sec += (time_t)(us / US + ns / (US * NS_PER_US));
+    deadline.tv_nsec = (long)(ns % (US * NS_PER_US));
+    do { /* the word is bumped for others, too */
+        /* acquire: who has rung me is seen, or will have bumped the word since */
+        seen = atomic_load_explicit(night->word, memory_order_acquire);
+    } while (!is_rung(night) && hd_park_until(night->word, seen, night->group[0].mask, &deadline));
+    return is_rung(night);
+}
+
+/* Nothing told of a change for so long: something may have come of which nothing tells. */
+static void look_closely(hd_runner_t *runner) {
+    enum { LOOKS = 64 };
+    bool any = false, refused = false;
+    for (uint32_t i = 0; i < LOOKS && !any && !refused && runner_enter(runner); i++) {
+        for (hd_task_t *task = runner->active; task; task = task->next) {
+            task->fruitless = HD_WATCH_EVERY - 1;
+        }
+        runner_leave(runner);
+        any = progress(runner, NULL, &refused, true);
+    }
+}
+
+/* Sleeps until something rings, at most `limit` ticks from now; task: it waits for the end of that, or NULL. Returns the
+ * outside for whose sake it has slept, too; or NULL. */
 static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit,
                                 uint64_t may_spin) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
     night_t night = {.n_groups = 0, .until_deadline = UINT64_MAX};
-    atomic_init(&night.word, 0);
+    atomic_init(&night.own_word, 0);
     atomic_init(&night.event, -1);
-    hd_bell_enlist(&runner->bell, &night.own, &night.word, &night.event);
-    uint64_t longest = enlist_groups(runner, task, &night) ? LONGEST_US : NAP_US;
+    night.group[0].mask = ALL;
+    night.often = hd_processor_has_strangers();
+    uint64_t longest = find_groups(runner, task, &night) ? LONGEST_US : NAP_US;
+    enlist_all(runner, &night);
     tonight = &night;
-    hd_park_fence();
-    bool refused, any = progress(runner, NULL, &refused, true); /* the last look */
+    bool rung = true, refused, any = progress(runner, NULL, &refused, true); /* the last look */
     if (night.over) {
         return night.outside;
     }
-    if (!any && hd_task_status(task) == UCC_INPROGRESS) {
+    if (!any && (!task || hd_task_status(task) == UCC_INPROGRESS)) {
         uint64_t us = limit / hd_ticks_per_us;
-        /* refused: it was no look, something may have come before; or it began to wait just now for
-           something without a bell */
-        longest = refused || any_impatient(runner, night.outside) ? NAP_US : longest;
+        /* refused: it was no look, something may have come before; or it waits for something else now */
+        longest = refused || !bells_tell(runner, &night) ? NAP_US : longest;
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
         if (night.outside) {
-            hd_outside_sleep(night.outside, &night.word, &night.event, us * 1000u);
+            hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
+            rung = is_rung(&night);
         } else {
-            hd_park_sleep(&night.word, 0, us * 1000u);
+            rung = sleep_until_rung(&night, us);
         }
-        /* relaxed: a hint */
-        bool rung = atomic_load_explicit(&night.word, memory_order_relaxed) != 0;
-        hd_idle_slept(&runner->idle, may_spin, hd_ticks() - began, rung);
+        if (!night.often) {
+            hd_idle_slept(&runner->idle, may_spin, hd_ticks() - began, rung);
+        }
     }
     rise(&night);
+    if (!rung) {
+        look_closely(runner);
+    }
     return night.outside;
+}
+
+/* Instead of a yield: the caller may have more to do, so not for long. */
+static __attribute__((noinline, cold)) void doze(hd_runner_t *runner) {
+    enum { DOZE_US = 500 };
+    hd_outside_t *outside = sleep_once(runner, NULL, DOZE_US * hd_ticks_per_us, 0);
+    if (outside) {
+        hd_outside_leave(outside);
+    }
 }
 
 /* *outside: for whose sake this thread has slept; it leaves that when it has waited. */
 static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double timeout,
                                   bool may_park, uint64_t park_after_us, hd_outside_t **outside) {
     uint64_t began = 0, limit = UINT64_MAX, vain = 0;
-    /* Counted in time spent looking, not in time passed: among many runnable threads a wait takes
-       long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. */
+    /* Counted in time spent looking, not in time passed: among many runnable threads of ours a wait takes
+       long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. Beside
+       strangers it is the other way round (wait.c): HD_IDLE_SLEEP. */
     uint64_t may_spin = park_after_us * hd_ticks_per_us;
     if (timeout >= 0 && timeout < 1e9) {
         limit = hd_seconds_to_ticks(timeout);
@@ -555,7 +660,8 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
             hd_outside_t *slept = sleep_once(runner, task, limit - passed, may_spin);
             *outside = slept ? slept : *outside;
             /* a few looks between two sleeps: some errors are found by looking */
-            vain = hd_idle_spin(&runner->idle, may_spin) - may_spin / 16;
+            vain =
+                vain == HD_IDLE_SLEEP ? 0 : hd_idle_spin(&runner->idle, may_spin) - may_spin / 16;
         }
     }
 }

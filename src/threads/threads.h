@@ -26,6 +26,7 @@
 
 #include <stdalign.h>
 #include <stddef.h>
+#include <time.h>
 #include <ucc/api/ucc.h>
 
 typedef struct hd_task hd_task_t;
@@ -36,17 +37,39 @@ typedef struct ucc_context hd_context_t;
 typedef struct hd_sleeper hd_sleeper_t;
 
 typedef struct hd_bell {
-    alignas(64) _Atomic uint32_t sleepers; /* read by every ringer; written only by who sleeps */
-    alignas(64) hd_lock_t lock;            /* guards `list` */
+    /* HD_BELL_SLEEPER for each that is not rung yet; + HD_BELL_WATCHED; read by every ringer */
+    alignas(64) _Atomic uint32_t sleepers;
+    alignas(64) hd_lock_t lock; /* guards what follows */
     hd_sleeper_t *list;
+    _Atomic uint32_t
+        word;       /* the futex of all who sleep for this bell above all: one call wakes them */
+    uint32_t masks; /* in use among those */
+    _Atomic uint64_t watched_until; /* ticks */
 } hd_bell_t;
+
+/* A bell is watched while its sleepers come and go often: then every ringer fences, and looks whether somebody sleeps,
+ * and who falls asleep need not stop all processors for that (park.c). */
+enum { HD_BELL_WATCHED = 1, HD_BELL_SLEEPER = 2 };
+
+/* What a sleeper waits for, for those who ring to see whether that is there. A copy: its task may end meanwhile. */
+typedef struct hd_awaited hd_awaited_t;
+struct hd_awaited {
+    /* By who rings, under the bell's lock. NULL: any ring may be what is waited for. */
+    bool (*has_come)(const hd_awaited_t *awaited);
+    const void *home, *where;
+    uint64_t value;
+};
 
 /* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns, and before
  * it calls user's code, which may never return. */
 struct hd_sleeper {
-    _Atomic uint32_t *word; /* the futex the ringer bumps and wakes */
+    _Atomic uint32_t
+        *word; /* the futex the ringer bumps and wakes: the bell's, or the sleeper's own */
     _Atomic int
-        *event; /* NULL, or an event descriptor that it signals unless that is -1 (outside.h) */
+        *event;    /* NULL, or an event descriptor that it signals unless that is -1 (outside.h) */
+    uint32_t mask; /* whom of those on that word it wakes */
+    _Atomic bool rung; /* set before the word is bumped; never reset */
+    hd_awaited_t awaited;
     hd_bell_t *bell;
     hd_sleeper_t *next;
 };
@@ -80,13 +103,21 @@ static inline void hd_bell_ring(hd_bell_t *bell) {
     }
 }
 
-void hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word,
-                    _Atomic int *event);
+/* The sleeper's word, event and awaited are set; so is its mask, unless the word is this bell's: that gives it one. */
+/* often: the bell is watched from now on. True: it has been before, so this sleeper needs no hd_park_fence. */
+bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often);
 void hd_bell_delist(hd_sleeper_t *sleeper);
+static inline bool hd_sleeper_is_rung(const hd_sleeper_t *sleeper) {
+    /* relaxed: who has read the bumped word (acquire) sees it, and who has not will not sleep on it */
+    return atomic_load_explicit(&sleeper->rung, memory_order_relaxed);
+}
 /* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
 void hd_park_fence(void);
 /* Sleeps while *word == seen, at most timeout_ns (UINT64_MAX: for ever). */
 void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+/* The same by those who share a word, until `deadline` (CLOCK_MONOTONIC). False: it is over. */
+bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
+                   const struct timespec *deadline);
 
 /* What threads/ knows of a group: the first member of hd_group. A sleeper pins it, because another
  * thread may complete the group's last task and destroy the team while this one is still enlisted. */
@@ -96,6 +127,8 @@ struct hd_home {
     _Atomic uint32_t refs; /* endpoints, sleepers, and whoever is creating it */
     struct hd_outside
         *outside; /* what its impatient tasks wait for (outside.h); NULL: nothing of the kind */
+    /* What this task of it waits for, and nothing else; NULL: nobody knows. */
+    void (*awaits)(const hd_task_t *task, hd_awaited_t *awaited);
     void (*release)(hd_home_t *home);
 };
 
@@ -228,6 +261,7 @@ typedef struct hd_runner {
     bool multiple; /* several threads may call at once; else no lock is taken */
     bool promised; /* DEBUG_ORDER: takes the lock though callers promised to be one at a time */
     uint32_t max_polls;           /* looks per progress call when the caller does nothing else */
+    bool may_doze;                /* may sleep where it would yield; set before first use */
     uint64_t yield_max;           /* ticks: longest time spent spinning between two yields */
     _Atomic(hd_glance_fn) glance; /* NULL: nothing is there to look at */
     alignas(64) hd_lock_t lock;
@@ -304,14 +338,20 @@ void hd_idle_init(hd_idle_t *idle);
 static inline bool hd_idle_is_crowded(const hd_idle_t *idle) {
     return atomic_load_explicit(&idle->budget, memory_order_relaxed) == 0; /* see hd_idle_t */
 }
+/* Do strangers use the calling thread's processor, as far as yields have shown? */
+bool hd_processor_has_strangers(void);
+/* For whom we wait needs a processor: yields, or naps where a yield would hand ours to strangers. */
+void hd_give_way(void);
 /* True if the caller seems to do nothing but call progress on this context: then it pays to look
  * at the awaited line many times per call. */
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
 /* Ticks to look before the next yield is due: no use in looking longer than that in one call. */
 uint64_t hd_idle_left(const hd_idle_t *idle);
 /* A progress call that began at `began` found nothing. May yield. Returns the ticks spent looking,
- * without the yield: what a sleeper counts against the time it may spin. */
-uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max);
+ * without the yield: what a sleeper counts against the time it may spin. HD_IDLE_SLEEP, if it may: a yield is due,
+ * but the caller should sleep at once instead. */
+#define HD_IDLE_SLEEP (UINT64_MAX / 2)
+uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, bool may_sleep);
 /* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that, which has taken so
  * many ticks, and was ended by a bell or not. */
 static inline uint64_t hd_idle_spin(const hd_idle_t *idle, uint64_t may_spin) {

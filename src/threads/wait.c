@@ -10,11 +10,17 @@
  * Nor may it do so at one context after the other: where the caller was away for longer than it takes to
  * post the next operation, a context also waits until it has spent as long as that, which adds up to
  * about one yield per sweep over all of them.
+ *
+ * A yield hands the processor to whom the scheduler likes, and a stranger who only computes keeps it for a slice of
+ * milliseconds; a thread that is woken gets it back at once. So beside strangers nobody yields who can sleep instead. They are
+ * told from our own threads, among which a yield is right, by when one of ours last gave up that processor: if it came back
+ * to us long after, somebody else had it. That is known by processor, and tried again now and then.
  */
 #include "threads/threads.h"
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -44,20 +50,6 @@ static void set(_Atomic uint64_t *field, uint64_t value) {
     atomic_store_explicit(field, value, memory_order_relaxed);
 }
 
-__attribute__((noinline, cold)) void hd_lock_wait(hd_lock_t *lock) {
-    enum { LOOKS = 100, YIELDS = 100, NAP_NS = 50000 };
-    for (unsigned looks = 1; !hd_lock_try(lock); looks++) {
-        if (looks % LOOKS != 0) {
-            hd_relax();
-        } else if (looks / LOOKS % YIELDS != 0) {
-            sched_yield();
-        } else {
-            _Atomic uint32_t word = 0; /* not nanosleep, where a cancelled thread would end */
-            hd_park_sleep(&word, 0, NAP_NS);
-        }
-    }
-}
-
 bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now) {
     return now - get(&idle->last) < ns_to_ticks(TIGHT_NS);
 }
@@ -70,6 +62,81 @@ uint64_t hd_idle_left(const hd_idle_t *idle) {
     uint64_t budget = get(&idle->budget), spent = get(&idle->spent);
     return budget > spent ? budget - spent : 0;
 }
+
+/* --- strangers ------------------------------------------------------------------------------------ */
+
+enum { PROCESSORS = 256 }; /* those with the same number modulo this count as one */
+
+/* Relaxed throughout: whoever loses an update yields once more, or once less. */
+typedef struct processor {
+    alignas(64) _Atomic uint64_t given_up; /* when one of our threads last yielded it */
+    _Atomic uint64_t until;                /* strangers are taken to be there; 0: none are */
+    _Atomic uint64_t
+        hold; /* times what the last yield to them cost: how long that is taken for granted */
+    _Atomic uint64_t calm; /* yields since then in which nobody had it for long */
+} processor_t;
+
+static processor_t processor[PROCESSORS];
+
+static processor_t *this_processor(void) {
+    int number = sched_getcpu();
+    return &processor[number < 0 ? 0 : number % PROCESSORS];
+}
+
+bool hd_processor_has_strangers(void) {
+    return get(&this_processor()->until) != 0;
+}
+
+/* After a yield that began at `began`. Each try costs a slice, so the next one comes after many times as long; but one
+ * that was cheap says little, as a sibling may have been first. */
+static void note_strangers(uint64_t began, uint64_t now) {
+    /* no scheduler's slice is shorter, and none of ours looks as long before it yields in turn */
+    enum { SLICE_US = 500, FIRST_HOLD = 32, LONGEST_HOLD = 1024, CALM = 16, AGAIN_US = 50 };
+    processor_t *at = this_processor(); /* maybe another one than before */
+    uint64_t given_up = get(&at->given_up), since = given_up > began ? given_up : began;
+    if (now > since && now - since > SLICE_US * hd_ticks_per_us) {
+        uint64_t hold = 2 * get(&at->hold);
+        hold = hold < FIRST_HOLD ? FIRST_HOLD : hold < LONGEST_HOLD ? hold : LONGEST_HOLD;
+        set(&at->hold, hold);
+        set(&at->calm, 0);
+        set(&at->until, now + hold * (now - since));
+    } else if (get(&at->until)) {
+        uint64_t calm = get(&at->calm) + 1;
+        set(&at->calm, calm);
+        set(&at->until, calm < CALM ? now + AGAIN_US * hd_ticks_per_us : 0);
+        set(&at->hold, calm < CALM ? get(&at->hold) : 0);
+    }
+}
+
+static void nap(void) {
+    enum { NAP_NS = 50000 };
+    _Atomic uint32_t word = 0; /* not nanosleep, where a cancelled thread would end */
+    hd_park_sleep(&word, 0, NAP_NS);
+}
+
+void hd_give_way(void) {
+    if (hd_processor_has_strangers()) {
+        nap();
+    } else {
+        set(&this_processor()->given_up, hd_ticks());
+        sched_yield();
+    }
+}
+
+__attribute__((noinline, cold)) void hd_lock_wait(hd_lock_t *lock) {
+    enum { LOOKS = 100, YIELDS = 100 };
+    for (unsigned looks = 1; !hd_lock_try(lock); looks++) {
+        if (looks % LOOKS != 0) {
+            hd_relax();
+        } else if (looks / LOOKS % YIELDS != 0) {
+            hd_give_way();
+        } else {
+            nap();
+        }
+    }
+}
+
+/* --- yielding ------------------------------------------------------------------------------------- */
 
 /* The fastest yield of this process in which nobody else ran, in ticks; 0: none was seen yet. */
 static _Atomic uint64_t fastest;
@@ -167,24 +234,31 @@ bool hd_processor_is_shared(void) {
 
 /* Yields, and learns from how long that took. Returns the time after it. */
 static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
-    uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget);
+    uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget), began = now;
+    set(&this_processor()->given_up, now);
     if (yield_was_slow(&now)) {
         set(&idle->budget, 0);
     } else if (budget < yield_max) {
         set(&idle->budget, budget < shortest ? shortest : budget * 2);
     }
+    note_strangers(began, now);
     return now;
 }
 
-uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max) {
+uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, bool may_sleep) {
     uint64_t now = hd_ticks(), longest = LONGEST_LOOK_US * hd_ticks_per_us;
     uint64_t looked = now - began < longest ? now - began : longest;
     uint64_t away = began - get(&idle->last), spent = get(&idle->spent) + looked;
     bool returns_soon =
         away < SOON_US * hd_ticks_per_us; /* it may have posted meanwhile, no more */
     if (spent >= get(&idle->budget) && (returns_soon || spent >= away)) {
-        spent = 0;
-        now = yield(idle, now, yield_max);
+        if (!may_sleep || get(&this_processor()->until) <= now) {
+            spent = 0;
+            now = yield(idle, now, yield_max);
+        } else if (spent >= ns_to_ticks(MIN_SPIN_NS)) {
+            spent = 0;
+            looked = HD_IDLE_SLEEP;
+        }
     }
     set(&idle->spent, spent);
     set(&idle->last, now);

@@ -20,6 +20,12 @@ static uint32_t value(_Atomic uint32_t *word) {
     return atomic_load_explicit(word, memory_order_acquire);
 }
 
+/* On a word of its own. */
+static bool enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, _Atomic uint32_t *word, bool often) {
+    *sleeper = (hd_sleeper_t){.word = word, .mask = UINT32_MAX};
+    return hd_bell_enlist(bell, sleeper, often);
+}
+
 Test(park, ring_without_sleepers_wakes_nobody) {
     hd_bell_t bell = {0};
     hd_bell_ring(&bell);
@@ -30,7 +36,7 @@ Test(park, ring_bumps_the_word_of_a_sleeper) {
     hd_bell_t bell = {0};
     hd_sleeper_t sleeper;
     _Atomic uint32_t word = 0;
-    hd_bell_enlist(&bell, &sleeper, &word, NULL);
+    enlist(&bell, &sleeper, &word, false);
     hd_bell_ring(&bell);
     cr_assert_eq(value(&word), 1);
     hd_bell_delist(&sleeper);
@@ -41,7 +47,7 @@ Test(park, ring_reaches_every_sleeper_of_the_bell) {
     hd_sleeper_t sleeper[5];
     _Atomic uint32_t word[5] = {0};
     for (int i = 0; i < 5; i++) {
-        hd_bell_enlist(&bell, &sleeper[i], &word[i], NULL);
+        enlist(&bell, &sleeper[i], &word[i], false);
     }
     hd_bell_ring(&bell);
     for (int i = 0; i < 5; i++) {
@@ -57,7 +63,7 @@ Test(park, sleepers_may_go_in_any_order) {
         hd_sleeper_t sleeper[3];
         _Atomic uint32_t word[3] = {0};
         for (int i = 0; i < 3; i++) {
-            hd_bell_enlist(&bell, &sleeper[i], &word[i], NULL);
+            enlist(&bell, &sleeper[i], &word[i], false);
         }
         hd_bell_delist(&sleeper[orders[k][0]]);
         hd_bell_ring(&bell);
@@ -75,8 +81,8 @@ Test(park, one_thread_may_stand_on_several_bells_with_one_word) {
     hd_bell_t a = {0}, b = {0};
     hd_sleeper_t on_a, on_b;
     _Atomic uint32_t word = 0;
-    hd_bell_enlist(&a, &on_a, &word, NULL);
-    hd_bell_enlist(&b, &on_b, &word, NULL);
+    enlist(&a, &on_a, &word, false);
+    enlist(&b, &on_b, &word, false);
     hd_bell_ring(&a);
     hd_bell_ring(&b);
     cr_assert_eq(value(&word), 2);
@@ -96,34 +102,138 @@ Test(park, sleep_ends_with_its_timeout) {
     cr_assert_geq(us_since(began), 19000);
 }
 
+/* --- who is rung ---------------------------------------------------------------------------------- */
+
+Test(park, sleeper_is_rung_once) {
+    hd_bell_t bell = {0};
+    hd_sleeper_t sleeper;
+    _Atomic uint32_t word = 0;
+    enlist(&bell, &sleeper, &word, false);
+    hd_bell_ring(&bell);
+    hd_bell_ring(&bell);
+    cr_assert(hd_sleeper_is_rung(&sleeper));
+    cr_assert_eq(value(&word), 1);
+    cr_assert_eq(value(&bell.sleepers), 0);
+    hd_bell_delist(&sleeper);
+    cr_assert_eq(value(&bell.sleepers), 0);
+}
+
+static bool is_set(const hd_awaited_t *awaited) {
+    return *(const bool *)awaited->where;
+}
+
+Test(park, ring_passes_by_whose_wait_is_not_over) {
+    hd_bell_t bell = {0};
+    bool first = false, second = false;
+    _Atomic uint32_t word[2] = {0};
+    hd_sleeper_t sleeper[2] = {
+        {.word = &word[0], .mask = UINT32_MAX, .awaited = {.has_come = is_set, .where = &first}},
+        {.word = &word[1], .mask = UINT32_MAX, .awaited = {.has_come = is_set, .where = &second}}};
+    hd_bell_enlist(&bell, &sleeper[0], false);
+    hd_bell_enlist(&bell, &sleeper[1], false);
+    hd_bell_ring(&bell);
+    cr_assert_not(hd_sleeper_is_rung(&sleeper[0]) || hd_sleeper_is_rung(&sleeper[1]));
+    second = true;
+    hd_bell_ring(&bell);
+    cr_assert_not(hd_sleeper_is_rung(&sleeper[0]));
+    cr_assert(hd_sleeper_is_rung(&sleeper[1]));
+    first = true;
+    hd_bell_ring(&bell);
+    cr_assert(hd_sleeper_is_rung(&sleeper[0]));
+    cr_assert_eq(value(&word[0]) + value(&word[1]), 2);
+    hd_bell_delist(&sleeper[0]);
+    hd_bell_delist(&sleeper[1]);
+}
+
+/* More than a mask has bits: each has one all the same. */
+Test(park, sleepers_on_the_bells_word_are_told_apart) {
+    enum { BITS = 32, MANY = BITS + 3 };
+    hd_bell_t bell = {0};
+    hd_sleeper_t sleeper[MANY];
+    uint32_t seen = 0;
+    for (int i = 0; i < MANY; i++) {
+        sleeper[i] = (hd_sleeper_t){.word = &bell.word};
+        hd_bell_enlist(&bell, &sleeper[i], false);
+        cr_assert_eq(__builtin_popcount(sleeper[i].mask), 1);
+        cr_assert(i >= BITS || !(seen & sleeper[i].mask));
+        seen |= sleeper[i].mask;
+    }
+    hd_bell_delist(&sleeper[5]);
+    sleeper[5] = (hd_sleeper_t){.word = &bell.word};
+    hd_bell_enlist(&bell, &sleeper[5], false);
+    cr_assert_eq(sleeper[5].mask, UINT32_C(1) << 5);
+    hd_bell_ring(&bell);
+    cr_assert_eq(value(&bell.word), 1);
+    for (int i = 0; i < MANY; i++) {
+        cr_assert(hd_sleeper_is_rung(&sleeper[i]));
+        hd_bell_delist(&sleeper[i]);
+    }
+    cr_assert_eq(bell.masks, 0);
+}
+
+Test(park, bell_is_watched_while_sleepers_come_and_go_often) {
+    hd_bell_t bell = {0};
+    hd_sleeper_t sleeper;
+    _Atomic uint32_t word = 0;
+    cr_assert_not(enlist(&bell, &sleeper, &word, true)); /* this one must fence all */
+    hd_bell_delist(&sleeper);
+    hd_bell_ring(&bell);
+    cr_assert(enlist(&bell, &sleeper, &word, false));
+    uint64_t soon = bell.watched_until;
+    bell.watched_until = 0;
+    hd_bell_ring(&bell); /* somebody sleeps: not now */
+    hd_bell_delist(&sleeper);
+    cr_assert(enlist(&bell, &sleeper, &word, false));
+    hd_bell_delist(&sleeper);
+    cr_assert_gt(soon, hd_ticks());
+    hd_bell_ring(&bell);
+    cr_assert_eq(value(&bell.sleepers), 0);
+    cr_assert_not(enlist(&bell, &sleeper, &word, false));
+    hd_bell_delist(&sleeper);
+}
+
+/* --- the protocol --------------------------------------------------------------------------------- */
+
 typedef struct duo {
     hd_bell_t bell;
+    bool often; /* and on the bell's word */
     _Atomic uint32_t ready, rounds_seen;
 } duo_t;
 
 enum { ROUNDS = 3000 };
 
 /* The protocol of park.c's head comment, without any time-out: a lost wake-up hangs the test. */
+static void sleep_once(duo_t *duo, uint32_t round) {
+    _Atomic uint32_t own = 0, *word = duo->often ? &duo->bell.word : &own;
+    hd_sleeper_t sleeper;
+    if (enlist(&duo->bell, &sleeper, word, duo->often)) {
+        atomic_thread_fence(memory_order_seq_cst);
+    } else {
+        hd_park_fence();
+    }
+    while (value(&duo->ready) < round) {
+        uint32_t seen = value(word);
+        if (hd_sleeper_is_rung(&sleeper)) {
+            break;
+        }
+        hd_park_until(word, seen, sleeper.mask, NULL);
+    }
+    hd_bell_delist(&sleeper);
+}
+
 static void *sleeper_thread(void *arg) {
     duo_t *duo = arg;
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         while (value(&duo->ready) < round) {
-            _Atomic uint32_t word = 0;
-            hd_sleeper_t sleeper;
-            hd_bell_enlist(&duo->bell, &sleeper, &word, NULL);
-            hd_park_fence();
-            if (value(&duo->ready) < round) {
-                hd_park_sleep(&word, 0, UINT64_MAX);
-            }
-            hd_bell_delist(&sleeper);
+            sleep_once(duo, round);
         }
         atomic_store_explicit(&duo->rounds_seen, round, memory_order_release);
     }
     return NULL;
 }
 
-static void run_duo(void) {
-    duo_t duo = {.ready = 0};
+static void run_duo(bool often) {
+    duo_t duo = {.often = often};
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, sleeper_thread, &duo), 0);
     for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -131,6 +241,9 @@ static void run_duo(void) {
             hd_relax();
         }
         atomic_store_explicit(&duo.ready, round, memory_order_release);
+        if (round % 100 == 0) { /* else it lasts as long as the test */
+            atomic_store_explicit(&duo.bell.watched_until, 0, memory_order_relaxed);
+        }
         hd_bell_ring(&duo.bell);
         while (value(&duo.rounds_seen) < round) {
             sched_yield();
@@ -140,12 +253,16 @@ static void run_duo(void) {
 }
 
 Test(park, no_wake_up_is_lost) {
-    run_duo();
+    run_duo(false);
+}
+
+Test(park, no_wake_up_is_lost_on_a_watched_bell) {
+    run_duo(true);
 }
 
 Test(park, no_wake_up_is_lost_without_membarrier) {
     hd_park_has_membarrier = false;
-    run_duo();
+    run_duo(false);
 }
 
 static int released;

@@ -2,7 +2,11 @@
 #include "threads/threads.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TestSuite(wait, .init = hd_clock_init, .timeout = 60);
 
@@ -28,7 +32,7 @@ Test(wait, first_call_ever_is_not_tight) {
 Test(wait, note_returns_the_time_spent_looking) {
     hd_idle_t idle = {.budget = UINT64_MAX};
     uint64_t began = hd_ticks() - ticks_of_ns(2000);
-    uint64_t looked = hd_idle_note(&idle, began, UINT64_MAX);
+    uint64_t looked = hd_idle_note(&idle, began, UINT64_MAX, false);
     cr_assert_geq(looked, ticks_of_ns(1900));
     cr_assert_eq(idle.spent, looked);
 }
@@ -36,14 +40,14 @@ Test(wait, note_returns_the_time_spent_looking) {
 Test(wait, preemption_does_not_count_as_looking) {
     hd_idle_t idle = {.budget = UINT64_MAX};
     uint64_t a_second_ago = hd_ticks() - ticks_of_ns(1000000000);
-    cr_assert_lt(hd_idle_note(&idle, a_second_ago, UINT64_MAX), ticks_of_ns(1000000));
+    cr_assert_lt(hd_idle_note(&idle, a_second_ago, UINT64_MAX, false), ticks_of_ns(1000000));
 }
 
 Test(wait, looking_within_the_budget_does_not_yield) {
     hd_idle_t idle = {.budget = UINT64_MAX};
-    hd_idle_note(&idle, hd_ticks(), UINT64_MAX);
+    hd_idle_note(&idle, hd_ticks(), UINT64_MAX, false);
     uint64_t first = idle.spent;
-    hd_idle_note(&idle, hd_ticks() - ticks_of_ns(100), UINT64_MAX);
+    hd_idle_note(&idle, hd_ticks() - ticks_of_ns(100), UINT64_MAX, false);
     cr_assert_gt(idle.spent, first); /* a yield would have cleared it */
     cr_assert_eq(idle.budget, UINT64_MAX);
 }
@@ -51,7 +55,7 @@ Test(wait, looking_within_the_budget_does_not_yield) {
 Test(wait, looking_beyond_the_budget_yields_and_starts_again) {
     uint64_t enough = ticks_of_ns(1000000000), now = hd_ticks();
     hd_idle_t idle = {.last = now, .spent = enough, .budget = enough};
-    hd_idle_note(&idle, now, ticks_of_ns(200000));
+    hd_idle_note(&idle, now, ticks_of_ns(200000), false);
     cr_assert_eq(idle.spent, 0);
 }
 
@@ -59,7 +63,7 @@ Test(wait, looking_beyond_the_budget_yields_and_starts_again) {
 Test(wait, caller_that_was_away_longer_than_it_looked_does_not_yield) {
     uint64_t looked = ticks_of_ns(1000000), now = hd_ticks();
     hd_idle_t idle = {.last = now - ticks_of_ns(500000000), .spent = looked, .budget = 1};
-    hd_idle_note(&idle, now, ticks_of_ns(200000));
+    hd_idle_note(&idle, now, ticks_of_ns(200000), false);
     cr_assert_geq(idle.spent, looked);
 }
 
@@ -83,7 +87,7 @@ Test(wait, budget_is_none_or_between_the_shortest_spin_and_twice_the_longest) {
     for (int i = 0; i < 1000; i++) {
         idle.spent = ticks_of_ns(1000000000); /* more than any preemption between the lines here */
         idle.last = hd_ticks();
-        hd_idle_note(&idle, idle.last, longest);
+        hd_idle_note(&idle, idle.last, longest, false);
         cr_assert(idle.budget == 0 || idle.budget >= ticks_of_ns(500));
         cr_assert_leq(idle.budget, 2 * longest);
     }
@@ -101,13 +105,87 @@ Test(wait, yields_that_let_nobody_run_are_taken_for_what_they_are) {
     for (int i = 0; i < 10000; i++) {
         hd_idle_t idle = {.spent = ticks_of_ns(1000000000), .last = hd_ticks()};
         uint64_t before = switches();
-        hd_idle_note(&idle, idle.last, UINT64_MAX);
+        hd_idle_note(&idle, idle.last, UINT64_MAX, false);
         if (switches() == before) {
             alone++;
             misjudged += hd_idle_is_crowded(&idle);
         }
     }
     cr_assert_leq(misjudged, alone / 4, "%d of %d", misjudged, alone);
+}
+
+/* --- beside strangers ----------------------------------------------------------------------------- */
+
+static void hold_on_one_processor(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+static pid_t start_stranger(void) {
+    pid_t parent = getpid(), child = fork();
+    while (child == 0 && getppid() == parent) {
+    }
+    if (child == 0) {
+        _exit(0);
+    }
+    return child;
+}
+
+/* A caller with a yield due, which may sleep instead. */
+static uint64_t note_one(void) {
+    hd_idle_t idle = {.spent = ticks_of_ns(1000000), .last = hd_ticks()};
+    return hd_idle_note(&idle, idle.last, UINT64_MAX, true);
+}
+
+/* The first yields only find out. */
+static bool is_told_to_sleep(uint64_t seconds) {
+    uint64_t began = hd_ticks();
+    bool sleep = false;
+    while (!sleep && hd_ticks() - began < seconds * 1000000 * hd_ticks_per_us) {
+        sleep = note_one() == HD_IDLE_SLEEP;
+    }
+    return sleep;
+}
+
+Test(wait, beside_a_stranger_one_sleeps_and_does_not_yield) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    cr_assert(hd_processor_has_strangers());
+    uint64_t before = switches();
+    for (int i = 0; i < 100 && note_one() == HD_IDLE_SLEEP; i++) {
+    }
+    cr_assert_lt(switches() - before, 50, "it yields");
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+}
+
+Test(wait, who_may_not_sleep_yields_beside_strangers_too) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    for (int i = 0; i < 10; i++) {
+        hd_idle_t idle = {.spent = ticks_of_ns(1000000), .last = hd_ticks()};
+        cr_assert_neq(hd_idle_note(&idle, idle.last, UINT64_MAX, false), HD_IDLE_SLEEP);
+        cr_assert_eq(idle.spent, 0);
+    }
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+}
+
+Test(wait, stranger_that_has_gone_is_forgotten) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+    uint64_t began = hd_ticks();
+    while (hd_processor_has_strangers() && hd_ticks() - began < 50000000 * hd_ticks_per_us) {
+        note_one();
+    }
+    cr_assert_not(hd_processor_has_strangers());
 }
 
 Test(wait, success_forgets_the_time_spent_in_vain) {
