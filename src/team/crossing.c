@@ -143,6 +143,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         return status;
     }
     crossing->crowded = is_crowded(crossing);
+    group->home.roomy = !crossing->crowded;
     hd_free(group->labels);
     group->labels = crossing->labels = labels;
     crossing->origin = origin;

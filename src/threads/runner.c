@@ -100,6 +100,19 @@ bool hd_runner_is_empty(hd_runner_t *runner) {
     return empty;
 }
 
+bool hd_runner_is_roomy(hd_runner_t *runner) {
+    if (!runner_enter(runner)) {
+        return false;
+    }
+    const hd_task_t *task = runner->active;
+    while (task && task->home && task->home->roomy) {
+        task = task->next;
+    }
+    bool roomy = runner->active && !task;
+    runner_leave(runner);
+    return roomy;
+}
+
 void hd_runner_push(hd_runner_t *runner, hd_task_t *task) {
     hd_assert(hd_task_is_live(task));
     hd_assert_eq(task->req.status, UCC_INPROGRESS);
@@ -343,7 +356,7 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
         return false;
     }
     /* outside the lock: nobody should have to wait for a thread that yields */
-    uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max, runner->may_doze);
+    uint64_t looked = hd_idle_note(&runner->idle, began, runner->yield_max, runner);
     if (vain) {
         *vain = looked == HD_IDLE_SLEEP ? looked : *vain + looked;
     } else if (looked == HD_IDLE_SLEEP) {
@@ -412,6 +425,18 @@ static bool needs_looks(const hd_task_t *task, const hd_outside_t *outside) {
     bool announced = outside && task->home && task->home->outside == outside &&
                      task->impatient != HD_UNANNOUNCED;
     return task->impatient && !announced;
+}
+
+static bool any_impatient(hd_runner_t *runner) {
+    if (!runner_enter(runner)) {
+        return true;
+    }
+    bool any = false;
+    for (const hd_task_t *task = runner->active; task && !any; task = task->next) {
+        any = task->impatient;
+    }
+    runner_leave(runner);
+    return any;
 }
 
 /* What the context's only task waits for, as far as its group can tell. Under the runner's lock. */
@@ -620,6 +645,10 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
 /* Instead of a yield: the caller may have more to do, so not for long. */
 static __attribute__((noinline, cold)) void doze(hd_runner_t *runner) {
     enum { DOZE_US = 500 };
+    if (any_impatient(runner)) {
+        hd_give_way();
+        return;
+    }
     hd_outside_t *outside = sleep_once(runner, NULL, DOZE_US * hd_ticks_per_us, 0);
     if (outside) {
         hd_outside_leave(outside);

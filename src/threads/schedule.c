@@ -678,7 +678,7 @@ static void note_round(hd_schedule_t *s, uint64_t began, bool any) {
     note_wait(s, began);
     /* one yield for all schedules that this progress call plays: only the last of them has no next */
     if (!s->runner || !s->carrier.next) {
-        (void)hd_idle_note(&s->idle, began, s->yield_max, false);
+        (void)hd_idle_note(&s->idle, began, s->yield_max, NULL);
     }
 }
 

@@ -130,6 +130,8 @@ struct hd_home {
     /* What this task of it waits for, and nothing else; NULL: nobody knows. */
     void (*awaits)(const hd_task_t *task, hd_awaited_t *awaited);
     void (*release)(hd_home_t *home);
+    bool
+        roomy; /* members wait for other processes, and there are processors for all of them: see wait.c */
 };
 
 static inline void hd_home_pin(hd_home_t *home) {
@@ -303,6 +305,8 @@ void hd_runner_check(const hd_runner_t *runner);
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);
 /* From now on every so many progress calls that find the context empty call this, under no lock. Any thread. */
 void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance);
+/* True if all its tasks are of roomy homes; false as well if another thread is inside. */
+bool hd_runner_is_roomy(hd_runner_t *runner);
 /* True if no task is in it. */
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
@@ -348,10 +352,10 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
 /* Ticks to look before the next yield is due: no use in looking longer than that in one call. */
 uint64_t hd_idle_left(const hd_idle_t *idle);
 /* A progress call that began at `began` found nothing. May yield. Returns the ticks spent looking,
- * without the yield: what a sleeper counts against the time it may spin. HD_IDLE_SLEEP, if it may: a yield is due,
- * but the caller should sleep at once instead. */
+ * without the yield: what a sleeper counts against the time it may spin. HD_IDLE_SLEEP: a yield is due, but
+ * the caller should sleep at once instead. runner: whose it is, unless it only yields. */
 #define HD_IDLE_SLEEP (UINT64_MAX / 2)
-uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, bool may_sleep);
+uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_runner_t *runner);
 /* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that, which has taken so
  * many ticks, and was ended by a bell or not. */
 static inline uint64_t hd_idle_spin(const hd_idle_t *idle, uint64_t may_spin) {

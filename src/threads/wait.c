@@ -15,6 +15,10 @@
  * milliseconds; a thread that is woken gets it back at once. So beside strangers nobody yields who can sleep instead. They are
  * told from our own threads, among which a yield is right, by when one of ours last gave up that processor: if it came back
  * to us long after, somebody else had it. That is known by processor, and tried again now and then.
+ *
+ * Processes that all have processors for their threads hardly ever yield when they wait for each other. Who yields looks
+ * idle: the system leaves two of them on one processor where another program keeps the second one busy, and they take turns
+ * there, at 2 us an allreduce; those who look busy it keeps apart.
  */
 #include "threads/threads.h"
 
@@ -245,14 +249,16 @@ static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
     return now;
 }
 
-uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, bool may_sleep) {
+uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_runner_t *runner) {
     uint64_t now = hd_ticks(), longest = LONGEST_LOOK_US * hd_ticks_per_us;
     uint64_t looked = now - began < longest ? now - began : longest;
     uint64_t away = began - get(&idle->last), spent = get(&idle->spent) + looked;
     bool returns_soon =
         away < SOON_US * hd_ticks_per_us; /* it may have posted meanwhile, no more */
     if (spent >= get(&idle->budget) && (returns_soon || spent >= away)) {
-        if (!may_sleep || get(&this_processor()->until) <= now) {
+        if (runner && spent < yield_max && hd_runner_is_roomy(runner)) {
+            set(&idle->budget, yield_max);
+        } else if (!runner || !runner->may_doze || get(&this_processor()->until) <= now) {
             spent = 0;
             now = yield(idle, now, yield_max);
         } else if (spent >= ns_to_ticks(MIN_SPIN_NS)) {
