@@ -109,7 +109,7 @@ typedef struct bench_options {
     size_t n_bytes;
     uint32_t participants;
     bench_form_t form;
-    bool touch, alternating, verify;
+    bool touch, alternating, verify, unbound;
     double seconds;
     unsigned time_limit;
     const char *variant;

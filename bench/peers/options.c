@@ -40,7 +40,7 @@ static const bench_coll_t colls[] = {
 static const char usage[] =
     "usage: PEER [--collective a,b] [--bytes a,b] [--threads n] [--kind tight|touch]\n"
     "            [--form blocking|nonblocking|persistent] [--root fixed|alternating]\n"
-    "            [--seconds s] [--time-limit s] [--variant name] [--no-verify]\n"
+    "            [--seconds s] [--time-limit s] [--variant name] [--no-verify] [--unbound]\n"
     "Prints a line of JSON for each collective and size that the peer supports.\n";
 
 _Noreturn void bench_misuse(const char *option, const char *value) {
@@ -140,6 +140,10 @@ void bench_parse(bench_options_t *o, int argc, char **argv) {
         }
         if (strcmp(argv[i], "--no-verify") == 0) {
             o->verify = false;
+            continue;
+        }
+        if (strcmp(argv[i], "--unbound") == 0) {
+            o->unbound = true;
             continue;
         }
         if (i + 1 == argc) {
