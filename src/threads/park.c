@@ -1,14 +1,24 @@
 /* park.c: bells and the futex that sleepers sleep on.
  *
- * Usage by a sleeper:   seen = load(word); enlist on every bell that may ring; hd_park_fence();
- *                       look once more; nothing -> hd_park_sleep(word, seen); delist from all.
+ * Usage by a sleeper:   enlist on every bell that may ring; hd_park_fence(), or if all of them are watched a fence;
+ *                       look once more; nothing -> until rung: seen = load(word); if still not rung,
+ *                       hd_park_until(word, seen); delist from all.
  * Usage by a ringer:    release store of whatever was awaited; hd_bell_ring(bell).
  *
  * No wake-up is lost: the ringer's load of `sleepers` comes after its store. If it reads zero, the
  * sleeper's increment comes later in the line's order, so the sleeper's fence (membarrier: every
  * running thread passes a full barrier) comes after the ringer's store too, and the sleeper's last
- * look sees it. If it reads non-zero, the ringer bumps the word under the bell's lock; the sleeper
- * either reads the bumped value before it sleeps, and does not, or is woken.
+ * look sees it. If it reads non-zero, the ringer marks the sleeper and bumps the word under the bell's lock; the sleeper
+ * either reads the bumped value, and sees the mark, or does not fall asleep on the old one, or is woken.
+ *
+ * A watched bell spares the sleeper the membarrier, which takes 10 us where processors must be interrupted: `sleepers` is
+ * not zero, so every ringer passes a full fence between its store and its second look at `sleepers`. The sleeper has
+ * learnt that the bell is watched by the operation that counted it: until it leaves, the count alone keeps it so.
+ *
+ * A ringer passes by a sleeper whose wait is not over as far as it sees (hd_awaited_t). Of several that publish parts of
+ * what is awaited, each fences before it looks at the others' parts, or was seen by the sleeper's last look: one sees all.
+ *
+ * tests/model/park_model.c explores all of this.
  */
 #include "threads/threads.h"
 
@@ -72,33 +82,27 @@ bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often) {
     }
     sleeper->next = bell->list;
     bell->list = sleeper;
-    /* relaxed: only changed under the lock */
-    bool watched = atomic_load_explicit(&bell->sleepers, memory_order_relaxed) & HD_BELL_WATCHED;
     if (often) {
+        /* relaxed, both: set under the lock, and ended by whoever finds it over */
+        bool watched =
+            atomic_load_explicit(&bell->sleepers, memory_order_relaxed) & HD_BELL_WATCHED;
         added += watched ? 0 : HD_BELL_WATCHED;
-        /* relaxed: ends it sooner or later */
         atomic_store_explicit(&bell->watched_until, hd_ticks() + watch_ticks(),
                               memory_order_relaxed);
     }
-    /* seq_cst: see hd_park_fence; and if watched, the ringer's fence */
-    atomic_fetch_add_explicit(&bell->sleepers, added, memory_order_seq_cst);
+    /* seq_cst: see hd_park_fence; and if watched, the ringer's fence. By one operation: the watch may end now */
+    uint32_t before = atomic_fetch_add_explicit(&bell->sleepers, added, memory_order_seq_cst);
     hd_unlock(&bell->lock);
-    return watched;
+    return before & HD_BELL_WATCHED;
 }
 
 /* By a ringer that finds nobody asleep. */
 static void end_watch(hd_bell_t *bell) {
-    /* relaxed: see hd_bell_enlist */
-    if (hd_ticks() < atomic_load_explicit(&bell->watched_until, memory_order_relaxed)) {
-        return;
+    /* relaxed, both: whoever enlists after this is not told that the bell is watched */
+    if (hd_ticks() >= atomic_load_explicit(&bell->watched_until, memory_order_relaxed)) {
+        atomic_fetch_and_explicit(&bell->sleepers, ~(uint32_t)HD_BELL_WATCHED,
+                                  memory_order_relaxed);
     }
-    hd_lock(&bell->lock);
-    /* relaxed, both: who needs the watch is in the list, until it leaves by this lock */
-    if (!bell->list &&
-        (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) & HD_BELL_WATCHED)) {
-        atomic_fetch_sub_explicit(&bell->sleepers, HD_BELL_WATCHED, memory_order_relaxed);
-    }
-    hd_unlock(&bell->lock);
 }
 
 /* Under the lock. */

@@ -10,9 +10,12 @@
  * that has begun. Sleeps have no time limit here, so that a lost wake-up shows as a sleep for ever.
  *
  * Threads: sleepers wait for all events that are theirs; ringers publish an event each and ring its
- * bell. Variant "helper": one sleeper and a thread that does one hd_runner_progress on the same
+ * bell. Sleepers on several bells have a word each, others share the bell's, which is woken after its lock is free.
+ * Variant "helper": one sleeper and a thread that does one hd_runner_progress on the same
  * context at the same time. The peer's event is seen by whoever holds the context's lock and looks;
- * who sees it completes the task, then rings the context's bell.
+ * who sees it completes the task, then rings the context's bell. Variants "awaited": both ringers ring one bell, and pass by
+ * a sleeper as long as they do not see both events. "watched": the bell is watched from the beginning, and its
+ * watch never ends; "watch-ends": who rings and finds nobody asleep ends it.
  *
  * Properties: nobody sleeps for ever; nobody touches the word of a sleeper that has left.
  */
@@ -34,13 +37,16 @@ enum {
     BELL_LOCK_1,
     LIST_0, /* bit per sleeper */
     LIST_1,
-    WORD_0, /* futex word of sleeper 0 */
+    RUNG_0, /* bit per sleeper */
+    RUNG_1,
+    WORD_0, /* futex word of sleeper 0; or the bell's */
     WORD_1,
     RUNNER_LOCK,
     CELLS
 };
 
-enum { CONTEXT_BELL = 1 }; /* helper: bell 0 is the group's, bell 1 the context's */
+enum { WATCHED = 1, SLEEPER = 2 }; /* in SLEEPERS, as HD_BELL_ of threads.h */
+enum { CONTEXT_BELL = 1 };         /* helper: bell 0 is the group's, bell 1 the context's */
 
 /* planted bugs */
 enum {
@@ -53,7 +59,9 @@ enum {
     WAKE_WITHOUT_LOCK,
     GROUPS_SKIPPED,
     LAST_LOOK_SKIPPED,
-    STATUS_NOT_RUNG
+    STATUS_NOT_RUNG,
+    WATCHED_WITHOUT_FENCE,
+    WATCH_READ_APART
 };
 
 /* where a thread is */
@@ -62,21 +70,22 @@ enum {
     S_LOOK,
     S_LOCK,
     S_LINK,
-    S_UNLOCK,
     S_COUNT,
-    S_GROUPS_TRY, /* helper: enlist_groups */
+    S_UNLOCK,
+    S_GROUPS_TRY, /* helper: find_groups */
     S_GROUPS_LEAVE,
     S_BARRIER,
     S_LAST_TRY, /* helper: hd_runner_progress */
     S_LAST,
     S_LAST_LEAVE,
     S_STATUS,
+    S_SEEN,
     S_SLEEP,
     S_ASLEEP,
     D_LOCK,
     D_UNLINK,
-    D_UNLOCK,
     D_COUNT,
+    D_UNLOCK,
     /* a thread that looks once and does not sleep */
     P_TRY,
     P_LOOK,
@@ -86,10 +95,16 @@ enum {
     /* a ringer */
     R_STORE,
     R_RING,
+    R_FENCE,
+    R_END, /* end_watch */
     R_LOCK,
+    R_NEXT,
+    R_COUNT,
+    R_MARK,
     R_BUMP,
     R_WAKE,
     R_UNLOCK,
+    R_WAKE_ALL,
     GONE
 };
 
@@ -101,9 +116,13 @@ typedef struct thread {
     uint8_t at;
     uint8_t after_ring; /* where to go on */
     uint8_t bell;       /* being enlisted on, delisted from, or rung */
+    uint8_t event;      /* a ringer's */
     uint8_t cursor;     /* membarrier: threads done; waking: sleepers done */
     uint8_t enlisted;   /* bit per bell */
     uint8_t saw;        /* the last look was successful */
+    uint8_t fenced;     /* all its bells were watched: it needs no membarrier */
+    uint8_t seen;       /* the word, before it sleeps */
+    uint8_t mine;       /* waking: those on the bell's word */
     uint8_t n_stores;
     store_t buffer[BUFFER];
 } thread_t;
@@ -116,12 +135,26 @@ typedef struct state {
 typedef struct variant {
     uint8_t sleepers, ringers;
     bool helper, fallback;
+    bool awaited; /* all ringers have one bell */
+    bool watched, ends;
 } variant_t;
 
-enum { ONE, TWO_BELLS, TWO_SLEEPERS, FALLBACK, HELPER, HELPER_FALLBACK };
+enum {
+    ONE,
+    TWO_BELLS,
+    TWO_SLEEPERS,
+    FALLBACK,
+    HELPER,
+    HELPER_FALLBACK,
+    AWAITED,
+    AWAITED_FALLBACK,
+    WATCHED_BELL,
+    WATCH_ENDS
+};
 
 static const char *const variant_names[] = {
-    "one", "two-bells", "two-sleepers", "fallback", "helper", "helper-fallback", NULL};
+    "one",     "two-bells",        "two-sleepers", "fallback",   "helper", "helper-fallback",
+    "awaited", "awaited-fallback", "watched",      "watch-ends", NULL};
 static const variant_t variants[] = {
     [ONE] = {.sleepers = 1, .ringers = 1},
     [TWO_BELLS] = {.sleepers = 1, .ringers = 2},
@@ -129,6 +162,10 @@ static const variant_t variants[] = {
     [FALLBACK] = {.sleepers = 1, .ringers = 2, .fallback = true},
     [HELPER] = {.sleepers = 1, .ringers = 1, .helper = true},
     [HELPER_FALLBACK] = {.sleepers = 1, .ringers = 1, .helper = true, .fallback = true},
+    [AWAITED] = {.sleepers = 1, .ringers = 2, .awaited = true},
+    [AWAITED_FALLBACK] = {.sleepers = 1, .ringers = 2, .awaited = true, .fallback = true},
+    [WATCHED_BELL] = {.sleepers = 1, .ringers = 2, .awaited = true, .watched = true},
+    [WATCH_ENDS] = {.sleepers = 1, .ringers = 2, .awaited = true, .watched = true, .ends = true},
 };
 
 static variant_t cfg;
@@ -145,9 +182,11 @@ static void start(void *state, uint32_t variant, uint32_t which) {
         s->t[n_threads++].at = S_LOOK;
     }
     for (uint8_t i = 0; i < cfg.ringers; i++) {
-        s->t[n_threads].bell = i;
+        s->t[n_threads].event = i;
+        s->t[n_threads].bell = cfg.awaited ? 0 : i;
         s->t[n_threads++].at = R_STORE;
     }
+    s->memory[SLEEPERS_0] = cfg.watched ? WATCHED : 0;
     if (cfg.helper) {
         s->t[n_threads++].at = P_TRY;
     }
@@ -195,11 +234,16 @@ static bool try_lock(state_t *s, const thread_t *t, uint8_t cell) {
 /* --- a sleeper -------------------------------------------------------------------------------- */
 
 static bool uses_bell(uint8_t bell) {
-    return cfg.helper || bell < cfg.ringers;
+    return cfg.helper || bell < (cfg.awaited ? 1 : cfg.ringers);
 }
 
-static uint8_t first_bell(void) {
-    return cfg.helper ? CONTEXT_BELL : 0;
+/* Whoever is on one bell sleeps on that bell's word. */
+static bool shares_word(void) {
+    return !cfg.helper && !uses_bell(1);
+}
+
+static uint8_t word_of(uint8_t sleeper) {
+    return shares_word() ? WORD_0 : (uint8_t)(WORD_0 + sleeper);
 }
 
 static bool sees_all(const state_t *s, const thread_t *t) {
@@ -219,12 +263,7 @@ static bool is_over(const state_t *s, const thread_t *t) {
 
 static void after_enlisting(thread_t *t) {
     t->cursor = 0;
-    if (cfg.helper && t->bell == CONTEXT_BELL) {
-        t->bell = 0;
-        t->at = S_GROUPS_TRY;
-    } else if (cfg.helper) {
-        t->at = S_GROUPS_LEAVE;
-    } else if (uses_bell((uint8_t)(t->bell + 1)) && t->bell + 1 < MAX_BELLS) {
+    if (t->bell + 1 < MAX_BELLS && uses_bell((uint8_t)(t->bell + 1))) {
         t->bell++;
         t->at = S_LOCK;
     } else {
@@ -234,6 +273,7 @@ static void after_enlisting(thread_t *t) {
 
 static bool step_enlist(state_t *s, thread_t *t, uint8_t me) {
     uint8_t list = (uint8_t)(LIST_0 + t->bell), lock = (uint8_t)(BELL_LOCK_0 + t->bell);
+    uint8_t rung = (uint8_t)(RUNG_0 + t->bell);
     uint8_t *sleepers = modify(s, t, (uint8_t)(SLEEPERS_0 + t->bell));
     switch (t->at) {
     case S_LOCK:
@@ -242,21 +282,25 @@ static bool step_enlist(state_t *s, thread_t *t, uint8_t me) {
         return try_lock(s, t, lock);
     case S_LINK:
         put(t, list, (uint8_t)(load(s, t, list) | 1u << me));
+        put(t, rung, (uint8_t)(load(s, t, rung) & ~(1u << me)));
         model_say("hd_bell_enlist: linked on bell %u", t->bell);
-        t->at = S_UNLOCK;
-        return true;
-    case S_UNLOCK:
-        put(t, lock, 0);
-        model_say("hd_bell_enlist: unlock");
+        t->fenced &=
+            bug == WATCH_READ_APART ? load(s, t, (uint8_t)(SLEEPERS_0 + t->bell)) : WATCHED;
         t->at = S_COUNT;
         return true;
-    default: /* S_COUNT */
+    case S_COUNT:
         if (!sleepers) {
             return false;
         }
-        ++*sleepers;
+        t->fenced &= bug == WATCH_READ_APART ? WATCHED : *sleepers & WATCHED;
+        *sleepers = (uint8_t)(*sleepers + SLEEPER);
         t->enlisted |= (uint8_t)(1u << t->bell);
-        model_say("hd_bell_enlist: bell %u has %u sleepers", t->bell, *sleepers);
+        model_say("hd_bell_enlist: bell %u has %u", t->bell, *sleepers);
+        t->at = S_UNLOCK;
+        return true;
+    default: /* S_UNLOCK */
+        put(t, lock, 0);
+        model_say("hd_bell_enlist: unlock");
         after_enlisting(t);
         return true;
     }
@@ -274,7 +318,7 @@ static void end_of_last_look(thread_t *t, bool over) {
     if (over) {
         leave_bed(t);
     } else {
-        t->at = S_SLEEP;
+        t->at = S_SEEN;
     }
 }
 
@@ -294,20 +338,21 @@ static bool step_groups(state_t *s, thread_t *t) {
             return false;
         }
         if (try_lock(s, t, RUNNER_LOCK)) {
-            model_say("enlist_groups: inside");
-            t->at = S_LOCK;
+            model_say("find_groups: inside");
+            t->at = S_GROUPS_LEAVE;
         } else if (bug == GROUPS_SKIPPED) {
-            model_say("enlist_groups: somebody is inside");
-            t->at = S_BARRIER;
+            model_say("find_groups: somebody is inside");
+            t->bell = CONTEXT_BELL;
+            t->at = S_LOCK;
         } else {
-            model_say("enlist_groups: somebody is inside: a short nap only");
-            leave_bed(t);
+            model_say("find_groups: somebody is inside: a short nap only");
+            t->at = S_LOOK;
         }
         return true;
     case S_GROUPS_LEAVE:
         put(t, RUNNER_LOCK, 0);
-        model_say("enlist_groups: leaves");
-        t->at = S_BARRIER;
+        model_say("find_groups: leaves");
+        t->at = S_LOCK;
         return true;
     case S_LAST_TRY:
         if (t->n_stores) {
@@ -338,9 +383,12 @@ static bool step_groups(state_t *s, thread_t *t) {
 
 /* hd_park_fence: the barrier reaches one thread per step. */
 static bool step_barrier(state_t *s, thread_t *t) {
-    if (cfg.fallback || bug == NO_MEMBARRIER || t->cursor == n_threads) {
+    if (t->fenced && bug != WATCHED_WITHOUT_FENCE && t->n_stores) {
+        return false;
+    }
+    if (cfg.fallback || bug == NO_MEMBARRIER || t->fenced || t->cursor == n_threads) {
         t->cursor = 0;
-        t->at = bug == CHECK_BEFORE_ENLIST ? S_SLEEP : cfg.helper ? S_LAST_TRY : S_STATUS;
+        t->at = bug == CHECK_BEFORE_ENLIST ? S_SEEN : cfg.helper ? S_LAST_TRY : S_STATUS;
         model_say("hd_park_fence: done");
         return true;
     }
@@ -355,22 +403,34 @@ static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
     switch (t->at) {
     case S_LOOK:
         model_say("hd_runner_wait: %s", is_over(s, t) ? "over" : "not yet");
-        t->bell = first_bell();
-        t->at = is_over(s, t) ? GONE : S_LOCK;
+        t->bell = 0;
+        t->fenced = WATCHED;
+        t->at = is_over(s, t) ? GONE : cfg.helper ? S_GROUPS_TRY : S_LOCK;
         return true;
     case S_STATUS:
         model_say("sleep_once: the last look: %s", is_over(s, t) ? "over" : "not yet");
         end_of_last_look(t, is_over(s, t));
         return true;
+    case S_SEEN: {
+        bool rung = false;
+        t->seen = load(s, t, word_of(me));
+        for (uint8_t bell = 0; bell < MAX_BELLS; bell++) {
+            rung = rung ||
+                   ((t->enlisted >> bell & 1) && (load(s, t, (uint8_t)(RUNG_0 + bell)) >> me & 1));
+        }
+        model_say("sleep_until_rung: the word is %u, %s", t->seen, rung ? "rung" : "not rung");
+        t->at = S_SLEEP;
+        if (rung) {
+            leave_bed(t);
+        }
+        return true;
+    }
     case S_SLEEP:
         if (t->n_stores) {
             return false;
         }
-        model_say("hd_park_sleep: the word is %u", s->memory[WORD_0 + me]);
-        t->at = S_ASLEEP;
-        if (s->memory[WORD_0 + me]) {
-            leave_bed(t);
-        }
+        model_say("hd_park_until: the word is %u", s->memory[word_of(me)]);
+        t->at = s->memory[word_of(me)] == t->seen ? S_ASLEEP : S_SEEN;
         return true;
     default: /* S_ASLEEP: only waking ends it */
         return false;
@@ -379,6 +439,7 @@ static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
 
 static bool step_delist(state_t *s, thread_t *t, uint8_t me) {
     uint8_t list = (uint8_t)(LIST_0 + t->bell), lock = (uint8_t)(BELL_LOCK_0 + t->bell);
+    uint8_t rung = (uint8_t)(RUNG_0 + t->bell);
     uint8_t *sleepers = modify(s, t, (uint8_t)(SLEEPERS_0 + t->bell));
     switch (t->at) {
     case D_LOCK:
@@ -388,24 +449,23 @@ static bool step_delist(state_t *s, thread_t *t, uint8_t me) {
     case D_UNLINK:
         put(t, list, (uint8_t)(load(s, t, list) & ~(1u << me)));
         model_say("hd_bell_delist: unlinked from bell %u", t->bell);
-        t->at = D_UNLOCK;
+        t->at = load(s, t, rung) >> me & 1 ? D_UNLOCK : D_COUNT;
         return true;
-    case D_UNLOCK:
-        put(t, lock, 0);
-        model_say("hd_bell_delist: unlock");
-        t->at = D_COUNT;
-        return true;
-    default: /* D_COUNT */
+    case D_COUNT:
         if (!sleepers) {
             return false;
         }
-        --*sleepers;
+        *sleepers = (uint8_t)(*sleepers - SLEEPER);
+        model_say("hd_bell_delist: bell %u has %u", t->bell, *sleepers);
+        t->at = D_UNLOCK;
+        return true;
+    default: /* D_UNLOCK */
+        put(t, lock, 0);
+        model_say("hd_bell_delist: unlock");
         t->enlisted &= (uint8_t) ~(1u << t->bell);
-        model_say("hd_bell_delist: bell %u has %u sleepers", t->bell, *sleepers);
         if (t->enlisted) {
             leave_bed(t);
         } else {
-            s->memory[WORD_0 + me] = 0; /* a new night has a new word */
             t->bell = 0;
             t->at = S_LOOK;
         }
@@ -479,53 +539,124 @@ static bool ring(state_t *s, thread_t *t) {
     } else if (!sleepers) {
         end_of_ring(t);
     } else {
-        t->at = bug == WAKE_WITHOUT_LOCK ? R_BUMP : R_LOCK;
+        t->at = bug == WAKE_WITHOUT_LOCK ? R_NEXT : R_FENCE;
     }
     return true;
 }
 
+static bool step_fence(state_t *s, thread_t *t) {
+    uint8_t cell = (uint8_t)(SLEEPERS_0 + t->bell);
+    switch (t->at) {
+    case R_FENCE:
+        if (t->n_stores && bug != WATCHED_WITHOUT_FENCE) {
+            return false;
+        }
+        model_say("hd_bell_wake: fence; bell %u has %u", t->bell, load(s, t, cell));
+        t->at = R_LOCK;
+        if (load(s, t, cell) == WATCHED) {
+            t->at = R_END;
+            if (!cfg.ends) {
+                end_of_ring(t);
+            }
+        }
+        return true;
+    default: /* R_END */
+        if (!modify(s, t, cell)) {
+            return false;
+        }
+        s->memory[cell] &= (uint8_t)~WATCHED;
+        model_say("end_watch: bell %u has %u", t->bell, s->memory[cell]);
+        end_of_ring(t);
+        return true;
+    }
+}
+
+/* Not rung yet; and if that is told, all that it waits for is there. */
+static bool is_due(const state_t *s, const thread_t *t, uint8_t i) {
+    bool rung = load(s, t, (uint8_t)(RUNG_0 + t->bell)) >> i & 1;
+    bool come = !cfg.awaited || sees_all(s, t);
+    return is_linked(s, t, i) && !rung && come;
+}
+
+static void wake_asleep(thread_t *sleeper) {
+    if (sleeper->at == S_ASLEEP) {
+        sleeper->at = S_SEEN;
+    }
+}
+
 static bool step_wake(state_t *s, thread_t *t) {
+    uint8_t rung = (uint8_t)(RUNG_0 + t->bell);
+    uint8_t *sleepers = modify(s, t, (uint8_t)(SLEEPERS_0 + t->bell));
+    uint8_t *word = modify(s, t, word_of(t->cursor));
     switch (t->at) {
     case R_LOCK:
         model_say("hd_bell_wake: lock of bell %u", t->bell);
-        t->at = R_BUMP;
+        t->at = R_NEXT;
         return try_lock(s, t, (uint8_t)(BELL_LOCK_0 + t->bell));
-    case R_BUMP: {
-        while (t->cursor < cfg.sleepers && !is_linked(s, t, t->cursor)) {
+    case R_NEXT:
+        while (t->cursor < cfg.sleepers && !is_due(s, t, t->cursor)) {
             t->cursor++;
         }
+        t->at = R_MARK;
         if (t->cursor == cfg.sleepers) {
-            model_say("hd_bell_wake: nobody is left on bell %u", t->bell);
-            t->at = R_UNLOCK;
-            return true;
+            model_say("hd_bell_wake: nobody else is due on bell %u", t->bell);
+            t->cursor = 0;
+            t->at = t->mine && shares_word() ? R_BUMP : R_UNLOCK;
         }
-        uint8_t *word = modify(s, t, (uint8_t)(WORD_0 + t->cursor));
+        return true;
+    case R_MARK:
+        put(t, rung, (uint8_t)(load(s, t, rung) | 1u << t->cursor));
+        model_say("hd_bell_wake: marks sleeper %u", t->cursor);
+        t->at = R_COUNT;
+        return true;
+    case R_COUNT:
+        if (!sleepers) {
+            return false;
+        }
+        *sleepers = (uint8_t)(*sleepers - SLEEPER);
+        t->mine |= (uint8_t)(1u << t->cursor);
+        t->at = R_BUMP;
+        if (shares_word()) {
+            t->cursor++;
+            t->at = R_NEXT;
+        }
+        return true;
+    case R_BUMP:
         if (!word) {
             return false;
         }
-        *word = bug == WAKE_WITHOUT_BUMP ? 0 : 1;
-        model_say("hd_bell_wake: bumps the word of sleeper %u", t->cursor);
-        t->at = R_WAKE;
+        *word = (uint8_t)(*word + (bug != WAKE_WITHOUT_BUMP));
+        model_say("hd_bell_wake: bumps the word");
+        t->at = shares_word() ? R_UNLOCK : R_WAKE;
         return true;
-    }
     case R_WAKE: {
-        thread_t *sleeper = &s->t[t->cursor];
         if (!(s->memory[LIST_0 + t->bell] >> t->cursor & 1)) {
             model_violation("the word of a sleeper that has left is touched");
         }
         model_say("hd_bell_wake: wakes sleeper %u", t->cursor);
-        if (sleeper->at == S_ASLEEP) {
-            leave_bed(sleeper);
-        }
+        wake_asleep(&s->t[t->cursor]);
         t->cursor++;
-        t->at = R_BUMP;
+        t->at = R_NEXT;
         return true;
     }
-    default: /* R_UNLOCK */
+    case R_UNLOCK:
         if (bug != WAKE_WITHOUT_LOCK) {
             put(t, (uint8_t)(BELL_LOCK_0 + t->bell), 0);
         }
         model_say("hd_bell_wake: unlock");
+        t->at = R_WAKE_ALL;
+        return true;
+    default: /* R_WAKE_ALL: a system call, by which stores have reached memory */
+        if (t->n_stores) {
+            return false;
+        }
+        for (uint8_t i = 0; i < cfg.sleepers && shares_word(); i++) {
+            if (t->mine >> i & 1) {
+                model_say("hd_bell_wake: wakes sleeper %u", i);
+                wake_asleep(&s->t[i]);
+            }
+        }
+        t->mine = 0;
         end_of_ring(t);
         return true;
     }
@@ -539,12 +670,12 @@ static bool step_ringer(state_t *s, thread_t *t) {
             model_say("(bug) rings first");
             return true;
         }
-        put(t, (uint8_t)(EVENT_0 + t->bell), 1);
-        model_say("publish: event %u", t->bell);
+        put(t, (uint8_t)(EVENT_0 + t->event), 1);
+        model_say("publish: event %u", t->event);
         t->at = bug == RING_BEFORE_STORE ? GONE : R_RING;
         return true;
     }
-    return t->at == R_RING ? ring(s, t) : step_wake(s, t);
+    return t->at == R_RING ? ring(s, t) : t->at >= R_LOCK ? step_wake(s, t) : step_fence(s, t);
 }
 
 static bool step(void *state, uint32_t actor, uint32_t choice) {
@@ -577,6 +708,7 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
         return step_barrier(s, t);
     case S_LOOK:
     case S_STATUS:
+    case S_SEEN:
     case S_SLEEP:
         return step_sleep(s, t, me);
     case D_LOCK:
@@ -591,10 +723,16 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
         return step_progress(s, t);
     case R_STORE:
     case R_RING:
+    case R_FENCE:
+    case R_END:
     case R_LOCK:
+    case R_NEXT:
+    case R_COUNT:
+    case R_MARK:
     case R_BUMP:
     case R_WAKE:
     case R_UNLOCK:
+    case R_WAKE_ALL:
         return step_ringer(s, t);
     default: /* GONE, S_ASLEEP */
         return false;
@@ -619,12 +757,15 @@ static const model_bug_t bugs[] = {
     {"ring-before-store", ONE, "the ringer rings, then publishes"},
     {"plain-ring", FALLBACK, "without membarrier, the ringer loads `sleepers` all the same"},
     {"wake-without-bump", ONE, "the ringer wakes, but leaves the word as it is"},
-    {"wake-without-lock", ONE, "the ringer walks the list without the bell's lock"},
+    {"wake-without-lock", TWO_BELLS, "the ringer walks the list without the bell's lock"},
     {"groups-skipped", HELPER,
      "a sleeper that could not enlist with its groups sleeps all the same"},
     {"last-look-skipped", HELPER,
      "a sleeper that could not have its last look sleeps all the same"},
     {"status-not-rung", HELPER, "who completes another thread's task does not ring the context"},
+    {"watched-without-fence", WATCHED_BELL, "a watched bell's ringers and sleepers do not fence"},
+    {"watch-read-apart", WATCH_ENDS,
+     "a sleeper asks whether the bell is watched before it counts itself"},
     {NULL, 0, NULL},
 };
 

@@ -32,7 +32,7 @@ Test(wait, first_call_ever_is_not_tight) {
 Test(wait, note_returns_the_time_spent_looking) {
     hd_idle_t idle = {.budget = UINT64_MAX};
     uint64_t began = hd_ticks() - ticks_of_ns(2000);
-    uint64_t looked = hd_idle_note(&idle, began, UINT64_MAX, false);
+    uint64_t looked = hd_idle_note(&idle, began, UINT64_MAX, NULL);
     cr_assert_geq(looked, ticks_of_ns(1900));
     cr_assert_eq(idle.spent, looked);
 }
@@ -40,14 +40,14 @@ Test(wait, note_returns_the_time_spent_looking) {
 Test(wait, preemption_does_not_count_as_looking) {
     hd_idle_t idle = {.budget = UINT64_MAX};
     uint64_t a_second_ago = hd_ticks() - ticks_of_ns(1000000000);
-    cr_assert_lt(hd_idle_note(&idle, a_second_ago, UINT64_MAX, false), ticks_of_ns(1000000));
+    cr_assert_lt(hd_idle_note(&idle, a_second_ago, UINT64_MAX, NULL), ticks_of_ns(1000000));
 }
 
 Test(wait, looking_within_the_budget_does_not_yield) {
     hd_idle_t idle = {.budget = UINT64_MAX};
-    hd_idle_note(&idle, hd_ticks(), UINT64_MAX, false);
+    hd_idle_note(&idle, hd_ticks(), UINT64_MAX, NULL);
     uint64_t first = idle.spent;
-    hd_idle_note(&idle, hd_ticks() - ticks_of_ns(100), UINT64_MAX, false);
+    hd_idle_note(&idle, hd_ticks() - ticks_of_ns(100), UINT64_MAX, NULL);
     cr_assert_gt(idle.spent, first); /* a yield would have cleared it */
     cr_assert_eq(idle.budget, UINT64_MAX);
 }
@@ -55,7 +55,7 @@ Test(wait, looking_within_the_budget_does_not_yield) {
 Test(wait, looking_beyond_the_budget_yields_and_starts_again) {
     uint64_t enough = ticks_of_ns(1000000000), now = hd_ticks();
     hd_idle_t idle = {.last = now, .spent = enough, .budget = enough};
-    hd_idle_note(&idle, now, ticks_of_ns(200000), false);
+    hd_idle_note(&idle, now, ticks_of_ns(200000), NULL);
     cr_assert_eq(idle.spent, 0);
 }
 
@@ -63,7 +63,7 @@ Test(wait, looking_beyond_the_budget_yields_and_starts_again) {
 Test(wait, caller_that_was_away_longer_than_it_looked_does_not_yield) {
     uint64_t looked = ticks_of_ns(1000000), now = hd_ticks();
     hd_idle_t idle = {.last = now - ticks_of_ns(500000000), .spent = looked, .budget = 1};
-    hd_idle_note(&idle, now, ticks_of_ns(200000), false);
+    hd_idle_note(&idle, now, ticks_of_ns(200000), NULL);
     cr_assert_geq(idle.spent, looked);
 }
 
@@ -87,7 +87,7 @@ Test(wait, budget_is_none_or_between_the_shortest_spin_and_twice_the_longest) {
     for (int i = 0; i < 1000; i++) {
         idle.spent = ticks_of_ns(1000000000); /* more than any preemption between the lines here */
         idle.last = hd_ticks();
-        hd_idle_note(&idle, idle.last, longest, false);
+        hd_idle_note(&idle, idle.last, longest, NULL);
         cr_assert(idle.budget == 0 || idle.budget >= ticks_of_ns(500));
         cr_assert_leq(idle.budget, 2 * longest);
     }
@@ -105,7 +105,7 @@ Test(wait, yields_that_let_nobody_run_are_taken_for_what_they_are) {
     for (int i = 0; i < 10000; i++) {
         hd_idle_t idle = {.spent = ticks_of_ns(1000000000), .last = hd_ticks()};
         uint64_t before = switches();
-        hd_idle_note(&idle, idle.last, UINT64_MAX, false);
+        hd_idle_note(&idle, idle.last, UINT64_MAX, NULL);
         if (switches() == before) {
             alone++;
             misjudged += hd_idle_is_crowded(&idle);
@@ -135,8 +135,9 @@ static pid_t start_stranger(void) {
 
 /* A caller with a yield due, which may sleep instead. */
 static uint64_t note_one(void) {
-    hd_idle_t idle = {.spent = ticks_of_ns(1000000), .last = hd_ticks()};
-    return hd_idle_note(&idle, idle.last, UINT64_MAX, true);
+    hd_runner_t runner = {.may_doze = true};
+    runner.idle = (hd_idle_t){.spent = ticks_of_ns(1000000), .last = hd_ticks()};
+    return hd_idle_note(&runner.idle, runner.idle.last, UINT64_MAX, &runner);
 }
 
 /* The first yields only find out. */
@@ -168,7 +169,7 @@ Test(wait, who_may_not_sleep_yields_beside_strangers_too) {
     cr_assert(is_told_to_sleep(30));
     for (int i = 0; i < 10; i++) {
         hd_idle_t idle = {.spent = ticks_of_ns(1000000), .last = hd_ticks()};
-        cr_assert_neq(hd_idle_note(&idle, idle.last, UINT64_MAX, false), HD_IDLE_SLEEP);
+        cr_assert_neq(hd_idle_note(&idle, idle.last, UINT64_MAX, NULL), HD_IDLE_SLEEP);
         cr_assert_eq(idle.spent, 0);
     }
     kill(stranger, SIGKILL);
@@ -186,6 +187,22 @@ Test(wait, stranger_that_has_gone_is_forgotten) {
         note_one();
     }
     cr_assert_not(hd_processor_has_strangers());
+}
+
+/* Their members wait for other processes, and have processors. */
+Test(wait, context_of_roomy_teams_looks_for_long_before_it_yields) {
+    hd_home_t roomy = {.roomy = true}, crowded = {0};
+    hd_task_t second = {.home = &crowded}, first = {.home = &roomy};
+    hd_runner_t runner = {.active = &first};
+    uint64_t longest = ticks_of_ns(200000);
+    runner.idle = (hd_idle_t){.spent = ticks_of_ns(10000), .last = hd_ticks()};
+    hd_idle_note(&runner.idle, runner.idle.last, longest, &runner);
+    cr_assert_eq(runner.idle.budget, longest);
+    cr_assert_neq(runner.idle.spent, 0);
+    first.next = &second;
+    runner.idle = (hd_idle_t){.spent = ticks_of_ns(10000), .last = hd_ticks()};
+    hd_idle_note(&runner.idle, runner.idle.last, longest, &runner);
+    cr_assert_eq(runner.idle.spent, 0);
 }
 
 Test(wait, success_forgets_the_time_spent_in_vain) {
