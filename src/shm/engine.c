@@ -203,10 +203,6 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
     return status;
 }
 
-/* User-defined reductions never run concurrently, in whichever exchange or team: several handles may
- * share one callback. Tried, never waited for: who finds it taken comes back in its next step. */
-static hd_lock_t user_turn;
-
 /* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
 static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
     uint64_t gen = generation(op);
@@ -332,8 +328,8 @@ static void take_turn(void *arg) {
 }
 
 static void end_turn(hd_op_t *op) {
-    hd_unlock(&user_turn);
-    hd_bell_ring(&op->group->home.bell); /* members of other groups that were refused only nap */
+    hd_unlock(&op->exchange->turn);
+    hd_bell_ring(&op->group->home.bell); /* members that were refused may sleep */
 }
 
 /* The user's reduction did not return: its unit counts as finished, and failed. */
@@ -348,19 +344,14 @@ static void abandon_turn(hd_task_t *task) {
     end_turn(op);
 }
 
-void hd_engine_unlock(void) {
-    if (!hd_callback_is_ended_by(abandon_turn)) { /* else it is this thread's, which ends it */
-        hd_lock_forget(&user_turn);
-    }
-}
-
+/* The user's reduction never runs concurrently in one exchange: whoever finds it taken comes back in its next
+ * step. Others' run meanwhile, so that no team waits for another one's. */
 static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_work_t *work,
                                                        uint32_t s) {
     if (hd_group_poisoned(op->group) != UCC_OK) {
         return false; /* the user's code is not called for a team that has failed */
     }
-    op->task.impatient = !hd_lock_try(&user_turn);
-    if (op->task.impatient) {
+    if (!hd_lock_try(&op->exchange->turn)) {
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};

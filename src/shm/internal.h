@@ -258,8 +258,6 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
 uint32_t hd_board_slices(const hd_board_t *board);
 /* NULL is allowed. By the owner of the board, at its end. */
 void hd_work_free(hd_work_t *work);
-/* In the child of a fork: it is nobody's turn. */
-void hd_engine_unlock(void);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 /* Works on all slices that have units to claim, in whatever order they become ready. Only on boards with a

@@ -76,7 +76,6 @@ static void inherited(hd_heirloom_t *self) {
     hd_bell_forget(&group->home.bell);
     hd_board_unlock(group->board);
     hd_match_unlock(group->match);
-    hd_engine_unlock();
     hd_terms_unlock();
     hd_group_poison(group, (ucc_status_t)INHERITED);
 }

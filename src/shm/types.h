@@ -222,6 +222,7 @@ typedef struct hd_exchange {
     _Atomic uint32_t hint;        /* first slice that may still have units */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
     _Atomic(hd_work_t *) work;
+    hd_lock_t turn;       /* held by who is inside the user's reduction */
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
     /* outer line: only for exchanges that go on outside the group (outer.h) */
     alignas(HD_LINE) _Atomic uint64_t outer;

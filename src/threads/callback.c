@@ -224,10 +224,6 @@ bool hd_callback_is_of(const hd_task_t *task) {
     return inside.task == task;
 }
 
-bool hd_callback_is_ended_by(void (*abandon_task)(hd_task_t *task)) {
-    return inside.task && inside.abandon == abandon_task;
-}
-
 /* --- calls from inside ------------------------------------------------------------------------------ */
 
 /* A caller whose frame lies above that of hd_callback_run can't be called by it: stacks grow downwards. */

@@ -30,12 +30,10 @@ void hd_callback_complete(hd_runner_t *runner, ucc_coll_callback_t callback, ucc
                           hd_task_t *others);
 
 /* In the child of a fork: is its thread inside user's code of either kind that this context called, with tasks
- * of it in hand? Does it hold the context's lock there? Is it this task's datatype that it is inside of? Was it
- * called with this `abandon`? */
+ * of it in hand? Does it hold the context's lock there? Is it this task's datatype that it is inside of? */
 bool hd_callback_is_in(const hd_runner_t *runner);
 bool hd_callback_holds(const hd_runner_t *runner);
 bool hd_callback_is_of(const hd_task_t *task);
-bool hd_callback_is_ended_by(void (*abandon)(hd_task_t *task));
 
 /* What the calling thread keeps alive while it progresses: if a callback does not return until the next
  * such call, release(arg) is called once its context is given back. NULL: nothing any more. */

@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static _Atomic int lines; /* that name the mistake */
 static _Atomic int alive; /* that tell of a context that was left behind */
@@ -493,4 +495,99 @@ static void fail_in_a_neighbours_context(void (*how)(void)) {
 Test(callbacks, one_that_does_not_return_leaves_no_context_behind) {
     fail_in_a_neighbours_context(end_thread_once);
     fail_in_a_neighbours_context(jump_once);
+}
+
+/* --- two teams at once ---------------------------------------------------------------------------- */
+
+static _Atomic int entered[2], within[2], most_within[2]; /* by team */
+static _Atomic int waited_in_vain;
+
+/* Team 0's reduction does not return before team 1's has been called, which must not wait for it. */
+static void wait_for_the_other_team(int team) {
+    struct timespec nap = {.tv_nsec = 1000000};
+    int now = ++within[team];
+    entered[team] = 1;
+    if (now > most_within[team]) {
+        most_within[team] = now;
+    }
+    for (int i = 0; team == 0 && !entered[1] && i < 5000; i++) {
+        nanosleep(&nap, NULL);
+    }
+    waited_in_vain |= team == 0 && !entered[1];
+    within[team]--;
+}
+
+static ucc_status_t add_of_team(const ucc_reduce_cb_params_t *params) {
+    wait_for_the_other_team(params->cb_ctx != NULL);
+    return add(params);
+}
+
+static ucc_datatype_t of_team(int team) {
+    static int token;
+    ucc_generic_dt_ops_t ops = {
+        .mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+        .flags = UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
+        .contig_size = sizeof(int32_t),
+        .reduce = {.cb = add_of_team, .cb_ctx = team ? &token : NULL},
+    };
+    ucc_datatype_t dt;
+    cr_assert_eq(ucc_dt_create_generic(&ops, NULL, &dt), UCC_OK);
+    return dt;
+}
+
+enum { LARGE = 1 << 18 }; /* elements: many chunks, which several threads would like to take */
+
+typedef struct member {
+    crew_t *crew;
+    uint32_t me;
+    ucc_datatype_t dt;
+    int32_t *src, *dst;
+} member_t;
+
+static void *reduce_large(void *arg) {
+    member_t *m = arg;
+    for (int i = 0; i < LARGE; i++) {
+        m->src[i] = i;
+    }
+    return (void *)(intptr_t)heddle_allreduce(m->crew->ep[m->me], m->src, m->dst, LARGE, m->dt,
+                                              UCC_OP_SUM);
+}
+
+Test(callbacks, reductions_of_two_teams_do_not_wait_for_each_other) {
+    crew_t crew[2] = {assemble(false, UCC_THREAD_MULTIPLE), assemble(false, UCC_THREAD_MULTIPLE)};
+    ucc_datatype_t dt[2] = {of_team(0), of_team(1)};
+    member_t member[2][N];
+    pthread_t thread[2][N];
+    for (int team = 0; team < 2; team++) {
+        for (uint32_t i = 0; i < N; i++) {
+            member[team][i] = (member_t){.crew = &crew[team],
+                                         .me = i,
+                                         .dt = dt[team],
+                                         .src = calloc(LARGE, sizeof(int32_t)),
+                                         .dst = calloc(LARGE, sizeof(int32_t))};
+            cr_assert_eq(pthread_create(&thread[team][i], NULL, reduce_large, &member[team][i]), 0);
+        }
+        for (int ms = 0; team == 0 && !entered[0] && ms < 10000; ms++) {
+            struct timespec nap = {.tv_nsec = 1000000};
+            nanosleep(&nap, NULL);
+        }
+        cr_assert(entered[0]);
+    }
+    for (int team = 1; team >= 0; team--) {
+        for (uint32_t i = 0; i < N; i++) {
+            void *status;
+            pthread_join(thread[team][i], &status);
+            cr_assert_eq((intptr_t)status, UCC_OK);
+            cr_assert_eq(member[team][i].dst[LARGE - 1], N * (LARGE - 1));
+            free(member[team][i].src);
+            free(member[team][i].dst);
+        }
+    }
+    cr_assert_not(waited_in_vain);
+    cr_assert_eq(most_within[0], 1, "a collective's callbacks are not concurrent");
+    cr_assert_eq(most_within[1], 1, "a collective's callbacks are not concurrent");
+    for (int team = 0; team < 2; team++) {
+        dismiss(&crew[team]);
+        ucc_dt_destroy(dt[team]);
+    }
 }
