@@ -168,6 +168,14 @@ static void progress_others(ucc_team_h team) {
     }
 }
 
+/* For heddle_run to return, should nobody look. */
+static __attribute__((noinline, cold)) void remember_failure(ucc_team_h team, ucc_status_t status) {
+    int32_t none = UCC_OK;
+    /* relaxed: read by the endpoint's own thread, or by one that has joined it */
+    atomic_compare_exchange_strong_explicit(&team->unnoticed, &none, (int32_t)status,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published) {
     ucc_coll_req_h request;
     /* an endpoint's own team and arguments are in order: bad ones come from here only */
@@ -176,6 +184,7 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
         if (published) {
             hd_group_poison(team->group, status); /* the others have seen me come */
         }
+        remember_failure(team, status);
         return status;
     }
     hd_request_t *r = (hd_request_t *)(void *)request;
@@ -190,7 +199,9 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
     } else if (status == UCC_OK) {
         status = heddle_wait(request, -1);
     }
-    if (status == UCC_OK && !published && r->teaches) {
+    if (status != UCC_OK) {
+        remember_failure(team, status);
+    } else if (!published && r->teaches) {
         hd_team_learn(r);
     }
     hd_request_finalize(r);

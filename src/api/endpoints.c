@@ -23,6 +23,7 @@ struct heddle_group {
     _Atomic uint64_t *taken; /* a bit per endpoint that has joined */
     _Atomic int32_t *joiner; /* by endpoint: the number of the thread that joined; 0: none yet */
     _Atomic bool shared;     /* some thread has joined as several endpoints */
+    _Atomic int32_t failure; /* the first of which an endpoint that has left took no note */
     hd_lock_t lock;          /* guards the next three, and the references in `own` */
     hd_own_context_t **own;  /* by endpoint, where each has a context of its own; else NULL */
     heddle_ep_t *left;       /* those of the group that have left */
@@ -555,8 +556,30 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
     return heddle_join_at(group, index, NULL, ep);
 }
 
+/* The first failure of which nobody took note: of a blocking call, or else of the team. */
+static ucc_status_t unnoticed_failure(const heddle_ep_t *ep) {
+    /* relaxed, here and below: see remember_failure in collective.c */
+    int32_t status = atomic_load_explicit(&ep->team->unnoticed, memory_order_relaxed);
+    bool noticed = atomic_load_explicit(&ep->team->noticed, memory_order_relaxed);
+    return status != UCC_OK || noticed ? (ucc_status_t)status : hd_group_poisoned(ep->team->group);
+}
+
+ucc_status_t heddle_ep_failure(heddle_ep_t *ep) {
+    if (!hd_api_is_ep(ep)) {
+        hd_error("%s: not an endpoint", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = unnoticed_failure(ep);
+    atomic_store_explicit(&ep->team->unnoticed, UCC_OK, memory_order_relaxed);
+    atomic_store_explicit(&ep->team->noticed, true, memory_order_relaxed);
+    return status;
+}
+
 static void take_leave(heddle_ep_t *ep) {
     heddle_group_t *group = ep->group;
+    int32_t none = UCC_OK, status = (int32_t)unnoticed_failure(ep);
+    atomic_compare_exchange_strong_explicit(&group->failure, &none, status, memory_order_relaxed,
+                                            memory_order_relaxed);
     retire_ep(ep);
     release_group(group);
 }
@@ -858,6 +881,9 @@ ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), vo
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(thread[i], NULL);
         status = status == UCC_OK ? one[i].status : status;
+    }
+    if (status == UCC_OK) { /* relaxed: all have been joined */
+        status = (ucc_status_t)atomic_load_explicit(&group->failure, memory_order_relaxed);
     }
     hd_free(thread);
     hd_free(one);
