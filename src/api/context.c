@@ -18,7 +18,18 @@ bool hd_api_context(ucc_context_h context, const char *caller) {
     return true;
 }
 
-static ucc_status_t check_params(const ucc_context_params_t *p, bool unplaced) {
+static ucc_status_t check_oob(const ucc_context_params_t *p, bool unplaced) {
+    const ucc_oob_coll_t *o = &p->oob;
+    if ((p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) &&
+        (o->n_oob_eps == 0 || (!unplaced && o->oob_ep >= o->n_oob_eps) ||
+         (o->n_oob_eps > 1 && (!o->allgather || !o->req_test || !o->req_free)))) {
+        hd_error("ucc_context_create: oob is not valid (ep %u of %u)", o->oob_ep, o->n_oob_eps);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t check_params(const ucc_context_params_t *p) {
     if ((p->mask & UCC_CONTEXT_PARAM_FIELD_TYPE) && (unsigned)p->type > UCC_CONTEXT_SHARED) {
         hd_error("ucc_context_create: type %d does not exist", (int)p->type);
         return UCC_ERR_INVALID_PARAM;
@@ -27,14 +38,6 @@ static ucc_status_t check_params(const ucc_context_params_t *p, bool unplaced) {
         (unsigned)p->sync_type > UCC_SYNC_COLLECTIVES) {
         hd_error("ucc_context_create: sync_type %d does not exist", (int)p->sync_type);
         return UCC_ERR_INVALID_PARAM;
-    }
-    if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
-        const ucc_oob_coll_t *o = &p->oob;
-        if (o->n_oob_eps == 0 || (!unplaced && o->oob_ep >= o->n_oob_eps) ||
-            (o->n_oob_eps > 1 && (!o->allgather || !o->req_test || !o->req_free))) {
-            hd_error("ucc_context_create: oob is not valid (ep %u of %u)", o->oob_ep, o->n_oob_eps);
-            return UCC_ERR_INVALID_PARAM;
-        }
     }
     return UCC_OK;
 }
@@ -81,9 +84,9 @@ static ucc_status_t keep_segments(ucc_context_h context, const ucc_context_param
     return UCC_OK;
 }
 
-ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p, bool unplaced,
-                                   ucc_context_h *out) {
-    ucc_status_t status = check_params(p, unplaced);
+/* Before the exchange. */
+static ucc_status_t create(ucc_lib_h lib, const ucc_context_params_t *p, ucc_context_h *out) {
+    ucc_status_t status = check_params(p);
     if (status != UCC_OK) {
         return status;
     }
@@ -105,17 +108,34 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     context->sync_type =
         p->mask & UCC_CONTEXT_PARAM_FIELD_SYNC_TYPE ? p->sync_type : lib->params.sync_type;
     context->id = p->mask & UCC_CONTEXT_PARAM_FIELD_ID ? p->ctx_id : 0;
+    context->locality = hd_locality_unknown();
+    hd_process_identity(context->address.process);
+    context->address.number = hd_serial();
     status = keep_segments(context, p);
     if (status != UCC_OK) {
         hd_free(context);
         return status;
     }
-    context->locality = hd_locality_unknown();
-    hd_process_identity(context->address.process);
-    context->address.number = hd_serial();
-    if (p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) {
-        status = hd_context_meet(context, &p->oob, unplaced);
+    *out = context;
+    return UCC_OK;
+}
+
+ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p, bool unplaced,
+                                   ucc_context_h *out) {
+    bool meets = p->mask & UCC_CONTEXT_PARAM_FIELD_OOB;
+    ucc_context_h context;
+    ucc_status_t status = check_oob(p, unplaced);
+    if (status != UCC_OK) {
+        return status;
     }
+    status = create(lib, p, &context);
+    if (status != UCC_OK) {
+        if (meets) {
+            hd_context_refuse(&p->oob, lib->stall, status);
+        }
+        return status;
+    }
+    status = meets ? hd_context_meet(context, &p->oob, unplaced) : UCC_OK;
     if (status != UCC_OK) {
         hd_context_part(context);
         hd_free(context->mem_params.segments);
@@ -133,16 +153,23 @@ ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *param
                                 const ucc_context_config_h config, bool unplaced,
                                 ucc_context_h *context) {
     static const char caller[] = "ucc_context_create";
-    if (!hd_api_lib(lib, caller) || !hd_api_pointer(params, "params", caller) ||
-        !hd_api_pointer(context, "context", caller)) {
+    if (!hd_api_lib(lib, caller) || !hd_api_pointer(params, "params", caller)) {
         return UCC_ERR_INVALID_PARAM;
     }
+    ucc_status_t status =
+        hd_api_pointer(context, "context", caller) ? UCC_OK : UCC_ERR_INVALID_PARAM;
     if (config && !hd_config_valid((const hd_config_t *)config, HD_CFG_SCOPE_CONTEXT)) {
         hd_error("%s: config is not a context configuration", caller);
-        return UCC_ERR_INVALID_PARAM;
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status != UCC_OK) { /* the others must not wait for this one */
+        if ((params->mask & UCC_CONTEXT_PARAM_FIELD_OOB) && check_oob(params, unplaced) == UCC_OK) {
+            hd_context_refuse(&params->oob, lib->stall, status);
+        }
+        return status;
     }
     ucc_context_h made;
-    ucc_status_t status = hd_api_create_context(lib, params, unplaced, &made);
+    status = hd_api_create_context(lib, params, unplaced, &made);
     if (status == UCC_OK && config &&
         (status = hd_api_tune(made, (hd_config_t *)config)) != UCC_OK) {
         (void)ucc_context_destroy(made);

@@ -301,9 +301,9 @@ static void note_wait(ucc_team_h team) {
                           team->n, f->oob.oob_ep, seconds);
         } else {
             hd_stall_line(
-                "team of %u: endpoint %llu has waited %.1f s for endpoint %u to see its oob "
+                "team of %u: endpoint %u has waited %.1f s for endpoint %u to see its oob "
                 "allgather end",
-                team->n, (unsigned long long)f->mine.number, seconds, f->leader);
+                team->n, f->mine.number, seconds, f->leader);
         }
     }
 }

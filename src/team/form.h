@@ -14,18 +14,19 @@ enum {
 
 /* What an endpoint says of itself in the exchange. No addresses: who holds this may come late, or be
  * another process, of another version of the library even: it begins with that, and has the same size in all. */
+/* What each endpoint gives to all: teams of hundreds keep hundreds of each other's. */
 typedef struct hd_record {
-    alignas(128) uint32_t version;
-    uint32_t sync_type;
+    alignas(64) uint32_t version;
+    uint32_t number; /* endpoint number */
     uint64_t process[2], host;
-    uint64_t number; /* endpoint number */
     uint64_t label;
-    uint64_t notice;            /* serial number of the endpoint's notice (threads/meet.h) */
-    uint16_t agreed[HD_AGREED]; /* hashes of the values of those variables (form_span.c) */
-    hd_locality_t locality;
+    uint64_t notice;    /* serial number of the endpoint's notice (threads/meet.h) */
+    uint64_t variables; /* a few bits of the value of each that must agree (form_span.c), */
+    uint32_t agreed;    /* and a hash of all of them */
+    uint8_t sync_type;
 } hd_record_t;
 
-_Static_assert(sizeof(hd_record_t) == 128, "all versions have records of one size");
+_Static_assert(sizeof(hd_record_t) == 64, "all versions have records of one size");
 
 typedef enum hd_form_step {
     STEP_GATHER,

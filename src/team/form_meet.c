@@ -119,7 +119,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     if (split) {
         team->n = count_included(team, f->split_of);
     } else if (f->sort_labels) {
-        ucc_status_t status = sort_label(team, (uint32_t)f->mine.number);
+        ucc_status_t status = sort_label(team, f->mine.number);
         if (status != UCC_OK) {
             return status;
         }

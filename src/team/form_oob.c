@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* The number in a record of an endpoint that has none yet. */
-#define UNPLACED UINT64_MAX
+#define UNPLACED UINT32_MAX
 
 typedef struct named {
     uint64_t label;
@@ -31,24 +31,24 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
                       params->ep_range == UCC_COLLECTIVE_EP_RANGE_CONTIG;
     f->oob = params->oob;
     team->n = f->oob.n_oob_eps;
-    f->mine.number = has_ep && contiguous ? params->ep : f->oob.oob_ep;
+    uint64_t number = has_ep && contiguous ? params->ep : f->oob.oob_ep;
+    f->mine.number = (uint32_t)number;
     f->mine.label = has_ep ? params->ep : f->oob.oob_ep;
     if (f->unplaced) {
         f->mine.number = UNPLACED;
         f->oob.oob_ep = (uint32_t)params->ep; /* for log lines */
     }
-    f->mine.sync_type = (uint32_t)team->sync_type;
-    f->mine.locality = f->locality;
+    f->mine.sync_type = (uint8_t)team->sync_type;
     hd_process_identity(f->mine.process);
     hd_form_sign(team);
-    if (!f->unplaced && f->mine.number >= team->n) {
-        hd_error("ep %llu is not below the team's size %u", (unsigned long long)f->mine.number,
-                 team->n);
+    if (!f->unplaced && number >= team->n) {
+        hd_error("ep %llu is not below the team's size %u", (unsigned long long)number, team->n);
         return UCC_ERR_INVALID_PARAM;
     }
     /* all that may be needed before the second exchange, so that nobody has to leave the others there */
-    f->all = hd_alloc(HD_LINE_PAIR,
-                      team->n * (sizeof(hd_record_t) + sizeof(hd_account_t) + sizeof(named_t)));
+    size_t sorting = f->unplaced ? sizeof(named_t) : 0;
+    f->all =
+        hd_alloc(HD_LINE_PAIR, team->n * (sizeof(hd_record_t) + sizeof(hd_account_t) + sorting));
     f->seen = hd_alloc(HD_LINE, (team->n + 63) / 64 * sizeof(*f->seen));
     if (!f->all || !f->seen) {
         hd_error("no memory for an exchange among %u endpoints", team->n);
@@ -169,7 +169,7 @@ static ucc_status_t check_records(const ucc_team_h team) {
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         const hd_record_t *r = &f->all[i];
         if (r->number >= team->n || seen[r->number / 64] >> (r->number % 64) & 1) {
-            hd_error("ep %llu is out of range or taken twice", (unsigned long long)r->number);
+            hd_error("ep %u is out of range or taken twice", r->number);
             status = UCC_ERR_INVALID_PARAM;
         } else if (r->sync_type != f->mine.sync_type) {
             hd_error("sync_type differs between endpoints");
@@ -267,7 +267,7 @@ ucc_status_t hd_form_find(ucc_team_h team) {
         return status == UCC_INPROGRESS ? status : missed(team, f->leader, status);
     }
     f->group = (hd_group_t *)f->pinned;
-    team->ep = (uint32_t)f->mine.number;
+    team->ep = f->mine.number;
     f->step = STEP_JOIN;
     return UCC_OK;
 }

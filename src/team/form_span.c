@@ -62,11 +62,33 @@ uint32_t hd_form_terms(const uint16_t hashes[HD_AGREED], bool two_sided, uint32_
     return (uint32_t)(hash >> 32);
 }
 
+enum { BITS = 64 / N_AGREED };
+
+static uint64_t bits_of(uint32_t i) {
+    return ((UINT64_C(1) << BITS) - 1) << i * BITS;
+}
+
 void hd_form_sign(ucc_team_h team) {
     hd_record_t *mine = &team->forming->mine;
+    uint16_t hashes[HD_AGREED];
+    hd_form_agree(team->lib->config, hashes);
     mine->version = HEDDLE_VERSION;
     mine->host = hd_host_identity();
-    hd_form_agree(team->lib->config, mine->agreed);
+    mine->agreed = hd_form_terms(hashes, false, 0);
+    mine->variables = 0;
+    for (uint32_t i = 0; i < N_AGREED; i++) {
+        mine->variables |= hd_hash_mix(0, hashes[i]) & bits_of(i);
+    }
+}
+
+/* Almost always that which differs; NULL: none does. */
+static const char *disagreed(const hd_record_t *one, const hd_record_t *other) {
+    for (uint32_t i = 0; i < N_AGREED; i++) {
+        if ((one->variables ^ other->variables) & bits_of(i)) {
+            return hd_config_variable(agreed[i])->name;
+        }
+    }
+    return one->agreed == other->agreed ? NULL : "a variable of those for several processes";
 }
 
 ucc_status_t hd_form_check_signs(const ucc_team_h team) {
@@ -78,7 +100,7 @@ ucc_status_t hd_form_check_signs(const ucc_team_h team) {
             return UCC_ERR_INVALID_PARAM;
         }
         bool same_process = memcmp(all[i].process, all[0].process, sizeof(all[0].process)) == 0;
-        const char *name = same_process ? NULL : hd_form_disagreed(all[i].agreed, all[0].agreed);
+        const char *name = same_process ? NULL : disagreed(&all[i], &all[0]);
         if (name) {
             hd_error("configuration: %s differs between processes of the team", name);
             return UCC_ERR_INVALID_PARAM;
@@ -94,9 +116,9 @@ void hd_form_span(ucc_team_h team) {
     hd_called_t *called = hd_alloc(HD_LINE, team->n * sizeof(*called));
     for (uint32_t i = 0; called && i < team->n; i++) {
         const hd_record_t *r = &f->all[i];
-        called[i] = (hd_called_t){{r->process[0], r->process[1]}, (uint32_t)r->number, i};
+        called[i] = (hd_called_t){{r->process[0], r->process[1]}, r->number, i};
     }
-    hd_roll_take(&f->roll, called, team->n, (uint32_t)f->mine.number);
+    hd_roll_take(&f->roll, called, team->n, f->mine.number);
     hd_free(called);
     if (f->roll.trouble == UCC_OK) {
         f->leader = hd_span_endpoint(f->roll.span, f->roll.span->mine, 0);

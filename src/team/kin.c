@@ -20,7 +20,8 @@
 typedef struct record {
     uint64_t process[2];
     uint64_t serial;
-    uint64_t by_id; /* 1: teams have to be told apart by their ids */
+    int32_t trouble; /* UCC_OK, or why there is no such context: then there is none anywhere */
+    uint32_t by_id;  /* 1: teams have to be told apart by their ids */
 } record_t;
 
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -231,6 +232,12 @@ static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oo
     ucc_status_t status = UCC_OK;
     context->peers.serial = all[0].serial;
     for (uint32_t i = 0; i < oob->n_oob_eps; i++) {
+        if (all[i].trouble != UCC_OK) {
+            status = all[i].trouble < 0 ? (ucc_status_t)all[i].trouble : UCC_ERR_INVALID_PARAM;
+            hd_error("oob allgather: context %u of %u can't be created: %s", i, oob->n_oob_eps,
+                     ucc_status_string(status));
+            return status;
+        }
         context->peers.by_id |= all[i].by_id != 0;
         if (memcmp(all[i].process, mine->process, sizeof(mine->process)) != 0) {
             spans_processes = true;
@@ -266,6 +273,7 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
     record_t *all = hd_alloc(HD_LINE, n * (sizeof(*all) + sizeof(hd_account_t)));
     if (!all) {
         hd_error("no memory for an exchange among %u contexts", n);
+        hd_context_refuse(oob, context->lib->stall, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
     hd_process_identity(mine.process);
@@ -276,4 +284,42 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
     }
     hd_free(all);
     return status;
+}
+
+/* --- contexts that can't be created ---------------------------------------------------------------------- */
+
+/* For when there is no memory. Several: threads of one process may wait for each other in one exchange. */
+enum { SPARES = 4, SPARE_RECORDS = 1024 };
+static struct {
+    atomic_flag taken;
+    record_t record[SPARE_RECORDS];
+} spare[SPARES];
+
+static void refuse_with(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why,
+                        record_t *all) {
+    record_t mine = {.trouble = (int32_t)why};
+    hd_process_identity(mine.process);
+    (void)hd_roll_exchange(oob, "context", stall, &mine, all, sizeof(mine));
+}
+
+void hd_context_refuse(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why) {
+    uint32_t n = oob->n_oob_eps;
+    if (n == 1) {
+        return;
+    }
+    record_t *all = hd_alloc(HD_LINE, n * sizeof(*all));
+    if (all) {
+        refuse_with(oob, stall, why, all);
+        hd_free(all);
+        return;
+    }
+    for (uint32_t i = 0; i < SPARES && n <= SPARE_RECORDS; i++) {
+        /* acquire, and release below: the records of who had it before are written no more */
+        if (!atomic_flag_test_and_set_explicit(&spare[i].taken, memory_order_acquire)) {
+            refuse_with(oob, stall, why, spare[i].record);
+            atomic_flag_clear_explicit(&spare[i].taken, memory_order_release);
+            return;
+        }
+    }
+    hd_error("no memory to tell %u contexts that theirs are created in vain", n);
 }

@@ -286,6 +286,9 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team);
 /* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. unplaced: oob_ep is
  * not known; its place among them is where its own record is. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced);
+/* By who can't create one, for this reason: enters the exchange, so that the others get an error instead of waiting.
+ * oob is valid. */
+void hd_context_refuse(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why);
 /* At its end: it is no part of them any more. */
 void hd_context_part(ucc_context_h context);
 /* 128 random bits, drawn once per process and again after a fork. */
