@@ -8,6 +8,7 @@
 #   heddle-tools            heddle_info, heddle_perf, heddle_trace
 #
 # What is loaded at run time, and found missing then, is suggested: libucx0 for teams of several processes.
+# libnuma1, without which memory is not placed on NUMA nodes, is recommended.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME heddle)
 set(CPACK_PACKAGE_CONTACT "Heddle maintainers <maintainers@heddle.invalid>")
@@ -74,6 +75,7 @@ set(about "Collective operations (barrier, allreduce, alltoallv and so on) among
 set(own "libheddle${n} ${same}")
 heddle_library_package(runtime libheddle${n} "libheddle;libheddle_cuda" "collective operations among threads, shared library" "${about}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libucx0")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libnuma1")
 if(TARGET heddle_bootstrap)
     heddle_library_package(bootstrap libheddle-bootstrap${n} libheddle_bootstrap
                            "process-level exchange for collectives among threads"

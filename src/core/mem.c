@@ -9,9 +9,11 @@
 #include "core/mem.h"
 #include "core/debug.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -93,16 +95,29 @@ void hd_free(void *block) {
     free(block);
 }
 
-static bool several_nodes(void) {
-    /* 0 unknown, 1 no, 2 yes. relaxed: every thread computes the same answer */
-    static atomic_int known;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+/* libnuma, where there is one: without it memory lies where it is touched first. */
+static long (*numa_mbind)(void *at, unsigned long bytes, int mode, const unsigned long *mask,
+                          unsigned long max_node, unsigned flags);
+static bool has_nodes; /* several of them */
 
-    if (answer == 0) {
-        answer = numa_available() >= 0 && numa_max_node() > 0 ? 2 : 1;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
+static void load_numa(void) {
+    void *library = dlopen("libnuma.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        hd_info("no libnuma.so.1: memory is not placed on NUMA nodes");
+        return;
     }
-    return answer == 2;
+    __typeof__(&numa_available) available;
+    __typeof__(&numa_max_node) max_node;
+    *(void **)&available = dlsym(library, "numa_available");
+    *(void **)&max_node = dlsym(library, "numa_max_node");
+    *(void **)&numa_mbind = dlsym(library, "mbind");
+    has_nodes = available && max_node && numa_mbind && available() >= 0 && max_node() > 0;
+}
+
+static bool several_nodes(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_numa);
+    return has_nodes;
 }
 
 /* Prefers, not binds: a full node must cost speed, not the process. */
@@ -114,7 +129,7 @@ static void prefer_node(void *block, size_t bytes, int node) {
         return;
     }
     mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
-    if (mbind(block, bytes, MPOL_PREFERRED, mask, MAX_NODES + 1, 0) != 0) {
+    if (numa_mbind(block, bytes, MPOL_PREFERRED, mask, MAX_NODES + 1, 0) != 0) {
         hd_debug("can't place %zu bytes on NUMA node %d: %s", bytes, node, strerror(errno));
     }
 }

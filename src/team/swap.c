@@ -140,8 +140,8 @@ static uint8_t *results_of(const hd_crossing_t *crossing, uint64_t k) {
 /* Under its completer, or whoever waits in it: is all there that is needed? Then one of those releases. */
 static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
-    const void *data[HD_SWAP_MEMBERS];
-    uint8_t small[HD_SWAP_BYTES] = {0}; /* where nobody has a result, nobody reads it */
+    const void *data[HD_SWAP_MEMBERS] = {NULL}; /* gcc takes a const pointer to it for a read */
+    uint8_t small[HD_SWAP_BYTES] = {0};         /* where nobody has a result, nobody reads it */
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
     hd_reducer_t reducer;
