@@ -578,6 +578,12 @@ typedef enum {
 unsigned heddle_version(void);
 const char *heddle_version_string(void);
 
+/** The line that says why: the last of level ERROR that the calling thread has logged since heddle_forget_error(), without
+ *  its first word, cut to some hundred characters; "" if there is none, or errors are not logged (HEDDLE_LOG_LEVEL).
+ *  Valid until the thread's next error. */
+const char *heddle_last_error(void);
+void heddle_forget_error(void);
+
 /** For waits that the library does not know, such as that of threads for each other before they join: HEDDLE_STALL and
  *  HEDDLE_TIMEOUT go for them as for its own. Called when the wait begins, and then again each time that it has lasted
  *  for *next seconds.

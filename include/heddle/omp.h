@@ -14,6 +14,9 @@
  * it, whichever threads the runtime takes. Nested regions, and the regions of a league's teams, have their own.
  * A thread finds its endpoint again in some nanoseconds.
  *
+ * Calls stay inside the process, until heddle_omp_across says how to reach others: then the same call spans the outermost
+ * regions of all of them.
+ *
  * Threads that are made otherwise (pthreads, std::thread) and open parallel regions of their own AT THE SAME TIME can't be
  * told apart by OpenMP's means. Each of them has to have an object of its own then:
  *
@@ -70,10 +73,14 @@ typedef struct heddle_omp {
     pthread_mutex_t lock;
     heddle_omp_region_t *regions;
     uint64_t id; /* of no other object, nor of this one before heddle_omp_free; 0: it has nothing */
+    /* Of outermost regions with those of other processes; n_oob_eps is 0: there are none. */
+    ucc_oob_coll_t oob;
 } heddle_omp_t;
 
+#define HEDDLE_OMP_ALONE_                                                                          \
+    { NULL, NULL, NULL, NULL, 0, 0 }
 #define HEDDLE_OMP_INITIALIZER                                                                     \
-    { PTHREAD_MUTEX_INITIALIZER, NULL, 0 }
+    { PTHREAD_MUTEX_INITIALIZER, NULL, 0, HEDDLE_OMP_ALONE_ }
 
 /* One for the whole program, however many files include this; but each module that is loaded with names of its own has another
  * (dlopen's RTLD_LOCAL), and the same heddle_omp_t may be known to several. */
@@ -139,6 +146,9 @@ static inline ucc_status_t heddle_omp_make_(heddle_omp_t *omp, heddle_omp_region
     heddle_group_params_t params;
     memset(&params, 0, sizeof(params));
     params.endpoints = (uint32_t)r->n;
+    if (omp->oob.n_oob_eps > 0 && r->level == 1 && r->league == 0) {
+        params.oob = &omp->oob;
+    }
     r->path = (int *)calloc((size_t)steps + 1, sizeof(*r->path));
     r->seat = (heddle_omp_seat_t *)calloc((size_t)r->n, sizeof(*r->seat));
     ucc_status_t status =
@@ -257,6 +267,34 @@ static inline void heddle_omp_free(heddle_omp_t *omp) {
     omp->regions = NULL;
     __atomic_store_n(&omp->id, 0, __ATOMIC_RELAXED); /* relaxed: no region is open */
     pthread_mutex_unlock(&omp->lock);
+}
+
+/** From now on the outermost parallel regions span processes: their teams have the threads of this process's region and
+ *  of those that the others open, numbered by process; nested regions and the calls outside of regions stay what
+ *  they are. All processes call this, and then open regions in the same order, of any numbers of threads: the first call
+ *  in a region of a new size meets the others by the exchange, and waits for them. Where a size comes again in one process,
+ *  it does in all. Outside of parallel regions; gives back what is kept, as heddle_omp_free().
+ *  @param [in]  omp  as there
+ *  @param [in]  oob  an exchange among the processes (UCC's: <heddle/bootstrap.h> and <heddle/bootstrap_mpi.h> have some);
+ *                    copied, but in use until the next call of this or heddle_omp_free(). NULL: regions stay inside
+ *                    the process again
+ *  @return UCC_ERR_INVALID_PARAM: in a parallel region, or oob is not valid */
+static inline ucc_status_t heddle_omp_across(heddle_omp_t *omp, const ucc_oob_coll_t *oob) {
+    if (omp_in_parallel() ||
+        (oob && (oob->n_oob_eps == 0 || oob->oob_ep >= oob->n_oob_eps ||
+                 (oob->n_oob_eps > 1 && (!oob->allgather || !oob->req_test || !oob->req_free))))) {
+        fprintf(stderr, "[heddle ERROR] heddle_omp_across: %s\n",
+                omp_in_parallel() ? "called in a parallel region" : "oob is not valid");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    heddle_omp_free(omp);
+    pthread_mutex_lock(&omp->lock);
+    memset(&omp->oob, 0, sizeof(omp->oob));
+    if (oob) {
+        omp->oob = *oob;
+    }
+    pthread_mutex_unlock(&omp->lock);
+    return UCC_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------

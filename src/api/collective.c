@@ -171,6 +171,9 @@ static void progress_others(ucc_team_h team) {
 /* For heddle_run to return, should nobody look. */
 static __attribute__((noinline, cold)) void remember_failure(ucc_team_h team, ucc_status_t status) {
     int32_t none = UCC_OK;
+    if (!team || team->magic != HD_TEAM_MAGIC) { /* that is what failed */
+        return;
+    }
     /* relaxed: read by the endpoint's own thread, or by one that has joined it */
     atomic_compare_exchange_strong_explicit(&team->unnoticed, &none, (int32_t)status,
                                             memory_order_relaxed, memory_order_relaxed);

@@ -22,7 +22,7 @@ static ucc_status_t read_lib(const char *own_prefix, const char *filename,
     hd_config_t *cfg = NULL;
 
     if (config == NULL) {
-        hd_error("config is NULL");
+        hd_error("ucc_lib_config_read: config is NULL");
         return UCC_ERR_INVALID_PARAM;
     }
     ucc_status_t status = hd_config_read(HD_CFG_SCOPE_LIB, own_prefix, filename, &cfg);

@@ -34,15 +34,16 @@ static ucc_status_t check_ops(const ucc_generic_dt_ops_t *ops, uint64_t flags) {
 
     if ((flags & UCC_GENERIC_DT_OPS_FLAG_CONTIG) != 0) {
         if (ops->contig_size == 0) {
-            hd_error("a contiguous datatype needs a contig_size above 0");
+            hd_error("ucc_dt_create_generic: a contiguous datatype needs a contig_size above 0");
             return UCC_ERR_INVALID_PARAM;
         }
     } else if ((missing = missing_callback(ops)) != NULL) {
-        hd_error("a datatype that is not contiguous needs the callback %s", missing);
+        hd_error("ucc_dt_create_generic: a datatype that is not contiguous needs the callback %s",
+                 missing);
         return UCC_ERR_INVALID_PARAM;
     }
     if ((flags & UCC_GENERIC_DT_OPS_FLAG_REDUCE) != 0 && ops->reduce.cb == NULL) {
-        hd_error("flag REDUCE is set but reduce.cb is NULL");
+        hd_error("ucc_dt_create_generic: flag REDUCE is set but reduce.cb is NULL");
         return UCC_ERR_INVALID_PARAM;
     }
     return UCC_OK;

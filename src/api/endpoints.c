@@ -206,7 +206,8 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
     }
     if ((unsigned)p->ordering > UCC_COLLECTIVE_INIT_AND_POST_UNORDERED ||
         (unsigned)p->sync_type > UCC_SYNC_COLLECTIVES) {
-        hd_error("heddle_group_create: ordering or sync_type does not exist");
+        hd_error("heddle_group_create: there is no ordering %d, or no sync_type %d",
+                 (int)p->ordering, (int)p->sync_type);
         return UCC_ERR_INVALID_PARAM;
     }
     if (p->oob && (p->oob->n_oob_eps == 0 || p->oob->oob_ep >= p->oob->n_oob_eps)) {
@@ -216,7 +217,9 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
     }
     if (p->oob && p->oob->n_oob_eps > 1) {
         if (!p->oob->allgather || !p->oob->req_test || !p->oob->req_free) {
-            hd_error("heddle_group_create: oob has a NULL function");
+            hd_error("heddle_group_create: oob.%s is NULL", !p->oob->allgather  ? "allgather"
+                                                            : !p->oob->req_test ? "req_test"
+                                                                                : "req_free");
             return UCC_ERR_INVALID_PARAM;
         }
         if (p->symmetric_bytes) {

@@ -1,5 +1,6 @@
 /* lib.c: library handles: init, attributes, finalize, version, status names. Any thread. */
 #include "api/api.h"
+#include "core/log.h"
 #include "gpu/gpu.h"
 #include "threads/clock.h"
 #include "threads/stall.h"
@@ -201,6 +202,14 @@ const char *ucc_get_version_string(void) {
 
 unsigned heddle_version(void) {
     return HEDDLE_VERSION;
+}
+
+const char *heddle_last_error(void) {
+    return hd_log_last_error();
+}
+
+void heddle_forget_error(void) {
+    hd_log_forget_error();
 }
 
 const char *heddle_version_string(void) {

@@ -34,7 +34,8 @@ static ucc_status_t check_exclusive(ucc_context_h context) {
         return UCC_OK;
     }
     if (context->lib->strict_exclusive) {
-        hd_error("context is EXCLUSIVE and has a live team (STRICT_EXCLUSIVE is set)");
+        hd_error("ucc_team_create_post: the context is EXCLUSIVE and has a live team "
+                 "(STRICT_EXCLUSIVE is set)");
         return UCC_ERR_INVALID_PARAM;
     }
     hd_debug("context is EXCLUSIVE and has another live team");

@@ -9,7 +9,7 @@
 #include <math.h>
 
 static ucc_status_t time_out(const char *who, const char *whom) {
-    hd_warn("time-out: %s has waited in vain for %s", who, whom ? whom : "others");
+    hd_error("time-out: %s has waited in vain for %s", who, whom ? whom : "others");
     return UCC_ERR_TIMED_OUT;
 }
 

@@ -34,6 +34,9 @@ static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static int file_fd = -1;                     /* under file_lock; -1 until a file was opened */
 static int default_fd = STDERR_FILENO;       /* under file_lock; or STDOUT_FILENO */
 static atomic_int output_fd = STDERR_FILENO; /* STDOUT_FILENO, STDERR_FILENO or file_fd */
+enum { KEPT_BYTES = 400 };
+static _Thread_local char kept[KEPT_BYTES]; /* the last error's line */
+
 static _Atomic(hd_log_capture_fn) capture_fn;
 static _Atomic(void *) capture_arg;
 
@@ -212,6 +215,14 @@ static int is_public(const char *function) {
     return strncmp(function, "ucc_", 4) == 0 || strncmp(function, "heddle_", 7) == 0;
 }
 
+const char *hd_log_last_error(void) {
+    return kept;
+}
+
+void hd_log_forget_error(void) {
+    kept[0] = '\0';
+}
+
 void hd_log_line(hd_log_level_t level, const char *function, const char *format, ...) {
     char line[LINE_MAX_BYTES];
     int saved_errno = errno;        /* callers log between a failing call and its errno */
@@ -237,6 +248,10 @@ void hd_log_line(hd_log_level_t level, const char *function, const char *format,
         memcpy(line + length - 3, "...", 3); /* the line was cut */
     }
     line[length] = '\0';
+    if (level == HD_LOG_ERROR) {
+        size_t begin = strlen("[heddle ") + strlen(level_names[level]) + strlen("] ");
+        snprintf(kept, sizeof(kept), "%.*s", KEPT_BYTES - 1, line + begin);
+    }
 
     /* acquire: pairs with hd_log_capture, makes the arg of this fn visible */
     hd_log_capture_fn capture = atomic_load_explicit(&capture_fn, memory_order_acquire);

@@ -51,6 +51,10 @@ void hd_log_set_file(const char *pattern);
 /* Where lines go when no file is named: STDERR_FILENO, or STDOUT_FILENO from now on. */
 void hd_log_set_default(int fd);
 
+/* The calling thread's last line of level ERROR, without what all lines begin with; "": none. */
+const char *hd_log_last_error(void);
+void hd_log_forget_error(void);
+
 /* For tests: hands lines to fn until the next call; fn NULL ends it. Lines being logged by other
  * threads during the call may still reach the previous fn. */
 void hd_log_capture(hd_log_capture_fn fn, void *arg);

@@ -115,17 +115,35 @@ static hd_stream_fn stream_find(uint64_t number, ucc_reduction_op_t op) {
     return table != NULL ? (*table)[number][op] : NULL;
 }
 
-static ucc_status_t init_user(hd_reducer_t *r, ucc_datatype_t dt) {
+/* place: what the line begins with. */
+static void explain(ucc_datatype_t dt, ucc_reduction_op_t op, const char *place) {
+    if (!hd_dt_valid(dt)) {
+        hd_error("%sdatatype 0x%llx is not valid", place, (unsigned long long)dt);
+    } else if (hd_dt_is_generic(dt) && hd_dt_generic(dt)->ops.reduce.cb == NULL) {
+        hd_error("%sgeneric datatype 0x%llx was created without a reduction", place,
+                 (unsigned long long)dt);
+    } else if (hd_dt_is_generic(dt)) {
+        hd_error("%sgeneric datatype 0x%llx is not contiguous: reductions of such types are not "
+                 "supported",
+                 place, (unsigned long long)dt);
+    } else if (!has_meaning(dt, op)) {
+        hd_error("%soperation %s (%d) has no meaning on datatype %s", place, hd_reduction_name(op),
+                 (int)op, hd_dt_name(dt));
+    } else {
+        hd_error("%sdatatype %s is not supported on this machine", place, hd_dt_name(dt));
+    }
+}
+
+void hd_reducer_explain(ucc_datatype_t dt, ucc_reduction_op_t op, const char *call, uint32_t ep) {
+    char place[64];
+    snprintf(place, sizeof(place), "%s at endpoint %u: ", call, ep);
+    explain(dt, op, place);
+}
+
+static ucc_status_t take_user(hd_reducer_t *r, ucc_datatype_t dt) {
     ucc_dt_generic_t *user = hd_dt_generic(dt);
 
-    if (user->ops.reduce.cb == NULL) {
-        hd_error("generic datatype 0x%llx was created without a reduction", (unsigned long long)dt);
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    if (user->ops.contig_size == 0) {
-        hd_error("generic datatype 0x%llx is not contiguous: reductions of such types are not "
-                 "supported",
-                 (unsigned long long)dt);
+    if (user->ops.reduce.cb == NULL || user->ops.contig_size == 0) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     r->user = user;
@@ -133,21 +151,18 @@ static ucc_status_t init_user(hd_reducer_t *r, ucc_datatype_t dt) {
     return UCC_OK;
 }
 
-ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op,
+ucc_status_t hd_reducer_take(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op,
                              uint32_t n) {
     uint64_t number = hd_dt_number(dt);
 
     if (!hd_dt_valid(dt)) {
-        hd_error("datatype 0x%llx is not valid", (unsigned long long)dt);
         return UCC_ERR_INVALID_PARAM;
     }
     *r = (hd_reducer_t){.dt = dt, .op = op, .n = n, .scalars = 1};
     if (hd_dt_is_generic(dt)) {
-        return init_user(r, dt);
+        return take_user(r, dt);
     }
     if (!has_meaning(dt, op)) {
-        hd_error("operation %s (%d) has no meaning on datatype %s", hd_reduction_name(op), (int)op,
-                 hd_dt_name(dt));
         /* clients fall back to a reduction of their own on NOT_SUPPORTED only */
         return (unsigned)op < UCC_OP_LAST ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_INVALID_PARAM;
     }
@@ -164,11 +179,16 @@ ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_o
         (void)kernel_type(&number, UCC_OP_SUM, r->element_size);
         r->inner = kernel_find(number, UCC_OP_SUM);
     }
-    if (r->root == NULL) {
-        hd_error("datatype %s is not supported on this machine", hd_dt_name(dt));
-        return UCC_ERR_NOT_SUPPORTED;
+    return r->root == NULL ? UCC_ERR_NOT_SUPPORTED : UCC_OK;
+}
+
+ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op,
+                             uint32_t n) {
+    ucc_status_t status = hd_reducer_take(r, dt, op, n);
+    if (status != UCC_OK) {
+        explain(dt, op, "");
     }
-    return UCC_OK;
+    return status;
 }
 
 /* ---- one block ---- */

@@ -73,6 +73,9 @@ typedef struct hd_reducer {
  * meaning on dt, dt is generic without a reduction, or not contiguous (there is nowhere to keep
  * partial results of it), or float128 where it is missing. Both are logged. n >= 1. */
 ucc_status_t hd_reducer_init(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t n);
+/* The same, and logs nothing; what is to be logged then, for that call at that endpoint. */
+ucc_status_t hd_reducer_take(hd_reducer_t *r, ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t n);
+void hd_reducer_explain(ucc_datatype_t dt, ucc_reduction_op_t op, const char *call, uint32_t ep);
 
 static inline bool hd_reducer_is_user(const hd_reducer_t *r) {
     return r->user != NULL;

@@ -392,6 +392,8 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
 void hd_peer_lose(hd_peer_t *peer, const char *why);
 /* Fails the legs that need peers that were lost, and cuts the ways to those. */
 void hd_peer_tell_losses(hd_net_lane_t *lane);
+/* The number in the team of one of its processes. */
+uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer);
 /* Is it gone, and all that it sent in this lane there? ns: now. Under the lane's lock. */
 bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t ns);
 /* Ends all of a lane's links: waits a second at most. False: UCX would end the process over what is left. */

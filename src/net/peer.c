@@ -48,6 +48,14 @@ bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t 
            (lane->quiet >= HD_NET_QUIET_TURNS || lane->turns > seen + HD_NET_BUSY_TURNS);
 }
 
+uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer) {
+    uint32_t i = 0;
+    while (i + 1 < team->n && team->peer[i] != peer) {
+        i++;
+    }
+    return i;
+}
+
 static hd_peer_t *one_that_is_gone(const hd_net_team_t *team, const hd_net_lane_t *lane,
                                    uint64_t now) {
     for (uint32_t i = 0; i < team->n; i++) {
@@ -145,7 +153,8 @@ void hd_peer_tell_losses(hd_net_lane_t *lane) {
         }
         hd_peer_t *gone = needed_and_gone(leg, lane, now);
         if (gone) {
-            hd_error("a process of a team has gone, and %s needs it", hd_type_name(leg->call.type));
+            hd_error("process %u of a team of %u has gone, and %s needs it",
+                     hd_net_number_of(leg->team, gone), leg->team->n, hd_type_name(leg->call.type));
             hd_net_accuse(lane->net, gone);
             hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
         }

@@ -624,7 +624,8 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
     }
     hd_peer_t *gone = hd_net_team_failure(team) == UCC_OK ? missed(team, lane, k) : NULL;
     if (gone) {
-        hd_error("a process of a team has gone, and a small collective needs it");
+        hd_error("process %u of a team of %u has gone, and a small collective needs it",
+                 hd_net_number_of(team, gone), team->n);
         hd_net_accuse(team->net, gone);
         fail(team, UCC_ERR_IO_ERROR);
     }

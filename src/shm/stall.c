@@ -361,9 +361,9 @@ static void say(const hd_op_t *op, const hd_stall_t *stall, uint64_t now) {
 void hd_op_log_timeout(const hd_op_t *op) {
     hd_text_t awaited = {0};
     char name[TITLE];
-    if (hd_log_enabled(HD_LOG_WARN)) {
+    if (hd_log_enabled(HD_LOG_ERROR)) {
         add_awaited(op, &awaited);
-        hd_log_line(HD_LOG_WARN, __func__,
+        hd_log_line(HD_LOG_ERROR, __func__,
                     "time-out: %s: endpoint %u of %u has waited in vain for %s",
                     title(op, name, sizeof(name)), op->team_ep, op->group->team_n, awaited.line);
     }

@@ -66,18 +66,20 @@ ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) 
 static ucc_status_t prepare_operation(hd_intake_t *c) {
     hd_op_t *op = c->op;
     ucc_datatype_t dt = hd_args_datatype(op, c->args);
-    ucc_status_t status = hd_reducer_init(&op->call.reducer, dt, c->args->op, c->n);
-    if (status == UCC_OK && !hd_reducer_is_user(&op->call.reducer) && c->args->op == UCC_OP_AVG &&
+    ucc_status_t status = hd_reducer_take(&op->call.reducer, dt, c->args->op, c->n);
+    if (status != UCC_OK) {
+        hd_reducer_explain(dt, c->args->op, hd_type_name(op->call.type), c->team->ep);
+        return status;
+    }
+    if (!hd_reducer_is_user(&op->call.reducer) && c->args->op == UCC_OP_AVG &&
         hd_coll[op->call.type].prefix) {
         hd_error("%s at endpoint %u: op: an average of a prefix is not supported",
                  hd_type_name(op->call.type), c->team->ep);
         return UCC_ERR_NOT_SUPPORTED;
     }
-    if (status == UCC_OK) {
-        op->call.element = op->call.reducer.element_size;
-        op->call.exclusive = hd_reducer_is_user(&op->call.reducer);
-    }
-    return status;
+    op->call.element = op->call.reducer.element_size;
+    op->call.exclusive = hd_reducer_is_user(&op->call.reducer);
+    return UCC_OK;
 }
 
 /* Of blocks that are reduced: whoever reduces one goes by its own counts. */
@@ -374,7 +376,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->call.src = NULL;
     op->call.dst = NULL;
     if (root >= c.n) {
-        return hd_args_bad(&c, "root", "is not an endpoint of the team");
+        hd_error("%s at endpoint %u: root %llu is not an endpoint of the team, which has %u",
+                 hd_type_name(op->call.type), team->ep, (unsigned long long)root, c.n);
+        return UCC_ERR_INVALID_PARAM;
     }
     status = take_timeout(&c);
     if (status != UCC_OK) {

@@ -387,8 +387,8 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     ucc_team_h team = t->r->op.team;
     ucc_status_t status = hd_group_poisoned(team->group);
     if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
-        hd_warn("%s: timed out at endpoint %u before its event came", hd_op_type_name(&t->r->op),
-                team->ep);
+        hd_error("time-out: %s at endpoint %u has waited in vain for its event",
+                 hd_op_type_name(&t->r->op), team->ep);
         status = UCC_ERR_TIMED_OUT; /* the others will miss it */
         hd_group_poison(team->group, status);
     }

@@ -92,7 +92,8 @@ static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
     }
     if ((unsigned)team->sync_type > UCC_SYNC_COLLECTIVES ||
         (unsigned)team->ep_range > UCC_COLLECTIVE_EP_RANGE_NONCONTIG) {
-        hd_error("sync_type or ep_range does not exist");
+        hd_error("ucc_team_create_post: there is no sync_type %d, or no ep_range %d",
+                 (int)team->sync_type, (int)team->ep_range);
         return UCC_ERR_INVALID_PARAM;
     }
     return UCC_OK;
@@ -102,7 +103,10 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
     if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_THREAD_MODE) {
         if ((unsigned)extra->thread_mode > UCC_THREAD_MULTIPLE ||
             extra->thread_mode > team->lib->params.thread_mode) {
-            hd_error("thread_mode of the team is more than the library was initialised with");
+            hd_error(
+                "thread_mode of the team (%d) is none, or more than the library was initialised "
+                "with (%d)",
+                (int)extra->thread_mode, (int)team->lib->params.thread_mode);
             return UCC_ERR_INVALID_PARAM;
         }
         /* The handle keeps its locks: the promise is about calls on this endpoint, and other threads
@@ -134,7 +138,9 @@ static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t
                               bool unplaced) {
     if (!oob->allgather || !oob->req_test || !oob->req_free) {
         if (oob->n_oob_eps != 1) {
-            hd_error("oob has a NULL function");
+            hd_error("ucc_team_create_post: oob.%s is NULL", !oob->allgather  ? "allgather"
+                                                             : !oob->req_test ? "req_test"
+                                                                              : "req_free");
             return UCC_ERR_INVALID_PARAM;
         }
     }

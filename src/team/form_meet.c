@@ -134,7 +134,9 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     }
     f->group = group;
     if (group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
-        hd_error("sync_type differs between endpoints");
+        hd_error(
+            "sync_type: endpoint %u has %d (or another HEDDLE_CHECK) than the others of the team",
+            team->ep, (int)team->sync_type);
         return UCC_ERR_INVALID_PARAM;
     }
     group->labels[team->ep] = split ? team->ep : f->mine.label;
@@ -254,7 +256,10 @@ static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) 
         *rank = map->cb.cb(i, map->cb.cb_ctx);
         return UCC_OK;
     }
-    hd_error("ep_map is not valid");
+    hd_error("ep_map of type %d: %s", (int)map->type,
+             map->type == UCC_EP_MAP_ARRAY ? "array.map is NULL, or array.elem_size neither 4 nor 8"
+             : map->type == UCC_EP_MAP_CB  ? "cb.cb is NULL"
+                                           : "there is none");
     return UCC_ERR_INVALID_PARAM;
 }
 

@@ -172,7 +172,8 @@ static ucc_status_t check_records(const ucc_team_h team) {
             hd_error("ep %u is out of range or taken twice", r->number);
             status = UCC_ERR_INVALID_PARAM;
         } else if (r->sync_type != f->mine.sync_type) {
-            hd_error("sync_type differs between endpoints");
+            hd_error("sync_type: endpoint %u has %u, endpoint %u has %u", f->mine.number,
+                     f->mine.sync_type, r->number, r->sync_type);
             status = UCC_ERR_INVALID_PARAM;
         } else {
             seen[r->number / 64] |= (uint64_t)1 << (r->number % 64);

@@ -90,7 +90,10 @@ static ucc_status_t call_roll(meeting_t *m) {
     hd_roll_take(&m->roll, called, n, m->oob->oob_ep);
     hd_free(called);
     if (m->roll.span && m->roll.span->processes != n) {
-        hd_error("heddle_group_create: a process takes part in its oob twice");
+        hd_error(
+            "heddle_group_create: %u take part in the oob, of %u processes only: each is to do "
+            "so once",
+            n, m->roll.span->processes);
         m->roll.trouble = UCC_ERR_INVALID_PARAM;
     }
     while (hd_roll_open(&m->roll, m->lib->config) == UCC_INPROGRESS) {

@@ -24,12 +24,14 @@ static bool needs_packing(const ucc_coll_buffer_info_t *info) {
     return hd_dt_valid(info->datatype) && !hd_dt_is_contiguous(info->datatype);
 }
 
-static ucc_status_t measure(const char *field, const ucc_coll_buffer_info_t *info, side_t *side) {
+static ucc_status_t measure(const hd_op_t *op, const char *field,
+                            const ucc_coll_buffer_info_t *info, side_t *side) {
     side->info = info;
     side->packed = needs_packing(info);
     side->at = side->packed ? NULL : info->buffer; /* what release may free */
     if (!hd_dt_valid(info->datatype) || (info->count && !info->buffer)) {
-        hd_error("%s: datatype or buffer is not valid", field);
+        hd_error("%s at endpoint %u: %s: %s", hd_op_type_name(op), op->team_ep, field,
+                 hd_dt_valid(info->datatype) ? "buffer is NULL" : "datatype is not valid");
         return UCC_ERR_INVALID_PARAM;
     }
     if (info->buffer && !hd_is_host(info->mem_type, info->buffer)) {
@@ -189,9 +191,9 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
     }
     op->call.in_place = op->call.in_place && (op->call.is_root || !coll->rooted);
     side_t src = {0}, dst = {0};
-    ucc_status_t status = use_src ? measure("src", &args->src.info, &src) : UCC_OK;
+    ucc_status_t status = use_src ? measure(op, "src", &args->src.info, &src) : UCC_OK;
     if (status == UCC_OK && use_dst) {
-        status = measure("dst", &args->dst.info, &dst);
+        status = measure(op, "dst", &args->dst.info, &dst);
     }
     struct hd_pack *p = &r->pack;
     side_t *received = coll->bcast ? &src : &dst;

@@ -547,7 +547,7 @@ Test(bootstrap_form, wrong_parameters_are_refused_by_name) {
 }
 
 Test(bootstrap_form, keys_that_are_none_are_refused) {
-    expect_refusal(empty_key, UCC_ERR_INVALID_PARAM, "params.key is empty");
+    expect_refusal(empty_key, UCC_ERR_INVALID_PARAM, "params.key_bytes is 0");
     expect_refusal(no_key, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_KEY_FILE");
     expect_refusal(empty_variable, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_KEY is empty");
     expect_refusal(no_file, UCC_ERR_NOT_FOUND, "/nowhere/at/all");

@@ -34,6 +34,26 @@ void check_arguments() {
     });
 }
 
+// what() ends with the log's line, at the rank whose thread has found the mistake.
+void check_words() {
+    begin_phase("words");
+    std::atomic<int> told{0};
+    run_communicators(2, [&](ccl::communicator &comm) {
+        int x[2] = {}, y[2] = {};
+        std::string why;
+        try {
+            comm.allreduce(x, y, 1 + static_cast<std::size_t>(comm.rank()), ccl::reduction::sum)
+                ->wait();
+        } catch (const ccl::exception &e) {
+            why = e.what();
+        }
+        EXPECT(why.find("invalid parameter") != std::string::npos);
+        told += why.find("invalid parameter: allreduce 1: endpoint") != std::string::npos;
+        EXPECT(*heddle_last_error() == '\0');
+    });
+    EXPECT(told >= 1);
+}
+
 void keep_one(const void *, std::size_t, void *, std::size_t *, ccl::datatype,
               const ccl::fn_context *) {
 }
@@ -309,6 +329,7 @@ void check_mismatch() {
 int main() {
     begin_test(120);
     check_arguments();
+    check_words();
     check_sizes();
     check_datatypes();
     check_creation();

@@ -39,7 +39,7 @@ using string_class = std::string;
  * Errors
  * ---------------------------------------------------------------------------------------------- */
 
-/** What every call throws that fails; status() is the C library's. */
+/** What every call throws that fails; status() is the C library's, and what() ends with the log's line. */
 class exception : public std::runtime_error {
   public:
     exception(const std::string &what, ucc_status_t status)
@@ -78,6 +78,10 @@ namespace detail {
 
 [[noreturn]] inline void fail(ucc_status_t status, const char *call) {
     std::string what = std::string(call) + ": " + ucc_status_string(status);
+    if (*heddle_last_error()) { /* the line that says why */
+        what += std::string(": ") + heddle_last_error();
+        heddle_forget_error();
+    }
     switch (status) {
     case UCC_ERR_INVALID_PARAM:
         throw invalid_argument(what);

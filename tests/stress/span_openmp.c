@@ -1,0 +1,86 @@
+/* span_openmp.c: the calls of omp.h in parallel regions that span processes, after heddle_omp_across. */
+#include "../support/processes.h"
+
+#include <heddle/omp.h>
+#include <stdio.h>
+
+enum { ROUNDS = 200 };
+
+static int failed(const process_t *process, const char *what) {
+    fprintf(stderr, "process %u: %s\n", process->me, what);
+    return 1;
+}
+
+/* Every thread of both processes' regions gives its number in all, and gets the sum of all. */
+static int sum_over_all(const process_t *process, int threads, uint32_t all) {
+    int wrong = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : wrong)
+    for (int i = 0; i < ROUNDS; i++) {
+        heddle_ep_t *ep;
+        wrong += heddle_omp_ep(&ep) != UCC_OK;
+        double x = (double)heddle_ep_index(ep) + i;
+        double expected = all * (all - 1) / 2.0 + (double)i * all;
+        wrong += heddle_ep_size(ep) != all;
+        wrong += heddle_omp_allreduce(&x, 1, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_OK || x != expected;
+        wrong += heddle_omp_barrier() != UCC_OK;
+    }
+    return wrong ? failed(process, "wrong sums") : 0;
+}
+
+/* Regions inside of regions, and calls outside of them, stay in the process. */
+static int nested_stay_inside(const process_t *process) {
+    int wrong = 0;
+    double alone = 1;
+    wrong += heddle_omp_allreduce(&alone, 1, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_OK || alone != 1;
+    int mine = (int)process->n + 2; /* of a new size in all processes */
+    uint32_t all = process->size + 2 * process->shape->processes;
+#pragma omp parallel num_threads(mine) reduction(+ : wrong)
+    {
+        double x = 1;
+        wrong += heddle_omp_allreduce(&x, 1, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_OK || x != all;
+#pragma omp parallel num_threads(2) reduction(+ : wrong)
+        {
+            double y = 1;
+            wrong += heddle_omp_allreduce(&y, 1, UCC_DT_FLOAT64, UCC_OP_SUM) != UCC_OK ||
+                     y != omp_get_num_threads();
+        }
+    }
+    return wrong ? failed(process, "a nested region is not alone") : 0;
+}
+
+static int work(const process_t *process, void *arg) {
+    (void)arg;
+    ucc_oob_coll_t oob = process_group_oob(process, 0), bad = oob;
+    int mine = (int)process->n, status = 0;
+    bad.req_test = NULL;
+    omp_set_dynamic(0);
+    omp_set_max_active_levels(2);
+    status |= sum_over_all(process, mine, process->n); /* before: only this process's */
+    if (heddle_omp_across(&heddle_omp_default, &bad) != UCC_ERR_INVALID_PARAM) {
+        status |= failed(process, "an exchange without req_test");
+    }
+    if (heddle_omp_across(&heddle_omp_default, &oob) != UCC_OK) {
+        return failed(process, "heddle_omp_across");
+    }
+    status |= sum_over_all(process, mine, process->size);
+    status |= sum_over_all(process, mine + 1, process->size + process->shape->processes);
+    status |= sum_over_all(process, mine, process->size);
+    status |= nested_stay_inside(process);
+    if (heddle_omp_across(&heddle_omp_default, NULL) != UCC_OK) {
+        return failed(process, "back to the process");
+    }
+    status |= sum_over_all(process, mine, process->n);
+    heddle_omp_free(&heddle_omp_default);
+    return status;
+}
+
+int main(void) {
+    shape_t shapes[] = {shape_even(2, 1), shape_even(2, 3), {.processes = 2, .endpoints = {3, 1}}};
+    int bad = 0;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        bool ok = processes_run(&shapes[i], 60, work, NULL).ok;
+        printf("%s %s\n", ok ? "ok" : "FAILED", shape_name(&shapes[i]));
+        bad += !ok;
+    }
+    return bad > 0;
+}
