@@ -56,7 +56,15 @@ void *hd_gpu_load_cuda(void) {
     return handle;
 }
 
-/* An emulator that is running stays as it is. That is all right if this configured it. */
+/* Does this text ask for so many devices, and nothing else? */
+static bool asks_for(const char *config, int devices) {
+    char text[16];
+    snprintf(text, sizeof(text), "%d", devices);
+    return strcmp(config, text) == 0;
+}
+
+/* An emulator that is running stays as it is. It is joined if this configured it so, or if all that is asked for is as
+ * many devices as it has. */
 static bool configure(void *handle, const char *config) {
     enum { NOT_INITIALIZED = 3 };
     static char *before; /* for ever */
@@ -67,10 +75,11 @@ static bool configure(void *handle, const char *config) {
         return false;
     }
     if (count(&devices) != NOT_INITIALIZED) {
-        bool same = before && strcmp(before, config) == 0;
+        bool same = (before && strcmp(before, config) == 0) || asks_for(config, devices);
         if (!same) {
-            hd_error("GPU: emulated:%s: the emulator runs already, with another configuration",
-                     config);
+            hd_error(
+                "GPU: emulated:%s: the emulator runs already, with %d devices, configured %s%s",
+                config, devices, before ? "as emulated:" : "by others", before ? before : "");
         }
         return same;
     }

@@ -232,6 +232,23 @@ Test(loading, an_emulator_that_runs_otherwise_is_a_line) {
     hd_gpu_unconfigure();
 }
 
+Test(loading, an_emulator_that_the_program_runs_is_joined_for_as_many_devices) {
+    const hd_gpu_driver_t *table;
+    load_driver();
+    void *memory = device_memory(); /* it has one device, unless told otherwise */
+    cr_assert_eq(hd_gpu_configure("emulated:1", ""), UCC_OK);
+    cr_assert_eq(lines, 0, "%s", last);
+    cr_assert_eq(hd_gpu_open(&table), UCC_OK);
+    cr_assert_eq(table->devices, 1);
+    cr_assert_eq(memory_of(memory).kind, HD_GPU_DEVICE);
+    hd_gpu_close();
+    hd_gpu_unconfigure();
+    cr_assert_eq(hd_gpu_configure("emulated:2", ""), UCC_OK);
+    cr_assert_eq(lines, 1);
+    cr_assert_not_null(strstr(last, "with 1 devices, configured by others"), "%s", last);
+    hd_gpu_unconfigure();
+}
+
 /* ---- the library as it ships ---- */
 
 #if defined(HEDDLE_PERF) && defined(HEDDLE_LIBRARY)
