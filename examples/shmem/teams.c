@@ -64,6 +64,9 @@ static void strided(int me, int n) {
     check(even);
     VERIFY(shmem_team_split_strided(SHMEM_TEAM_WORLD, n - 1, -1, n, NULL, 0, &reversed) == 0);
     VERIFY(shmem_team_my_pe(reversed) == n - 1 - me);
+    VERIFY(shmem_team_ptr(reversed, &word, 0) == shmem_ptr(&word, n - 1));
+    VERIFY(shmem_team_ptr(reversed, &word, n) == NULL && shmem_team_ptr(reversed, &me, 0) == NULL);
+    VERIFY(shmem_team_ptr(SHMEM_TEAM_INVALID, &word, 0) == NULL);
     check(reversed);
     if (n > 2) { /* every second of the reversed ones */
         VERIFY(shmem_team_split_strided(reversed, 1, 2, n / 2, NULL, 0, &one) == 0);

@@ -47,6 +47,32 @@ static void in_between(const char *mistake, int me) {
     if (!strcmp(mistake, "waits-for-its-own")) {
         shmem_long_wait_until_all(&private, 1, NULL, SHMEM_CMP_EQ, 1);
     }
+    if (!strcmp(mistake, "waits-for-ever") && me == 1) {
+        shmem_long_wait_until(&flags[1], SHMEM_CMP_EQ, 7);
+    }
+    if (!strcmp(mistake, "waits-for-all-for-ever") && me == 2) {
+        shmem_long_wait_until_all(flags, 2, NULL, SHMEM_CMP_EQ, 7);
+    }
+    if (!strcmp(mistake, "waits-for-a-signal-for-ever") && me == 0) {
+        static uint64_t signal;
+        shmem_signal_wait_until(&signal, SHMEM_CMP_EQ, 7);
+    }
+    if (!strcmp(mistake, "waits-for-a-lock-for-ever")) {
+        if (me == 0) {
+            shmem_set_lock(&lock);
+        }
+        shmem_barrier_all();
+        if (me == 2) {
+            shmem_set_lock(&lock);
+        }
+    }
+    if (!strcmp(mistake, "fills-the-heap")) {
+        for (int i = 0; i < 3; i++) {
+            if (shmem_malloc((size_t)1 << 40) || shmem_calloc(4, (size_t)1 << 30)) {
+                printf("got it\n");
+            }
+        }
+    }
     if (!strcmp(mistake, "exits-while-another-reads")) {
         if (me == 0) {
             read_in_vain();

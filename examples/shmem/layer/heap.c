@@ -96,6 +96,23 @@ static block_t *take(size_t alignment, size_t bytes) {
     return NULL;
 }
 
+/* At the first that fails, and never again. All PEs allocate alike: the one that comes first says it. */
+static void say_full(const char *call, size_t bytes) {
+    size_t unused = 0, largest = 0;
+    /* relaxed: only decides who says it */
+    if (atomic_exchange_explicit(&the_world.is_full, true, memory_order_relaxed)) {
+        return;
+    }
+    for (const block_t *block = this_pe->blocks; block; block = block->next) {
+        unused += block->used ? 0 : block->bytes;
+        largest = block->used || block->bytes < largest ? largest : block->bytes;
+    }
+    tell(call,
+         "no room for %zu bytes in a symmetric heap of %zu, of which %zu are free, at most %zu "
+         "in one piece: SHMEM_SYMMETRIC_SIZE enlarges it",
+         bytes, the_world.heap_bytes, unused, largest);
+}
+
 static block_t *block_of(const void *ptr, const char *call) {
     size_t offset = (size_t)((const char *)ptr - this_pe->heap);
     for (block_t *block = this_pe->blocks; block; block = block->next) {
@@ -106,13 +123,15 @@ static block_t *block_of(const void *ptr, const char *call) {
     fail(call, "%p was not allocated from the symmetric heap, or is free", ptr);
 }
 
-static void *allocate(size_t alignment, size_t bytes, bool zero) {
+static void *allocate(size_t alignment, size_t bytes, bool zero, const char *call) {
     if (bytes == 0 || alignment > HEAP_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
         return NULL;
     }
     block_t *block = take(alignment < unit ? unit : alignment, in_units(bytes));
     void *ptr = block ? this_pe->heap + block->offset : NULL;
-    if (ptr && zero) {
+    if (!ptr) {
+        say_full(call, bytes);
+    } else if (zero) {
         memset(ptr, 0, bytes);
     }
     shmem_barrier_all();
@@ -120,21 +139,22 @@ static void *allocate(size_t alignment, size_t bytes, bool zero) {
 }
 
 void *shmem_malloc(size_t size) {
-    return allocate(unit, size, false);
+    return allocate(unit, size, false, __func__);
 }
 
 void *shmem_malloc_with_hints(size_t size, long hints) {
     (void)hints; /* all memory is good for atomics and signals */
-    return allocate(unit, size, false);
+    return allocate(unit, size, false, __func__);
 }
 
 void *shmem_calloc(size_t count, size_t size) {
     size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? NULL : allocate(unit, bytes, true);
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL
+                                                       : allocate(unit, bytes, true, __func__);
 }
 
 void *shmem_align(size_t alignment, size_t size) {
-    return allocate(alignment, size, false);
+    return allocate(alignment, size, false, __func__);
 }
 
 void shmem_free(void *ptr) {
@@ -156,6 +176,7 @@ static void *resize(block_t *block, size_t bytes) {
     }
     block_t *other = take(unit, bytes);
     if (!other) {
+        say_full("shmem_realloc", bytes);
         return NULL;
     }
     memcpy(this_pe->heap + other->offset, this_pe->heap + block->offset, block->bytes);

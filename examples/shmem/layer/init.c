@@ -14,13 +14,22 @@ _Thread_local pe_t *this_pe;
 /* Guards the_world.group while PEs come. */
 static pthread_mutex_t forming = PTHREAD_MUTEX_INITIALIZER;
 
-_Noreturn void fail(const char *call, const char *format, ...) {
+void tell(const char *call, const char *format, ...) {
     char text[256];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     fprintf(stderr, "shmem: PE %d: %s: %s\n", this_pe ? this_pe->number : -1, call, text);
+}
+
+_Noreturn void fail(const char *call, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    tell(call, "%s", text);
     shmem_global_exit(1);
 }
 
@@ -189,6 +198,14 @@ int shmem_addr_accessible(const void *address, int pe) {
 
 void *shmem_ptr(const void *dest, int pe) {
     return shmem_addr_accessible(dest, pe) ? remote_address(dest, pe, __func__) : NULL;
+}
+
+void *shmem_team_ptr(shmem_team_t handle, const void *dest, int pe) {
+    if (handle == SHMEM_TEAM_INVALID) {
+        return NULL;
+    }
+    const struct shmem_team *team = own_team(handle);
+    return pe >= 0 && pe < team->size ? shmem_ptr(dest, team->start + pe * team->stride) : NULL;
 }
 
 void shmem_info_get_version(int *major, int *minor) {

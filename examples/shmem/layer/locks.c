@@ -16,8 +16,8 @@ void shmem_set_lock(long *lock) {
     _Atomic uint64_t *there = lock_at_0(lock, __func__);
     /* Acquire, here and below: the holder sees what the one before did until its release in clear. */
     uint64_t mine = atomic_fetch_add_explicit(there, ticket, memory_order_acquire);
-    for (unsigned looks = 0; (uint32_t)mine != (uint32_t)(mine >> 32);) {
-        pause_between(&looks);
+    for (waiting_t waiting = {0}; (uint32_t)mine != (uint32_t)(mine >> 32);) {
+        pause_in_wait(&waiting, __func__, "the lock", lock);
         uint64_t now = atomic_load_explicit(there, memory_order_acquire);
         mine = (mine & ~(ticket - 1)) | (uint32_t)now;
     }

@@ -65,14 +65,17 @@ typedef struct world {
     unsigned spins; /**< looks at a variable before a waiting PE gives its processor away */
     pe_t *pes;
     heddle_group_t *group;
-    int thread_level; /**< for which group was made */
-    const pe_t *gone; /**< a PE that has ended without shmem_init; NULL: none */
+    int thread_level;     /**< for which group was made */
+    _Atomic bool is_full; /**< an allocation has failed, and a line said so */
+    const pe_t *gone;     /**< a PE that has ended without shmem_init; NULL: none */
 } world_t;
 
 extern world_t the_world;
 extern _Thread_local pe_t *this_pe;
 
-/** Ends the program after a line "shmem: PE 2: CALL: ...". */
+/** A line "shmem: PE 2: CALL: ...". */
+void tell(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** Ends the program after such a line. */
 _Noreturn void fail(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void fail_before_init(const char *call);
@@ -154,6 +157,17 @@ static inline shmem_team_t member_team(shmem_team_t team, const char *call) {
     return team;
 }
 
+/** A wait for what another PE shall do, of which no one else tells when it lasts long. All 0 when it begins. */
+typedef struct waiting {
+    unsigned looks;
+    double began; /**< seconds; 0: no clock has been read yet */
+    double next;  /**< see heddle_watch_wait */
+} waiting_t;
+
+/** Says after HEDDLE_STALL seconds (10), and again and again, who waits in which call for the variable at this address; fails
+ *  after HEDDLE_TIMEOUT. Now and then. */
+void watch_wait(waiting_t *waiting, const char *call, const char *what, const void *address);
+
 /** Between two looks at what another PE shall change. There may be more PEs than processors: whoever looked often
  *  gives its own away. */
 static inline void pause_between(unsigned *looks) {
@@ -164,6 +178,16 @@ static inline void pause_between(unsigned *looks) {
         return;
     }
     sched_yield();
+}
+
+/** The same for whoever does nothing else than to wait. */
+static inline void pause_in_wait(waiting_t *waiting, const char *call, const char *what,
+                                 const void *address) {
+    enum { LOOKS_PER_CLOCK = 64 };
+    pause_between(&waiting->looks);
+    if (waiting->looks >= the_world.spins && waiting->looks % LOOKS_PER_CLOCK == 0) {
+        watch_wait(waiting, call, what, address);
+    }
 }
 
 #endif

@@ -3,6 +3,10 @@
  */
 #include "pe.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
 /* Operations are complete when they return. What is left to do is for processors that would let a store of a later call
  * overtake one of an earlier: fence; or a load: quiet. ThreadSanitizer does not know fences, and needs none, since it
  * follows the release stores. */
@@ -30,6 +34,41 @@ void shmem_ctx_quiet(shmem_ctx_t ctx) {
     order_accesses(memory_order_seq_cst);
 }
 
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Where that is, as all PEs would say it. */
+static void describe(char *text, size_t size, const char *what, const void *address) {
+    size_t in_heap = (size_t)((uintptr_t)address - (uintptr_t)this_pe->heap);
+    size_t in_image = (size_t)((uintptr_t)address - (uintptr_t)this_pe->image);
+    if (in_heap < the_world.heap_bytes) {
+        snprintf(text, size, "%s at byte %zu of the heap, %p,", what, in_heap, address);
+    } else {
+        snprintf(text, size, "%s at byte %#zx of the program, %p,", what, in_image, address);
+    }
+}
+
+__attribute__((noinline, cold)) void watch_wait(waiting_t *waiting, const char *call,
+                                                const char *what, const void *address) {
+    char who[96], whom[128];
+    double now = seconds();
+    if (waiting->began > 0 && now - waiting->began < waiting->next) {
+        return;
+    }
+    double waited = waiting->began > 0 ? now - waiting->began : 0;
+    waiting->began = waiting->began > 0 ? waiting->began : now;
+    snprintf(who, sizeof(who), "PE %d in %s", this_pe->number, call);
+    describe(whom, sizeof(whom), what, address);
+    strncat(whom, " to be changed", sizeof(whom) - strlen(whom) - 1);
+    must(heddle_watch_wait(who, whom, waited, &waiting->next) == UCC_ERR_TIMED_OUT
+             ? UCC_ERR_TIMED_OUT
+             : UCC_OK,
+         call);
+}
+
 /* What is waited for: of n variables those whose status is 0, each compared with its value, or all with one. */
 typedef bool holds_t(const void *variable, int cmp, const void *value);
 typedef struct condition {
@@ -41,6 +80,7 @@ typedef struct condition {
     int cmp;
     const char *values;
     size_t step; /* from one value to the next: size, or 0 */
+    const char *call;
 } condition_t;
 
 /* Tests that were in vain, one after the other, in this thread. */
@@ -62,6 +102,23 @@ static bool is_member(const condition_t *c, size_t i) {
 
 static bool holds_at(const condition_t *c, size_t i) {
     return c->holds(c->variables + i * c->size, c->cmp, c->values + i * c->step);
+}
+
+/* The first that is waited for: for the line about a long wait. */
+static const void *first_of(const condition_t *c) {
+    size_t i = 0;
+    while (i + 1 < c->n && (!is_member(c, i) || holds_at(c, i))) {
+        i++;
+    }
+    return c->variables + i * c->size;
+}
+
+/* After a test in vain, which has paused. */
+static void note_vain(const condition_t *c, waiting_t *waiting) {
+    enum { TESTS_PER_CLOCK = 256 };
+    if (++waiting->looks % TESTS_PER_CLOCK == 0) {
+        watch_wait(waiting, c->call, "the variable", first_of(c));
+    }
 }
 
 static bool has_members(const condition_t *c) {
@@ -109,20 +166,23 @@ static size_t test_some(const condition_t *c, size_t *indices) {
 }
 
 static void wait_all(const condition_t *c) {
-    while (!test_all(c)) {
+    for (waiting_t waiting = {0}; !test_all(c);) {
+        note_vain(c, &waiting);
     }
 }
 
 static size_t wait_any(const condition_t *c) {
     size_t found = SIZE_MAX;
-    while (has_members(c) && (found = test_any(c)) == SIZE_MAX) {
+    for (waiting_t waiting = {0}; has_members(c) && (found = test_any(c)) == SIZE_MAX;) {
+        note_vain(c, &waiting);
     }
     return found;
 }
 
 static size_t wait_some(const condition_t *c, size_t *indices) {
     size_t found = 0;
-    while (has_members(c) && (found = test_some(c, indices)) == 0) {
+    for (waiting_t waiting = {0}; has_members(c) && (found = test_some(c, indices)) == 0;) {
+        note_vain(c, &waiting);
     }
     return found;
 }
@@ -161,7 +221,7 @@ static void must_be_changeable(const void *variables, size_t n, const char *call
 #define CONDITION(TYPE, NAME, VALUES, STEP)                                                        \
     &(condition_t) {                                                                               \
         holds_##NAME, (const char *)ivars, sizeof(TYPE), n, status, cmp, (const char *)(VALUES),   \
-            (STEP)                                                                                 \
+            (STEP), __func__                                                                       \
     }
 #define DEFINE_MANY(TYPE, NAME, SUFFIX, PARAMETER, VALUES, STEP)                                   \
     void shmem_##NAME##_wait_until_all##SUFFIX(TYPE *ivars, size_t n, const int *status, int cmp,  \
@@ -198,8 +258,8 @@ static void must_be_changeable(const void *variables, size_t n, const char *call
     DEFINE_HOLDS(TYPE, NAME)                                                                       \
     void shmem_##NAME##_wait_until(TYPE *ivar, int cmp, TYPE value) {                              \
         must_be_symmetric(ivar, __func__);                                                         \
-        for (unsigned looks = 0; !compare_##NAME(ivar, cmp, value);) {                             \
-            pause_between(&looks);                                                                 \
+        for (waiting_t waiting = {0}; !compare_##NAME(ivar, cmp, value);) {                        \
+            pause_in_wait(&waiting, __func__, "the variable", ivar);                               \
         }                                                                                          \
     }                                                                                              \
     void shmem_##NAME##_wait(TYPE *ivar, TYPE value) {                                             \
@@ -225,7 +285,7 @@ uint64_t shmem_signal_fetch(const uint64_t *address) {
 
 uint64_t shmem_signal_wait_until(uint64_t *address, int cmp, uint64_t value) {
     must_be_symmetric(address, __func__);
-    for (unsigned looks = 0;; pause_between(&looks)) {
+    for (waiting_t waiting = {0};; pause_in_wait(&waiting, __func__, "the signal", address)) {
         uint64_t seen = shmem_signal_fetch(address);
         if (holds_uint64(&seen, cmp, &value)) {
             return seen; /* the very value that was compared: it may change any time */
