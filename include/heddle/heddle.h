@@ -578,6 +578,13 @@ typedef enum {
 unsigned heddle_version(void);
 const char *heddle_version_string(void);
 
+/** For headers: the process's one object of this name, which the first caller makes and nobody ends. Modules that are
+ *  loaded with names of their own (dlopen's RTLD_LOCAL) share it.
+ *  @param [in]  name  copied
+ *  @param [in]  make  called once, while other callers wait; NULL is what it may return, and then it is called again
+ *  @return what make returned; NULL also if there is no memory */
+void *heddle_process_object(const char *name, void *(*make)(void));
+
 /** The line that says why: the last of level ERROR that the calling thread has logged since heddle_forget_error(), without
  *  its first word, cut to some hundred characters; "" if there is none, or errors are not logged (HEDDLE_LOG_LEVEL).
  *  Valid until the thread's next error. */

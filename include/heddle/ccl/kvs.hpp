@@ -265,7 +265,10 @@ class store {
 class stores {
   public:
     static stores &instance() {
-        static stores all;
+        /* one for the process, also where copies of a program have each their own of all else */
+        static stores &all = *static_cast<stores *>(
+            heddle_process_object("ccl::stores of " HEDDLE_VERSION_STRING,
+                                  [] { return static_cast<void *>(new stores); }));
         return all;
     }
 
