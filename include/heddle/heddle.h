@@ -155,8 +155,8 @@ ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_
 /** Leaves: local, never waits for a peer. All operations this endpoint started must be complete, and schedules that
  *  its own context drives must be over: else UCC_ERR_INVALID_PARAM. Requests that were not freed are. The others
  *  may still finish what it took part in; what they start beyond that fails with UCC_ERR_NOT_FOUND, and the
- *  team with it. To leave twice is UCC_ERR_INVALID_PARAM, and told as long as anybody holds the group; an
- *  endpoint of a sub-team may be another one's by then. */
+ *  team with it. To leave twice is UCC_ERR_INVALID_PARAM, and told as long as anybody holds the group. Not so for
+ *  an endpoint of a sub-team: its memory is used again for the next sub-team's, so leave it once. */
 ucc_status_t heddle_leave(heddle_ep_t *ep);
 
 /** An endpoint of a sub-team: every endpoint of ep's team calls, with a color and a key; those of equal

@@ -8,9 +8,9 @@
  *
  * Every thread of the innermost parallel region calls, as for the region's own barrier: not from explicit tasks, and
  * not inside of work-sharing constructs. Endpoint i is the thread whose omp_get_thread_num() is i, so results have the
- * same bits in every run with as many threads.
+ * same bits in every run with the same number of threads.
  *
- * The threads of a region form a heddle group when they first call. It is kept: the next region of as many threads finds
+ * The threads of a region form a heddle group when they first call. It is kept: the next region of the same size finds
  * it, whichever threads the runtime takes. Nested regions, and the regions of a league's teams, have their own.
  * A thread finds its endpoint again in some nanoseconds.
  *
