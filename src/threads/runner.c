@@ -588,7 +588,7 @@ static bool sleep_until_rung(night_t *night, uint64_t us) {
     return is_rung(night);
 }
 
-/* Nothing told of a change for so long: something may have come of which nothing tells. */
+/* Nobody has told of what is awaited for so long: a peer may have called something else. */
 static void look_closely(hd_runner_t *runner) {
     enum { LOOKS = 64 };
     bool any = false, refused = false;
@@ -636,7 +636,7 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
         }
     }
     rise(&night);
-    if (!rung) {
+    if (!rung && night.awaited.has_come) { /* what else happened in the group has woken nobody */
         look_closely(runner);
     }
     return night.outside;

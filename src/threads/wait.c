@@ -88,7 +88,8 @@ static processor_t *this_processor(void) {
 }
 
 bool hd_processor_has_strangers(void) {
-    return get(&this_processor()->until) != 0;
+    uint64_t until = get(&this_processor()->until);
+    return until && until > hd_ticks();
 }
 
 /* After a yield that began at `began`. Where strangers have a share of the processor that has nothing to do with our

@@ -398,6 +398,7 @@ static void meet(heddle_ep_t *own, void *arg) {
         ucc_status_t status = heddle_barrier(own);
         if (m->to_fail && status != UCC_OK) {
             stress_expect(status, UCC_ERR_NO_RESOURCE, "a barrier that fails");
+            stress_expect(heddle_ep_failure(own), UCC_ERR_NO_RESOURCE, "what failed");
             return;
         }
         stress_expect(status, UCC_OK, "a barrier by dissemination");
