@@ -30,7 +30,8 @@ static bool lanes_have_come(const hd_awaited_t *awaited) {
 }
 
 void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited) {
-    if (task->step != hd_op_step || !task->awaited) {
+    if (!task->awaited ||
+        task->magic == HD_TASK_SCHEDULE) { /* all others that hint are operations */
         return;
     }
     const hd_op_t *op = (const hd_op_t *)(const void *)task;

@@ -9,12 +9,12 @@
 
 #define ONECCL_SPEC_VERSION "1.0"
 
-#define CCL_MAJOR_VERSION 2021
-#define CCL_MINOR_VERSION 15
-#define CCL_UPDATE_VERSION 0
-#define CCL_PRODUCT_STATUS "Heddle"
+#define CCL_MAJOR_VERSION      2021
+#define CCL_MINOR_VERSION      15
+#define CCL_UPDATE_VERSION     0
+#define CCL_PRODUCT_STATUS     "Heddle"
 #define CCL_PRODUCT_BUILD_DATE ""
-#define CCL_PRODUCT_FULL "Heddle " HEDDLE_VERSION_STRING " for programs of oneCCL"
+#define CCL_PRODUCT_FULL       "Heddle " HEDDLE_VERSION_STRING " for programs of oneCCL"
 
 namespace ccl = heddle::ccl;
 
