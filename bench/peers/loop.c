@@ -463,7 +463,8 @@ static void print(const bench_t *b, const bench_case_t *c, uint64_t wrong) {
         printf(", \"min_us\": %.5g, \"median_us\": %.5g, \"p90_us\": %.5g, "
                "\"p99_us\": %.5g, \"iterations\": %llu",
                seconds(slowest[0]) * us, seconds(slowest[n / 2]) * us,
-               seconds(slowest[n - 1 - n / 10]) * us, seconds(slowest[n - 1 - n / 100]) * us, (unsigned long long)(n * plan->batch));
+               seconds(slowest[n - 1 - n / 10]) * us, seconds(slowest[n - 1 - n / 100]) * us,
+               (unsigned long long)(n * plan->batch));
     }
     printf(", \"wrong\": %llu, \"verified\": %s}\n", (unsigned long long)wrong,
            o->verify ? "true" : "false");
