@@ -69,6 +69,7 @@ static void two_hear_of_it(void (*err)(ucc_context_params_t *), ucc_context_conf
     for (uint32_t i = 0; i < N; i++) {
         cr_expect_eq(ucc_finalize(creator[i].lib), UCC_OK);
     }
+    oob_board_destroy(board);
 }
 
 static void no_such_type(ucc_context_params_t *params) {
@@ -141,6 +142,7 @@ static bool lacks_memory_after(long n) {
     }
     cr_assert_eq(ucc_finalize(mine.lib), UCC_OK);
     cr_assert_eq(ucc_finalize(peer.lib), UCC_OK);
+    oob_board_destroy(board);
     return mine.status != UCC_OK;
 }
 
