@@ -78,6 +78,7 @@ typedef struct processor {
     _Atomic uint64_t
         hold; /* times what the last yield to them cost: how long that is taken for granted */
     _Atomic uint64_t cheap; /* yields since strangers last had it for long */
+    _Atomic uint64_t back;  /* when it came back then */
 } processor_t;
 
 static processor_t processor[PROCESSORS];
@@ -93,32 +94,29 @@ bool hd_processor_has_strangers(void) {
 }
 
 /* After a yield that began at `began`. Where strangers have a share of the processor that has nothing to do with our
- * yields (they are in another control group), few yields meet one, and what those lose would have been lost without them:
- * so what counts is the loss a yield. Each try costs a slice, so the next one comes after many times as long; but a few
- * that were cheap say little, as siblings may have been first. */
+ * yields (they are in another control group), they take it when we have had ours for a slice, and what a yield loses then would
+ * have been lost without it. So what counts is whether the processor was taken from us soon after it had come back. Each
+ * try costs a slice, so the next one comes after many times as long; but a few that were cheap say little, as siblings
+ * may have been first. */
 static void note_strangers(uint64_t began, uint64_t now) {
-    enum {
-        SLICE_US =
-            500, /* no scheduler's is shorter, and none of ours looks as long between two yields */
-        SLEEP_US = 30, /* a yield may lose as much: a sleep costs no less */
-        FIRST_HOLD = 32,
-        LONGEST_HOLD = 1024,
-        CALM = 16,
-        AGAIN_US = 50
-    };
+    /* no scheduler's slice is shorter, and none of ours looks as long between two yields */
+    enum { SLICE_US = 500, FIRST_HOLD = 32, LONGEST_HOLD = 1024, CALM = 16, AGAIN_US = 50 };
     processor_t *at = this_processor(); /* maybe another one than before */
     uint64_t given_up = get(&at->given_up), since = given_up > began ? given_up : began;
     uint64_t lost = now > since ? now - since : 0, cheap = get(&at->cheap);
+    bool held = get(&at->until) != 0;
     if (lost <= SLICE_US * hd_ticks_per_us) {
         set(&at->cheap, cheap + 1);
-        if (get(&at->until)) {
+        if (held) {
             set(&at->until, cheap < CALM ? now + AGAIN_US * hd_ticks_per_us : 0);
         }
         return;
     }
+    bool soon = since - get(&at->back) < SLICE_US * hd_ticks_per_us;
     set(&at->cheap, 0);
-    if (lost / (cheap + 1) > SLEEP_US * hd_ticks_per_us) {
-        uint64_t hold = get(&at->until) ? 2 * get(&at->hold) : FIRST_HOLD;
+    set(&at->back, now);
+    if (soon || (held && cheap == 0)) {
+        uint64_t hold = held ? 2 * get(&at->hold) : FIRST_HOLD;
         hold = hold < LONGEST_HOLD ? hold : LONGEST_HOLD;
         set(&at->hold, hold);
         set(&at->until, now + hold * lost);
