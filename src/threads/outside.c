@@ -19,13 +19,14 @@ void hd_outside_end(hd_outside_t *outside) {
     }
 }
 
-static void watch(hd_outside_t *outside, _Atomic uint32_t *word, uint64_t timeout_ns) {
+/* False: the time is over. */
+static bool watch(hd_outside_t *outside, _Atomic uint32_t *word, uint64_t timeout_ns) {
     int fds[HD_OUTSIDE_MOST];
     struct pollfd at[HD_OUTSIDE_MOST + 1];
     uint32_t n = outside->arm(outside, fds);
     /* seq_cst: after the event was set, see outside.h */
     if (n == 0 || atomic_load_explicit(word, memory_order_seq_cst) != 0) {
-        return;
+        return true;
     }
     for (uint32_t i = 0; i < n; i++) {
         at[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
@@ -33,10 +34,10 @@ static void watch(hd_outside_t *outside, _Atomic uint32_t *word, uint64_t timeou
     at[n] = (struct pollfd){.fd = outside->event, .events = POLLIN};
     struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                              .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    (void)ppoll(at, n + 1, &limit, NULL);
+    return ppoll(at, n + 1, &limit, NULL) != 0;
 }
 
-void hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int *event,
+bool hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int *event,
                       uint64_t timeout_ns) {
     uint32_t nobody = 0;
     uint64_t rung;
@@ -44,16 +45,18 @@ void hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int
     if (!atomic_compare_exchange_strong_explicit(&outside->watched, &nobody, 1,
                                                  memory_order_seq_cst, memory_order_seq_cst)) {
         hd_park_sleep(word, 0, timeout_ns);
-        return;
+        /* relaxed: only says why it is awake; the caller looks at everything anew */
+        return atomic_load_explicit(word, memory_order_relaxed) != 0;
     }
     /* seq_cst, both: before the word is read, see outside.h */
     atomic_store_explicit(event, outside->event, memory_order_seq_cst);
-    watch(outside, word, timeout_ns);
+    bool has_come = watch(outside, word, timeout_ns);
     atomic_store_explicit(event, -1, memory_order_seq_cst);
     while (read(outside->event, &rung, sizeof(rung)) > 0) {
     }
     /* seq_cst: the event is drained; and see hd_outside_leave */
     atomic_store_explicit(&outside->watched, 0, memory_order_seq_cst);
+    return has_come;
 }
 
 void hd_outside_rouse(hd_outside_t *outside) {

@@ -33,8 +33,9 @@ struct hd_outside {
 bool hd_outside_init(hd_outside_t *outside, uint32_t (*arm)(hd_outside_t *outside, int *fds));
 void hd_outside_end(hd_outside_t *outside);
 /* A sleeper, enlisted on its bells and on the outside's with this word and this event (which is -1), has looked for
- * the last time: sleeps until one of them rings, something comes from outside, or the time is over. */
-void hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int *event,
+ * the last time: sleeps until one of them rings, something comes from outside, or the time is over. False: the time is
+ * over, as far as this thread can tell. */
+bool hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int *event,
                       uint64_t timeout_ns);
 /* Wakes the watcher, if there is one: what it has armed may be out of date. */
 void hd_outside_rouse(hd_outside_t *outside);

@@ -626,8 +626,7 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
         if (night.outside) {
-            hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
-            rung = is_rung(&night);
+            rung = hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
         } else {
             rung = sleep_until_rung(&night, us);
         }
@@ -655,6 +654,10 @@ static __attribute__((noinline, cold)) void doze(hd_runner_t *runner) {
     }
 }
 
+/* Who sleeps looks idle, so the system leaves processes that wait for each other on one processor; and each message takes
+ * a wake-up there. Where all have processors, they look for so many times as long. */
+enum { ROOMY_SPINS = 128 };
+
 /* *outside: for whose sake this thread has slept; it leaves that when it has waited. */
 static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double timeout,
                                   bool may_park, uint64_t park_after_us, hd_outside_t **outside) {
@@ -662,7 +665,8 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
     /* Counted in time spent looking, not in time passed: among many runnable threads of ours a wait takes
        long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. Beside
        strangers it is the other way round (wait.c): HD_IDLE_SLEEP. */
-    uint64_t may_spin = park_after_us * hd_ticks_per_us;
+    uint64_t may_spin = park_after_us * hd_ticks_per_us, spin = hd_idle_spin(&runner->idle, may_spin);
+    uint64_t roomy_spin = may_spin * ROOMY_SPINS;
     if (timeout >= 0 && timeout < 1e9) {
         limit = hd_seconds_to_ticks(timeout);
         began = hd_ticks();
@@ -683,15 +687,24 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
         }
         uint64_t passed = limit == UINT64_MAX ? 0 : hd_ticks() - began;
         if (passed >= limit) {
+            if (vain >= HD_IDLE_SLEEP) { /* a yield was due, and there is no time left to sleep */
+                hd_give_way();
+            }
             return UCC_INPROGRESS;
         }
-        if (may_park && vain >= may_spin && vain >= hd_idle_spin(&runner->idle, may_spin)) {
-            hd_outside_t *slept = sleep_once(runner, task, limit - passed, may_spin);
-            *outside = slept ? slept : *outside;
-            /* a few looks between two sleeps: some errors are found by looking */
-            vain =
-                vain == HD_IDLE_SLEEP ? 0 : hd_idle_spin(&runner->idle, may_spin) - may_spin / 16;
+        if (!may_park || vain < spin) {
+            continue;
         }
+        if (vain < roomy_spin && spin < roomy_spin && hd_runner_is_roomy(runner)) {
+            spin = roomy_spin;
+            continue;
+        }
+        hd_outside_t *slept = sleep_once(runner, task, limit - passed, may_spin);
+        *outside = slept ? slept : *outside;
+        bool at_once = vain >= HD_IDLE_SLEEP;
+        spin = spin == roomy_spin ? spin : hd_idle_spin(&runner->idle, may_spin);
+        /* a few looks between two sleeps: some errors are found by looking */
+        vain = at_once ? 0 : spin - may_spin / 16;
     }
 }
 

@@ -284,7 +284,8 @@ uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_ru
 
 /* To wake a thread takes some 50 us where its processor has gone to sleep as well (in a virtual machine, above all), which is
  * as long as others spin before they sleep in turn: threads that lost each other once would go on with a sleep per
- * collective for ever. So a bell that rings soon says that spinning on would have been better. */
+ * collective for ever. So a bell that rings soon, or a message that comes soon, says that spinning on would have been
+ * better. */
 void hd_idle_slept(hd_idle_t *idle, uint64_t may_spin, uint64_t ticks, bool rung) {
     enum { SOON = 8, LATE = 64, MOST = 4 };
     uint32_t patience =

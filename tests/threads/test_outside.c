@@ -155,3 +155,21 @@ Test(outside, one_that_can_not_be_armed_is_looked_at_again) {
     pthread_join(thread, NULL);
     cr_assert_eq(w.status, UCC_OK);
 }
+
+/* By which waiting threads learn how long to spin. */
+Test(outside, a_sleep_tells_whether_something_has_come) {
+    _Atomic uint32_t word = 0;
+    _Atomic int event = -1;
+    cr_assert_not(hd_outside_sleep(&outside, &word, &event, 1000), "the time is over");
+    atomic_store(&busy, 1);
+    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "somebody is about to look");
+    cr_assert_eq(write(fds[1], "x", 1), 1);
+    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "a message");
+    atomic_store(&word, 1);
+    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "a bell");
+    atomic_store(&outside.watched, 1);
+    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "a bell, and another watches");
+    atomic_store(&word, 0);
+    cr_assert_not(hd_outside_sleep(&outside, &word, &event, 1000), "the time is over");
+    atomic_store(&outside.watched, 0);
+}
