@@ -7,16 +7,21 @@
  */
 #include "shm/internal.h"
 
-static bool is_troubled(const hd_group_t *group) {
-    /* relaxed, here and below: a ringer sees what it has published, and what was there when somebody was enlisted, or else
-       the sleeper does in its last look (park.c) */
-    return hd_group_poisoned(group) || atomic_load_explicit(&group->n_left, memory_order_relaxed);
+/* relaxed, here and below: a ringer sees what it has published, and what was there when somebody was enlisted, or else
+ * the sleeper does in its last look (park.c) */
+static uint32_t losses(const hd_group_t *group) {
+    return atomic_load_explicit(&group->n_left, memory_order_relaxed);
+}
+
+static bool is_troubled(const hd_awaited_t *awaited) {
+    const hd_group_t *group = awaited->home;
+    return hd_group_poisoned(group) || losses(group) != awaited->losses;
 }
 
 static bool word_has_come(const hd_awaited_t *awaited) {
     const _Atomic uint64_t *word = awaited->where;
     return atomic_load_explicit(word, memory_order_relaxed) == awaited->value ||
-           is_troubled(awaited->home);
+           is_troubled(awaited);
 }
 
 static bool lanes_have_come(const hd_awaited_t *awaited) {
@@ -26,7 +31,7 @@ static bool lanes_have_come(const hd_awaited_t *awaited) {
            hd_lane_is_there(hd_board_lane(board, i, awaited->value), awaited->value)) {
         i++;
     }
-    return i == board->n || is_troubled(awaited->home);
+    return i == board->n || is_troubled(awaited);
 }
 
 void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited) {
@@ -42,5 +47,6 @@ void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited) {
         (hd_awaited_t){.has_come = lanes ? lanes_have_come : word_has_come,
                        .home = op->group,
                        .where = lanes ? (const void *)at->board : (const void *)task->awaited,
-                       .value = task->awaited_value};
+                       .value = task->awaited_value,
+                       .losses = losses(op->group)};
 }

@@ -12,8 +12,10 @@
  * either reads the bumped value, and sees the mark, or does not fall asleep on the old one, or is woken.
  *
  * A watched bell spares the sleeper the membarrier, which takes 10 us where processors must be interrupted: `sleepers` is
- * not zero, so every ringer passes a full fence between its store and its second look at `sleepers`. The sleeper has
- * learnt that the bell is watched by the operation that counted it: until it leaves, the count alone keeps it so.
+ * not zero, so every ringer passes a full fence between its store and its second look at `sleepers`. Only ringers that
+ * came before the watch began did not; their stores are everywhere once the membarrier of the sleeper that began it
+ * is over, and then that sleeper sets FENCED. A sleeper that finds FENCED in the operation that counts it needs no membarrier: until
+ * it leaves, the count alone keeps ringers fencing. Only both bits together, without sleepers, are taken back.
  *
  * A ringer passes by a sleeper whose wait is not over as far as it sees (hd_awaited_t). Of several that publish parts of
  * what is awaited, each fences before it looks at the others' parts, or was seen by the sleeper's last look: one sees all.
@@ -83,25 +85,41 @@ bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often) {
     sleeper->next = bell->list;
     bell->list = sleeper;
     if (often) {
-        /* relaxed, both: set under the lock, and ended by whoever finds it over */
+        /* relaxed: whoever finds the watch over may find it out of date, and ends it early */
+        atomic_store_explicit(&bell->watched_until, hd_ticks() + watch_ticks(),
+                              memory_order_relaxed);
+        /* relaxed: begun under the lock only; if it ends now, this sleeper begins none */
         bool watched =
             atomic_load_explicit(&bell->sleepers, memory_order_relaxed) & HD_BELL_WATCHED;
         added += watched ? 0 : HD_BELL_WATCHED;
-        atomic_store_explicit(&bell->watched_until, hd_ticks() + watch_ticks(),
-                              memory_order_relaxed);
     }
-    /* seq_cst: see hd_park_fence; and if watched, the ringer's fence. By one operation: the watch may end now */
+    sleeper->begins = added & HD_BELL_WATCHED;
+    /* seq_cst: see hd_park_fence; and if fenced, the ringer's fence, and what the first sleeper's membarrier has made
+       visible. By one operation: the watch may end now */
     uint32_t before = atomic_fetch_add_explicit(&bell->sleepers, added, memory_order_seq_cst);
+    hd_assert(!(before & HD_BELL_WATCHED) || !sleeper->begins);
     hd_unlock(&bell->lock);
-    return before & HD_BELL_WATCHED;
+    return before & HD_BELL_FENCED;
+}
+
+void hd_bell_begin_watch(const hd_sleeper_t *sleeper) {
+    if (sleeper->begins) {
+        /* seq_cst: hands on that the membarrier is over; pairs with the counting in hd_bell_enlist */
+        uint32_t before = atomic_fetch_or_explicit(&sleeper->bell->sleepers, HD_BELL_FENCED,
+                                                   memory_order_seq_cst);
+        hd_assert_eq(before & (HD_BELL_WATCHED | HD_BELL_FENCED), HD_BELL_WATCHED);
+        (void)before;
+    }
 }
 
 /* By a ringer that finds nobody asleep. */
 static void end_watch(hd_bell_t *bell) {
-    /* relaxed, both: whoever enlists after this is not told that the bell is watched */
+    uint32_t over = HD_BELL_WATCHED | HD_BELL_FENCED;
+    /* relaxed, all: whoever enlists after this is not told that the bell is watched. If somebody has enlisted
+       meanwhile, or the first sleeper's fence is still under way, it stays */
     if (hd_ticks() >= atomic_load_explicit(&bell->watched_until, memory_order_relaxed)) {
-        atomic_fetch_and_explicit(&bell->sleepers, ~(uint32_t)HD_BELL_WATCHED,
-                                  memory_order_relaxed);
+        atomic_compare_exchange_strong_explicit(&bell->sleepers, &over, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
     }
 }
 
@@ -149,20 +167,45 @@ static void wake_all(_Atomic uint32_t *word, uint32_t mask) {
     syscall(__NR_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, mask);
 }
 
+static void signal_event(int event) {
+    const uint64_t one = 1;
+    int cancelling; /* a cancelled thread would end in the write, under the bell's lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    (void)!write(event, &one, sizeof(one));
+    pthread_setcancelstate(cancelling, NULL);
+}
+
 /* Who sleeps on a word of its own, or on another bell's. */
 static void wake(const hd_sleeper_t *s) {
-    const uint64_t one = 1;
     bump(s->word);
     int event = s->event ? atomic_load_explicit(s->event, memory_order_seq_cst) : -1;
     if (event < 0) {
         wake_all(s->word, s->mask);
     } else {
-        (void)!write(event, &one, sizeof(one));
+        signal_event(event);
     }
 }
 
-static bool is_due(const hd_sleeper_t *s) {
-    return !hd_sleeper_is_rung(s) && (!s->awaited.has_come || s->awaited.has_come(&s->awaited));
+/* What sleepers wait for is most often the same: looked at once for all of them that stand in a row. */
+typedef struct answer {
+    const hd_awaited_t *asked;
+    bool has_come;
+} answer_t;
+
+static bool is_same(const hd_awaited_t *a, const hd_awaited_t *b) {
+    return a->has_come == b->has_come && a->home == b->home && a->where == b->where &&
+           a->value == b->value && a->losses == b->losses;
+}
+
+static bool is_due(const hd_sleeper_t *s, answer_t *last) {
+    const hd_awaited_t *awaited = &s->awaited;
+    if (hd_sleeper_is_rung(s) || !awaited->has_come) {
+        return !hd_sleeper_is_rung(s);
+    }
+    if (!last->asked || !is_same(last->asked, awaited)) {
+        *last = (answer_t){.asked = awaited, .has_come = awaited->has_come(awaited)};
+    }
+    return last->has_come;
 }
 
 /* Not inlined, here and below: those who ring, and wake nobody, would pay for it. The system call that wakes those on
@@ -172,13 +215,14 @@ __attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
     /* seq_cst: my publication comes before I look at others'; see the head */
     atomic_thread_fence(memory_order_seq_cst);
     /* relaxed: the fence orders it */
-    if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) == HD_BELL_WATCHED) {
+    if (atomic_load_explicit(&bell->sleepers, memory_order_relaxed) < HD_BELL_SLEEPER) {
         end_watch(bell);
         return;
     }
+    answer_t last = {0};
     hd_lock(&bell->lock);
     for (hd_sleeper_t *s = bell->list; s; s = s->next) {
-        if (!is_due(s)) {
+        if (!is_due(s, &last)) {
             continue;
         }
         mark(bell, s);
@@ -200,9 +244,10 @@ __attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
 }
 
 __attribute__((noinline, cold)) void hd_bell_wake_one(hd_bell_t *bell) {
+    answer_t last = {0};
     hd_lock(&bell->lock);
     for (hd_sleeper_t *s = bell->list; s; s = s->next) {
-        if (is_due(s)) {
+        if (is_due(s, &last)) {
             mark(bell, s);
             wake(s);
             break;

@@ -531,9 +531,16 @@ static void enlist_all(hd_runner_t *runner, night_t *night) {
     watched &= enlist(&runner->bell, &night->own, night, one ? night->group[0].mask : ALL);
     if (watched) {
         atomic_thread_fence(memory_order_seq_cst); /* ringers fence, too */
-    } else {
-        hd_park_fence();
+        return;
     }
+    hd_park_fence();
+    for (uint32_t i = 0; i < night->n_groups; i++) {
+        hd_bell_begin_watch(&night->group[i]);
+    }
+    if (night->outside) {
+        hd_bell_begin_watch(&night->watching);
+    }
+    hd_bell_begin_watch(&night->own);
 }
 
 static void delist_all(night_t *night) {
@@ -626,7 +633,10 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
         if (night.outside) {
+            int cancelling; /* a cancelled thread would end in there, enlisted */
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
             rung = hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
+            pthread_setcancelstate(cancelling, NULL);
         } else {
             rung = sleep_until_rung(&night, us);
         }
@@ -665,7 +675,8 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
     /* Counted in time spent looking, not in time passed: among many runnable threads of ours a wait takes
        long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. Beside
        strangers it is the other way round (wait.c): HD_IDLE_SLEEP. */
-    uint64_t may_spin = park_after_us * hd_ticks_per_us, spin = hd_idle_spin(&runner->idle, may_spin);
+    uint64_t may_spin = park_after_us * hd_ticks_per_us,
+             spin = hd_idle_spin(&runner->idle, may_spin);
     uint64_t roomy_spin = may_spin * ROOMY_SPINS;
     if (timeout >= 0 && timeout < 1e9) {
         limit = hd_seconds_to_ticks(timeout);

@@ -37,7 +37,7 @@ typedef struct ucc_context hd_context_t;
 typedef struct hd_sleeper hd_sleeper_t;
 
 typedef struct hd_bell {
-    /* HD_BELL_SLEEPER for each that is not rung yet; + HD_BELL_WATCHED; read by every ringer */
+    /* HD_BELL_SLEEPER for each that is not rung yet; + HD_BELL_WATCHED, _FENCED; read by every ringer */
     alignas(64) _Atomic uint32_t sleepers;
     alignas(64) hd_lock_t lock; /* guards what follows */
     hd_sleeper_t *list;
@@ -47,9 +47,10 @@ typedef struct hd_bell {
     _Atomic uint64_t watched_until; /* ticks */
 } hd_bell_t;
 
-/* A bell is watched while its sleepers come and go often: then every ringer fences, and looks whether somebody sleeps,
- * and who falls asleep need not stop all processors for that (park.c). */
-enum { HD_BELL_WATCHED = 1, HD_BELL_SLEEPER = 2 };
+/* A bell is watched while its sleepers come and go often: then every ringer fences, and looks whether somebody sleeps.
+ * FENCED: so has every ringer that came before the watch began, whose first sleeper has stopped all processors once. From
+ * then on who falls asleep need not do that (park.c). */
+enum { HD_BELL_WATCHED = 1, HD_BELL_FENCED = 2, HD_BELL_SLEEPER = 4 };
 
 /* What a sleeper waits for, for those who ring to see whether that is there. A copy: its task may end meanwhile. */
 typedef struct hd_awaited hd_awaited_t;
@@ -58,6 +59,7 @@ struct hd_awaited {
     bool (*has_come)(const hd_awaited_t *awaited);
     const void *home, *where;
     uint64_t value;
+    uint32_t losses; /* of the home, when this was asked: more of them may end the wait, too */
 };
 
 /* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns, and before
@@ -69,6 +71,7 @@ struct hd_sleeper {
         *event;    /* NULL, or an event descriptor that it signals unless that is -1 (outside.h) */
     uint32_t mask; /* whom of those on that word it wakes */
     _Atomic bool rung; /* set before the word is bumped; never reset */
+    bool begins;       /* its enlisting began the bell's watch */
     hd_awaited_t awaited;
     hd_bell_t *bell;
     hd_sleeper_t *next;
@@ -104,8 +107,11 @@ static inline void hd_bell_ring(hd_bell_t *bell) {
 }
 
 /* The sleeper's word, event and awaited are set; so is its mask, unless the word is this bell's: that gives it one. */
-/* often: the bell is watched from now on. True: it has been before, so this sleeper needs no hd_park_fence. */
+/* often: the bell is watched from now on. True: all its ringers fence, and have fenced, so this sleeper needs no
+ * hd_park_fence. */
 bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often);
+/* After the hd_park_fence that follows the enlisting: says so to those who come later, if the watch began with it. */
+void hd_bell_begin_watch(const hd_sleeper_t *sleeper);
 void hd_bell_delist(hd_sleeper_t *sleeper);
 static inline bool hd_sleeper_is_rung(const hd_sleeper_t *sleeper) {
     /* relaxed: who has read the bumped word (acquire) sees it, and who has not will not sleep on it */

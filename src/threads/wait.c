@@ -100,7 +100,8 @@ bool hd_processor_has_strangers(void) {
  * may have been first. */
 static void note_strangers(uint64_t began, uint64_t now) {
     /* no scheduler's slice is shorter, and none of ours looks as long between two yields */
-    enum { SLICE_US = 500, FIRST_HOLD = 32, LONGEST_HOLD = 1024, CALM = 16, AGAIN_US = 50 };
+    enum { SLICE_US = 500, MOST_US = 20000, FIRST_HOLD = 32, LONGEST_HOLD = 1024 };
+    enum { CALM = 16, AGAIN_US = 50 };
     processor_t *at = this_processor(); /* maybe another one than before */
     uint64_t given_up = get(&at->given_up), since = given_up > began ? given_up : began;
     uint64_t lost = now > since ? now - since : 0, cheap = get(&at->cheap);
@@ -118,8 +119,9 @@ static void note_strangers(uint64_t began, uint64_t now) {
     if (soon || (held && cheap == 0)) {
         uint64_t hold = held ? 2 * get(&at->hold) : FIRST_HOLD;
         hold = hold < LONGEST_HOLD ? hold : LONGEST_HOLD;
+        uint64_t most = MOST_US * hd_ticks_per_us; /* beyond, the whole process was stopped */
         set(&at->hold, hold);
-        set(&at->until, now + hold * lost);
+        set(&at->until, now + hold * (lost < most ? lost : most));
     }
 }
 

@@ -15,7 +15,8 @@
  * context at the same time. The peer's event is seen by whoever holds the context's lock and looks;
  * who sees it completes the task, then rings the context's bell. Variants "awaited": both ringers ring one bell, and pass by
  * a sleeper as long as they do not see both events. "watched": the bell is watched from the beginning, and its
- * watch never ends; "watch-ends": who rings and finds nobody asleep ends it.
+ * watch never ends; "watch-ends": who rings and finds nobody asleep ends it. "watch-begins": two sleepers of one event, the
+ * first of whom begins the watch; "watch-comes-and-goes": it also ends; "watch-awaited": that, and both are passed by.
  *
  * Properties: nobody sleeps for ever; nobody touches the word of a sleeper that has left.
  */
@@ -23,7 +24,7 @@
 
 #include <string.h>
 
-enum { MAX_THREADS = 3, MAX_BELLS = 2, MAX_SLEEPERS = 2, BUFFER = 4 };
+enum { MAX_THREADS = 4, MAX_BELLS = 2, MAX_SLEEPERS = 2, BUFFER = 4 };
 
 /* memory: one cell each */
 enum {
@@ -45,8 +46,8 @@ enum {
     CELLS
 };
 
-enum { WATCHED = 1, SLEEPER = 2 }; /* in SLEEPERS, as HD_BELL_ of threads.h */
-enum { CONTEXT_BELL = 1 };         /* helper: bell 0 is the group's, bell 1 the context's */
+enum { WATCHED = 1, FENCED = 2, SLEEPER = 4 }; /* in SLEEPERS, as HD_BELL_ of threads.h */
+enum { CONTEXT_BELL = 1 }; /* helper: bell 0 is the group's, bell 1 the context's */
 
 /* planted bugs */
 enum {
@@ -61,7 +62,8 @@ enum {
     LAST_LOOK_SKIPPED,
     STATUS_NOT_RUNG,
     WATCHED_WITHOUT_FENCE,
-    WATCH_READ_APART
+    WATCH_READ_APART,
+    WATCHED_AT_ONCE
 };
 
 /* where a thread is */
@@ -75,6 +77,7 @@ enum {
     S_GROUPS_TRY, /* helper: find_groups */
     S_GROUPS_LEAVE,
     S_BARRIER,
+    S_FENCED,   /* hd_bell_begin_watch */
     S_LAST_TRY, /* helper: hd_runner_progress */
     S_LAST,
     S_LAST_LEAVE,
@@ -120,7 +123,8 @@ typedef struct thread {
     uint8_t cursor;     /* membarrier: threads done; waking: sleepers done */
     uint8_t enlisted;   /* bit per bell */
     uint8_t saw;        /* the last look was successful */
-    uint8_t fenced;     /* all its bells were watched: it needs no membarrier */
+    uint8_t fenced;     /* all its bells were watched and fenced: it needs no membarrier */
+    uint8_t begins;     /* it began the watch of its bell */
     uint8_t seen;       /* the word, before it sleeps */
     uint8_t mine;       /* waking: those on the bell's word */
     uint8_t n_stores;
@@ -136,7 +140,7 @@ typedef struct variant {
     uint8_t sleepers, ringers;
     bool helper, fallback;
     bool awaited; /* all ringers have one bell */
-    bool watched, ends;
+    bool watched, begins, ends;
 } variant_t;
 
 enum {
@@ -149,12 +153,19 @@ enum {
     AWAITED,
     AWAITED_FALLBACK,
     WATCHED_BELL,
-    WATCH_ENDS
+    WATCH_ENDS,
+    WATCH_BEGINS,
+    WATCH_COMES_AND_GOES,
+    WATCH_AWAITED
 };
 
-static const char *const variant_names[] = {
-    "one",     "two-bells",        "two-sleepers", "fallback",   "helper", "helper-fallback",
-    "awaited", "awaited-fallback", "watched",      "watch-ends", NULL};
+static const char *const variant_names[] = {"one",           "two-bells",
+                                            "two-sleepers",  "fallback",
+                                            "helper",        "helper-fallback",
+                                            "awaited",       "awaited-fallback",
+                                            "watched",       "watch-ends",
+                                            "watch-begins",  "watch-comes-and-goes",
+                                            "watch-awaited", NULL};
 static const variant_t variants[] = {
     [ONE] = {.sleepers = 1, .ringers = 1},
     [TWO_BELLS] = {.sleepers = 1, .ringers = 2},
@@ -166,6 +177,9 @@ static const variant_t variants[] = {
     [AWAITED_FALLBACK] = {.sleepers = 1, .ringers = 2, .awaited = true, .fallback = true},
     [WATCHED_BELL] = {.sleepers = 1, .ringers = 2, .awaited = true, .watched = true},
     [WATCH_ENDS] = {.sleepers = 1, .ringers = 2, .awaited = true, .watched = true, .ends = true},
+    [WATCH_BEGINS] = {.sleepers = 2, .ringers = 1, .begins = true},
+    [WATCH_COMES_AND_GOES] = {.sleepers = 2, .ringers = 1, .begins = true, .ends = true},
+    [WATCH_AWAITED] = {.sleepers = 2, .ringers = 2, .awaited = true, .begins = true, .ends = true},
 };
 
 static variant_t cfg;
@@ -186,7 +200,7 @@ static void start(void *state, uint32_t variant, uint32_t which) {
         s->t[n_threads].bell = cfg.awaited ? 0 : i;
         s->t[n_threads++].at = R_STORE;
     }
-    s->memory[SLEEPERS_0] = cfg.watched ? WATCHED : 0;
+    s->memory[SLEEPERS_0] = cfg.watched ? WATCHED | FENCED : 0;
     if (cfg.helper) {
         s->t[n_threads++].at = P_TRY;
     }
@@ -284,16 +298,20 @@ static bool step_enlist(state_t *s, thread_t *t, uint8_t me) {
         put(t, list, (uint8_t)(load(s, t, list) | 1u << me));
         put(t, rung, (uint8_t)(load(s, t, rung) & ~(1u << me)));
         model_say("hd_bell_enlist: linked on bell %u", t->bell);
-        t->fenced &=
-            bug == WATCH_READ_APART ? load(s, t, (uint8_t)(SLEEPERS_0 + t->bell)) : WATCHED;
+        t->fenced &= bug == WATCH_READ_APART ? load(s, t, (uint8_t)(SLEEPERS_0 + t->bell)) : FENCED;
         t->at = S_COUNT;
         return true;
     case S_COUNT:
         if (!sleepers) {
             return false;
         }
-        t->fenced &= bug == WATCH_READ_APART ? WATCHED : *sleepers & WATCHED;
-        *sleepers = (uint8_t)(*sleepers + SLEEPER);
+        if (bug == WATCHED_AT_ONCE) {
+            t->fenced &= *sleepers & WATCHED ? FENCED : 0;
+        } else {
+            t->fenced &= bug == WATCH_READ_APART ? FENCED : *sleepers & FENCED;
+        }
+        t->begins = cfg.begins && !(*sleepers & WATCHED);
+        *sleepers = (uint8_t)(*sleepers + SLEEPER + (t->begins ? WATCHED : 0));
         t->enlisted |= (uint8_t)(1u << t->bell);
         model_say("hd_bell_enlist: bell %u has %u", t->bell, *sleepers);
         t->at = S_UNLOCK;
@@ -388,7 +406,10 @@ static bool step_barrier(state_t *s, thread_t *t) {
     }
     if (cfg.fallback || bug == NO_MEMBARRIER || t->fenced || t->cursor == n_threads) {
         t->cursor = 0;
-        t->at = bug == CHECK_BEFORE_ENLIST ? S_SEEN : cfg.helper ? S_LAST_TRY : S_STATUS;
+        t->at = t->begins                    ? S_FENCED
+                : bug == CHECK_BEFORE_ENLIST ? S_SEEN
+                : cfg.helper                 ? S_LAST_TRY
+                                             : S_STATUS;
         model_say("hd_park_fence: done");
         return true;
     }
@@ -399,12 +420,24 @@ static bool step_barrier(state_t *s, thread_t *t) {
     return true;
 }
 
+static bool step_fenced(state_t *s, thread_t *t) {
+    uint8_t *sleepers = modify(s, t, SLEEPERS_0);
+    if (!sleepers) {
+        return false;
+    }
+    *sleepers |= FENCED;
+    t->begins = 0;
+    t->at = S_STATUS;
+    model_say("hd_bell_begin_watch: bell 0 has %u", *sleepers);
+    return true;
+}
+
 static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
     switch (t->at) {
     case S_LOOK:
         model_say("hd_runner_wait: %s", is_over(s, t) ? "over" : "not yet");
         t->bell = 0;
-        t->fenced = WATCHED;
+        t->fenced = FENCED;
         t->at = is_over(s, t) ? GONE : cfg.helper ? S_GROUPS_TRY : S_LOCK;
         return true;
     case S_STATUS:
@@ -553,9 +586,9 @@ static bool step_fence(state_t *s, thread_t *t) {
         }
         model_say("hd_bell_wake: fence; bell %u has %u", t->bell, load(s, t, cell));
         t->at = R_LOCK;
-        if (load(s, t, cell) == WATCHED) {
+        if (load(s, t, cell) < SLEEPER) {
             t->at = R_END;
-            if (!cfg.ends) {
+            if (!cfg.ends || load(s, t, cell) != (WATCHED | FENCED)) {
                 end_of_ring(t);
             }
         }
@@ -564,7 +597,9 @@ static bool step_fence(state_t *s, thread_t *t) {
         if (!modify(s, t, cell)) {
             return false;
         }
-        s->memory[cell] &= (uint8_t)~WATCHED;
+        if (s->memory[cell] == (WATCHED | FENCED)) {
+            s->memory[cell] = 0;
+        }
         model_say("end_watch: bell %u has %u", t->bell, s->memory[cell]);
         end_of_ring(t);
         return true;
@@ -706,6 +741,8 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
         return step_groups(s, t);
     case S_BARRIER:
         return step_barrier(s, t);
+    case S_FENCED:
+        return step_fenced(s, t);
     case S_LOOK:
     case S_STATUS:
     case S_SEEN:
@@ -766,6 +803,8 @@ static const model_bug_t bugs[] = {
     {"watched-without-fence", WATCHED_BELL, "a watched bell's ringers and sleepers do not fence"},
     {"watch-read-apart", WATCH_ENDS,
      "a sleeper asks whether the bell is watched before it counts itself"},
+    {"watched-at-once", WATCH_BEGINS,
+     "a bell counts as watched before its first watcher's membarrier has ended"},
     {NULL, 0, NULL},
 };
 

@@ -176,6 +176,7 @@ Test(park, bell_is_watched_while_sleepers_come_and_go_often) {
     hd_sleeper_t sleeper;
     _Atomic uint32_t word = 0;
     cr_assert_not(enlist(&bell, &sleeper, &word, true)); /* this one must fence all */
+    hd_bell_begin_watch(&sleeper);
     hd_bell_delist(&sleeper);
     hd_bell_ring(&bell);
     cr_assert(enlist(&bell, &sleeper, &word, false));
@@ -190,6 +191,29 @@ Test(park, bell_is_watched_while_sleepers_come_and_go_often) {
     cr_assert_eq(value(&bell.sleepers), 0);
     cr_assert_not(enlist(&bell, &sleeper, &word, false));
     hd_bell_delist(&sleeper);
+}
+
+/* Stores of ringers that came before the watch are not everywhere yet. */
+Test(park, until_the_first_watcher_has_fenced_others_must_as_well) {
+    hd_bell_t bell = {0};
+    hd_sleeper_t first, second, third;
+    _Atomic uint32_t word[3] = {0};
+    cr_assert_not(enlist(&bell, &first, &word[0], true));
+    cr_assert_not(enlist(&bell, &second, &word[1], true));
+    hd_bell_begin_watch(&second); /* that says nothing: it did not begin the watch */
+    hd_bell_delist(&second);
+    hd_bell_ring(&bell); /* the first is rung, and nobody is left */
+    bell.watched_until = 0;
+    hd_bell_ring(&bell); /* the watch does not end under its fence */
+    cr_assert_not(enlist(&bell, &second, &word[1], true));
+    hd_bell_begin_watch(&first);
+    cr_assert(enlist(&bell, &third, &word[2], false));
+    hd_bell_delist(&first);
+    hd_bell_delist(&second);
+    hd_bell_delist(&third);
+    bell.watched_until = 0;
+    hd_bell_ring(&bell);
+    cr_assert_eq(value(&bell.sleepers), 0);
 }
 
 /* --- the protocol --------------------------------------------------------------------------------- */
@@ -210,6 +234,7 @@ static void sleep_once(duo_t *duo, uint32_t round) {
         atomic_thread_fence(memory_order_seq_cst);
     } else {
         hd_park_fence();
+        hd_bell_begin_watch(&sleeper);
     }
     while (value(&duo->ready) < round) {
         uint32_t seen = value(word);

@@ -176,6 +176,40 @@ Test(wait, who_may_not_sleep_yields_beside_strangers_too) {
     waitpid(stranger, NULL, 0);
 }
 
+static ucc_status_t never(hd_task_t *task) {
+    (void)task;
+    return UCC_INPROGRESS;
+}
+
+static long naps(void) {
+    struct rusage use;
+    getrusage(RUSAGE_THREAD, &use);
+    return use.ru_nvcsw; /* a yield is none */
+}
+
+/* heddle_test() in a loop: whoever is waited for may need this processor. */
+Test(wait, a_look_without_time_gives_way_beside_strangers) {
+    enum { LOOKS = 200000 };
+    hd_home_t home = {.refs = 1};
+    hd_runner_t runner;
+    hd_runner_init(&runner, true, 64, 200);
+    runner.may_doze = true;
+    hd_task_t task = {.magic = HD_TASK_LIVE, .step = never, .home = &home};
+    task.req.status = UCC_INPROGRESS;
+    task.context = (hd_context_t *)(void *)&runner;
+    hd_runner_push(&runner, &task);
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    long before = naps();
+    for (int i = 0; i < LOOKS && naps() == before; i++) {
+        cr_assert_eq(hd_runner_wait(&runner, &task, 0, true, 50), UCC_INPROGRESS);
+    }
+    cr_assert_gt(naps(), before);
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+}
+
 Test(wait, stranger_that_has_gone_is_forgotten) {
     hold_on_one_processor();
     pid_t stranger = start_stranger();
