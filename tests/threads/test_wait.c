@@ -187,17 +187,39 @@ static long naps(void) {
     return use.ru_nvcsw; /* a yield is none */
 }
 
+static void prepare_wait(hd_runner_t *runner, hd_task_t *task, hd_home_t *home) {
+    hd_runner_init(runner, true, 64, 200);
+    runner->may_doze = true;
+    *task = (hd_task_t){.magic = HD_TASK_LIVE, .step = never, .home = home};
+    task->req.status = UCC_INPROGRESS;
+    task->context = (hd_context_t *)(void *)runner;
+    hd_runner_push(runner, task);
+}
+
+/* Asleep, they would look idle, and be left on one processor. */
+Test(wait, members_of_roomy_teams_look_for_long_before_they_sleep) {
+    enum { SPIN_US = 100 };
+    hd_home_t roomy = {.refs = 1, .roomy = true}, other = {.refs = 1};
+    hd_runner_t runner;
+    hd_task_t task;
+    prepare_wait(&runner, &task, &roomy);
+    long before = naps();
+    cr_assert_eq(hd_runner_wait(&runner, &task, 20e-6 * SPIN_US, true, SPIN_US), UCC_INPROGRESS);
+    cr_assert_eq(naps(), before);
+    prepare_wait(&runner, &task, &other);
+    for (int i = 0; i < 1000 && naps() == before; i++) {
+        hd_runner_wait(&runner, &task, 20e-6 * SPIN_US, true, SPIN_US);
+    }
+    cr_assert_gt(naps(), before);
+}
+
 /* heddle_test() in a loop: whoever is waited for may need this processor. */
 Test(wait, a_look_without_time_gives_way_beside_strangers) {
     enum { LOOKS = 200000 };
     hd_home_t home = {.refs = 1};
     hd_runner_t runner;
-    hd_runner_init(&runner, true, 64, 200);
-    runner.may_doze = true;
-    hd_task_t task = {.magic = HD_TASK_LIVE, .step = never, .home = &home};
-    task.req.status = UCC_INPROGRESS;
-    task.context = (hd_context_t *)(void *)&runner;
-    hd_runner_push(&runner, &task);
+    hd_task_t task;
+    prepare_wait(&runner, &task, &home);
     hold_on_one_processor();
     pid_t stranger = start_stranger();
     cr_assert(is_told_to_sleep(30));
