@@ -188,7 +188,7 @@ static long naps(void) {
 }
 
 static void prepare_wait(hd_runner_t *runner, hd_task_t *task, hd_home_t *home) {
-    hd_runner_init(runner, true, 64, 200);
+    hd_runner_init(runner, true, 64, 1000000); /* no yield, from which it might learn */
     runner->may_doze = true;
     *task = (hd_task_t){.magic = HD_TASK_LIVE, .step = never, .home = home};
     task->req.status = UCC_INPROGRESS;
