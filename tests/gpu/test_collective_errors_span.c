@@ -9,6 +9,7 @@
 #include "support/probe.h"
 #include "support/said.h"
 #include "support/small.h"
+#include "support/unleaked.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -9,6 +9,7 @@
 #include "support/device_cases.h"
 #include "support/probe.h"
 #include "support/small.h"
+#include "support/unleaked.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -16,16 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-/* LeakSanitizer crashes at the end of processes that leave out a wait: it looks at threads that were the parent's. What
- * belongs to devices, the emulator counts. */
-const char *__asan_default_options(void);
-
-const char *__asan_default_options(void) {
-    return "detect_leaks=0";
-}
-#endif
 
 TestSuite(streams_span, .timeout = 240);
 
