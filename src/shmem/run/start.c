@@ -14,6 +14,8 @@ IN_PROGRAM int (*const heddle_shmem_program)(int, char **) = main;
 
 #ifdef HEDDLE_LOADER
 __attribute__((used, section(".interp"))) static const char loader[] = HEDDLE_LOADER;
+/* Since it is exported, --gc-sections keeps what it points to. */
+IN_PROGRAM const char *const heddle_shmem_loader = loader;
 #endif
 
 #if defined(__x86_64__)
