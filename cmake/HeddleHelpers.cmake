@@ -50,27 +50,42 @@ function(heddle_add_check suite name target)
                  "${suite} ${name} $<TARGET_FILE:${target}>${arguments}\n")
 endfunction()
 
-# shmemrun and, in it, the OpenSHMEM layer (examples/shmem/layer) on a library of Heddle's.
+# Installs a program, and a manual page made of its --help.
+function(heddle_install_program target component)
+    if(NOT HEDDLE_INSTALL)
+        return()
+    endif()
+    install(TARGETS ${target} RUNTIME COMPONENT ${component})
+    set(page ${PROJECT_BINARY_DIR}/man/${target}.1)
+    add_custom_command(OUTPUT ${page}.gz
+        COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DVERSION=${PROJECT_VERSION} -DOUTPUT=${page}
+                -P ${PROJECT_SOURCE_DIR}/cmake/HeddleMan.cmake
+        DEPENDS ${target} ${PROJECT_SOURCE_DIR}/cmake/HeddleMan.cmake VERBATIM)
+    add_custom_target(man_${target} ALL DEPENDS ${page}.gz)
+    install(FILES ${page}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
+endfunction()
+
+# A shmemrun for tests, with libheddle_shmem and a library of Heddle's in it: so both are compiled for a sanitizer, and no library
+# of a sanitizer's comes before them.
 function(heddle_add_shmemrun target library)
-    file(GLOB layer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/shmem/layer/*.c)
-    add_executable(${target} ${layer})
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/shmem/*.c)
+    add_executable(${target} ${sources} ${PROJECT_SOURCE_DIR}/src/shmem/run/shmemrun.c)
     heddle_compile_options(${target})
     target_link_libraries(${target} PRIVATE ${library} Threads::Threads m ${CMAKE_DL_LIBS})
     set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden ENABLE_EXPORTS ON)
 endfunction()
 
-# A program for shmemrun.
+# A program for such a shmemrun, whose names it finds there.
 function(heddle_add_shmem_module target source)
     add_library(${target} MODULE ${source})
     target_compile_options(${target} PRIVATE -Wall -Wextra)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/examples/shmem/layer)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include/heddle/shmem)
     target_link_options(${target} PRIVATE LINKER:-Bsymbolic)
     set_target_properties(${target} PROPERTIES PREFIX "")
 endfunction()
 
-# The same, and the check that runs it with 1, 2, 4 and 16 PEs, each of which has a copy of it.
-function(heddle_add_shmem_check suite name target launcher source)
-    heddle_add_shmem_module(${target} ${source})
+# The check that runs a program with 1, 2, 4 and 16 PEs.
+function(heddle_add_shmem_check suite name target launcher)
     heddle_add_check(${suite} ${name} ${launcher} -n 1,2,4,16 $<TARGET_FILE:${target}>)
     add_dependencies(checks_${suite} ${target})
 endfunction()

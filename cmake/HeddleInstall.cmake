@@ -5,6 +5,9 @@
 #   lib/libheddle.so* (or libheddle.a)       the library
 #   lib/pkgconfig/heddle.pc, lib/cmake/heddle/   for builds that ask for heddle
 #   lib/libheddle_bootstrap.so*, lib/pkgconfig/heddle-bootstrap.pc   if it is built; CMake: heddle::bootstrap
+#   lib/libheddle_shmem.so*, lib/heddle/shmem_start.o, lib/pkgconfig/heddle-shmem.pc, bin/{shmemrun,oshcc,oshc++}
+#                                            if they are built; CMake: heddle::shmem. Its headers are in include/heddle/shmem:
+#                                            another OpenSHMEM has some of the same names
 #   lib/libheddle_emucuda.so*                if it is built; CMake: heddle::emucuda
 #   lib/heddle/emucuda/libcuda.so.1          the same under the CUDA driver's name
 #   lib/libheddle_cuda.so*                   what libheddle loads where there are CUDA devices; not beside a static library
@@ -14,11 +17,13 @@
 #   lib/cmake/ucc-heddle/                    the same CMake package, where a search of the prefix finds it,
 #                                            and where it is not in the way of UCC's own
 #
-# Components, which are packages (HeddlePackage.cmake): runtime, bootstrap, emucuda, tools, and dev, which is the rest.
+# Components, which are packages (HeddlePackage.cmake): runtime, bootstrap, shmem, shmemrun, emucuda, tools, and dev, which is the
+# rest.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
 install(DIRECTORY include/ucc include/heddle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "processes.hpp" EXCLUDE PATTERN "*.h" PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "bootstrap.h" EXCLUDE PATTERN "processes.hpp" EXCLUDE PATTERN "shmem" EXCLUDE
+        PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS heddle EXPORT heddleTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -37,6 +42,13 @@ if(TARGET heddle_bootstrap)
             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT bootstrap NAMELINK_COMPONENT dev
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(EXPORT heddleBootstrapTargets NAMESPACE heddle:: DESTINATION ${package_dir})
+endif()
+if(TARGET heddle_shmem)
+    install(DIRECTORY include/heddle/shmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle)
+    install(TARGETS heddle_shmem heddle_shmem_program EXPORT heddleShmemTargets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT shmem NAMELINK_COMPONENT dev)
+    install(EXPORT heddleShmemTargets NAMESPACE heddle:: DESTINATION ${package_dir})
+    install(FILES $<TARGET_OBJECTS:heddle_shmem_start> DESTINATION ${alias_dir} RENAME shmem_start.o)
 endif()
 if(TARGET heddle_emucuda)
     install(FILES include/heddle_emucuda.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -76,6 +88,27 @@ if(TARGET heddle_bootstrap)
     configure_file(cmake/heddle-bootstrap.pc.in heddle-bootstrap.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/heddle-bootstrap.pc
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+if(TARGET heddle_shmem)
+    configure_file(cmake/heddle-shmem.pc.in heddle-shmem.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/heddle-shmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    # The wrapper compilers.
+    file(RELATIVE_PATH BIN_TO_LIB /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+    file(RELATIVE_PATH BIN_TO_INCLUDE /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_INCLUDEDIR})
+    foreach(WRAPPER IN ITEMS oshcc oshc++)
+        set(COMPILER cc)
+        set(VARIABLE CC)
+        set(NOT_UNIQUE "")
+        if(WRAPPER STREQUAL "oshc++")
+            set(COMPILER c++)
+            set(VARIABLE CXX)
+            string(CONCAT NOT_UNIQUE "if $compiler -fno-gnu-unique -fsyntax-only -x c++ /dev/null 2>/dev/null; then\n"
+                   "    set -- -fno-gnu-unique \"$@\" # gcc's templates' variables would be one for all PEs\n"
+                   "fi")
+        endif()
+        configure_file(cmake/oshcc.in ${WRAPPER} @ONLY)
+        install(PROGRAMS ${PROJECT_BINARY_DIR}/${WRAPPER} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT shmemrun)
+    endforeach()
 endif()
 
 if(HEDDLE_KIND STREQUAL "STATIC")

@@ -3,6 +3,8 @@
 #   libheddle0              the library, the same as libucc.so.1 (in a folder of its own: it is not in the way of UCC's), what it
 #                           loads where there are CUDA devices
 #   libheddle-bootstrap0    libheddle_bootstrap
+#   libheddle-shmem0        libheddle_shmem
+#   heddle-shmem            shmemrun, oshcc, oshc++, whose names Open MPI's programs have as well
 #   libheddle-emucuda0      the emulated CUDA driver
 #   libheddle-dev           headers, pkg-config and CMake packages, examples
 #   heddle-tools            heddle_info, heddle_perf, heddle_trace
@@ -49,10 +51,10 @@ function(heddle_package component name section summary text depends)
             DESTINATION share/doc/${name} COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
-# heddle_library_package(COMPONENT NAME LIBRARIES SUMMARY TEXT): as below; ldconfig is run by a trigger, and what programs that are linked with
+# heddle_library_package(COMPONENT NAME LIBRARIES SUMMARY TEXT DEPENDS): as above; ldconfig is run by a trigger, and what programs that are linked with
 # the library need is said.
-function(heddle_library_package component name libraries)
-    heddle_package(${component} ${name} libs ${ARGN} "")
+function(heddle_library_package component name libraries summary text depends)
+    heddle_package(${component} ${name} libs "${summary}" "${text}" "${depends}")
     string(TOUPPER ${component} id)
     set(control ${package_docs}/${component})
     file(WRITE ${control}/triggers "activate-noawait ldconfig\n")
@@ -73,18 +75,28 @@ set(same "(= ${PROJECT_VERSION})")
 set(n ${PROJECT_VERSION_MAJOR})
 set(about "Collective operations (barrier, allreduce, alltoallv and so on) among threads\n or tasks, with the interface of UCC 1.x and calls of its own.")
 set(own "libheddle${n} ${same}")
-heddle_library_package(runtime libheddle${n} "libheddle;libheddle_cuda" "collective operations among threads, shared library" "${about}")
+heddle_library_package(runtime libheddle${n} "libheddle;libheddle_cuda" "collective operations among threads, shared library" "${about}" "")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libucx0")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libnuma1")
 if(TARGET heddle_bootstrap)
     heddle_library_package(bootstrap libheddle-bootstrap${n} libheddle_bootstrap
                            "process-level exchange for collectives among threads"
-                           "How processes that form a team find each other where they have no\n exchange of their own.")
+                           "How processes that form a team find each other where they have no\n exchange of their own." "")
     list(APPEND own "libheddle-bootstrap${n} ${same}")
+endif()
+if(TARGET heddle_shmem)
+    set(about_shmem "Each PE is a thread with a copy of the program. Collectives are those of libheddle.")
+    heddle_library_package(shmem libheddle-shmem${n} libheddle_shmem "OpenSHMEM among threads, shared library"
+                           "${about_shmem}" "libheddle${n} ${same}")
+    list(APPEND own "libheddle-shmem${n} ${same}")
+    heddle_package(shmemrun heddle-shmem utils "OpenSHMEM among threads, launcher and wrapper compilers"
+                   "${about_shmem}" "libheddle-shmem${n} ${same}")
+    set(CPACK_DEBIAN_SHMEMRUN_PACKAGE_RECOMMENDS "libheddle-dev") # for the wrapper compilers
+    set(CPACK_DEBIAN_SHMEMRUN_PACKAGE_CONFLICTS "openmpi-bin") # the same names
 endif()
 if(TARGET heddle_emucuda)
     heddle_library_package(emucuda libheddle-emucuda${n} libheddle_emucuda "CUDA driver interface emulated on the host"
-                           "For tests of host code without a GPU: a seeded scheduler, protected memory\n and a race detector.")
+                           "For tests of host code without a GPU: a seeded scheduler, protected memory\n and a race detector." "")
     list(APPEND own "libheddle-emucuda${n} ${same}")
 endif()
 list(JOIN own ", " own)

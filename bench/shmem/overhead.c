@@ -1,7 +1,7 @@
-/* overhead.c: what the OpenSHMEM layer costs beside Heddle's own calls: a program of examples/shmem. Rounds of either
+/* overhead.c: what OpenSHMEM's calls cost beside Heddle's own: a program for shmemrun. Rounds of either
  * alternate in one run; printed are the medians of rounds, in nanoseconds per call at PE 0, and their differences.
  *
- * usage: shmemrun -n N overhead.so [ROUNDS [CALLS]]      (default 101 rounds of 2,000 calls)
+ * usage: shmemrun -n N bench_shmem_overhead [ROUNDS [CALLS]]      (default 101 rounds of 2,000 calls)
  */
 #include <heddle/heddle.h>
 #include <shmem.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 
 static long source, dest;
-static heddle_ep_t *endpoint; /* as the layer has one: of a group of all PEs */
+static heddle_ep_t *endpoint; /* as the library has one: of a group of all PEs */
 static heddle_group_t *group; /* PE 0's */
 
 static void shmem_barriers(int calls) {
@@ -55,13 +55,13 @@ static int compare(const void *a, const void *b) {
     return (difference > 0) - (difference < 0);
 }
 
-static void measure(const char *what, void (*layer)(int), void (*plain)(int), int rounds,
+static void measure(const char *what, void (*openshmem)(int), void (*plain)(int), int rounds,
                     int calls) {
     double *times = malloc(sizeof(double) * 3 * (size_t)rounds), *plain_times = times + rounds;
     double *differences = plain_times + rounds;
     for (int i = 0; i < rounds; i++) { /* each is the first of a pair in turn */
-        double first = time_calls(i % 2 ? plain : layer, calls);
-        double second = time_calls(i % 2 ? layer : plain, calls);
+        double first = time_calls(i % 2 ? plain : openshmem, calls);
+        double second = time_calls(i % 2 ? openshmem : plain, calls);
         times[i] = i % 2 ? second : first;
         plain_times[i] = i % 2 ? first : second;
         differences[i] = times[i] - plain_times[i];

@@ -31,7 +31,7 @@ static void *with_all(void *argument) {
     return NULL;
 }
 
-/* With every second PE, and alone: two sets, of which the layer has to find the other one each time. */
+/* With every second PE, and alone: two sets, of which the library has to find the other one each time. */
 static void *with_half(void *argument) {
     int me = shmem_my_pe(), first = me % 2;
     (void)argument;

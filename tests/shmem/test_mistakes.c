@@ -1,4 +1,4 @@
-/* test_mistakes.c: the OpenSHMEM layer of the examples tells its programs' mistakes, instead of crashing or waiting for
+/* test_mistakes.c: libheddle_shmem tells its programs' mistakes, instead of crashing or waiting for
  * ever. They run as everywhere, by shmemrun.
  */
 #include <criterion/criterion.h>

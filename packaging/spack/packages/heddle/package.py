@@ -21,6 +21,7 @@ class Heddle(CMakePackage):
 
     variant("ucx", default=True, description="Teams of several processes, through UCX")
     variant("bootstrap", default=True, description="libheddle_bootstrap, the exchange among processes")
+    variant("shmem", default=True, description="libheddle_shmem, OpenSHMEM among threads, with shmemrun and oshcc")
     variant("emucuda", default=True, description="libheddle_emucuda, a CUDA driver emulated on the host")
 
     depends_on("c", type="build")
@@ -43,6 +44,7 @@ class Heddle(CMakePackage):
             # what the system has beside Spack would be found, and used, otherwise
             self.define_from_variant("HEDDLE_PROCESSES", "ucx"),
             self.define_from_variant("HEDDLE_BUILD_BOOTSTRAP", "bootstrap"),
+            self.define_from_variant("HEDDLE_BUILD_SHMEM", "shmem"),
             self.define_from_variant("HEDDLE_BUILD_EMUCUDA", "emucuda"),
         ]
 

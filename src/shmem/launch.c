@@ -1,13 +1,14 @@
-/* launch.c: shmemrun, which runs a program as N PEs, threads of this process.
+/* launch.c: what shmemrun does: it runs a program as N PEs, threads of this process.
  *
- * usage: shmemrun [-n N[,N...]] PROGRAM.so [ARGUMENT...]
- *
- * PROGRAM.so is a shared module with a main. Each PE gets a copy of the file, loaded on its own, so that globals are
+ * The program is a shared module with a main. Each PE gets a copy of the file, loaded on its own, so that globals are
  * private to the PE; those of the same name have the same offset from where the copy begins. The names shmem_* that the
- * module needs are this program's. With several N, a process for each, one after the other.
+ * module needs are this library's, which shmemrun has loaded already. With several N, a process for each, one after the
+ * other.
  *     A program's threads belong to the PE that started them, and exit() ends its PE only: so pthread_create(),
- * thrd_create() and exit() are defined here, where modules find them before the C library's.
+ * thrd_create() and exit() are defined here. The loader looks for a module's names in shmemrun first and then in the
+ * libraries that it needs, in their order: this one comes before the C library.
  */
+#include "launcher.h"
 #include "pe.h"
 
 #include <dlfcn.h>
@@ -187,7 +188,8 @@ static main_t *load(const char *path, pe_t *pe) {
     if (!module) {
         complain(path, dlerror());
     }
-    main_t *program = (main_t *)dlsym(module, "main");
+    main_t *const *linked = dlsym(module, "heddle_shmem_program"); /* run/start.c */
+    main_t *program = linked ? *linked : (main_t *)dlsym(module, "main");
     struct link_map *map;
     if (!program || dlinfo(module, RTLD_DI_LINKMAP, &map) != 0) {
         complain(path, dlerror());
@@ -310,15 +312,36 @@ static int run_apart(int n, int argc, char **argv) {
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-int main(int argc, char **argv) {
+static const char usage[] = "shmemrun [-n N[,N...]] PROGRAM [ARGUMENT...]";
+
+static void help(void) {
+    printf(
+        "shmemrun: runs an OpenSHMEM program whose PEs are threads of one process\n"
+        "\n"
+        "usage: %s\n"
+        "\n"
+        "  -n, -np N[,N...]    number of PEs (default: one per processor); with several, one run\n"
+        "                      after the other, until one fails\n"
+        "  -h, --help\n"
+        "\n"
+        "PROGRAM is what oshcc or oshc++ has linked. SHMEM_SYMMETRIC_SIZE is the size of each\n"
+        "PE's symmetric heap in bytes, or with K, M, G or T (default: 64M).\n",
+        usage);
+}
+
+__attribute__((visibility("default"))) int heddle_shmem_launch(int argc, char **argv) {
     const char *counts = "";
     int first = 1;
+    if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
+        help();
+        return 0;
+    }
     if (argc > 2 && (strcmp(argv[1], "-n") == 0 || strcmp(argv[1], "-np") == 0)) {
         counts = argv[2];
         first = 3;
     }
-    if (first >= argc) {
-        complain("usage", "shmemrun [-n N[,N...]] PROGRAM.so [ARGUMENT...]");
+    if (first >= argc || argv[first][0] == '-') {
+        complain("usage", usage);
     }
     bool several = strchr(counts, ',') != NULL;
     int status = 0;

@@ -1,4 +1,4 @@
-/* pe.h: what the files of the layer share. A PE is a thread; threads that it starts belong to it.
+/* pe.h: what the files of libheddle_shmem share. A PE is a thread; threads that it starts belong to it.
  *
  * Two parts of a PE's memory are symmetric: its heap, and its copy of the program, where globals lie. An object has
  * the same offset in that part at every PE, so a remote address is the other PE's part plus the offset (remote_address).
@@ -6,10 +6,9 @@
 #ifndef SHMEM_PE_H_
 #define SHMEM_PE_H_
 
-#define SHMEM_LAYER
-#include "shmem.h"
-
+#define SHMEM_IN_LIBRARY
 #include <heddle/heddle.h>
+#include <heddle/shmem/shmem.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdalign.h>

@@ -1,5 +1,5 @@
 /* shmem_types.h: for which types each family of calls exists, as lists of X(TYPE, NAME), in the words of the tables of
- * OpenSHMEM 1.5. shmem.h declares by these lists, the layer defines by them, and programs may test by them.
+ * OpenSHMEM 1.5. shmem.h declares by these lists, the library defines by them, and programs may test by them.
  */
 #ifndef SHMEM_TYPES_H_
 #define SHMEM_TYPES_H_

@@ -1,9 +1,9 @@
 /* shmem.h: OpenSHMEM 1.5 whose PEs are threads of one process.
  *
- * A program that includes this header is built as a shared module and started by shmemrun, which gives each PE a
- * copy of it: README.md. What calls mean is the specification's to say; here is which there are. Types come from the
- * lists of shmem_types.h: wherever a name has TYPENAME in the specification, a macro here declares the calls of one
- * type, once without a context (PRE is shmem_) and once with one (shmem_ctx_). The C11 names without a type are in
+ * A program that includes this header is linked as a shared module, by oshcc, and started by shmemrun, which gives each
+ * PE a copy of it: docs/shmem.md. What calls mean is the specification's to say; here is which there are. Types come
+ * from the lists of shmem_types.h: wherever a name has TYPENAME in the specification, a macro here declares the calls of
+ * one type, once without a context (PRE is shmem_) and once with one (shmem_ctx_). The C11 names without a type are in
  * shmem_generic.h.
  */
 #ifndef SHMEM_H_
@@ -57,7 +57,7 @@ enum { SHMEM_SIGNAL_SET = 1, SHMEM_SIGNAL_ADD };
 #define _SHMEM_CMP_LT                  SHMEM_CMP_LT
 #define _SHMEM_CMP_GE                  SHMEM_CMP_GE
 
-/** Handles. The predefined ones are the same pointers at all PEs: the layer finds what they mean for the caller. */
+/** Handles. The predefined ones are the same pointers at all PEs: the library finds what they mean for the caller. */
 typedef struct shmem_team *shmem_team_t;
 typedef struct shmem_context *shmem_ctx_t;
 typedef struct {
@@ -347,7 +347,7 @@ SHMEM_COMPLEX_TYPES(SHMEM_TO_ALL_SUM_OF)
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
-#elif __STDC_VERSION__ >= 201112L && !defined(SHMEM_LAYER)
+#elif __STDC_VERSION__ >= 201112L && !defined(SHMEM_IN_LIBRARY)
 #include "shmem_generic.h"
 #endif
 #endif

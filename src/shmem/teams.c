@@ -1,4 +1,4 @@
-/* teams.c: teams and contexts. All that the layer needs of a team is three numbers and an endpoint: a split is arithmetic
+/* teams.c: teams and contexts. All that the library needs of a team is three numbers and an endpoint: a split is arithmetic
  * and heddle_subset(), without an exchange. A context is the numbers of its team, since all operations are complete when
  * they return.
  */
