@@ -135,8 +135,9 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
     /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
     size_t held = dense && !c->op->call.in_place ? hd_vector_count(v, c->me) * element : *total;
     /* with displacements, NULL is a base for absolute addresses */
-    if (held && !info->buffer && !v->displacements) {
-        return hd_args_bad(c, field, "has a NULL buffer");
+    if (held && !hd_is_address(info->buffer) && (info->buffer || !v->displacements)) {
+        return hd_args_bad(c, field,
+                           info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
     }
     if (__builtin_expect(info->mem_type != UCC_MEMORY_TYPE_HOST, 0)) {
         status = check_vector_memory(c, field, info, v, held);

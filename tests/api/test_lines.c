@@ -56,6 +56,25 @@ Test(lines, root_that_is_none) {
                 "bcast at endpoint 1: root 9 is not an endpoint of the team, which has 4");
 }
 
+Test(lines, in_place_in_the_argument_of_a_vector_that_can_not_be) {
+    double x[4] = {0};
+    uint64_t one[] = {1, 1, 1, 1}, at[] = {0, 1, 2, 3};
+    void *in_place = HEDDLE_IN_PLACE;
+    const char *dst = "dst must not be HEDDLE_IN_PLACE";
+    EXPECT_LINE(heddle_scatterv(ep[0], in_place, one, NULL, x, 1, UCC_DT_FLOAT64, 0),
+                UCC_ERR_INVALID_PARAM, "scatterv at endpoint 0: src must not be HEDDLE_IN_PLACE");
+    EXPECT_LINE(heddle_alltoallv(ep[1], x, one, NULL, in_place, one, NULL, UCC_DT_FLOAT64),
+                UCC_ERR_INVALID_PARAM, dst);
+    EXPECT_LINE(heddle_alltoallv(ep[1], x, one, at, in_place, one, at, UCC_DT_FLOAT64),
+                UCC_ERR_INVALID_PARAM, dst);
+    EXPECT_LINE(heddle_allgatherv(ep[2], x, 1, in_place, one, NULL, UCC_DT_FLOAT64),
+                UCC_ERR_INVALID_PARAM, dst);
+    EXPECT_LINE(heddle_gatherv(ep[0], x, 1, in_place, one, NULL, UCC_DT_FLOAT64, 0),
+                UCC_ERR_INVALID_PARAM, dst);
+    EXPECT_LINE(heddle_reduce_scatterv(ep[3], x, in_place, one, UCC_DT_FLOAT64, UCC_OP_SUM),
+                UCC_ERR_INVALID_PARAM, dst);
+}
+
 Test(lines, time_out_that_fails_a_call_is_an_error) {
     ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
                             .coll_type = UCC_COLL_TYPE_BARRIER,
