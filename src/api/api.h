@@ -61,6 +61,13 @@ static inline ucc_status_t hd_api_seen(const hd_request_t *r) {
     return hd_task_status(&r->op.task);
 }
 
+/* A round by a caller who has more to do: it never sleeps in that context, whoever wants the processor. True if anything
+ * was completed. */
+static inline bool hd_api_look_at(ucc_context_h context) {
+    uint64_t vain = 0;
+    return hd_runner_progress(&context->runner, &vain);
+}
+
 /* A collective from its arguments to its end. published: 0, or the number under which its lane is out
  * already (team/shortcut.c). */
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published);

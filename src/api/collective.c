@@ -161,9 +161,8 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
  * for completion) must still see the rest of what it has outstanding end. */
 static void progress_others(ucc_team_h team) {
     for (uint32_t i = 0; i < team->n_contexts; i++) {
-        hd_runner_t *runner = &team->contexts[i]->runner;
-        if (!hd_runner_is_empty(runner)) {
-            hd_runner_progress(runner, NULL);
+        if (!hd_runner_is_empty(&team->contexts[i]->runner)) {
+            hd_api_look_at(team->contexts[i]);
         }
     }
 }

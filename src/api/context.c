@@ -1,7 +1,8 @@
 /* context.c: context handles: create, progress, attributes, destroy.
  *
  * progress may be called from any thread if the library was initialised with UCC_THREAD_MULTIPLE,
- * else from one thread at a time. It never blocks.
+ * else from one thread at a time. It waits for nobody; where it would yield to strangers, it may doze instead, for half a
+ * millisecond at most.
  */
 #include "api/api.h"
 #include "team/algorithm.h"

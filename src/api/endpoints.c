@@ -129,7 +129,7 @@ static bool progress_context(ucc_context_h context) {
         return false;
     }
     hd_stall_help(true);
-    bool any = hd_runner_progress(&context->runner, NULL);
+    bool any = hd_api_look_at(context);
     hd_stall_help(false);
     return any;
 }
@@ -620,7 +620,7 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
     const hd_request_t *r = find_in_progress(ep);
     if (r && !hd_callback_refuses(__func__) && hd_group_poisoned(ep->team->group) != UCC_OK) {
         /* of a callback that left a blocking call, nobody else may ever look at what it left behind */
-        hd_runner_progress(&ep->context->runner, NULL);
+        hd_api_look_at(ep->context);
         r = find_in_progress(ep);
     }
     if (r) {

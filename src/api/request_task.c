@@ -66,7 +66,7 @@ static bool is_elsewhere(hd_stage_t *stage, const hd_request_t *r) {
 static void step(hd_stage_t *stage) {
     hd_request_t *r = request_of(task_of(stage));
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS && is_elsewhere(stage, r)) {
-        (void)hd_runner_progress(&r->op.task.context->runner, NULL);
+        (void)hd_api_look_at(r->op.task.context); /* others wait while it is inside the schedule */
     }
     ucc_status_t status = hd_task_status(&r->op.task);
     if (status != UCC_INPROGRESS) {

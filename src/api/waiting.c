@@ -112,7 +112,11 @@ static void round_of(rounds_t *w) {
     if (w->vain < w->may_spin) {
         return;
     }
-    if (progress_kin(w)) {
+    if (w->limit == 0) { /* the call only looks, and it has */
+        if (w->vain >= HD_IDLE_SLEEP) {
+            hd_give_way();
+        }
+    } else if (progress_kin(w)) {
         w->vain = 0;
     } else if (w->may_park) {
         _Atomic uint32_t word = 0; /* no bell rings for several contexts */

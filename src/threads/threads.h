@@ -317,8 +317,9 @@ bool hd_runner_is_roomy(hd_runner_t *runner);
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
 void hd_runner_push(hd_runner_t *runner, hd_task_t *task);
-/* One round over all tasks. Never blocks (it may yield the CPU); true if any task finished, else the
- * ticks spent looking in vain are added to *vain (may be NULL). */
+/* One round over all tasks. True if any task finished, else the ticks spent looking in vain are added to *vain. It waits
+ * for nobody, and may yield the processor. vain may be NULL: then it may doze beside strangers instead of yielding, for half
+ * a millisecond at most (may_doze). */
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain);
 /* The same for a caller that may do anything else: an error if it may not call now. */
 ucc_status_t hd_runner_poll(hd_runner_t *runner);

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(nonblocking, .timeout = 60);
@@ -212,6 +213,31 @@ Test(nonblocking, a_test_of_one_request_looks_at_its_own_context_alone, .init = 
     must(heddle_ibarrier(ep[0], &later), "heddle_ibarrier");
     cr_assert_eq(heddle_test(later), UCC_INPROGRESS);
     cr_assert_eq(ucc_collective_test(request[1]), UCC_INPROGRESS, "endpoint 1 was progressed");
+    must(heddle_ibarrier(ep[1], &request[1]), "heddle_ibarrier");
+    must(heddle_ibarrier(ep[2], &request[2]), "heddle_ibarrier");
+    cr_assert_eq(heddle_wait_all(request, N, 30), UCC_OK);
+    cr_assert_eq(heddle_wait_all(&later, 1, 30), UCC_OK);
+}
+
+/* PARK_SPIN_US=0: a wait looks after its kin, and sleeps, at once. */
+static void open_sleepy(void) {
+    setenv("HEDDLE_PARK_SPIN_US", "0", 1);
+    open_multiple();
+}
+
+Test(nonblocking, a_look_at_several_requests_is_no_round_over_the_group, .init = open_sleepy,
+     .fini = close_group) {
+    ucc_coll_req_h later;
+    size_t index;
+    for (uint32_t i = 0; i < N; i++) {
+        must(heddle_ibarrier(ep[i], &request[i]), "heddle_ibarrier");
+    }
+    must(heddle_ibarrier(ep[0], &later), "heddle_ibarrier");
+    cr_assert_eq(heddle_wait_any(&later, 1, &index, 0), UCC_INPROGRESS);
+    cr_assert_eq(heddle_wait_all(&later, 1, 0), UCC_INPROGRESS);
+    cr_assert_eq(ucc_collective_test(request[1]), UCC_INPROGRESS, "endpoint 1 was progressed");
+    cr_assert_eq(heddle_wait_any(&later, 1, &index, 1e-9), UCC_INPROGRESS);
+    cr_assert_eq(ucc_collective_test(request[1]), UCC_OK, "a wait, however short, is one");
     must(heddle_ibarrier(ep[1], &request[1]), "heddle_ibarrier");
     must(heddle_ibarrier(ep[2], &request[2]), "heddle_ibarrier");
     cr_assert_eq(heddle_wait_all(request, N, 30), UCC_OK);

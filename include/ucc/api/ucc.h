@@ -386,7 +386,8 @@ ucc_status_t ucc_context_config_modify(ucc_context_config_h config, const char *
 ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
                                 const ucc_context_config_h config, ucc_context_h *context);
 
-/** Move the context's outstanding operations forward. Never blocks. */
+/** Move the context's outstanding operations forward. Waits for no other endpoint; where other programs want the
+ *  processor, a call that finds nothing to do may doze for half a millisecond. */
 ucc_status_t ucc_context_progress(ucc_context_h context);
 
 /** Destroy a context. Its teams must have been destroyed and its mapped memory unmapped. */
