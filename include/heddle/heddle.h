@@ -191,12 +191,13 @@ ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub);
  *  numbers of the processors to use, such as 0,2,8-11. A thread that ends in work (pthread_exit,
  *  cancellation) has left, too, with the endpoints of sub-teams made from its own, and their execution
  *  engines are gone; the result is then UCC_ERR_NO_MESSAGE, or what failed before.
- *  @return the first failure: of starting, of a blocking collective, or of a team made here or from one of these endpoints,
- *          unless work took note of it by heddle_ep_failure() */
+ *  @return the first failure of which work did not take note by heddle_ep_failure(), in the order in which endpoints
+ *          leave: of starting a thread; of a collective of heddle.h that was refused, or failed in its call; of a team made
+ *          here or from one of these endpoints */
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
-/** What the first blocking collective at this endpoint has failed with, or else what its team has failed with, since
- *  this was last asked; UCC_OK: nothing. Whoever asks has taken note: neither this nor heddle_run() returns it
+/** What the first call of a collective of heddle.h at this endpoint has failed with (blocking, not blocking, or on a
+ *  stream), or else what its team has failed with, since this was last asked; UCC_OK: nothing. Whoever asks has taken note: neither this nor heddle_run() returns it
  *  again. By the endpoint's thread. */
 ucc_status_t heddle_ep_failure(heddle_ep_t *ep);
 

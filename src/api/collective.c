@@ -59,6 +59,16 @@ ucc_status_t ucc_collective_finalize(ucc_coll_req_h request) {
     return r ? hd_request_finalize(r) : UCC_ERR_INVALID_PARAM;
 }
 
+__attribute__((noinline, cold)) void hd_api_remember_failure(ucc_team_h team, ucc_status_t status) {
+    int32_t none = UCC_OK;
+    if (!team || team->magic != HD_TEAM_MAGIC) { /* that is what failed */
+        return;
+    }
+    /* relaxed: read by the endpoint's own thread, or by one that has joined it */
+    atomic_compare_exchange_strong_explicit(&team->unnoticed, &none, (int32_t)status,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
 ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
                           const char *caller) {
     ucc_status_t status = init(args, NULL, request, team, caller);
@@ -66,11 +76,13 @@ ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h
         if (request) {
             *request = NULL;
         }
+        hd_api_remember_failure(team, status);
         return status;
     }
     hd_request_t *r = (hd_request_t *)(void *)*request;
     status = hd_request_post(r);
     if (status != UCC_OK) { /* over already, with this status */
+        hd_api_remember_failure(team, status);
         hd_request_finalize(r);
         *request = NULL;
     }
@@ -167,17 +179,6 @@ static void progress_others(ucc_team_h team) {
     }
 }
 
-/* For heddle_run to return, should nobody look. */
-static __attribute__((noinline, cold)) void remember_failure(ucc_team_h team, ucc_status_t status) {
-    int32_t none = UCC_OK;
-    if (!team || team->magic != HD_TEAM_MAGIC) { /* that is what failed */
-        return;
-    }
-    /* relaxed: read by the endpoint's own thread, or by one that has joined it */
-    atomic_compare_exchange_strong_explicit(&team->unnoticed, &none, (int32_t)status,
-                                            memory_order_relaxed, memory_order_relaxed);
-}
-
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published) {
     ucc_coll_req_h request;
     /* an endpoint's own team and arguments are in order: bad ones come from here only */
@@ -186,7 +187,7 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
         if (published) {
             hd_group_poison(team->group, status); /* the others have seen me come */
         }
-        remember_failure(team, status);
+        hd_api_remember_failure(team, status);
         return status;
     }
     hd_request_t *r = (hd_request_t *)(void *)request;
@@ -202,7 +203,7 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
         status = heddle_wait(request, -1);
     }
     if (status != UCC_OK) {
-        remember_failure(team, status);
+        hd_api_remember_failure(team, status);
     } else if (!published && r->teaches) {
         hd_team_learn(r);
     }

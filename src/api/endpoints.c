@@ -559,12 +559,12 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
     return heddle_join_at(group, index, NULL, ep);
 }
 
-/* The first failure of which nobody took note: of a blocking call, or else of the team. */
-static ucc_status_t unnoticed_failure(const heddle_ep_t *ep) {
+/* The first failure of which nobody took note: of a call, or else of the team, which has `failed` or is UCC_OK. */
+static ucc_status_t unnoticed_failure(const heddle_ep_t *ep, ucc_status_t failed) {
     /* relaxed, here and below: see remember_failure in collective.c */
     int32_t status = atomic_load_explicit(&ep->team->unnoticed, memory_order_relaxed);
     bool noticed = atomic_load_explicit(&ep->team->noticed, memory_order_relaxed);
-    return status != UCC_OK || noticed ? (ucc_status_t)status : hd_group_poisoned(ep->team->group);
+    return status != UCC_OK || noticed ? (ucc_status_t)status : failed;
 }
 
 ucc_status_t heddle_ep_failure(heddle_ep_t *ep) {
@@ -572,15 +572,19 @@ ucc_status_t heddle_ep_failure(heddle_ep_t *ep) {
         hd_error("%s: not an endpoint", __func__);
         return UCC_ERR_INVALID_PARAM;
     }
-    ucc_status_t status = unnoticed_failure(ep);
+    ucc_status_t failed = hd_group_poisoned(ep->team->group); /* once: it may fail meanwhile */
+    ucc_status_t status = unnoticed_failure(ep, failed);
     atomic_store_explicit(&ep->team->unnoticed, UCC_OK, memory_order_relaxed);
-    atomic_store_explicit(&ep->team->noticed, true, memory_order_relaxed);
+    if (failed != UCC_OK) {
+        atomic_store_explicit(&ep->team->noticed, true, memory_order_relaxed);
+    }
     return status;
 }
 
 static void take_leave(heddle_ep_t *ep) {
     heddle_group_t *group = ep->group;
-    int32_t none = UCC_OK, status = (int32_t)unnoticed_failure(ep);
+    ucc_status_t failed = hd_group_poisoned(ep->team->group);
+    int32_t none = UCC_OK, status = (int32_t)unnoticed_failure(ep, failed);
     atomic_compare_exchange_strong_explicit(&group->failure, &none, status, memory_order_relaxed,
                                             memory_order_relaxed);
     retire_ep(ep);

@@ -37,11 +37,13 @@ ucc_status_t heddle_collective_on(ucc_coll_args_t *args, ucc_team_h team, void *
     ucc_coll_req_h request;
     ucc_status_t status = hd_callback_refuses(__func__) ? UCC_ERR_INVALID_PARAM
                                                         : ucc_collective_init(args, &request, team);
-    if (status != UCC_OK) {
-        return status;
+    if (status == UCC_OK) {
+        status = run_posted((hd_request_t *)(void *)request, stream);
+        ucc_collective_finalize(request);
     }
-    status = run_posted((hd_request_t *)(void *)request, stream);
-    ucc_collective_finalize(request);
+    if (status != UCC_OK) {
+        hd_api_remember_failure(team, status);
+    }
     return status;
 }
 

@@ -207,7 +207,7 @@ struct ucc_team {
     hd_crossing_t *crossing; /* NULL: all endpoints live in this process */
     heddle_group_t *kin;     /* NULL, or whose contexts long waits progress, too: they have locks */
     bool owned_by_ep;        /* belongs to a heddle_ep_t: not for ucc_team_destroy */
-    /* of such: what the first blocking call since heddle_ep_failure has failed with; whether that was ever asked */
+    /* of such: what the first call since heddle_ep_failure has failed with; whether that was asked since the team failed */
     _Atomic int32_t unnoticed;
     _Atomic bool noticed;
     /* debug_order: the thread whose post is under way, and the one that posted last */
