@@ -7,10 +7,8 @@ heddle_compile_options(heddle_shmem)
 target_include_directories(heddle_shmem PRIVATE include)
 # Which PE a thread is, every call asks. The library comes with shmemrun, not later.
 target_compile_options(heddle_shmem PRIVATE -ftls-model=initial-exec -fno-semantic-interposition)
-file(RELATIVE_PATH launcher /prefix/${CMAKE_INSTALL_LIBDIR} /prefix/${CMAKE_INSTALL_BINDIR}/shmemrun)
-target_compile_definitions(heddle_shmem PRIVATE SHMEM_LAUNCHER="${launcher}")
-# Its pthread_create(), thrd_create() and exit() stand for the C library's (src/shmem/launch.c): what needs it shall load
-# it before that.
+# Its pthread_create(), thrd_create() and exit() stand for the C library's (src/shmem/launch.c), which comes last among what
+# shmemrun needs.
 target_link_libraries(heddle_shmem PRIVATE heddle::heddle Threads::Threads m ${CMAKE_DL_LIBS})
 target_link_options(heddle_shmem PRIVATE LINKER:--as-needed LINKER:-Bsymbolic-functions
                     LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/heddle_shmem.map)

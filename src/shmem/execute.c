@@ -10,11 +10,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Where shmemrun lies as seen from this library's folder: installed, and in the folder of a build. */
-#ifndef SHMEM_LAUNCHER
-#define SHMEM_LAUNCHER "../bin/shmemrun"
-#endif
-static const char *const launchers[] = {SHMEM_LAUNCHER, "shmemrun"};
+/* Where shmemrun lies as seen from this library's folder: of lib, of lib/x86_64-linux-gnu, and in a build. */
+static const char *const launchers[] = {"../bin/shmemrun", "../../bin/shmemrun", "shmemrun"};
 
 _Noreturn static void give_up(const char *program) {
     fprintf(stderr, "%s is an OpenSHMEM program: shmemrun -n N %s\n", program, program);
