@@ -1,7 +1,8 @@
 /* heddle.h: what threads need and UCC 1.x lacks.
  *
- * Everything here works together with <ucc/api/ucc.h>: an endpoint of a heddle group has an ordinary
- * ucc_team_h and ucc_context_h, and every call below that takes a team takes any team of this library.
+ * Everything here works together with <ucc/api/ucc.h>: an endpoint of a heddle group has an
+ * ordinary ucc_team_h and ucc_context_h, and every call below that takes a team takes any team of
+ * this library.
  *
  * The shortest program:
  *
@@ -11,11 +12,14 @@
  *     }
  *     int main(void) { return heddle_run(4, work, NULL) == UCC_OK ? 0 : 1; }
  *
- * Terms: an endpoint is one participant of a team (a thread or a task, not an OS process); endpoint
- * numbers run from 0 to size - 1; counts are in elements unless a name says bytes; all calls return
- * UCC_OK or a negative ucc_status_t, and a failing call has logged one line that names the culprit.
- * After a fork, endpoints that the child inherited fail there with UCC_ERR_NOT_SUPPORTED; it may make
- * groups of its own.
+ * An endpoint (what MPI calls a rank) is one participant of a team: a thread or a task, not a
+ * process. Endpoint numbers run from 0 to size - 1. Counts are in elements unless a name says
+ * bytes. All calls return UCC_OK or a negative ucc_status_t, and a failing call has logged one line
+ * that names the culprit. "The drafts" are the two drafts of the UCC API from which UCC 1.x came.
+ *
+ * After a fork, endpoints that the child inherited fail there with UCC_ERR_NOT_SUPPORTED; the child
+ * may make groups of its own.
+ *
  * A call may use up to 48 KiB of the caller's stack: give tasks stacks of at least 64 KiB.
  */
 #ifndef HEDDLE_H_
@@ -39,42 +43,42 @@ extern "C" {
  * Values
  * ---------------------------------------------------------------------------------------------- */
 
-/** Passed as a source (or, for scatter, as the destination at the root): the data is already where
- *  the operation's in-place rule expects it (UCC_COLL_ARGS_FLAG_IN_PLACE). */
+/** Is passed as a source (or, for scatter, as the destination at the root), and says that the data
+ *  is already where the operation's in-place rule expects it (UCC_COLL_ARGS_FLAG_IN_PLACE). */
 #define HEDDLE_IN_PLACE ((void *)(intptr_t)-1)
 
-/** Status of every operation that was outstanding, or is started, on a team after
- *  heddle_team_abort(). */
+/** After heddle_team_abort(), the status of every operation on the team that was outstanding or is
+ *  started later. */
 #define HEDDLE_ERR_ABORTED ((ucc_status_t)-40)
 
-/** The drafts' multicast (spec: collective types of the UCC API drafts): like
- *  UCC_COLL_TYPE_BCAST, same argument fields. */
+/** The drafts' multicast: means the same as UCC_COLL_TYPE_BCAST, and has the same argument
+ *  fields. */
 #define UCC_COLL_TYPE_MCAST ((ucc_coll_type_t)UCC_BIT(16))
 
-/** Prefix reductions, which UCC lacks: fields of ucc_coll_args_t as for UCC_COLL_TYPE_ALLREDUCE, meaning
- *  as in heddle_scan() and heddle_exscan(). */
+/** Prefix reductions, which UCC lacks. The fields of ucc_coll_args_t are those of
+ *  UCC_COLL_TYPE_ALLREDUCE; heddle_scan() and heddle_exscan() say what is computed. */
 #define UCC_COLL_TYPE_SCAN   ((ucc_coll_type_t)UCC_BIT(17))
 #define UCC_COLL_TYPE_EXSCAN ((ucc_coll_type_t)UCC_BIT(18))
 
 /** Buffer flags of the drafts, or-ed into ucc_coll_args_t::flags (with UCC_COLL_ARGS_FIELD_FLAGS).
- *  With SYMMETRIC and READY, the buffer in which a bcast, allgather or alltoall delivers must have the same
- *  offset in every endpoint's part of the memory: peers write there before they have seen this
- *  endpoint's call. Different offsets end with UCC_ERR_INVALID_PARAM, but what lies at the others'
- *  offset may have been overwritten by then. */
-#define HEDDLE_COLL_FLAG_SYMMETRIC         UCC_BIT(40) /**< buffers lie in the team's symmetric memory */
+ *  With SYMMETRIC and READY, the buffer in which a bcast, allgather or alltoall delivers must have
+ *  the same offset in every endpoint's part of the symmetric memory: peers write there before they
+ *  have seen this endpoint's call. Different offsets end with UCC_ERR_INVALID_PARAM, but by then
+ *  the memory at the others' offset may have been overwritten. */
+#define HEDDLE_COLL_FLAG_SYMMETRIC         UCC_BIT(40) /**< buffers lie in symmetric memory */
 #define HEDDLE_COLL_FLAG_PERSISTENT_BUFFER UCC_BIT(41) /**< buffers outlive the team */
-#define HEDDLE_COLL_FLAG_READY             UCC_BIT(42) /**< peers may touch my buffers before I post */
+#define HEDDLE_COLL_FLAG_READY             UCC_BIT(42) /**< peers may touch them before the post */
 
-/** Constraints of heddle_team_params_t::memory and heddle_group_params_t::symmetric_constraints (bit
- *  mask; the drafts'). */
+/** The drafts' constraints on memory, a bit mask: for heddle_team_params_t::memory and
+ *  heddle_group_params_t::symmetric_constraints. */
 #define HEDDLE_MEM_SYMMETRIC  UCC_BIT(0) /**< same length on every endpoint of the team */
 #define HEDDLE_MEM_PERSISTENT UCC_BIT(1) /**< stays valid until the team is destroyed */
 #define HEDDLE_MEM_ALIGN32    UCC_BIT(2) /**< address is a multiple of 32 bytes */
 #define HEDDLE_MEM_ALIGN64    UCC_BIT(3) /**< address is a multiple of 64 bytes */
 #define HEDDLE_MEM_ALIGN128   UCC_BIT(4) /**< address is a multiple of 128 bytes */
 
-/** Hints of heddle_team_params_t::memory (bit mask; the drafts'): accepted and reported, no behaviour depends
- *  on them. */
+/** The drafts' hints about memory, a bit mask, for heddle_team_params_t::memory. They are accepted
+ *  and reported; no behaviour depends on them. */
 #define HEDDLE_MEM_REMOTE_ATOMICS  UCC_BIT(0)
 #define HEDDLE_MEM_REMOTE_COUNTERS UCC_BIT(1)
 
@@ -97,8 +101,8 @@ typedef struct heddle_locality {
 /** A team being formed by the threads or tasks of this process; opaque. */
 typedef struct heddle_group heddle_group_t;
 
-/** One endpoint of a group; opaque. May be used by one thread at a time (whichever thread: a task
- *  may migrate), unless the group was created with UCC_THREAD_MULTIPLE. */
+/** One endpoint of a group; opaque. One thread at a time may use it (any thread: a task may
+ *  migrate). In a group with UCC_THREAD_MULTIPLE, several threads may use it at once. */
 typedef struct heddle_ep heddle_ep_t;
 
 /** How a group is made. Zero everywhere but `endpoints` is a good choice. */
@@ -123,10 +127,10 @@ typedef struct heddle_group_params {
     /** NULL, or an allgather among processes for hybrid programs: called by one thread of each
      *  process (the one that calls heddle_group_create), oob->n_oob_eps processes in all. */
     const ucc_oob_coll_t *oob;
-    /** Nonzero: a thread of the library progresses all contexts of the group, so that operations go on
-     *  and callbacks come while no thread of the program is in a call. Callbacks are called from that
-     *  thread, too; thread_mode becomes UCC_THREAD_MULTIPLE. It is not pinned, sleeps a millisecond at
-     *  most while there is nothing to do, and ends with the group. */
+    /** Nonzero: a thread of the library progresses all contexts of the group, so that operations go
+     *  on and callbacks come while no thread of the program is in a call. Callbacks are called from
+     *  that thread, too; thread_mode becomes UCC_THREAD_MULTIPLE. It is not pinned, sleeps a
+     *  millisecond at most while there is nothing to do, and ends with the group. */
     uint32_t progress_thread;
 } heddle_group_params_t;
 
@@ -137,13 +141,15 @@ typedef struct heddle_group_params {
  *                       heddle_group_destroy() */
 ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_group_t **group);
 
-/** Drops the creator's reference. Endpoints that have joined stay valid until they leave. If not all
- *  have joined, no more will: the operations of those who have fail with UCC_ERR_NOT_FOUND. After all have left,
- *  UCC_ERR_INVALID_PARAM while one of its contexts drives a schedule (<heddle/schedule.h>). */
+/** Drops the creator's reference. Endpoints that have joined stay valid until they leave. If not
+ *  all have joined, no more can, and the operations of those that have fail with UCC_ERR_NOT_FOUND.
+ *  UCC_ERR_INVALID_PARAM after all have left, while one of the group's contexts drives a schedule
+ *  (<heddle/schedule.h>). */
 ucc_status_t heddle_group_destroy(heddle_group_t *group);
 
-/** Becomes endpoint `index` of the group, 0 <= index < endpoints; each index joins once. Never
- *  blocks and does not wait for the others: a collective started early just waits for them.
+/** Makes the caller endpoint `index` of the group, 0 <= index < endpoints; each index joins once.
+ *  Never blocks, and does not wait for the others: a collective that is started early waits for
+ *  them.
  *  @param [out] ep  released by heddle_leave() */
 ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep);
 
@@ -152,53 +158,63 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
 ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_locality_t *where,
                             heddle_ep_t **ep);
 
-/** Leaves: local, never waits for a peer. All operations this endpoint started must be complete, and schedules that
- *  its own context drives must be over: else UCC_ERR_INVALID_PARAM. Requests that were not freed are. The others
- *  may still finish what it took part in; what they start beyond that fails with UCC_ERR_NOT_FOUND, and the
- *  team with it. To leave twice is UCC_ERR_INVALID_PARAM, and told as long as anybody holds the group. Not so for
- *  an endpoint of a sub-team: its memory is used again for the next sub-team's, so leave it once. */
+/** Gives up the endpoint. This is local, and never waits for a peer.
+ *      All operations that the endpoint started must be complete, and schedules that its own
+ *  context drives must be over, else UCC_ERR_INVALID_PARAM. Requests that were not freed are freed.
+ *  The others may still finish the collectives in which it took part; what they start beyond these
+ *  fails with UCC_ERR_NOT_FOUND, and the team with it.
+ *      To leave twice is UCC_ERR_INVALID_PARAM, which is detected as long as somebody holds the
+ *  group. It is not detected for an endpoint of a sub-team, whose memory is used again for the next
+ *  sub-team: leave that once. */
 ucc_status_t heddle_leave(heddle_ep_t *ep);
 
-/** An endpoint of a sub-team: every endpoint of ep's team calls, with a color and a key; those of equal
- *  color form a team, numbered by key, and by their numbers in ep's team where keys are equal. Blocks
- *  as heddle_allgather() does, which it begins with, and in turn with the team's other collectives:
- *  one thread that drives several endpoints gathers the colors itself, by heddle_iallgather(), and
- *  calls heddle_subset(). Uses 40 bytes per endpoint of the team while it runs.
- *  @param [in]  color  0 or more; negative: no part in any sub-team, and *sub is NULL
- *  @param [out] sub    for every call that takes a heddle_ep_t, this one and the blocking collectives
- *                      included. It has ep's thread mode, ordering and context, and no symmetric
- *                      memory. Released by heddle_leave(), before or after ep: each lives by itself.
- *                      An abort or failure of one team does not touch the other. */
+/** Makes sub-teams: every endpoint of ep's team calls, with a color and a key. Those of equal color
+ *  form a team. They are numbered by key, and by their numbers in ep's team where keys are equal.
+ *      The call begins with a heddle_allgather(): it blocks as that does, and is in order with the
+ *  team's other collectives. One thread that drives several endpoints gathers the colors itself, by
+ *  heddle_iallgather(), and calls heddle_subset(). The call uses 40 bytes per endpoint of the team
+ *  while it runs.
+ *  @param [in]  color  0 or more; if negative, the caller is in no sub-team, and *sub is NULL
+ *  @param [out] sub    for every call that takes a heddle_ep_t, heddle_split() and the blocking
+ *                      collectives included. It has ep's thread mode, ordering and context, and no
+ *                      symmetric memory. Released by heddle_leave(), before or after ep, since
+ *                      neither needs the other. An abort or failure of one team does not touch the
+ *                      other. */
 ucc_status_t heddle_split(heddle_ep_t *ep, int64_t color, int64_t key, heddle_ep_t **sub);
 
-/** The same for those of ep's team that are listed by number: only they call, each with the same list;
- *  member i of the list becomes endpoint i. Never blocks and does not wait for the others, as
- *  heddle_join(). The same list given again makes another team.
+/** Makes a sub-team of the endpoints of ep's team that are listed by number. Only they call, each
+ *  with the same list; member i of the list becomes endpoint i. Like heddle_join(), it never blocks
+ *  and does not wait for the others. The same list given again makes another team.
  *  @param [in]  list  n endpoint numbers, the caller's among them, none twice; copied
  *  @param [out] sub   as in heddle_split() */
 ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, heddle_ep_t **sub);
 
-/** heddle_team_shrink() for endpoints: those that are left of ep's team, which has lost a process. Never blocks: what
- *  fails while the team forms, its first operations tell.
+/** heddle_team_shrink() for endpoints: makes a team of those that are left of ep's team, which has
+ *  lost a process. Never blocks: what fails while the team forms is reported by its first
+ *  operations.
  *  @param [out] sub   as in heddle_split() */
 ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub);
 
 /** Starts n threads, spread and pinned by topology, hands each its endpoint, and returns when all
- *  have returned; the endpoints are left automatically. n == 0 means one per available core.
- *  Threads are placed among the processors that the process may use. With more threads than processors
- *  nobody is pinned, nor is a thread whose processor is found busy: another program may have pinned its
- *  own there. HEDDLE_PIN says otherwise: always, none (threads inherit the caller's affinity), or the
- *  numbers of the processors to use, such as 0,2,8-11. A thread that ends in work (pthread_exit,
- *  cancellation) has left, too, with the endpoints of sub-teams made from its own, and their execution
- *  engines are gone; the result is then UCC_ERR_NO_MESSAGE, or what failed before.
- *  @return the first failure of which work did not take note by heddle_ep_failure(), in the order in which endpoints
- *          leave: of starting a thread; of a collective of heddle.h that was refused, or failed in its call; of a team made
- *          here or from one of these endpoints */
+ *  have returned; then the endpoints have left. n == 0 means one thread per available core.
+ *      Threads are placed among the processors that the process may use. With more threads than
+ *  processors no thread is pinned. A thread whose processor is found busy is not pinned either,
+ *  since another program may have pinned its own there. HEDDLE_PIN changes this: "always" pins them
+ *  all the same, with "none" threads inherit the caller's affinity, and a list such as 0,2,8-11
+ *  gives the numbers of the processors to use.
+ *      A thread that ends in work (pthread_exit, cancellation) has left, too, with the endpoints of
+ *  sub-teams that were made from its own, and their execution engines are gone. The result is then
+ *  UCC_ERR_NO_MESSAGE, or what failed before.
+ *  @return the first failure, in the order in which endpoints leave: of starting a thread, of a
+ *          collective of heddle.h that was refused or failed in its call, or of a team made here or
+ *          from one of these endpoints; failures that work has read by heddle_ep_failure() don't
+ *          count */
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
-/** What the first call of a collective of heddle.h at this endpoint has failed with (blocking, not blocking, or on a
- *  stream), or else what its team has failed with, since this was last asked; UCC_OK: nothing. Whoever asks has taken note: neither this nor heddle_run() returns it
- *  again. By the endpoint's thread. */
+/** The status of the first call of a collective of heddle.h (blocking, not blocking, or on a stream)
+ *  that has failed at this endpoint since the last call of this function; if none has, the status with which its team has failed since then; UCC_OK if
+ *  neither has. A failure is returned once: neither this function nor heddle_run() returns it
+ *  again. The endpoint's thread calls. */
 ucc_status_t heddle_ep_failure(heddle_ep_t *ep);
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:
@@ -209,53 +225,58 @@ ucc_team_h heddle_ep_team(const heddle_ep_t *ep);
 ucc_context_h heddle_ep_context(const heddle_ep_t *ep);
 
 /* ------------------------------------------------------------------------------------------------
- * Blocking collectives. No heap, no system call but the wait's own yield or sleep. Buffers are in memory of the host, here and
- * in the nonblocking ones: nobody asks whose memory it is. For memory of devices there are heddle_*_on() and UCC's calls.
+ * Blocking collectives. They use no heap, and no system call but the wait's own yield or sleep.
+ * Buffers are in memory of the host, here and in the nonblocking calls: the library does not ask
+ * whose memory it is. For memory of devices there are heddle_*_on() and UCC's calls.
  *
- * `count` is per endpoint: elements each endpoint sends to, or receives from, one peer. Arrays of
- * counts and displacements have one uint64_t per endpoint, in elements; displacements may be NULL
- * for densely packed blocks. Arguments that have no meaning at an endpoint (dst of reduce away from
- * the root) are ignored there. Semantics: UCC's collective semantics, MPI's for the rest.
+ * `count` is per endpoint: the elements that each endpoint sends to, or receives from, one peer.
+ * Arrays of counts and displacements have one uint64_t per endpoint, in elements; displacements may
+ * be NULL for densely packed blocks. Arguments that have no meaning at an endpoint (dst of reduce
+ * away from the root) are ignored there. Semantics are UCC's, and MPI's where UCC says nothing.
  * ---------------------------------------------------------------------------------------------- */
 
-/** Nobody returns before everybody has called. */
+/** No endpoint returns before all have called. */
 ucc_status_t heddle_barrier(heddle_ep_t *ep);
-/** The root returns after everybody has called; the others at once. */
+/** The root returns after all have called; the others return at once. */
 ucc_status_t heddle_fanin(heddle_ep_t *ep, uint32_t root);
-/** Nobody returns before the root has called. */
+/** No endpoint returns before the root has called. */
 ucc_status_t heddle_fanout(heddle_ep_t *ep, uint32_t root);
-/** buffer: count elements, read at the root, written elsewhere. */
+/** buffer has count elements; it is read at the root and written elsewhere. */
 ucc_status_t heddle_bcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root);
-/** The drafts' multicast; same meaning as heddle_bcast(). */
+/** The drafts' multicast; means the same as heddle_bcast(). */
 ucc_status_t heddle_mcast(heddle_ep_t *ep, void *buffer, uint64_t count, ucc_datatype_t dt,
                           uint32_t root);
-/** dst at the root = src[0] op src[1] op ... op src[size-1], elementwise, in the canonical order. */
+/** dst at the root = src[0] op src[1] op ... op src[size-1], elementwise. The order in which
+ *  operands are combined depends on endpoint numbers alone: eight consecutive ones first, then
+ *  eight such blocks. */
 ucc_status_t heddle_reduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t root);
 /** The same with the result everywhere. */
 ucc_status_t heddle_allreduce(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt, ucc_reduction_op_t op);
-/** Prefixes: dst at endpoint i = src[0] op src[1] op ... op src[i], elementwise, strictly from the left,
- *  each step rounded in the datatype (unlike heddle_allreduce(), which combines blocks of eight). So
- *  the bits depend on the sources and their order alone; endpoint 0's result is its source, bit for
- *  bit. Datatypes and operations as in heddle_allreduce(), but for UCC_OP_AVG: UCC_ERR_NOT_SUPPORTED.
- *  In place: dst holds the source. Small ones are one-way: endpoint i waits for those before it only. */
+/** Prefixes: dst at endpoint i = src[0] op src[1] op ... op src[i], elementwise, strictly from the
+ *  left, each step rounded in the datatype (unlike heddle_allreduce(), which combines blocks of
+ *  eight). So the bits depend on the sources and their order alone; endpoint 0's result is its
+ *  source, bit for bit. Datatypes and operations are those of heddle_allreduce(), but UCC_OP_AVG is
+ *  UCC_ERR_NOT_SUPPORTED. In place, dst holds the source. For small data, endpoint i waits only for
+ *  those before it. */
 ucc_status_t heddle_scan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, ucc_reduction_op_t op);
-/** The same without the own source: dst at endpoint i = src[0] op ... op src[i-1]. Endpoint 0's dst is
- *  ignored, and in place keeps its source. */
+/** heddle_scan() without the endpoint's own source: dst at endpoint i = src[0] op ... op src[i-1].
+ *  Endpoint 0's dst is ignored; in place, it keeps its source. */
 ucc_status_t heddle_exscan(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op);
-/** src: size * count elements; endpoint i receives block i of the reduction. In place: dst holds
- *  all size * count elements and the result lands at block i of it. */
+/** src has size * count elements; endpoint i receives block i of the reduction. In place, dst holds
+ *  all size * count elements, and the result lands at block i of it. */
 ucc_status_t heddle_reduce_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                                    ucc_datatype_t dt, ucc_reduction_op_t op);
 /** Blocks of different sizes: counts[i] elements go to endpoint i. */
 ucc_status_t heddle_reduce_scatterv(heddle_ep_t *ep, const void *src, void *dst,
                                     const uint64_t *counts, ucc_datatype_t dt,
                                     ucc_reduction_op_t op);
-/** dst: size * count elements, block i from endpoint i. In place: own block already in dst. */
+/** dst has size * count elements; block i comes from endpoint i. In place, the endpoint's own block
+ *  is already in dst. */
 ucc_status_t heddle_allgather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                               ucc_datatype_t dt);
 /** src holds `count` elements, which equals counts[own index]. */
@@ -268,13 +289,15 @@ ucc_status_t heddle_gather(heddle_ep_t *ep, const void *src, void *dst, uint64_t
 ucc_status_t heddle_gatherv(heddle_ep_t *ep, const void *src, uint64_t count, void *dst,
                             const uint64_t *counts, const uint64_t *displacements,
                             ucc_datatype_t dt, uint32_t root);
-/** src matters at the root only; in place at the root: dst == HEDDLE_IN_PLACE, own block stays. */
+/** src matters at the root only. In place, dst at the root is HEDDLE_IN_PLACE, and its own block
+ *  stays. */
 ucc_status_t heddle_scatter(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                             ucc_datatype_t dt, uint32_t root);
 ucc_status_t heddle_scatterv(heddle_ep_t *ep, const void *src, const uint64_t *counts,
                              const uint64_t *displacements, void *dst, uint64_t count,
                              ucc_datatype_t dt, uint32_t root);
-/** src and dst: size * count elements; block j of src goes to block (own index) of dst at j. */
+/** src and dst have size * count elements; endpoint i's block j goes to block i of endpoint j's
+ *  dst. */
 ucc_status_t heddle_alltoall(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
                              ucc_datatype_t dt);
 ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *src_counts,
@@ -282,9 +305,9 @@ ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *
                               const uint64_t *dst_counts, const uint64_t *dst_displacements,
                               ucc_datatype_t dt);
 
-/* Send and receive between two endpoints are out of scope. An exchange at the edges of a grid is a bcast
- * over an active set of two (ucc_coll_args_t::active_set) whose root is the sender; operations on one
- * set match in the order of their posts: examples/teams/neighbours.c. */
+/* Send and receive between two endpoints are out of scope. An exchange at the edges of a grid is a
+ * bcast over an active set of two (ucc_coll_args_t::active_set) whose root is the sender;
+ * operations on one set match in the order of their posts: examples/teams/neighbours.c. */
 
 /** Any collective on any team, blocking: init, post, wait, finalize. */
 ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
@@ -292,21 +315,23 @@ ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team);
 /* ------------------------------------------------------------------------------------------------
  * Nonblocking collectives: each starts what the blocking call of the same name does, and returns.
  *
- * Operations of one endpoint, blocking and nonblocking, match those of its peers in the order of the
- * calls. Until the request is complete, buffers and arrays of counts and displacements stay the
- * caller's obligation: they are not copied, and must be neither changed nor freed (what is only read
- * may be read). Any number may be outstanding.
+ * Operations of one endpoint, blocking and nonblocking, match those of its peers in the order of
+ * the calls. Buffers and arrays of counts and displacements are not copied. Until the request is
+ * complete, the caller must neither change nor free them (it may read those that the operation only
+ * reads). Any number of operations may be outstanding.
  *
- * *request is an ordinary UCC request: for ucc_collective_test(), and for every call of the next section.
- * None of them gives it back: that does heddle_request_free() (or ucc_collective_finalize()), once it
- * is complete; heddle_leave() frees those that were forgotten. A call that fails sets *request to NULL.
+ * *request is an ordinary UCC request: for ucc_collective_test(), and for every call of the section
+ * "Waiting, tags, abort". None of these frees it: heddle_request_free() (or
+ * ucc_collective_finalize()) does, once it is complete, and heddle_leave() frees those that were
+ * forgotten. A call that fails sets *request to NULL.
  *
- * Somebody must progress: an operation that its peers' arrival did not complete inside the call goes on
- * only while some thread waits, tests or progresses on its context (heddle_wait(), heddle_test(),
- * heddle_progress(), ucc_context_progress(), or any blocking call of the endpoint). A program that
- * only hands callbacks (ucc_coll_args_t::cb) to its runtime, such as omp_fulfill_event() of a detached
- * OpenMP task, and then lets all threads sleep in that runtime, waits for ever: have a thread or a
- * task call heddle_progress() until all callbacks have come, or give the group a progress_thread.
+ * A thread must make progress: an operation that did not complete inside its call goes on only
+ * while some thread waits, tests or progresses on its context (heddle_wait(), heddle_test(),
+ * heddle_progress(), ucc_context_progress(), or any blocking call of the endpoint). A program waits
+ * for ever if it only hands callbacks (ucc_coll_args_t::cb) to its runtime, such as
+ * omp_fulfill_event() of a detached OpenMP task, and then lets all threads sleep in that runtime.
+ * Either let a thread or a task call heddle_progress() until all callbacks have come, or give the
+ * group a progress_thread.
  * ---------------------------------------------------------------------------------------------- */
 
 ucc_status_t heddle_ibarrier(heddle_ep_t *ep, ucc_coll_req_h *request);
@@ -356,39 +381,46 @@ ucc_status_t heddle_ialltoallv(heddle_ep_t *ep, const void *src, const uint64_t 
 /* ------------------------------------------------------------------------------------------------
  * Collectives in the order of streams, on memory of devices.
  *
- * stream is a cudaStream_t or CUstream, in the order of which the endpoint takes part: what was enqueued there before comes
- * before the collective touches the endpoint's buffers, and what is enqueued there later comes after it is done. Streams of
- * different endpoints may be on different devices. A call returns when everything is enqueued: threads meet, nobody waits
- * for a device. So an error of a device is seen where the stream is synchronized.
+ * stream is a cudaStream_t or CUstream, in whose order the endpoint takes part: what was enqueued
+ * there before is done before the collective touches the endpoint's buffers, and what is enqueued
+ * there later comes after the collective. Streams of different endpoints may be on different
+ * devices. A call returns when everything is enqueued: threads wait for each other, but no thread
+ * waits for a device. So an error of a device is seen where the stream is synchronized.
  *
- * Arguments are those of the blocking calls. Their memory is found out: at every endpoint at least one buffer is a device's or
- * managed, the rest may be pinned; memory of the host that is not pinned is UCC_ERR_NOT_SUPPORTED. Arrays of counts and
- * displacements are the host's, and free when the call returns.
+ * Arguments are those of the blocking calls. The library asks the driver where the buffers are. At
+ * every endpoint at least one buffer must be in a device's or managed memory; the rest may be
+ * pinned. Memory of the host that is not pinned is UCC_ERR_NOT_SUPPORTED. Arrays of counts and
+ * displacements are in memory of the host, and may be freed when the call returns.
  *
- * In a team that spans processes a call returns when the network has done its part: a thread waits for its stream to come to the
- * call, if the endpoint sends anything or none has data, and for the other processes, but not for its device to get the results.
+ * In a team that spans processes a call returns when the network has done its part. A thread waits
+ * for the other processes, and for its stream to come to the call (if the endpoint sends anything,
+ * or no endpoint has data), but not for its device to get the results.
  *
- * A stream that is being captured has the collective captured: the streams of all endpoints are part of the same capture,
- * and devices reach each other's memory. Each launch of the graph then does it once more. What crosses processes can't be captured:
- * UCC_ERR_NOT_SUPPORTED at every endpoint, for the team fails.
+ * On a stream that is being captured, the collective becomes part of the graph: the streams of all
+ * endpoints must be part of the same capture, and devices must reach each other's memory. Each
+ * launch of the graph then carries it out once more. In a team that spans processes it can't be
+ * captured: UCC_ERR_NOT_SUPPORTED at every endpoint, because the team fails.
  *
- * One thread that drives several endpoints posts for each of them (heddle_post_on), and then waits for all.
+ * One thread that drives several endpoints posts for each of them (heddle_post_on()), and then
+ * waits for all.
  * ---------------------------------------------------------------------------------------------- */
 
-/** Any collective. Tags match (ucc_coll_args_t::tag): calls on several streams may come in any order.
- *  @return how it went until it was enqueued */
+/** Any collective. With tags (ucc_coll_args_t::tag), calls on several streams may come in any
+ *  order.
+ *  @return UCC_OK when everything is enqueued, or what has failed before */
 ucc_status_t heddle_collective_on(ucc_coll_args_t *args, ucc_team_h team, void *stream);
 
-/** Posts a request of ucc_collective_init() on a stream. It is complete when everything is enqueued; until then nothing else may be
- *  enqueued on the stream. Not for cudaStreamPerThread (UCC_ERR_NOT_SUPPORTED). On an error nothing is posted. */
+/** Posts a request of ucc_collective_init() on a stream. The request is complete when everything is
+ *  enqueued; until then the caller may not enqueue anything else on the stream. cudaStreamPerThread
+ *  is UCC_ERR_NOT_SUPPORTED. On an error nothing is posted. */
 ucc_status_t heddle_post_on(ucc_coll_req_h request, void *stream);
 
-/** Streams that take part go on when all have come so far. The devices' part of heddle_barrier(). */
+/** A barrier among streams: each goes on when all have come to the call. */
 ucc_status_t heddle_barrier_on(heddle_ep_t *ep, void *stream);
-/** As heddle_barrier_on(): streams of other endpoints than the root wait, too. */
+/** The same as heddle_barrier_on(): streams of endpoints other than the root wait, too. */
 ucc_status_t heddle_fanin_on(heddle_ep_t *ep, void *stream, uint32_t root);
 ucc_status_t heddle_fanout_on(heddle_ep_t *ep, void *stream, uint32_t root);
-/** Each as the call without _on. */
+/** Each of these means the same as the call without _on. */
 ucc_status_t heddle_bcast_on(heddle_ep_t *ep, void *stream, void *buffer, uint64_t count,
                              ucc_datatype_t dt, uint32_t root);
 ucc_status_t heddle_mcast_on(heddle_ep_t *ep, void *stream, void *buffer, uint64_t count,
@@ -429,85 +461,95 @@ ucc_status_t heddle_alltoallv_on(heddle_ep_t *ep, void *stream, const void *src,
                                  void *dst, const uint64_t *dst_counts,
                                  const uint64_t *dst_displacements, ucc_datatype_t dt);
 
-/** The GPU that endpoint ep, of this process, had better use: *device is a number of the driver's, as for cudaSetDevice(). It
- *  is one of those nearest to where the endpoint runs (heddle_join_at(), or what its thread is bound to). Those who have
- *  the same ones nearest share them out by their numbers, so that endpoints of one GPU are neighbours in number:
- *  reductions combine neighbours first. None gets more than its share: who comes late gets one that is farther off, rather
- *  than that another is idle. With nothing known all GPUs are shared out. A proposal: buffers may be anywhere. Ask the team
- *  that has all endpoints that use GPUs; of sub-teams each would be given out anew. Any endpoint may ask for any of its
- *  process; the answer remains. Loads the driver, as HEDDLE_GPU says.
- *  @return UCC_INPROGRESS: not all endpoints have joined (after a first barrier, they have); UCC_ERR_NOT_FOUND: there
- *          is no GPU; UCC_ERR_NOT_SUPPORTED: ep lives in another process */
+/** Proposes the GPU that endpoint ep, of this process, should use: *device is a number of the
+ *  driver's, as for cudaSetDevice(). Buffers may be anywhere all the same.
+ *      The GPU is one of those nearest to where the endpoint runs (heddle_join_at(), or what its
+ *  thread is bound to). Endpoints that have the same ones nearest share them out by their numbers,
+ *  so that endpoints of one GPU are neighbours in number: reductions combine neighbours first. No
+ *  GPU gets more than its share: before one is idle, an endpoint gets one that is farther off. If
+ *  nothing is known, all GPUs are shared out.
+ *      Ask the team with all endpoints that use GPUs, since each sub-team would share them out
+ *  anew. Any endpoint may ask for any of its process; the answer remains the same. Loads the
+ *  driver, as HEDDLE_GPU says.
+ *  @return UCC_INPROGRESS: not all endpoints have joined (after a first barrier, they have);
+ *          UCC_ERR_NOT_FOUND: there is no GPU; UCC_ERR_NOT_SUPPORTED: ep lives in another
+ *          process */
 ucc_status_t heddle_team_gpu(ucc_team_h team, uint64_t ep, int *device);
 
 /* ------------------------------------------------------------------------------------------------
  * Waiting, tags, abort
  * ---------------------------------------------------------------------------------------------- */
 
-/** Waits for a posted request: spins, yields, then sleeps; meanwhile it does whatever work of the
- *  request's context can be done. Needs no progress call from the caller. In a group with
- *  UCC_THREAD_MULTIPLE a wait that lasts looks after the group's other contexts, too. Without it contexts
- *  have no locks, and only the caller knows who is in which: a thread that drives endpoints on several
- *  contexts waits for the requests of all by heddle_wait_all(), or gives its endpoints one context
- *  (heddle_group_params_t::contexts); else what it awaits may depend on an operation that nobody
- *  progresses, at the latest the fifth that is outstanding.
+/** Waits for a posted request: spins, yields, then sleeps. Meanwhile it does whatever work of the
+ *  request's context can be done, so the caller needs no progress call.
+ *      In a group with UCC_THREAD_MULTIPLE, a wait that lasts looks after the group's other
+ *  contexts, too. In other groups contexts have no locks, and only the caller knows which thread is
+ *  in which. There a thread that drives endpoints on several contexts must wait for the requests of
+ *  all by heddle_wait_all(), or give its endpoints one context (heddle_group_params_t::contexts).
+ *  Otherwise the request may depend on an operation that nobody progresses, at the latest on the
+ *  fifth that is outstanding.
  *  @param [in] timeout  seconds; negative waits for ever; 0 is one progress and a test
- *  @return the request's final status, or UCC_INPROGRESS when the timeout came first (the request
- *          goes on), UCC_ERR_INVALID_PARAM for NULL or a request that was never posted */
+ *  @return the request's final status; UCC_INPROGRESS when the timeout came first (the request goes
+ *          on); UCC_ERR_INVALID_PARAM for NULL or a request that was never posted */
 ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout);
 
-/** One progress of the request's context, and the request's status then: UCC_INPROGRESS, or how it
- *  ended. heddle_wait() with timeout 0. */
+/** Progresses the request's context once, and returns the request's status then: UCC_INPROGRESS, or
+ *  how it ended. The same as heddle_wait() with timeout 0. */
 ucc_status_t heddle_test(ucc_coll_req_h request);
 
-/** Waits until every request is complete, progressing the contexts of all of them: one thread may wait
- *  here for endpoints on several contexts, if it is the one that drives them.
+/** Waits until every request is complete, and progresses the contexts of all of them. One thread
+ *  may wait here for endpoints on several contexts, if it is the one that drives them.
  *  @param [in] requests  n of them; NULL entries are skipped; none is freed
  *  @param [in] timeout   seconds, as in heddle_wait()
- *  @return UCC_OK; the status of the first in the array that failed; UCC_INPROGRESS when the timeout
- *          came first; UCC_ERR_INVALID_PARAM, at once, if one is no request or was never posted */
+ *  @return UCC_OK; the status of the first in the array that failed; UCC_INPROGRESS when the
+ *          timeout came first; UCC_ERR_INVALID_PARAM, at once, if one is no request or was never
+ *          posted */
 ucc_status_t heddle_wait_all(const ucc_coll_req_h *requests, size_t n, double timeout);
 
 /** Waits until one of the requests is complete, in the same way. Freeing it with
  *  heddle_request_free(&requests[index]) takes it out of the next call.
- *  @param [out] index  the first in the array that is complete; n when the timeout came first, or when
- *                      all entries are NULL (UCC_OK then)
+ *  @param [out] index  the first in the array that is complete; n when the timeout came first, or
+ *                      when all entries are NULL (UCC_OK then)
  *  @return how that request ended, UCC_INPROGRESS when the timeout came first */
 ucc_status_t heddle_wait_any(const ucc_coll_req_h *requests, size_t n, size_t *index,
                              double timeout);
 
-/** ucc_collective_finalize(*request), and *request becomes NULL. A request in progress is
- *  UCC_ERR_INVALID_PARAM and stays; NULL is UCC_OK. */
+/** Frees the request by ucc_collective_finalize(), and sets *request to NULL. A request in progress
+ *  is UCC_ERR_INVALID_PARAM and stays; NULL is UCC_OK. */
 ucc_status_t heddle_request_free(ucc_coll_req_h *request);
 
-/** Does what can be done now for everything outstanding on the endpoint's context, without blocking:
- *  ucc_context_progress(heddle_ep_context(ep)). Callbacks are called from here. */
+/** Does what can be done now for everything outstanding on the endpoint's context, without
+ *  blocking. The same as ucc_context_progress(heddle_ep_context(ep)). Callbacks are called from
+ *  here. */
 ucc_status_t heddle_progress(heddle_ep_t *ep);
 
 /** ucc_collective_init() with a 64-bit tag in place of ucc_coll_args_t::tag (whose mask bit is then
- *  ignored). Operations of one team match by tag; those with equal tags in the order of their posts. Tags
- *  whose highest bit is set are for registered algorithms (schedule.h). */
+ *  ignored). Operations of one team match by tag; those with equal tags match in the order of their
+ *  posts. Tags whose highest bit is set are reserved for registered algorithms (schedule.h). */
 ucc_status_t heddle_collective_init_tagged(ucc_coll_args_t *args, uint64_t tag,
                                            ucc_coll_req_h *request, ucc_team_h team);
 
 /** Ends everything outstanding on the team, at every endpoint of this process, with
- *  HEDDLE_ERR_ABORTED; later operations fail with the same status. When a request reports it, nobody
- *  touches that request's buffers any more. Any endpoint may call it, from any thread, once or
+ *  HEDDLE_ERR_ABORTED; later operations fail with the same status. When a request reports it, no
+ *  thread touches that request's buffers any more. Any endpoint may call, from any thread, once or
  *  often. The team must still be destroyed by every endpoint. */
 ucc_status_t heddle_team_abort(ucc_team_h team);
 
-/** A team of those that are left of a team of several processes when one of them has been lost (its operations
- *  fail with UCC_ERR_IO_ERROR then), or after heddle_team_abort(): every endpoint of every process that is left
- *  calls. Needs no exchange, and nobody else. Numbers are in the order of the old ones; ordering,
- *  synchronization, thread mode and contexts are the old team's. The old team must still be destroyed, before or
- *  after.
- *      Processes may be lost meanwhile, or not yet known to be lost by all. Then forming the team fails, or its first
- *  operations do, with UCC_ERR_IO_ERROR at some or all: destroy what there is of it, and those who have no team
- *  shrink the old one again, those who have one shrink that. All of them meet. A process that the others have given
- *  up (because a link broke, or it did not react) is left alone, with its own endpoints. While an endpoint of
- *  this process still has the team that an earlier call has made of the same processes, the new one waits for its end;
- *  heddle_shrink() fails after some milliseconds of that.
- *  @param [in]  team  created by any way; UCC_ERR_NOT_SUPPORTED if all its endpoints live in this process
+/** Makes a team of those that are left of a team of several processes, when one process has been
+ *  lost (the team's operations then fail with UCC_ERR_IO_ERROR), or after heddle_team_abort().
+ *  Every endpoint of every process that is left calls; no exchange is needed. Endpoints are
+ *  numbered in the order of their old numbers; ordering, synchronization, thread mode and contexts
+ *  are the old team's. The old team must still be destroyed, before or after.
+ *      Further processes may be lost meanwhile, and some processes may not know of a loss yet. Then
+ *  forming the team fails, or its first operations do, with UCC_ERR_IO_ERROR at some endpoints or
+ *  all. Where the new team has not formed, destroy it and shrink the old one again; where it has,
+ *  shrink the new one. All of them meet. A process that the others have given
+ *  up (because a link broke, or it did not react) is left alone, with its own endpoints.
+ *      While an endpoint of this process still has the team that an earlier call has made of the
+ *  same processes, the new team waits until that one ends; heddle_shrink() fails after some
+ *  milliseconds of this.
+ *  @param [in]  team  created by any way; UCC_ERR_NOT_SUPPORTED if all its endpoints live in this
+ *                     process
  *  @param [out] left  to be driven by ucc_team_create_test(), as any new team */
 ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left);
 
@@ -531,7 +573,8 @@ typedef struct heddle_team_params {
     /** Where this endpoint will run. */
     heddle_locality_t locality;
     /** The drafts' memory per team: this endpoint's buffer (address NULL: the library allocates
-     *  `bytes` and owns it), hints and constraints (a constraint that `address` breaks is an error). */
+     *  `bytes` and owns it), hints and constraints (a constraint that `address` breaks is an
+     *  error). */
     struct {
         void *address;
         size_t bytes;
@@ -550,8 +593,8 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
 
 /** Endpoint ep's part of the team's memory (heddle_team_params_t::memory,
  *  heddle_group_params_t::symmetric_bytes). The pointer is valid in the whole process while
- *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or (the caller's
- *  own part is known at once) as long as not all have joined. */
+ *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or as long as not
+ *  all have joined (but the caller's own part is known at once). */
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------
@@ -574,46 +617,53 @@ typedef enum {
     HEDDLE_INFO_ALL = 0x7f
 } heddle_info_flags_t;
 
-/** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be newer
- *  than the headers that it was compiled with. */
+/** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be
+ *  newer than the headers that it was compiled with. */
 unsigned heddle_version(void);
 const char *heddle_version_string(void);
 
-/** For headers: the process's one object of this name, which the first caller makes and nobody ends. Modules that are
- *  loaded with names of their own (dlopen's RTLD_LOCAL) share it.
+/** For headers: returns the process's only object of this name. The first caller makes it, and it
+ *  is never destroyed. Modules that are loaded with names of their own (dlopen's RTLD_LOCAL) share
+ *  it.
  *  @param [in]  name  copied
- *  @param [in]  make  called once, while other callers wait; NULL is what it may return, and then it is called again
+ *  @param [in]  make  called once, while other callers wait; it may return NULL, and is then called
+ *                     again by the next caller
  *  @return what make returned; NULL also if there is no memory */
 void *heddle_process_object(const char *name, void *(*make)(void));
 
-/** The line that says why: the last of level ERROR that the calling thread has logged since heddle_forget_error(), without
- *  its first word, cut to some hundred characters; "" if there is none, or errors are not logged (HEDDLE_LOG_LEVEL).
- *  Valid until the thread's next error. */
+/** The line that says why a call failed: the last one of level ERROR that the calling thread has
+ *  logged since heddle_forget_error(), without the prefix "[heddle ERROR] ", cut to some hundred
+ *  characters. "" if there is none, or if errors are not logged (HEDDLE_LOG_LEVEL). Valid until the
+ *  thread's next error. */
 const char *heddle_last_error(void);
 void heddle_forget_error(void);
 
-/** For waits that the library does not know, such as that of threads for each other before they join: HEDDLE_STALL and
- *  HEDDLE_TIMEOUT go for them as for its own. Called when the wait begins, and then again each time that it has lasted
- *  for *next seconds.
+/** Reports a wait that the library does not know of, such as one of threads for each other before
+ *  they join: HEDDLE_STALL and HEDDLE_TIMEOUT then apply to it as to the library's own. Call it
+ *  when the wait begins, and again each time that the wait has lasted for *next seconds.
  *  @param [in]     who     who waits, and for what: "barrier of the second stage, thread 3"
- *  @param [in]     whom    whom it waits for; NULL: somebody else speaks, so no stall line is due here
+ *  @param [in]     whom    whom it waits for; NULL: another caller reports this wait, so no stall
+ *                          line is due here
  *  @param [in]     waited  for how many seconds
- *  @param [in,out] next    0 when the wait begins; then the seconds of waiting after which to call again, which
- *                          may be infinite. If they have passed, a line is logged: "stall: WHO has waited 10.0 s for
- *                          WHOM"
- *  @return UCC_INPROGRESS: wait on; UCC_ERR_TIMED_OUT: it is to end, and a line has been logged;
- *          UCC_ERR_INVALID_PARAM: who or next is NULL, or waited is negative or not finite; UCC_ERR_NO_MEMORY */
+ *  @param [in,out] next    0 when the wait begins; then the seconds of waiting after which to call
+ *                          again, which may be infinite. When they have passed, a line is logged:
+ *                          "stall: WHO has waited 10.0 s for WHOM"
+ *  @return UCC_INPROGRESS: wait on; UCC_ERR_TIMED_OUT: the wait must end, and a line has been
+ *          logged; UCC_ERR_INVALID_PARAM: who or next is NULL, or waited is negative or not finite;
+ *          UCC_ERR_NO_MEMORY */
 ucc_status_t heddle_watch_wait(const char *who, const char *whom, double waited, double *next);
 
-/** Prints what this process knows of a team: which endpoints live in which process, and for each other process
- *  the transports that UCX has selected for each lane, and for what. A way that nothing has been sent on yet
- *  is not there yet, and one may still change until the first messages have come.
+/** Prints what this process knows of a team: which endpoints live in which process, and for each
+ *  other process the transports that UCX has selected for each lane, and for what. A connection
+ *  over which nothing has been sent is not there yet, and one may still change until the first
+ *  messages have come.
  *  @return UCC_ERR_INVALID_PARAM: stream is NULL, or the team is not active */
 ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team);
 
-/** What this process has sent to other processes, and received from them, since it began (or since it was forked), by
- *  teams that span processes. A message is one of a collective, its bytes are data, without headers; credits are those
- *  beside them that tell how far this process has come, or that a team has failed. */
+/** What teams that span processes have made this process send and receive since it began (or since
+ *  it was forked). Messages are those of collectives; their bytes are data, without headers.
+ *  Credits are further messages, which tell how far this process has come, or that a team has
+ *  failed. */
 typedef struct heddle_net_traffic {
     uint64_t messages_sent;
     uint64_t bytes_sent;
@@ -622,8 +672,9 @@ typedef struct heddle_net_traffic {
     uint64_t bytes_received;
 } heddle_net_traffic_t;
 
-/** Any thread, at any time. What other threads send and receive meanwhile may be counted in part.
- *  @param [out] traffic  all 0 while there was no second process
+/** May be called by any thread, at any time. What other threads send and receive meanwhile may be
+ *  counted in part.
+ *  @param [out] traffic  all 0 as long as there was no second process
  *  @return UCC_ERR_INVALID_PARAM: traffic is NULL */
 ucc_status_t heddle_net_traffic(heddle_net_traffic_t *traffic);
 
