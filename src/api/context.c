@@ -121,8 +121,16 @@ static ucc_status_t create(ucc_lib_h lib, const ucc_context_params_t *p, ucc_con
     return UCC_OK;
 }
 
-ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p, bool unplaced,
-                                   ucc_context_h *out) {
+/* Of a context that nobody has met, or nobody will again. */
+static void dispose(ucc_context_h context) {
+    hd_algorithms_end(context->offers);
+    hd_free(context->mem_params.segments);
+    free(context->tune);
+    hd_free(context);
+}
+
+ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
+                                   const hd_config_t *config, bool unplaced, ucc_context_h *out) {
     bool meets = p->mask & UCC_CONTEXT_PARAM_FIELD_OOB;
     ucc_context_h context;
     ucc_status_t status = check_oob(p, unplaced);
@@ -130,6 +138,9 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
         return status;
     }
     status = create(lib, p, &context);
+    if (status == UCC_OK && config && (status = hd_api_tune(context, config)) != UCC_OK) {
+        dispose(context);
+    }
     if (status != UCC_OK) {
         if (meets) {
             hd_context_refuse(&p->oob, lib->stall, status);
@@ -139,8 +150,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     status = meets ? hd_context_meet(context, &p->oob, unplaced) : UCC_OK;
     if (status != UCC_OK) {
         hd_context_part(context);
-        hd_free(context->mem_params.segments);
-        hd_free(context);
+        dispose(context);
         return status;
     }
     hd_fork_watch(&context->heirloom, inherited);
@@ -169,16 +179,7 @@ ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *param
         }
         return status;
     }
-    ucc_context_h made;
-    status = hd_api_create_context(lib, params, unplaced, &made);
-    if (status == UCC_OK && config &&
-        (status = hd_api_tune(made, (hd_config_t *)config)) != UCC_OK) {
-        (void)ucc_context_destroy(made);
-    }
-    if (status == UCC_OK) {
-        *context = made;
-    }
-    return status;
+    return hd_api_create_context(lib, params, (const hd_config_t *)config, unplaced, context);
 }
 
 ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
@@ -211,13 +212,10 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
         return UCC_ERR_INVALID_PARAM;
     }
     context->magic = HD_DEAD_MAGIC;
-    hd_algorithms_end(context->offers);
     hd_context_part(context);
     hd_fork_forget(&context->heirloom);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
-    hd_free(context->mem_params.segments);
-    free(context->tune);
-    hd_free(context);
+    dispose(context);
     return UCC_OK;
 }
 

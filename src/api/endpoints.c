@@ -39,7 +39,7 @@ struct heddle_group {
 static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
     ucc_context_params_t params = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE,
                                    .type = UCC_CONTEXT_SHARED};
-    return hd_api_create_context(lib, &params, false, context);
+    return hd_api_create_context(lib, &params, NULL, false, context);
 }
 
 static void free_eps(heddle_ep_t *list) {

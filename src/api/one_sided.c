@@ -348,7 +348,11 @@ enum { LINE = 400 };
 
 static void add(char line[LINE], hd_piece_t piece) {
     size_t used = strlen(line);
-    snprintf(line + used, LINE - used, "%s%.*s", used ? "#" : "", (int)piece.length, piece.at);
+    int more =
+        snprintf(line + used, LINE - used, "%s%.*s", used ? "#" : "", (int)piece.length, piece.at);
+    if (more >= (int)(LINE - used)) {
+        memcpy(line + LINE - sizeof("..."), "...", sizeof("..."));
+    }
 }
 
 /* Entries that are gone by, and others. What alltoall gives is the same by any algorithm. */
@@ -371,7 +375,7 @@ static bool sort_entries(const char *text, const char *origin, bool tell, char r
 /* One line, if there is anything to say. */
 static void tell_idle(const char *rest, const char *origin) {
     if (*rest) {
-        hd_info("TUNE (%s): \"%s\" has no effect: algorithms are chosen by size and team, see "
+        hd_warn("TUNE (%s): \"%s\" has no effect: algorithms are chosen by size and team, see "
                 "heddle_info --plans",
                 origin, rest);
     }
