@@ -51,6 +51,7 @@
 #include <heddle/drafts_names.h>
 #include <heddle/heddle.h>
 #include <stdbool.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -527,6 +528,7 @@ static inline ucc_status_t heddle_draft_team_get_attribs(ucc_team_h team,
     ucc_oob_coll_t oob;
     heddle_team_params_t extra;
     ucc_status_t status;
+    memset(&a, 0, sizeof(a)); /* a compiler doesn't see that what is asked for is written */
     a.mask = UCC_TEAM_ATTR_FIELD_POST_ORDERING | UCC_TEAM_ATTR_FIELD_OUTSTANDING_CALLS |
              UCC_TEAM_ATTR_FIELD_EP | UCC_TEAM_ATTR_FIELD_EP_RANGE | UCC_TEAM_ATTR_FIELD_SYNC_TYPE;
     status = ucc_team_get_attr(team, attribs ? &a : NULL);
