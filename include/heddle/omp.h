@@ -65,7 +65,8 @@ typedef struct heddle_omp_region {
     heddle_group_t *group;
     heddle_omp_seat_t *seat; /* [n] */
     int *path;               /* [2 * level - 1]: see heddle_omp_step_ */
-    int league, level, n;
+    int league, teams;       /* omp_get_team_num() and omp_get_num_teams() */
+    int level, n;
 } heddle_omp_region_t;
 
 /** All regions that one thread opens, one after the other, and those inside of them. */
@@ -75,12 +76,14 @@ typedef struct heddle_omp {
     uint64_t id; /* of no other object, nor of this one before heddle_omp_free; 0: it has nothing */
     /* Of outermost regions with those of other processes; n_oob_eps is 0: there are none. */
     ucc_oob_coll_t oob;
+    /* Of one of those that could not be made, until heddle_omp_free: the others are not told of a second try. */
+    ucc_status_t failure;
 } heddle_omp_t;
 
 #define HEDDLE_OMP_ALONE_                                                                          \
     { NULL, NULL, NULL, NULL, 0, 0 }
 #define HEDDLE_OMP_INITIALIZER                                                                     \
-    { PTHREAD_MUTEX_INITIALIZER, NULL, 0, HEDDLE_OMP_ALONE_ }
+    { PTHREAD_MUTEX_INITIALIZER, NULL, 0, HEDDLE_OMP_ALONE_, UCC_OK }
 
 /* One for the whole program, however many files include this; but each module that is loaded with names of its own has another
  * (dlopen's RTLD_LOCAL), and the same heddle_omp_t may be known to several. */
@@ -112,7 +115,7 @@ static inline int heddle_omp_step_(int i) {
 
 static inline int heddle_omp_is_here_(const heddle_omp_region_t *r) {
     int same = r->level == omp_get_level() && r->n == omp_get_num_threads() &&
-               r->league == omp_get_team_num();
+               r->league == omp_get_team_num() && r->teams == omp_get_num_teams();
     for (int i = 0; r->level > 1 && same && i < 2 * r->level - 1; i++) {
         same = r->path[i] == heddle_omp_step_(i);
     }
@@ -133,36 +136,62 @@ static inline void heddle_omp_drop_(heddle_omp_region_t *r) {
     free(r);
 }
 
-/* Under the lock. */
-static inline ucc_status_t heddle_omp_make_(heddle_omp_t *omp, heddle_omp_region_t **out) {
+/* Whether this region is to have those of other processes in its team. */
+static inline int heddle_omp_is_wide_(const heddle_omp_t *omp) {
+    return omp->oob.n_oob_eps > 0 && omp_get_level() == 1 && omp_get_num_teams() == 1;
+}
+
+/* NULL: there is no memory. Takes the group over only if there is. */
+static inline heddle_omp_region_t *heddle_omp_record_(heddle_group_t *group) {
     heddle_omp_region_t *r = (heddle_omp_region_t *)calloc(1, sizeof(*r));
     if (!r) {
-        return UCC_ERR_NO_MEMORY;
+        return NULL;
     }
     r->level = omp_get_level();
     r->league = omp_get_team_num();
+    r->teams = omp_get_num_teams();
     r->n = omp_get_num_threads();
     int steps = r->level > 0 ? 2 * r->level - 1 : 0;
-    heddle_group_params_t params;
-    memset(&params, 0, sizeof(params));
-    params.endpoints = (uint32_t)r->n;
-    if (omp->oob.n_oob_eps > 0 && r->level == 1 && r->league == 0) {
-        params.oob = &omp->oob;
-    }
     r->path = (int *)calloc((size_t)steps + 1, sizeof(*r->path));
     r->seat = (heddle_omp_seat_t *)calloc((size_t)r->n, sizeof(*r->seat));
-    ucc_status_t status =
-        r->path && r->seat ? heddle_group_create(&params, &r->group) : UCC_ERR_NO_MEMORY;
-    if (status != UCC_OK) {
+    if (!r->path || !r->seat) {
         heddle_omp_drop_(r);
-        return status;
+        return NULL;
     }
     for (int i = 0; i < steps; i++) {
         r->path[i] = heddle_omp_step_(i);
     }
-    r->next = omp->regions;
-    omp->regions = *out = r;
-    return UCC_OK;
+    r->group = group;
+    return r;
+}
+
+/* Under the lock. First of all the group: other processes wait in its exchange, and once it is there, they learn that it
+ * ends. */
+static inline ucc_status_t heddle_omp_make_(heddle_omp_t *omp, heddle_omp_region_t **out) {
+    int wide = heddle_omp_is_wide_(omp);
+    heddle_group_t *group;
+    heddle_group_params_t params;
+    if (wide && omp->failure != UCC_OK) {
+        return omp->failure;
+    }
+    memset(&params, 0, sizeof(params));
+    params.endpoints = (uint32_t)omp_get_num_threads();
+    params.oob = wide ? &omp->oob : NULL;
+    ucc_status_t status = heddle_group_create(&params, &group);
+    if (status == UCC_OK) {
+        heddle_omp_region_t *r = heddle_omp_record_(group);
+        if (r) {
+            r->next = omp->regions;
+            omp->regions = *out = r;
+            return UCC_OK;
+        }
+        fprintf(stderr, "[heddle ERROR] OpenMP region of %d threads: no memory\n",
+                omp_get_num_threads());
+        (void)heddle_group_destroy(group);
+        status = UCC_ERR_NO_MEMORY;
+    }
+    omp->failure = wide ? status : omp->failure;
+    return status;
 }
 
 /* Of this module's counter, which has its address to itself. */
@@ -249,7 +278,8 @@ static inline int heddle_omp_in_use_(const heddle_omp_t *omp) {
 
 /** Gives back all that is kept, outside of parallel regions, with all operations complete. What comes next
  *  makes new groups. Also the way on after a group was aborted. &heddle_omp_default: of the calls without an object.
- *  In a region, whose threads may be in calls, it says so and gives back nothing. */
+ *  In a region, whose threads may be in calls, it says so and gives back nothing. After heddle_omp_across() the regions that
+ *  come next span processes as before: all processes call this, then. */
 static inline void heddle_omp_free(heddle_omp_t *omp) {
     pthread_mutex_lock(&omp->lock);
     if (heddle_omp_in_use_(omp)) {
@@ -265,15 +295,17 @@ static inline void heddle_omp_free(heddle_omp_t *omp) {
         heddle_omp_drop_(r);
     }
     omp->regions = NULL;
+    omp->failure = UCC_OK;
     __atomic_store_n(&omp->id, 0, __ATOMIC_RELAXED); /* relaxed: no region is open */
     pthread_mutex_unlock(&omp->lock);
 }
 
 /** From now on the outermost parallel regions span processes: their teams have the threads of this process's region and
- *  of those that the others open, numbered by process; nested regions and the calls outside of regions stay what
- *  they are. All processes call this, and then open regions in the same order, of any numbers of threads: the first call
- *  in a region of a new size meets the others by the exchange, and waits for them. Where a size comes again in one process,
- *  it does in all. Outside of parallel regions; gives back what is kept, as heddle_omp_free().
+ *  of those that the others open, numbered by process; nested regions, those in a league of several teams, and the calls
+ *  outside of regions stay what they are. All processes call this, and then open regions in the same order, of any numbers
+ *  of threads: the first call in a region of a new size meets the others by the exchange, and waits for them. Where a size
+ *  comes again in one process, it does in all. If such a team can't be made, or fails, calls fail in all processes, until
+ *  all call heddle_omp_free(). Outside of parallel regions; gives back what is kept, as that does.
  *  @param [in]  omp  as there
  *  @param [in]  oob  an exchange among the processes (UCC's: <heddle/bootstrap.h> and <heddle/bootstrap_mpi.h> have some);
  *                    copied, but in use until the next call of this or heddle_omp_free(). NULL: regions stay inside

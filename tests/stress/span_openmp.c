@@ -1,7 +1,22 @@
 /* span_openmp.c: the calls of omp.h in parallel regions that span processes, after heddle_omp_across. */
 #include "../support/processes.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* omp.h's allocations, of which so many succeed; below 0: all. */
+static _Atomic int allocations_left = -1;
+
+static void *failing_calloc(size_t n, size_t size) {
+    int left = allocations_left;
+    while (left > 0 && !atomic_compare_exchange_weak(&allocations_left, &left, left - 1)) {
+    }
+    return left == 0 ? NULL : calloc(n, size);
+}
+
+#define calloc failing_calloc
 #include <heddle/omp.h>
+#undef calloc
 #include <stdio.h>
 
 enum { ROUNDS = 200 };
@@ -48,6 +63,43 @@ static int nested_stay_inside(const process_t *process) {
     return wrong ? failed(process, "a nested region is not alone") : 0;
 }
 
+/* So do those of a league's teams, also of the first one, whose number is that of no league. */
+static int leagues_stay_inside(const process_t *process) {
+    int wrong = 0;
+#pragma omp teams num_teams(2) thread_limit(2) reduction(+ : wrong)
+#pragma omp parallel num_threads((int)process->n) reduction(+ : wrong)
+    {
+        heddle_ep_t *ep;
+        wrong += heddle_omp_ep(&ep) != UCC_OK || omp_get_num_teams() != 2;
+        wrong += heddle_ep_size(ep) != (uint32_t)omp_get_num_threads();
+        wrong += heddle_barrier(ep) != UCC_OK;
+    }
+    return wrong ? failed(process, "a league's team is not alone") : 0;
+}
+
+/* The last process has no memory for its part of a region: nobody waits for it, no thread of the region tries again, and
+ * after heddle_omp_free all is well. */
+static int failures_are_told(const process_t *process) {
+    int status = 0, mine = (int)process->n;
+    for (int left = 0; left < 3; left++) {
+        int good = 0;
+        heddle_omp_free(&heddle_omp_default);
+        process_barrier(process);
+        allocations_left = process->me == process->shape->processes - 1 ? left : -1;
+#pragma omp parallel num_threads(mine) reduction(+ : good)
+        {
+            good += heddle_omp_barrier() == UCC_OK;
+            good += heddle_omp_barrier() == UCC_OK;
+        }
+        allocations_left = -1;
+        status |= good ? failed(process, "a barrier without all threads") : 0;
+        process_barrier(process);
+        heddle_omp_free(&heddle_omp_default);
+        status |= sum_over_all(process, mine, process->size);
+    }
+    return status;
+}
+
 static int work(const process_t *process, void *arg) {
     (void)arg;
     ucc_oob_coll_t oob = process_group_oob(process, 0), bad = oob;
@@ -66,6 +118,11 @@ static int work(const process_t *process, void *arg) {
     status |= sum_over_all(process, mine + 1, process->size + process->shape->processes);
     status |= sum_over_all(process, mine, process->size);
     status |= nested_stay_inside(process);
+    status |= leagues_stay_inside(process);
+    heddle_omp_free(&heddle_omp_default); /* what comes next spans processes, too */
+    status |= leagues_stay_inside(process);
+    status |= sum_over_all(process, mine, process->size);
+    status |= failures_are_told(process);
     if (heddle_omp_across(&heddle_omp_default, NULL) != UCC_OK) {
         return failed(process, "back to the process");
     }
