@@ -8,7 +8,9 @@
  *
  * Every thread of the innermost parallel region calls, as for the region's own barrier: not from explicit tasks, and
  * not inside of work-sharing constructs. Endpoint i is the thread whose omp_get_thread_num() is i, so results have the
- * same bits in every run with the same number of threads.
+ * same bits in every run with the same number of threads. Where a region spans processes, its team has all their threads:
+ * those of process 0 first, then those of process 1, and so on, each process's in the order of omp_get_thread_num().
+ * heddle_ep_index() and heddle_ep_size() of heddle_omp_ep()'s endpoint say which one of how many a thread is.
  *
  * The threads of a region form a heddle group when they first call. It is kept: the next region of the same size finds
  * it, whichever threads the runtime takes. Nested regions, and the regions of a league's teams, have their own.
@@ -54,9 +56,12 @@ extern "C" {
 
 /** A thread's place in a region. Alone on its lines: it is written at each call. */
 typedef struct heddle_omp_seat {
-    heddle_ep_t *ep; /* NULL: nobody has been here yet */
-    uint32_t busy;   /* a thread is in a call here */
-    char padding[128 - sizeof(void *) - sizeof(uint32_t)];
+    heddle_ep_t *ep;     /* NULL: nobody has been here yet */
+    heddle_ep_t *firsts; /* of the processes' first threads; NULL: none, or not yet */
+    uint32_t busy;       /* a thread is in a call here */
+    uint32_t wide;       /* the team has threads of other processes */
+    uint32_t split;      /* firsts is what it will be */
+    char padding[128 - 2 * sizeof(void *) - 3 * sizeof(uint32_t)];
 } heddle_omp_seat_t;
 
 /** Regions at one place of the nest: their group. */
@@ -124,6 +129,9 @@ static inline int heddle_omp_is_here_(const heddle_omp_region_t *r) {
 
 static inline void heddle_omp_drop_(heddle_omp_region_t *r) {
     for (int i = 0; r->seat && i < r->n; i++) {
+        if (r->seat[i].firsts) {
+            (void)heddle_leave(r->seat[i].firsts);
+        }
         if (r->seat[i].ep) {
             (void)heddle_leave(r->seat[i].ep);
         }
@@ -228,6 +236,7 @@ static inline ucc_status_t heddle_omp_come_(heddle_omp_t *omp) {
     }
     if (status == UCC_OK && !m->seat->ep) { /* it does not wait for anybody */
         status = heddle_join(region->group, (uint32_t)m->index, &m->seat->ep);
+        m->seat->wide = heddle_ep_size(m->seat->ep) != (uint32_t)region->n;
     }
     m->id = status == UCC_OK ? omp->id : 0;
     pthread_mutex_unlock(&omp->lock);
@@ -336,10 +345,9 @@ static inline ucc_status_t heddle_omp_across(heddle_omp_t *omp, const ucc_oob_co
 /* Two threads at one place: each is of a region that it takes for the other's. */
 static inline ucc_status_t heddle_omp_clash_(const heddle_omp_seat_t *seat) {
     fprintf(stderr,
-            "[heddle ERROR] OpenMP thread %u of %u: another one is in a call in its place: threads "
-            "that open "
-            "parallel regions at the same time need a heddle_omp_t each\n",
-            heddle_ep_index(seat->ep), heddle_ep_size(seat->ep));
+            "[heddle ERROR] OpenMP thread %d of %d: another one is in a call in its place: threads "
+            "that open parallel regions at the same time need a heddle_omp_t each\n",
+            omp_get_thread_num(), omp_get_num_threads());
     (void)heddle_team_abort(heddle_ep_team(seat->ep));
     return UCC_ERR_INVALID_PARAM;
 }
@@ -379,17 +387,55 @@ static inline ucc_status_t heddle_omp_allreduce(void *x, uint64_t count, ucc_dat
                             : status;
 }
 
-/* Thread 0 gets the result. Few elements cross in both directions at once: faster than one direction after the other. */
-static inline ucc_status_t heddle_omp_to_first_(const heddle_omp_seat_t *seat, const void *mine,
+/* In a team that spans processes, each one's thread 0 gets an endpoint of a team of these. Every thread calls; all that
+ * comes after the first time is free. If it fails at one, nobody waits for that. */
+static inline ucc_status_t heddle_omp_split_(heddle_omp_seat_t *seat) {
+    if (seat->split) {
+        return UCC_OK;
+    }
+    seat->split = 1;
+    ucc_status_t status =
+        heddle_split(seat->ep, omp_get_thread_num() == 0 ? 0 : -1, 0, &seat->firsts);
+    if (status != UCC_OK) {
+        (void)heddle_team_abort(heddle_ep_team(seat->ep));
+    }
+    return status;
+}
+
+/* The first process's thread 0 gets the result, and hands it to those of the others. Each step is everybody's, also after
+ * one that has failed: the others may not know of that. */
+static inline ucc_status_t heddle_omp_to_firsts_(heddle_omp_seat_t *seat, const void *mine,
+                                                 void *shared, uint64_t count, ucc_datatype_t dt,
+                                                 ucc_reduction_op_t op) {
+    ucc_status_t status = heddle_omp_split_(seat);
+    ucc_status_t reduced = heddle_reduce(seat->ep, mine, shared, count, dt, op, 0);
+    status = status == UCC_OK ? reduced : status;
+    if (seat->firsts) {
+        ucc_status_t handed = heddle_bcast(seat->firsts, shared, count, dt, 0);
+        status = status == UCC_OK ? handed : status;
+    }
+    return status;
+}
+
+/* Thread 0 gets the result, in each process. Few elements cross in both directions at once: faster than one direction
+ * after the other. */
+static inline ucc_status_t heddle_omp_to_first_(heddle_omp_seat_t *seat, const void *mine,
                                                 void *shared, uint64_t count, ucc_datatype_t dt,
                                                 ucc_reduction_op_t op) {
     enum { FEW = 64, LARGEST = 32 };
     uint64_t unused[FEW * LARGEST / sizeof(uint64_t)];
     if (count > FEW || (dt & UCC_DATATYPE_CLASS_MASK) != UCC_DATATYPE_PREDEFINED) {
-        return heddle_reduce(seat->ep, mine, shared, count, dt, op, 0);
+        return seat->wide ? heddle_omp_to_firsts_(seat, mine, shared, count, dt, op)
+                          : heddle_reduce(seat->ep, mine, shared, count, dt, op, 0);
     }
-    int first = heddle_ep_index(seat->ep) == 0;
+    int first = omp_get_thread_num() == 0;
     return heddle_allreduce(seat->ep, mine, first ? shared : (void *)unused, count, dt, op);
+}
+
+/* Nobody returns before thread 0 has called, which has it all. */
+static inline ucc_status_t heddle_omp_await_first_(const heddle_omp_seat_t *seat) {
+    char said = 0; /* a bcast takes less time than a fanout; but it has one root, in one process */
+    return seat->wide ? heddle_barrier(seat->ep) : heddle_bcast(seat->ep, &said, 1, UCC_DT_INT8, 0);
 }
 
 /* Thread 0 alone uses shared, and the others' mine must not be marked: what not all would refuse by themselves. All
@@ -405,7 +451,8 @@ static inline int heddle_omp_is_reducible_(const void *mine, const void *shared,
 }
 
 /** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined elementwise into an
- *  array that all threads share, and read as soon as they return. Unlike there, what was in it before is no operand.
+ *  array that all threads share, and read as soon as they return. Unlike there, what was in it before is no operand. Where
+ *  the region spans processes, each one's threads share an array, and all arrays get the same.
  *  mine: not written; must not overlap shared. */
 static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uint64_t count,
                                              ucc_datatype_t dt, ucc_reduction_op_t op) {
@@ -416,14 +463,14 @@ static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uin
         return status;
     }
     status = heddle_omp_to_first_(seat, mine, shared, count, dt, op);
-    if (status == UCC_OK) {
-        char said = 0; /* thread 0 has it all, and says so: a bcast takes less time than a fanout */
-        status = heddle_bcast(seat->ep, &said, 1, UCC_DT_INT8, 0);
+    if (status == UCC_OK || seat->wide) {
+        ucc_status_t awaited = heddle_omp_await_first_(seat);
+        status = status == UCC_OK ? awaited : status;
     }
     return heddle_omp_end_(seat, status);
 }
 
-/** x: count elements; root's replace everybody's. root: a thread's number. */
+/** x: count elements; root's replace everybody's. root: an endpoint's number (inside a process omp_get_thread_num()). */
 static inline ucc_status_t heddle_omp_bcast(void *x, uint64_t count, ucc_datatype_t dt,
                                             uint32_t root) {
     heddle_omp_seat_t *seat;
@@ -432,7 +479,7 @@ static inline ucc_status_t heddle_omp_bcast(void *x, uint64_t count, ucc_datatyp
                             : status;
 }
 
-/** x at thread i becomes x[0] op ... op x[i]: heddle_scan() in place. */
+/** x at endpoint i becomes x[0] op ... op x[i]: heddle_scan() in place. */
 static inline ucc_status_t heddle_omp_scan(void *x, uint64_t count, ucc_datatype_t dt,
                                            ucc_reduction_op_t op) {
     heddle_omp_seat_t *seat;
@@ -442,7 +489,8 @@ static inline ucc_status_t heddle_omp_scan(void *x, uint64_t count, ucc_datatype
                : status;
 }
 
-/** dst: omp_get_num_threads() * count elements, each thread's own array; block i is thread i's src. */
+/** dst: heddle_ep_size(ep) * count elements, ep being heddle_omp_ep()'s, each thread's own array; block i is endpoint i's src.
+ *  Inside a process that is omp_get_num_threads() * count, block i thread i's; after heddle_omp_across() it is more. */
 static inline ucc_status_t heddle_omp_allgather(const void *src, void *dst, uint64_t count,
                                                 ucc_datatype_t dt) {
     heddle_omp_seat_t *seat;
