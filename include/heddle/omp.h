@@ -31,6 +31,10 @@
  *
  * Where they have not, UCC_ERR_INVALID_PARAM says so at a thread that finds its endpoint in use, and the group is aborted; until
  * two threads meet like that, regions may have got each other's data.
+ *
+ * With -mcmodel=medium, gcc 12 refuses a thread-local variable of more than 64 KiB, such as a threadprivate array, beside any
+ * other one, such as this header's ("section type conflict"): -mlarge-data-threshold=BYTES beyond its size, or a file of
+ * its own, helps.
  */
 #ifndef HEDDLE_OMP_H_
 #define HEDDLE_OMP_H_
@@ -315,10 +319,12 @@ static inline void heddle_omp_free(heddle_omp_t *omp) {
  *  of threads: the first call in a region of a new size meets the others by the exchange, and waits for them. Where a size
  *  comes again in one process, it does in all. If such a team can't be made, or fails, calls fail in all processes, until
  *  all call heddle_omp_free(). Outside of parallel regions; gives back what is kept, as that does.
+ *  The exchange is used by the thread of a region that comes first, whichever that is, one at a time: that of
+ *  <heddle/bootstrap_mpi.h> needs MPI_THREAD_SERIALIZED, or MPI_THREAD_MULTIPLE if the program calls MPI meanwhile.
  *  @param [in]  omp  as there
  *  @param [in]  oob  an exchange among the processes (UCC's: <heddle/bootstrap.h> and <heddle/bootstrap_mpi.h> have some);
- *                    copied, but in use until the next call of this or heddle_omp_free(). NULL: regions stay inside
- *                    the process again
+ *                    copied, but in use until the next call of this, after heddle_omp_free() too: before the
+ *                    exchange ends, heddle_omp_across(omp, NULL). NULL: regions stay inside the process again
  *  @return UCC_ERR_INVALID_PARAM: in a parallel region, or oob is not valid */
 static inline ucc_status_t heddle_omp_across(heddle_omp_t *omp, const ucc_oob_coll_t *oob) {
     if (omp_in_parallel() ||
