@@ -27,6 +27,7 @@
 #include "threads/trace.h"
 
 #include <ck_stack.h>
+#include <pthread.h>
 #include <stddef.h>
 
 enum {
@@ -119,6 +120,7 @@ struct hd_parked {
 struct hd_net_lane {
     hd_ucx_port_t port; /* first */
     hd_lock_t lock;
+    int cancelling; /* whether the thread inside may be cancelled: see hd_net_lane_enter */
     uint32_t number;
     bool moved; /* something happened in this turn */
     uint64_t turns;
@@ -363,6 +365,14 @@ hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_n
 
 /* --- lane.c ---------------------------------------------------------------------------------------------------------- */
 
+/* Tries the lock. UCX's system calls would end a thread that is cancelled, and nobody else could ever enter. */
+static inline bool hd_net_lane_enter(hd_net_lane_t *lane) {
+    bool entered = hd_lock_try(&lane->lock);
+    if (entered) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &lane->cancelling);
+    }
+    return entered;
+}
 void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item);
 /* False: another thread is in it. */
 bool hd_net_lane_pump(hd_net_lane_t *lane);

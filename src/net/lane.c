@@ -148,15 +148,22 @@ static bool take_turns(hd_net_lane_t *lane) {
     return any;
 }
 
+/* The unlocking comes before the look at what was handed: see the head. */
+static void unlock(hd_net_lane_t *lane) {
+    int cancelling = lane->cancelling;
+    hd_unlock_first(&lane->lock);
+    pthread_setcancelstate(cancelling, NULL);
+}
+
 bool hd_net_lane_pump(hd_net_lane_t *lane) {
     bool any = false, entered;
     do {
-        entered = hd_lock_try(&lane->lock);
+        entered = hd_net_lane_enter(lane);
         if (!entered) {
             break;
         }
         any = take_turns(lane) || any;
-        hd_unlock_first(&lane->lock); /* see above: the unlocking, then this look */
+        unlock(lane);
     } while (was_handed(lane));
     if (any) {
         hd_net_rouse();
@@ -165,7 +172,7 @@ bool hd_net_lane_pump(hd_net_lane_t *lane) {
 }
 
 void hd_net_lane_leave(hd_net_lane_t *lane) {
-    hd_unlock_first(&lane->lock); /* see above: the unlocking, then this look */
+    unlock(lane);
     if (was_handed(lane)) {
         (void)hd_net_lane_pump(lane);
     }
@@ -173,16 +180,16 @@ void hd_net_lane_leave(hd_net_lane_t *lane) {
 
 void hd_net_look(hd_net_t *net) {
     hd_net_lane_t *lane = &net->lane[0];
-    if (hd_lock_try(&lane->lock)) { /* else who is in it pumps */
+    if (hd_net_lane_enter(lane)) { /* else who is in it pumps */
         look_at_watch(lane);
-        hd_unlock_first(&lane->lock); /* see above: what was seen is taken in below */
+        unlock(lane); /* see above: what was seen is taken in below */
     }
     hd_net_pump(net);
 }
 
 int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
     *watch = -1;
-    if (!hd_lock_try(&lane->lock)) {
+    if (!hd_net_lane_enter(lane)) {
         return -1;
     }
     look_at_watch(lane); /* its descriptor is readable while there is more */
@@ -190,7 +197,7 @@ int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
         *watch = hd_watch_descriptor(lane->net->watch);
     }
     int fd = lane->port.worker && !take_turns(lane) ? hd_ucx_arm(&lane->port) : -1;
-    hd_unlock_first(&lane->lock); /* as above */
+    unlock(lane);
     return was_handed(lane) ? -1 : fd;
 }
 

@@ -324,7 +324,7 @@ bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks) {
     mine->item.kind = HD_ITEM_SWAP;
     mine->team = team;
     mine->is_long = hd_net_swap_is_long(&mine->swap);
-    if (!hd_lock_try(&lane->lock)) {
+    if (!hd_net_lane_enter(lane)) {
         hd_net_lane_hand(lane, &mine->item);
         return hd_net_lane_pump(lane) && is_there(team, k, needed);
     }
@@ -652,7 +652,7 @@ bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     bool rare = atomic_load_explicit(&team->net->has_losses, memory_order_relaxed) ||
                 atomic_load_explicit(&team->swaps->n_late, memory_order_relaxed) != 0 ||
                 lags(team, k, needed);
-    if (!rare || !hd_lock_try(&lane->lock)) {
+    if (!rare || !hd_net_lane_enter(lane)) {
         return false;
     }
     look_closer(team, lane, k);

@@ -60,10 +60,9 @@ bool hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int
 }
 
 void hd_outside_rouse(hd_outside_t *outside) {
-    const uint64_t one = 1;
     /* seq_cst: a watcher that is not seen here arms after this, and sees what has moved */
     if (atomic_load_explicit(&outside->watched, memory_order_seq_cst)) {
-        (void)!write(outside->event, &one, sizeof(one));
+        hd_park_signal(outside->event);
     }
 }
 

@@ -167,9 +167,9 @@ static void wake_all(_Atomic uint32_t *word, uint32_t mask) {
     syscall(__NR_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, mask);
 }
 
-static void signal_event(int event) {
+void hd_park_signal(int event) {
     const uint64_t one = 1;
-    int cancelling; /* a cancelled thread would end in the write, under the bell's lock */
+    int cancelling; /* a cancelled thread would end in the write, under its caller's locks */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     (void)!write(event, &one, sizeof(one));
     pthread_setcancelstate(cancelling, NULL);
@@ -182,7 +182,7 @@ static void wake(const hd_sleeper_t *s) {
     if (event < 0) {
         wake_all(s->word, s->mask);
     } else {
-        signal_event(event);
+        hd_park_signal(event);
     }
 }
 

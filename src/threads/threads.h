@@ -119,6 +119,8 @@ static inline bool hd_sleeper_is_rung(const hd_sleeper_t *sleeper) {
 }
 /* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
 void hd_park_fence(void);
+/* Writes to an event descriptor. */
+void hd_park_signal(int event);
 /* Sleeps while *word == seen, at most timeout_ns (UINT64_MAX: for ever). */
 void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 /* The same by those who share a word, until `deadline` (CLOCK_MONOTONIC). False: it is over. */

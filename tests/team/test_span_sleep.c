@@ -5,6 +5,7 @@
 #include "../support/world.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -73,4 +74,63 @@ Test(span_sleep, in_a_reduction) {
 
 Test(span_sleep, in_a_user_defined_reduction) {
     waits_asleep(true);
+}
+
+/* --- cancelled threads ------------------------------------------------------------------------------ */
+
+enum { THREADS = 3, CANCELS = 6, APART_MS = 60 };
+
+typedef struct member {
+    heddle_group_t *group;
+    uint32_t index;
+    bool late;
+} member_t;
+
+static void sleep_ms(long ms) {
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static void *meet_twice(void *arg) {
+    const member_t *m = arg;
+    heddle_ep_t *ep;
+    must(heddle_join(m->group, m->index, &ep), "heddle_join");
+    must(heddle_barrier(ep), "heddle_barrier");
+    if (m->late) {
+        sleep_ms(2 * APART_MS);
+    }
+    must(heddle_barrier(ep), "heddle_barrier"); /* is no cancellation point */
+    heddle_leave(ep);
+    return NULL;
+}
+
+/* One of process 0's threads is cancelled while all of them wait for process 1, asleep or in the network's calls. */
+static int cancel_one(const process_t *process, void *arg) {
+    (void)arg;
+    for (uint32_t round = 0; round < CANCELS; round++) {
+        ucc_oob_coll_t oob = process_group_oob(process, round % PROCESS_BOARDS);
+        heddle_group_params_t params = {.endpoints = THREADS, .oob = &oob};
+        heddle_group_t *group;
+        pthread_t thread[THREADS];
+        member_t member[THREADS];
+        must(heddle_group_create(&params, &group), "heddle_group_create");
+        for (uint32_t i = 0; i < THREADS; i++) {
+            member[i] = (member_t){group, i, process->me == 1};
+            pthread_create(&thread[i], NULL, meet_twice, &member[i]);
+        }
+        if (process->me == 0) {
+            sleep_ms(APART_MS);
+            pthread_cancel(thread[round % THREADS]);
+        }
+        for (uint32_t i = 0; i < THREADS; i++) {
+            pthread_join(thread[i], NULL);
+        }
+        heddle_group_destroy(group);
+        process_barrier(process);
+    }
+    return 0;
+}
+
+Test(span_sleep, a_thread_that_is_cancelled_in_it_keeps_no_lock_and_is_woken_no_more) {
+    shape_t shape = shape_even(2, THREADS);
+    cr_assert(processes_run(&shape, SECONDS, cancel_one, NULL).ok);
 }
