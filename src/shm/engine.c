@@ -204,21 +204,24 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
 }
 
 /* How many units of a slice may be claimed, whose claim word is this. */
-static inline uint32_t claimable(const hd_op_t *op, const hd_slice_t *slice, uint64_t word) {
+static inline uint32_t claimable(uint64_t gen, const hd_slice_t *slice, uint64_t word) {
     uint32_t next = (uint32_t)(word & NEXT_MASK);
     /* acquire: what made the units ready; pairs with hd_outer_ready. It is this generation's: a slot
        is registered anew when all have consumed its last use, and I have not */
     uint32_t ready = atomic_load_explicit(&slice->ready, memory_order_acquire);
-    bool open = is_generation(word, generation(op)) && !(word & CLOSED);
-    return open && next < ready ? ready - next : 0;
+    if (!is_generation(word, gen) || (word & CLOSED) || next >= ready) {
+        return 0;
+    }
+    return ready - next;
 }
 
 /* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
 static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
+    uint64_t gen = generation(op);
     /* acquire: if we go on to claim, the CAS repeats it */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
     for (;;) {
-        uint32_t next = (uint32_t)(word & NEXT_MASK), some = claimable(op, slice, word);
+        uint32_t next = (uint32_t)(word & NEXT_MASK), some = claimable(gen, slice, word);
         if (!some) {
             return 0;
         }
@@ -360,7 +363,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     const hd_slice_t *slice = &work->slice[s];
     /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep, this thread too */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    if (!claimable(op, slice, word) || !hd_lock_try(&op->exchange->turn)) {
+    if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->exchange->turn)) {
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};
