@@ -46,6 +46,7 @@ class plan {
   public:
     plan(const member_ref &of, ucc_coll_type_t type, const char *call)
         : of_(of), member_(use(of, call)), call_(call) {
+        begin_call();
         args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
         args.coll_type = type;
     }

@@ -57,6 +57,7 @@ class communicator_base {
 
     /** The member of a sub-communicator: ranks of equal color, by key. Every rank calls. */
     detail::member_ref split_member(std::int64_t color, std::int64_t key) const {
+        detail::begin_call();
         detail::require(color >= 0, "split", "a color below 0");
         heddle_ep_t *ep = nullptr;
         detail::check(heddle_split(detail::use(member_, "split").ep(), color, key, &ep), "split");
@@ -221,6 +222,7 @@ template <class Communicator>
 std::vector<Communicator> make(int size, const std::vector<int> &mine,
                                const shared_ptr_class<kvs> &of, const comm_attr &attr) {
     ranks numbers;
+    begin_call();
     for (int rank : mine) { // one below 0 is beyond every size
         numbers.push_back(static_cast<std::size_t>(rank));
     }

@@ -156,6 +156,7 @@ inline bool operator<(const origin &a, const origin &b) {
 class store {
   public:
     std::vector<char> get(const std::string &key) {
+        begin_call();
         std::unique_lock<std::mutex> lock(mutex_);
         detail::await(
             lock, changed_, "get", [&] { return values_.count(key) != 0; },
