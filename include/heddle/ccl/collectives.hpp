@@ -9,6 +9,8 @@
 
 #include <heddle/ccl/request.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 namespace heddle {
 namespace ccl {
 namespace detail {
@@ -330,5 +332,7 @@ inline plan plan_alltoallv(const member_ref &of, const void *send,
 } // namespace detail
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

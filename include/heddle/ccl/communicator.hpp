@@ -5,6 +5,8 @@
 #include <heddle/ccl/collectives.hpp>
 #include <heddle/ccl/kvs.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 namespace heddle {
 namespace ccl {
 
@@ -260,5 +262,7 @@ create_communicators(int size, const vector_class<pair_class<int, device>> &mine
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

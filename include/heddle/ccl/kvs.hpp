@@ -11,6 +11,8 @@
 
 #include <heddle/ccl/request.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -407,5 +409,7 @@ inline shared_ptr_class<kvs> create_kvs(const kvs::address_type &address,
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -16,6 +16,8 @@
 #include <heddle/bootstrap.h>
 #include <heddle/ccl/kvs.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <cstdlib>
 #include <thread>
 
@@ -361,5 +363,7 @@ inline const bool processes_included = (link::make() = make_tcp_link, true);
 } // namespace detail
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -8,6 +8,8 @@
 
 #include <heddle/ccl/driver.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <exception>
 
 namespace heddle {
@@ -299,5 +301,7 @@ struct group {
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

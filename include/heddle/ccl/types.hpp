@@ -6,6 +6,10 @@
 #ifndef HEDDLE_CCL_TYPES_HPP_
 #define HEDDLE_CCL_TYPES_HPP_
 
+#if __cplusplus < 201703L
+#error "<heddle/ccl.hpp> needs C++17: compile with -std=c++17 or later"
+#else
+
 #include <heddle/heddle.h>
 
 #include <array>
@@ -542,5 +546,7 @@ inline std::size_t get_datatype_size(datatype dtype) {
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif
