@@ -4,7 +4,7 @@
 //     ranks 4 ./program.so ARGUMENTS
 //
 // Each rank's main is of a copy of the program of its own, with globals of its own. What the program asks of MPI is in
-// ranks/mpi.h. Whatever the ranks return, the largest is the exit status.
+// ranks/mpi.h. The exit status is the largest of those that the ranks would end with as processes.
 #include <heddle/heddle.h>
 
 #include <algorithm>
@@ -69,6 +69,7 @@ static void run_rank(heddle_group_t *group, uint32_t rank, const std::vector<std
     }
     arguments.push_back(nullptr);
     int status = load_copy(mine[0], rank)(static_cast<int>(mine.size()), arguments.data(), environ);
+    status &= 0xff; // all that exit() keeps: of -1 it is 255
     int most = *worst;
     while (status > most && !worst->compare_exchange_weak(most, status)) {
     }

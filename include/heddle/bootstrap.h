@@ -129,6 +129,12 @@ uint32_t heddle_bootstrap_size(const heddle_bootstrap_t *bootstrap);
  *  the exchange has not been freed; NULL is UCC_OK. */
 ucc_status_t heddle_bootstrap_end(heddle_bootstrap_t *bootstrap);
 
+/** The line that says why: the last of level ERROR that the calling thread has logged, by these calls or in an exchange of
+ *  theirs, since heddle_bootstrap_forget_error(), without its first word, cut to some hundred characters; "" if there is none, or errors
+ *  are not logged (HEDDLE_LOG_LEVEL). Valid until the thread's next error. heddle_last_error() does not know it. */
+const char *heddle_bootstrap_last_error(void);
+void heddle_bootstrap_forget_error(void);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

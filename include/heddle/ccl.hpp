@@ -16,10 +16,6 @@
 #ifndef HEDDLE_CCL_HPP_
 #define HEDDLE_CCL_HPP_
 
-#if __cplusplus < 201703L
-#error "<heddle/ccl.hpp> needs C++17: compile with -std=c++17 or later"
-#else
 #include <heddle/ccl/functions.hpp>
-#endif
 
 #endif

@@ -624,11 +624,12 @@ const char *heddle_version_string(void);
 
 /** For headers: returns the process's only object of this name. The first caller makes it, and it
  *  is never destroyed. Modules that are loaded with names of their own (dlopen's RTLD_LOCAL) share
- *  it.
+ *  it; dlclose no longer unloads them, since the object may hold what they have put into it.
  *  @param [in]  name  copied
- *  @param [in]  make  called once, while other callers wait; it may return NULL, and is then called
- *                     again by the next caller
- *  @return what make returned; NULL also if there is no memory */
+ *  @param [in]  make  a function of the caller's module, called once, while other callers wait; it
+ *                     may return NULL, and is then called again by the next caller. No exception
+ *                     may leave it, and it must not call heddle_process_object() itself
+ *  @return what make returned; NULL also if there is no memory, or if name or make is NULL */
 void *heddle_process_object(const char *name, void *(*make)(void));
 
 /** The line that says why a call failed: the last one of level ERROR that the calling thread has

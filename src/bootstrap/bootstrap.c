@@ -299,3 +299,11 @@ ucc_status_t heddle_bootstrap_end(heddle_bootstrap_t *bootstrap) {
     bootstrap_free(bootstrap);
     return UCC_OK;
 }
+
+const char *heddle_bootstrap_last_error(void) {
+    return hd_log_last_error();
+}
+
+void heddle_bootstrap_forget_error(void) {
+    hd_log_forget_error();
+}

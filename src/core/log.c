@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ static int default_fd = STDERR_FILENO;       /* under file_lock; or STDOUT_FILEN
 static atomic_int output_fd = STDERR_FILENO; /* STDOUT_FILENO, STDERR_FILENO or file_fd */
 enum { KEPT_BYTES = 400 };
 static _Thread_local char kept[KEPT_BYTES]; /* the last error's line */
+/* ... if it is to be told. initial-exec: one store, for those who forget at each call */
+static _Thread_local __attribute__((tls_model("initial-exec"))) bool is_kept;
 
 static _Atomic(hd_log_capture_fn) capture_fn;
 static _Atomic(void *) capture_arg;
@@ -216,11 +219,11 @@ static int is_public(const char *function) {
 }
 
 const char *hd_log_last_error(void) {
-    return kept;
+    return is_kept ? kept : "";
 }
 
 void hd_log_forget_error(void) {
-    kept[0] = '\0';
+    is_kept = false;
 }
 
 void hd_log_line(hd_log_level_t level, const char *function, const char *format, ...) {
@@ -251,6 +254,7 @@ void hd_log_line(hd_log_level_t level, const char *function, const char *format,
     if (level == HD_LOG_ERROR) {
         size_t begin = strlen("[heddle ") + strlen(level_names[level]) + strlen("] ");
         snprintf(kept, sizeof(kept), "%.*s", KEPT_BYTES - 1, line + begin);
+        is_kept = true;
     }
 
     /* acquire: pairs with hd_log_capture, makes the arg of this fn visible */

@@ -44,3 +44,9 @@ Test(objects, one_that_could_not_be_made_is_tried_again) {
     cr_assert_not_null(heddle_process_object("late", make));
     cr_assert_eq(made, 2);
 }
+
+Test(objects, one_without_a_name_or_a_maker_is_refused) {
+    cr_assert_null(heddle_process_object(NULL, make));
+    cr_assert_null(heddle_process_object("unmade", NULL));
+    cr_assert_eq(made, 0);
+}

@@ -546,6 +546,17 @@ Test(bootstrap_form, wrong_parameters_are_refused_by_name) {
     cr_expect_eq(heddle_bootstrap_end(NULL), UCC_OK);
 }
 
+Test(bootstrap_form, the_line_that_says_why_can_be_asked_for) {
+    heddle_bootstrap_params_t params = {.size = 0};
+    heddle_bootstrap_t *b;
+    cr_expect_str_eq(heddle_bootstrap_last_error(), "");
+    cr_expect_eq(heddle_bootstrap_tcp(&params, &b), UCC_ERR_INVALID_PARAM);
+    cr_expect_str_eq(heddle_bootstrap_last_error(),
+                     "heddle_bootstrap_tcp: size 0 is not between 1 and 65536");
+    heddle_bootstrap_forget_error();
+    cr_expect_str_eq(heddle_bootstrap_last_error(), "");
+}
+
 Test(bootstrap_form, keys_that_are_none_are_refused) {
     expect_refusal(empty_key, UCC_ERR_INVALID_PARAM, "params.key_bytes is 0");
     expect_refusal(no_key, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_KEY_FILE");

@@ -54,6 +54,49 @@ void check_words() {
     EXPECT(told >= 1);
 }
 
+// A line in the log, of a call that has nothing to do with any communicator.
+void make_foreign_line() {
+    EXPECT(heddle_barrier(nullptr) == UCC_ERR_INVALID_PARAM);
+    EXPECT(std::string(heddle_last_error()).find("not an endpoint") != std::string::npos);
+}
+
+template <class Call> std::string words_of(Call &&call) {
+    try {
+        call();
+    } catch (const ccl::exception &e) {
+        return e.what();
+    }
+    return "";
+}
+
+// What a call throws has no line that the thread has logged before it.
+void check_foreign_words() {
+    begin_phase("another call's words");
+    auto comms = ccl::create_communicators(2, std::vector<int>{0, 1}, ccl::create_main_kvs());
+    auto request = comms[0].barrier(), tested = comms[0].barrier();
+    std::thread([&] { // the one that knows why
+        (void)heddle_team_abort(heddle_ep_team(comms[1].native()));
+    })
+        .join();
+    auto is_own = [](const std::string &words) {
+        return words.find("abort") != std::string::npos &&
+               words.find("not an endpoint") == std::string::npos;
+    };
+    make_foreign_line();
+    EXPECT(is_own(words_of([&] { request->wait(); })));
+    make_foreign_line();
+    EXPECT(is_own(words_of([&] { request->wait(); })));
+    make_foreign_line();
+    EXPECT(is_own(words_of([&] {
+        while (!tested->test()) {
+        }
+    })));
+    make_foreign_line();
+    EXPECT(is_own(words_of([&] { comms[0].barrier(); })));
+    make_foreign_line();
+    EXPECT(is_own(words_of([&] { comms[0].split(0, 0); })));
+}
+
 void keep_one(const void *, std::size_t, void *, std::size_t *, ccl::datatype,
               const ccl::fn_context *) {
 }
@@ -330,6 +373,7 @@ int main() {
     begin_test(120);
     check_arguments();
     check_words();
+    check_foreign_words();
     check_sizes();
     check_datatypes();
     check_creation();

@@ -134,8 +134,12 @@ void check_failing() {
     (void)kvs->get_address();
     std::atomic<int> failed{0};
     run_ranks(3, [&](int rank) {
-        failed +=
-            status_of([&] { ccl::create_communicator(3, rank == 2 ? 1 : rank, kvs); }) != UCC_OK;
+        try {
+            ccl::create_communicator(3, rank == 2 ? 1 : rank, kvs);
+        } catch (const ccl::exception &e) {
+            failed++; // and says what the exchange has found out
+            EXPECT(std::string(e.what()).find("bootstrap") != std::string::npos);
+        }
     });
     EXPECT(failed == 3);
     EXPECT(status_of([&] { ccl::create_communicator(1, 0, kvs); }) == UCC_ERR_NOT_FOUND);

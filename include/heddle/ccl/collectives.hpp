@@ -9,6 +9,8 @@
 
 #include <heddle/ccl/request.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 namespace heddle {
 namespace ccl {
 namespace detail {
@@ -46,6 +48,7 @@ class plan {
   public:
     plan(const member_ref &of, ucc_coll_type_t type, const char *call)
         : of_(of), member_(use(of, call)), call_(call) {
+        begin_call();
         args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
         args.coll_type = type;
     }
@@ -329,5 +332,7 @@ inline plan plan_alltoallv(const member_ref &of, const void *send,
 } // namespace detail
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -5,6 +5,8 @@
 #include <heddle/ccl/collectives.hpp>
 #include <heddle/ccl/kvs.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 namespace heddle {
 namespace ccl {
 
@@ -57,6 +59,7 @@ class communicator_base {
 
     /** The member of a sub-communicator: ranks of equal color, by key. Every rank calls. */
     detail::member_ref split_member(std::int64_t color, std::int64_t key) const {
+        detail::begin_call();
         detail::require(color >= 0, "split", "a color below 0");
         heddle_ep_t *ep = nullptr;
         detail::check(heddle_split(detail::use(member_, "split").ep(), color, key, &ep), "split");
@@ -221,6 +224,7 @@ template <class Communicator>
 std::vector<Communicator> make(int size, const std::vector<int> &mine,
                                const shared_ptr_class<kvs> &of, const comm_attr &attr) {
     ranks numbers;
+    begin_call();
     for (int rank : mine) { // one below 0 is beyond every size
         numbers.push_back(static_cast<std::size_t>(rank));
     }
@@ -258,5 +262,7 @@ create_communicators(int size, const vector_class<pair_class<int, device>> &mine
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <heddle/ccl/communicator.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 namespace heddle {
 namespace ccl {
 
@@ -178,5 +180,7 @@ inline device_communicator create_device_communicator(int size, int rank,
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -9,6 +9,8 @@
 
 #include <heddle/ccl/types.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <dlfcn.h>
 
 namespace heddle {
@@ -305,5 +307,7 @@ template <class Native> stream create_stream(Native *native) {
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -8,6 +8,8 @@
 
 #include <heddle/ccl/device.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <set> // programs have this and the next from oneCCL's header
 #include <sstream>
 
@@ -646,5 +648,7 @@ inline event recv(BufferType *buf, std::size_t count, int peer, const communicat
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

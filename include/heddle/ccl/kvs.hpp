@@ -11,6 +11,8 @@
 
 #include <heddle/ccl/request.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -156,6 +158,7 @@ inline bool operator<(const origin &a, const origin &b) {
 class store {
   public:
     std::vector<char> get(const std::string &key) {
+        begin_call();
         std::unique_lock<std::mutex> lock(mutex_);
         detail::await(
             lock, changed_, "get", [&] { return values_.count(key) != 0; },
@@ -265,10 +268,7 @@ class store {
 class stores {
   public:
     static stores &instance() {
-        /* one for the process, also where copies of a program have each their own of all else */
-        static stores &all = *static_cast<stores *>(
-            heddle_process_object("ccl::stores of " HEDDLE_VERSION_STRING,
-                                  [] { return static_cast<void *>(new stores); }));
+        static stores &all = of_process();
         return all;
     }
 
@@ -300,6 +300,27 @@ class stores {
   private:
     stores() {
         draw();
+    }
+    /** One for the process, also where copies of a program have each their own of all else. */
+    static stores &of_process() {
+        std::exception_ptr failure; // it must not pass through the C library's frames
+        thread_local std::exception_ptr *caught;
+        caught = &failure;
+        void *made = heddle_process_object("ccl::stores of " HEDDLE_VERSION_STRING, []() -> void * {
+            try {
+                return new stores;
+            } catch (...) {
+                *caught = std::current_exception();
+                return nullptr;
+            }
+        });
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
+        if (!made) {
+            throw std::bad_alloc();
+        }
+        return *static_cast<stores *>(made);
     }
     void draw() {
         std::random_device random;
@@ -388,5 +409,7 @@ inline shared_ptr_class<kvs> create_kvs(const kvs::address_type &address,
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -16,6 +16,8 @@
 #include <heddle/bootstrap.h>
 #include <heddle/ccl/kvs.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <cstdlib>
 #include <thread>
 
@@ -47,7 +49,8 @@ class exchange {
         params.listener = rank == 0 ? listener : 0;
         params.key = of.key.data();
         params.key_bytes = of.key.size();
-        check(heddle_bootstrap_tcp(&params, &bootstrap_), "create_communicators");
+        heddle_bootstrap_forget_error();
+        must(heddle_bootstrap_tcp(&params, &bootstrap_));
         heddle_bootstrap_oob(bootstrap_, &oob_);
     }
     exchange(const exchange &) = delete;
@@ -62,18 +65,25 @@ class exchange {
     template <class Block> std::vector<Block> gather(Block mine) {
         std::vector<Block> all(oob_.n_oob_eps);
         void *request = nullptr;
-        check(oob_.allgather(&mine, all.data(), sizeof(Block), oob_.coll_info, &request),
-              "create_communicators");
+        heddle_bootstrap_forget_error();
+        must(oob_.allgather(&mine, all.data(), sizeof(Block), oob_.coll_info, &request));
         ucc_status_t status;
         while ((status = oob_.req_test(request)) == UCC_INPROGRESS) {
             std::this_thread::yield();
         }
         (void)oob_.req_free(request);
-        check(status, "create_communicators");
+        must(status);
         return all;
     }
 
   private:
+    /** Lines of the exchange are its library's. */
+    static void must(ucc_status_t status) {
+        if (status < 0) {
+            fail(status, "create_communicators", heddle_bootstrap_last_error());
+        }
+    }
+
     heddle_bootstrap_t *bootstrap_ = nullptr;
     ucc_oob_coll_t oob_;
 };
@@ -353,5 +363,7 @@ inline const bool processes_included = (link::make() = make_tcp_link, true);
 } // namespace detail
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

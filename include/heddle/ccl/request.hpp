@@ -8,6 +8,8 @@
 
 #include <heddle/ccl/driver.hpp>
 
+#if __cplusplus >= 201703L /* else types.hpp has said so */
+
 #include <exception>
 
 namespace heddle {
@@ -144,6 +146,7 @@ class request {
 
     /** Whether it is complete; throws if it has failed. Makes progress. */
     bool test() {
+        detail::begin_call();
         if (handle_) {
             ucc_status_t status = heddle_test(handle_);
             if (status == UCC_INPROGRESS) {
@@ -163,6 +166,7 @@ class request {
     /** Of a call on a stream: returns when all of it is enqueued there, so that the program may go on with the
      *  stream. Only calls with a match_id, and those of a group, return before. */
     void wait_enqueued() {
+        detail::begin_call();
         if (handle_) {
             end(heddle_wait(handle_, -1));
         }
@@ -297,5 +301,7 @@ struct group {
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 #ifndef HEDDLE_CCL_TYPES_HPP_
 #define HEDDLE_CCL_TYPES_HPP_
 
+#if __cplusplus < 201703L
+#error "<heddle/ccl.hpp> needs C++17: compile with -std=c++17 or later"
+#else
+
 #include <heddle/heddle.h>
 
 #include <array>
@@ -39,7 +43,9 @@ using string_class = std::string;
  * Errors
  * ---------------------------------------------------------------------------------------------- */
 
-/** What every call throws that fails; status() is the C library's, and what() ends with the log's line. */
+/** What every call throws that fails; status() is the C library's, and what() ends with the line that the calling thread has
+ *  logged in that call, if any: where another thread has found out why, the log has it. Each call forgets what
+ *  heddle_last_error() has before. */
 class exception : public std::runtime_error {
   public:
     exception(const std::string &what, ucc_status_t status)
@@ -76,12 +82,19 @@ class host_bad_alloc : public exception {
 
 namespace detail {
 
-[[noreturn]] inline void fail(ucc_status_t status, const char *call) {
+/** At the head of each call: what the thread has logged before is not why this one fails. The thread may have logged nothing
+ *  then, since another one has found out why. */
+inline void begin_call() {
+    heddle_forget_error();
+}
+
+/** why: the line that says it; "": none is known. */
+[[noreturn]] inline void fail(ucc_status_t status, const char *call, const char *why) {
     std::string what = std::string(call) + ": " + ucc_status_string(status);
-    if (*heddle_last_error()) { /* the line that says why */
-        what += std::string(": ") + heddle_last_error();
-        heddle_forget_error();
+    if (*why) {
+        what += std::string(": ") + why;
     }
+    begin_call();
     switch (status) {
     case UCC_ERR_INVALID_PARAM:
         throw invalid_argument(what);
@@ -92,6 +105,10 @@ namespace detail {
     default:
         throw exception(what, status);
     }
+}
+
+[[noreturn]] inline void fail(ucc_status_t status, const char *call) {
+    fail(status, call, heddle_last_error());
 }
 
 [[noreturn]] inline void refuse(const char *call, const char *why) {
@@ -529,5 +546,7 @@ inline std::size_t get_datatype_size(datatype dtype) {
 
 } // namespace ccl
 } // namespace heddle
+
+#endif
 
 #endif

@@ -16,6 +16,8 @@
 #define CCL_PRODUCT_BUILD_DATE ""
 #define CCL_PRODUCT_FULL       "Heddle " HEDDLE_VERSION_STRING " for programs of oneCCL"
 
+#if __cplusplus >= 201703L /* else <heddle/ccl.hpp> has said so */
 namespace ccl = heddle::ccl;
+#endif
 
 #endif
