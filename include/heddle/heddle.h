@@ -135,7 +135,8 @@ typedef struct heddle_group_params {
 } heddle_group_params_t;
 
 /** Starts forming a team. Any one thread calls it; every endpoint then calls heddle_join().
- *  O(1) memory per endpoint while forming. Without an oob it never blocks.
+ *  O(1) memory per endpoint while forming. Without an oob it never blocks. With one, what is refused at one process is an
+ *  error at all, unless its oob itself is wrong: then the others wait for it.
  *  @param [in]  params  copied; NULL, or endpoints out of their range, is UCC_ERR_INVALID_PARAM
  *  @param [out] group   to be given to heddle_join() and, after all joins have returned,
  *                       heddle_group_destroy() */

@@ -231,6 +231,17 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
     return UCC_OK;
 }
 
+/* There is no group here: the other processes must not wait for this one. If its oob is so wrong that this can't be said
+ * there, they do. */
+static void refuse(const heddle_group_params_t *p, ucc_status_t why) {
+    const ucc_oob_coll_t *oob = p->oob;
+    if (oob && oob->oob_ep < oob->n_oob_eps && oob->allgather && oob->req_test && oob->req_free) {
+        hd_clock_init(); /* there may be no library, nor its configuration */
+        double stall = strtod(hd_config_variable(HD_CFG_LIB_STALL)->value, NULL);
+        hd_team_refuse_processes(oob, hd_stall_ticks(stall), why);
+    }
+}
+
 /* Aligned as strictly as symmetric_constraints can ask for. */
 static ucc_status_t give_memory(heddle_group_t *g) {
     for (uint32_t i = 0; g->params.symmetric_bytes && i < g->params.endpoints; i++) {
@@ -272,6 +283,7 @@ static ucc_status_t build(heddle_group_t *g) {
                                    .thread_mode = g->params.thread_mode};
     ucc_status_t status = ucc_init(&lib_params, NULL, &g->lib);
     if (status != UCC_OK) {
+        refuse(&g->params, status);
         return status;
     }
     if (g->params.oob && g->params.oob->n_oob_eps > 1) {
@@ -308,11 +320,13 @@ ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_gro
     }
     ucc_status_t status = check_params(params);
     if (status != UCC_OK) {
+        refuse(params, status);
         return status;
     }
     heddle_group_t *g = hd_alloc(HD_LINE, sizeof(*g));
     if (!g) {
         hd_error("%s: no memory", __func__);
+        refuse(params, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
     g->magic = GROUP_MAGIC;

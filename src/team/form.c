@@ -23,6 +23,10 @@ void hd_form_drop(ucc_team_h team) {
     if (!f) {
         return;
     }
+    if (team->refuses) { /* it has nothing else, and this is the handle's memory */
+        team->forming = NULL;
+        return;
+    }
     hd_notice_take_down(&f->notice);
     if (f->pinned) {
         hd_home_unpin(f->pinned);
@@ -156,16 +160,12 @@ static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t
     return UCC_OK;
 }
 
-ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
-                            const ucc_team_params_t *params, const heddle_team_params_t *extra,
-                            bool unplaced, ucc_team_h *out) {
-    ucc_team_h team = hd_team_alloc(contexts, n_contexts);
-    if (!team) {
-        return UCC_ERR_NO_MEMORY;
-    }
+/* Until an exchange begins, or others are met. */
+static ucc_status_t begin(ucc_team_h team, const ucc_team_params_t *params,
+                          const heddle_team_params_t *extra, bool unplaced) {
     ucc_status_t status = hd_form_begin(team);
     if (status == UCC_OK) {
-        team->forming->locality = contexts[0]->locality;
+        team->forming->locality = team->contexts[0]->locality;
         if (!team->forming->locality.trusted) {
             hd_topo_locate_thread(hd_topo_get(), &team->forming->locality);
         }
@@ -174,23 +174,48 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
     if (status == UCC_OK && extra) {
         status = take_extra(team, extra);
     }
-    if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_OOB)) {
-        team->given.oob = params->oob;
-        team->forming->unplaced = unplaced;
-        status = check_oob(&params->oob, params, unplaced);
-        status = status == UCC_OK ? hd_form_start_oob(team, params) : status;
-    } else if (status == UCC_OK &&
-               (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST))) {
-        status = hd_form_start_by_map(team, params);
-    } else if (status == UCC_OK) {
-        status = hd_form_start_by_id(team, params);
-    }
     if (status != UCC_OK) {
-        hd_team_free(team);
         return status;
     }
-    *out = team;
-    return UCC_OK;
+    if (params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
+        team->forming->unplaced = unplaced;
+        status = check_oob(&params->oob, params, unplaced);
+        return status == UCC_OK ? hd_form_start_oob(team, params) : status;
+    }
+    if (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST)) {
+        return hd_form_start_by_map(team, params);
+    }
+    return hd_form_start_by_id(team, params);
+}
+
+/* Arguments that are refused have no effect. But who lacks memory is not expected to call again. */
+static ucc_team_h refuse(ucc_context_h context, const ucc_team_params_t *params, bool unplaced) {
+    bool must_tell = (params->mask & UCC_TEAM_PARAM_FIELD_OOB) && params->oob.n_oob_eps > 1 &&
+                     check_oob(&params->oob, params, unplaced) == UCC_OK;
+    return must_tell ? hd_form_refuse_oob(context, params, unplaced) : NULL;
+}
+
+ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
+                            const ucc_team_params_t *params, const heddle_team_params_t *extra,
+                            bool unplaced, ucc_team_h *out) {
+    ucc_team_h team = hd_team_alloc(contexts, n_contexts);
+    ucc_status_t status = team ? begin(team, params, extra, unplaced) : UCC_ERR_NO_MEMORY;
+    if (status == UCC_ERR_NO_MEMORY) {
+        if (team) {
+            hd_team_free(team);
+        }
+        team = refuse(contexts[0], params, unplaced);
+        status = team ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
+    if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_OOB)) {
+        status = hd_form_enter_oob(team);
+    }
+    if (status == UCC_OK) {
+        *out = team;
+    } else if (team) {
+        hd_team_free(team);
+    }
+    return status;
 }
 
 /* --- driving --------------------------------------------------------------------------------------- */

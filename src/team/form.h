@@ -13,8 +13,8 @@ enum {
 }; /* variables of the configuration by which processes have to agree, at most */
 
 /* What an endpoint says of itself in the exchange. No addresses: who holds this may come late, or be
- * another process, of another version of the library even: it begins with that, and has the same size in all. */
-/* What each endpoint gives to all: teams of hundreds keep hundreds of each other's. */
+ * another process, of another version of the library even: it begins with that, and has the same size in all.
+ * Small: teams of hundreds keep hundreds of each other's. */
 typedef struct hd_record {
     alignas(64) uint32_t version;
     uint32_t number; /* endpoint number */
@@ -24,9 +24,11 @@ typedef struct hd_record {
     uint64_t variables; /* a few bits of the value of each that must agree (form_span.c), */
     uint32_t agreed;    /* and a hash of all of them */
     uint8_t sync_type;
+    int8_t trouble; /* UCC_OK, or why this endpoint can't form the team: then nobody does */
 } hd_record_t;
 
 _Static_assert(sizeof(hd_record_t) == 64, "all versions have records of one size");
+_Static_assert((int)UCC_ERR_LAST >= INT8_MIN, "every status is in a record's range");
 
 typedef enum hd_form_step {
     STEP_GATHER,
@@ -86,7 +88,13 @@ void hd_form_drop(ucc_team_h team);
 void hd_form_give_up(ucc_team_h team, ucc_status_t why);
 
 /* form_oob.c */
+/* Gets ready for the exchange; and enters it. */
 ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params);
+ucc_status_t hd_form_enter_oob(ucc_team_h team);
+/* A handle for who has no memory to get ready: it enters the exchange to say so there, and fails. NULL: no memory for that
+ * either (logged). */
+ucc_team_h hd_form_refuse_oob(ucc_context_h context, const ucc_team_params_t *params,
+                              bool unplaced);
 ucc_status_t hd_form_gather(ucc_team_h team);
 ucc_status_t hd_form_find(ucc_team_h team);
 /* Now and then, while the rest have not joined: have they given up? UCC_OK: not that I know. */

@@ -4,7 +4,8 @@
  * processes, each has a group, made by the lowest number in it (form_span.c has what comes before that).
  *
  * The exchange may fail at some endpoints only, or an endpoint may fail after it. What it leaves behind is its
- * notice, with the failure on it, or taken down: whoever misses it looks there now and then.
+ * notice, with the failure on it, or taken down: whoever misses it looks there now and then. One that lacks memory before
+ * the exchange enters it all the same, and its record says why nobody will have the team.
  */
 #include "team/form.h"
 
@@ -24,16 +25,17 @@ static named_t *sorting_room(const ucc_team_h team) {
     return (named_t *)(void *)(team->forming->roll.told + team->n);
 }
 
-ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params) {
+/* What this endpoint says to the others. */
+static void introduce(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
     bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
     bool contiguous = (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
                       params->ep_range == UCC_COLLECTIVE_EP_RANGE_CONTIG;
-    f->oob = params->oob;
+    f->oob = team->given.oob = params->oob;
     team->n = f->oob.n_oob_eps;
-    uint64_t number = has_ep && contiguous ? params->ep : f->oob.oob_ep;
-    f->mine.number = (uint32_t)number;
     f->mine.label = has_ep ? params->ep : f->oob.oob_ep;
+    uint64_t number = has_ep && contiguous ? params->ep : f->oob.oob_ep;
+    f->mine.number = number < UNPLACED ? (uint32_t)number : UNPLACED;
     if (f->unplaced) {
         f->mine.number = UNPLACED;
         f->oob.oob_ep = (uint32_t)params->ep; /* for log lines */
@@ -41,8 +43,14 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
     f->mine.sync_type = (uint8_t)team->sync_type;
     hd_process_identity(f->mine.process);
     hd_form_sign(team);
-    if (!f->unplaced && number >= team->n) {
-        hd_error("ep %llu is not below the team's size %u", (unsigned long long)number, team->n);
+}
+
+ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params) {
+    hd_forming_t *f = team->forming;
+    introduce(team, params);
+    if (!f->unplaced && f->mine.number >= team->n) {
+        hd_error("ep %llu is not below the team's size %u", (unsigned long long)params->ep,
+                 team->n);
         return UCC_ERR_INVALID_PARAM;
     }
     /* all that may be needed before the second exchange, so that nobody has to leave the others there */
@@ -57,12 +65,43 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
     f->roll.told = (hd_account_t *)(void *)(f->all + team->n);
     hd_notice_put_up(&f->notice);
     f->mine.notice = f->notice.serial;
+    return UCC_OK;
+}
+
+ucc_status_t hd_form_enter_oob(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
     f->step = STEP_GATHER;
     if (team->n == 1) {
         f->all[0] = f->mine; /* no exchange with oneself */
         return UCC_OK;
     }
     return hd_form_exchange(team, &f->mine, f->all, sizeof(f->mine));
+}
+
+/* In one piece of memory, which a handle that refuses has instead of all others. */
+typedef struct refusal {
+    struct ucc_team team;
+    hd_forming_t forming;
+    hd_record_t all[];
+} refusal_t;
+
+ucc_team_h hd_form_refuse_oob(ucc_context_h context, const ucc_team_params_t *params,
+                              bool unplaced) {
+    refusal_t *r = hd_roll_room(sizeof(*r) + params->oob.n_oob_eps * sizeof(r->all[0]));
+    if (!r) {
+        return NULL;
+    }
+    ucc_team_h team = &r->team;
+    team->refuses = true;
+    team->contexts = &team->context;
+    hd_team_init(team, &context, 1);
+    team->forming = &r->forming;
+    team->forming->forks = hd_forks();
+    team->forming->unplaced = unplaced;
+    team->forming->all = r->all;
+    team->forming->mine.trouble = UCC_ERR_NO_MEMORY;
+    introduce(team, params);
+    return team;
 }
 
 ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes) {
@@ -161,6 +200,24 @@ static bool are_of_one_process(const ucc_team_h team) {
     return i == team->n;
 }
 
+/* Is there somebody who can't form the team? Its place is all that names it at everybody. */
+static ucc_status_t look_for_refusals(const ucc_team_h team) {
+    const hd_forming_t *f = team->forming;
+    if (f->mine.trouble != UCC_OK) {
+        return (ucc_status_t)f->mine.trouble;
+    }
+    for (uint32_t i = 0; i < team->n; i++) {
+        const hd_record_t *r = &f->all[i];
+        if (r->version == f->mine.version && r->trouble != UCC_OK) {
+            ucc_status_t why = r->trouble < 0 ? (ucc_status_t)r->trouble : UCC_ERR_INVALID_PARAM;
+            hd_error("team of %u: endpoint %u of its oob can't take part: %s", team->n, i,
+                     ucc_status_string(why));
+            return why;
+        }
+    }
+    return UCC_OK;
+}
+
 /* All records are here: every number once? the same kind of team? the same version? */
 static ucc_status_t check_records(const ucc_team_h team) {
     const hd_forming_t *f = team->forming;
@@ -206,7 +263,10 @@ ucc_status_t hd_form_gather(ucc_team_h team) {
     if (status != UCC_OK) {
         return status;
     }
-    status = f->unplaced ? find_places(team) : UCC_OK;
+    status = look_for_refusals(team);
+    if (status == UCC_OK && f->unplaced) {
+        status = find_places(team);
+    }
     if (status == UCC_OK) {
         status = check_records(team);
     }

@@ -2,7 +2,7 @@
  * part in an exchange among the processes, blocking, as it may by contract; the endpoints join later, without one.
  *
  * Four exchanges, in which nobody waits in vain: whoever is in trouble says so in the next one, and then all leave. What
- * each process is and brings; how it got on with the network (roll.h, each process being one member there); the
+ * each process is and brings, or why it can't; how it got on with the network (roll.h, each process being one member there); the
  * addresses; and whether it has made its group. They greet each other when all endpoints have joined.
  */
 #include "core/hash.h"
@@ -11,18 +11,21 @@
 #include <heddle/heddle_version.h>
 #include <sched.h>
 
-enum { RECORD = 128, BEFORE_AGREED = 40 };
+enum { RECORD = 128, BEFORE_AGREED = 40, BEFORE_UNUSED = 76 };
 
 /* What a process says of itself; of the same size in all versions. */
 typedef struct record {
     uint32_t version, endpoints, sync_type, ordering;
     uint64_t process[2], serial;
     uint16_t agreed[HD_AGREED];
-    uint8_t unused[RECORD - BEFORE_AGREED - HD_AGREED * sizeof(uint16_t)];
+    int32_t trouble; /* UCC_OK, or why it makes no group: then nobody does */
+    uint8_t unused[RECORD - BEFORE_UNUSED];
 } record_t;
 
-_Static_assert(offsetof(record_t, agreed) == BEFORE_AGREED && sizeof(record_t) == RECORD,
+_Static_assert(offsetof(record_t, agreed) == BEFORE_AGREED &&
+                   offsetof(record_t, unused) == BEFORE_UNUSED && sizeof(record_t) == RECORD,
                "all versions have records of one size");
+static const char taker[] = "heddle_group_create: process"; /* for log lines */
 
 typedef struct meeting {
     const ucc_oob_coll_t *oob;
@@ -33,8 +36,7 @@ typedef struct meeting {
 } meeting_t;
 
 static ucc_status_t exchange(const meeting_t *m, void *mine, void *all, size_t bytes) {
-    return hd_roll_exchange(m->oob, "heddle_group_create: process", m->lib->stall, mine, all,
-                            bytes);
+    return hd_roll_exchange(m->oob, taker, m->lib->stall, mine, all, bytes);
 }
 
 /* The first process that differs in what must agree: all find the same one. */
@@ -42,6 +44,12 @@ static ucc_status_t check(const meeting_t *m, uint64_t *endpoints) {
     *endpoints = 0;
     for (uint32_t p = 0; p < m->oob->n_oob_eps; p++) {
         const record_t *r = &m->all[p], *first = &m->all[0];
+        if (r->version == first->version && r->trouble != UCC_OK) {
+            ucc_status_t why = r->trouble < 0 ? (ucc_status_t)r->trouble : UCC_ERR_INVALID_PARAM;
+            hd_error("heddle_group_create: process %u can't take part: %s", p,
+                     ucc_status_string(why));
+            return why;
+        }
         const char *what = r->version != first->version       ? "version of Heddle"
                            : r->sync_type != first->sync_type ? "sync_type"
                            : r->ordering != first->ordering
@@ -168,6 +176,12 @@ static ucc_status_t confirm(meeting_t *m, ucc_status_t mine) {
     return status;
 }
 
+void hd_team_refuse_processes(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why) {
+    record_t mine = {.version = HEDDLE_VERSION, .trouble = (int32_t)why};
+    hd_process_identity(mine.process);
+    hd_roll_refuse(oob, taker, stall, &mine, sizeof(mine));
+}
+
 ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
                                     const heddle_group_params_t *params, hd_group_t **out) {
     uint32_t n = oob->n_oob_eps;
@@ -183,6 +197,7 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
     m.all = hd_alloc(HD_LINE, n * (sizeof(*m.all) + sizeof(*m.told)));
     if (!m.all) {
         hd_error("heddle_group_create: no memory for an exchange among %u processes", n);
+        hd_team_refuse_processes(oob, lib->stall, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
     m.told = (hd_account_t *)(void *)(m.all + n);

@@ -95,6 +95,10 @@ static void inherited(hd_heirloom_t *self) {
 }
 
 static void free_memory(ucc_team_h team) {
+    if (team->refuses) {
+        hd_roll_end_room(team);
+        return;
+    }
     if (team->contexts != &team->context) {
         hd_free(team->contexts);
     }
@@ -116,11 +120,16 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
         hd_error("no memory for a team handle");
         return NULL;
     }
-    memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
     if (hd_algorithms_inherit(team, contexts[0]) != UCC_OK) {
         free_memory(team);
         return NULL;
     }
+    hd_team_init(team, contexts, n_contexts);
+    return team;
+}
+
+void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts) {
+    memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
     team->magic = HD_TEAM_MAGIC;
     team->lessons = &hd_no_lessons;
     team->n_contexts = n_contexts;
@@ -134,7 +143,6 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
         atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
     }
     hd_fork_watch(&team->heirloom, inherited);
-    return team;
 }
 
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,

@@ -288,38 +288,8 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
 
 /* --- contexts that can't be created ---------------------------------------------------------------------- */
 
-/* For when there is no memory. Several: threads of one process may wait for each other in one exchange. */
-enum { SPARES = 4, SPARE_RECORDS = 1024 };
-static struct {
-    atomic_flag taken;
-    record_t record[SPARE_RECORDS];
-} spare[SPARES];
-
-static void refuse_with(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why,
-                        record_t *all) {
+void hd_context_refuse(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why) {
     record_t mine = {.trouble = (int32_t)why};
     hd_process_identity(mine.process);
-    (void)hd_roll_exchange(oob, "context", stall, &mine, all, sizeof(mine));
-}
-
-void hd_context_refuse(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why) {
-    uint32_t n = oob->n_oob_eps;
-    if (n == 1) {
-        return;
-    }
-    record_t *all = hd_alloc(HD_LINE, n * sizeof(*all));
-    if (all) {
-        refuse_with(oob, stall, why, all);
-        hd_free(all);
-        return;
-    }
-    for (uint32_t i = 0; i < SPARES && n <= SPARE_RECORDS; i++) {
-        /* acquire, and release below: the records of who had it before are written no more */
-        if (!atomic_flag_test_and_set_explicit(&spare[i].taken, memory_order_acquire)) {
-            refuse_with(oob, stall, why, spare[i].record);
-            atomic_flag_clear_explicit(&spare[i].taken, memory_order_release);
-            return;
-        }
-    }
-    hd_error("no memory to tell %u contexts that theirs are created in vain", n);
+    hd_roll_refuse(oob, "context", stall, &mine, sizeof(mine));
 }

@@ -4,6 +4,8 @@
 #include "threads/stall.h"
 
 #include <sched.h>
+#include <stdalign.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,4 +223,44 @@ ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64
                  ucc_status_string(status));
     }
     return status < 0 ? status : UCC_OK;
+}
+
+/* --- where there is no memory -------------------------------------------------------------------------- */
+
+/* Several: threads of one process may wait for each other in one exchange. */
+enum { SPARES = 8, SPARE_BYTES = 1 << 17 };
+static alignas(HD_LINE_PAIR) uint8_t spare[SPARES][SPARE_BYTES];
+static atomic_flag taken[SPARES];
+
+void *hd_roll_room(size_t bytes) {
+    void *room = hd_alloc(HD_LINE_PAIR, bytes);
+    for (uint32_t i = 0; !room && bytes <= SPARE_BYTES && i < SPARES; i++) {
+        /* acquire, and release below: whoever had it before has written its last */
+        if (!atomic_flag_test_and_set_explicit(&taken[i], memory_order_acquire)) {
+            room = memset(spare[i], 0, bytes);
+        }
+    }
+    if (!room) {
+        hd_error("no memory to tell the others of an exchange that this one lacks it");
+    }
+    return room;
+}
+
+void hd_roll_end_room(void *room) {
+    for (uint32_t i = 0; i < SPARES; i++) {
+        if (room == spare[i]) {
+            atomic_flag_clear_explicit(&taken[i], memory_order_release);
+            return;
+        }
+    }
+    hd_free(room);
+}
+
+void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, void *mine,
+                    size_t bytes) {
+    void *all = oob->n_oob_eps > 1 ? hd_roll_room(oob->n_oob_eps * bytes) : NULL;
+    if (all) {
+        (void)hd_roll_exchange(oob, who, stall, mine, all, bytes);
+        hd_roll_end_room(all);
+    }
 }

@@ -10,7 +10,8 @@
  *               before it; if an address is longer than that, all see it, make more room, and exchange accounts again
  *     slices    a third: the addresses, of which each member of a process gives a slice
  *
- * So whoever lacks memory, or anything else, tells the others before it leaves: nobody waits for it in an exchange.
+ * So whoever lacks memory, or anything else, tells the others before it leaves: nobody waits for it in an exchange. Who
+ * lacks it before the first exchange takes part in that one all the same, with a record that says why it can't go on.
  *
  * By its owner alone.
  */
@@ -62,5 +63,12 @@ void hd_roll_end(hd_roll_t *roll);
  * ("context"); stall: ticks after which the wait is talked about. */
 ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64_t stall,
                               void *mine, void *all, size_t bytes);
+/* The same by who can't go on, as `mine` says; what the others say is of no interest any more. */
+void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, void *mine,
+                    size_t bytes);
+/* Zeroed memory to take part in an exchange with, from HD_LINE_PAIR on: of the heap; or, where that has none, one of a few
+ * pieces that the library has for this. NULL: they are in use, or too small (logged). */
+void *hd_roll_room(size_t bytes);
+void hd_roll_end_room(void *room);
 
 #endif

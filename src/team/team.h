@@ -207,6 +207,7 @@ struct ucc_team {
     hd_crossing_t *crossing; /* NULL: all endpoints live in this process */
     heddle_group_t *kin;     /* NULL, or whose contexts long waits progress, too: they have locks */
     bool owned_by_ep;        /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    bool refuses;            /* FORMING: only to say why it can't, from memory of form_oob.c's */
     /* of such: what the first call since heddle_ep_failure has failed with; whether that was asked since the team failed */
     _Atomic int32_t unnoticed;
     _Atomic bool noticed;
@@ -271,6 +272,8 @@ void hd_team_end_engines(ucc_team_h team);
 void hd_team_leave_engines(ucc_team_h team);
 /* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts);
+/* The same in zeroed memory, whose `contexts` has room for them. */
+void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts);
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where);
 void hd_team_free(ucc_team_h team);
@@ -297,6 +300,8 @@ void hd_process_identity(uint64_t identity[2]);
  * (form_processes.c). A reference, for the caller. */
 ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
                                     const heddle_group_params_t *params, hd_group_t **group);
+/* Instead of it, by who can't make one, for this reason: the others get an error instead of waiting. */
+void hd_team_refuse_processes(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why);
 /* The same in all processes of this host since it was started. */
 uint64_t hd_host_identity(void);
 
