@@ -575,7 +575,7 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
 
 /* The first failure of which nobody took note: of a call, or else of the team, which has `failed` or is UCC_OK. */
 static ucc_status_t unnoticed_failure(const heddle_ep_t *ep, ucc_status_t failed) {
-    /* relaxed, here and below: see remember_failure in collective.c */
+    /* relaxed, here and below: see hd_api_remember_failure */
     int32_t status = atomic_load_explicit(&ep->team->unnoticed, memory_order_relaxed);
     bool noticed = atomic_load_explicit(&ep->team->noticed, memory_order_relaxed);
     return status != UCC_OK || noticed ? (ucc_status_t)status : failed;

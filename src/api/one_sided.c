@@ -233,18 +233,12 @@ static ucc_coll_args_t args_to_move(const one_sided_t *o) {
 static ucc_status_t make_schedule(one_sided_t *o) {
     const uint64_t tag = 0; /* comes with each post */
     ucc_coll_args_t tell = args_to_tell(o), move = args_to_move(o);
-    ucc_status_t status = ucc_schedule_init(&o->schedule);
-    if (status == UCC_OK) {
-        status = heddle_collective_task_init(&o->tell, o->team, &tell, &tag);
-    }
-    if (status == UCC_OK) {
-        status = heddle_collective_task_init(&o->move, o->team, &move, &tag);
-    }
-    if (status != UCC_OK) {
-        return status;
-    }
+    (void)ucc_schedule_init(&o->schedule); /* these three take what is there, and no memory */
+    (void)heddle_collective_task_init(&o->tell, o->team, &tell, &tag);
+    (void)heddle_collective_task_init(&o->move, o->team, &move, &tag);
     o->move.super.handlers[UCC_EVENT_COMPLETED] = begin_to_move;
-    status = ucc_event_manager_subscribe(&o->tell.super.em, UCC_EVENT_COMPLETED, &o->move.super);
+    ucc_status_t status =
+        ucc_event_manager_subscribe(&o->tell.super.em, UCC_EVENT_COMPLETED, &o->move.super);
     if (status == UCC_OK) {
         status = ucc_schedule_add_task(&o->schedule, &o->tell.super);
     }
@@ -274,12 +268,14 @@ static ucc_status_t init(const heddle_algorithm_call_t *call, void *arg, ucc_sch
         hd_error("%s at endpoint %u: no memory for %u places", name, call->endpoint, o->n);
         status = UCC_ERR_NO_MEMORY;
     }
-    if (status == UCC_OK) {
-        status = make_schedule(o);
-    }
     if (status != UCC_OK) {
         free(o->told);
         free(o);
+        return status;
+    }
+    status = make_schedule(o);
+    if (status != UCC_OK) {
+        finalize(o);
         return status;
     }
     *schedule = &o->schedule;
@@ -355,17 +351,24 @@ static void add(char line[LINE], hd_piece_t piece) {
     }
 }
 
-/* Entries that are gone by, and others. What alltoall gives is the same by any algorithm. */
-static bool sort_entries(const char *text, const char *origin, bool tell, char rest[LINE]) {
+/* May there be a call that it decides on? What alltoall gives is the same by any algorithm; and alltoallv counts as a message
+ * of 0 bytes. */
+static bool counts(const hd_tune_t *tune) {
     const uint64_t alike = UCC_COLL_TYPE_ALLTOALL | UCC_COLL_TYPE_ALLTOALLV;
+    return is_one_sided(tune, alike) && !(tune->coll_types & ~alike) &&
+           (tune->takes_size || !(tune->coll_types & UCC_COLL_TYPE_ALLTOALLV));
+}
+
+/* Entries that are gone by, and others. */
+static bool sort_entries(const char *text, const char *origin, bool tell, char rest[LINE]) {
     bool asked = false;
     hd_tune_t tune;
     while (hd_tune_next(&text, 0, &tune)) {
-        asked |= is_one_sided(&tune, UCC_COLL_TYPE_ALLTOALLV);
+        asked |= is_one_sided(&tune, UCC_COLL_TYPE_ALLTOALLV) && tune.takes_size;
         if (tune.wrong.length && tell) {
             hd_warn("TUNE (%s): \"%.*s\" is not understood, and its entry \"%.*s\" ignored", origin,
                     (int)tune.wrong.length, tune.wrong.at, (int)tune.text.length, tune.text.at);
-        } else if (!is_one_sided(&tune, alike) || (tune.coll_types & ~alike)) {
+        } else if (!counts(&tune)) {
             add(rest, tune.text);
         }
     }

@@ -179,11 +179,12 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                  .name = "PARK_SPIN_US",
                                  .value = "50",
                                  .max = 1000000,
-                                 .meaning = "Microseconds that a blocking wait spins and yields "
-                                            "before it sleeps; up to 16 times as long where "
-                                            "sleeps turn out to be short, and 128 times where other "
-                                            "processes are waited for that all have processors; not "
-                                            "at all where other programs take the processor."},
+                                 .meaning =
+                                     "Microseconds that a blocking wait spins and yields "
+                                     "before it sleeps; up to 16 times as long where "
+                                     "sleeps turn out to be short, and 128 times where other "
+                                     "processes are waited for that all have processors; not "
+                                     "at all where other programs take the processor."},
     [HD_CFG_LIB_TOPOLOGY] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_STRING,
                              .name = "TOPOLOGY",

@@ -78,8 +78,9 @@ static bool configure(void *handle, const char *config) {
         bool same = (before && strcmp(before, config) == 0) || asks_for(config, devices);
         if (!same) {
             hd_error(
-                "GPU: emulated:%s: the emulator runs already, with %d devices, configured %s%s",
-                config, devices, before ? "as emulated:" : "by others", before ? before : "");
+                "GPU: emulated:%s: the emulator runs already, with %d device%s, configured %s%s",
+                config, devices, devices == 1 ? "" : "s", before ? "as emulated:" : "by others",
+                before ? before : "");
         }
         return same;
     }

@@ -256,19 +256,36 @@ void hd_net_decide(hd_net_t *net, uint64_t now) {
     }
 }
 
-/* Has any message of a team come from it? In lane 0, where they greet. */
-static bool has_sent(hd_net_t *net, const hd_peer_t *peer) {
-    bool has = false;
+/* A team of which a message has come from it, and its number there; in lane 0, where they greet. 0: none. */
+static uint32_t has_sent(hd_net_t *net, const hd_peer_t *peer, uint32_t *number) {
+    uint32_t of = 0;
     hd_lock(&net->lock);
-    for (uint32_t b = 0; b < HD_NET_TABLE && !has; b++) {
-        for (const hd_net_team_t *team = net->table[b]; team && !has; team = team->next) {
-            for (uint32_t i = 0; i < team->n && !has; i++) {
-                has = team->peer[i] == peer && team->lane[0].peer[i].in;
+    for (uint32_t b = 0; b < HD_NET_TABLE && !of; b++) {
+        for (const hd_net_team_t *team = net->table[b]; team && !of; team = team->next) {
+            for (uint32_t i = 0; i < team->n && !of; i++) {
+                *number = i;
+                of = team->peer[i] == peer && team->lane[0].peer[i].in ? team->n : 0;
             }
         }
     }
     hd_unlock(&net->lock);
-    return has;
+    return of;
+}
+
+static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
+    hd_watch_record_t record;
+    char name[HD_WATCH_NAME];
+    uint32_t number, of = has_sent(net, peer, &number);
+    if (!of) {
+        hd_peer_lose(peer, "there is no way to its host");
+        hd_net_accuse(net, peer);
+        return;
+    }
+    (void)hd_watch_parse(&record, peer->watch_address, peer->watch_bytes); /* it was, before */
+    hd_watch_name(&record, net->host, name);
+    hd_warn("process %u of a team of %u, at %s, can't be reached to watch it: its end may go "
+            "unnoticed",
+            number, of, name);
 }
 
 /* What this process's own watch has found. */
@@ -287,12 +304,7 @@ static void take_loss(hd_net_t *net, const words_t *words, hd_peer_t *peer) {
         hd_net_accuse(net, peer);
         break;
     case UNREACHED:
-        if (has_sent(net, peer)) {
-            hd_warn("a process of a team can't be reached to watch it: its end may go unnoticed");
-        } else {
-            hd_peer_lose(peer, "there is no way to its host");
-            hd_net_accuse(net, peer);
-        }
+        take_unreached(net, peer);
         break;
     }
 }

@@ -277,8 +277,12 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
             lose_if_down_for_long(w, peer);
         }
         if (!peer->lost && !peer->warned && peer->tries > 10) {
+            char name[HD_WATCH_NAME];
             peer->warned = true;
-            hd_warn("a process of a team can't be reached to watch it: its end may go unnoticed");
+            hd_watch_name(&peer->record, w->params.host, name);
+            hd_warn("the process at %s, of a team, can't be reached to watch it: its end may go "
+                    "unnoticed",
+                    name);
         }
         return;
     }

@@ -98,6 +98,9 @@ uint64_t hd_watch_host(void);
 void hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
 /* False: malformed. Bytes that the record has no use for are not looked at. */
 bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes);
+/* Where its process is, for lines in the log: by its first address, and the port at which that listens. */
+enum { HD_WATCH_NAME = 64 };
+void hd_watch_name(const hd_watch_record_t *record, uint64_t host, char name[HD_WATCH_NAME]);
 /* Begins to connect to the record's attempt-th address, as seen from this host; a descriptor, or -1: no such
  * attempt is left, or, with errno ECONNREFUSED, on this host nobody listens at it. */
 int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt);

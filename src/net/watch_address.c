@@ -118,6 +118,19 @@ bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes
     return record->port != 0;
 }
 
+void hd_watch_name(const hd_watch_record_t *record, uint64_t host, char name[HD_WATCH_NAME]) {
+    char text[INET6_ADDRSTRLEN] = "";
+    bool is_6 = record->n > 0 && record->line[0].family == 6;
+    if (record->host == host) {
+        snprintf(name, HD_WATCH_NAME, "127.0.0.1:%u", record->port);
+    } else if (record->n > 0 &&
+               inet_ntop(is_6 ? AF_INET6 : AF_INET, record->line[0].bytes, text, sizeof(text))) {
+        snprintf(name, HD_WATCH_NAME, is_6 ? "[%s]:%u" : "%s:%u", text, record->wide);
+    } else {
+        snprintf(name, HD_WATCH_NAME, "a host without an address");
+    }
+}
+
 /* --- sockets --------------------------------------------------------------------------------------------- */
 
 void hd_watch_tune(int fd, double lost_after) {

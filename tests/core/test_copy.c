@@ -90,7 +90,7 @@ Test(copy, nothing_and_onto_itself) {
 static void one_to_many(uint32_t m, const size_t *at, uint32_t self, size_t bytes,
                         hd_stores_t stores) {
     enum { OFFSET = 24 };
-    void *dst[MANY];
+    void *dst[MANY] = {NULL};
 
     for (uint32_t j = 0; j < m; j++) {
         memset(target[j], GUARD, bytes + ROOM);

@@ -245,7 +245,7 @@ Test(loading, an_emulator_that_the_program_runs_is_joined_for_as_many_devices) {
     hd_gpu_unconfigure();
     cr_assert_eq(hd_gpu_configure("emulated:2", ""), UCC_OK);
     cr_assert_eq(lines, 1);
-    cr_assert_not_null(strstr(last, "with 1 devices, configured by others"), "%s", last);
+    cr_assert_not_null(strstr(last, "with 1 device, configured by others"), "%s", last);
     hd_gpu_unconfigure();
 }
 

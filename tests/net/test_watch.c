@@ -1,4 +1,5 @@
 /* Processes that watch each other: a forked child for each, over the loopback address. */
+#include "core/log.h"
 #include "net/watch.h"
 
 #include "support/random.h"
@@ -10,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -292,5 +294,52 @@ Test(watch, malformed_addresses_are_refused) {
         }
         (void)hd_watch_parse(&record, bytes, (size_t)random_below(&random, sizeof(bytes)));
     }
+    hd_watch_close(w);
+}
+
+/* --- what lines call it ---------------------------------------------------------------------------------- */
+
+Test(watch, a_process_is_named_by_an_address) {
+    hd_watch_record_t record = {.host = 5, .port = 4000, .wide = 5000, .n = 1};
+    char name[HD_WATCH_NAME];
+    record.line[0].family = 4;
+    memcpy(record.line[0].bytes, "\x0a\x4d\x00\x02", 4);
+    hd_watch_name(&record, 5, name);
+    cr_assert_str_eq(name, "127.0.0.1:4000");
+    hd_watch_name(&record, 6, name);
+    cr_assert_str_eq(name, "10.77.0.2:5000");
+    record.line[0].family = 6;
+    memcpy(record.line[0].bytes, "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07", 16);
+    hd_watch_name(&record, 6, name);
+    cr_assert_str_eq(name, "[fd00::7]:5000");
+    record.n = 0;
+    hd_watch_name(&record, 6, name);
+    cr_assert_str_eq(name, "a host without an address");
+}
+
+static _Atomic uint32_t unreached;
+
+static void hear_line(hd_log_level_t level, const char *line, void *arg) {
+    (void)arg;
+    unreached += level == HD_LOG_WARN &&
+                 strstr(line, "the process at a host without an address, of a team, can't be "
+                              "reached to watch it") != NULL;
+}
+
+/* After some seconds of trying. It is told once. */
+Test(watch, a_process_that_can_not_be_reached_is_named) {
+    uint64_t identity[2];
+    make_world();
+    hd_log_capture(hear_line, NULL);
+    hd_watch_t *w = open_side(0);
+    hd_watch_record_t record;
+    cr_assert(hd_watch_parse(&record, world->side[0].address, world->side[0].bytes));
+    record.host = 6; /* of which no address is known */
+    record.n = 0;
+    identity_of(1, identity);
+    cr_assert_eq(hd_watch_keep(w, identity, &record, offsetof(hd_watch_record_t, line), true),
+                 UCC_OK);
+    cr_assert(look_until(w, &unreached, 1));
+    cr_assert_eq(world->side[0].lost, 0);
     hd_watch_close(w);
 }
