@@ -138,7 +138,8 @@ static uint32_t signature_of(const hd_intake_t *c) {
 static ucc_status_t take_type(hd_intake_t *c) {
     c->op->call.type = hd_type_of((uint64_t)c->args->coll_type);
     if (c->op->call.type == HD_N_TYPES) {
-        hd_error("coll_type %llu is not a collective", (unsigned long long)c->args->coll_type);
+        hd_error("coll_type %llu at endpoint %u is not a collective",
+                 (unsigned long long)c->args->coll_type, c->team->ep);
         return UCC_ERR_INVALID_PARAM;
     }
     return UCC_OK;

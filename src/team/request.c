@@ -193,7 +193,8 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         return UCC_OK;
     }
     if (hd_team_is_unordered(team)) {
-        hd_error("%s: tag is not set, and the team is unordered", hd_op_type_name(&r->op));
+        hd_error("%s at endpoint %u: tag is not set, and the team is unordered",
+                 hd_op_type_name(&r->op), team->ep);
         return UCC_ERR_INVALID_PARAM;
     }
     if (r->op.call.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
@@ -445,7 +446,8 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
         hd_group_say_inherited(op->group);
-        hd_error("%s: the team has failed: %s", hd_op_type_name(op), ucc_status_string(failure));
+        hd_error("%s at endpoint %u: the team has failed: %s", hd_op_type_name(op), op->team->ep,
+                 ucc_status_string(failure));
         return hd_op_fail_unlaunched(op, failure);
     }
     if (r->route == HD_ROUTE_NUMBER) {
@@ -549,8 +551,8 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
 
 ucc_status_t hd_request_post(hd_request_t *r) {
     if (__builtin_expect(!hd_request_may_post(r), 0)) {
-        hd_error("%s: posted with status %s", hd_op_type_name(&r->op),
-                 ucc_status_string(hd_task_status(&r->op.task)));
+        hd_error("%s at endpoint %u: posted with status %s", hd_op_type_name(&r->op),
+                 r->op.team->ep, ucc_status_string(hd_task_status(&r->op.task)));
         return UCC_ERR_INVALID_PARAM;
     }
     uint64_t k = r->express ? hd_request_express(r) : 0;
@@ -580,7 +582,8 @@ void hd_request_release(hd_request_t *r) {
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-        hd_error("%s: finalized while in progress", hd_op_type_name(&r->op));
+        hd_error("%s at endpoint %u: finalized while in progress", hd_op_type_name(&r->op),
+                 r->op.team->ep);
         return UCC_ERR_INVALID_PARAM;
     }
     if (r->private_board) {

@@ -1134,7 +1134,7 @@ Test(algorithm, a_v_type_that_it_runs_is_called_so) {
     small_wait(world, &request, 1);
     cr_assert_eq(dst, 0, "it has run");
     cr_assert_eq(ucc_collective_post(request), UCC_ERR_INVALID_PARAM);
-    cr_assert(strstr(last_line, "allgatherv: posted with status"), "%s", last_line);
+    cr_assert(strstr(last_line, "allgatherv at endpoint 0: posted with status"), "%s", last_line);
     cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
     world_destroy(world);
 }

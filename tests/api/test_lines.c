@@ -56,6 +56,21 @@ Test(lines, root_that_is_none) {
                 "bcast at endpoint 1: root 9 is not an endpoint of the team, which has 4");
 }
 
+Test(lines, call_on_a_team_that_has_failed) {
+    cr_assert_eq(heddle_team_abort(heddle_ep_team(ep[0])), UCC_OK);
+    EXPECT_LINE(heddle_barrier(ep[2]), HEDDLE_ERR_ABORTED,
+                "barrier at endpoint 2: the team has failed: team aborted");
+}
+
+Test(lines, request_that_is_finalized_too_early) {
+    ucc_coll_req_h request;
+    cr_assert_eq(heddle_ibarrier(ep[3], &request), UCC_OK);
+    EXPECT_LINE(ucc_collective_finalize(request), UCC_ERR_INVALID_PARAM,
+                "barrier at endpoint 3: finalized while in progress");
+    EXPECT_LINE(ucc_collective_post(request), UCC_ERR_INVALID_PARAM,
+                "barrier at endpoint 3: posted with status ");
+}
+
 Test(lines, in_place_in_the_argument_of_a_vector_that_can_not_be) {
     double x[4] = {0};
     uint64_t one[] = {1, 1, 1, 1}, at[] = {0, 1, 2, 3};
