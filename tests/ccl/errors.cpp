@@ -97,6 +97,26 @@ void check_foreign_words() {
     EXPECT(is_own(words_of([&] { comms[0].split(0, 0); })));
 }
 
+// What is refused before it comes to the library is told with its value.
+void check_values() {
+    begin_phase("values that are refused");
+    auto has = [](const std::string &words, const char *part) {
+        return words.find(part) != std::string::npos;
+    };
+    auto comms = ccl::create_communicators(2, std::vector<int>{0, 1}, ccl::create_main_kvs());
+    int x[2] = {}, y[2] = {};
+    EXPECT(has(words_of([&] { comms[0].reduce(x, y, 1, ccl::reduction::sum, 7); }),
+               "a root that is no rank: 7 of 2"));
+    EXPECT(has(words_of([&] {
+                   ccl::create_communicators(2, std::vector<int>{0, 5}, ccl::create_main_kvs());
+               }),
+               "a rank that is not below the size: 5 of 2"));
+    EXPECT(has(words_of([&] {
+                   ccl::create_communicators(2, std::vector<int>{1, 1}, ccl::create_main_kvs());
+               }),
+               "two of one rank: 1"));
+}
+
 void keep_one(const void *, std::size_t, void *, std::size_t *, ccl::datatype,
               const ccl::fn_context *) {
 }
@@ -374,6 +394,7 @@ int main() {
     check_arguments();
     check_words();
     check_foreign_words();
+    check_values();
     check_sizes();
     check_datatypes();
     check_creation();

@@ -68,7 +68,7 @@ class plan {
     }
 
     void root(std::size_t rank) {
-        require(rank < member_.size(), call_, "a root that is no rank");
+        require(rank < member_.size(), call_, "a root that is no rank", rank, member_.size());
         args.root = rank;
     }
     void reduce(reduction op, datatype dtype, reduction_fn fn) {
@@ -230,7 +230,8 @@ inline plan plan_bcast(const member_ref &of, void *buffer, std::size_t count, da
 inline plan plan_pair(const member_ref &of, void *buffer, std::size_t count, datatype dtype,
                       std::size_t from, std::size_t to, const char *call) {
     plan p(of, UCC_COLL_TYPE_BCAST, call);
-    require(from < p.member().size() && to < p.member().size(), call, "a peer that is no rank");
+    require(from < p.member().size(), call, "a peer that is no rank", from, p.member().size());
+    require(to < p.member().size(), call, "a peer that is no rank", to, p.member().size());
     require(from != to, call, "a peer that is the caller");
     std::size_t lower = from < to ? from : to;
     p.root(from);

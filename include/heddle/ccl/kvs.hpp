@@ -182,7 +182,7 @@ class store {
             return over->meet(size, mine, how);
         }
         try {
-            require(size > 0 && size <= most_ranks, "create_communicators", "no such size");
+            require(size > 0 && size <= most_ranks, "create_communicators", "no such size", size);
             if (!meeting_ && !failed_) {
                 meeting_ = std::make_shared<meeting>(size, how);
             }
@@ -223,13 +223,17 @@ class store {
         }
         meeting &met = *to;
         require(!mine.empty(), call, "no rank");
-        require(size == met.size, call, "another rank has another size");
+        if (size != met.size) {
+            refuse(call, ("size " + std::to_string(size) + ", where another rank has " +
+                          std::to_string(met.size))
+                             .c_str());
+        }
         require(how.get<comm_attr_id::thread_mode>() == met.mode, call,
                 "another rank has another thread mode");
         for (std::size_t rank : mine) {
             heddle_ep_t *ep = nullptr;
-            require(rank < size, call, "a rank that is not below the size");
-            require(!met.present[rank], call, "two of one rank");
+            require(rank < size, call, "a rank that is not below the size", rank, size);
+            require(!met.present[rank], call, "two of one rank", rank);
             check(heddle_join(met.group, static_cast<std::uint32_t>(rank), &ep), call);
             met.present[rank] = true;
             met.joined++;

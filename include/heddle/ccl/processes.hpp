@@ -169,10 +169,11 @@ class tcp_link final : public link {
 
     /** Each rank in a thread: all of them must be there at once. */
     members meet(std::size_t size, const ranks &mine, const comm_attr &how) override {
-        require(size > 0 && size <= 65536, "create_communicators", "no such size");
+        require(size > 0 && size <= 65536, "create_communicators", "no such size", size);
         require(!mine.empty(), "create_communicators", "no rank");
         for (std::size_t rank : mine) {
-            require(rank < size, "create_communicators", "a rank that is not below the size");
+            require(rank < size, "create_communicators", "a rank that is not below the size", rank,
+                    size);
             require(rank != 0 || (listener_ > 0 && listens_ == pid()), "create_communicators",
                     "rank 0 in another process than the one that made the store");
         }

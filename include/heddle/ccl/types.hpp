@@ -127,6 +127,15 @@ inline void require(bool condition, const char *call, const char *why) {
     }
 }
 
+/** The same about a number: "why: value", and "of so many" unless that is 0. */
+inline void require(bool condition, const char *call, const char *why, std::size_t value,
+                    std::size_t of = 0) {
+    if (!condition) {
+        std::string text = std::string(why) + ": " + std::to_string(value);
+        refuse(call, (of ? text + " of " + std::to_string(of) : text).c_str());
+    }
+}
+
 } // namespace detail
 
 /* ------------------------------------------------------------------------------------------------
