@@ -311,7 +311,10 @@ ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net) {
     if (!atomic_exchange_explicit(&watching, true, memory_order_relaxed)) {
         hd_fork_watch(&heirloom, in_child);
     }
+    int cancelling; /* a cancelled thread would end in there, and nobody else could ever open it */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     status = open_all(&the_net, config);
+    pthread_setcancelstate(cancelling, NULL);
     pthread_mutex_lock(&mutex);
     state = status == UCC_OK ? OPEN : CLOSED;
     references = status == UCC_OK;
@@ -340,7 +343,10 @@ void hd_net_close(hd_net_t *net) {
     }
     pthread_mutex_unlock(&mutex);
     if (last) {
+        int cancelling; /* likewise */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
         close_all(net);
+        pthread_setcancelstate(cancelling, NULL);
         pthread_mutex_lock(&mutex);
         state = CLOSED;
         pthread_mutex_unlock(&mutex);

@@ -1,5 +1,25 @@
 /* show.c: the network, for people: heddle_info and heddle_team_print. */
 #include "net/internal.h"
+#include "threads/threads.h"
+
+#include <stdlib.h>
+
+/* What UCX says, written down while in the lane: a stream of the user's may block there, or run code of his. */
+static char *describe(hd_net_lane_t *lane, const hd_peer_t *peer) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream) {
+        return NULL;
+    }
+    while (!hd_net_lane_enter(lane)) {
+        hd_give_way();
+    }
+    hd_ucx_describe(&peer->link[lane->number].ucx, stream, "    ");
+    hd_net_lane_leave(lane);
+    fclose(stream);
+    return text;
+}
 
 static void print_peer(const hd_net_team_t *team, uint32_t process, FILE *out) {
     hd_peer_t *peer = team->peer[process];
@@ -8,11 +28,9 @@ static void print_peer(const hd_net_team_t *team, uint32_t process, FILE *out) {
     for (uint32_t l = 0; l < team->lanes; l++) {
         hd_net_lane_t *lane = &team->net->lane[l];
         fprintf(out, "  process %u, lane %u%s\n", process, l, lost ? ": lost" : "");
-        hd_lock(&lane->lock);
-        if (!lost) {
-            hd_ucx_describe(&peer->link[l].ucx, out, "    ");
-        }
-        hd_unlock(&lane->lock);
+        char *text = lost ? NULL : describe(lane, peer);
+        fputs(lost ? "" : text ? text : "    no memory\n", out);
+        free(text);
     }
 }
 

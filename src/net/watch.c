@@ -89,6 +89,29 @@ typedef struct line {
 
 /* Of the process's watch: static, so that forks find the watch whole. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int
+    cancelling; /* whether the thread inside may be cancelled: not there, where it would keep the lock */
+
+static void take(void) {
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_mutex_lock(&lock);
+    cancelling = before;
+}
+
+static void give_back(void) {
+    int before = cancelling;
+    pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(before, NULL);
+}
+
+static bool try_take(void) {
+    bool taken = pthread_mutex_trylock(&lock) == 0;
+    if (taken) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    }
+    return taken;
+}
 
 struct hd_watch {
     hd_watch_params_t params;
@@ -546,7 +569,7 @@ static void look_at_clock(hd_watch_t *w) {
 
 void hd_watch_look(hd_watch_t *w) {
     struct epoll_event event[EVENTS];
-    if (pthread_mutex_trylock(&lock) != 0) {
+    if (!try_take()) {
         return;
     }
     int n = epoll_wait(w->epoll, event, EVENTS, 0);
@@ -562,7 +585,7 @@ void hd_watch_look(hd_watch_t *w) {
     }
     look_at_clock(w);
     free_closed(w);
-    pthread_mutex_unlock(&lock);
+    give_back();
 }
 
 /* --- what is asked ------------------------------------------------------------------------------------------- */
@@ -625,7 +648,7 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
         hd_error("a process's address of %zu bytes is malformed", bytes);
         return UCC_ERR_INVALID_PARAM;
     }
-    pthread_mutex_lock(&lock);
+    take();
     peer_t *peer = find(w, identity);
     if (!peer && (peer = hd_alloc(64, sizeof(*peer)))) {
         memcpy(peer->identity, identity, sizeof(peer->identity));
@@ -650,7 +673,7 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
             begin_line(w, peer);
         }
     }
-    pthread_mutex_unlock(&lock);
+    give_back();
     if (!peer) {
         hd_error("no memory to watch a process");
     }
@@ -671,7 +694,7 @@ static void say_goodbye(hd_watch_t *w, line_t *line) {
 }
 
 void hd_watch_drop(hd_watch_t *w, const uint64_t identity[2]) {
-    pthread_mutex_lock(&lock);
+    take();
     peer_t **at = &w->peers;
     while (*at && !is_same((*at)->identity, identity)) {
         at = &(*at)->next;
@@ -686,29 +709,29 @@ void hd_watch_drop(hd_watch_t *w, const uint64_t identity[2]) {
         }
         hd_free(peer);
     }
-    pthread_mutex_unlock(&lock);
+    give_back();
 }
 
 bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
-    pthread_mutex_lock(&lock);
+    take();
     const peer_t *peer = find(w, identity);
     bool settled = !peer || peer->lost || peer->gone || peer->warned;
     for (const line_t *line = w->lines; line && !settled; line = line->next) {
         settled = line->peer == peer && line->ready;
     }
-    pthread_mutex_unlock(&lock);
+    give_back();
     return settled;
 }
 
 void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes) {
-    pthread_mutex_lock(&lock);
+    take();
     tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, NULL);
-    pthread_mutex_unlock(&lock);
+    give_back();
 }
 
 uint32_t hd_watch_connected(hd_watch_t *w) {
     uint32_t n = 0;
-    pthread_mutex_lock(&lock);
+    take();
     for (const peer_t *peer = w->peers; peer; peer = peer->next) {
         for (const line_t *line = w->lines; line; line = line->next) {
             if (line->peer == peer && line->state == OPEN) {
@@ -717,7 +740,7 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
             }
         }
     }
-    pthread_mutex_unlock(&lock);
+    give_back();
     return n;
 }
 
@@ -748,10 +771,10 @@ void hd_watch_abandon(hd_watch_t *w) {
 }
 
 void hd_watch_close(hd_watch_t *w) {
-    pthread_mutex_lock(&lock);
+    take();
     for (line_t *line = w->lines; line; line = line->next) {
         say_goodbye(w, line);
     }
-    pthread_mutex_unlock(&lock);
+    give_back();
     hd_watch_abandon(w);
 }

@@ -106,9 +106,20 @@ static bool has_its_own(hd_op_t *op) {
            op->outer->take_early(op->outer, op);
 }
 
-static ucc_status_t wait_for_release(hd_op_t *op) {
+/* Helps the arrival. What this member starts by that, as the last arriver, it also moves on: this may be its last look
+ * before it sleeps, and nobody is told of a leg that was only handed. False: not all have arrived. */
+static bool help(hd_op_t *op) {
+    bool completed = op->completer;
     pump(op);
-    if (!hd_arrive_help_outer(op, carried(op))) {
+    bool arrived = hd_arrive_help_outer(op, carried(op));
+    if (op->completer && !completed) {
+        pump(op);
+    }
+    return arrived;
+}
+
+static ucc_status_t wait_for_release(hd_op_t *op) {
+    if (!help(op)) {
         op->task.awaited = NULL;
         return UCC_INPROGRESS;
     }
@@ -126,8 +137,7 @@ static ucc_status_t wait_for_release(hd_op_t *op) {
 }
 
 static ucc_status_t wait_for_work(hd_op_t *op) {
-    pump(op);
-    if (!hd_arrive_help_outer(op, carried(op))) {
+    if (!help(op)) {
         op->task.awaited = NULL;
         return UCC_INPROGRESS;
     }

@@ -413,8 +413,9 @@ typedef struct night {
     hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
     hd_sleeper_t group[MAX_BELLS];
     hd_home_t *home[MAX_BELLS];
-    bool often; /* see hd_bell_enlist */
-    bool over;  /* on no bell any more */
+    int cancelling; /* the thread's, while it is enlisted: a cancelled one would end on the bells */
+    bool often;     /* see hd_bell_enlist */
+    bool over;      /* on no bell any more */
 } night_t;
 
 /* The calling thread's, while it looks for the last time; initial-exec: one load */
@@ -449,6 +450,15 @@ static hd_awaited_t awaited_in(const hd_runner_t *runner) {
     return awaited;
 }
 
+/* Was the home enlisted on? A task that has come since then may be of another group. */
+static bool is_of(const night_t *night, const hd_home_t *home) {
+    uint32_t i = 0;
+    while (i < night->n_groups && night->home[i] != home) {
+        i++;
+    }
+    return i < night->n_groups || !home;
+}
+
 /* Would a bell tell of all that the context's tasks wait for now? */
 static bool bells_tell(hd_runner_t *runner, const night_t *night) {
     if (!runner_enter(runner)) {
@@ -456,7 +466,7 @@ static bool bells_tell(hd_runner_t *runner, const night_t *night) {
     }
     bool tell = true;
     for (const hd_task_t *task = runner->active; task && tell; task = task->next) {
-        tell = !needs_looks(task, night->outside);
+        tell = !needs_looks(task, night->outside) && is_of(night, task->home);
     }
     if (tell && night->awaited.has_come) { /* it was enlisted for that */
         hd_awaited_t now = awaited_in(runner);
@@ -550,7 +560,6 @@ static void delist_all(night_t *night) {
     }
     for (uint32_t i = 0; i < night->n_groups; i++) {
         hd_bell_delist(&night->group[i]);
-        hd_home_unpin(night->home[i]);
     }
 }
 
@@ -558,6 +567,10 @@ static void rise(night_t *night) {
     delist_all(night);
     night->over = true;
     tonight = NULL;
+    for (uint32_t i = 0; i < night->n_groups; i++) { /* which may end a group, and more */
+        hd_home_unpin(night->home[i]);
+    }
+    pthread_setcancelstate(night->cancelling, NULL);
 }
 
 void hd_runner_rise(void) {
@@ -619,6 +632,7 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
     night.group[0].mask = ALL;
     night.often = hd_processor_has_strangers();
     uint64_t longest = find_groups(runner, task, &night) ? LONGEST_US : NAP_US;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &night.cancelling);
     enlist_all(runner, &night);
     tonight = &night;
     bool rung = true, refused, any = progress(runner, NULL, &refused, true); /* the last look */
@@ -633,10 +647,7 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
         if (night.outside) {
-            int cancelling; /* a cancelled thread would end in there, enlisted */
-            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
             rung = hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
-            pthread_setcancelstate(cancelling, NULL);
         } else {
             rung = sleep_until_rung(&night, us);
         }
