@@ -108,6 +108,22 @@ check_vector_memory(const hd_intake_t *c, const char *field, const ucc_coll_buff
                : hd_device_fits(c, field, info->buffer, bytes);
 }
 
+/* Of a vector of `sum` bytes whose buffer is none, or not of the host. */
+static __attribute__((noinline, cold)) ucc_status_t
+check_vector_buffer(const hd_intake_t *c, const char *field, const ucc_coll_buffer_info_v_t *info,
+                    const hd_vector_t *v, bool dense, size_t sum) {
+    /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
+    bool one = dense && !c->op->call.in_place;
+    size_t held = one ? hd_vector_count(v, c->me) * hd_dt_size(info->datatype) : sum;
+    /* with displacements, NULL is a base for absolute addresses */
+    if (held && !hd_is_address(info->buffer) && (info->buffer || !v->displacements)) {
+        return hd_args_bad(c, field,
+                           info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
+    }
+    return info->mem_type == UCC_MEMORY_TYPE_HOST ? UCC_OK
+                                                  : check_vector_memory(c, field, info, v, held);
+}
+
 /* dense: displacements are not significant (reduce_scatterv). total: sum of all blocks in bytes. */
 static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_v_t *info, int which, bool dense,
@@ -124,23 +140,17 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
     v->wide_counts = (c->flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
     v->displacements = dense ? NULL : info->displacements;
     v->wide_displacements = (c->flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0;
-    size_t element = hd_dt_size(info->datatype), bytes;
-    *total = 0;
+    size_t element = hd_dt_size(info->datatype), bytes, sum = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         if (__builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
-            __builtin_add_overflow(*total, bytes, total) || *total > SSIZE_MAX) {
+            __builtin_add_overflow(sum, bytes, &sum) || sum > SSIZE_MAX) {
             return hd_args_bad(c, field, "has counts beyond the address space");
         }
     }
-    /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
-    size_t held = dense && !c->op->call.in_place ? hd_vector_count(v, c->me) * element : *total;
-    /* with displacements, NULL is a base for absolute addresses */
-    if (held && !hd_is_address(info->buffer) && (info->buffer || !v->displacements)) {
-        return hd_args_bad(c, field,
-                           info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
-    }
-    if (__builtin_expect(info->mem_type != UCC_MEMORY_TYPE_HOST, 0)) {
-        status = check_vector_memory(c, field, info, v, held);
+    *total = sum;
+    if (__builtin_expect(!hd_is_address(info->buffer) || info->mem_type != UCC_MEMORY_TYPE_HOST,
+                         0)) {
+        status = check_vector_buffer(c, field, info, v, dense, sum);
         if (status != UCC_OK) {
             return status;
         }
