@@ -143,9 +143,12 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
     size_t element = hd_dt_size(info->datatype), bytes, sum = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         if (__builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
-            __builtin_add_overflow(sum, bytes, &sum) || sum > SSIZE_MAX) {
+            __builtin_add_overflow(sum, bytes, &sum)) {
             return hd_args_bad(c, field, "has counts beyond the address space");
         }
+    }
+    if (sum > SSIZE_MAX) {
+        return hd_args_bad(c, field, "has counts beyond the address space");
     }
     *total = sum;
     if (__builtin_expect(!hd_is_address(info->buffer) || info->mem_type != UCC_MEMORY_TYPE_HOST,
