@@ -19,7 +19,7 @@ function(heddle_optimize_kernels)
     endif()
     # cleanups when a user's callback throws or ends its thread
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/threads/callback.c
-        ${PROJECT_SOURCE_DIR}/src/team/ee.c PROPERTIES COMPILE_OPTIONS -fexceptions)
+        ${PROJECT_SOURCE_DIR}/src/request/engine.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 endfunction()
 
 # The one file that knows UCX, if its headers are there. Seen by the targets of one folder, likewise.

@@ -3,7 +3,9 @@
 #define HD_API_H
 
 #include "api/lib_internal.h"
-#include "team/team.h"
+#include "device/device.h"
+#include "form/form.h"
+#include "request/request.h"
 #include "threads/trace.h"
 
 enum {
@@ -69,7 +71,7 @@ static inline bool hd_api_look_at(ucc_context_h context) {
 }
 
 /* A collective from its arguments to its end. published: 0, or the number under which its lane is out
- * already (team/shortcut.c). */
+ * already (request/shortcut.c). */
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published);
 /* Called by libucc.so.1 when it is loaded: exported for it, and declared in no public header. */
 __attribute__((visibility("default"))) void heddle_loaded_as_ucc(void);

@@ -5,7 +5,7 @@
  * millisecond at most.
  */
 #include "api/api.h"
-#include "team/algorithm.h"
+#include "request/algorithm.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * any exchange: whoever creates the group makes its memory, endpoints just take their places.
  */
 #include "api/api.h"
-#include "team/span.h"
+#include "span/span.h"
 #include "threads/callback.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* event.c: execution engines and triggered posts. */
 #include "api/api.h"
-#include "team/ee.h"
+#include "request/engine.h"
 
 static bool is_ee(ucc_ee_h ee, const char *caller) {
     if (hd_ee_is_live(ee)) {

@@ -3,8 +3,8 @@
 
 #include "gpu/gpu.h"
 #include "net/net.h"
-#include "team/device.h"
-#include "team/flight.h"
+#include "device/device.h"
+#include "span/internal.h"
 
 static void print_build(FILE *out) {
     fprintf(out, "heddle %s, UCC API %s\n", heddle_version_string(), UCC_VERSION_STRING);

@@ -6,7 +6,7 @@
  * is in one of my segments, the place is in p's segment of the same number. Segments are those of the context, in order,
  * and that of dst_memh. So a dst that lies alike at all endpoints is all that clients think of.
  *
- * Here it is an algorithm of two steps (team/algorithm.c): an alltoall of PLACEs, by which all say to each other what goes
+ * Here it is an algorithm of two steps (request/algorithm.c): an alltoall of PLACEs, by which all say to each other what goes
  * where, and an alltoallv of the usual meaning, whose displacements each receiver has worked out from what it was told. No
  * byte goes anywhere but into a segment of its receiver. As in UCC, it is over at an endpoint when all blocks for it have come.
  * global_work_buffer is not touched.
@@ -15,7 +15,7 @@
 #include "core/coll.h"
 #include "core/dtype.h"
 #include "core/tune.h"
-#include "team/algorithm.h"
+#include "request/algorithm.h"
 
 #include <heddle/schedule.h>
 #include <stdio.h>

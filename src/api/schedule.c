@@ -1,6 +1,6 @@
 /* schedule.c: the public face of threads/schedule.h: the same structures under their public names. */
 #include "api/api.h"
-#include "team/algorithm.h"
+#include "request/algorithm.h"
 
 #include <heddle/schedule.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  */
 #include "api/api.h"
 #include "gpu/near.h"
-#include "team/span.h"
+#include "span/span.h"
 
 #include <string.h>
 

@@ -150,10 +150,10 @@ typedef struct hd_call {
     bool in_place, is_root, persistent;
     bool exclusive;      /* the user's reduction: one chunk at a time */
     bool global_errors;  /* UCC_ERR_TYPE_GLOBAL */
-    bool uneven;         /* a reduce_scatter that runs as a reduce_scatterv (team/shapes.c) */
+    bool uneven;         /* a reduce_scatter that runs as a reduce_scatterv (request/shapes.c) */
     bool one_sided;      /* into symmetric memory (shm/put.c) */
     bool empty;          /* zero bytes here: takes part all the same, for the sake of CHECK */
-    bool device;         /* a buffer is a device's, and devices do it (team/device.h) */
+    bool device;         /* a buffer is a device's, and devices do it (device/device.h) */
     uint32_t root;       /* member number */
     uint32_t signature;  /* what must agree across members, hashed */
     size_t element;      /* bytes per element */

@@ -9,15 +9,15 @@
 
 typedef enum hd_gpu_site {
     HD_GPU_SITE_NONE, /* a wait that nothing depends on: a look, say */
-    /* team/device_windows.c */
+    /* device/windows.c */
     HD_GPU_SITE_FREE,   /* before a slot is written: what used it last */
     HD_GPU_SITE_FILLED, /* before a slot is read: who has filled it */
-    /* team/device_partials.c */
+    /* device/partials.c */
     HD_GPU_SITE_USED, /* before partials are written: who has combined those that were there */
     HD_GPU_SITE_MADE, /* before they are combined: who has made them */
-    /* team/device_trip.c */
+    /* device/trip.c */
     HD_GPU_SITE_END, /* before the collective is complete: the other devices */
-    /* team/device_order.c */
+    /* device/order.c */
     HD_GPU_SITE_READY,     /* before devices work: the streams of the members */
     HD_GPU_SITE_DONE,      /* before what comes later in a member's stream: the devices */
     HD_GPU_SITE_LATE,      /* likewise, where only its own thread may use the stream: for a line, */
@@ -26,7 +26,7 @@ typedef enum hd_gpu_site {
     HD_GPU_SITE_GATE,   /* likewise, of a triggered post whose peers are late: the host opens it */
     HD_GPU_SITE_FAILED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITE_NOT_JOINED, /* likewise, where a stream can't be told to wait */
-    /* team/device.c */
+    /* device/device.c */
     HD_GPU_SITE_DRAINED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITE_LEFT,    /* before lines are given back: what was posted on streams */
     HD_GPU_SITES,

@@ -1,5 +1,5 @@
 /* ordinals.h: how often something has been done under a label: exchanges that were opened (match.c), teams that were made of
- * a list (team/form_meet.c). The processes of a team agree on these counts without asking each other.
+ * a list (form/meet.c). The processes of a team agree on these counts without asking each other.
  */
 #ifndef HD_SHM_ORDINALS_H
 #define HD_SHM_ORDINALS_H

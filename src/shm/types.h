@@ -296,9 +296,9 @@ struct hd_group {
     uint64_t *labels; /* by endpoint of the team: the user's names of endpoints */
     uint32_t team_n;  /* endpoints of the team in all its processes */
     size_t
-        copy_min; /* bytes of a block from which devices copy it to each other (team/device_copies.c) */
+        copy_min; /* bytes of a block from which devices copy it to each other (device/copies.c) */
     size_t
-        partial_min; /* bytes of an operand from which devices reduce blocks apart (team/device_partials.c) */
+        partial_min; /* bytes of an operand from which devices reduce blocks apart (device/partials.c) */
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;
     hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */
@@ -323,12 +323,12 @@ _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its h
 
 typedef enum hd_op_state {
     HD_OP_QUEUED = 0, /* waits for its window; not published */
-    HD_OP_FILLING,    /* launched; a device copies what it is to publish (team/device_span.c) */
+    HD_OP_FILLING,    /* launched; a device copies what it is to publish (device/span.c) */
     HD_OP_WAITING,    /* published; the family's step runs */
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
     HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
-    HD_OP_ENQUEUED,   /* its board is left; waits for what devices have yet to do (team/device.h) */
-    HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (team/ee.c) */
+    HD_OP_ENQUEUED,   /* its board is left; waits for what devices have yet to do (device/device.h) */
+    HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (request/engine.c) */
 } hd_op_state_t;
 
 /* Where an endpoint stands: its member of a board, and the number of its exchange there. */
@@ -381,6 +381,10 @@ struct hd_op {
     uint32_t outer_shape; /* HD_OUTER_* of outer.h */
     bool completer;       /* outer: I have completed the arrival */
     uint32_t turn;        /* the user's reduction: the slice that I work on */
+    /* of the whole collective, in whichever processes its endpoints live; place has what this board counts */
+    uint32_t n, me;
+    const struct hd_span *span; /* which of those live where (span/span.h); NULL: all live here */
+    struct hd_device_part *device; /* what devices have to know of it (device/device.h); NULL: nothing yet */
 };
 
 /* What an arrival tree is for, besides to tell that all have come. */

@@ -196,7 +196,7 @@ struct hd_task {
 _Static_assert(offsetof(hd_task_t, req) == 0,
                "clients have the address of the task, and read a status");
 
-/* HOOKED: post and finalize have more to do than usual (team/ee.c). SCHEDULE: no request, but a schedule's
+/* HOOKED: post and finalize have more to do than usual (request/engine.c). SCHEDULE: no request, but a schedule's
  * carrier (schedule.h). */
 enum {
     HD_TASK_LIVE = 0x7a5c11feu,

@@ -1,4 +1,4 @@
-/* processes.c: fuzz target of the records by which processes form a group (src/team/form_processes.c, roll.c): what its
+/* processes.c: fuzz target of the records by which processes form a group (src/form/processes.c, roll.c): what its
  * exchange brings is what others said.
  *
  * One process is real; what it gives comes back at its place. What the others say is like its own, changed as the input
@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "core/mem.h"
-#include "team/form.h"
+#include "form/internal.h"
 
 enum { MOST_PROCESSES = 6, RECORD = 128, ACCOUNT = sizeof(hd_account_t) };
 /* Where these stand in a record. */

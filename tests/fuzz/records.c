@@ -1,4 +1,4 @@
-/* records.c: fuzz target of the records by which endpoints form a team (src/team/form_oob.c, form_span.c, roll.c): what
+/* records.c: fuzz target of the records by which endpoints form a team (src/form/oob.c, span.c, roll.c): what
  * an out-of-band exchange brings is what others said.
  *
  * One endpoint is real; what it gives comes back at its place. The others' records are like its own, changed as the
@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "team/form.h"
+#include "form/internal.h"
 
 enum { MOST_ENDPOINTS = 9, TESTS = 40 };
 

@@ -7,7 +7,7 @@
 #include "support/device_cases.h"
 #include "support/said.h"
 #include "support/small.h"
-#include "team/device.h"
+#include "device/internal.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

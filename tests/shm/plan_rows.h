@@ -203,7 +203,7 @@ static inline uint32_t block_of(const row_t *row, uint32_t i) {
     return is(row, 'u') && i > 0 ? SMALL_BLOCK : (uint32_t)row->bytes;
 }
 
-/* As team/shapes.c prepares it, of elements of one byte; counts has room for n, and stays. Without buffers. */
+/* As request/shapes.c prepares it, of elements of one byte; counts has room for n, and stays. Without buffers. */
 static inline hd_call_t call_of(const row_t *row, uint32_t me, uint32_t *counts) {
     const hd_coll_t *coll = &hd_coll[row->type];
     size_t all = 0;

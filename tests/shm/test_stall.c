@@ -5,7 +5,7 @@
 #include "../support/deadline.h"
 #include "../support/world.h"
 #include "core/log.h"
-#include "team/team.h"
+#include "request/request.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,0 +1,407 @@
+/* flight.c: bcast, reduce and allreduce of large data across processes, in a process that has one device: the
+ * passage of flight_whole.c, whose copies and reductions devices do. A stand-in is the process's, not each endpoint's.
+ *
+ *     LOCAL     enqueues one launch: the members' operands, combined, or the root's data, go to the RELAY, pinned memory
+ *     NET       the leg of a segment begins when that launch's ticket is reached, and works on the relay
+ *     SPREAD    enqueues one launch: from the relay to all destinations here
+ *
+ * All of this is done by segment (flight_plan.c), so that devices and the network work at the same time. The combination of the
+ * local operands is that of hd_reduce_tree(), so the bits are the host's. A member is complete when the last ticket is
+ * reached, and one in the order of a stream (order.c) when its stream has been told to wait for that; the line waits for the
+ * members' streams before the first launch. Whoever is last gives the relay back. What one device can't do alone goes by stand-ins
+ * (span.c); which of the two it is, is this process's own affair: on the wire they are the same.
+ */
+#include "device/internal.h"
+#include "span/internal.h"
+
+struct hd_device_relay {
+    hd_device_late_t
+        late; /* must stay first. block: as many bytes as the call has, at the same places; ticket: of what was
+                               enqueued last, 0: nothing; under the line's lock, until all slices are finished */
+    _Atomic uint32_t users; /* members that may still have work of their exchange on the device */
+    hd_devices_t *devices;
+    hd_line_t *line;
+    bool ordered; /* the line has waited for the members' streams; likewise */
+    bool lost;    /* the device may use it for ever; likewise */
+    _Atomic uint64_t
+        filled[HD_FLIGHT_SEGMENTS]; /* that of LOCAL; 0: it has done nothing, or nothing yet */
+};
+
+_Static_assert(offsetof(hd_device_relay_t, late) == 0, "what is put back later is freed by that");
+
+static bool is_bcast(const hd_flight_t *f) {
+    return hd_coll[f->call.type].bcast;
+}
+
+static uint8_t *relay_at(const hd_flight_t *f, size_t at) {
+    return (uint8_t *)f->relay->late.block->memory + at;
+}
+
+/* --- a relay's life ------------------------------------------------------------------------------------------ */
+
+/* By the completer. The members' handles keep the devices. */
+static ucc_status_t take_relay(hd_flight_t *f) {
+    hd_device_relay_t *relay = hd_alloc(HD_LINE, sizeof(*relay));
+    hd_devices_t *devices = relay ? hd_devices_open() : NULL;
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    if (devices) {
+        relay->devices = devices;
+        relay->line = hd_devices_line(devices, 0, f->crossing->group);
+        status = relay->line
+                     ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->late.block)
+                     : UCC_ERR_IO_ERROR;
+        hd_devices_close(devices);
+    } else {
+        hd_error("%s: no memory for what devices give to other processes",
+                 hd_type_name(f->call.type));
+    }
+    if (status != UCC_OK) {
+        hd_free(relay);
+        return status;
+    }
+    hd_gpu_taken_over(relay->late.block->memory);
+    atomic_init(&relay->users, f->n);
+    f->relay = relay;
+    return UCC_OK;
+}
+
+void hd_device_drop_relay(hd_device_relay_t *relay) {
+    if (!relay->lost) {
+        hd_gpu_handed_over(relay->late.block->memory);
+    }
+    /* acq_rel: the last one takes in that the others are done */
+    if (atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    if (!relay->lost && relay->late.ticket) { /* members whose streams are told wait for nothing */
+        hd_line_put_later(relay->devices, relay->line, &relay->late);
+        return;
+    }
+    if (!relay->lost) {
+        relay->devices->driver->put(relay->late.block);
+    }
+    hd_free(relay);
+}
+
+/* --- enqueuing ----------------------------------------------------------------------------------------------- */
+
+/* One launch, or copy. */
+typedef struct work {
+    const hd_flight_t *f;
+    hd_range_t range;
+    const void *const *src;
+    void *const *dst;
+    uint32_t k, m;
+    bool reduces;
+} work_t;
+
+static ucc_status_t describe(const work_t *w, hd_device_job_t *job) {
+    const hd_call_t *call = &w->f->call;
+    if (w->reduces) {
+        hd_gpu_reduction_t what = {.dt = call->reducer.dt,
+                                   .op = call->reducer.op,
+                                   .k = w->k,
+                                   .m = w->m,
+                                   .form = HD_GPU_TO_ALL,
+                                   .src = w->src,
+                                   .dst = w->dst,
+                                   .first = w->range.at / call->element,
+                                   .count = w->range.bytes / call->element};
+        return hd_gpu_reduce(&job->launch, &what, job->width, &job->table);
+    }
+    hd_gpu_blocks_t what = {.k = 1,
+                            .m = w->m,
+                            .src = w->src,
+                            .dst = w->dst,
+                            .block = call->bytes,
+                            .at = w->range.at,
+                            .bytes = w->range.bytes};
+    return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
+}
+
+/* Under the line's lock. Of one source and one destination, at most one is the device's. */
+static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *line) {
+    hd_device_job_t job = {.width = {.blocks = line->info.width}};
+    hd_device_table_t *table;
+    if (w->k == 1 && w->m == 1) {
+        return devices->driver->copy(line->stream, (uint8_t *)w->dst[0] + w->range.at, 0,
+                                     (const uint8_t *)w->src[0] + w->range.at, 0, w->range.bytes);
+    }
+    ucc_status_t status = hd_line_table(devices, line, w->k + w->m, &job.table, &table);
+    if (status == UCC_OK) {
+        status = describe(w, &job);
+    }
+    if (status != UCC_OK || job.launch.blocks == 0) {
+        return status;
+    }
+    if (table && job.table.used) {
+        status = hd_line_fill(devices, line, table, job.table.used);
+    }
+    return status == UCC_OK ? devices->driver->launch(line->stream, &job.launch) : status;
+}
+
+/* Under the line's lock: whatever is enqueued for this exchange comes after what the members' streams had. */
+static ucc_status_t await_members(const hd_op_t *op, const hd_work_t *work,
+                                  hd_device_relay_t *relay) {
+    const hd_device_view_t v = {.op = op, .work = work, .devices = relay->devices};
+    ucc_status_t status = relay->ordered ? UCC_OK : hd_device_await_ready(&v, relay->line->stream);
+    relay->ordered = status == UCC_OK;
+    return status;
+}
+
+/* So many of them, one after the other; ticket: gets that of all. */
+static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t *work, uint32_t n,
+                            uint64_t *ticket) {
+    hd_device_relay_t *relay = work->f->relay;
+    hd_line_t *line = relay->line;
+    ucc_status_t status = UCC_ERR_IO_ERROR;
+    hd_line_lock(line);
+    if (!hd_line_is_broken(line)) {
+        status = await_members(op, of, relay);
+    }
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
+        status = launch(&work[i], relay->devices, line);
+    }
+    if (!hd_line_is_broken(line)) {
+        ucc_status_t signalled = hd_line_signal(relay->devices, line);
+        relay->lost = relay->lost || signalled != UCC_OK;
+        relay->late.ticket = *ticket = line->ticket;
+        status = status == UCC_OK ? signalled : status;
+    }
+    hd_line_unlock(line);
+    return status;
+}
+
+/* --- slices -------------------------------------------------------------------------------------------------- */
+
+static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
+    hd_cut_t cut = hd_flight_cut(op);
+    hd_slice_kind_t kind;
+    uint32_t j;
+    bool is = hd_slice_is(&cut, s, &kind, &j);
+    if (!is || kind == HD_NET) {
+        hd_slice_outer(slice, 1, op->place.k);
+    } else if (kind == HD_LOCAL) {
+        hd_slice_set(slice, 1, 1, 1);
+    } else {
+        bool combines = kind == HD_COMBINE && hd_coll[op->call.type].reducing;
+        hd_slice_later(slice, combines ? HD_COMBINE_UNITS : 1, 1, 0);
+    }
+}
+
+static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t j,
+                              hd_range_t range) {
+    const hd_flight_t *f = hd_flight_of(op);
+    void *relay = f->relay->late.block->memory;
+    work_t w[2] = {{.f = f, .range = range, .src = work->src, .dst = &relay, .k = f->n, .m = 1}};
+    uint32_t n = 1;
+    uint64_t ticket = 0;
+    w[0].reduces = f->n > 1;
+    if (is_bcast(f)) {
+        if (!hd_flight_has_root(f)) {
+            return UCC_OK;
+        }
+        w[0].src = &work->src[hd_flight_root(f)];
+        w[0].k = 1;
+        w[0].reduces = false;
+        if (f->n > 1) { /* the root's buffer is in its place already */
+            w[n] = w[0];
+            w[n].dst = work->dst;
+            w[n++].m = f->n;
+        }
+    }
+    ucc_status_t status = enqueue(op, work, w, n, &ticket);
+    /* release: pairs with is_filled, though what matters is that the slice is finished */
+    atomic_store_explicit(&f->relay->filled[j], ticket, memory_order_release);
+    return status;
+}
+
+static ucc_status_t run_spread(const hd_op_t *op, const hd_work_t *work, hd_range_t range) {
+    const hd_flight_t *f = hd_flight_of(op);
+    const void *relay = f->relay->late.block->memory;
+    work_t w = {.f = f, .range = range, .src = &relay, .dst = work->dst, .k = 1, .m = f->n};
+    uint64_t ticket;
+    if (f->call.type == HD_REDUCE) {
+        w.dst = &work->dst[hd_flight_has_root(f) ? hd_flight_root(f) : 0];
+        w.m = hd_flight_has_root(f);
+    } else if (is_bcast(f) && hd_flight_has_root(f)) {
+        w.m = 0;
+    }
+    if (w.m == 0) {
+        return UCC_OK;
+    }
+    hd_gpu_taken_over(f->relay);
+    hd_gpu_touched(relay_at(f, range.at), range.bytes, true);
+    return enqueue(op, work, &w, 1, &ticket);
+}
+
+static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
+    const hd_flight_t *f = hd_flight_of(op);
+    hd_slice_kind_t kind;
+    uint32_t j;
+    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    if (kind == HD_COMBINE) {
+        return hd_flight_combine(f, j, unit);
+    }
+    for (uint32_t i = 0; i < f->n; i++) {
+        hd_gpu_taken_over(work->call[i]);
+    }
+    hd_range_t range = hd_cut_segment(&f->cut, f->call.bytes, j);
+    return kind == HD_LOCAL ? run_local(op, work, j, range) : run_spread(op, work, range);
+}
+
+/* --- legs ------------------------------------------------------------------------------------------------------ */
+
+static ucc_status_t prepare(hd_segment_t *s) {
+    hd_flight_t *f = s->flight;
+    hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+    ucc_status_t status = s->index == 0 ? take_relay(f) : UCC_OK;
+    if (status != UCC_OK || is_bcast(f)) {
+        return status == UCC_OK ? hd_flight_prepare_bcast(s, relay_at(f, 0)) : status;
+    }
+    bool wants = f->call.type == HD_ALLREDUCE || hd_flight_has_root(f);
+    s->leg.call.operand = relay_at(f, r.at);
+    s->leg.call.result = wants ? relay_at(f, r.at) : NULL;
+    s->leg.call.count = r.bytes / f->call.element;
+    return UCC_OK;
+}
+
+static bool needs_local(const hd_flight_t *f) {
+    return !is_bcast(f) || hd_flight_has_root(f);
+}
+
+/* LOCAL is finished: is its work done? */
+static bool is_filled(const hd_segment_t *s) {
+    const hd_flight_t *f = s->flight;
+    hd_device_relay_t *relay = f->relay;
+    /* acquire: pairs with run_local */
+    uint64_t ticket = atomic_load_explicit(&relay->filled[s->index], memory_order_acquire);
+    struct hd_device_wait wait = {.line = relay->line, .ticket = ticket};
+    if (ticket == 0 || hd_line_reached(&wait)) {
+        hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+        hd_gpu_touched(relay_at(f, r.at), r.bytes, false);
+        hd_gpu_handed_over(relay); /* to who spreads what comes of it */
+        return true;
+    }
+    if (hd_line_has_failed(relay->devices, relay->line) && !hd_line_reached(&wait)) {
+        hd_group_poison(f->crossing->group, UCC_ERR_IO_ERROR); /* the members close the exchange */
+    }
+    return false;
+}
+
+static const hd_passage_t passage_bcast = {{.layout = layout,
+                                            .run = run,
+                                            .slices = hd_flight_slices,
+                                            .streams_each = 1,
+                                            .streams_more = 1},
+                                           .prepare = prepare,
+                                           .needs_local = needs_local,
+                                           .is_filled = is_filled};
+static const hd_passage_t passage_reduce = {
+    {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
+    .prepare = prepare,
+    .needs_local = needs_local,
+    .is_filled = is_filled};
+
+/* --- a member -------------------------------------------------------------------------------------------------- */
+
+static ucc_status_t wait_for_all(hd_op_t *op) {
+    ucc_status_t status = hd_device_part_of(op)->wait_inner(op);
+    if (status == UCC_INPROGRESS) {
+        op->task.impatient = HD_UNANNOUNCED; /* a leg may wait for the device */
+    }
+    return status;
+}
+
+/* What claimers are given of its buffers, part->src and dst, is known. */
+static ucc_status_t publish(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    hd_gpu_handed_over(&op->call); /* by whose address claimers find it */
+    ucc_status_t status = hd_outer_start_work(op, &passage->row, part->src, part->dst);
+    part->wait_inner = op->wait;
+    op->wait = wait_for_all;
+    return status;
+}
+
+/* Its stream has come to the post. */
+static ucc_status_t publish_late(hd_op_t *op) {
+    op->state = HD_OP_WAITING;
+    ucc_status_t status = publish(op);
+    if (status < 0) { /* nobody has been shown anything, and finish tells the others */
+        op->exposed = false;
+        op->state = HD_OP_FILLING;
+        return status;
+    }
+    return op->wait(op);
+}
+
+ucc_status_t hd_device_flight_start(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_call_t *call = &op->call;
+    hd_device_take_order(op);
+    part->src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
+    part->dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
+    part->device = 0;
+    part->outcome = UCC_OK;
+    part->drained_by = 0;
+    part->waits = 0;
+    ucc_status_t status = hd_device_stand_in(op, &part->src, &part->dst);
+    if (status == UCC_OK && part->order.is && part->order.held) {
+        hd_device_span_hold(op, publish_late);
+        return UCC_OK;
+    }
+    if (status == UCC_OK) {
+        status = publish(op);
+    }
+    if (status != UCC_OK) {
+        hd_device_put_stand_ins(op);
+        hd_device_leave_order(op);
+    }
+    return status;
+}
+
+/* All that this process does for it is enqueued. */
+static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_line_lock(line);
+    ucc_status_t status = hd_device_record_own(op, line->stream);
+    hd_line_unlock(line);
+    return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
+}
+
+ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_flight_t *f = hd_flight_of(op);
+    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
+        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    }
+    if (op->state == HD_OP_FILLING) { /* it has been held, and is in no exchange */
+        hd_device_span_fail(op, status);
+        return hd_device_await(op, status);
+    }
+    /* acquire: the flight is this exchange's, or its completer never came so far */
+    if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
+        part->relay = f->relay;
+    }
+    bool enqueued = part->relay && part->relay->late.ticket;
+    if (enqueued && status == UCC_OK && part->order.is) {
+        status = join(op, part->relay->line);
+    }
+    if (enqueued && (status != UCC_OK || !hd_device_is_told_by_stream(part))) {
+        part->wait[part->waits++] =
+            (struct hd_device_wait){.line = part->relay->line, .ticket = part->relay->late.ticket};
+    }
+    return hd_device_await(op, status);
+}
+
+bool hd_device_may_fly(uint8_t type, uint32_t n, uint32_t devices) {
+    bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;
+    return whole && devices == 1 && n <= HD_GPU_OPERANDS;
+}
+
+bool hd_device_flies(const hd_op_t *op) {
+    return op->outer && op->plan.path == HD_PATH_ENGINE &&
+           hd_device_may_fly(op->call.type, op->place.n, op->team->devices->driver->devices) &&
+           !hd_flight_cut(op).apart;
+}

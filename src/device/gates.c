@@ -1,0 +1,179 @@
+/* gates.c: gates of triggered posts (order.c): words that streams wait for, and that the host opens.
+ *
+ * A gate is closed from before its stream is told to wait until its request ends (hd_device_gate_end); who opens it is whoever
+ * ends the request. But the endpoint's own thread may be inside the driver, waiting for that very stream. So when the group
+ * fails, whoever finds that out opens all gates of the group: each is a store.
+ *
+ * Gates are no request's: one belongs to its poster until it is closed, then to the list below, and when it is open, and its
+ * poster has come back from the driver, it is kept for whoever needs one. Its values only grow, so it may be closed again while a
+ * stream has yet to pass it; that is waited for only before the words are given back.
+ */
+#include "device/internal.h"
+
+static hd_lock_t lock;           /* guards what follows, and hd_devices.gate */
+static hd_device_gate_t *closed; /* of all groups of the process */
+
+void hd_device_gates_inherit(void) {
+    hd_lock_forget(&lock);
+}
+
+static void set(const hd_device_gate_t *gate) {
+    hd_gpu_word_open(gate->word, gate->value);
+}
+
+/* Under the lock: it may be closed again. */
+static void keep(hd_device_gate_t *gate) {
+    gate->next = gate->devices->gate;
+    gate->devices->gate = gate;
+}
+
+/* Likewise: takes it out of the list. */
+static void unlist(const hd_device_gate_t *gate) {
+    hd_device_gate_t **at = &closed;
+    while (*at != gate) {
+        at = &(*at)->next;
+    }
+    *at = gate->next;
+}
+
+/* The group has failed: nobody needs to come for them. */
+static void open_all(const hd_group_t *group) {
+    hd_lock(&lock);
+    for (const hd_device_gate_t *gate = closed; gate; gate = gate->next) {
+        if (gate->group == group) {
+            set(gate);
+        }
+    }
+    hd_unlock(&lock);
+}
+
+/* --- one ------------------------------------------------------------------------------------------------------- */
+
+static hd_device_gate_t *find_kept(hd_devices_t *devices, int device) {
+    hd_lock(&lock);
+    hd_device_gate_t **at = &devices->gate;
+    while (*at && (*at)->device != device) {
+        at = &(*at)->next;
+    }
+    hd_device_gate_t *gate = *at;
+    if (gate) {
+        *at = gate->next;
+    }
+    hd_unlock(&lock);
+    return gate;
+}
+
+static void put(hd_device_gate_t *gate) {
+    const hd_gpu_driver_t *driver = gate->devices->driver;
+    if (gate->word) {
+        driver->word_put(gate->device, gate->word);
+    }
+    if (gate->passed) {
+        driver->event_put(gate->passed);
+    }
+    hd_free(gate);
+}
+
+hd_device_gate_t *hd_device_gate_take(hd_devices_t *devices, int device) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    hd_device_gate_t *gate = find_kept(devices, device);
+    if (gate || !(gate = hd_alloc(HD_LINE, sizeof(*gate)))) {
+        return gate;
+    }
+    gate->devices = devices;
+    gate->device = device;
+    if (driver->word_take(device, &gate->word) != UCC_OK ||
+        driver->event_take(device, &gate->passed) != UCC_OK) {
+        put(gate);
+        return NULL;
+    }
+    return gate;
+}
+
+void hd_device_gate_drop(hd_device_gate_t *gate) {
+    hd_lock(&lock);
+    keep(gate);
+    hd_unlock(&lock);
+}
+
+void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_device_order_t *order,
+                          uint64_t number) {
+    /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after it */
+    atomic_fetch_add_explicit(&gate->devices->gates, 1, memory_order_relaxed);
+    hd_lock(&lock);
+    gate->value++;
+    gate->group = group;
+    gate->order = order;
+    gate->number = number;
+    gate->put = gate->open = false;
+    gate->next = closed;
+    closed = gate;
+    hd_unlock(&lock);
+    hd_group_on_poison(group, open_all);
+}
+
+/* Under the lock: the list has it no longer. */
+static void count_open(const hd_device_gate_t *gate) {
+    /* release: who finds no gate comes after the opening; pairs with arm */
+    atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
+}
+
+void hd_device_gate_withdraw(hd_device_gate_t *gate) {
+    hd_lock(&lock);
+    if (!gate->open) {
+        unlist(gate);
+        count_open(gate);
+    }
+    keep(gate);
+    hd_unlock(&lock);
+}
+
+void hd_device_gate_leave(hd_device_gate_t *gate, bool passes) {
+    hd_lock(&lock);
+    gate->passes = gate->passes || passes;
+    gate->put = true;
+    if (gate->open) {
+        keep(gate);
+    }
+    hd_unlock(&lock);
+}
+
+void hd_device_gate_end(const hd_device_order_t *order, uint64_t number) {
+    hd_lock(&lock);
+    hd_device_gate_t *gate = closed;
+    while (gate->order != order || gate->number != number) {
+        gate = gate->next;
+    }
+    unlist(gate);
+    set(gate);
+    gate->open = true;
+    count_open(gate);
+    if (gate->put) {
+        keep(gate);
+    }
+    hd_unlock(&lock);
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------- */
+
+void hd_device_gates_await(hd_devices_t *devices) {
+    for (hd_device_gate_t *gate = devices->gate; gate; gate = gate->next) {
+        if (gate->passes &&
+            hd_device_await_event(devices->driver, gate->passed, HD_GPU_SITE_NONE) != UCC_OK) {
+            hd_devices_abandon(devices, gate->device);
+            return;
+        }
+    }
+}
+
+void hd_device_gates_put(hd_devices_t *devices, bool forget) {
+    while (devices->gate) {
+        hd_device_gate_t *gate = devices->gate;
+        devices->gate = gate->next;
+        if (forget) {
+            hd_free(gate);
+        } else {
+            put(gate);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+/* look.c: at init: whose memory a buffer is, and whether there is as much of it as the call says. A device that
+ * reads or writes beyond an allocation is lost, with all that the process has there.
+ */
+#include "device/internal.h"
+
+#include <stdio.h>
+
+static const hd_gpu_memory_t nothing = {.kind = HD_GPU_HOST, .device = -1};
+
+bool hd_device_finds_host(const void *buffer) {
+    hd_gpu_memory_t memory;
+    return hd_gpu_memory_of(buffer, &memory) == UCC_OK &&
+           (memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED);
+}
+
+static ucc_status_t bad(const hd_op_t *op, const char *field, const char *what) {
+    hd_error("%s at endpoint %u: %s %s", hd_type_name(op->call.type), op->team_ep, field, what);
+    return UCC_ERR_INVALID_PARAM;
+}
+
+/* The call, its field, and why. */
+static ucc_status_t refuse(const hd_op_t *op, const char *field, const char *why) {
+    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(op->call.type), op->team_ep,
+             field, why);
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
+ucc_status_t hd_device_become(hd_op_t *op) {
+    if (!hd_team_devices(op->team)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (!op->device) {
+        op->device = hd_alloc(HD_LINE_PAIR, sizeof(*op->device));
+    }
+    if (!op->device) {
+        hd_error("%s: no memory for what devices have to know", hd_type_name(op->call.type));
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (!op->call.device) {
+        op->device->side[HD_SIDE_SRC].memory = op->device->side[HD_SIDE_DST].memory = nothing;
+    }
+    op->call.device = true;
+    return UCC_OK;
+}
+
+static hd_device_side_t *side_of(const hd_op_t *op, const char *field) {
+    return &op->device->side[field[0] == 'd' ? HD_SIDE_DST : HD_SIDE_SRC];
+}
+
+/* All that is known: the driver says the same of a pointer to the host's memory, and of one that leads nowhere. */
+#define NO_MEMORY                                                                                  \
+    "has a device's memory type, but there is no device memory: is it the host's, freed, or "      \
+    "outside of an allocation?"
+
+ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
+                            const void *buffer, size_t bytes) {
+    hd_gpu_memory_t memory = nothing;
+    bool told = type == UCC_MEMORY_TYPE_CUDA || type == UCC_MEMORY_TYPE_CUDA_MANAGED;
+    if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
+        return bad(op, field, "has a memory type that does not exist");
+    }
+    if (type != UCC_MEMORY_TYPE_UNKNOWN && !told) {
+        return refuse(op, field, "device memory of this kind is not supported");
+    }
+    if (told && hd_gpu_inherited()) {
+        return refuse(op, field, "the child of a fork has no memory of devices");
+    }
+    if (op->start &&
+        !op->call.device) { /* counts are taken anew, in a call on the host's memory */
+        bool posted = hd_task_status(&op->task) == UCC_INPROGRESS;
+        return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
+    }
+    if (told && !op->call.device) { /* loads the driver, if nobody has */
+        ucc_status_t status = hd_device_become(op);
+        if (status != UCC_OK) {
+            return status == UCC_ERR_NOT_SUPPORTED
+                       ? refuse(op, field, "device memory is not supported without a driver")
+                       : status;
+        }
+    }
+    if (buffer) {
+        ucc_status_t status = hd_gpu_memory_of(buffer, &memory);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    bool host = memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED;
+    if (told && bytes && memory.kind == HD_GPU_HOST) {
+        return bad(op, field, NO_MEMORY);
+    }
+    ucc_status_t status = told || !host ? hd_device_become(op) : UCC_OK;
+    if (status == UCC_OK && told && memory.kind == HD_GPU_PINNED &&
+        !hd_devices_have_pinned(op->team->devices, &memory, buffer)) {
+        return refuse(op, field, "its device has this memory of the host at another address");
+    }
+    if (status == UCC_OK && op->call.device) {
+        hd_device_side_t *side = side_of(op, field);
+        side->memory = told || !host ? memory : nothing; /* which is looked at when it is posted */
+        side->at = buffer;
+        side->found = false;
+    }
+    return status;
+}
+
+/* --- how much there is ------------------------------------------------------------------------------------------- */
+
+/* What one block of a call needs. */
+typedef struct need {
+    const char *field;
+    int64_t block; /* of a vector; -1: it is the whole buffer */
+    const uint8_t *at;
+    size_t bytes;
+} need_t;
+
+/* From there on to the end of its allocation. SIZE_MAX: the driver can't tell. */
+static size_t left(const hd_gpu_memory_t *memory, const uint8_t *at) {
+    uint64_t offset = (uintptr_t)at - memory->base;
+    return memory->base == 0 || memory->bytes == 0 ? SIZE_MAX
+           : offset > memory->bytes                ? 0
+                                                   : memory->bytes - offset;
+}
+
+/* Memory that is mapped by the page may have several ranges in a row: whole units, of which the last one is asked for. Two
+ * allocations of so many bytes may lie like that as well; what goes from one into the other loses no device. */
+static bool goes_on(const hd_gpu_memory_t *memory, const uint8_t *at, size_t bytes) {
+    enum { UNIT = 2 * 1024 * 1024 };
+    hd_gpu_memory_t last;
+    return memory->kind == HD_GPU_DEVICE && (memory->base | memory->bytes) % UNIT == 0 &&
+           hd_gpu_memory_of(at + bytes - 1, &last) == UCC_OK && last.kind == HD_GPU_DEVICE &&
+           (last.base | last.bytes) % UNIT == 0;
+}
+
+bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes) {
+    return bytes <= left(memory, at) || goes_on(memory, at, bytes);
+}
+
+static ucc_status_t too_small(const hd_op_t *op, const need_t *need, size_t there) {
+    char block[32] = "";
+    if (need->block >= 0) {
+        snprintf(block, sizeof(block), ", block %lld", (long long)need->block);
+    }
+    hd_error("%s at endpoint %u: %s%s: %zu bytes are needed at %p, but its allocation ends after "
+             "%zu",
+             hd_type_name(op->call.type), op->team_ep, need->field, block, need->bytes,
+             (const void *)need->at, there);
+    return UCC_ERR_INVALID_PARAM;
+}
+
+static ucc_status_t check_fits(const hd_op_t *op, const hd_gpu_memory_t *memory,
+                               const need_t *need) {
+    return hd_device_holds(memory, need->at, need->bytes)
+               ? UCC_OK
+               : too_small(op, need, left(memory, need->at));
+}
+
+/* Devices are given this side as it is: its memory; else NULL. */
+static const hd_gpu_memory_t *given(const hd_op_t *op, const char *field) {
+    const hd_gpu_memory_t *memory = op->call.device ? &side_of(op, field)->memory : NULL;
+    return memory && memory->kind != HD_GPU_HOST ? memory : NULL;
+}
+
+ucc_status_t hd_device_fits(const hd_op_t *op, const char *field, const void *buffer,
+                            size_t bytes) {
+    const hd_gpu_memory_t *memory = bytes ? given(op, field) : NULL;
+    const need_t need = {field, -1, buffer, bytes};
+    return memory ? check_fits(op, memory, &need) : UCC_OK;
+}
+
+/* *memory: of the block before, and then of this one. */
+static ucc_status_t check_block(const hd_op_t *op, hd_gpu_memory_t *memory, const need_t *need) {
+    if ((uintptr_t)need->at - memory->base >= memory->bytes) {
+        ucc_status_t status = hd_gpu_memory_of(need->at, memory);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    if (memory->kind == HD_GPU_HOST) {
+        hd_error("%s at endpoint %u: %s, block %lld " NO_MEMORY, hd_type_name(op->call.type),
+                 op->team_ep, need->field, (long long)need->block);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return check_fits(op, memory, need);
+}
+
+ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd_vector_t *v,
+                                  void *buffer, size_t element) {
+    const hd_gpu_memory_t *first = given(op, field);
+    ucc_status_t status = UCC_OK;
+    if (!first) {
+        return status;
+    }
+    hd_gpu_memory_t memory = *first;
+    for (uint32_t i = 0; i < op->n && status == UCC_OK; i++) {
+        need_t need = {field, i, hd_at(buffer, hd_vector_displacement(v, i) * element),
+                       hd_vector_count(v, i) * element};
+        status = need.bytes ? check_block(op, &memory, &need) : UCC_OK;
+    }
+    return status;
+}

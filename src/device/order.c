@@ -1,0 +1,417 @@
+/* order.c: collectives in the order of streams of the user's: device.h says what is recorded, and who waits for it.
+ *
+ * What is particular to a post is done before it, in the poster's thread (hd_device_arm): it looks at the stream and records `ready`. A
+ * request of heddle_*_on is then over when everything is enqueued. One of a triggered post is over when the devices are,
+ * but its stream has to be in order before the post returns (meet):
+ *
+ *   - the poster (request/stream.c) progresses until its operation is enqueued, as all members do that are in their posts
+ *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream, which the host opens at
+ *     completion. Not by itself: what stands behind a gate in the same hardware queue waits with it, be it a peer's stream, or
+ *     the line that the collective itself goes to.
+ *
+ * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the host's; but who progresses
+ * no context any more after its triggered post leaves its stream waiting for ever. And nothing that may come after a gate may
+ * be enqueued in front of what opens it: two collectives of one team are enqueued in any order, on the same line. So while
+ * any gate of the process is closed (gates.c), posts on streams are HELD: they publish when the host has seen their stream come
+ * to them (streams may wait for each other by the user's events, hence all of them). What lines wait for is then never behind a
+ * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and one that was held is ready.
+ *
+ * Among processes (span.c, flight.c) all of this holds as well, but that a member's part is enqueued when the
+ * network has done its own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
+ *
+ * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the others' work ends
+ * on a line, behind which `joined` is recorded, and the poster lets its stream wait for that when it comes back.
+ */
+#include "device/internal.h"
+
+static hd_device_order_t *order_of(const hd_op_t *op) {
+    return &hd_device_part_of(op)->order;
+}
+
+static bool same(hd_gpu_stream_t a, hd_gpu_stream_t b) {
+    return a.handle == b.handle && a.device == b.device;
+}
+
+/* --- claimers ----------------------------------------------------------------------------------------------- */
+
+static ucc_status_t await_member(const hd_gpu_driver_t *driver, const hd_device_order_t *order,
+                                 hd_gpu_stream_t stream) {
+    bool waits = order->is && !order->held && !same(order->stream, stream);
+    return waits ? driver->wait(stream, order->ready, HD_GPU_SITE_READY) : UCC_OK;
+}
+
+ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < v->op->place.n && status == UCC_OK; i++) {
+        status = await_member(v->devices->driver, &hd_device_part(v, i)->order, stream);
+    }
+    return status;
+}
+
+ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream) {
+    return await_member(op->team->devices->driver, order_of(op), stream);
+}
+
+/* Replaces an event of another device. */
+static ucc_status_t event_of(const hd_gpu_driver_t *driver, int device, hd_gpu_event_t **event,
+                             int *of) {
+    if (*event && *of != device) {
+        driver->event_put(*event);
+        *event = NULL;
+    }
+    *of = device;
+    return *event ? UCC_OK : driver->event_take(device, event);
+}
+
+static ucc_status_t record(const hd_gpu_driver_t *driver, struct hd_device_done *done,
+                           hd_gpu_stream_t stream) {
+    ucc_status_t status = event_of(driver, stream.device, &done->event, &done->event_of);
+    if (status == UCC_OK) {
+        status = driver->record(stream, done->event);
+    }
+    done->stream = stream;
+    done->recorded = status == UCC_OK;
+    return status;
+}
+
+ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    return record(v->devices->driver, v->done, stream);
+}
+
+ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream) {
+    struct hd_device_done *own = &hd_device_part_of(op)->own;
+    own->key = hd_outer_key(op);
+    return record(op->team->devices->driver, own, stream);
+}
+
+void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    const hd_gpu_driver_t *driver = v->devices->driver;
+    hd_gpu_event_t *event = hd_device_part_of(v->op)->order.ready;
+    if (driver->record(stream, event) != UCC_OK ||
+        hd_device_await_event(driver, event, HD_GPU_SITE_FAILED) != UCC_OK) {
+        hd_devices_abandon(v->devices, stream.device);
+    }
+}
+
+bool hd_device_captured_since(const hd_op_t *op) {
+    const hd_device_order_t *order = order_of(op);
+    hd_gpu_capture_t now = {.id = 0};
+    return order->posted && !order->capture &&
+           op->team->devices->driver->capture(order->stream, &now) == UCC_OK &&
+           (now.active || now.broken);
+}
+
+ucc_status_t hd_device_ready(hd_op_t *op) {
+    return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
+}
+
+/* --- members ------------------------------------------------------------------------------------------------- */
+
+typedef ucc_status_t each_done_fn(hd_op_t *op, const struct hd_device_done *done, void *arg);
+
+/* What its stream comes after, so far as that is of this exchange. */
+typedef struct ends {
+    const struct hd_device_done *done;
+    uint32_t n;
+} ends_t;
+
+static ucc_status_t each_done(hd_op_t *op, const ends_t *ends, each_done_fn *each, void *arg) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t s = 0; s < ends->n && status == UCC_OK; s++) {
+        if (ends->done[s].key == hd_outer_key(op) && ends->done[s].recorded) {
+            status = each(op, &ends->done[s], arg);
+        }
+    }
+    return status;
+}
+
+static ucc_status_t wait_in_stream(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    const hd_device_order_t *order = arg;
+    return same(order->stream, done->stream)
+               ? UCC_OK
+               : op->team->devices->driver->wait(order->stream, done->event, HD_GPU_SITE_DONE);
+}
+
+static ucc_status_t wait_in_line(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    const hd_line_t *line = arg;
+    return op->team->devices->driver->wait(line->stream, done->event, HD_GPU_SITE_LATE);
+}
+
+/* The host waits, because a stream could not be told to. */
+static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device) {
+    if (hd_device_await_event(devices->driver, event, HD_GPU_SITE_NOT_JOINED) != UCC_OK) {
+        hd_devices_abandon(devices, device);
+    }
+}
+
+static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, void *arg) {
+    (void)arg;
+    await_here(op->team->devices, done->event, done->stream.device);
+    return UCC_OK; /* the other devices are waited for in any case */
+}
+
+/* By way of a line. */
+static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t *order) {
+    hd_devices_t *devices = op->team->devices;
+    hd_line_t *line;
+    ucc_status_t status =
+        hd_devices_lock_line(devices, order->stream.device, op->group, order->capture, &line);
+    if (status != UCC_OK) {
+        return status;
+    }
+    status = each_done(op, ends, wait_in_line, line);
+    if (status == UCC_OK) {
+        status = devices->driver->record(line->stream, order->joined);
+    }
+    hd_line_unlock(line);
+    return status;
+}
+
+/* The post's number, and how far it has come. */
+static uint64_t meeting(uint64_t number, uint64_t state) {
+    return number * HD_MEET_STATES + state;
+}
+
+static ucc_status_t join(hd_op_t *op, const ends_t *ends) {
+    hd_device_order_t *order = order_of(op);
+    if (hd_device_captured_since(op)) {
+        hd_error(
+            "%s at endpoint %u: a capture of its stream was begun after the post, before all was "
+            "enqueued: what it captures can't come after the collective",
+            hd_op_type_name(op), op->team_ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return order->stream.by_thread ? join_late(op, ends, order)
+                                   : each_done(op, ends, wait_in_stream, order);
+}
+
+ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n) {
+    hd_device_order_t *order = order_of(op);
+    const ends_t ends = {done, n};
+    /* acquire: the gate, which I may be about to open; pairs with put_gate */
+    uint64_t word = atomic_load_explicit(&order->meet, memory_order_acquire);
+    if (word % HD_MEET_STATES == HD_MEET_GATED) {
+        return UCC_OK;
+    }
+    ucc_status_t status = join(op, &ends);
+    if (status != UCC_OK && !order->capture) {
+        (void)each_done(op, &ends, wait_here, NULL);
+    }
+    uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
+    hd_gpu_handed_over(order);
+    /* release: what I have enqueued; pairs with is_open. If a gate came first, that will do, too */
+    atomic_compare_exchange_strong_explicit(&order->meet, &open,
+                                            meeting(word / HD_MEET_STATES, HD_MEET_JOINED),
+                                            memory_order_release, memory_order_relaxed);
+    return status;
+}
+
+void hd_device_end_order(hd_op_t *op) {
+    hd_device_order_t *order = order_of(op);
+    order->is = false;
+    ucc_ee_h engine = order->engine; /* the next post's, when this one is over */
+    /* relaxed: the number is the poster's, who has published it with the operation */
+    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
+    /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees over */
+    uint64_t before =
+        atomic_exchange_explicit(&order->meet, meeting(number, HD_MEET_OVER), memory_order_acq_rel);
+    if (before % HD_MEET_STATES == HD_MEET_GATED) {
+        hd_device_gate_end(order, number);
+    }
+    if (engine && before % HD_MEET_STATES != HD_MEET_OVER) {
+        order->engine_ends(engine);
+    }
+}
+
+void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order) {
+    const hd_gpu_driver_t *driver = devices ? devices->driver : NULL;
+    if (order->ready) {
+        driver->event_put(order->ready);
+    }
+    if (order->joined) {
+        driver->event_put(order->joined);
+    }
+}
+
+/* --- before the post --------------------------------------------------------------------------------------- */
+
+static ucc_status_t refuse(const hd_op_t *op, const char *why) {
+    hd_error("%s at endpoint %u: in the order of a stream: %s", hd_op_type_name(op), op->team_ep,
+             why);
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
+ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why) {
+    return refuse(op, why);
+}
+
+/* May the call be in the order of this stream? */
+static ucc_status_t check_capture(hd_op_t *op, const hd_gpu_capture_t *capture) {
+    if (capture->broken) {
+        (void)refuse(op, "the capture that it is part of has been broken");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (capture->active && op->team->crossing) {
+        ucc_status_t status =
+            refuse(op, "it is being captured, and what crosses processes can't be");
+        hd_device_span_fail(op, status); /* the others may wait for it */
+        return status;
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t take_stream(hd_op_t *op, const hd_device_posting_t *how) {
+    hd_device_order_t *order = order_of(op);
+    const hd_gpu_driver_t *driver = op->team->devices->driver;
+    hd_gpu_capture_t capture = {.id = 0};
+    hd_gpu_stream_t stream = how->known ? *how->known : (hd_gpu_stream_t){.device = -1};
+    ucc_status_t status = how->known ? UCC_OK : driver->stream_of(how->handle, &stream);
+    if (status == UCC_OK) {
+        status = driver->capture(stream, &capture);
+    }
+    if (status == UCC_OK) {
+        status = check_capture(op, &capture);
+    }
+    int of = order->events_of;
+    if (status == UCC_OK) {
+        status = event_of(driver, stream.device, &order->joined, &of);
+    }
+    if (status == UCC_OK) {
+        status = event_of(driver, stream.device, &order->ready, &order->events_of);
+    }
+    if (status == UCC_OK) {
+        status = driver->record(stream, order->ready);
+    }
+    order->stream = status == UCC_OK ? stream : (hd_gpu_stream_t){.device = -1};
+    order->capture = capture.id;
+    if (status == UCC_ERR_IO_ERROR) {
+        /* no mistake of the caller's: the others wait for it */
+        hd_group_poison(op->group, status);
+    }
+    return status;
+}
+
+/* Before a triggered post: a gate, in case it will be needed. */
+static hd_device_gate_t *take_gate(const hd_op_t *op) {
+    const hd_device_order_t *order = order_of(op);
+    hd_devices_t *devices = op->team->devices;
+    hd_gpu_info_t info;
+    int device = order->stream.device;
+    bool may = !order->capture && op->team->lib->gpu_gate == HD_CFG_GATE_MEMOP &&
+               devices->driver->info(device, &info) == UCC_OK && info.words;
+    return may ? hd_device_gate_take(devices, device) : NULL;
+}
+
+ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_device_post_t *post) {
+    hd_device_order_t *order = order_of(op);
+    ucc_status_t status = take_stream(op, how);
+    if (status == UCC_OK && order->stream.by_thread && how->on == HD_ON_POSTED) {
+        return refuse(op, "only a call that waits can use the stream of a thread");
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    /* acquire: pairs with gates.c. A gate that comes later is put behind `ready`, in whatever stream: its poster, if
+       it is another thread, is ordered after this one by what makes its stream depend on this one, or not at all. */
+    order->held = !order->capture &&
+                  atomic_load_explicit(&op->team->devices->gates, memory_order_acquire) != 0;
+    order->armed = true;
+    order->tells = how->engine && !order->capture;
+    order->posted = how->on == HD_ON_POSTED;
+    order->engine = how->engine;
+    order->engine_ends = how->engine_ends;
+    /* relaxed, both: this request's last post is over; the next one publishes it */
+    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES + 1;
+    atomic_store_explicit(&order->meet, meeting(number, HD_MEET_OPEN), memory_order_relaxed);
+    *post = (hd_device_post_t){.devices = op->team->devices,
+                               .order = order,
+                               .stream = order->stream,
+                               .joined = order->joined,
+                               .group = op->group,
+                               .engine = how->engine,
+                               .engine_ends = how->engine_ends,
+                               .capture = order->capture,
+                               .number = number};
+    if (how->on == HD_ON_TRIGGERED) {
+        post->gate = take_gate(op);
+    }
+    return UCC_OK;
+}
+
+/* --- after the post ------------------------------------------------------------------------------------------ */
+
+/* The stream of a thread comes after what lines have done for it. */
+static ucc_status_t join_by_thread(hd_devices_t *devices, hd_gpu_stream_t stream,
+                                   hd_gpu_event_t *joined, uint64_t capture) {
+    if (!stream.by_thread || !joined) {
+        return UCC_OK;
+    }
+    ucc_status_t status = devices->driver->wait(stream, joined, HD_GPU_SITE_BY_THREAD);
+    if (status != UCC_OK && !capture) {
+        await_here(devices, joined, stream.device);
+    }
+    return status;
+}
+
+ucc_status_t hd_device_join_thread(const hd_op_t *op) {
+    const hd_device_order_t *order = op->device ? &op->device->order : NULL;
+    hd_gpu_taken_over(op); /* what the host has done is before what comes now, too */
+    return order ? join_by_thread(op->team->devices, order->stream, order->joined, order->capture)
+                 : UCC_OK;
+}
+
+bool hd_device_post_is_open(const hd_device_post_t *p) {
+    /* acquire: what the finisher has enqueued; pairs with hd_device_join */
+    return atomic_load_explicit(&p->order->meet, memory_order_acquire) ==
+           meeting(p->number, HD_MEET_OPEN);
+}
+
+/* No member has joined this post, and none will, once this has returned true. False: one has. */
+static bool change(const hd_device_post_t *p, uint64_t from, uint64_t to) {
+    uint64_t word = meeting(p->number, from);
+    /* release: the gate's word, for who opens it; pairs with hd_device_end_order */
+    return atomic_compare_exchange_strong_explicit(&p->order->meet, &word, meeting(p->number, to),
+                                                   memory_order_release, memory_order_relaxed);
+}
+
+/* What is looked at here is the gate and the number alone: as soon as a gate may be there, the request may be over, and
+ * another post's. */
+bool hd_device_post_gate(hd_device_post_t *p) {
+    const hd_gpu_driver_t *driver = p->devices->driver;
+    hd_device_gate_t *gate = p->gate;
+    if (!gate) {
+        return false;
+    }
+    p->gate = NULL;
+    hd_device_gate_close(gate, p->group, p->order, p->number);
+    if (!change(p, HD_MEET_OPEN, HD_MEET_GATED)) {
+        hd_device_gate_withdraw(gate); /* there was none */
+        return true;
+    }
+    ucc_status_t status = driver->gate(p->stream, gate->word, gate->value, HD_GPU_SITE_GATE);
+    if (status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN)) {
+        hd_device_gate_withdraw(gate); /* likewise */
+        return false;
+    }
+    /* without the record, it is given back a little early */
+    hd_device_gate_leave(gate,
+                         status == UCC_OK && driver->record(p->stream, gate->passed) == UCC_OK);
+    return true;
+}
+
+ucc_status_t hd_device_post_join(const hd_device_post_t *p) {
+    hd_gpu_taken_over(p->order);
+    return join_by_thread(p->devices, p->stream, p->joined, p->capture);
+}
+
+void hd_device_post_end(hd_device_post_t *p, bool posted) {
+    if (!posted && change(p, HD_MEET_OPEN, HD_MEET_OVER)) {
+        p->order->armed = false;
+        if (p->engine) {
+            p->engine_ends(p->engine);
+        }
+    }
+    if (p->gate) {
+        hd_device_gate_drop(p->gate);
+    }
+}

@@ -1,0 +1,560 @@
+/* span.c: collectives on memory of devices in teams that span processes. The network knows no device: pinned memory
+ * stands in for each device buffer, and the operation is one of the host's, a flight or a swap, on the stand-ins.
+ *
+ *     FILLING    start: takes the stand-ins, and has what is sent copied into them. The operation has its number, and with it
+ *                all that decides which call of the others it meets; but it has published nothing
+ *     WAITING ...  the copies are done: the operation begins as any other does (part->start), its call naming the stand-ins
+ *     ENQUEUED   finish: the call names the user's buffers again; what has come is copied to them (op.c waits)
+ *
+ * Nobody waits inside the driver: both waits are for tickets of lines (device.h), by the steps of the operation.
+ *
+ * WHY OPERATIONS MAY BEGIN LATE. A member may have published number k + 1 while k is filling. Lanes and slots are each
+ * number's own; what others conclude from a lane, or from a part or leg of another process, is how far its sender has
+ * consumed, and that the window says at the launch, before anything is filled. What fills waits for nobody but its device,
+ * so each number is published in the end, or the group fails.
+ *
+ * IN THE ORDER OF A STREAM (order.c) the line waits for `ready` before each copy; and where there is nothing to be copied
+ * before the operation begins, but the host is going to read or write pinned memory of the user's, or there is no data at all,
+ * for that alone: the operation begins when the host has seen the line come so far. What a member only receives does not hold
+ * up its beginning. The stream comes after what is copied in the end; what is over by then, the host has seen, and so has who
+ * enqueues anything later. The request is over then, while its line still reads the stand-in: that is put back later.
+ *
+ * Memory of the host, pinned or not, is used where it is. Active sets inside one process go the same way: the memory of
+ * their exchanges is that of sets that cross.
+ */
+#include "device/internal.h"
+
+#include "span/span.h"
+
+/* --- which buffers ---------------------------------------------------------------------------------------- */
+
+/* How much of a region is copied. */
+typedef enum share { SHARE_NONE, SHARE_OWN, SHARE_WHOLE } share_t;
+
+/* A buffer of the call: in place, and of a bcast, there is one. */
+typedef struct region {
+    hd_device_extent_t whole;
+    share_t fills, drains;
+    /* this endpoint's block of it, if that is all that is filled (then it is call.src) or drained (call.dst) */
+    uint8_t *own;
+    bool sends, receives; /* call.src, call.dst point into it */
+} region_t;
+
+static bool is_device(const hd_device_side_t *side) {
+    return side->memory.kind == HD_GPU_DEVICE || side->memory.kind == HD_GPU_MANAGED;
+}
+
+static uint32_t me(const hd_op_t *op) {
+    return op->me;
+}
+
+/* Data goes from blocks of this buffer, in place, and not back into them, but for the own one. */
+static bool takes_from_source(const hd_coll_t *coll) {
+    return coll->flow == HD_FROM_ROOT || (coll->reducing && coll->source == HD_BLOCKS);
+}
+
+static region_t region_in_place(const hd_op_t *op) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    if (takes_from_source(coll)) {
+        return (region_t){.whole = hd_device_source_of(op),
+                          .fills = SHARE_WHOLE,
+                          .drains = coll->reducing ? SHARE_OWN : SHARE_NONE,
+                          .own = call->dst,
+                          .sends = true,
+                          .receives = true};
+    }
+    bool gathers = coll->source == HD_BLOCK;
+    bool receives = hd_holds(coll->result_at, call->is_root, me(op));
+    return (region_t){.whole = hd_device_result_of(op),
+                      .fills = gathers ? SHARE_OWN : SHARE_WHOLE,
+                      .drains = receives ? SHARE_WHOLE : SHARE_NONE,
+                      .own = gathers ? (uint8_t *)(uintptr_t)call->src : NULL,
+                      .sends = gathers,
+                      .receives = true};
+}
+
+/* Says how many. */
+static uint32_t find_regions(const hd_op_t *op, region_t region[HD_SIDES]) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    bool sends, receives;
+    uint32_t n = 0;
+    if (coll->bcast) {
+        region[0] = (region_t){.whole = hd_device_source_of(op),
+                               .fills = call->is_root ? SHARE_WHOLE : SHARE_NONE,
+                               .drains = call->is_root ? SHARE_NONE : SHARE_WHOLE,
+                               .sends = true,
+                               .receives = true};
+        return 1;
+    }
+    if (call->in_place) {
+        region[0] = region_in_place(op);
+        return 1;
+    }
+    hd_coll_buffers(coll, call->is_root, me(op), false, &sends, &receives);
+    if (sends) {
+        region[n++] =
+            (region_t){.whole = hd_device_source_of(op), .fills = SHARE_WHOLE, .sends = true};
+    }
+    if (receives) {
+        region[n++] =
+            (region_t){.whole = hd_device_result_of(op), .drains = SHARE_WHOLE, .receives = true};
+    }
+    return n;
+}
+
+/* The side of the part that says whose memory it is. Of a single buffer, it is the one that was looked at. */
+static hd_device_side_t *side_of(hd_device_part_t *part, const region_t *r) {
+    hd_device_side_t *side = part->side;
+    if (r->sends && r->receives) {
+        return is_device(&side[HD_SIDE_SRC]) ? &side[HD_SIDE_SRC] : &side[HD_SIDE_DST];
+    }
+    if (r->sends) {
+        return &side[HD_SIDE_SRC];
+    }
+    return &side[HD_SIDE_DST];
+}
+
+/* --- copying ------------------------------------------------------------------------------------------------- */
+
+/* Copies that are being enqueued on a line: runs of bytes, those that follow each other as one. */
+typedef struct copying {
+    const hd_gpu_driver_t *driver;
+    uint8_t *stand_in;
+    bool in; /* into the stand-in */
+    hd_device_rows_t rows;
+} copying_t;
+
+static void add_row(copying_t *c, uint8_t *user, size_t offset, size_t bytes) {
+    uint8_t *stand_in = c->stand_in + offset;
+    hd_device_rows_t *rows = &c->rows;
+    hd_gpu_row_t row = {
+        .src = c->in ? user : stand_in, .dst = c->in ? stand_in : user, .bytes = bytes};
+    hd_gpu_row_t *last = rows->n ? &rows->row[rows->n - 1] : NULL;
+    if (last && (const uint8_t *)last->src + last->bytes == (const uint8_t *)row.src &&
+        (uint8_t *)last->dst + last->bytes == (uint8_t *)row.dst) {
+        last->bytes += bytes;
+        return;
+    }
+    if (rows->n == HD_DEVICE_ROWS) {
+        hd_device_launch_rows(c->driver, rows);
+    }
+    rows->row[rows->n++] = row;
+}
+
+/* One run is a copy, for which devices have engines of their own. */
+static ucc_status_t end_rows(copying_t *c) {
+    hd_device_rows_t *rows = &c->rows;
+    const hd_gpu_row_t *row = rows->row;
+    int device = rows->line->stream.device;
+    if (rows->n == 1 && rows->launches == 0) {
+        return c->driver->copy(rows->line->stream, row->dst, c->in ? -1 : device, row->src,
+                               c->in ? device : -1, row->bytes);
+    }
+    if (rows->n) {
+        hd_device_launch_rows(c->driver, rows);
+    }
+    return rows->status;
+}
+
+/* Where this endpoint's block of it begins in a stand-in. */
+static size_t own_offset(const hd_op_t *op, const region_t *r) {
+    const hd_vector_t *vector = r->whole.vector;
+    uint64_t before = 0;
+    for (uint32_t i = 0; vector && i < me(op); i++) {
+        before += hd_vector_count(vector, i);
+    }
+    return vector ? (size_t)before * r->whole.element : (size_t)(r->own - r->whole.at);
+}
+
+static void add_region(copying_t *c, const hd_op_t *op, const region_t *r, share_t share) {
+    const hd_device_extent_t *whole = &r->whole;
+    size_t offset = 0;
+    if (share == SHARE_OWN) {
+        add_row(c, r->own, own_offset(op, r), op->call.bytes);
+        return;
+    }
+    if (!whole->vector) {
+        add_row(c, whole->at, 0, whole->bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < op->n; i++) {
+        size_t bytes = hd_vector_count(whole->vector, i) * whole->element;
+        uint64_t at = hd_vector_displacement(whole->vector, i) * whole->element;
+        if (bytes) {
+            add_row(c, hd_at(whole->at, at), offset, bytes);
+        }
+        offset += bytes;
+    }
+}
+
+static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, bool in) {
+    copying_t c = {.driver = op->team->devices->driver,
+                   .stand_in = side_of(hd_device_part_of(op), r)->stand_in->memory,
+                   .in = in,
+                   .rows.line = line};
+    add_region(&c, op, r, in ? r->fills : r->drains);
+    return end_rows(&c);
+}
+
+/* Under the line's lock; r: NULL, or what is copied. Of an error, too, the part has a ticket if anything was enqueued that must
+ * be waited for. */
+static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, bool in) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    if (hd_line_is_broken(line)) {
+        return UCC_ERR_IO_ERROR;
+    }
+    ucc_status_t status = hd_device_await_own(op, line->stream);
+    if (status == UCC_OK && r) {
+        status = copy(op, r, line, in);
+    }
+    if (status == UCC_OK && part->order.is && !in) {
+        status = hd_device_record_own(op, line->stream);
+    }
+    ucc_status_t signalled = hd_line_signal(op->team->devices, line);
+    if (signalled != UCC_OK) {
+        hd_device_lose_stand_ins(part);
+        return status == UCC_OK ? signalled : status;
+    }
+    part->wait[part->waits++] = (struct hd_device_wait){.line = line, .ticket = line->ticket};
+    return status;
+}
+
+/* On the group's line of a device. */
+static ucc_status_t enqueue_at(hd_op_t *op, int device, const region_t *r, bool in) {
+    hd_line_t *line = hd_devices_line(op->team->devices, device, op->group);
+    if (!line) {
+        return UCC_ERR_IO_ERROR;
+    }
+    hd_line_lock(line);
+    ucc_status_t status = enqueue(op, r, line, in);
+    hd_line_unlock(line);
+    return status;
+}
+
+/* What of a region is the device's goes in, or out. */
+static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    const hd_device_side_t *side = side_of(part, r);
+    if (!side->stand_in || (in ? r->fills : r->drains) == SHARE_NONE) {
+        return UCC_OK;
+    }
+    if (!in) {
+        hd_gpu_touched(side->stand_in->memory, side->bytes, true);
+    }
+    return enqueue_at(op, side->memory.device, r, in);
+}
+
+static ucc_status_t copy_regions(hd_op_t *op, const region_t region[HD_SIDES], uint32_t n,
+                                 bool in) {
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
+        status = copy_region(op, &region[i], in);
+    }
+    return status;
+}
+
+/* The host uses memory of the user's itself, in the order of a stream. */
+static bool is_used_here(const hd_op_t *op, const region_t *r) {
+    return hd_device_part_of(op)->order.is && r->whole.bytes &&
+           !side_of(hd_device_part_of(op), r)->stand_in;
+}
+
+/* Must the host know that the stream has come to the post, before the operation begins? */
+static bool has_to_come(const hd_op_t *op, const region_t region[HD_SIDES], uint32_t n) {
+    const hd_device_order_t *order = &hd_device_part_of(op)->order;
+    bool used = false, data = false;
+    for (uint32_t i = 0; i < n; i++) {
+        data = data || region[i].whole.bytes;
+        used = used || is_used_here(op, &region[i]);
+    }
+    return order->is && !order->held && (used || !data);
+}
+
+/* The emulator is told. */
+static void touch_used(const hd_op_t *op, bool written) {
+    region_t region[HD_SIDES];
+    uint32_t n = find_regions(op, region);
+    for (uint32_t i = 0; i < n; i++) {
+        const region_t *r = &region[i];
+        if (is_used_here(op, r) && !r->whole.vector && (written ? r->drains : r->fills)) {
+            hd_gpu_touched(r->whole.at, r->whole.bytes, written);
+        }
+    }
+}
+
+/* --- the call names stand-ins, or the user's buffers ---------------------------------------------------------- */
+
+static ucc_status_t take_stand_in(hd_op_t *op, const region_t *r) {
+    hd_device_side_t *side = side_of(hd_device_part_of(op), r);
+    if (!is_device(side) || r->whole.bytes == 0) {
+        return UCC_OK;
+    }
+    side->bytes = r->whole.bytes;
+    ucc_status_t status = op->team->devices->driver->take(side->memory.device, HD_GPU_PINNED,
+                                                          side->bytes, &side->stand_in);
+    if (status == UCC_OK) {
+        hd_gpu_taken_over(side->stand_in->memory);
+    }
+    return status;
+}
+
+static void keep_users(hd_op_t *op) {
+    const hd_call_t *call = &op->call;
+    hd_device_part_of(op)->users = (struct hd_device_users){.kept = true,
+                                                            .src = call->src,
+                                                            .dst = call->dst,
+                                                            .send = call->send,
+                                                            .receive = call->receive};
+}
+
+static void restore_users(hd_op_t *op) {
+    struct hd_device_users *users = &hd_device_part_of(op)->users;
+    if (users->kept) {
+        op->call.src = users->src;
+        op->call.dst = users->dst;
+        op->call.send = users->send;
+        op->call.receive = users->receive;
+        users->kept = false;
+    }
+}
+
+static ucc_status_t name_stand_in(hd_op_t *op, const region_t *r) {
+    hd_call_t *call = &op->call;
+    const hd_device_side_t *side = side_of(hd_device_part_of(op), r);
+    if (!side->stand_in) {
+        return UCC_OK;
+    }
+    uint8_t *at = side->stand_in->memory, *own = r->own ? at + own_offset(op, r) : at;
+    if (r->sends) {
+        call->src = r->fills == SHARE_OWN ? own : at;
+    }
+    if (r->receives) {
+        call->dst = r->own && r->fills == SHARE_WHOLE ? own : at;
+    }
+    if (r->whole.vector == &call->send) {
+        return hd_device_make_dense(op, &call->send, HD_SIDE_SRC);
+    }
+    return r->whole.vector ? hd_device_make_dense(op, &call->receive, HD_SIDE_DST) : UCC_OK;
+}
+
+/* --- a member ------------------------------------------------------------------------------------------------ */
+
+static void touch_filled(const hd_device_part_t *part) {
+    for (int i = 0; i < HD_SIDES; i++) {
+        const hd_device_side_t *side = &part->side[i];
+        if (side->stand_in) {
+            hd_gpu_touched(side->stand_in->memory, side->bytes, false);
+        }
+    }
+}
+
+static ucc_status_t start(hd_op_t *op);
+
+/* What is sent is there: publishes. */
+static ucc_status_t begin(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    touch_filled(part);
+    touch_used(op, false);
+    op->task.impatient = false;
+    op->state = HD_OP_WAITING;
+    ucc_status_t status = part->start(op);
+    if (op->start != start) { /* it was decided as late as this */
+        part->start = op->start;
+        op->start = start;
+    }
+    if (status < 0) { /* nobody has been shown anything: there is nothing to cancel */
+        op->exposed = false;
+        op->state = HD_OP_FILLING;
+    }
+    return status;
+}
+
+static ucc_status_t wait_filled(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_devices_t *devices = op->team->devices;
+    if (hd_group_is_inherited(op->group)) { /* its step sees that, too */
+        return UCC_INPROGRESS;
+    }
+    hd_gpu_taken_over(part);
+    if (!hd_line_reached(&part->wait[0])) {
+        bool looks = op->task.fruitless % HD_WATCH_EVERY == 0 || devices->driver->emulated;
+        if (looks && hd_line_has_failed(devices, part->wait[0].line) &&
+            !hd_line_reached(&part->wait[0])) {
+            hd_group_poison(op->group, UCC_ERR_IO_ERROR);
+        }
+        return UCC_INPROGRESS;
+    }
+    if (hd_group_poisoned(op->group) != UCC_OK) { /* it may be the filling that has failed */
+        return UCC_INPROGRESS;
+    }
+    part->waits = 0;
+    ucc_status_t status = begin(op);
+    if (status < 0) { /* finish tells the others not to wait for me */
+        return status;
+    }
+    hd_gpu_handed_over(part);
+    return op->wait(op);
+}
+
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
+    hd_group_poison(op->group, why);
+    hd_crossing_abort(crossing, why);
+    (void)hd_net_pump(crossing->net);
+    hd_flight_settle();
+}
+
+/* Its state until it begins. */
+static void fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
+    op->state = HD_OP_FILLING;
+    op->wait = wait;
+    op->task.impatient = HD_UNANNOUNCED;
+    hd_gpu_handed_over(hd_device_part_of(op));
+}
+
+static ucc_status_t wait_held(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    if (hd_group_poisoned(op->group) != UCC_OK) { /* its step sees that, too */
+        return UCC_INPROGRESS;
+    }
+    hd_gpu_taken_over(part);
+    ucc_status_t status = hd_device_ready(op);
+    return status == UCC_OK ? part->come(op) : status;
+}
+
+void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op)) {
+    hd_device_part_of(op)->come = come;
+    fill_by(op, wait_held);
+}
+
+/* What is sent, into the stand-ins, which the call names from then on; or a ticket for the stream's coming. */
+static ucc_status_t fill(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
+    uint32_t n = find_regions(op, region);
+    ucc_status_t status = copy_regions(op, region, n, true);
+    if (status == UCC_OK && part->waits == 0 && has_to_come(op, region, n)) {
+        status = enqueue_at(op, part->order.stream.device, NULL, true);
+    }
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
+        status = name_stand_in(op, &region[i]);
+    }
+    return status;
+}
+
+static bool is_filled(hd_device_part_t *part) {
+    bool is = part->waits == 0 || hd_line_reached(&part->wait[0]);
+    part->waits = is ? 0 : part->waits;
+    return is;
+}
+
+/* Its stream has come to the post. */
+static ucc_status_t fill_late(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    ucc_status_t status = fill(op);
+    if (status != UCC_OK) { /* finish tells the others */
+        return status;
+    }
+    if (!is_filled(part)) {
+        fill_by(op, wait_filled);
+        return UCC_INPROGRESS;
+    }
+    status = begin(op);
+    return status == UCC_OK ? op->wait(op) : status;
+}
+
+static ucc_status_t take_stand_ins(hd_op_t *op) {
+    region_t region[HD_SIDES];
+    uint32_t n = find_regions(op, region);
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
+        status = take_stand_in(op, &region[i]);
+    }
+    return status;
+}
+
+static ucc_status_t start(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_device_take_order(op);
+    part->outcome = UCC_OK;
+    part->drained_by = 0;
+    part->waits = 0;
+    keep_users(op);
+    ucc_status_t status = take_stand_ins(op);
+    if (status == UCC_OK && part->order.is && part->order.held) {
+        hd_device_span_hold(op, fill_late);
+        return UCC_OK;
+    }
+    if (status == UCC_OK) {
+        status = fill(op);
+    }
+    if (status < 0) {
+        hd_device_span_fail(op, status);
+    }
+    if (status < 0 && part->waits) {
+        status = UCC_OK; /* it ends when the device is done */
+    } else if (status == UCC_OK && is_filled(part)) {
+        status = begin(op);
+    }
+    if (status < 0) {
+        restore_users(op);
+        hd_device_put_stand_ins(op);
+        hd_device_leave_order(op);
+        return status;
+    }
+    if (part->waits) {
+        fill_by(op, wait_filled);
+    }
+    hd_gpu_handed_over(part);
+    return UCC_OK;
+}
+
+/* What has come is copied to where it belongs, and the stream comes after that. */
+static ucc_status_t drain(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
+    part->own.recorded = false;
+    touch_used(op, true);
+    ucc_status_t status = copy_regions(op, region, find_regions(op, region), false);
+    if (status == UCC_OK && part->order.is) {
+        status = hd_device_join(op, &part->own, 1);
+    }
+    if (status == UCC_OK && part->waits && hd_device_is_told_by_stream(part) &&
+        hd_device_leave_stand_ins(op, &part->wait[0])) {
+        part->waits = 0;
+    }
+    return status;
+}
+
+/* The operation is over: outside its own device, nobody uses the stand-ins any more. */
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    bool filling = op->state == HD_OP_FILLING;
+    restore_users(op);
+    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
+        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    }
+    hd_gpu_taken_over(part);
+    bool over = status == UCC_OK;
+    if (over) {
+        status = drain(op);
+    }
+    if (status != UCC_OK && (over || filling)) {
+        hd_device_span_fail(op, status);
+    }
+    return hd_device_await(op, status);
+}
+
+void hd_device_span_choose(hd_op_t *op) {
+    if (hd_device_flies(op)) {
+        op->start = hd_device_flight_start;
+        op->finish = hd_device_flight_finish;
+        return;
+    }
+    op->device->start = op->start;
+    op->start = start;
+    op->finish = finish;
+    op->plan.express = false;
+}

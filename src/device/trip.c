@@ -1,0 +1,143 @@
+/* trip.c: a collective that one claimer enqueues on the lines of several devices (windows.c, partials.c):
+ * from the first step to the last, in the order of the data, so that each wait is for what has been enqueued above it. In the
+ * end one line, whose lock the claimer holds, comes after all others: its ticket is everybody's.
+ */
+#include "device/internal.h"
+
+void hd_trip_note(hd_trip_t *t, ucc_status_t status) {
+    if (t->status == UCC_OK) {
+        t->status = status;
+    }
+}
+
+/* Nothing is enqueued there before the members' streams are where they posted. */
+static void await_ready(hd_trip_t *t, const hd_line_t *line) {
+    uint64_t bit = UINT64_C(1) << line->stream.device;
+    if (t->status == UCC_OK && !(t->ready & bit)) {
+        hd_trip_note(t, hd_device_await_ready(t->v, line->stream));
+        t->ready |= bit;
+    }
+}
+
+hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end) {
+    hd_trip_t t = {
+        .v = v, .driver = v->devices->driver, .line = line, .end = end, .status = UCC_OK};
+    await_ready(&t, line);
+    return t;
+}
+
+hd_line_t *hd_trip_line(hd_trip_t *t, int device) {
+    hd_line_t *line = t->line;
+    if (device != t->v->device) {
+        line = hd_devices_line(t->v->devices, device, t->v->op->group);
+    }
+    if (line) {
+        await_ready(t, line);
+    } else {
+        hd_trip_note(t, UCC_ERR_IO_ERROR);
+    }
+    return line;
+}
+
+void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line) {
+    if (t->status == UCC_OK && !mark->event) {
+        hd_trip_note(t, t->driver->event_take(line->stream.device, &mark->event));
+    }
+    if (t->status == UCC_OK) {
+        hd_trip_note(t, t->driver->record(line->stream, mark->event));
+        mark->recorded = t->status == UCC_OK;
+    }
+}
+
+void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (mark[i].event) {
+            driver->event_put(mark[i].event);
+        }
+    }
+}
+
+void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
+                    hd_gpu_width_t width) {
+    hd_devices_t *devices = t->v->devices;
+    uint8_t type = t->v->op->call.type;
+    hd_gpu_launch_t launch = {.blocks = 0};
+    hd_gpu_table_t words;
+    hd_device_table_t *table = NULL;
+    if (t->status == UCC_OK) {
+        hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &words, &table));
+    }
+    if (t->status == UCC_OK) {
+        hd_trip_note(t, hd_coll[type].prefix
+                            ? hd_gpu_scan(&launch, what, type == HD_EXSCAN, width, &words)
+                            : hd_gpu_reduce(&launch, what, width, &words));
+    }
+    if (t->status != UCC_OK || !launch.blocks) {
+        return;
+    }
+    t->used |= UINT64_C(1) << line->stream.device;
+    if (words.used) {
+        hd_trip_note(t, hd_line_fill(devices, line, table, words.used));
+    }
+    if (t->status == UCC_OK) {
+        hd_trip_note(t, t->driver->launch(line->stream, &launch));
+    }
+    if (words.used && t->status == UCC_OK) { /* who waits for tables waits for its ticket */
+        hd_trip_note(t, hd_line_signal(devices, line));
+    }
+}
+
+/* The line comes after all that this device was given. */
+static ucc_status_t join_device(hd_trip_t *t, hd_line_t *line) {
+    hd_mark_t *end = &t->end[line->stream.device];
+    t->status = UCC_OK;
+    hd_trip_mark(t, end, line);
+    if (t->status == UCC_OK) {
+        hd_trip_note(t, t->driver->wait(t->line->stream, end->event, HD_GPU_SITE_END));
+    }
+    if (t->status == UCC_OK) {
+        return UCC_OK;
+    }
+    ucc_status_t status = t->status; /* then the host waits for it instead */
+    if (hd_line_drain(t->v->devices, line) != UCC_OK) {
+        hd_line_break(t->line);
+        /* relaxed: read when all users are gone. What is there may wait for what never comes. */
+        atomic_store_explicit(&t->v->devices->abandoned, true, memory_order_relaxed);
+    }
+    return status;
+}
+
+/* What has failed may have left something that no mark tells of: whoever uses its memory next waits for all of it. */
+static void mark_left(hd_trip_t *t, hd_line_t *line) {
+    for (int i = 0; i < 2 && t->left[i]; i++) {
+        t->status = UCC_OK;
+        hd_trip_mark(t, &t->left[i][line->stream.device], line);
+        if (t->status != UCC_OK) { /* then the host waits */
+            (void)hd_line_drain(t->v->devices, line);
+        }
+    }
+}
+
+ucc_status_t hd_trip_join(hd_trip_t *t) {
+    ucc_status_t status = t->status;
+    bool failed = status != UCC_OK;
+    if (failed && t->used >> t->v->device & 1) {
+        mark_left(t, t->line);
+    }
+    for (int d = 0; d < (int)t->driver->devices; d++) {
+        if (t->used >> d & 1 && d != t->v->device) {
+            t->status = UCC_OK;
+            hd_line_t *line = hd_trip_line(t, d);
+            if (failed && line) {
+                mark_left(t, line);
+            }
+            ucc_status_t joined = line ? join_device(t, line) : t->status;
+            status = status == UCC_OK ? joined : status;
+        }
+    }
+    if (hd_line_is_broken(t->line)) { /* whose stream waits for all that is joined */
+        (void)hd_line_drain(t->v->devices, t->line);
+    }
+    t->status = status;
+    return status;
+}

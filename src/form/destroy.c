@@ -1,0 +1,54 @@
+/* destroy.c: the end of a team handle, as its user asks for it: also while the team is forming, or others still use what this
+ * endpoint has.
+ */
+#include "form/internal.h"
+#include "span/span.h"
+
+ucc_status_t hd_team_destroy(ucc_team_h team) {
+    if (team->forming && team->forming->request) {
+        hd_error("team destroyed while its oob allgather is outstanding at endpoint %u",
+                 team->forming->oob.oob_ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            hd_error("team destroyed while %s is in progress at endpoint %u",
+                     hd_op_type_name(&r->op), team->ep);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    if (hd_team_is_needed(team)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (team->state == HD_TEAM_FORMING && team->forming->parent) {
+        if (hd_form_split_lingers(team)) {
+            return UCC_INPROGRESS;
+        }
+        team->state = team->forming->excluded ? HD_TEAM_EXCLUDED : HD_TEAM_FORMING;
+    }
+    if (team->state == HD_TEAM_FORMING) {
+        if (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND)) {
+            hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
+                    team->ep);
+            hd_form_give_up(team, UCC_ERR_NOT_FOUND);
+        }
+        team->state = HD_TEAM_FAILED; /* said once, also if this is called again */
+        team->failure = UCC_ERR_NOT_FOUND;
+    }
+    if (team->member) {
+        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+    }
+    hd_form_settle();
+    if (team->crossing && hd_crossing_lingers(team->crossing)) {
+        return UCC_INPROGRESS;
+    }
+    if (team->group && hd_put_lingers(team->group)) {
+        return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */
+    }
+    bool crosses = team->crossing != NULL;
+    hd_team_free(team);
+    if (crosses) {
+        hd_flight_settle(); /* the end of its network may have moved legs of others */
+    }
+    return UCC_OK;
+}

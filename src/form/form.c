@@ -1,0 +1,388 @@
+/* form.c: how endpoints become a team. All ways end in the same: a group that every endpoint has
+ * joined (shm/group.c).
+ *
+ *   OOB      one allgather of a record per endpoint; with the record of number 0 the others find its
+ *            notice, and there the group
+ *   EP_MAP   contexts that were created by one exchange meet by the list of members
+ *   ID       no exchange at all: endpoints meet by the team's id and size
+ *
+ * create_post never blocks; create_test drives. One OOB call is outstanding at a time.
+ *
+ * An endpoint that fails, or is destroyed before the team is complete, says so where the others look: in the
+ * group, in the meeting, in its notice. So all of them fail, each with a status that stays.
+ */
+#include "form/internal.h"
+#include "span/span.h"
+
+#include "core/fork.h"
+
+#include <sched.h>
+
+void hd_form_drop(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    if (!f) {
+        return;
+    }
+    if (team->refuses) { /* it has nothing else, and this is the handle's memory */
+        team->forming = NULL;
+        return;
+    }
+    hd_notice_take_down(&f->notice);
+    if (f->pinned) {
+        hd_home_unpin(f->pinned);
+    }
+    if (f->meeting) {
+        hd_meeting_release(f->meeting, f->excluded);
+    }
+    if (f->parent) {
+        hd_home_unpin(&f->parent->home);
+    }
+    if (f->owns_memory) {
+        hd_free_part(f->memory, f->bytes);
+    }
+    if (f->forks != hd_forks()) {
+        f->roll.net = NULL; /* a child's references are its own */
+    }
+    hd_roll_end(&f->roll);
+    hd_free(f->process);
+    hd_free(f->origin.endpoint);
+    hd_free(f->all);
+    hd_free(f->seen);
+    hd_free(f);
+    team->forming = NULL;
+}
+
+/* --- the team's memory ----------------------------------------------------------------------------- */
+
+static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
+    hd_forming_t *f = team->forming;
+    uint64_t wants = team->given.constraints = extra->memory.constraints;
+    team->given.hints = extra->memory.hints;
+    size_t asked = wants & HEDDLE_MEM_ALIGN128  ? 128
+                   : wants & HEDDLE_MEM_ALIGN64 ? 64
+                   : wants & HEDDLE_MEM_ALIGN32 ? 32
+                                                : 1;
+    f->memory = extra->memory.address;
+    f->bytes = extra->memory.bytes;
+    if (f->memory && (uintptr_t)f->memory % asked) {
+        hd_error("memory.address is not a multiple of the %zu bytes that its constraints ask for",
+                 asked);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (!f->memory && f->bytes) {
+        f->memory = hd_alloc_part(f->bytes); /* aligned as strictly as can be asked for */
+        f->owns_memory = true;
+        return f->memory ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+/* --- create ---------------------------------------------------------------------------------------- */
+
+static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
+    uint64_t mask = p->mask;
+    team->ordering = mask & UCC_TEAM_PARAM_FIELD_ORDERING ? p->ordering : 0;
+    team->sync_type = mask & UCC_TEAM_PARAM_FIELD_SYNC_TYPE ? p->sync_type : 0;
+    team->ep_range = mask & UCC_TEAM_PARAM_FIELD_EP_RANGE ? p->ep_range : 0;
+    team->id = mask & UCC_TEAM_PARAM_FIELD_ID ? p->id : 0;
+    team->outstanding_colls =
+        mask & UCC_TEAM_PARAM_FIELD_OUTSTANDING_COLLS ? p->outstanding_colls : 0;
+    if (mask & UCC_TEAM_PARAM_FIELD_MEM_PARAMS) {
+        team->mem_params = p->mem_params;
+    }
+    if ((unsigned)team->ordering > UCC_COLLECTIVE_INIT_AND_POST_UNORDERED) {
+        hd_error("ordering %d does not exist", (int)team->ordering);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if ((unsigned)team->sync_type > UCC_SYNC_COLLECTIVES ||
+        (unsigned)team->ep_range > UCC_COLLECTIVE_EP_RANGE_NONCONTIG) {
+        hd_error("ucc_team_create_post: there is no sync_type %d, or no ep_range %d",
+                 (int)team->sync_type, (int)team->ep_range);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extra) {
+    if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_THREAD_MODE) {
+        if ((unsigned)extra->thread_mode > UCC_THREAD_MULTIPLE ||
+            extra->thread_mode > team->lib->params.thread_mode) {
+            hd_error(
+                "thread_mode of the team (%d) is none, or more than the library was initialised "
+                "with (%d)",
+                (int)extra->thread_mode, (int)team->lib->params.thread_mode);
+            return UCC_ERR_INVALID_PARAM;
+        }
+        /* The handle keeps its locks: the promise is about calls on this endpoint, and other threads
+           may still progress the context it shares. */
+        team->thread_mode = extra->thread_mode;
+    }
+    if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_LOCALITY) {
+        team->forming->locality = (hd_locality_t){.package = extra->locality.package,
+                                                  .numa = extra->locality.numa,
+                                                  .l3 = extra->locality.l3,
+                                                  .core = extra->locality.core,
+                                                  .pu = -1,
+                                                  .trusted = true};
+    }
+    return extra->mask & HEDDLE_TEAM_PARAM_FIELD_MEMORY ? take_memory(team, extra) : UCC_OK;
+}
+
+ucc_status_t hd_form_begin(ucc_team_h team) {
+    team->forming = hd_alloc(HD_LINE, sizeof(*team->forming));
+    if (!team->forming) {
+        hd_error("no memory to form a team");
+        return UCC_ERR_NO_MEMORY;
+    }
+    team->forming->forks = hd_forks();
+    return UCC_OK;
+}
+
+static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t *p,
+                              bool unplaced) {
+    if (!oob->allgather || !oob->req_test || !oob->req_free) {
+        if (oob->n_oob_eps != 1) {
+            hd_error("ucc_team_create_post: oob.%s is NULL", !oob->allgather  ? "allgather"
+                                                             : !oob->req_test ? "req_test"
+                                                                              : "req_free");
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    if (oob->n_oob_eps == 0 || (!unplaced && oob->oob_ep >= oob->n_oob_eps)) {
+        hd_error("oob.oob_ep %u of oob.n_oob_eps %u", oob->oob_ep, oob->n_oob_eps);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if ((p->mask & UCC_TEAM_PARAM_FIELD_TEAM_SIZE) && p->team_size != oob->n_oob_eps) {
+        hd_error("team_size %llu differs from oob.n_oob_eps %u", (unsigned long long)p->team_size,
+                 oob->n_oob_eps);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return UCC_OK;
+}
+
+/* Until an exchange begins, or others are met. */
+static ucc_status_t begin(ucc_team_h team, const ucc_team_params_t *params,
+                          const heddle_team_params_t *extra, bool unplaced) {
+    ucc_status_t status = hd_form_begin(team);
+    if (status == UCC_OK) {
+        team->forming->locality = team->contexts[0]->locality;
+        if (!team->forming->locality.trusted) {
+            hd_topo_locate_thread(hd_topo_get(), &team->forming->locality);
+        }
+        status = take_params(team, params);
+    }
+    if (status == UCC_OK && extra) {
+        status = take_extra(team, extra);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
+        team->forming->unplaced = unplaced;
+        status = check_oob(&params->oob, params, unplaced);
+        return status == UCC_OK ? hd_form_start_oob(team, params) : status;
+    }
+    if (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST)) {
+        return hd_form_start_by_map(team, params);
+    }
+    return hd_form_start_by_id(team, params);
+}
+
+/* Arguments that are refused have no effect. But who lacks memory is not expected to call again. */
+static ucc_team_h refuse(ucc_context_h context, const ucc_team_params_t *params, bool unplaced) {
+    bool must_tell = (params->mask & UCC_TEAM_PARAM_FIELD_OOB) && params->oob.n_oob_eps > 1 &&
+                     check_oob(&params->oob, params, unplaced) == UCC_OK;
+    return must_tell ? hd_form_refuse_oob(context, params, unplaced) : NULL;
+}
+
+ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
+                            const ucc_team_params_t *params, const heddle_team_params_t *extra,
+                            bool unplaced, ucc_team_h *out) {
+    ucc_team_h team = hd_team_alloc(contexts, n_contexts);
+    ucc_status_t status = team ? begin(team, params, extra, unplaced) : UCC_ERR_NO_MEMORY;
+    if (status == UCC_ERR_NO_MEMORY) {
+        if (team) {
+            hd_team_free(team);
+        }
+        team = refuse(contexts[0], params, unplaced);
+        status = team ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
+    if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_OOB)) {
+        status = hd_form_enter_oob(team);
+    }
+    if (status == UCC_OK) {
+        *out = team;
+    } else if (team) {
+        hd_team_free(team);
+    }
+    return status;
+}
+
+/* --- driving --------------------------------------------------------------------------------------- */
+
+static ucc_status_t step_join(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    if (f->bytes) {
+        struct hd_region *region = &f->group->region[hd_group_member(f->group, team->ep)];
+        region->address = f->memory;
+        region->bytes = f->bytes;
+        region->owned = f->owns_memory;
+        f->owns_memory = false;
+    }
+    f->step = STEP_COMPLETE;
+    return hd_team_attach(team, f->group, team->ep, &f->locality);
+}
+
+static ucc_status_t step_complete(ucc_team_h team) {
+    ucc_status_t failed = hd_group_poisoned(team->group);
+    if (failed != UCC_OK) {
+        return failed;
+    }
+    if (!hd_group_is_complete(team->group)) {
+        failed = hd_form_watch(team);
+        if (failed == UCC_OK && team->crossing && hd_group_is_sealed(team->group)) {
+            failed = hd_crossing_greet(team->crossing);
+        }
+        if (failed != UCC_INPROGRESS || !team->crossing->ahead) {
+            return failed == UCC_OK && !hd_group_is_complete(team->group) ? UCC_INPROGRESS : failed;
+        }
+    }
+    hd_form_drop(team);
+    team->state = HD_TEAM_ACTIVE;
+    return UCC_OK;
+}
+
+static ucc_status_t step(ucc_team_h team) {
+    if (team->forming->forks != hd_forks()) {
+        hd_error("the endpoint was inherited through a fork: its team can't be formed here");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    switch (team->forming->step) {
+    case STEP_GATHER:
+        return hd_form_gather(team);
+    case STEP_OPEN:
+        return hd_form_open(team);
+    case STEP_ACCOUNTS:
+        return hd_form_accounts(team);
+    case STEP_ADDRESSES:
+        return hd_form_addresses(team);
+    case STEP_FIND:
+        return hd_form_find(team);
+    case STEP_MEET:
+        return hd_form_meet(team);
+    case STEP_JOIN:
+        return step_join(team);
+    case STEP_COMPLETE:
+        break;
+    }
+    return step_complete(team);
+}
+
+static void *make_nothing(void *arg) {
+    (void)arg;
+    return NULL;
+}
+
+void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
+    hd_forming_t *f = team->forming;
+    hd_group_t *group = team->group ? team->group : f->group;
+    if (f->meeting) {
+        hd_meeting_fail(f->meeting, why);
+    }
+    if (f->notice.serial) {
+        hd_notice_change(&f->notice, why, f->notice.home);
+    }
+    if (!group && f->parent && f->meeting) {
+        group = hd_form_give_up_split(team, why);
+    } else if (!group && f->process && f->meeting) { /* of those who have come, or there is none */
+        group = hd_meeting_object(f->meeting, make_nothing, NULL, hd_form_drop_group);
+    }
+    if (group) {
+        hd_group_poison(group, why);
+    }
+    if (group && hd_group_crossing(group)) {
+        hd_crossing_abort(hd_group_crossing(group), why);
+    } else if (!group && f->process && f->roll.net && f->refused == UCC_OK &&
+               f->forks == hd_forks()) {
+        hd_form_refuse(team, why);
+    }
+}
+
+/* A look in vain: says whom the team waits for, if it has done so for long. */
+static void note_wait(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint64_t now = hd_ticks();
+    if (f->step == STEP_COMPLETE && hd_group_is_sealed(team->group)) {
+        if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
+            hd_stall_line(
+                "team of %u: endpoint %u has waited %.1f s for other processes to form it", team->n,
+                team->ep, hd_stall_seconds(&f->stall, now));
+        }
+    } else if (f->step == STEP_COMPLETE) {
+        hd_group_stalled(team->group, &f->stall, now, team->ep);
+    } else if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
+        double seconds = hd_stall_seconds(&f->stall, now);
+        if (f->step == STEP_MEET) {
+            hd_form_stalled_meeting(team, now);
+        } else if (f->step == STEP_OPEN) {
+            hd_stall_line("team of %u: endpoint %u has waited %.1f s for the network to be opened",
+                          team->n, f->oob.oob_ep, seconds);
+        } else if (f->request) {
+            hd_stall_line("team of %u: endpoint %u has waited %.1f s for its oob allgather",
+                          team->n, f->oob.oob_ep, seconds);
+        } else {
+            hd_stall_line(
+                "team of %u: endpoint %u has waited %.1f s for endpoint %u to see its oob "
+                "allgather end",
+                team->n, f->mine.number, seconds, f->leader);
+        }
+    }
+}
+
+ucc_status_t hd_team_create_test(ucc_team_h team) {
+    while (team->state == HD_TEAM_FORMING) {
+        ucc_status_t status = step(team);
+        if (status == UCC_INPROGRESS) {
+            note_wait(team);
+            return UCC_INPROGRESS;
+        }
+        if (status < 0) {
+            hd_form_give_up(team, status);
+            team->state = HD_TEAM_FAILED;
+            team->failure = status;
+        }
+    }
+    return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
+}
+
+/* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the same. */
+ucc_status_t hd_team_form_ahead(ucc_team_h team) {
+    enum {
+        PATIENCE_US = 5000
+    }; /* with endpoints that still have an earlier team (shrink.c) */
+    ucc_status_t status = UCC_OK;
+    uint64_t since = hd_ticks();
+    if (team->state == HD_TEAM_FAILED) {
+        return team->failure;
+    }
+    while (status == UCC_OK && team->forming->step != STEP_COMPLETE) {
+        status = step(team);
+        if (status == UCC_INPROGRESS) {
+            sched_yield(); /* theirs may be on this processor */
+            status = hd_ticks() - since < PATIENCE_US * hd_ticks_per_us ? UCC_OK : UCC_ERR_IO_ERROR;
+        }
+    }
+    if (status != UCC_OK) {
+        hd_form_give_up(team, status);
+        team->state = HD_TEAM_FAILED;
+        team->failure = status;
+        return status;
+    }
+    if (hd_group_is_complete(team->group)) {
+        hd_form_drop(team);
+    } else {
+        team->forming->excluded = true; /* counted: should it leave early, the others still meet */
+    }
+    team->state = HD_TEAM_ACTIVE;
+    return UCC_OK;
+}

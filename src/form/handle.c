@@ -1,0 +1,162 @@
+/* handle.c: team handles: made, attached to a group, freed, with all that is kept with them. Whoever forms a team calls
+ * these.
+ */
+#include "device/device.h"
+#include "form/internal.h"
+#include "request/algorithm.h"
+#include "span/span.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* In the child of a fork: r is in no list. Does something there wait for it? Then a step must end that. */
+typedef enum waiting { NOBODY, FOR_ITS_STEP, FOR_ANOTHER } waiting_t;
+
+static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
+    if (r->run) {
+        return NOBODY;
+    }
+    const hd_op_t *op = &r->op,
+                  *first = op->numbered && op->place.member ? op->place.member->queue : NULL;
+    for (const hd_op_t *o = first; o; o = o->queue_next) {
+        if (o == op) {
+            return o == first ? FOR_ITS_STEP : FOR_ANOTHER; /* its predecessor's step, that is */
+        }
+    }
+    for (const hd_request_t *e = team->early; e; e = e->next_early) {
+        if (e == r) {
+            return FOR_ITS_STEP;
+        }
+    }
+    return NOBODY;
+}
+
+/* In the child of a fork. What another thread had in hand would come back to no list. */
+static void inherited(hd_heirloom_t *self) {
+    ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, heirloom));
+    hd_lock_forget(&team->lock);
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        r->op.task.fruitless = 0;
+        if (r->run) {
+            hd_algorithm_carrier(r)->fruitless = 0;
+        }
+        if (r->trigger) {
+            hd_trigger_carrier(r->trigger)->fruitless = 0;
+        }
+    }
+    for (uint32_t i = 0; team->all && i < team->n_contexts; i++) {
+        hd_runner_mark_listed(&team->contexts[i]->runner);
+    }
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        if (r->run) { /* it is where that is */
+            r->op.task.fruitless = hd_algorithm_carrier(r)->fruitless;
+        }
+        if (r->op.task.magic == HD_TASK_HOOKED && hd_trigger_carrier(r->trigger)->fruitless) {
+            r->op.task.fruitless = hd_trigger_carrier(r->trigger)->fruitless; /* and waits there */
+        }
+        waiting_t waits = hd_task_is_lost(&r->op.task) ? waits_in_a_queue(team, r) : FOR_ANOTHER;
+        if (waits != FOR_ANOTHER) {
+            hd_runner_adopt(&r->op.task.context->runner, &r->op.task, waits == FOR_ITS_STEP);
+        }
+    }
+}
+
+static void free_memory(ucc_team_h team) {
+    if (team->refuses) {
+        hd_roll_end_room(team);
+        return;
+    }
+    if (team->contexts != &team->context) {
+        hd_free(team->contexts);
+    }
+    hd_free(team);
+}
+
+ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
+    ucc_team_h team = hd_alloc(HD_LINE_PAIR, sizeof(*team));
+    if (!team) {
+        hd_error("no memory for a team handle");
+        return NULL;
+    }
+    team->contexts = &team->context;
+    if (n_contexts > 1) {
+        team->contexts = hd_alloc(HD_LINE, n_contexts * sizeof(*contexts));
+    }
+    if (!team->contexts) {
+        hd_free(team);
+        hd_error("no memory for a team handle");
+        return NULL;
+    }
+    if (hd_algorithms_inherit(team, contexts[0]) != UCC_OK) {
+        free_memory(team);
+        return NULL;
+    }
+    hd_team_init(team, contexts, n_contexts);
+    return team;
+}
+
+void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts) {
+    memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
+    team->magic = HD_TEAM_MAGIC;
+    team->lessons = &hd_no_lessons;
+    team->n_contexts = n_contexts;
+    team->lib = contexts[0]->lib;
+    team->thread_mode = team->lib->params.thread_mode;
+    /* DEBUG_ORDER: a mistake should be told, not crash before */
+    team->locked = team->thread_mode == UCC_THREAD_MULTIPLE || team->lib->debug_order;
+    team->debug_order = team->lib->debug_order;
+    for (uint32_t i = 0; i < n_contexts; i++) {
+        /* relaxed: a count for context_destroy, which the client orders after this */
+        atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
+    }
+    hd_fork_watch(&team->heirloom, inherited);
+}
+
+ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
+                            const hd_locality_t *where) {
+    hd_home_pin(&group->home);
+    team->group = group;
+    team->ep = ep;
+    team->n = group->team_n;
+    team->crossing = hd_group_crossing(group);
+    for (uint32_t i = 0; team->crossing && i < team->n_contexts; i++) {
+        hd_runner_glance(&team->contexts[i]->runner, hd_crossing_glance);
+    }
+    uint32_t member = hd_group_member(group, ep);
+    ucc_status_t status = hd_group_join(group, member, where);
+    if (status == UCC_OK) {
+        team->member = group->board->member[member];
+    }
+    return status;
+}
+
+void hd_team_free(ucc_team_h team) {
+    hd_fork_forget(&team->heirloom);
+    hd_form_drop(team);
+    team->magic = HD_DEAD_MAGIC;
+    while (team->all) {
+        hd_request_t *r = team->all;
+        team->all = r->all;
+        hd_request_release(r);
+        hd_trigger_settle(r->trigger);
+        hd_free(r->trigger);
+        hd_free(r->prefix);
+        hd_device_forget(&r->op);
+        hd_free(r);
+    }
+    hd_team_leave_engines(team);
+    hd_devices_close(team->devices);
+    hd_algorithms_end(team->offers);
+    hd_ordinals_end(&team->lists);
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
+        atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
+    }
+    if (team->member) {
+        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+    }
+    if (team->group) {
+        hd_home_unpin(&team->group->home);
+    }
+    hd_team_forget_lessons(team);
+    free_memory(team);
+}

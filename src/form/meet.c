@@ -1,0 +1,547 @@
+/* meet.c: forming a team without an exchange: endpoints meet in the process's table of meetings
+ * (threads/meet.h), by an id, by the list of members over contexts that know each other, or as
+ * endpoints of a parent team.
+ */
+#include "form/internal.h"
+
+#include "core/hash.h"
+#include "form/kin.h"
+
+/* --- meeting without an exchange ------------------------------------------------------------------- */
+
+typedef struct making {
+    ucc_team_h team;
+    uint32_t n;
+} making_t;
+
+static void *make_group(void *arg) {
+    making_t *making = arg;
+    if (making->team->forming->process) {
+        return hd_form_make_spanning(making->team);
+    }
+    hd_group_config_t config = hd_team_group_config(making->team->lib, making->team->sync_type);
+    return hd_group_create(making->n, &config);
+}
+
+void hd_form_drop_group(void *object) {
+    hd_home_unpin(&((hd_group_t *)object)->home);
+}
+
+/* The group that this meeting is about; made by the first who asks. */
+static hd_group_t *meeting_group(ucc_team_h team) {
+    making_t making = {team, team->n};
+    return hd_meeting_object(team->forming->meeting, make_group, &making, hd_form_drop_group);
+}
+
+/* My number among those whose labels I have to be sorted with; duplicates are an error. */
+static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
+    hd_meeting_t *m = team->forming->meeting;
+    uint64_t mine = hd_meeting_label(m, me);
+    uint32_t below = 0;
+    for (uint32_t i = 0; i < team->n; i++) {
+        uint64_t other = hd_meeting_label(m, i);
+        if (i != me && other == mine) {
+            hd_error("ep %llu is taken twice", (unsigned long long)mine);
+            return UCC_ERR_INVALID_PARAM;
+        }
+        below += other < mine;
+    }
+    team->ep = below;
+    return UCC_OK;
+}
+
+/* Split: my number among the included. Says how many there are. */
+static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
+    uint32_t n = 0;
+    hd_meeting_t *m = team->forming->meeting;
+    for (uint32_t i = 0; i < parent_n; i++) {
+        if (i == team->forming->mine.number) {
+            team->ep = n;
+        }
+        n += hd_meeting_included(m, i);
+    }
+    return n;
+}
+
+static bool has_not_come(const void *meeting, uint32_t i) {
+    return !hd_meeting_has_come(meeting, i);
+}
+
+void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
+    const hd_forming_t *f = team->forming;
+    uint32_t n = f->split_of ? f->split_of : team->n;
+    hd_text_t text = {0};
+    uint32_t absent = 0;
+    for (uint32_t i = 0; i < f->meets; i++) {
+        absent += has_not_come(f->meeting, i);
+    }
+    if (f->meets <
+        n) { /* the others live elsewhere, and numbers in the meeting are this process's */
+        hd_text_add(&text, absent ? "%u more endpoints of its process" : "other processes", absent);
+    } else if (f->sort_labels) { /* they have no numbers yet */
+        hd_text_add(&text, "%u more endpoints", absent);
+    } else if (hd_text_numbers(&text, n, has_not_come, f->meeting) == 0) {
+        hd_text_add(&text, "the last one");
+    }
+    hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s to come",
+                  f->split_of ? "team from a parent" : "team", n,
+                  (unsigned long long)(f->sort_labels ? f->mine.label
+                                       : f->parent    ? f->parent_ep
+                                                      : team->ep),
+                  hd_stall_seconds(&f->stall, now), text.line);
+}
+
+ucc_status_t hd_form_meeting_status(ucc_team_h team) {
+    ucc_status_t failed = hd_meeting_failed(team->forming->meeting);
+    if (failed != UCC_OK) {
+        hd_error("endpoint %u: another endpoint has failed to form the team: %s", team->ep,
+                 ucc_status_string(failed));
+    }
+    return failed;
+}
+
+ucc_status_t hd_form_meet(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    bool split = f->split_of != 0;
+    if (f->parent && f->excluded) {
+        return hd_form_split(team); /* whatever becomes of the team */
+    }
+    ucc_status_t failed = hd_form_meeting_status(team);
+    if (failed != UCC_OK) {
+        return failed;
+    }
+    if (f->parent) {
+        return hd_form_split(team);
+    }
+    if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
+        return UCC_INPROGRESS;
+    }
+    if (split) {
+        team->n = count_included(team, f->split_of);
+    } else if (f->sort_labels) {
+        ucc_status_t status = sort_label(team, f->mine.number);
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    if (f->origin.endpoint && !hd_meeting_is_made(f->meeting) &&
+        hd_net_has_team(f->roll.net, f->wire)) {
+        return UCC_INPROGRESS; /* an endpoint here has not yet left the one that was made before */
+    }
+    hd_group_t *group = meeting_group(team);
+    if (!group) {
+        return hd_form_why_no_group(team);
+    }
+    f->group = group;
+    if (group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
+        hd_error(
+            "sync_type: endpoint %u has %d (or another HEDDLE_CHECK) than the others of the team",
+            team->ep, (int)team->sync_type);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    group->labels[team->ep] = split ? team->ep : f->mine.label;
+    f->step = STEP_JOIN;
+    return UCC_OK;
+}
+
+/* --- members in several processes ---------------------------------------------------------------------- */
+
+/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
+static uint64_t count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
+    hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
+    return hd_ordinals_next(lists, &label);
+}
+
+ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
+                                   uint32_t me, bool included) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t status = hd_meet(key, size, &me, f->mine.label, included, &f->meeting);
+    if (status != UCC_OK) {
+        return status;
+    }
+    f->mine.number = me;
+    f->meets = size;
+    team->ep = me;
+    f->step = STEP_MEET;
+    return UCC_OK;
+}
+
+/* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
+static ucc_status_t start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
+                                   uint64_t origin, uint32_t me) {
+    hd_forming_t *f = team->forming;
+    const hd_span_t *span = f->roll.span;
+    hd_meet_key_t mine = *key;
+    mine.id = ordinal;
+    uint64_t list = hd_hash_mix(hd_hash_mix(origin, key->list.word[0]), key->list.word[1]);
+    f->wire = hd_hash_mix(list, ordinal);
+    ucc_status_t status = hd_form_start_meeting(team, &mine, hd_span_count(span, span->mine),
+                                                span->local_of[me], true);
+    team->ep = me;
+    return status;
+}
+
+ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params) {
+    hd_forming_t *f = team->forming;
+    uint64_t need = UCC_TEAM_PARAM_FIELD_TEAM_SIZE | UCC_TEAM_PARAM_FIELD_ID;
+    if ((params->mask & need) != need) {
+        hd_error("a team without oob and ep_map needs team_size and id: without an id, two teams "
+                 "formed at once can't be told apart");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (params->team_size == 0 || params->team_size > UINT32_MAX / 2) {
+        hd_error("team_size %llu is not possible", (unsigned long long)params->team_size);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    team->n = (uint32_t)params->team_size;
+    bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
+    bool sorted = has_ep && (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
+                  params->ep_range == UCC_COLLECTIVE_EP_RANGE_NONCONTIG;
+    if (has_ep && !sorted && params->ep >= team->n) {
+        hd_error("ep %llu is not below team_size %u, and ep_range is not NONCONTIG",
+                 (unsigned long long)params->ep, team->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    f->sort_labels = sorted;
+    f->mine.label = params->ep;
+    uint32_t me = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
+    hd_meet_key_t key = {.kind = sorted ? HD_MEET_LABELS : HD_MEET_ID, .id = params->id};
+    ucc_status_t status = hd_form_start_meeting(team, &key, team->n, me, true);
+    if (!has_ep) {
+        f->mine.label = team->ep;
+    }
+    return status;
+}
+
+/* --- maps over contexts -------------------------------------------------------------------------- */
+
+/* Every entry below limit, and none twice: else somebody would be waited for in vain. */
+static ucc_status_t check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
+    uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
+    ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
+        uint64_t bit = (uint64_t)1 << (list[i] % 64);
+        if (list[i] >= limit || seen[list[i] / 64] & bit) {
+            hd_error("member %llu of the list is %llu, which is %s", (unsigned long long)i,
+                     (unsigned long long)list[i],
+                     list[i] >= limit ? "out of range" : "there twice");
+            status = UCC_ERR_INVALID_PARAM;
+        } else {
+            seen[list[i] / 64] |= bit;
+        }
+    }
+    hd_free(seen);
+    return status;
+}
+
+static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) {
+    switch (map->type) {
+    case UCC_EP_MAP_FULL:
+        *rank = i;
+        return UCC_OK;
+    case UCC_EP_MAP_STRIDED:
+        *rank = map->strided.start + i * (uint64_t)map->strided.stride;
+        return UCC_OK;
+    case UCC_EP_MAP_ARRAY:
+        if (!map->array.map || (map->array.elem_size != 4 && map->array.elem_size != 8)) {
+            break;
+        }
+        *rank = map->array.elem_size == 4 ? ((const uint32_t *)map->array.map)[i]
+                                          : ((const uint64_t *)map->array.map)[i];
+        return UCC_OK;
+    case UCC_EP_MAP_CB:
+        if (!map->cb.cb) {
+            break;
+        }
+        *rank = map->cb.cb(i, map->cb.cb_ctx);
+        return UCC_OK;
+    }
+    hd_error("ep_map of type %d: %s", (int)map->type,
+             map->type == UCC_EP_MAP_ARRAY ? "array.map is NULL, or array.elem_size neither 4 nor 8"
+             : map->type == UCC_EP_MAP_CB  ? "cb.cb is NULL"
+                                           : "there is none");
+    return UCC_ERR_INVALID_PARAM;
+}
+
+/* ep_list is an older way to say the same: the context ranks of team_size members. */
+static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
+    if (params->mask & UCC_TEAM_PARAM_FIELD_EP_MAP) {
+        return params->ep_map;
+    }
+    uint64_t n = params->mask & UCC_TEAM_PARAM_FIELD_TEAM_SIZE ? params->team_size : 0;
+    return (ucc_ep_map_t){
+        .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
+}
+
+/* What teams of this list meet by. One thread that waits for each of them makes them in the same order in all processes,
+ * which names them. Of several threads, or of teams that form at once, each process may see another order, and the id has to
+ * tell. */
+static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, bool has_id) {
+    hd_fingerprint_t name = hd_fingerprint(list, team->n);
+    if (has_id && team->contexts[0]->peers.by_id) {
+        hd_fingerprint_add(&name, team->id);
+    }
+    return name;
+}
+
+/* Over contexts: team->n ranks, of which the caller's is the me-th. */
+static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me, bool has_id) {
+    ucc_context_h context = team->contexts[0];
+    const hd_kin_t *kin = context->peers.kin;
+    hd_span_t *span = kin ? hd_form_span_of_list(kin->span, list, team->n, me) : NULL;
+    hd_meet_key_t key = {
+        .kind = HD_MEET_LIST, .scope = context->peers.serial, .list = name_of(team, list, has_id)};
+    if (kin && !span) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (!span || span->processes == 1) {
+        hd_free(span);
+        return hd_form_start_meeting(team, &key, team->n, me, true);
+    }
+    hd_lock(&context->offers_lock);
+    uint64_t ordinal = count_list(&context->peers.lists, key.list);
+    hd_unlock(&context->offers_lock);
+    if (!kin->process || !ordinal) {
+        hd_free(span);
+        hd_error("ep_map: members live in several processes, and there is no %s",
+                 ordinal ? "network" : "memory");
+        return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = hd_form_cross(team, span, kin->span, list, kin->process);
+    /* Clients that form one team at a time, whichever thread asked for it, may form them in different orders in two
+       processes: if each waited for the other's, both would wait for ever. */
+    team->forming->ahead = has_id && context->peers.by_id;
+    return status == UCC_OK ? start_crossing(team, &key, ordinal, kin->serial, me) : status;
+}
+
+ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
+    ucc_context_h context = team->contexts[0];
+    const ucc_ep_map_t given = map_of(params), *map = &given;
+    uint32_t world = context->peers.n;
+    if (!world) {
+        hd_error("ep_map needs contexts created with an oob");
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (map->ep_num == 0 || map->ep_num > world) {
+        hd_error("ep_map.ep_num %llu, with %u contexts", (unsigned long long)map->ep_num, world);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    team->n = (uint32_t)map->ep_num;
+    uint64_t *list = hd_alloc(HD_LINE, team->n * sizeof(*list));
+    uint32_t me = HD_MEET_ANY;
+    ucc_status_t status = list ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
+        status = map_at(map, i, &list[i]);
+        if (status == UCC_OK && list[i] == context->rank) {
+            me = i;
+        }
+    }
+    if (status == UCC_OK) {
+        status = check_list(list, team->n, world);
+    }
+    if (status == UCC_OK && me == HD_MEET_ANY) {
+        hd_error("ep_map does not contain the caller's context %u", context->rank);
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status == UCC_OK) {
+        team->forming->mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
+        status = start_by_list(team, list, me, (params->mask & UCC_TEAM_PARAM_FIELD_ID) != 0);
+    }
+    hd_free(list);
+    return status;
+}
+
+/* --- teams from teams ------------------------------------------------------------------------------- */
+
+static ucc_team_h heir(ucc_team_h parent) {
+    ucc_team_h team = hd_team_alloc(parent->contexts, parent->n_contexts);
+    if (!team || hd_form_begin(team) != UCC_OK) {
+        if (team) {
+            hd_team_free(team);
+        }
+        return NULL;
+    }
+    team->ordering = parent->ordering;
+    team->sync_type = parent->sync_type;
+    team->outstanding_colls = parent->outstanding_colls;
+    team->thread_mode = parent->thread_mode;
+    team->locked = parent->locked;
+    team->mem_params = parent->mem_params;
+    team->forming->locality = parent->group->locality[hd_group_member(parent->group, parent->ep)];
+    return team;
+}
+
+/* In the child of a fork, the parent team's other endpoints are in another process. */
+static bool is_inherited(ucc_team_h parent) {
+    if (!hd_group_is_inherited(parent->group)) {
+        return false;
+    }
+    hd_group_say_inherited(parent->group);
+    return true;
+}
+
+ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
+    if (is_inherited(parent)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_team_h team = heir(parent);
+    if (!team) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_lock(&parent->lock);
+    uint64_t number = ++parent->splits;
+    hd_unlock(&parent->lock);
+    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
+    hd_forming_t *f = team->forming;
+    if (parent->crossing) {
+        f->parent = parent->group;
+        f->parent_ep = parent->ep;
+        f->split = number;
+        hd_home_pin(&f->parent->home);
+    }
+    ucc_status_t status = hd_form_start_meeting(
+        team, &key, parent->group->n, hd_group_member(parent->group, parent->ep), included);
+    f->split_of = parent->n;
+    f->excluded = status == UCC_OK && !included;
+    if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
+        /* the last one here starts what comes next, and drives it; how that ends, create_test will tell */
+        (void)hd_form_split(team);
+    } else if (f->excluded) {
+        hd_form_drop(team); /* has been counted; takes no further part */
+        team->state = HD_TEAM_EXCLUDED;
+    }
+    if (status != UCC_OK) {
+        hd_team_free(team);
+        return status;
+    }
+    *out = team;
+    return UCC_OK;
+}
+
+static void *make_nothing(void *arg) {
+    (void)arg;
+    return NULL;
+}
+
+void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
+    hd_meeting_t *meeting;
+    if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
+        return; /* they know already, or there is no memory even for that */
+    }
+    hd_meeting_fail(meeting, why);
+    hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, hd_form_drop_group);
+    if (group) { /* of those who have come before */
+        hd_group_poison(group, why);
+    }
+    hd_meeting_release(meeting, true);
+}
+
+void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+    hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
+    if (parent
+            ->crossing) { /* or they meet as those who live here; the others have their time-outs */
+        hd_lock(&parent->lock);
+        key.id = count_list(&parent->lists, list);
+        hd_unlock(&parent->lock);
+        hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
+    }
+}
+
+/* In a parent of several processes. */
+static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
+                                    const uint64_t *eps, const hd_meet_key_t *key, uint32_t me) {
+    const hd_crossing_t *crossing = parent->crossing;
+    hd_lock(&parent->lock);
+    uint64_t ordinal = count_list(&parent->lists, key->list);
+    hd_unlock(&parent->lock);
+    if (!ordinal) {
+        hd_free(span);
+        return UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = hd_form_cross_from(team, span, crossing, eps);
+    return status == UCC_OK ? start_crossing(team, key, ordinal, crossing->wire, me) : status;
+}
+
+static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const uint64_t *eps,
+                                    hd_fingerprint_t list, uint32_t me) {
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+    hd_span_t *span = NULL;
+    if (parent->crossing &&
+        !(span = hd_form_span_of_list(parent->crossing->span, eps, team->n, me))) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (span && span->processes > 1) {
+        return cross_from_list(parent, team, span, eps, &key, me);
+    }
+    hd_free(span);
+    return hd_form_start_meeting(team, &key, team->n, me, true);
+}
+
+ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
+    if (is_inherited(parent)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (!parent->crossing) {
+        hd_error("a team inside one process has nobody to lose");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_team_h team = heir(parent);
+    if (!team) {
+        hd_form_refuse_shrink(parent);
+        return UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = hd_form_start_shrink(parent, team);
+    if (team->forming) {
+        team->forming->mine.label = team->ep;
+    }
+    if (status != UCC_OK) {
+        hd_team_free(team);
+        return status;
+    }
+    *out = team;
+    return UCC_OK;
+}
+
+ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
+                               ucc_team_h *out) {
+    uint32_t me = HD_MEET_ANY;
+    if (is_inherited(parent)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (n > parent->n) {
+        hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (eps[i] == parent->ep) {
+            me = i;
+        }
+    }
+    hd_fingerprint_t fingerprint = hd_fingerprint(eps, (uint32_t)n);
+    ucc_status_t status = check_list(eps, n, parent->n);
+    if (status == UCC_ERR_NO_MEMORY && me != HD_MEET_ANY) {
+        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (me == HD_MEET_ANY) {
+        hd_error("the list of endpoints does not contain the caller's %u", parent->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_team_h team = heir(parent);
+    if (!team) {
+        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
+        return UCC_ERR_NO_MEMORY;
+    }
+    team->n = (uint32_t)n;
+    status = start_from_list(parent, team, eps, fingerprint, me);
+    team->forming->mine.label = team->ep;
+    if (status != UCC_OK) {
+        hd_team_free(team);
+        return status;
+    }
+    *out = team;
+    return UCC_OK;
+}

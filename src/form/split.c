@@ -1,0 +1,340 @@
+/* split.c: teams that all endpoints of a parent make together, each saying whether it takes part.
+ *
+ * The parent's endpoints in this process meet (threads/meet.h). If the parent has several processes, each then tells
+ * the others which of its endpoints take part: a SPLIT, an allgather among the processes on the parent's own network
+ * team, started by whoever completes the meeting here, or fails it. So all know the new team: its span, and a wire id
+ * that follows from the parent's and the number of the split. It goes on as any other.
+ *
+ * Whoever completes the meeting drives the exchange, also if it takes no part in the team: its handle is being formed
+ * until its process has told and heard all. (Messages go from each to each: nobody depends on a third.) Should it be
+ * destroyed before, then it stays for a while, and the parent's group for as long as it takes.
+ */
+#include "form/internal.h"
+
+#include "core/hash.h"
+
+#include "core/fork.h"
+
+#include <pthread.h>
+
+/* Belongs to the meeting, and to its leg while that is under way. */
+typedef struct hd_split {
+    hd_leg_t leg;            /* must stay first */
+    hd_crossing_t *crossing; /* the parent's; its group is kept while the leg is under way */
+    _Atomic uint32_t refs;   /* the meeting, and the leg */
+    _Atomic int32_t status;  /* UCC_INPROGRESS; then how the exchange ended */
+    uint64_t **word;         /* by process: its status, then a bit for each of its endpoints */
+    hd_net_piece_t *piece;   /* by process: its words */
+    hd_net_data_t *data;     /* likewise */
+    pthread_mutex_t lock;    /* guards the next two */
+    bool made;
+    hd_group_t *group;     /* of the new team; a reference */
+    struct hd_split *next; /* of those that are over */
+} hd_split_t;
+
+_Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
+
+/* --- its memory ------------------------------------------------------------------------------------------ */
+
+static void unref(hd_split_t *split) {
+    /* acq_rel: what either did happens before the end */
+    if (atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel) == 1) {
+        if (split->group) {
+            hd_home_unpin(&split->group->home);
+        }
+        pthread_mutex_destroy(&split->lock);
+        hd_free(split->leg.call.scratch);
+        hd_free(split);
+    }
+}
+
+static void drop_split(void *object) {
+    unref(object);
+}
+
+/* Splits whose legs are over, under a lane's lock, where groups can't end: they are let go of by who has pumped. */
+static _Atomic(hd_split_t *) over;
+
+void hd_form_settle(void) {
+    /* relaxed: one that is missed is settled by the next */
+    if (!atomic_load_explicit(&over, memory_order_relaxed)) {
+        return;
+    }
+    /* acquire: pairs with the push in step_split */
+    hd_split_t *split = atomic_exchange_explicit(&over, NULL, memory_order_acquire);
+    while (split) {
+        hd_split_t *next = split->next;
+        hd_group_t *parent = split->crossing->group;
+        unref(split);
+        hd_home_unpin(&parent->home);
+        split = next;
+    }
+}
+
+/* Words of a process with so many endpoints. */
+static size_t words_of(const hd_span_t *span, uint32_t process) {
+    return 1 + (hd_span_count(span, process) + 63) / 64;
+}
+
+/* One block. */
+static hd_split_t *allocate(const hd_span_t *span) {
+    uint32_t n = span->processes;
+    size_t words = 0;
+    for (uint32_t p = 0; p < n; p++) {
+        words += words_of(span, p);
+    }
+    size_t each = sizeof(uint64_t *) + sizeof(hd_net_piece_t) + sizeof(hd_net_data_t);
+    hd_split_t *split = hd_alloc(HD_LINE, sizeof(*split) + n * each + words * sizeof(uint64_t));
+    if (!split) {
+        return NULL;
+    }
+    split->data = (hd_net_data_t *)(void *)(split + 1);
+    split->piece = (hd_net_piece_t *)(void *)(split->data + n);
+    split->word = (uint64_t **)(void *)(split->piece + n);
+    uint64_t *at = (uint64_t *)(void *)(split->word + n);
+    for (uint32_t p = 0; p < n; p++) {
+        size_t bytes = words_of(span, p) * sizeof(uint64_t);
+        split->word[p] = at;
+        split->piece[p] = (hd_net_piece_t){at, bytes};
+        split->data[p] = (hd_net_data_t){.piece = &split->piece[p], .n = 1, .bytes = bytes};
+        at += words_of(span, p);
+    }
+    return split;
+}
+
+/* --- the exchange ------------------------------------------------------------------------------------------ */
+
+static bool step_split(hd_leg_t *leg) {
+    hd_split_t *split = (hd_split_t *)(void *)leg;
+    hd_crossing_t *crossing = split->crossing;
+    ucc_status_t failed = hd_group_poisoned(crossing->group);
+    ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
+    if (status == UCC_INPROGRESS) {
+        return false;
+    }
+    /* release: what has come; pairs with the acquire in hd_form_split */
+    atomic_store_explicit(&split->status, (int32_t)status, memory_order_release);
+    atomic_fetch_sub_explicit(&crossing->splits, 1, memory_order_relaxed); /* only looked at */
+    split->next = atomic_load_explicit(&over, memory_order_relaxed);       /* a guess */
+    /* release: the leg is out of use; pairs with the acquire in hd_form_settle, after which the split may be gone */
+    while (!atomic_compare_exchange_weak_explicit(&over, &split->next, split, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+    return true;
+}
+
+typedef struct starting {
+    ucc_team_h team;
+    ucc_status_t status; /* what my process tells of itself */
+} starting_t;
+
+/* Which of my endpoints take part; none of them if something is wrong. */
+static void fill(const hd_split_t *split, const starting_t *starting) {
+    const hd_span_t *span = split->crossing->span;
+    const hd_meeting_t *meeting = starting->team->forming->meeting;
+    uint64_t *word = split->word[span->mine];
+    word[0] = (uint64_t)(int64_t)starting->status;
+    for (uint32_t i = 0; starting->status == UCC_OK && i < hd_span_count(span, span->mine); i++) {
+        word[1 + i / 64] |= (uint64_t)hd_meeting_included(meeting, i) << (i % 64);
+    }
+}
+
+/* Once per meeting: starts the exchange. */
+static void *make_split(void *arg) {
+    const starting_t *starting = arg;
+    const hd_forming_t *f = starting->team->forming;
+    hd_crossing_t *crossing = hd_group_crossing(f->parent);
+    hd_split_t *split = allocate(crossing->span);
+    if (!split) {
+        return NULL;
+    }
+    hd_leg_t *leg = &split->leg;
+    split->crossing = crossing;
+    pthread_mutex_init(&split->lock, NULL);
+    fill(split, starting);
+    leg->team = crossing->team;
+    leg->key = (hd_net_key_t){.class = HD_NET_FORMING, .number = f->split};
+    leg->call = (hd_net_call_t){.type = HD_ALLGATHERV,
+                                .n = crossing->span->processes,
+                                .me = crossing->span->mine,
+                                .give = &split->data[crossing->span->mine],
+                                .take = split->data};
+    leg->plan = (hd_net_plan_t){.algorithm = HD_NET_DIRECT};
+    size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
+    if (scratch && !(leg->call.scratch = hd_alloc(HD_LINE, scratch))) {
+        pthread_mutex_destroy(&split->lock);
+        hd_free(split);
+        return NULL;
+    }
+    leg->step = step_split;
+    leg->owner = split;
+    /* relaxed, both: handed on by hd_leg_start, and the meeting's lock */
+    atomic_store_explicit(&split->refs, 2, memory_order_relaxed);
+    atomic_store_explicit(&split->status, UCC_INPROGRESS, memory_order_relaxed);
+    hd_home_pin(&f->parent->home);
+    atomic_fetch_add_explicit(&crossing->splits, 1, memory_order_relaxed); /* only looked at */
+    hd_leg_start(leg);
+    return split;
+}
+
+/* The split of a meeting that is complete, or has failed. */
+static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
+    hd_forming_t *f = team->forming;
+    starting_t starting = {team, status};
+    hd_split_t *split = hd_meeting_object(f->meeting, make_split, &starting, drop_split);
+    if (!split && hd_group_poisoned(f->parent) == UCC_OK) { /* or the others wait for ever */
+        hd_error("no memory to split a team of several processes: it fails");
+        hd_group_poison(f->parent, UCC_ERR_NO_MEMORY);
+        hd_crossing_abort(hd_group_crossing(f->parent), UCC_ERR_NO_MEMORY);
+    }
+    return split;
+}
+
+/* --- the team ------------------------------------------------------------------------------------------------- */
+
+static bool is_in(const hd_split_t *split, uint32_t endpoint) {
+    const hd_span_t *span = split->crossing->span;
+    uint32_t local = span->local_of[endpoint];
+    return split->word[span->process_of[endpoint]][1 + local / 64] >> (local % 64) & 1;
+}
+
+/* Did all processes have something to tell? */
+static ucc_status_t check_words(const hd_split_t *split) {
+    for (uint32_t p = 0; p < split->crossing->span->processes; p++) {
+        ucc_status_t status = (ucc_status_t)(int64_t)split->word[p][0];
+        if (status != UCC_OK) {
+            hd_error("team from a parent: another endpoint has failed to take part: %s",
+                     ucc_status_string(status));
+            return status < 0 ? status : UCC_ERR_INVALID_PARAM;
+        }
+    }
+    return UCC_OK;
+}
+
+/* My number, the team's size, and, if it has several processes, what it needs to cross them. */
+static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
+    const hd_crossing_t *crossing = split->crossing;
+    if (team->forming->process) {
+        return UCC_OK; /* an earlier look got so far */
+    }
+    uint64_t *list = hd_alloc(HD_LINE, crossing->span->n * sizeof(*list));
+    hd_span_t *span = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; list && i < crossing->span->n; i++) {
+        team->ep = i == team->forming->parent_ep ? n : team->ep;
+        if (is_in(split, i)) {
+            list[n++] = i;
+        }
+    }
+    team->n = n;
+    if (list) {
+        span = hd_form_span_of_list(crossing->span, list, n, team->ep);
+    }
+    ucc_status_t status = span ? UCC_OK : UCC_ERR_NO_MEMORY;
+    if (span && span->processes > 1) {
+        team->forming->wire =
+            hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), team->forming->split);
+        status = hd_form_cross_from(team, span, crossing, list);
+    } else {
+        hd_free(span);
+    }
+    hd_free(list);
+    return status;
+}
+
+/* Of this process; made by the first who asks. NULL: it can't be made. */
+static hd_group_t *group_of(hd_split_t *split, hd_group_t *(*make)(ucc_team_h team),
+                            ucc_team_h team) {
+    pthread_mutex_lock(&split->lock);
+    if (!split->made) {
+        split->made = true;
+        split->group = make(team);
+    }
+    hd_group_t *group = split->group;
+    pthread_mutex_unlock(&split->lock);
+    return group;
+}
+
+static hd_group_t *make_group(ucc_team_h team) {
+    if (team->forming->process) {
+        return hd_form_make_spanning(team);
+    }
+    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
+    return hd_group_create(team->n, &config);
+}
+
+static hd_group_t *make_none(ucc_team_h team) {
+    (void)team;
+    return NULL;
+}
+
+ucc_status_t hd_form_split(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    if (!hd_meeting_is_complete(f->meeting)) {
+        return UCC_INPROGRESS;
+    }
+    hd_split_t *split = split_of(team, UCC_OK);
+    if (!split) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_net_pump(split->crossing->net);
+    /* acquire: pairs with the release in step_split */
+    ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
+    hd_form_settle();
+    if (f->excluded && status != UCC_INPROGRESS) {
+        hd_form_drop(team);
+        team->state = HD_TEAM_EXCLUDED;
+        return UCC_OK;
+    }
+    status = status == UCC_OK ? check_words(split) : status;
+    status = status == UCC_OK ? take_members(team, split) : status;
+    if (status != UCC_OK) {
+        return status;
+    }
+    f->group = group_of(split, make_group, team);
+    if (!f->group) {
+        return hd_form_why_no_group(team);
+    }
+    f->step = STEP_JOIN;
+    return UCC_OK;
+}
+
+hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
+    if (team->forming->forks != hd_forks()) {
+        return NULL;
+    }
+    hd_split_t *split = split_of(team, why);
+    if (!split) {
+        return NULL;
+    }
+    /* acquire: pairs with the release in step_split */
+    ucc_status_t told = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
+    if (told == UCC_OK && !team->forming->process) { /* the others believe that I come */
+        (void)take_members(team, split);
+    }
+    return group_of(split, make_none, team);
+}
+
+bool hd_form_split_lingers(ucc_team_h team) {
+    enum { PATIENCE_MS = 2000 };
+    hd_forming_t *f = team->forming;
+    if (f->forks != hd_forks()) {
+        return false;
+    }
+    ucc_status_t why = hd_meeting_is_complete(f->meeting) ? UCC_OK : UCC_ERR_NOT_FOUND;
+    if (why != UCC_OK) {
+        hd_meeting_fail(f->meeting, why);
+    }
+    hd_split_t *split = split_of(team, why);
+    uint64_t now = hd_ticks();
+    f->since = f->since ? f->since : now;
+    if (split) {
+        hd_net_pump(split->crossing->net);
+    }
+    /* relaxed: nothing is read that it publishes */
+    bool lingers = split &&
+                   atomic_load_explicit(&split->status, memory_order_relaxed) == UCC_INPROGRESS &&
+                   now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
+    hd_form_settle();
+    return lingers;
+}

@@ -1,0 +1,545 @@
+/* algorithm.c: algorithms that users register for a team's collectives.
+ *
+ * Registering puts an OFFER on the team handle's list (or on its context's, from which new handles take theirs).
+ * A call that no kept plan fits looks through the offers; the first that takes it makes a schedule, and the
+ * request becomes the schedule's face: it takes no number of the team, posting it starts a RUN of the
+ * schedule in the handle's first context, and the end of the run completes it.
+ *
+ * The library has one of its own, by which a call means something else (api/one_sided.c): it is asked before the arguments
+ * are looked at, and runs the call, or the call is refused.
+ *
+ * Calls with a tag or an active set stay with us: they are what algorithms are made of. Each run has 65536 tags of
+ * its own: which ones follows from the order of the posts (of the inits, for a persistent request or a team
+ * that orders those), which all endpoints agree on.
+ *
+ * A run that fails poisons the group, so that nobody waits for what this endpoint will not do; and a group that is
+ * poisoned cancels its runs. Inner operations that are in progress then may belong to other groups, where
+ * peers are waited for that have been canceled, too: those groups are poisoned as well (api/request_task.c).
+ *
+ * Lifetimes. An algorithm is counted by its offers, its registration and its requests, so that those go on after
+ * it was unregistered.
+ */
+#include "request/algorithm.h"
+#include "request/internal.h"
+
+#include "threads/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALGORITHM_MAGIC = 0xa190417bu, NAME = 64 };
+enum { DEEPEST = 15 }; /* runs inside runs; more are a mistake that would never end */
+
+struct heddle_algorithm {
+    uint32_t magic;
+    _Atomic uint32_t refs;
+    _Atomic bool gone;     /* unregistered */
+    ucc_context_h context; /* on whose list it is; NULL: a team's */
+    heddle_algorithm_params_t params;
+    hd_algorithm_redefines_fn redefines; /* NULL: a user's */
+    char name[NAME];
+};
+
+/* An algorithm on a list. */
+typedef struct hd_offer {
+    heddle_algorithm_t *algorithm;
+    bool own; /* what was registered here, rather than with the context */
+    bool joined;
+    void *team_data;
+    struct hd_offer *next;
+} hd_offer_t;
+
+/* What a request keeps whose calls an algorithm runs. */
+struct hd_run {
+    hd_request_t *r;
+    heddle_algorithm_t *algorithm;
+    hd_schedule_t *schedule;
+    void *self;
+    uint64_t number;     /* by which its tags are found; 0: drawn at each post */
+    uint32_t occurrence; /* of a persistent request: posts so far */
+    bool from_outside;   /* the team has failed otherwise, and has said why */
+    hd_heirloom_t
+        heirloom; /* in the child of a fork it may be in the hands of a thread that is not there */
+    char title[160];
+};
+
+/* --- registering ---------------------------------------------------------------------------------- */
+
+static void unref(heddle_algorithm_t *a) {
+    /* acq_rel: everybody's use happens before the end */
+    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1) {
+        a->magic = HD_DEAD_MAGIC;
+        hd_free(a);
+    }
+}
+
+static hd_offer_t *make_offer(heddle_algorithm_t *a, hd_offer_t *next) {
+    hd_offer_t *offer = hd_alloc(HD_LINE, sizeof(*offer));
+    if (offer) {
+        /* relaxed: the caller holds a reference, or has just made it */
+        atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+        *offer = (hd_offer_t){.algorithm = a, .next = next};
+    }
+    return offer;
+}
+
+void hd_algorithms_end(hd_offer_t *offers) {
+    while (offers) {
+        hd_offer_t *next = offers->next;
+        heddle_algorithm_t *a = offers->algorithm;
+        if (offers->joined && a->params.leave) {
+            a->params.leave(offers->team_data);
+        }
+        /* relaxed: see hd_algorithm_unregister */
+        if (offers->own && !atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
+            unref(a); /* the registration's, which nobody else will give up */
+        }
+        unref(a);
+        hd_free(offers);
+        offers = next;
+    }
+}
+
+/* What the handle has learned does not ask for algorithms: it learns anew. */
+static void forget_plans(ucc_team_h team) {
+    hd_lock(&team->lock);
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        r->shape.type = r->shape.vector = 0;
+    }
+    hd_unlock(&team->lock);
+    hd_team_forget_lessons(team);
+}
+
+ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
+                                   const heddle_algorithm_params_t *params,
+                                   hd_algorithm_redefines_fn redefines, heddle_algorithm_t **out) {
+    heddle_algorithm_t *a = hd_alloc(HD_LINE, sizeof(*a));
+    hd_offer_t *offer = NULL;
+    if (a) {
+        a->magic = ALGORITHM_MAGIC;
+        atomic_init(&a->refs, 1);
+        atomic_init(&a->gone, false);
+        a->context = context;
+        a->params = *params;
+        a->redefines = redefines;
+        snprintf(a->name, sizeof(a->name), "%s", params->name ? params->name : "without a name");
+        a->params.name = a->name;
+        offer = make_offer(a, NULL);
+    }
+    if (offer) {
+        offer->own = true;
+    }
+    if (!offer) {
+        hd_error("no memory for an algorithm");
+        hd_free(a);
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (team) {
+        offer->next = team->offers;
+        team->offers = offer;
+        forget_plans(team);
+    } else {
+        hd_lock(&context->offers_lock);
+        offer->next = context->offers;
+        context->offers = offer;
+        hd_unlock(&context->offers_lock);
+    }
+    *out = a;
+    return UCC_OK;
+}
+
+bool hd_algorithm_is_live(const heddle_algorithm_t *a) {
+    return a && a->magic == ALGORITHM_MAGIC;
+}
+
+/* Offers stay where they are, for `leave`; a context's are of no more use. */
+ucc_status_t hd_algorithm_unregister(heddle_algorithm_t *a) {
+    ucc_context_h context = a->context;
+    hd_offer_t *found = NULL;
+    /* relaxed: the caller keeps inits of the handles concerned apart */
+    if (atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
+        hd_error("the algorithm \"%s\" is unregistered twice", a->name);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (context) {
+        hd_lock(&context->offers_lock);
+        hd_offer_t **at = &context->offers;
+        while (*at && (*at)->algorithm != a) {
+            at = &(*at)->next;
+        }
+        found = *at;
+        if (found) {
+            *at = found->next;
+            found->next = NULL;
+        }
+        hd_unlock(&context->offers_lock);
+    }
+    hd_algorithms_end(found);
+    unref(a);
+    return UCC_OK;
+}
+
+ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context) {
+    ucc_status_t status = UCC_OK;
+    hd_offer_t **at = &team->offers;
+    hd_lock(&context->offers_lock);
+    for (hd_offer_t *o = context->offers; o && status == UCC_OK; o = o->next) {
+        *at = make_offer(o->algorithm, NULL);
+        if (*at) {
+            at = &(*at)->next;
+        } else {
+            status = UCC_ERR_NO_MEMORY;
+        }
+    }
+    hd_unlock(&context->offers_lock);
+    if (status != UCC_OK) {
+        hd_error("no memory for a team's algorithms");
+        hd_algorithms_end(team->offers);
+        team->offers = NULL;
+    }
+    return status;
+}
+
+/* --- init ----------------------------------------------------------------------------------------- */
+
+static void over(void *arg, ucc_status_t status);
+
+bool hd_algorithm_has(const hd_schedule_t *schedule) {
+    return schedule->done == over;
+}
+
+/* NULL: a schedule that can be this request's, until it ends. */
+static const char *what_is_wrong_with(const hd_schedule_t *schedule) {
+    if (!schedule) {
+        return "has made no schedule";
+    }
+    if (!hd_schedule_is_in_place(schedule)) {
+        return "has made a schedule that was never initialised, or has moved";
+    }
+    if (hd_algorithm_has(schedule)) {
+        return "has made a schedule that is another request's";
+    }
+    if (schedule->super.schedule || hd_schedule_result(schedule) == UCC_INPROGRESS) {
+        return "has made a schedule that runs already, or is part of another";
+    }
+    return NULL;
+}
+
+/* Of a call that the algorithm takes. */
+static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
+                             const heddle_algorithm_call_t *call) {
+    heddle_algorithm_t *a = offer->algorithm;
+    ucc_schedule_t *schedule = NULL;
+    struct hd_run *run = hd_alloc(HD_LINE, sizeof(*run));
+    if (!run) {
+        hd_error("%s: no memory for a run of \"%s\"", hd_type_name(r->op.call.type), a->name);
+        return UCC_ERR_NO_MEMORY;
+    }
+    ucc_status_t status = a->params.init(call, a->params.arg, &schedule, &run->self);
+    const char *wrong = status == UCC_OK ? what_is_wrong_with((hd_schedule_t *)schedule) : NULL;
+    if (wrong) {
+        hd_error("%s: the algorithm \"%s\" %s", hd_type_name(r->op.call.type), a->name, wrong);
+        a->params.finalize(run->self);
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status != UCC_OK) {
+        hd_free(run);
+        if (status > 0) {
+            hd_error("%s: init of the algorithm \"%s\" returned %s", hd_type_name(r->op.call.type),
+                     a->name, ucc_status_string(status));
+            status = UCC_ERR_INVALID_PARAM;
+        }
+        return status;
+    }
+    /* relaxed: the offer holds a reference */
+    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    run->r = r;
+    run->algorithm = a;
+    run->schedule = (hd_schedule_t *)schedule;
+    run->schedule->done = over;
+    run->schedule->arg = run;
+    snprintf(run->title, sizeof(run->title), "%s at endpoint %u of %u, by the algorithm \"%s\"",
+             hd_type_name(r->op.call.type), call->endpoint, call->size, a->name);
+    r->run = run;
+    return UCC_OK;
+}
+
+/* Numbers are drawn at init where the team's order is that of inits. */
+static void draw_number(ucc_team_h team, hd_request_t *r) {
+    bool by_init = team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
+                   team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED;
+    if (r->op.call.persistent || by_init) {
+        hd_lock(&team->lock);
+        r->run->number = r->op.call.persistent ? ++team->persistent_runs : ++team->runs;
+        hd_unlock(&team->lock);
+    }
+}
+
+static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offer,
+                              heddle_algorithm_call_t *call) {
+    const heddle_algorithm_params_t *p = &offer->algorithm->params;
+    /* relaxed: see hd_algorithm_unregister */
+    if (atomic_load_explicit(&offer->algorithm->gone, memory_order_relaxed) ||
+        !(p->coll_types & (uint64_t)call->args->coll_type)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (!offer->joined && p->join) {
+        ucc_status_t status = p->join(team, p->arg, &offer->team_data);
+        if (status != UCC_OK) {
+            hd_error("%s at endpoint %u: the algorithm \"%s\" could not join the team: %s",
+                     hd_type_name(r->op.call.type), team->ep, p->name, ucc_status_string(status));
+            return status == UCC_ERR_NOT_SUPPORTED || status > 0 ? UCC_ERR_NO_MESSAGE : status;
+        }
+    }
+    offer->joined = true;
+    call->team_data = offer->team_data;
+    if (p->matches && !p->matches(call, p->arg)) {
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return make_run(r, offer, call);
+}
+
+/* For finalize, which looks whether there is one. */
+static ucc_status_t nothing_to_unpack(hd_op_t *op, ucc_status_t status) {
+    (void)op;
+    return status;
+}
+
+/* Where calls are told apart by their tags alone, there is no order to draw numbers by. */
+static bool is_unordered(ucc_post_ordering_t ordering) {
+    return ordering == UCC_COLLECTIVE_POST_UNORDERED || ordering == UCC_COLLECTIVE_INIT_UNORDERED ||
+           ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
+}
+
+static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *args,
+                                       const hd_request_t *r) {
+    return (heddle_algorithm_call_t){
+        .args = args,
+        .team = team,
+        .context = team->contexts[0],
+        .endpoint = team->ep,
+        .size = team->n,
+        .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
+    };
+}
+
+/* An algorithm has made a run of it: nothing else of the request is used. */
+static void become_face(ucc_team_h team, hd_request_t *r) {
+    hd_pack_release(r); /* the algorithm packs for itself */
+    r->op.prepare = NULL;
+    r->op.finish = nothing_to_unpack;
+    r->route = HD_ROUTE_NOTHING;
+    r->express = NULL;
+    r->teaches = false;
+    draw_number(team, r);
+}
+
+/* Of checked arguments that mean what they always do: true, if an algorithm runs the call, or has failed to. */
+static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
+                       ucc_status_t *status) {
+    if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
+        is_unordered(team->ordering)) {
+        return false;
+    }
+    heddle_algorithm_call_t call = call_of(team, args, r);
+    ucc_status_t tried = UCC_ERR_NOT_SUPPORTED;
+    if (hd_schedule_depth >= DEEPEST) {
+        hd_error(
+            "%s at endpoint %u: algorithms run inside each other %d deep: the collectives that "
+            "one runs on its own team need tags",
+            hd_type_name(r->op.call.type), team->ep, (int)DEEPEST);
+        *status = UCC_ERR_INVALID_PARAM;
+        return true;
+    }
+    hd_schedule_depth++; /* what it initialises itself is inside of it */
+    for (hd_offer_t *o = team->offers; o && tried == UCC_ERR_NOT_SUPPORTED; o = o->next) {
+        tried = o->algorithm->redefines ? tried : try_offer(team, r, o, &call);
+    }
+    hd_schedule_depth--;
+    if (tried == UCC_ERR_NOT_SUPPORTED) {
+        return false;
+    }
+    *status = tried;
+    if (tried == UCC_OK) {
+        become_face(team, r);
+    }
+    return true;
+}
+
+/* --- calls that mean something else ----------------------------------------------------------------- */
+
+/* The offer whose meaning they have; NULL: they mean what they always do. */
+static hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
+                                   ucc_coll_args_t *checked) {
+    for (hd_offer_t *o = team->offers; o; o = o->next) {
+        const heddle_algorithm_t *a = o->algorithm;
+        if (a->redefines && a->redefines(team, args, a->params.arg, checked)) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+/* Why no algorithm can run it; NULL: one can. */
+static const char *what_excludes(ucc_team_h team, const ucc_coll_args_t *args, bool tagged) {
+    if (args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) {
+        return "has an active set";
+    }
+    if (tagged || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
+        return "has a tag";
+    }
+    return is_unordered(team->ordering) ? "is on an unordered team" : NULL;
+}
+
+static ucc_status_t redefine(ucc_team_h team, hd_offer_t *offer, const ucc_coll_args_t *args,
+                             const ucc_coll_args_t *checked, bool tagged, hd_request_t *r) {
+    const char *why = what_excludes(team, args, tagged);
+    if (why) {
+        hd_error(
+            "%s at endpoint %u: its arguments ask for the algorithm \"%s\", which can't run one "
+            "that %s",
+            hd_type_name(hd_type_of((uint64_t)args->coll_type)), team->ep, offer->algorithm->name,
+            why);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_status_t status = hd_args_prepare(team, checked, r);
+    if (status == UCC_OK) {
+        heddle_algorithm_call_t call = call_of(team, args, r);
+        hd_schedule_depth++; /* as in ask_offers */
+        status = try_offer(team, r, offer, &call);
+        hd_schedule_depth--;
+    }
+    if (status == UCC_OK) {
+        become_face(team, r);
+    }
+    return status;
+}
+
+bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
+                          hd_request_t *r, ucc_status_t *status) {
+    ucc_coll_args_t checked;
+    hd_offer_t *redefining = find_redefining(team, args, &checked);
+    if (redefining) {
+        *status = redefine(team, redefining, args, &checked, tagged, r);
+        return true;
+    }
+    *status = hd_args_prepare(team, args, r);
+    return *status == UCC_OK && !tagged && ask_offers(team, args, r, status);
+}
+
+hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {
+    return &r->run->schedule->carrier;
+}
+
+void hd_algorithm_release(hd_request_t *r) {
+    struct hd_run *run = r->run;
+    r->run = NULL;
+    /* the program's own again, which may keep it */
+    run->schedule->name = NULL;
+    run->schedule->watch = NULL;
+    run->schedule->done = NULL;
+    run->schedule->arg = NULL;
+    run->schedule->aborts = run->schedule->aborted = false;
+    run->schedule->carrier.home = NULL;
+    run->schedule->carrier.deadline = 0;
+    run->algorithm->params.finalize(run->self);
+    unref(run->algorithm);
+    hd_free(run);
+}
+
+/* --- post ----------------------------------------------------------------------------------------- */
+
+enum { TAG_BITS = 16, OCCURRENCE_BITS = 24, NUMBER_BITS = 22 };
+
+/* The highest bit says that a tag is of this kind, the next that it is a persistent request's. */
+static uint64_t next_tag(ucc_team_h team, struct hd_run *run) {
+    if (run->r->op.call.persistent) {
+        uint64_t number = run->number & (((uint64_t)1 << NUMBER_BITS) - 1);
+        uint64_t occurrence = ++run->occurrence & (((uint64_t)1 << OCCURRENCE_BITS) - 1);
+        return (uint64_t)3 << 62 | number << (OCCURRENCE_BITS + TAG_BITS) | occurrence << TAG_BITS;
+    }
+    uint64_t number = run->number;
+    if (!number) {
+        hd_lock(&team->lock);
+        number = ++team->runs;
+        hd_unlock(&team->lock);
+    }
+    return (uint64_t)1 << 63 | (number << (TAG_BITS + 2)) >> 2;
+}
+
+/* The team has failed, or the run's time is up. */
+static ucc_status_t watch(void *arg) {
+    struct hd_run *run = arg;
+    ucc_status_t status = hd_group_poisoned(run->r->op.group);
+    uint64_t deadline = run->schedule->carrier.deadline;
+    if (status != UCC_OK) {
+        run->from_outside = true;
+        return status;
+    }
+    return deadline && hd_ticks() > deadline ? UCC_ERR_TIMED_OUT : UCC_OK;
+}
+
+static void fail_team(const struct hd_run *run, ucc_status_t status) {
+    hd_error("%s: failed: %s; so does the team", run->title, ucc_status_string(status));
+    hd_group_poison(run->r->op.group, status);
+}
+
+/* The run's result is published; the schedule stays until the request is finalized. */
+static void over(void *arg, ucc_status_t status) {
+    struct hd_run *run = arg;
+    hd_task_t *task = &run->r->op.task;
+    bool by_others = !run->schedule->aborted && hd_group_poisoned(run->r->op.group) != UCC_OK;
+    if (status != UCC_OK && !run->from_outside && !by_others) {
+        fail_team(run, status);
+    }
+    task->queued = false;
+    if (hd_trace_is_on()) {
+        hd_trace_done(run->r, status);
+    }
+    hd_task_complete(task, status); /* request and run may be gone now */
+}
+
+static void attach(struct hd_run *run) {
+    hd_schedule_t *s = run->schedule;
+    hd_request_t *r = run->r;
+    ucc_team_h team = r->op.team;
+    uint64_t limit = team->group->timeout;
+    hd_schedule_attach(s, &team->contexts[0]->runner, &team->group->home);
+    s->name = run->title;
+    s->watch = watch;
+    s->aborts = true;
+    s->aborted = false;
+    s->patience = team->lib->stall;
+    s->carrier.deadline = hd_request_deadline(r);
+    if (!s->carrier.deadline && limit) {
+        s->carrier.deadline = hd_ticks() + limit;
+    }
+    run->from_outside = false;
+}
+
+ucc_status_t hd_algorithm_post(hd_request_t *r) {
+    struct hd_run *run = r->run;
+    ucc_team_h team = r->op.team;
+    const heddle_algorithm_params_t *p = &run->algorithm->params;
+    uint64_t tag = next_tag(team, run);
+    ucc_status_t status = hd_group_poisoned(r->op.group);
+    if (status != UCC_OK) {
+        hd_group_say_inherited(r->op.group);
+        hd_error("%s: the team has failed: %s", run->title, ucc_status_string(status));
+        return status;
+    }
+    attach(run);
+    status = p->start ? p->start(run->self, tag) : UCC_OK;
+    if (status == UCC_OK) {
+        r->op.task.context = team->contexts[0];
+        r->op.task.queued = true; /* the carrier is in the list instead */
+        status = hd_schedule_start(run->schedule);
+        if (status == UCC_OK) {
+            return UCC_INPROGRESS;
+        }
+        r->op.task.queued = false;
+    }
+    status = status > 0 ? UCC_ERR_INVALID_PARAM : status;
+    fail_team(run, status);
+    return status;
+}

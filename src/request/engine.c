@@ -1,0 +1,549 @@
+/* engine.c: execution engines: events, and collectives that an event starts.
+ *
+ * Of a stream of a device, everything that it does by its order (device/order.c); a triggered post here queues
+ * COLLECTIVE_POST and posts. Its clients destroy teams before their engines: it outlives its team.
+ *
+ * Of a processor thread, a triggered post arms the request's trigger:
+ *
+ *     WAITING --an event of the client's is taken--> STARTED --the operation is over--> IDLE
+ *        |     (COLLECTIVE_POST is queued)             (COLLECTIVE_COMPLETE is queued)    ^
+ *        +------ the team failed, or its time is up --------------------------------------+
+ *
+ * While it waits, the trigger itself is a task of the team's first context: whoever progresses that
+ * looks for an event, and posts the operation like any other. Each event starts one operation, the one
+ * that has waited longest; an event that nobody waits for yet is kept. One start at a time per engine, so
+ * that operations get their numbers in the order of their triggered posts.
+ *
+ * The request's status is UCC_INPROGRESS from the triggered post on. Its callback is the trigger's until
+ * it is idle again: a magic number of its own sends the next call on the request through
+ * hd_request_unhook, so that other requests pay nothing for this.
+ *
+ * Compiled with -fexceptions: a start ends also when the client's callback throws or ends its thread in it.
+ *
+ * Lifetimes. A trigger belongs to its request and is freed with it. It is idle, and its engine no longer
+ * knows it, before the client's callback runs; whoever would free engine or handle waits for that.
+ */
+#include "device/device.h"
+#include "request/engine.h"
+#include "request/internal.h"
+
+#include <sched.h>
+#include <stddef.h>
+
+enum { EE_MAGIC = 0xee0c9017u, MOST_EVENTS = 4096, NAP_US = 100 };
+
+/* An event for the client. */
+typedef struct hd_event {
+    ucc_ev_t ev; /* must stay first: what the client has */
+    struct hd_event *next;
+} hd_event_t;
+
+_Static_assert(offsetof(hd_event_t, ev) == 0, "the client has the address of the event");
+
+struct ucc_ee {
+    uint32_t magic;
+    ucc_team_h team;
+    hd_lock_t lock;   /* guards the rest */
+    uint32_t refs;    /* the client, the start under way, and what is in progress on its stream */
+    uint32_t posted;  /* on its stream, and not over */
+    uint64_t ready;   /* events of the client's that have started nothing yet */
+    uint32_t waiting; /* triggers that have taken no event */
+    bool starting;    /* one has, and is not posted yet */
+    hd_event_t *first, *last; /* for the client, oldest first */
+    uint32_t queued;
+    hd_event_t *taken; /* by the client, and not acknowledged */
+    bool lost, told;   /* events that had no place; the client has `overflow` */
+    hd_event_t overflow;
+    hd_trigger_t *armed;
+    struct hd_devices *devices; /* of a stream: a reference; else NULL */
+    hd_gpu_stream_t stream;
+    ucc_ee_h next;          /* of the team's, under its lock */
+    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
+};
+
+struct hd_trigger {
+    hd_request_t carrier; /* must stay first: a task that contexts can look at like any other */
+    hd_request_t *r;
+    ucc_ee_h ee;
+    ucc_coll_callback_t callback; /* the client's, for r */
+    _Atomic bool busy;            /* armed */
+    hd_trigger_t *next;
+};
+
+_Static_assert(offsetof(hd_trigger_t, carrier) == 0, "a trigger is a request, and so a task");
+
+/* --- engines ------------------------------------------------------------------------------------- */
+
+static void inherited(hd_heirloom_t *self) {
+    ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, heirloom));
+    hd_lock_forget(&ee->lock);
+}
+
+static ucc_ee_h make(ucc_team_h team) {
+    ucc_ee_h ee = hd_alloc(HD_LINE, sizeof(*ee));
+    if (!ee) {
+        hd_error("no memory for an execution engine");
+        return NULL;
+    }
+    ee->magic = EE_MAGIC;
+    ee->team = team;
+    ee->refs = 1;
+    ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
+    hd_fork_watch(&ee->heirloom, inherited);
+    return ee;
+}
+
+static void enlist(ucc_ee_h ee) {
+    ucc_team_h team = ee->team;
+    hd_lock(&team->lock);
+    ee->next = team->engines;
+    team->engines = ee;
+    team->n_engines += ee->devices == NULL;
+    hd_unlock(&team->lock);
+}
+
+static void unlist(ucc_ee_h ee) {
+    ucc_team_h team = ee->team;
+    hd_lock(&team->lock);
+    ucc_ee_h *at = &team->engines;
+    while (*at != ee) {
+        at = &(*at)->next;
+    }
+    *at = ee->next;
+    team->n_engines -= ee->devices == NULL;
+    hd_unlock(&team->lock);
+}
+
+ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
+    ucc_ee_h ee = make(team);
+    if (!ee) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    enlist(ee);
+    *out = ee;
+    return UCC_OK;
+}
+
+ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out) {
+    hd_gpu_stream_t known;
+    hd_devices_t *devices = hd_team_devices(team);
+    if (!devices) { /* logged */
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_status_t status = hd_device_stream_of(devices, stream, &known);
+    if (status != UCC_OK) {
+        return status;
+    }
+    ucc_ee_h ee = make(team);
+    if (!ee) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    ee->devices = hd_devices_share(devices);
+    ee->stream = known;
+    enlist(ee);
+    *out = ee;
+    return UCC_OK;
+}
+
+bool hd_ee_is_live(ucc_ee_h ee) {
+    return ee && ee->magic == EE_MAGIC;
+}
+
+ucc_team_h hd_ee_team(ucc_ee_h ee) {
+    return ee->team;
+}
+
+const hd_gpu_stream_t *hd_ee_stream(ucc_ee_h ee) {
+    return &ee->stream;
+}
+
+static void free_events(hd_event_t *event) {
+    while (event) {
+        hd_event_t *next = event->next;
+        hd_free(event);
+        event = next;
+    }
+}
+
+static void unref(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    uint32_t left = --ee->refs;
+    hd_unlock(&ee->lock);
+    if (left == 0) {
+        hd_fork_forget(&ee->heirloom);
+        hd_devices_close(ee->devices);
+        free_events(ee->first);
+        free_events(ee->taken);
+        hd_free(ee);
+    }
+}
+
+void hd_ee_begin(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->refs++;
+    ee->posted++;
+    hd_unlock(&ee->lock);
+}
+
+void hd_ee_end(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->posted--;
+    hd_unlock(&ee->lock);
+    unref(ee);
+}
+
+/* Of a child of a fork nothing ends what its parent has posted. */
+static uint32_t count_posted(ucc_ee_h ee) {
+    return ee->team && !hd_group_is_inherited(ee->team->group) ? ee->posted : 0;
+}
+
+/* Operations in progress; else true in *leaving if one is over whose trigger is not idle yet. */
+static uint32_t count_armed(ucc_ee_h ee, bool *leaving) {
+    hd_lock(&ee->lock);
+    uint32_t outstanding = count_posted(ee);
+    *leaving = ee->armed != NULL;
+    for (hd_trigger_t *t = ee->armed; t; t = t->next) {
+        outstanding += hd_task_status(&t->r->op.task) == UCC_INPROGRESS;
+    }
+    hd_unlock(&ee->lock);
+    return outstanding;
+}
+
+ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
+    bool leaving;
+    uint32_t outstanding;
+    while ((outstanding = count_armed(ee, &leaving)) == 0 && leaving) {
+        sched_yield(); /* another thread is between an operation's status and its callback */
+    }
+    if (outstanding) {
+        hd_error("execution engine destroyed while %u triggered operations are outstanding at "
+                 "endpoint %u",
+                 outstanding, ee->team->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ee->magic = HD_DEAD_MAGIC;
+    if (ee->team) {
+        unlist(ee);
+    }
+    unref(ee);
+    return UCC_OK;
+}
+
+void hd_team_end_engines(ucc_team_h team) {
+    while (team->engines && hd_ee_destroy(team->engines) == UCC_OK) {
+    }
+}
+
+void hd_team_leave_engines(ucc_team_h team) {
+    while (team->engines) {
+        ucc_ee_h ee = team->engines;
+        unlist(ee);
+        ee->team = NULL;
+        ee->refs -= ee->posted; /* of a child of a fork: elsewhere all is over */
+        ee->posted = 0;
+    }
+}
+
+/* --- events -------------------------------------------------------------------------------------- */
+
+/* What has no place is lost, which OVERFLOW tells when the queue is empty. */
+static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
+    hd_event_t *event = hd_alloc(HD_LINE, sizeof(*event));
+    hd_lock(&ee->lock);
+    bool fits = event && ee->queued < MOST_EVENTS;
+    if (fits) {
+        event->ev.ev_type = type;
+        event->ev.req = req;
+        if (ee->first) {
+            ee->last->next = event;
+        } else {
+            ee->first = event;
+        }
+        ee->last = event;
+        ee->queued++;
+    }
+    bool first_lost = !fits && !ee->lost;
+    ee->lost = ee->lost || !fits;
+    hd_unlock(&ee->lock);
+    if (!fits) {
+        hd_free(event);
+    }
+    if (first_lost) {
+        hd_warn("execution engine of endpoint %u: an event was lost: nobody takes them",
+                ee->team->ep);
+    }
+}
+
+ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev) {
+    ucc_status_t status = UCC_OK;
+    hd_lock(&ee->lock);
+    hd_event_t *event = ee->first;
+    if (event) {
+        ee->first = event->next;
+        ee->queued--;
+        event->next = ee->taken;
+        ee->taken = event;
+        *ev = &event->ev;
+    } else if (ee->lost && !ee->told) {
+        ee->lost = false;
+        ee->told = true;
+        *ev = &ee->overflow.ev;
+    } else {
+        status = UCC_ERR_NOT_FOUND;
+    }
+    hd_unlock(&ee->lock);
+    return status;
+}
+
+ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev) {
+    hd_event_t *found = NULL;
+    hd_lock(&ee->lock);
+    bool known = ev == &ee->overflow.ev && ee->told;
+    ee->told = ee->told && !known;
+    for (hd_event_t **at = &ee->taken; *at && !known; at = &(*at)->next) {
+        if (&(*at)->ev == ev) {
+            found = *at;
+            *at = found->next;
+            known = true;
+            break;
+        }
+    }
+    hd_unlock(&ee->lock);
+    hd_free(found);
+    return known ? UCC_OK : UCC_ERR_INVALID_PARAM;
+}
+
+/* Whoever sleeps while a trigger waits has enlisted with one of these. */
+static void ring(ucc_ee_h ee) {
+    hd_bell_ring(&ee->team->group->home.bell);
+    hd_bell_ring(&ee->team->contexts[0]->runner.bell);
+}
+
+void hd_ee_set_event(ucc_ee_h ee) {
+    if (ee->devices) { /* the stream knows when it has come so far */
+        return;
+    }
+    hd_lock(&ee->lock);
+    ee->ready++;
+    hd_unlock(&ee->lock);
+    ring(ee);
+}
+
+void hd_team_progress(ucc_team_h team, hd_team_waiting_t *w) {
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
+        if (hd_runner_progress(&team->contexts[i]->runner, &w->vain)) {
+            w->vain = 0;
+        }
+    }
+}
+
+void hd_team_rest(ucc_team_h team, hd_team_waiting_t *w) {
+    uint64_t now = hd_ticks();
+    if (hd_stall_is_due(&w->stall, now, team->lib->stall)) {
+        hd_stall_line("%s at endpoint %u has waited %.1f s for %s", w->what, team->ep,
+                      hd_stall_seconds(&w->stall, now), w->awaited);
+    }
+    if (team->lib->may_park && w->vain >= team->lib->park_after_us * hd_ticks_per_us) {
+        _Atomic uint32_t word = 0; /* no bell rings for this: only a nap */
+        hd_park_sleep(&word, 0, NAP_US * 1000u);
+    }
+}
+
+ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
+    ucc_team_h team = ee->team;
+    if (!team) { /* nobody puts any more */
+        ucc_ev_t *last;
+        ucc_status_t status = hd_ee_get_event(ee, &last);
+        *out = status == UCC_OK ? *last : *out;
+        return status == UCC_OK ? hd_ee_ack_event(ee, last) : status;
+    }
+    hd_team_waiting_t waiting = {.what = "ucc_ee_wait", .awaited = "an event"};
+    ucc_ev_t *ev;
+    while (hd_ee_get_event(ee, &ev) != UCC_OK) {
+        hd_team_progress(team, &waiting);
+        hd_team_rest(team, &waiting);
+    }
+    *out = *ev;
+    return hd_ee_ack_event(ee, ev);
+}
+
+/* --- triggers ------------------------------------------------------------------------------------ */
+
+/* Takes an event for this trigger, if it is its turn. */
+static bool take_ready(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    bool go = ee->ready > 0 && !ee->starting;
+    if (go) {
+        ee->ready--;
+        ee->waiting--;
+        ee->starting = true;
+        ee->refs++;
+    }
+    hd_unlock(&ee->lock);
+    return go;
+}
+
+static ucc_status_t step_trigger(hd_task_t *task) {
+    hd_trigger_t *t = (hd_trigger_t *)task;
+    ucc_team_h team = t->r->op.team;
+    ucc_status_t status = hd_group_poisoned(team->group);
+    if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
+        hd_error("time-out: %s at endpoint %u has waited in vain for its event",
+                 hd_op_type_name(&t->r->op), team->ep);
+        status = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        hd_group_poison(team->group, status);
+    }
+    if (status != UCC_OK) {
+        hd_lock(&t->ee->lock);
+        t->ee->waiting--;
+        hd_unlock(&t->ee->lock);
+        return status;
+    }
+    return take_ready(t->ee) ? UCC_OK : UCC_INPROGRESS;
+}
+
+static void end_start(const ucc_ee_h *started) {
+    ucc_ee_h ee = *started;
+    hd_lock(&ee->lock);
+    ee->starting = false;
+    if (ee->ready > 0 && ee->waiting > 0) { /* whose thread may have gone to sleep meanwhile */
+        ring(ee); /* under the lock: the team stays as long as somebody waits */
+    }
+    hd_unlock(&ee->lock);
+    unref(ee);
+}
+
+/* The trigger's task is over: its event has come, or never will. */
+__attribute__((noinline)) static void fire(void *data, ucc_status_t status) {
+    hd_trigger_t *t = data;
+    hd_request_t *r = t->r;
+    if (status != UCC_OK) {
+        hd_task_complete(&r->op.task, status);
+        return;
+    }
+    /* step_trigger took a reference: the client may destroy it in a callback, which may throw, too */
+    __attribute__((cleanup(end_start))) ucc_ee_h ee = t->ee;
+    put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
+    hd_request_start(r); /* after this, trigger and request may be gone */
+}
+
+/* The request's callback: its status is published. */
+static void over(void *data, ucc_status_t status) {
+    hd_trigger_t *t = data;
+    ucc_ee_h ee = t->ee;
+    ucc_coll_callback_t callback = t->callback;
+    put_event(ee, UCC_EVENT_COLLECTIVE_COMPLETE, &t->r->op.task.req);
+    hd_lock(&ee->lock);
+    hd_trigger_t **at = &ee->armed;
+    while (*at && *at != t) {
+        at = &(*at)->next;
+    }
+    if (*at) { /* not if a fork found the post before it had come so far */
+        *at = t->next;
+    }
+    /* release: my last access to the trigger; pairs with hd_trigger_settle */
+    atomic_store_explicit(&t->busy, false, memory_order_release);
+    hd_unlock(&ee->lock);
+    if (callback.cb) {
+        callback.cb(callback.data, status);
+    }
+}
+
+hd_task_t *hd_trigger_carrier(hd_trigger_t *t) {
+    return &t->carrier.op.task;
+}
+
+void hd_trigger_settle(hd_trigger_t *t) {
+    /* acquire: pairs with `over` */
+    while (t && atomic_load_explicit(&t->busy, memory_order_acquire)) {
+        sched_yield();
+    }
+}
+
+void hd_request_unhook(hd_request_t *r) {
+    hd_trigger_settle(r->trigger);
+    r->op.task.callback = r->trigger->callback;
+    r->op.task.magic = HD_TASK_LIVE;
+}
+
+static hd_trigger_t *trigger_of(hd_request_t *r) {
+    if (!r->trigger) {
+        r->trigger = hd_alloc(HD_LINE_PAIR, sizeof(*r->trigger));
+    }
+    if (!r->trigger) {
+        hd_error("%s: no memory for a triggered post", hd_op_type_name(&r->op));
+    }
+    return r->trigger;
+}
+
+/* Makes a task of the trigger. What is copied into the carrier's operation is for those who tell what a
+ * context waits for. */
+static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
+    hd_op_t *op = &t->carrier.op;
+    hd_task_t *task = &op->task;
+    op->team = r->op.team;
+    op->team_ep = r->op.team_ep;
+    op->group = r->op.group;
+    op->call.type = r->op.call.type;
+    op->call.uneven = r->op.call.uneven;
+    op->place.me = r->op.place.me;
+    op->place.n = r->op.place.n;
+    op->state = HD_OP_ARMED;
+    t->carrier.waits = (hd_op_waits_t){0}; /* a new wait */
+    task->magic = HD_TASK_LIVE;
+    task->context = r->op.team->contexts[0];
+    task->home = &r->op.group->home;
+    task->step = step_trigger;
+    task->awaited = NULL;
+    task->deadline = hd_request_deadline(r);
+    task->callback = (ucc_coll_callback_t){.cb = fire, .data = t};
+    task->req.status = UCC_INPROGRESS;
+    t->r = r;
+    t->ee = ee;
+    t->callback = r->op.task.callback;
+    r->op.task.callback = (ucc_coll_callback_t){.cb = over, .data = t};
+    r->op.task.magic = HD_TASK_HOOKED;
+    r->op.task.context = task->context;
+    /* relaxed, both: nobody else knows of this post yet; the list and the push publish them */
+    atomic_store_explicit(&t->busy, true, memory_order_relaxed);
+    __atomic_store_n(&r->op.task.req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+}
+
+/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for the next one. */
+static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
+    ucc_coll_req_h request = &r->op.task.req;
+    ucc_team_h team = ee->team;
+    hd_lock(&ee->lock);
+    ee->refs++; /* the client may destroy it in a callback meanwhile */
+    hd_unlock(&ee->lock);
+    hd_team_hold(team, true); /* but not the team */
+    ucc_status_t status = hd_request_post_on(r, ee, NULL, HD_ON_TRIGGERED);
+    hd_team_hold(team, false);
+    if (status == UCC_OK) {
+        put_event(ee, UCC_EVENT_COLLECTIVE_POST, request);
+    }
+    unref(ee);
+    return status;
+}
+
+ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
+    if (ee->devices) {
+        return post_in_stream(r, ee);
+    }
+    hd_trigger_t *t = trigger_of(r);
+    if (!t) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    arm(t, r, ee);
+    hd_lock(&ee->lock);
+    t->next = ee->armed;
+    ee->armed = t;
+    bool first = ++ee->waiting == 1;
+    hd_unlock(&ee->lock);
+    if (first && take_ready(ee)) { /* its event has come already */
+        fire(t, UCC_OK);
+    } else {
+        hd_runner_push(&t->carrier.op.task.context->runner, &t->carrier.op.task);
+    }
+    return UCC_OK;
+}

@@ -1,0 +1,599 @@
+/* request.c: requests: taken, initialised, posted, finalized.
+ *
+ * Each handle keeps one request at hand, taken and given back by one exchange each; the free list
+ * under the handle's lock is the slow path. Requests are never freed before the handle.
+ *
+ * A request keeps the plan of its last call. A call that is not like the last one of the request at hand is
+ * looked for among the next ones on the free list, whose newest is first: so a loop that makes a few different
+ * calls in turn plans each of them once.
+ *
+ * Post decides which board and number the operation gets:
+ *   NUMBER       the main board, next number; it may have to wait there (shm/queue.c)
+ *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
+ *   INIT         an exchange of depth 1 whose number was taken at init
+ *   PERSISTENT   a board of its own whose number was taken at init; matched at the first post
+ *
+ * After the task has been handed to its context, or completed, post does not touch it: the client
+ * may have finalized it in its callback.
+ */
+#include "request/algorithm.h"
+#include "request/internal.h"
+#include "span/span.h"
+#include "threads/callback.h"
+#include "threads/stall.h"
+#include "threads/trace.h"
+
+#include <string.h>
+
+static hd_request_t *request_of(hd_task_t *task) {
+    return (hd_request_t *)(void *)task;
+}
+
+uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
+    if (task->magic == HD_TASK_SCHEDULE) {
+        return hd_schedule_look_after(task, now);
+    }
+    hd_request_t *r = request_of(task);
+    return hd_op_look_after(&r->op, &r->waits, now);
+}
+
+/* --- taking and giving back ---------------------------------------------------------------------- */
+
+static hd_request_t *make(ucc_team_h team) {
+    hd_request_t *r = hd_alloc(HD_LINE_PAIR, sizeof(*r));
+    if (!r) {
+        hd_error("no memory for a request");
+        return NULL;
+    }
+    r->op.team = team;
+    r->op.place.locked = team->locked;
+    hd_lock(&team->lock);
+    team->n_requests++;
+    r->all = team->all;
+    team->all = r;
+    hd_unlock(&team->lock);
+    return r;
+}
+
+/* Exchanges the request at hand; a handle that one thread uses at a time needs no locked instruction. */
+static hd_request_t *swap_cached(ucc_team_h team, hd_request_t *r) {
+    if (team->locked) {
+        /* acq_rel: hands on r's fields; takes in those of the one it displaces */
+        return atomic_exchange_explicit(&team->cached, r, memory_order_acq_rel);
+    }
+    /* relaxed: the caller keeps the handle's users apart */
+    hd_request_t *before = atomic_load_explicit(&team->cached, memory_order_relaxed);
+    atomic_store_explicit(&team->cached, r, memory_order_relaxed); /* likewise */
+    return before;
+}
+
+/* Under the handle's lock: what this link leads to. */
+static hd_request_t *unlink_free(hd_task_t **link) {
+    hd_request_t *r = request_of(*link);
+    *link = r->op.task.next;
+    return r;
+}
+
+static hd_request_t *take(ucc_team_h team) {
+    hd_request_t *r = swap_cached(team, NULL);
+    if (!r) {
+        hd_lock(&team->lock);
+        r = team->free ? unlink_free(&team->free) : NULL;
+        hd_unlock(&team->lock);
+    }
+    if (!r && !(r = make(team))) {
+        return NULL;
+    }
+    hd_assert(!hd_task_is_live(&r->op.task));
+    r->op.task.magic = HD_TASK_LIVE;
+    return r;
+}
+
+/* Under the handle's lock. */
+static void push_free(ucc_team_h team, hd_request_t *r) {
+    r->op.task.next = team->free;
+    team->free = &r->op.task;
+}
+
+static void give_back(hd_request_t *r) {
+    ucc_team_h team = r->op.team;
+    hd_assert(hd_task_is_live(&r->op.task));
+    r->op.task.magic = HD_TASK_FREE;
+    r = swap_cached(team, r);
+    if (r) {
+        hd_lock(&team->lock);
+        push_free(team, r);
+        hd_unlock(&team->lock);
+    }
+}
+
+/* Most requests that a handle makes for the sake of the plans that they keep. */
+enum { MOST_KEPT = 8 };
+
+static bool keeps_plan(const hd_request_t *r) {
+    return r->shape.type || r->shape.vector;
+}
+
+/* Under the handle's lock: a request that suits these arguments; if there is none, and any will do, one that keeps
+ * nothing; if there is none, and there are enough, the oldest of those looked at. */
+static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, bool any,
+                               bool enough) {
+    hd_task_t **link = &team->free, **empty = NULL, **last = NULL;
+    for (int i = 0; *link && i < MOST_KEPT; i++) {
+        const hd_request_t *r = request_of(*link);
+        if (hd_args_suit(r, args, tagged)) {
+            return unlink_free(link);
+        }
+        empty = !empty && !keeps_plan(r) ? link : empty;
+        last = link;
+        link = &(*link)->next;
+    }
+    last = empty ? empty : enough ? last : NULL;
+    return any && last ? unlink_free(last) : NULL;
+}
+
+/* What r keeps is of no use to this call, but may be to the next: gives r back and returns another request, or
+ * returns r itself. */
+static __attribute__((noinline)) hd_request_t *
+exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t *r) {
+    if (hd_args_suit(r, args, tagged)) {
+        return r;
+    }
+    bool keeps = keeps_plan(r);
+    hd_lock(&team->lock);
+    bool enough = team->n_requests >= MOST_KEPT;
+    hd_request_t *other = take_kept(team, args, tagged, keeps, enough);
+    hd_unlock(&team->lock);
+    if (!other && keeps && !enough) {
+        other = make(team);
+    }
+    if (!other) {
+        return r;
+    }
+    if (!hd_args_suit(other, args, tagged)) {
+        other->shape.type = other->shape.vector = 0;
+    }
+    hd_assert(!hd_task_is_live(&other->op.task));
+    other->op.task.magic = HD_TASK_LIVE;
+    r->op.task.magic = HD_TASK_FREE;
+    hd_lock(&team->lock);
+    push_free(team, r);
+    hd_unlock(&team->lock);
+    return other;
+}
+
+/* --- init ---------------------------------------------------------------------------------------- */
+
+/* The number fixes the exchange at init; its board is looked up at the first post. */
+static void take_init_number(ucc_team_h team, hd_request_t *r) {
+    hd_lock(&team->lock);
+    r->tag = r->op.call.persistent ? ++team->persistent_inits : ++team->inits;
+    hd_unlock(&team->lock);
+    r->route = r->op.call.persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
+}
+
+static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
+                                 hd_request_t *r) {
+    if (!r->op.start) {
+        r->route = HD_ROUTE_NOTHING;
+        return UCC_OK;
+    }
+    if (tag || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
+        r->route = HD_ROUTE_TAG;
+        r->tag = tag ? *tag : args->tag;
+        return UCC_OK;
+    }
+    if (r->subset) {
+        r->route = HD_ROUTE_ACTIVE_SET;
+        r->tag = 0;
+        return UCC_OK;
+    }
+    if (hd_team_is_unordered(team) && r->op.call.empty) {
+        r->op.start = NULL; /* there is nothing by which the others could know it */
+        r->route = HD_ROUTE_NOTHING;
+        return UCC_OK;
+    }
+    if (hd_team_is_unordered(team)) {
+        hd_error("%s at endpoint %u: tag is not set, and the team is unordered",
+                 hd_op_type_name(&r->op), team->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (r->op.call.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
+        team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED) {
+        take_init_number(team, r);
+        return UCC_OK;
+    }
+    r->route = HD_ROUTE_NUMBER;
+    return UCC_OK;
+}
+
+/* The whole preparation. */
+static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args,
+                                                   const uint64_t *tag, hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    if (!tag && hd_args_repeat_unknown(r, args)) {
+        return UCC_OK;
+    }
+    r->private_board = NULL;
+    op->group = team->group;
+    op->team_ep = team->ep;
+    op->place.board = NULL;
+    op->task.home = &team->group->home;
+    r->shape.type = r->shape.vector = 0;
+    ucc_status_t status = UCC_OK;
+    if (!team->offers) {
+        status = hd_args_prepare(team, args, r);
+    } else if (hd_algorithm_prepare(team, args, tag != NULL, r, &status)) {
+        return status;
+    }
+    if (status == UCC_OK) {
+        status = choose_route(team, args, tag, r);
+    }
+    if (status == UCC_OK) {
+        hd_request_plan_express(r); /* which may change the plan */
+        hd_args_note_shape(r, args);
+    }
+    return status;
+}
+
+/* Its preparation has failed; or it is like the last one but for the memory, and needs all of it (UCC_INPROGRESS). */
+static __attribute__((noinline, cold)) ucc_status_t
+prepare_anew(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r, ucc_status_t status) {
+    if (status == UCC_INPROGRESS) {
+        status = plan(team, args, NULL, r);
+    }
+    if (status != UCC_OK) {
+        hd_pack_release(r);
+        give_back(r);
+    }
+    return status;
+}
+
+ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
+                             hd_request_t **out) {
+    hd_request_t *r = take(team);
+    if (!r) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    while (tag || !hd_args_repeat(r, args)) {
+        ucc_status_t status;
+        if (tag || !hd_args_repeat_vector(r, args, &status)) {
+            hd_request_t *other = exchange(team, args, tag != NULL, r);
+            if (other != r) { /* once: the next time it suits, or keeps nothing */
+                r = other;
+                continue;
+            }
+            status = plan(team, args, tag, r);
+        }
+        if (status != UCC_OK && (status = prepare_anew(team, args, r, status)) != UCC_OK) {
+            return status;
+        }
+        break;
+    }
+    /* relaxed: the handle reaches other threads by the client's own means */
+    __atomic_store_n(&r->op.task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
+    if (hd_trace_logs_calls(HD_LOG_INFO)) {
+        hd_request_log(r, args);
+    }
+    *out = r;
+    return UCC_OK;
+}
+
+/* --- post ---------------------------------------------------------------------------------------- */
+
+/* For operations that fail without having been launched. */
+static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
+    if (status < 0 && hd_trace_is_on()) {
+        hd_trace_done(op, status);
+    }
+    return status;
+}
+
+static void leave_board(hd_op_t *op) {
+    hd_match_leave(op->place.board);
+}
+
+/* The exchange of a matched operation, or the board of a persistent one (looked up once). */
+static hd_board_t *find_board(hd_request_t *r) {
+    static const hd_match_class_t class_of[] = {
+        [HD_ROUTE_TAG] = HD_MATCH_TAG,
+        [HD_ROUTE_INIT] = HD_MATCH_INIT,
+        [HD_ROUTE_PERSISTENT] = HD_MATCH_PERSISTENT,
+        [HD_ROUTE_ACTIVE_SET] = HD_MATCH_ACTIVE_SET,
+    };
+    hd_op_t *op = &r->op;
+    op->place.board = r->private_board;
+    if (!op->place.board) {
+        op->place.board =
+            hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
+    }
+    if (!op->place.board) {
+        hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
+    }
+    if (r->route == HD_ROUTE_PERSISTENT && op->place.board) {
+        r->private_board = op->place.board;
+        op->place.member = op->place.board->member[op->place.me];
+    }
+    return op->place.board;
+}
+
+/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise: a post
+ * takes less time than it takes two threads to meet in it. So a thread that did not post last stays in its
+ * post for long enough that the other one, if it goes on posting, comes in; whoever hands the endpoint
+ * over properly only waits. */
+static __attribute__((noinline, cold)) void check_order(ucc_team_h team) {
+    enum { LINGER_US = 300 };
+    int32_t me = hd_thread_number();
+    hd_runner_t *runner = &team->contexts[0]->runner;
+    /* relaxed, all three: a detector, not a lock */
+    int32_t other = atomic_exchange_explicit(&team->posting, me, memory_order_relaxed);
+    if (other && other != me) {
+        hd_error("two threads post ordered collectives on endpoint %u at once", team->ep);
+    } else if (runner->promised && hd_runner_waited_in(runner)) {
+        hd_runner_two_threads(runner, "using one endpoint");
+    }
+    int32_t last = atomic_exchange_explicit(&team->posted, me, memory_order_relaxed);
+    if (last && last != me) {
+        _Atomic uint32_t word = 0;
+        hd_park_sleep(&word, 0, LINGER_US * 1000u);
+    }
+}
+
+/* Before the operation can be over, and the handle gone. */
+static void end_check(ucc_team_h team) {
+    atomic_store_explicit(&team->posting, 0, memory_order_relaxed); /* see check_order */
+}
+
+/* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
+ * set: then it may already be somebody else's. listed: the task is in its context's list already. */
+static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
+    hd_op_t *op = &r->op;
+    hd_turn_t turn = hd_board_enter(op, board);
+    if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
+        end_check(op->team);
+    }
+    if (turn == HD_TURN_NOW) {
+        return hd_op_launch(op);
+    }
+    *queued = true;
+    if (turn == HD_TURN_NEXT && !listed) {
+        hd_runner_push(&op->task.context->runner, &op->task);
+    }
+    return UCC_INPROGRESS;
+}
+
+/* The board is known. listed: the task is in its context's list already. */
+static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
+    hd_op_t *op = &r->op;
+    if (r->route == HD_ROUTE_PERSISTENT) {
+        return launch_numbered(r, op->place.board, listed, queued);
+    }
+    op->place.k = op->place.board->use;
+    op->numbered = false;
+    op->leave = leave_board;
+    op->place.member = op->place.board->member[op->place.me];
+    return hd_op_launch(op);
+}
+
+/* --- posted before all endpoints have joined: there is no board to be matched on yet ------------- */
+
+/* Matches the head of the list, under the handle's lock; UCC_INPROGRESS if it is not r's turn. */
+static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t failed) {
+    if (team->early != r || (failed == UCC_OK && !hd_group_is_complete(r->op.group))) {
+        return UCC_INPROGRESS;
+    }
+    if (failed == UCC_OK && !find_board(r)) {
+        failed = UCC_ERR_NO_MEMORY;
+    }
+    team->early = r->next_early;
+    hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed)); /* likewise */
+    atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed); /* see append_early */
+    return failed;
+}
+
+static ucc_status_t step_early(hd_task_t *task) {
+    hd_request_t *r = request_of(task);
+    ucc_team_h team = r->op.team;
+    ucc_status_t failed = hd_group_poisoned(r->op.group);
+    bool queued = false;
+    if (failed != UCC_OK) {
+        hd_group_say_inherited(r->op.group);
+    } else if (team->crossing && !hd_group_is_complete(r->op.group)) {
+        task->impatient = !hd_crossing_pump(team->crossing);
+    }
+    hd_lock(&team->lock);
+    ucc_status_t status = leave_early(team, r, failed);
+    hd_unlock(&team->lock);
+    if (status == UCC_INPROGRESS && failed == UCC_OK && team->crossing) {
+        task->impatient = !hd_crossing_pump(team->crossing);
+    }
+    if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
+        hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
+        hd_op_time_out(&r->op);
+        return step_early(task); /* the team has failed now */
+    }
+    if (status == UCC_OK) {
+        task->listed = true; /* see callback.h */
+        status = launch_found(r, true, &queued);
+        if (!queued) { /* else the member's queue decides who steps it */
+            task->listed = false;
+        }
+    } else if (status < 0) {
+        status = hd_op_fail_unlaunched(&r->op, status);
+    }
+    return traced(&r->op, status);
+}
+
+/* Operations wait in the handle's list, so that they are matched in the order of their posts also
+ * when the team becomes complete between two of them. */
+static void append_early(ucc_team_h team, hd_request_t *r) {
+    hd_request_t **at = &team->early;
+    r->op.task.step = step_early;
+    r->op.place.board = NULL; /* none yet */
+    r->op.place.k = 0;
+    r->next_early = NULL;
+    hd_lock(&team->lock);
+    while (*at) {
+        at = &(*at)->next_early;
+    }
+    *at = r;
+    /* relaxed: read under the lock, or by a post that the caller orders after this one */
+    atomic_fetch_add_explicit(&team->n_early, 1, memory_order_relaxed);
+    hd_unlock(&team->lock);
+}
+
+static ucc_status_t launch(hd_request_t *r, bool *queued) {
+    hd_op_t *op = &r->op;
+    ucc_status_t failure = hd_group_poisoned(op->group);
+    if (failure != UCC_OK) {
+        hd_group_say_inherited(op->group);
+        hd_error("%s at endpoint %u: the team has failed: %s", hd_op_type_name(op), op->team->ep,
+                 ucc_status_string(failure));
+        return hd_op_fail_unlaunched(op, failure);
+    }
+    if (r->route == HD_ROUTE_NUMBER) {
+        return launch_numbered(r, op->group->board, false, queued);
+    }
+    ucc_team_h team = op->team;
+    /* relaxed: see append_early */
+    if (!hd_group_is_complete(op->group) ||
+        atomic_load_explicit(&team->n_early, memory_order_relaxed) != 0) {
+        append_early(team, r);
+        return UCC_INPROGRESS;
+    }
+    return find_board(r) ? launch_found(r, false, queued)
+                         : hd_op_fail_unlaunched(op, UCC_ERR_NO_MEMORY);
+}
+
+static void choose_context(hd_request_t *r) {
+    ucc_team_h team = r->op.team;
+    uint32_t i = 0;
+    if (team->n_contexts > 1) {
+        /* relaxed: any spread will do */
+        i = atomic_fetch_add_explicit(&team->next_context, 1, memory_order_relaxed) %
+            team->n_contexts;
+    }
+    r->op.task.context = team->contexts[i];
+}
+
+/* The lane of number k is out on my board, and a peer's is not: an operation does the rest. */
+static __attribute__((noinline)) void resume(hd_request_t *r, uint64_t k) {
+    hd_op_t *op = &r->op;
+    hd_task_t *task = &op->task;
+    choose_context(r);
+    task->impatient = false;
+    task->deadline = 0;
+    /* relaxed: as in post */
+    __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+    op->numbered = true;
+    op->leave = NULL;
+    op->place.k = k;
+    hd_op_resume(op, r->resumed);
+    hd_runner_push(&task->context->runner, task);
+}
+
+void hd_request_resume(hd_request_t *r, uint64_t k) {
+    r->op.place.board = r->op.group->board;
+    r->op.place.member = r->op.team->member;
+    resume(r, k);
+}
+
+/* Of a request without a route: there is nothing to be done, or a user's algorithm does it. */
+static __attribute__((noinline)) ucc_status_t start_nothing(hd_request_t *r, bool *queued) {
+    ucc_status_t status = r->run ? hd_algorithm_post(r) : UCC_OK;
+    *queued = status == UCC_INPROGRESS;
+    return status;
+}
+
+/* The ordinary way: every route, every check. */
+static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
+    hd_task_t *task = &r->op.task;
+    ucc_team_h team = r->op.team;
+    bool queued = false;
+    if (hd_trace_logs_calls(HD_LOG_DEBUG)) {
+        if (hd_callback_refuses("ucc_collective_post")) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        hd_request_log(r, NULL);
+    }
+    if (team->debug_order && r->route == HD_ROUTE_NUMBER) {
+        check_order(team);
+    }
+    choose_context(r);
+    task->impatient = false;
+    task->awaited = NULL;
+    task->deadline = hd_request_deadline(r);
+    /* relaxed: the client knows that it posted; completion publishes with release */
+    __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
+    if (hd_trace_is_on()) {
+        uint64_t bytes = r->op.call.bytes ? r->op.call.bytes : r->op.call.total;
+        hd_trace_post(r, hd_op_type_name(&r->op), bytes, team->group->serial, team->ep);
+    }
+    hd_runner_t *runner = &task->context->runner;
+    ucc_status_t status =
+        r->route == HD_ROUTE_NOTHING ? start_nothing(r, &queued) : launch(r, &queued);
+    if (queued) {
+        return UCC_OK;
+    }
+    if (status == UCC_INPROGRESS) {
+        status = hd_request_linger(r);
+    }
+    if (status == UCC_INPROGRESS) {
+        hd_runner_push(runner, task);
+        return UCC_OK;
+    }
+    if (hd_trace_is_on()) {
+        hd_trace_done(r, status); /* of those that were launched, op.c has said it already */
+    }
+    hd_assert_eq(task->req.status, UCC_INPROGRESS); /* by nobody else before */
+    hd_task_complete(task, status);
+    return status < 0 ? status : UCC_OK;
+}
+
+ucc_status_t hd_request_post(hd_request_t *r) {
+    if (__builtin_expect(!hd_request_may_post(r), 0)) {
+        hd_error("%s at endpoint %u: posted with status %s", hd_op_type_name(&r->op),
+                 r->op.team->ep, ucc_status_string(hd_task_status(&r->op.task)));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    uint64_t k = r->express ? hd_request_express(r) : 0;
+    if (k == HD_EXPRESS_OVER) {
+        hd_task_complete(&r->op.task, UCC_OK);
+        return UCC_OK;
+    }
+    if (k) {
+        resume(r, k);
+        return UCC_OK;
+    }
+    return post(r);
+}
+
+ucc_status_t hd_request_start(hd_request_t *r) {
+    return post(r);
+}
+
+void hd_request_release(hd_request_t *r) {
+    hd_pack_release(r);
+    if (r->run) {
+        hd_algorithm_release(r);
+    }
+}
+
+/* --- finalize ------------------------------------------------------------------------------------ */
+
+ucc_status_t hd_request_finalize(hd_request_t *r) {
+    if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+        hd_error("%s at endpoint %u: finalized while in progress", hd_op_type_name(&r->op),
+                 r->op.team->ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (r->private_board) {
+        hd_match_leave(r->private_board);
+        r->private_board = NULL;
+    }
+    if (r->op.finish) { /* packed datatypes have one, and users' algorithms */
+        hd_request_release(r);
+    }
+    give_back(r);
+    return UCC_OK;
+}

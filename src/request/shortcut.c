@@ -1,0 +1,273 @@
+/* shortcut.c: which calls may take the express (shm/express.c), and with what.
+ *
+ * A request knows from its preparation whether it may; then post publishes and looks, and only if a peer
+ * is late an operation is launched for the rest. A blocking call does not even need a request: the first
+ * of its kind runs with one, which checks everything, and what it was prepared to is remembered in the
+ * handle for the next call with the same arguments.
+ *
+ * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
+ * processors) goes the ordinary way.
+ */
+#include "device/device.h"
+#include "request/internal.h"
+#include "span/span.h"
+#include "threads/trace.h"
+
+enum { BLOCKING_LOOKS = 2000, POST_LOOKS = 512, LONGEST_PENALTY = 1023 };
+
+static bool is_ordinary(const ucc_team_h team) {
+    return hd_group_poisoned(team->group) == UCC_OK && !hd_trace_is_on() &&
+           !hd_trace_logs_calls(HD_LOG_INFO) &&
+           !hd_idle_is_crowded(&team->contexts[0]->runner.idle);
+}
+
+/* --- plans ---------------------------------------------------------------------------------------- */
+
+void hd_request_plan_express(hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    const ucc_team_h team = op->team;
+    bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
+    bool swaps = team->crossing && r->route == HD_ROUTE_NUMBER && hd_swap_choose(op);
+    const hd_family_t *family = &hd_family[op->call.type];
+    r->express = NULL;
+    r->teaches = false;
+    if (op->call.device && team->crossing) {
+        hd_device_span_choose(op);
+    }
+    if (!(op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
+          !team->debug_order)) {
+        return;
+    }
+    r->express = swaps ? hd_swap_express : family->express;
+    r->resumed = swaps ? hd_swap_wait : family->wait;
+    r->teaches = true;
+    op->call.count = op->call.bytes / op->call.element;
+    if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
+        op->place.board = op->group->board;
+        op->place.member = team->member;
+    }
+}
+
+/* --- lingering ------------------------------------------------------------------------------------ */
+
+/* When all come at about the same time, the last line is in flight while post would hand the task over:
+ * looking for it a hundred nanoseconds more ends the collective here. A handle whose peers come later
+ * (or are driven by this very thread) soon stops doing so: each look in vain doubles the number of
+ * posts that don't. */
+static uint32_t looks_of(ucc_team_h team) {
+    /* relaxed, here and below: see linger_skip */
+    uint32_t skip = atomic_load_explicit(&team->linger_skip, memory_order_relaxed);
+    if (skip > 0) {
+        atomic_store_explicit(&team->linger_skip, skip - 1, memory_order_relaxed);
+        return 0;
+    }
+    return POST_LOOKS;
+}
+
+static void note_looks(ucc_team_h team, bool in_vain) {
+    uint32_t penalty = 0;
+    if (in_vain) {
+        penalty = 2 * atomic_load_explicit(&team->linger_penalty, memory_order_relaxed) + 1;
+        penalty = penalty < LONGEST_PENALTY ? penalty : LONGEST_PENALTY;
+        atomic_store_explicit(&team->linger_skip, penalty, memory_order_relaxed);
+    }
+    atomic_store_explicit(&team->linger_penalty, penalty, memory_order_relaxed);
+}
+
+ucc_status_t hd_request_linger(hd_request_t *r) {
+    hd_task_t *task = &r->op.task;
+    ucc_team_h team = r->op.team;
+    ucc_status_t status = UCC_INPROGRESS;
+    uint32_t looks = 0;
+    if (task->awaited && !hd_idle_is_crowded(&task->context->runner.idle)) {
+        looks = looks_of(team);
+    }
+    if (looks == 0) {
+        return status;
+    }
+    while (status == UCC_INPROGRESS && task->awaited && hd_task_look(task, looks)) {
+        status = hd_op_step(task);
+    }
+    note_looks(team, status == UCC_INPROGRESS);
+    return status;
+}
+
+/* --- posts by the express ------------------------------------------------------------------------- */
+
+uint64_t hd_request_express(hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    if (!op->place.board || !is_ordinary(op->team)) {
+        return 0;
+    }
+    uint32_t looks = looks_of(op->team);
+    uint64_t k = r->express(&op->place, &op->call, looks);
+    if (looks) {
+        note_looks(op->team, k != 0 && k != HD_EXPRESS_OVER);
+    }
+    return k;
+}
+
+/* --- blocking calls ------------------------------------------------------------------------------- */
+
+const hd_lessons_t hd_no_lessons;
+
+/* Not while something is outstanding in the caller's context: it needs the progress that the ordinary
+ * way makes, and somebody who only makes blocking calls makes no other. The context is the caller's
+ * alone, as the handle is (hd_team_learn). */
+static inline bool is_alone(const ucc_team_h team) {
+    const hd_runner_t *runner = &team->contexts[0]->runner;
+    return !runner->active &&
+           /* relaxed: the caller's own pushes */
+           !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
+}
+
+static inline bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
+    return lesson->known && is_alone(team);
+}
+
+uint64_t hd_team_barrier(ucc_team_h team) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BARRIER];
+    if (!may_take(team, lesson)) {
+        return 0;
+    }
+    return hd_express_barrier(&lessons->place, &lesson->call, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
+                       uint32_t root) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BCAST + root % HD_REDUCE_BLOCK];
+    if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
+        !hd_is_address(buffer) || !may_take(team, lesson)) {
+        return 0;
+    }
+    return hd_express_bcast_of(&lessons->place, &lesson->call, buffer, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                           ucc_datatype_t dt, ucc_reduction_op_t op) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
+    if (lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
+        !hd_is_address(dst) || !may_take(team, lesson)) {
+        return 0;
+    }
+    const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
+    return hd_express_allreduce_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_swap_barrier(ucc_team_h team) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BARRIER];
+    if (!lesson->swaps || !is_alone(team)) {
+        return 0;
+    }
+    return hd_swap_express_of(&lessons->place, &lesson->call, NULL, NULL, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
+    const void *src = args->src.info.buffer;
+    void *dst = args->dst.info.buffer;
+    if (!lesson->swaps || lesson->count != args->dst.info.count ||
+        lesson->dt != args->dst.info.datatype || lesson->op != args->op || !src ||
+        !hd_is_address(dst) || !is_alone(team)) {
+        return 0;
+    }
+    const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
+    return hd_swap_express_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+}
+
+uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BCAST + args->root % HD_REDUCE_BLOCK];
+    void *buffer = args->src.info.buffer;
+    if (!lesson->swaps || lesson->count != args->src.info.count ||
+        lesson->dt != args->src.info.datatype || lesson->call.root != args->root ||
+        !hd_is_address(buffer) || !is_alone(team)) {
+        return 0;
+    }
+    return hd_swap_express_of(&lessons->place, &lesson->call, buffer, buffer, BLOCKING_LOOKS);
+}
+
+/* src has a meaning at the root only. */
+uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
+                         ucc_datatype_t dt, uint32_t root) {
+    const hd_lessons_t *lessons = team->lessons;
+    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_SCATTER + root % HD_REDUCE_BLOCK];
+    if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
+        !hd_is_address(dst) || (lesson->call.is_root && !hd_is_address(src)) ||
+        !may_take(team, lesson)) {
+        return 0;
+    }
+    return hd_express_scatter_of(&lessons->place, &lesson->call, src, dst, BLOCKING_LOOKS);
+}
+
+/* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory, and
+ * nothing is remembered. */
+static hd_lessons_t *own_lessons(const hd_op_t *op) {
+    struct ucc_team *team = op->team;
+    if (team->lessons != &hd_no_lessons) {
+        return (hd_lessons_t *)(uintptr_t)team->lessons;
+    }
+    hd_lessons_t *lessons = hd_alloc(HD_LINE, sizeof(*lessons));
+    if (lessons) {
+        lessons->place = op->place;
+        lessons->place.board = op->group->board;
+        lessons->place.member = team->member;
+        team->lessons = lessons;
+    }
+    return lessons;
+}
+
+void hd_team_forget_lessons(ucc_team_h team) {
+    if (team->lessons != &hd_no_lessons) {
+        hd_free((void *)(uintptr_t)team->lessons);
+        team->lessons = &hd_no_lessons;
+    }
+}
+
+/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not a bcast to those who
+ * compare signatures.) */
+static const uint8_t lesson_of[HD_N_TYPES] = {
+    [HD_BARRIER] = HD_LESSON_BARRIER + 1,
+    [HD_ALLREDUCE] = HD_LESSON_ALLREDUCE + 1,
+    [HD_BCAST] = HD_LESSON_BCAST + 1,
+    [HD_SCATTER] = HD_LESSON_SCATTER + 1,
+};
+
+static hd_lesson_t *lesson_for(const hd_op_t *op) {
+    uint32_t i = lesson_of[op->call.type];
+    hd_lessons_t *lessons = i ? own_lessons(op) : NULL;
+    uint32_t by_root = hd_coll[op->call.type].rooted ? op->call.root % HD_REDUCE_BLOCK : 0;
+    return lessons ? &lessons->lesson[i - 1 + by_root] : NULL;
+}
+
+void hd_team_learn(const hd_request_t *r) {
+    const hd_op_t *op = &r->op;
+    /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
+       have one reader and writer */
+    if (r->shape.type == 0 || op->place.locked || op->team->n_contexts > 1) {
+        return;
+    }
+    hd_lesson_t *lesson = lesson_for(op);
+    bool by_src = hd_coll[op->call.type].bcast; /* the others have a dst */
+    uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
+    ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);
+    bool swaps = r->express == hd_swap_express;
+    if (!lesson ||
+        ((swaps ? lesson->swaps : lesson->known) && lesson->call.signature == op->call.signature &&
+         lesson->count == count && lesson->dt == dt)) {
+        return;
+    }
+    *lesson = (hd_lesson_t){
+        .known = !swaps,
+        .swaps = swaps,
+        .count = count,
+        .dt = dt,
+        .op = (ucc_reduction_op_t)r->shape.op,
+        .call = op->call,
+    };
+}

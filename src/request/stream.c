@@ -1,0 +1,83 @@
+/* stream.c: posts in the order of a stream of the user's: heddle_*_on, heddle_post_on and triggered posts on an engine of a
+ * stream. What devices have to know is recorded before the post (device/order.c); a triggered post then progresses its
+ * handle's contexts until the operation is enqueued, or a gate keeps its stream in order (HEDDLE_GPU_GATE).
+ */
+#include "device/device.h"
+#include "request/engine.h"
+#include "request/internal.h"
+
+enum { LINGER_US = 100 };
+
+/* A call without a byte becomes one of devices here; one whose memory no device reaches is refused. */
+static ucc_status_t check_kind(hd_request_t *r) {
+    const hd_op_t *op = &r->op;
+    if (r->run) {
+        return hd_device_refuse_order(op,
+                                      "an algorithm of the user's runs it, which knows no streams");
+    }
+    if (op->call.device) {
+        return hd_device_stages(op)
+                   ? hd_device_refuse_order(
+                         op, "a buffer is in memory of the host that is not pinned")
+                   : UCC_OK;
+    }
+    if (!hd_device_moves_nothing(op)) {
+        return hd_device_refuse_order(
+            op, hd_gpu_inherited() ? "the child of a fork has no memory of devices"
+                                   : "no buffer is in memory of a device");
+    }
+    ucc_status_t status = hd_args_become_device(r);
+    if (status == UCC_OK && op->team->crossing) {
+        hd_device_span_choose(&r->op);
+    }
+    return status;
+}
+
+/* Progresses until the stream is in order: the operation is enqueued, or a gate stands in its stream. */
+static ucc_status_t meet(ucc_team_h team, hd_device_post_t *post) {
+    uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us;
+    hd_team_waiting_t waiting = {.what = "a triggered post", .awaited = "the others to post"};
+    while (hd_device_post_is_open(post)) {
+        hd_team_progress(team, &waiting);
+        if (post->gate && hd_ticks() > until && hd_device_post_gate(post)) {
+            return UCC_OK;
+        }
+        hd_team_rest(team, &waiting);
+    }
+    return hd_device_post_join(post);
+}
+
+ucc_status_t hd_request_join(hd_request_t *r) {
+    return hd_device_join_thread(&r->op);
+}
+
+ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on) {
+    bool nothing = r->route == HD_ROUTE_NOTHING && !r->run; /* zero bytes */
+    ucc_team_h team = r->op.team;
+    hd_device_post_t post;
+    if (nothing || !hd_request_may_post(r)) {
+        return hd_request_post(r); /* which says why it may not */
+    }
+    const hd_device_posting_t how = {.known = ee ? hd_ee_stream(ee) : NULL,
+                                     .handle = handle,
+                                     .on = on,
+                                     .engine = ee,
+                                     .engine_ends = hd_ee_end};
+    ucc_status_t status = check_kind(r);
+    if (status == UCC_OK) {
+        status = hd_device_arm(&r->op, &how, &post);
+    }
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (ee) {
+        hd_ee_begin(ee);
+    }
+    status = hd_request_post(r); /* the request may be over, and another one's, after this */
+    bool posted = status == UCC_OK;
+    if (posted && on == HD_ON_TRIGGERED) {
+        status = meet(team, &post);
+    }
+    hd_device_post_end(&post, posted);
+    return status;
+}

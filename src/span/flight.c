@@ -1,0 +1,678 @@
+/* flight.c: how the operations of a team of several processes live: the stage that shm calls (shm/outer.h), and the
+ * steps of a flight's legs, which the network calls (net/net.h). flight.h has the data structures.
+ *
+ *   a member     hd_flight_choose at init; its start publishes, as any operation's does
+ *   `arrived`    by the completer of the local arrival: sets the flight up, claims a unit for each leg (small flights:
+ *                holds the exchange), releases the members of a work flight, and hands the legs to the network
+ *   a leg's step by whoever pumps: waits for the slices that it needs, goes on, makes ready what follows, and ends
+ *                with the unit's finish or the release
+ *   `closed`     the exchange has failed: the other processes are told, and the legs see `closing` and cancel
+ *
+ * A flight keeps its group from `arrived` on. What lets go of it is under the lane's lock, where the group can't end
+ * (its end destroys a team of the net's): it is noted with the crossing, and settled by who has pumped.
+ */
+#include "span/internal.h"
+
+#include "core/fork.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static hd_crossing_t *crossing_of(hd_outer_t *stage) {
+    return (hd_crossing_t *)(void *)stage;
+}
+
+/* --- groups to let go of ---------------------------------------------------------------------------- */
+
+static hd_lock_t debtors_lock;
+static _Atomic(hd_crossing_t *) debtors;
+
+/* Its group is let go of once, later. */
+void hd_flight_owe(hd_crossing_t *crossing) {
+    hd_lock(&debtors_lock);
+    if (crossing->debts++ == 0) {
+        /* relaxed, both: the lock hands on */
+        crossing->next_debtor = atomic_load_explicit(&debtors, memory_order_relaxed);
+        atomic_store_explicit(&debtors, crossing, memory_order_relaxed);
+    }
+    hd_unlock(&debtors_lock);
+}
+
+void hd_flight_settle(void) {
+    /* relaxed: a debt that is missed is settled by the next who pumps */
+    while (atomic_load_explicit(&debtors, memory_order_relaxed)) {
+        hd_lock(&debtors_lock);
+        hd_crossing_t *crossing = atomic_load_explicit(&debtors, memory_order_relaxed);
+        uint32_t debts = crossing ? crossing->debts : 0;
+        if (crossing) {
+            atomic_store_explicit(&debtors, crossing->next_debtor, memory_order_relaxed);
+            crossing->debts = 0;
+        }
+        hd_unlock(&debtors_lock);
+        hd_group_t *group = debts ? crossing->group : NULL;
+        for (; debts; debts--) {
+            hd_home_unpin(&group->home);
+        }
+    }
+}
+
+/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that groups end; those whose
+ * flights were under way stay. */
+static void inherit_debts(hd_heirloom_t *self) {
+    (void)self;
+    hd_lock_forget(&debtors_lock);
+}
+
+static void watch_forks(void) {
+    static hd_heirloom_t heirloom;
+    hd_fork_watch(&heirloom, inherit_debts);
+}
+
+/* --- slices ------------------------------------------------------------------------------------------ */
+
+uint32_t hd_flight_slices(const hd_op_t *op) {
+    hd_cut_t cut = hd_flight_cut(op);
+    return HD_SLICE_KINDS * cut.segments + (op->group->two_sided ? 1 : 0);
+}
+
+bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment) {
+    *kind = (hd_slice_kind_t)(s / cut->segments);
+    *segment = s % cut->segments;
+    return s < hd_slice_exit(cut);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------ */
+
+static void free_flight(hd_outer_memory_t *memory) {
+    hd_flight_t *f = (hd_flight_t *)(void *)memory;
+    for (uint32_t j = 0; j < HD_FLIGHT_SEGMENTS; j++) {
+        hd_free(f->segment[j].scratch.at); /* of legs that have failed */
+    }
+    hd_free(f->own.at);
+    hd_free(f->legs_own.at);
+    hd_free(f->pieces);
+    hd_free(f->data);
+    hd_free(f);
+}
+
+/* The flight of this exchange's slot. By the completer, so by one at a time. */
+static hd_flight_t *take_flight(hd_op_t *op) {
+    hd_flight_t *f = hd_flight_of(op);
+    if (f) {
+        return f;
+    }
+    f = hd_alloc(HD_LINE_PAIR, sizeof(*f));
+    if (!f) {
+        hd_error("%s: no memory for what crosses processes", hd_op_type_name(op));
+        return NULL;
+    }
+    f->memory.release = free_flight;
+    hd_outer_memory_t *none = NULL;
+    /* acq_rel: publishes the flight */
+    if (!atomic_compare_exchange_strong_explicit(&op->exchange->flight, &none, &f->memory,
+                                                 memory_order_acq_rel, memory_order_acquire)) {
+        free_flight(&f->memory);
+        f = (hd_flight_t *)(void *)none;
+    }
+    return f;
+}
+
+enum { KEPT_SCRATCH = 4 * 1024 };
+
+/* More is given back when the flight is used next: a slot that has seen one large call must not keep its memory. */
+static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, size_t bytes) {
+    if (bytes <= scratch->room && (scratch->room <= KEPT_SCRATCH || bytes > KEPT_SCRATCH)) {
+        return UCC_OK;
+    }
+    hd_free(scratch->at);
+    scratch->at = bytes ? hd_alloc(HD_LINE_PAIR, bytes) : NULL;
+    scratch->room = scratch->at ? bytes : 0;
+    if (bytes && !scratch->at) {
+        hd_error("%s: no memory for %zu bytes of other processes'", hd_type_name(f->call.type),
+                 bytes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_flight_room(hd_flight_t *f, size_t pieces, hd_pieces_t *out) {
+    size_t lists = 2 * (size_t)f->span->processes;
+    lists = lists > f->cut.segments ? lists : f->cut.segments;
+    if (pieces > f->pieces_room) {
+        hd_free(f->pieces);
+        f->pieces = hd_alloc(HD_LINE, pieces * sizeof(*f->pieces));
+        f->pieces_room = f->pieces ? pieces : 0;
+    }
+    if (lists > f->data_room) {
+        hd_free(f->data);
+        f->data = hd_alloc(HD_LINE, lists * sizeof(*f->data));
+        f->data_room = f->data ? lists : 0;
+    }
+    if ((pieces && !f->pieces) || !f->data) {
+        hd_error("%s: no memory for %zu pieces of data", hd_type_name(f->call.type), pieces);
+        return UCC_ERR_NO_MEMORY;
+    }
+    memset(f->data, 0, lists * sizeof(*f->data));
+    *out = (hd_pieces_t){f->pieces, 0};
+    return UCC_OK;
+}
+
+void hd_pieces_begin(const hd_pieces_t *pieces, hd_net_data_t *data) {
+    *data = (hd_net_data_t){.piece = pieces->piece + pieces->n};
+}
+
+void hd_pieces_add(hd_pieces_t *pieces, hd_net_data_t *data, const void *at, size_t bytes) {
+    if (!bytes) {
+        return;
+    }
+    hd_net_piece_t *last = data->n ? &pieces->piece[pieces->n - 1] : NULL;
+    data->bytes += bytes;
+    if (last && (uint8_t *)last->at + last->bytes == (const uint8_t *)at) {
+        last->bytes += bytes;
+        return;
+    }
+    pieces->piece[pieces->n++] = (hd_net_piece_t){(void *)(uintptr_t)at, bytes};
+    data->n++;
+}
+
+/* --- combining --------------------------------------------------------------------------------------- */
+
+/* A partial result is not divided, where the operation is an average. */
+static void make_partial(hd_reducer_t *reducer) {
+    if (reducer->root != reducer->inner) {
+        reducer->root = reducer->inner;
+        reducer->stream = NULL;
+    }
+}
+
+static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operand, void *dst,
+                            size_t first, size_t count, bool last) {
+    hd_segment_t *s = (hd_segment_t *)(void *)leg;
+    hd_flight_t *f = s->flight;
+    if (!leg->call.parallel) {
+        hd_reducer_t reducer = f->reducer;
+        if (!last) {
+            make_partial(&reducer);
+        }
+        return hd_reduce_tree(&reducer, k, operand, 0, 1, &dst, 0, count, HD_STORES_PLAIN);
+    }
+    uint32_t slice = hd_slice_of(&f->cut, HD_COMBINE, s->index);
+    if (!s->asked) {
+        s->asked = true;
+        s->operand = operand;
+        s->k = k;
+        s->dst = dst;
+        s->first = first;
+        s->count = count;
+        (void)hd_outer_ready(&f->ticket, slice, UINT32_MAX);
+    }
+    return hd_outer_slice_is_finished(&f->ticket, slice) ? UCC_OK : UCC_INPROGRESS;
+}
+
+ucc_status_t hd_flight_combine(const hd_flight_t *f, uint32_t segment, uint32_t unit) {
+    const hd_segment_t *s = &f->segment[segment];
+    if (!s->asked) {
+        return UCC_OK; /* the leg had nothing to combine here */
+    }
+    hd_range_t part = hd_cut_combine(s->count, unit);
+    if (!part.bytes) {
+        return UCC_OK;
+    }
+    size_t at = part.at * f->reducer.element_size;
+    void *dst = s->dst;
+    return hd_reduce_tree(&f->reducer, s->k, s->operand, at, 1, &dst, at, part.bytes,
+                          HD_STORES_PLAIN);
+}
+
+/* A leg's scratch: of the pool if it is large, so that it goes from leg to leg. */
+static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
+    if (bytes <= KEPT_SCRATCH) {
+        return UCC_OK;
+    }
+    s->scratch = hd_pool_take(&s->flight->crossing->pool, bytes);
+    s->leg.call.scratch = s->scratch.at;
+    if (!s->scratch.at) {
+        hd_error("%s: no memory for %zu bytes of other processes'",
+                 hd_type_name(s->flight->call.type), bytes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+/* The passage's, which lends it: large memory goes from flight to flight like a leg's, for it is in the caches. */
+static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
+    if (!f->passage->lends || bytes <= KEPT_SCRATCH) {
+        return take_scratch(f, &f->own, bytes);
+    }
+    hd_free(f->own.at);
+    f->own = hd_pool_take(&f->crossing->pool, bytes);
+    if (!f->own.at) {
+        hd_error("%s: no memory for %zu bytes of this process's", hd_type_name(f->call.type),
+                 bytes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    return UCC_OK;
+}
+
+/* A leg has ended well. With all of them, what they have read is over: LOCAL before they began, COMBINE since. */
+static void give_own(hd_flight_t *f) {
+    /* acq_rel: the last takes in what the others have done with the memory */
+    bool last = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel) == 1;
+    if (last && f->passage->lends && f->own.room > KEPT_SCRATCH) {
+        hd_pool_give(&f->crossing->pool, f->own);
+        f->own = (hd_scratch_t){NULL, 0};
+    }
+}
+
+/* The leg has ended well, or has not begun. One that has failed keeps its scratch as long as the flight lives, for a
+ * member may still be combining what lies there. */
+static void give_leg_scratch(hd_segment_t *s) {
+    hd_pool_give(&s->flight->crossing->pool, s->scratch);
+    s->scratch = (hd_scratch_t){NULL, 0};
+}
+
+/* --- the steps of a leg, under its lane's lock ---------------------------------------------------------- */
+
+/* UCC_INPROGRESS, or how the leg has ended. */
+static ucc_status_t advance(hd_segment_t *s, bool may_begin) {
+    hd_flight_t *f = s->flight;
+    /* acquire: pairs with closed */
+    int32_t closing = atomic_load_explicit(&f->closing, memory_order_acquire);
+    if (closing) {
+        return hd_leg_cancel(&s->leg, (ucc_status_t)closing);
+    }
+    s->begun = s->begun || may_begin;
+    return s->begun ? hd_leg_go(&s->leg) : UCC_INPROGRESS;
+}
+
+/* All processes know the team. */
+static bool is_greeted(const hd_flight_t *f) {
+    /* relaxed: what came of it is the network's, whose lock is held */
+    return atomic_load_explicit(&f->crossing->greeted, memory_order_relaxed) == 2;
+}
+
+static bool step_small(hd_leg_t *leg) {
+    hd_segment_t *s = (hd_segment_t *)(void *)leg;
+    hd_flight_t *f = s->flight;
+    ucc_status_t status = advance(s, is_greeted(f));
+    if (status == UCC_INPROGRESS) {
+        return false;
+    }
+    if (status == UCC_OK) {
+        give_leg_scratch(s);
+    }
+    hd_crossing_t *crossing = f->crossing;
+    hd_ticket_t ticket = f->ticket;
+    bool brings = hd_coll[f->call.type].reducing && !f->call.empty;
+    if (status != UCC_OK) {
+        hd_group_poison(crossing->group, status);
+    }
+    (void)hd_outer_release(&ticket, status, f->result, brings ? f->call.bytes : 0);
+    hd_outer_drop(&ticket); /* the flight may be another's from here on */
+    hd_flight_owe(crossing);
+    return true;
+}
+
+static bool is_over(const hd_flight_t *f, uint32_t s) {
+    return hd_outer_slice_is_finished(&f->ticket, s);
+}
+
+static bool may_begin(const hd_segment_t *s) {
+    const hd_flight_t *f = s->flight;
+    if (s == &f->exit) { /* after all else */
+        bool over = true;
+        for (uint32_t i = 0; over && i < hd_slice_exit(&f->cut); i++) {
+            over = is_over(f, i);
+        }
+        return over;
+    }
+    return is_greeted(f) &&
+           (!f->passage->needs_local(f) || (is_over(f, hd_slice_of(&f->cut, HD_LOCAL, s->index)) &&
+                                            (!f->passage->is_filled || f->passage->is_filled(s))));
+}
+
+static bool step_work(hd_leg_t *leg) {
+    hd_segment_t *s = (hd_segment_t *)(void *)leg;
+    hd_flight_t *f = s->flight;
+    ucc_status_t status = advance(s, s->begun || may_begin(s));
+    if (status == UCC_INPROGRESS) {
+        return false;
+    }
+    bool exits = s == &f->exit;
+    if (status == UCC_OK) {
+        give_leg_scratch(s);
+    }
+    if (status == UCC_OK && !exits) {
+        give_own(f);
+    }
+    hd_crossing_t *crossing = f->crossing;
+    hd_ticket_t ticket = f->ticket;
+    uint32_t slice = exits ? hd_slice_exit(&f->cut) : hd_slice_of(&f->cut, HD_NET, s->index);
+    if (status == UCC_OK && !exits) {
+        if (!s->asked) {
+            (void)hd_outer_ready(&ticket, hd_slice_of(&f->cut, HD_COMBINE, s->index), UINT32_MAX);
+        }
+        (void)hd_outer_ready(&ticket, hd_slice_of(&f->cut, HD_SPREAD, s->index), UINT32_MAX);
+    }
+    (void)hd_outer_finish(&ticket, slice, s->unit,
+                          status); /* the flight may be another's from here on */
+    hd_flight_owe(crossing);
+    return true;
+}
+
+/* --- departure: by the completer of the arrival ---------------------------------------------------------- */
+
+static hd_net_key_t key_of(const hd_op_t *op, const hd_span_t *span) {
+    static const uint8_t class_of[] = {
+        [HD_MATCH_NUMBERED] = HD_NET_NUMBERED,
+        [HD_MATCH_TAG] = HD_NET_TAG,
+        [HD_MATCH_INIT] = HD_NET_INIT,
+        [HD_MATCH_PERSISTENT] = HD_NET_PERSISTENT,
+        [HD_MATCH_ACTIVE_SET] = HD_NET_ACTIVE_SET,
+    };
+    hd_exchange_name_t name = hd_op_exchange_name(op);
+    return (hd_net_key_t){.number = name.key,
+                          .ordinal = name.ordinal,
+                          .subset = span->set_hash,
+                          .class = class_of[name.class]};
+}
+
+static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)(hd_leg_t *)) {
+    hd_flight_t *f = s->flight;
+    const hd_span_t *span = f->span;
+    const hd_coll_t *coll = &hd_coll[f->call.type];
+    s->index = segment;
+    s->leg = (hd_leg_t){
+        .team = f->crossing->team,
+        .key = key_of(op, span),
+        .segment = segment,
+        .step = step,
+        .call = {.type = f->cut.leg,
+                 .n = span->processes,
+                 .me = span->mine,
+                 .root = coll->rooted && !f->call.empty ? span->process_of[f->call.root] : 0,
+                 .process = span->team_process,
+                 .signature = f->call.signature,
+                 .element = f->call.element,
+                 .parallel = f->cut.parallel,
+                 .combine = combine},
+    };
+}
+
+/* Bytes that all processes agree on, by which the network plans a leg. */
+static size_t planned_bytes(const hd_flight_t *f) {
+    const hd_coll_t *coll = &hd_coll[f->call.type];
+    size_t most = (f->span->n + f->span->processes - 1) / f->span->processes;
+    if (hd_coll[f->cut.leg].vector || !coll->moves_data) {
+        return 0;
+    }
+    if (coll->source == HD_WHOLE) {
+        return coll->prefix ? f->call.bytes * most : f->cut.segment;
+    }
+    return f->call.bytes * most * (coll->pairwise ? most : 1);
+}
+
+/* What of a flight does not depend on its kind. */
+static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_ticket_t *ticket) {
+    f->crossing = crossing_of(op->outer);
+    f->span = op->span;
+    f->ticket = *ticket;
+    f->call = op->call;
+    f->n = op->place.n;
+    f->two_sided = op->group->two_sided;
+    f->cut = hd_flight_cut(op);
+    /* relaxed: handed on with the key */
+    atomic_store_explicit(&f->closing, 0, memory_order_relaxed);
+    if (!hd_coll[f->call.type].reducing || f->call.empty) {
+        return UCC_OK;
+    }
+    const hd_reducer_t *given = &op->call.reducer;
+    return hd_reducer_init(&f->reducer, given->dt, given->op, op->n);
+}
+
+/* From here on `closed` finds the flight. */
+static void announce(hd_flight_t *f, const hd_op_t *op) {
+    /* release: the flight; pairs with closed */
+    atomic_store_explicit(&f->key, hd_outer_key(op), memory_order_release);
+}
+
+static size_t lines_of(size_t bytes) {
+    return (bytes + HD_LINE - 1) & ~(size_t)(HD_LINE - 1);
+}
+
+/* The legs' data are set: how they run, and the memory that they need for that. */
+static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
+    size_t bytes = 0;
+    ucc_status_t status = UCC_OK;
+    for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
+        hd_leg_t *leg = &f->segment[j].leg;
+        leg->plan = hd_net_plan_of(f->crossing->team, &leg->call, planned_bytes(f));
+        size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
+        bytes += needs <= KEPT_SCRATCH ? needs : 0;
+        status = take_leg_scratch(&f->segment[j], needs);
+    }
+    if (status == UCC_OK) {
+        status = take_scratch(f, &f->legs_own, bytes);
+    }
+    uint8_t *at = f->legs_own.at;
+    for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
+        hd_leg_t *leg = &f->segment[j].leg;
+        size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
+        if (needs <= KEPT_SCRATCH) {
+            leg->call.scratch = needs ? at : NULL;
+            at += needs;
+        }
+    }
+    return status;
+}
+
+static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
+    hd_segment_t *s = &f->segment[0];
+    s->flight = f; /* of the rest, small flights use begun and the leg */
+    s->begun = false;
+    s->scratch = (hd_scratch_t){NULL, 0};
+    set_leg(s, op, 0, step_small);
+    if (payload) {
+        memcpy(f->operand, payload, f->call.bytes);
+        s->leg.call.operand = f->operand;
+        s->leg.call.result = f->result;
+        s->leg.call.count = f->call.bytes / f->call.element;
+    }
+    ucc_status_t status = plan_legs(f, 1);
+    if (status != UCC_OK) {
+        give_leg_scratch(s);
+        hd_group_poison(op->group, status);
+        return;
+    }
+    if (!hd_outer_hold(&f->ticket)) {
+        give_leg_scratch(s);
+        return; /* a member has cancelled, and the others will */
+    }
+    hd_home_pin(&op->group->home);
+    announce(f, op);
+    hd_leg_start(&s->leg);
+}
+
+/* Claims a unit for each leg; false: the exchange is closed. */
+static bool claim_units(hd_flight_t *f) {
+    uint32_t legs = f->cut.segments;
+    for (uint32_t j = 0; j < legs; j++) {
+        if (!hd_outer_claim(&f->ticket, hd_slice_of(&f->cut, HD_NET, j), &f->segment[j].unit)) {
+            for (uint32_t i = 0; i < j; i++) {
+                (void)hd_outer_finish(&f->ticket, hd_slice_of(&f->cut, HD_NET, i),
+                                      f->segment[i].unit, UCC_ERR_NO_MESSAGE);
+            }
+            return false;
+        }
+    }
+    if (f->two_sided && !hd_outer_claim(&f->ticket, hd_slice_exit(&f->cut), &f->exit.unit)) {
+        for (uint32_t i = 0; i < legs; i++) {
+            (void)hd_outer_finish(&f->ticket, hd_slice_of(&f->cut, HD_NET, i), f->segment[i].unit,
+                                  UCC_ERR_NO_MESSAGE);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* All that the legs and the slices need. The units are claimed, so other members' calls may be read. */
+static ucc_status_t prepare_legs(hd_flight_t *f) {
+    ucc_status_t status = take_own(f, f->passage->scratch ? f->passage->scratch(f) : 0);
+    /* relaxed: handed on with the legs */
+    atomic_store_explicit(&f->lasting, f->cut.segments, memory_order_relaxed);
+    for (uint32_t j = 0; j < f->cut.segments && status == UCC_OK; j++) {
+        status = f->passage->prepare(&f->segment[j]);
+    }
+    return status == UCC_OK ? plan_legs(f, f->cut.segments) : status;
+}
+
+static void depart_work(hd_op_t *op, hd_flight_t *f) {
+    f->passage = (const hd_passage_t *)(const void *)op->plan.row;
+    f->relay = NULL;
+    for (uint32_t j = 0; j < f->cut.segments; j++) {
+        f->segment[j] = (hd_segment_t){.flight = f};
+        set_leg(&f->segment[j], op, j, step_work);
+    }
+    f->exit = (hd_segment_t){.flight = f};
+    set_leg(&f->exit, op, HD_FLIGHT_SEGMENTS, step_work);
+    f->exit.leg.call.type = HD_BARRIER;
+    if (!claim_units(f)) {
+        return;
+    }
+    f->exit.leg.plan = hd_net_plan_of(f->crossing->team, &f->exit.leg.call, 0);
+    ucc_status_t status = prepare_legs(f);
+    if (status != UCC_OK) {
+        hd_group_poison(op->group, status);
+        atomic_store_explicit(&f->closing, (int32_t)status,
+                              memory_order_relaxed); /* see announce */
+    }
+    /* each leg keeps the group: it rings its bell when it ends, however late, on whichever lane */
+    for (uint32_t legs = f->cut.segments + (f->two_sided ? 1 : 0); legs; legs--) {
+        hd_home_pin(&op->group->home);
+    }
+    announce(f, op);
+    if (status == UCC_OK) {
+        (void)hd_outer_release(&f->ticket, UCC_OK, NULL, 0);
+    }
+    bool exits = f->two_sided; /* the flight may be over as soon as its last leg is started */
+    for (uint32_t j = f->cut.segments; j-- > 0;) {
+        hd_segment_t *s = &f->segment[j];
+        if (j == 0 && exits) {
+            hd_leg_start(&f->exit.leg);
+        }
+        hd_leg_start(&s->leg);
+    }
+}
+
+/* --- the stage --------------------------------------------------------------------------------------- */
+
+static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *ticket, ucc_status_t status,
+                    const void *payload) {
+    hd_crossing_t *crossing = crossing_of(stage);
+    hd_flight_t *f = status == UCC_OK ? take_flight(op) : NULL;
+    if (status == UCC_OK) {
+        status = f ? set_up(f, op, ticket) : UCC_ERR_NO_MEMORY;
+    }
+    if (status != UCC_OK) { /* the members are about to cancel */
+        hd_group_poison(op->group, status);
+        hd_crossing_abort(crossing, status);
+    } else if (f->cut.small) {
+        depart_small(op, f, payload);
+    } else {
+        depart_work(op, f);
+    }
+}
+
+static bool pump(hd_outer_t *stage, hd_op_t *op) {
+    hd_crossing_t *crossing = crossing_of(stage);
+    if (hd_group_is_complete(op->group)) {
+        (void)hd_net_pump(crossing->net);
+    } else {
+        (void)hd_crossing_pump(crossing);
+    }
+    hd_flight_settle();
+    return false;
+}
+
+static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
+    hd_crossing_t *crossing = crossing_of(stage);
+    hd_flight_t *f = hd_flight_of(op);
+    hd_crossing_abort(crossing, why);
+    /* acquire: pairs with announce. It may be about to be announced: this is called again */
+    if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
+        /* release: pairs with advance, though only the value matters */
+        atomic_store_explicit(&f->closing, (int32_t)why, memory_order_release);
+    }
+    (void)pump(stage, op);
+}
+
+void hd_flight_stage(hd_outer_t *stage) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    *stage = (hd_outer_t){.arrived = arrived, .pump = pump, .closed = closed};
+}
+
+/* --- operations -------------------------------------------------------------------------------------- */
+
+static ucc_status_t start_small(hd_op_t *op) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    bool reduces = coll->reducing && !call->empty, waits = true;
+    uint32_t shape = reduces ? HD_OUTER_REDUCES | HD_OUTER_BRINGS : 0;
+    if (coll->all_wait || op->group->two_sided || call->empty) {
+        shape |= HD_OUTER_ALL_WAIT;
+    } else if (coll->flow == HD_TO_ROOT) {
+        waits = call->is_root;
+    } else {
+        waits = !call->is_root;
+    }
+    if (!waits) {
+        shape |= HD_OUTER_GOES;
+    }
+    if (reduces && hd_holds(coll->result_at, call->is_root, op->place.me)) {
+        shape |= HD_OUTER_TAKES;
+    }
+    return hd_outer_start(op, shape);
+}
+
+static const hd_passage_t *const passages[HD_N_TYPES] = {
+    [HD_ALLGATHER] = &hd_passage_allgather,
+    [HD_ALLGATHERV] = &hd_passage_allgather,
+    [HD_ALLREDUCE] = &hd_passage_allreduce,
+    [HD_ALLTOALL] = &hd_passage_alltoall,
+    [HD_ALLTOALLV] = &hd_passage_alltoall,
+    [HD_BCAST] = &hd_passage_bcast,
+    [HD_GATHER] = &hd_passage_gather,
+    [HD_GATHERV] = &hd_passage_gather,
+    [HD_REDUCE] = &hd_passage_reduce,
+    [HD_REDUCE_SCATTER] = &hd_passage_reduce_scatter,
+    [HD_REDUCE_SCATTERV] = &hd_passage_reduce_scatter,
+    [HD_SCATTER] = &hd_passage_scatter,
+    [HD_SCATTERV] = &hd_passage_scatter,
+    [HD_MCAST] = &hd_passage_bcast,
+    [HD_SCAN] = &hd_passage_scan,
+    [HD_EXSCAN] = &hd_passage_scan,
+};
+
+static ucc_status_t start_work(hd_op_t *op) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    const void *src = coll->source == HD_WHOLE && !coll->bcast ? hd_call_operand(call) : call->src;
+    return hd_outer_start_work(op, &passages[call->type]->row, src, call->dst);
+}
+
+void hd_flight_choose(hd_op_t *op, const hd_span_t *span) {
+    op->span = span;
+    op->outer = NULL;
+    if (span->processes ==
+        1) { /* an active set inside this process, numbered as its board's members are */
+        hd_op_choose_plan(op);
+        return;
+    }
+    op->outer = &hd_group_crossing(op->group)->stage;
+    make_partial(&op->call.reducer);
+    bool small = hd_flight_cut(op).small;
+    /* until its start says more: there is something to do */
+    op->plan = (hd_plan_t){.path = small ? HD_PATH_TREE : HD_PATH_ENGINE};
+    op->start = small ? start_small : start_work;
+}

@@ -1,0 +1,104 @@
+/* flight_plan.c: how a call of a team of several processes is cut: small or not, into which segments, windows and
+ * legs. The one place where sizes of what crosses processes are compared with thresholds; how a leg runs among the
+ * processes, net/plan.c says.
+ *
+ * From what all endpoints agree on, and nothing else: all processes must come to the same legs.
+ */
+#include "span/internal.h"
+
+enum {
+    WHOLE = 1024 * 1024,  /* up to so many bytes, one segment */
+    SEGMENT = 512 * 1024, /* else about so many each */
+    WINDOW = 64 * 1024,   /* of a unit */
+    WORTH_A_UNIT =
+        32 * 1024 /* of one process's part of a reduction: else who pumps combines it at once */
+};
+
+/* Must operands cross, for the sake of the bits? Combined process by process they would be others. A prefix needs all
+ * operands anyway. */
+static bool is_apart(const hd_op_t *op) {
+    const hd_crossing_t *crossing = hd_group_crossing(op->group);
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    const hd_span_t *span = op->span;
+    return crossing->placement && coll->reducing && !coll->prefix && !op->call.empty &&
+           span->blocks != span->processes;
+}
+
+static bool is_small(const hd_op_t *op) {
+    const hd_coll_t *coll = &hd_coll[op->call.type];
+    if (!coll->moves_data || op->call.empty) {
+        return true;
+    }
+    return !is_apart(op) && coll->reducing && coll->source == HD_WHOLE && !coll->prefix &&
+           !op->call.exclusive && op->call.bytes <= HD_FLIGHT_PAYLOAD;
+}
+
+/* Of a reduce_scatter all blocks are empty. Nobody would send anything, and a process might run ahead of another without end,
+ * beyond what numbers on the wire can tell apart. */
+static bool has_no_block(const hd_op_t *op) {
+    bool scatters = op->call.type == HD_REDUCE_SCATTER || op->call.type == HD_REDUCE_SCATTERV;
+    return scatters && op->call.total == 0;
+}
+
+/* What the legs of a collective are. */
+static uint8_t leg_of(const hd_op_t *op) {
+    uint8_t type = op->call.type;
+    bool two_sided = op->group->two_sided;
+    if (op->call.empty || (!hd_coll[type].moves_data && two_sided) || has_no_block(op)) {
+        return HD_BARRIER;
+    }
+    if (type == HD_REDUCE && two_sided && is_small(op)) {
+        return HD_ALLREDUCE; /* who has the result knows that all have come; work has a barrier behind it */
+    }
+    if (hd_coll[type].prefix) {
+        type = HD_ALLGATHER; /* of the operands: each process makes its prefixes itself */
+    }
+    /* where processes have different numbers of endpoints, their blocks are of different sizes */
+    if (!op->span->even && hd_coll[type].vector_type) {
+        return hd_coll[type].vector_type;
+    }
+    return type == HD_MCAST ? HD_BCAST : type;
+}
+
+hd_cut_t hd_flight_cut(const hd_op_t *op) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    const hd_span_t *span = op->span;
+    hd_cut_t cut = {.small = is_small(op), .segments = 1, .leg = leg_of(op), .apart = is_apart(op)};
+    size_t element = coll->reducing ? call->element : 1;
+    bool whole = coll->source == HD_WHOLE && !coll->prefix;
+    cut.window = WINDOW > element ? WINDOW - WINDOW % element : element;
+    cut.segment = call->bytes;
+    if (whole && call->bytes > WHOLE) {
+        size_t segments = (call->bytes + SEGMENT - 1) / SEGMENT;
+        segments = segments < HD_FLIGHT_SEGMENTS ? segments : HD_FLIGHT_SEGMENTS;
+        size_t elements = call->bytes / element;
+        cut.segment = (elements + segments - 1) / segments * element;
+        cut.segments = (uint32_t)((call->bytes + cut.segment - 1) / cut.segment);
+    }
+    cut.parallel =
+        !cut.small && (call->exclusive || !whole || cut.segment / span->processes >= WORTH_A_UNIT);
+    return cut;
+}
+
+hd_range_t hd_cut_segment(const hd_cut_t *cut, size_t bytes, uint32_t segment) {
+    size_t at = segment * cut->segment, left = at < bytes ? bytes - at : 0;
+    return (hd_range_t){at, left < cut->segment ? left : cut->segment};
+}
+
+hd_range_t hd_cut_combine(size_t count, uint32_t unit) {
+    size_t first = count * unit / HD_COMBINE_UNITS, end = count * (unit + 1) / HD_COMBINE_UNITS;
+    return (hd_range_t){first, end - first};
+}
+
+void hd_flight_print_cuts(FILE *out) {
+    fprintf(
+        out,
+        "reductions of up to %d bytes, and what moves no data, cross in the arrival tree's "
+        "release; all else is work of units of %d KiB. Whole data beyond %d KiB crosses in "
+        "segments of about %d KiB, at most %d of them in flight together, each with the plan of "
+        "its size. Among up to %d processes, what is at most NET_SWAP_MAX bytes from each for "
+        "each is a swap instead, of one message\n\n",
+        (int)HD_FLIGHT_PAYLOAD, WINDOW / 1024, WHOLE / 1024, SEGMENT / 1024,
+        (int)HD_FLIGHT_SEGMENTS, (int)HD_SWAP_PROCESSES);
+}

@@ -1,0 +1,61 @@
+/* team.c: what of a team handle needs nothing that lies above: how its group is configured, and who still needs it. */
+#include "team/team.h"
+
+#include "net/net.h"
+
+hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
+    const hd_config_t *c = lib->config;
+    return (hd_group_config_t){
+        .depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_RING),
+        .persistent_depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_PERSISTENT_RING),
+        .flat_max = (uint32_t)hd_config_uint(c, HD_CFG_LIB_FLAT_MAX),
+        .lines_max = hd_config_size(c, HD_CFG_LIB_LINES_MAX),
+        .staged_max = hd_config_size(c, HD_CFG_LIB_STAGED_MAX),
+        .direct_above = hd_config_size(c, HD_CFG_LIB_DIRECT_ABOVE),
+        .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
+        .streaming_min = hd_config_size(c, HD_CFG_LIB_NONTEMPORAL_MIN),
+        .copy_min = hd_config_size(c, HD_CFG_LIB_GPU_COPY_MIN),
+        .partial_min = hd_config_size(c, HD_CFG_LIB_GPU_PARTIAL_MIN),
+        .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
+        .check = lib->check,
+        .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),
+        .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
+        .stall = lib->stall,
+        .timeout = lib->timeout,
+    };
+}
+
+hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
+    enum {
+        DEPTH = HD_SWAP_SLOTS,
+        SLICES = 128
+    }; /* so much must be under way at once, for a round trip takes long */
+    hd_group_config_t config = hd_team_group_config(lib, sync_type);
+    config.spanning = true;
+    config.depth = DEPTH; /* swaps have as many places (net/swap.c) */
+    config.slices = SLICES;
+    config.staging_min = HD_SWAP_LONG; /* what a member gives to a swap */
+    return config;
+}
+
+bool hd_team_is_needed(ucc_team_h team) {
+    hd_lock(&team->lock);
+    uint32_t engines = team->n_engines, tasks = team->n_held;
+    hd_unlock(&team->lock);
+    if (engines) {
+        hd_error("team destroyed before %u of its execution engines at endpoint %u", engines,
+                 team->ep);
+    }
+    if (tasks) {
+        hd_error("team destroyed before %u collectives of schedules, or triggered posts, that run "
+                 "at endpoint %u",
+                 tasks, team->ep);
+    }
+    return engines != 0 || tasks != 0;
+}
+
+void hd_team_hold(ucc_team_h team, bool holds) {
+    hd_lock(&team->lock);
+    team->n_held += holds ? 1 : UINT32_MAX; /* minus one */
+    hd_unlock(&team->lock);
+}

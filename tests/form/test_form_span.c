@@ -1,0 +1,1021 @@
+/* test_form_span.c: teams whose endpoints live in several processes form, and fail to form, at all of them alike.
+ * Each process drives its endpoints by one thread, but where a test says something else.
+ */
+#include "../support/deadline.h"
+#include "../support/processes.h"
+#include "../support/world.h"
+#include "core/log.h"
+#include "net/internal.h"
+#include "form/internal.h"
+#include "span/span.h"
+
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(form_span, .timeout = 120);
+
+enum { MOST = 16, SECONDS = 40 };
+
+/* UCX 1.13 loses three of its own allocations when it connects to a process that has closed meanwhile. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libuct.so\n";
+}
+
+/* Endpoints of this process: a library and a context each. */
+typedef struct stage {
+    const process_t *process;
+    uint32_t n;
+    ucc_lib_h libs[MOST];
+    ucc_context_h contexts[MOST];
+} stage_t;
+
+static stage_t stage_open(const process_t *process, bool with_oob) {
+    stage_t s = {.process = process, .n = process->n};
+    ucc_oob_coll_t oobs[MOST];
+    for (uint32_t k = 0; k < s.n; k++) {
+        s.libs[k] = world_lib(UCC_THREAD_MULTIPLE);
+        oobs[k] = process_oob(process, 0, process->endpoint[k]);
+    }
+    if (with_oob) {
+        world_contexts_with_oob(s.n, s.libs, oobs, s.contexts);
+        return s;
+    }
+    for (uint32_t k = 0; k < s.n; k++) {
+        s.contexts[k] = world_new_context(s.libs[k], UCC_CONTEXT_SHARED, NULL);
+    }
+    return s;
+}
+
+/* False: something of the stage is still in use. */
+static bool stage_close(stage_t *s) {
+    bool ok = true;
+    for (uint32_t k = 0; k < s->n; k++) {
+        ok &= ucc_context_destroy(s->contexts[k]) == UCC_OK;
+        ok &= ucc_finalize(s->libs[k]) == UCC_OK;
+    }
+    return ok && !hd_net_opened();
+}
+
+static void post(stage_t *s, uint32_t k, uint32_t board, ucc_team_h *team) {
+    uint32_t endpoint = s->process->endpoint[k];
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP |
+                                        UCC_TEAM_PARAM_FIELD_EP_RANGE,
+                                .oob = process_oob(s->process, board, endpoint),
+                                .ep = endpoint,
+                                .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG};
+    must(ucc_team_create_post(&s->contexts[k], 1, &params, team), "ucc_team_create_post");
+}
+
+/* Drives n teams until each has formed or failed. */
+static void drive(ucc_team_h *teams, uint32_t n, ucc_status_t *statuses) {
+    deadline_t deadline = deadline_start("teams to form");
+    for (uint32_t left = n; left > 0;) {
+        left = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            statuses[k] = ucc_team_create_test(teams[k]);
+            left += statuses[k] == UCC_INPROGRESS;
+        }
+        deadline_poll(&deadline);
+    }
+}
+
+static void destroy(ucc_team_h *teams, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        world_destroy_team(teams[k]);
+    }
+}
+
+/* All of mine end with this status. */
+static bool all_are(const ucc_status_t *statuses, uint32_t n, ucc_status_t expected) {
+    for (uint32_t k = 0; k < n; k++) {
+        if (statuses[k] != expected) {
+            fprintf(stderr, "endpoint %u of mine: %s\n", k, ucc_status_string(statuses[k]));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), void *arg) {
+    return processes_run(shape, SECONDS, work, arg).ok;
+}
+
+/* --- by an exchange ----------------------------------------------------------------------------------- */
+
+static bool is_as_it_should(const process_t *process, uint32_t k, ucc_team_h team) {
+    uint64_t eps[MOST];
+    ucc_team_attr_t attr = {.mask = UCC_TEAM_ATTR_FIELD_SIZE | UCC_TEAM_ATTR_FIELD_EP |
+                                    UCC_TEAM_ATTR_FIELD_EPS,
+                            .eps = eps};
+    must(ucc_team_get_attr(team, &attr), "ucc_team_get_attr");
+    bool right = attr.size == process->size && attr.ep == process->endpoint[k];
+    for (uint32_t i = 0; i < process->size; i++) {
+        right &= eps[i] == i;
+    }
+    const hd_span_t *span = team->crossing->span;
+    for (uint32_t i = 0; i < process->size; i++) {
+        bool mine = process->process_of[i] == process->me;
+        right &= mine == (span->process_of[i] == span->mine);
+    }
+    return right && team->group->n == process->n && span->processes == process->shape->processes;
+}
+
+static int forms(const process_t *process, void *arg) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = true;
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    ok &= all_are(statuses, s.n, UCC_OK);
+    for (uint32_t k = 0; k < s.n && ok; k++) {
+        ok &= is_as_it_should(process, k, teams[k]);
+    }
+    destroy(teams, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, endpoints_of_two_processes_become_one_team) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+Test(form_span, so_do_those_of_three_with_uneven_numbers_that_interleave) {
+    shape_t shape = {.processes = 3, .endpoints = {1, 2, 4}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+Test(form_span, so_do_those_of_two_that_are_numbered_at_random) {
+    shape_t shape = {
+        .processes = 2, .endpoints = {5, 3}, .numbering = NUMBERING_RANDOM, .seed = 11};
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+Test(form_span, so_do_processes_with_one_endpoint_each) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, forms, NULL));
+}
+
+/* --- over contexts ------------------------------------------------------------------------------------- */
+
+static uint32_t place_in(const uint64_t *list, uint32_t n, uint64_t rank) {
+    uint32_t i = 0;
+    while (i < n && list[i] != rank) {
+        i++;
+    }
+    return i;
+}
+
+/* The team of the listed ranks, by those of mine that are in it: forms, and is what it should be. */
+static bool forms_of_list(stage_t *s, const uint64_t *list, uint32_t n, uint32_t processes) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    uint32_t place[MOST], mine = 0;
+    ucc_ep_map_t map = {
+        .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {(void *)(uintptr_t)list, sizeof(*list)}};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP_MAP, .ep_map = map};
+    for (uint32_t k = 0; k < s->n; k++) {
+        place[mine] = place_in(list, n, s->process->endpoint[k]);
+        if (place[mine] < n) {
+            must(ucc_team_create_post(&s->contexts[k], 1, &params, &teams[mine]), "create_post");
+            mine++;
+        }
+    }
+    drive(teams, mine, statuses);
+    bool ok = all_are(statuses, mine, UCC_OK);
+    for (uint32_t i = 0; i < mine && ok; i++) {
+        const hd_crossing_t *crossing = teams[i]->crossing;
+        ok = teams[i]->ep == place[i] && teams[i]->n == n && teams[i]->group->n == mine &&
+             (crossing ? crossing->span->processes : 1) == processes;
+    }
+    destroy(teams, mine);
+    return ok;
+}
+
+static int forms_by_map(const process_t *process, void *arg) {
+    static const uint64_t all[] = {0, 1, 2, 3, 4}, some[] = {4, 0, 3}, alone[] = {1, 3};
+    stage_t s = stage_open(process, true);
+    bool ok = true;
+    (void)arg;
+    for (uint32_t i = 0; i < 3; i++) { /* 0, 2, 4 live in process 0, 1 and 3 in process 1 */
+        ok = ok && forms_of_list(&s, all, 5, 2);
+        ok = ok && forms_of_list(&s, some, 3, 2);
+        ok = ok && (process->me == 0 || forms_of_list(&s, alone, 2, 1));
+        ok = ok && forms_of_list(&s, some, 3, 2);
+    }
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, contexts_of_two_processes_make_teams_of_lists_without_an_exchange) {
+    shape_t shape = {.processes = 2, .endpoints = {3, 2}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_by_map, NULL));
+}
+
+static int has_no_network_for_a_map(const process_t *process, void *arg) {
+    static const uint64_t all[] = {0, 1, 2, 3}, mine[2][2] = {{0, 1}, {2, 3}};
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    if (process->me == 1) {
+        setenv("HEDDLE_NET", "n", 1);
+    }
+    stage_t s = stage_open(process, true);
+    ucc_team_h team;
+    ucc_ep_map_t map = {
+        .type = UCC_EP_MAP_ARRAY, .ep_num = 4, .array = {(void *)(uintptr_t)all, sizeof(*all)}};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP_MAP, .ep_map = map};
+    bool ok = ucc_team_create_post(&s.contexts[0], 1, &params, &team) == UCC_ERR_NOT_SUPPORTED;
+    ok = ok && forms_of_list(&s, mine[process->me], 2, 1);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, without_a_network_contexts_are_good_for_teams_inside_their_processes) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, has_no_network_for_a_map, NULL));
+}
+
+/* --- from teams ----------------------------------------------------------------------------------------- */
+
+static bool forms_from(const stage_t *s, ucc_team_h *parents, uint64_t *list, uint32_t n,
+                       uint32_t processes) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    uint32_t mine = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        if (place_in(list, n, s->process->endpoint[k]) < n) {
+            must(ucc_create_team_from_eps(parents[k], &list, n, &teams[mine++]), "from_eps");
+        }
+    }
+    drive(teams, mine, statuses);
+    bool ok = all_are(statuses, mine, UCC_OK);
+    for (uint32_t i = 0; i < mine && ok; i++) {
+        const hd_crossing_t *crossing = teams[i]->crossing;
+        ok = teams[i]->n == n && (crossing ? crossing->span->processes : 1) == processes;
+    }
+    destroy(teams, mine);
+    return ok;
+}
+
+static int forms_from_lists(const process_t *process, void *arg) {
+    static uint64_t some[] = {5, 0, 3}, others[] = {1, 2, 4}, alone[] = {6, 4};
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    bool ok = all_are(statuses, s.n, UCC_OK);
+    for (uint32_t i = 0; i < 3 && ok; i++) { /* processes: 0, 1 1, 2 2 2 2 */
+        ok = forms_from(&s, teams, some, 3, 2) && forms_from(&s, teams, others, 3, 2) &&
+             forms_from(&s, teams, alone, 2, 1);
+    }
+    destroy(teams, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, members_of_a_list_make_a_team_of_one_in_three_processes) {
+    shape_t shape = {.processes = 3, .endpoints = {1, 2, 4}};
+    cr_assert(runs(&shape, forms_from_lists, NULL));
+}
+
+/* All of a parent take part in making the team of those whose bits are set. */
+static bool forms_by_split(const stage_t *s, ucc_team_h *parents, uint32_t included, bool at_once) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    bool ok = true;
+    for (uint32_t k = 0; k < s->n; k++) {
+        uint32_t endpoint = s->process->endpoint[k];
+        must(ucc_team_create_from_parent(endpoint, included >> endpoint & 1, parents[k], &teams[k]),
+             "from_parent");
+        if (at_once && !(included >> endpoint & 1)) { /* without another look */
+            world_destroy_team(teams[k]);
+            teams[k] = NULL;
+        }
+    }
+    uint32_t mine = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        teams[mine] = teams[k];
+        mine += teams[k] != NULL;
+    }
+    drive(teams, mine, statuses);
+    ok = all_are(statuses, mine, UCC_OK);
+    uint32_t in = 0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        uint32_t endpoint = s->process->endpoint[k];
+        if (included >> endpoint & 1) {
+            ucc_team_h team = teams[in++];
+            ok &= team->state == HD_TEAM_ACTIVE &&
+                  team->n == (uint32_t)__builtin_popcount(included) &&
+                  team->ep == (uint32_t)__builtin_popcount(included & ((1u << endpoint) - 1));
+        } else if (!at_once) {
+            ok &= teams[in++]->state == HD_TEAM_EXCLUDED;
+        }
+    }
+    destroy(teams, mine);
+    return ok;
+}
+
+static bool form_parents(stage_t *s, ucc_team_h *parents) {
+    ucc_status_t statuses[MOST];
+    for (uint32_t k = 0; k < s->n; k++) {
+        post(s, k, 0, &parents[k]);
+    }
+    drive(parents, s->n, statuses);
+    return all_are(statuses, s->n, UCC_OK);
+}
+
+static int forms_from_parent(const process_t *process, void *arg) {
+    /* processes: 0 3 5, 1 4, 2; the third has only one process, the fourth leaves one out */
+    static const uint32_t included[] = {0x3f, 0x2b, 0x29, 0x1b, 0x02, 0x24};
+    ucc_team_h parents[MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents), at_once = arg != NULL;
+    for (uint32_t i = 0; i < sizeof(included) / sizeof(included[0]) && ok; i++) {
+        ok = forms_by_split(&s, parents, included[i], at_once);
+    }
+    destroy(parents, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, endpoints_of_a_parent_make_a_team_of_those_who_want) {
+    shape_t shape = {.processes = 3, .endpoints = {3, 2, 1}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_from_parent, NULL));
+}
+
+Test(form_span, who_takes_no_part_in_the_team_may_go_at_once) {
+    shape_t shape = {.processes = 3, .endpoints = {3, 2, 1}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_from_parent, "at once"));
+}
+
+/* The parent goes before the team has formed. */
+static int outlives_its_parent(const process_t *process, void *arg) {
+    ucc_team_h parents[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents);
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        must(ucc_team_create_from_parent(process->endpoint[k], process->endpoint[k] != 1,
+                                         parents[k], &teams[k]),
+             "from_parent");
+    }
+    destroy(parents, s.n);
+    drive(teams, s.n, statuses);
+    ok = ok && all_are(statuses, s.n, UCC_OK);
+    destroy(teams, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, a_team_outlives_the_parent_that_it_was_made_from) {
+    shape_t shape = {.processes = 3, .endpoints = {2, 1, 2}};
+    cr_assert(runs(&shape, outlives_its_parent, NULL));
+}
+
+/* Endpoint 1 of process 1 goes instead of finding out who takes part. */
+static int goes_during_a_split(const process_t *process, void *arg) {
+    ucc_team_h parents[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents);
+    (void)arg;
+    uint32_t here = s.n;
+    for (uint32_t k = 0; k < s.n; k++) {
+        ucc_status_t status =
+            ucc_team_create_from_parent(process->endpoint[k], 1, parents[k], &teams[k]);
+        ok &= status == UCC_OK || (process->me == 1 && k == 1 && status < 0);
+        if (process->me == 1 && k == 0) {
+            world_destroy_team(teams[0]);
+            here = 0;
+        } else if (status == UCC_OK && process->me == 1) {
+            world_destroy_team(teams[k]);
+        }
+    }
+    drive(teams, here, statuses);
+    ok &= all_are(statuses, here, UCC_ERR_NOT_FOUND);
+    destroy(teams, here);
+    process_barrier(process);
+    destroy(parents, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, who_goes_during_a_split_fails_it_everywhere) {
+    shape_t shape = {.processes = 3, .endpoints = {2, 2, 1}};
+    cr_assert(runs(&shape, goes_during_a_split, NULL));
+}
+
+/* --- how that fails ------------------------------------------------------------------------------------ */
+
+/* Statuses of my endpoints, driven to the end; those that have failed are destroyed. */
+static int ends_with(const process_t *process, ucc_status_t expected) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    bool ok = all_are(statuses, s.n, expected);
+    destroy(teams, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+static int ends_without_check_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_CHECK", process->me == 1 ? "y" : "n", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, configurations_that_differ_fail_at_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, ends_without_check_in_one, NULL));
+}
+
+/* An exchange that makes process 1 another version. */
+static ucc_status_t (*gather_truly)(void *, void *, size_t, void *, void **);
+
+static ucc_status_t gather_as_another_version(void *src, void *dst, size_t bytes, void *info,
+                                              void **request) {
+    if (bytes == sizeof(hd_record_t)) {
+        ((hd_record_t *)src)->version += 100;
+    }
+    return gather_truly(src, dst, bytes, info, request);
+}
+
+static int is_another_version(const process_t *process, void *arg) {
+    ucc_team_h team;
+    ucc_status_t status;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = process_oob(process, 0, process->endpoint[0])};
+    (void)arg;
+    gather_truly = params.oob.allgather;
+    if (process->me == 1) {
+        params.oob.allgather = gather_as_another_version;
+    }
+    must(ucc_team_create_post(&s.contexts[0], 1, &params, &team), "ucc_team_create_post");
+    drive(&team, 1, &status);
+    destroy(&team, 1);
+    return !(stage_close(&s) && status == UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, versions_that_differ_fail_at_all) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, is_another_version, NULL));
+}
+
+static int has_no_network_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    if (process->me == 1) {
+        setenv("HEDDLE_NET", "n", 1);
+    }
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_NOT_SUPPORTED);
+}
+
+Test(form_span, a_process_without_a_network_fails_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, has_no_network_in_one, NULL));
+}
+
+/* An exchange that hides the end of the third call while it is held: then the endpoint has given all that it has to give,
+ * and does not know of the others. */
+typedef struct held {
+    ucc_oob_coll_t oob;
+    _Atomic bool *hold;
+    void *request;
+    uint32_t calls;
+} held_t;
+
+static ucc_status_t held_gather(void *src, void *dst, size_t bytes, void *info, void **request) {
+    held_t *held = info;
+    held->calls++;
+    *request = held;
+    return held->oob.allgather(src, dst, bytes, held->oob.coll_info, &held->request);
+}
+
+static ucc_status_t held_test(void *request) {
+    held_t *held = request;
+    ucc_status_t status = held->oob.req_test(held->request);
+    return held->calls == 3 && atomic_load(held->hold) ? UCC_INPROGRESS : status;
+}
+
+static ucc_status_t held_free(void *request) {
+    held_t *held = request;
+    return held->oob.req_free(held->request);
+}
+
+static void post_held(stage_t *s, uint32_t k, held_t *held, _Atomic bool *hold, ucc_team_h *team) {
+    *held = (held_t){.oob = process_oob(s->process, 0, s->process->endpoint[k]), .hold = hold};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = {.allgather = held_gather,
+                                        .req_test = held_test,
+                                        .req_free = held_free,
+                                        .coll_info = held,
+                                        .n_oob_eps = s->process->size,
+                                        .oob_ep = s->process->endpoint[k]}};
+    must(ucc_team_create_post(&s->contexts[k], 1, &params, team), "ucc_team_create_post");
+}
+
+/* Endpoint 1 of process 1 is held: so endpoint 0 there waits for it in the group, and process 0 for a greeting. */
+static int goes_before_it_has_formed(const process_t *process, void *arg) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    held_t held[MOST];
+    _Atomic bool hold = process->me == 1, free_to_go = false;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    (void)arg;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post_held(&s, k, &held[k], k == 1 ? &hold : &free_to_go, &teams[k]);
+    }
+    deadline_t deadline = deadline_start("an endpoint to join");
+    while (process->me == 1 && teams[0]->forming->step != STEP_COMPLETE) {
+        for (uint32_t k = 0; k < s.n; k++) {
+            must(ucc_team_create_test(teams[k]) < 0 ? UCC_ERR_NO_MESSAGE : UCC_OK, "test");
+        }
+        deadline_poll(&deadline);
+    }
+    uint32_t gone = process->me == 1;
+    destroy(teams, gone);
+    atomic_store(&hold, false);
+    drive(teams + gone, s.n - gone, statuses);
+    bool ok = all_are(statuses, s.n - gone, UCC_ERR_NOT_FOUND);
+    destroy(teams + gone, s.n - gone);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_endpoint_that_goes_before_it_has_formed_fails_all) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, goes_before_it_has_formed, NULL));
+}
+
+/* Process 1 does not come before process 0 has given up. */
+static int gives_up(const process_t *process, void *arg) {
+    _Atomic bool *hold = arg, never = false;
+    ucc_team_h team;
+    ucc_status_t status;
+    held_t held;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    setenv("HEDDLE_TIMEOUT", process->me == 0 ? "0.1" : "0", 1);
+    stage_t s = stage_open(process, false);
+    post_held(&s, 0, &held, process->me == 1 ? hold : &never, &team);
+    drive(&team, 1, &status);
+    if (process->me == 0) {
+        atomic_store(hold, false);
+    }
+    deadline_t deadline = deadline_start("the other process to hear of it");
+    while (process->me == 0 && !atomic_load(hold + 1)) { /* it is told while we are there */
+        hd_net_pump(hd_net_opened());
+        deadline_poll(&deadline);
+    }
+    atomic_store(hold + 1, process->me == 1);
+    destroy(&team, 1);
+    return !(stage_close(&s) && status == UCC_ERR_TIMED_OUT);
+}
+
+Test(form_span, forming_ends_with_the_time_out_and_the_others_hear_of_it) {
+    shape_t shape = shape_even(2, 1);
+    _Atomic bool *hold =
+        mmap(NULL, 2 * sizeof(*hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    atomic_store(hold, true);
+    cr_assert(runs(&shape, gives_up, (void *)hold));
+    munmap((void *)hold, 2 * sizeof(*hold));
+}
+
+/* Process 1 gives up a team that process 0 comes to only then. */
+static int gives_up_before_others_come(const process_t *process, void *arg) {
+    static uint64_t both[] = {0, 1}, *list = both;
+    ucc_team_h parent, team;
+    ucc_status_t status = UCC_ERR_NOT_FOUND;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &parent);
+    (void)arg;
+    if (process->me == 1) {
+        must(ucc_create_team_from_eps(parent, &list, 2, &team), "from_eps");
+        world_destroy_team(team);
+    }
+    process_barrier(process);
+    if (process->me == 0) {
+        for (int i = 0; i < 100; i++) { /* most likely it hears of it now */
+            hd_net_pump(hd_net_opened());
+        }
+        must(ucc_create_team_from_eps(parent, &list, 2, &team), "from_eps");
+        drive(&team, 1, &status);
+        world_destroy_team(team);
+    }
+    process_barrier(process);
+    world_destroy_team(parent);
+    return !(stage_close(&s) && ok && status == UCC_ERR_NOT_FOUND);
+}
+
+Test(form_span, who_comes_to_a_team_that_another_process_has_given_up_hears_of_it) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, gives_up_before_others_come, NULL));
+}
+
+/* Process 1 aborts a team in which process 0 does nothing but look. */
+static int aborts(const process_t *process, void *arg) {
+    ucc_team_h team;
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &team);
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    process_barrier(process);
+    if (process->me == 1) {
+        must(heddle_team_abort(team), "heddle_team_abort");
+    }
+    deadline_t deadline = deadline_start("to hear of the abort");
+    while (hd_group_poisoned(team->group) == UCC_OK) {
+        hd_net_pump(hd_net_opened());
+        deadline_poll(&deadline);
+    }
+    ok &= hd_group_poisoned(team->group) == HEDDLE_ERR_ABORTED;
+    process_barrier(process);
+    world_destroy_team(team);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_abort_is_heard_in_other_processes) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, aborts, NULL));
+}
+
+static int ends_with_another_algorithm_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_BCAST", process->me == 1 ? "chain" : "tree", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, algorithms_that_differ_fail_at_all) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, ends_with_another_algorithm_in_one, NULL));
+}
+
+static int ends_with_other_bits_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_REPRODUCIBLE", process->me == 1 ? "placement" : "layout", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return ends_with(process, UCC_ERR_INVALID_PARAM);
+}
+
+Test(form_span, where_bits_are_the_same_is_agreed_on) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, ends_with_other_bits_in_one, NULL));
+}
+
+/* A heddle_group of the processes. */
+static ucc_status_t create_group(const process_t *process, ucc_oob_coll_t oob) {
+    heddle_group_params_t params = {
+        .endpoints = process->n, .thread_mode = UCC_THREAD_SINGLE, .oob = &oob};
+    heddle_group_t *group = NULL;
+    ucc_status_t status = heddle_group_create(&params, &group);
+    if (status == UCC_OK) {
+        heddle_group_destroy(group);
+    }
+    return status;
+}
+
+static int groups_with_another_algorithm_in_one(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_BCAST", process->me == 1 ? "chain" : "tree", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    return create_group(process, process_group_oob(process, 0)) != UCC_ERR_INVALID_PARAM;
+}
+
+Test(form_span, groups_of_processes_with_other_algorithms_fail_at_all) {
+    shape_t shape = shape_even(3, 2);
+    cr_assert(runs(&shape, groups_with_another_algorithm_in_one, NULL));
+}
+
+static int forms_with_long_addresses(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_LANES", process->me == 0 ? "8" : "7", 1);
+    return ends_with(process, UCC_OK) ||
+           create_group(process, process_group_oob(process, 1)) != UCC_OK;
+}
+
+Test(form_span, addresses_may_be_longer_than_expected) {
+    shape_t shape = {.processes = 2, .endpoints = {1, 2}};
+    cr_assert(runs(&shape, forms_with_long_addresses, NULL));
+}
+
+/* An exchange of process 1's that takes its memory away in the first call, and gives it back in a later one. */
+typedef struct thief {
+    ucc_oob_coll_t oob;
+    long left;
+    uint32_t calls, until; /* until: 0: never */
+} thief_t;
+
+static ucc_status_t stealing_gather(void *src, void *dst, size_t bytes, void *info,
+                                    void **request) {
+    thief_t *thief = info;
+    thief->calls++;
+    if (thief->calls == 1 || thief->calls == thief->until) {
+        hd_alloc_fail_after(thief->calls == 1 ? thief->left : -1);
+    }
+    return thief->oob.allgather(src, dst, bytes, thief->oob.coll_info, request);
+}
+
+static ucc_oob_coll_t steal(const process_t *process, thief_t *thief, ucc_oob_coll_t oob, long left,
+                            uint32_t until) {
+    *thief = (thief_t){.oob = oob, .left = left, .until = until};
+    if (process->me == 1) {
+        oob.allgather = stealing_gather;
+        oob.coll_info = thief;
+    }
+    return oob;
+}
+
+static ucc_status_t group_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    (void)s;
+    return create_group(process, steal(process, &thief, process_group_oob(process, 0), left, 0));
+}
+
+static ucc_status_t context_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    ucc_context_params_t params = {
+        .mask = UCC_CONTEXT_PARAM_FIELD_OOB,
+        .oob = steal(process, &thief, process_oob(process, 1, process->endpoint[0]), left, 0)};
+    ucc_context_config_h config;
+    ucc_context_h context;
+    must(ucc_context_config_read(s->libs[0], NULL, &config), "ucc_context_config_read");
+    ucc_status_t status = ucc_context_create(s->libs[0], &params, config, &context);
+    hd_alloc_fail_after(-1);
+    ucc_context_config_release(config);
+    return status == UCC_OK ? ucc_context_destroy(context) : status;
+}
+
+/* What a process lacks after the last exchange, it says by the network, if it has memory for that. */
+static ucc_status_t team_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    ucc_team_h team;
+    ucc_team_params_t params = {
+        .mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE,
+        .ep = process->endpoint[0],
+        .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
+        .oob = steal(process, &thief, process_oob(process, 2, process->endpoint[0]), left, 3)};
+    ucc_status_t status;
+    must(ucc_team_create_post(&s->contexts[0], 1, &params, &team), "ucc_team_create_post");
+    drive(&team, 1, &status);
+    hd_alloc_fail_after(-1);
+    destroy(&team, 1);
+    return status;
+}
+
+typedef struct theft {
+    ucc_status_t (*form)(const process_t *process, stage_t *s, long left);
+    _Atomic bool formed;
+} theft_t;
+
+/* Again and again, with memory for one allocation more each time: everybody always gets an answer. */
+static int forms_with_ever_more_memory(const process_t *process, void *arg) {
+    theft_t *theft = arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    long left = 0;
+    for (; left < 300 && !atomic_load(&theft->formed); left++) {
+        process_note(process, "%ld allocations", left);
+        ucc_status_t status = theft->form(process, &s, left);
+        hd_alloc_fail_after(-1);
+        process_barrier(process);
+        if (process->me == 1 && status == UCC_OK) {
+            atomic_store(&theft->formed, true);
+        }
+        process_barrier(process);
+    }
+    return !(stage_close(&s) && atomic_load(&theft->formed) && left > 4);
+}
+
+static void forms_in_the_end(ucc_status_t (*form)(const process_t *, stage_t *, long)) {
+    shape_t shape = shape_even(3, 1);
+    theft_t *theft =
+        mmap(NULL, sizeof(*theft), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    theft->form = form;
+    cr_assert(runs(&shape, forms_with_ever_more_memory, theft));
+    munmap(theft, sizeof(*theft));
+}
+
+Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_group) {
+    forms_in_the_end(group_for);
+}
+Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_context) {
+    forms_in_the_end(context_for);
+}
+Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_team) {
+    forms_in_the_end(team_for);
+}
+
+typedef struct scarcity {
+    long allocations;
+    _Atomic bool refused; /* it has failed, and may have had no memory to tell the other */
+} scarcity_t;
+
+/* Process 1 has memory for so many allocations only. */
+static int forms_without_memory(const process_t *process, void *arg) {
+    static uint64_t both[] = {0, 1}, *list = both;
+    scarcity_t *scarcity = arg;
+    ucc_team_h parent, team = NULL;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &parent);
+    process_barrier(process);
+    hd_alloc_fail_after(process->me == 1 ? scarcity->allocations : -1);
+    ucc_status_t status = ucc_create_team_from_eps(parent, &list, 2, &team);
+    if (status != UCC_OK) {
+        atomic_store(&scarcity->refused, true);
+        team = NULL;
+    }
+    deadline_t deadline = deadline_start("a team to form without memory");
+    while (team && (status = ucc_team_create_test(team)) == UCC_INPROGRESS &&
+           !atomic_load(&scarcity->refused)) {
+        deadline_poll(&deadline);
+    }
+    hd_alloc_fail_after(-1);
+    if (status < 0) {
+        atomic_store(&scarcity->refused, true);
+    }
+    process_set(process, 0, status == UCC_OK);
+    process_barrier(process);
+    if (team) {
+        world_destroy_team(team);
+    }
+    process_barrier(process);
+    world_destroy_team(parent);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
+    shape_t shape = shape_even(2, 1);
+    scarcity_t *scarcity =
+        mmap(NULL, sizeof(*scarcity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bool formed = false;
+    for (long n = 0; n < 300 && !formed; n += n < 14 ? 1 : 17) {
+        scarcity->allocations = n;
+        atomic_store(&scarcity->refused, false);
+        outcome_t outcome = processes_run(&shape, SECONDS, forms_without_memory, scarcity);
+        cr_assert(outcome.ok, "with %ld allocations", n);
+        cr_assert_eq(outcome.value[0][0], outcome.value[1][0], "with %ld allocations", n);
+        formed = outcome.value[0][0];
+    }
+    cr_assert(formed);
+    munmap(scarcity, sizeof(*scarcity));
+}
+
+/* --- many ----------------------------------------------------------------------------------------------- */
+
+/* Process 0 has lost the last one, which lives, and nobody else knows. */
+static int forms_with_one_that_is_lost(const process_t *process, void *arg) {
+    ucc_team_h old[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &old[k]);
+    }
+    drive(old, s.n, statuses);
+    bool ok = all_are(statuses, s.n, UCC_OK);
+    process_barrier(process);
+    if (process->me == 0) {
+        const hd_net_team_t *team = old[0]->crossing->team;
+        hd_peer_lose(team->peer[team->n - 1], "a test says so");
+    }
+    process_barrier(process);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 1, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    ok &= all_are(statuses, s.n, UCC_ERR_IO_ERROR);
+    destroy(teams, s.n);
+    process_barrier(process);
+    destroy(old, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, a_team_with_a_process_that_one_has_lost_fails_in_all) {
+    shape_t shape = shape_even(3, 2);
+    cr_assert(runs(&shape, forms_with_one_that_is_lost, NULL));
+}
+
+static int forms_again_and_again(const process_t *process, void *arg) {
+    enum { ROUNDS = 200, WARM = 40 };
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    size_t before = 0;
+    bool ok = true;
+    (void)arg;
+    for (uint32_t round = 0; round < ROUNDS && ok; round++) {
+        if (round == WARM) {
+            before = mallinfo2().uordblks;
+        }
+        for (uint32_t k = 0; k < s.n; k++) {
+            post(&s, k, 0, &teams[k]);
+        }
+        drive(teams, s.n, statuses);
+        ok = all_are(statuses, s.n, UCC_OK);
+        destroy(teams, s.n);
+    }
+    size_t after = mallinfo2().uordblks, grown = after > before ? after - before : 0;
+    process_barrier(process);
+    if (grown > 256 << 10) { /* a team of these takes more than that */
+        fprintf(stderr, "%zu bytes more after %d teams\n", grown, ROUNDS - WARM);
+        ok = false;
+    }
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, two_hundred_teams_one_after_the_other_take_no_more_memory) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, forms_again_and_again, NULL));
+}
+
+typedef struct job {
+    stage_t *stage;
+    uint32_t k, board;
+    ucc_status_t status;
+} job_t;
+
+static void *form_one(void *arg) {
+    job_t *job = arg;
+    ucc_team_h team;
+    post(job->stage, job->k, job->board, &team);
+    drive(&team, 1, &job->status);
+    world_destroy_team(team);
+    return NULL;
+}
+
+static int forms_at_once(const process_t *process, void *arg) {
+    enum { TEAMS = 4 };
+    pthread_t threads[TEAMS * MOST];
+    job_t jobs[TEAMS * MOST];
+    stage_t s = stage_open(process, false);
+    bool ok = true;
+    (void)arg;
+    for (uint32_t i = 0; i < TEAMS * s.n; i++) {
+        jobs[i] = (job_t){.stage = &s, .k = i % s.n, .board = i / s.n};
+        pthread_create(&threads[i], NULL, form_one, &jobs[i]);
+    }
+    for (uint32_t i = 0; i < TEAMS * s.n; i++) {
+        pthread_join(threads[i], NULL);
+        ok &= jobs[i].status == UCC_OK;
+    }
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, several_teams_form_at_once_by_threads_of_their_own) {
+    shape_t shape = {.processes = 2, .endpoints = {2, 3}};
+    cr_assert(runs(&shape, forms_at_once, NULL));
+}
+
+/* --- idle contexts ------------------------------------------------------------------------------------- */
+
+/* Process 0 aborts the team; the others have nothing under way, and only progress their contexts. */
+static int hears_while_idle(const process_t *process, void *arg) {
+    ucc_team_h team;
+    ucc_status_t status;
+    stage_t s = stage_open(process, false);
+    (void)arg;
+    post(&s, 0, 0, &team);
+    drive(&team, 1, &status);
+    bool ok = status == UCC_OK;
+    process_barrier(process);
+    if (process->me == 0) {
+        must(heddle_team_abort(team), "heddle_team_abort");
+    }
+    deadline_t deadline = deadline_start("idle processes to hear of an abort");
+    while (hd_group_poisoned(team->group) == UCC_OK) {
+        must(ucc_context_progress(s.contexts[0]), "ucc_context_progress");
+        deadline_poll(&deadline);
+    }
+    process_barrier(process);
+    destroy(&team, 1);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_idle_process_hears_that_its_team_has_failed) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(runs(&shape, hears_while_idle, NULL));
+}
