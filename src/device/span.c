@@ -403,7 +403,7 @@ void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
     hd_group_poison(op->group, why);
     hd_crossing_abort(crossing, why);
     (void)hd_net_pump(crossing->net);
-    hd_flight_settle();
+    hd_span_drain();
 }
 
 /* Its state until it begins. */

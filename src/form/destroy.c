@@ -48,7 +48,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     bool crosses = team->crossing != NULL;
     hd_team_free(team);
     if (crosses) {
-        hd_flight_settle(); /* the end of its network may have moved legs of others */
+        hd_span_drain(); /* the end of its network may have moved legs of others */
     }
     return UCC_OK;
 }

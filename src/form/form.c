@@ -18,40 +18,6 @@
 
 #include <sched.h>
 
-void hd_form_drop(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    if (!f) {
-        return;
-    }
-    if (team->refuses) { /* it has nothing else, and this is the handle's memory */
-        team->forming = NULL;
-        return;
-    }
-    hd_notice_take_down(&f->notice);
-    if (f->pinned) {
-        hd_home_unpin(f->pinned);
-    }
-    if (f->meeting) {
-        hd_meeting_release(f->meeting, f->excluded);
-    }
-    if (f->parent) {
-        hd_home_unpin(&f->parent->home);
-    }
-    if (f->owns_memory) {
-        hd_free_part(f->memory, f->bytes);
-    }
-    if (f->forks != hd_forks()) {
-        f->roll.net = NULL; /* a child's references are its own */
-    }
-    hd_roll_end(&f->roll);
-    hd_free(f->process);
-    hd_free(f->origin.endpoint);
-    hd_free(f->all);
-    hd_free(f->seen);
-    hd_free(f);
-    team->forming = NULL;
-}
-
 /* --- the team's memory ----------------------------------------------------------------------------- */
 
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
@@ -126,16 +92,6 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
                                                   .trusted = true};
     }
     return extra->mask & HEDDLE_TEAM_PARAM_FIELD_MEMORY ? take_memory(team, extra) : UCC_OK;
-}
-
-ucc_status_t hd_form_begin(ucc_team_h team) {
-    team->forming = hd_alloc(HD_LINE, sizeof(*team->forming));
-    if (!team->forming) {
-        hd_error("no memory to form a team");
-        return UCC_ERR_NO_MEMORY;
-    }
-    team->forming->forks = hd_forks();
-    return UCC_OK;
 }
 
 static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t *p,

@@ -82,9 +82,19 @@ struct hd_forming {
     bool owns_memory;
 };
 
+/* forming.c */
 ucc_status_t hd_form_begin(ucc_team_h team);
 /* Lets go of everything that only forming needed. */
 void hd_form_drop(ucc_team_h team);
+/* Starts an allgather of the team's OOB; and looks whether it is over: then it is freed. */
+ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes);
+ucc_status_t hd_form_exchanged(ucc_team_h team);
+/* What a meeting does with a group at its end. */
+void hd_form_drop_group(void *group);
+/* UCC_OK, or why those whom I meet will never be complete (logged). */
+ucc_status_t hd_form_meeting_status(ucc_team_h team);
+
+/* form.c */
 /* The team can't become complete without me: those who join it, or have, must not wait for that. */
 void hd_form_give_up(ucc_team_h team, ucc_status_t why);
 
@@ -100,9 +110,6 @@ ucc_status_t hd_form_gather(ucc_team_h team);
 ucc_status_t hd_form_find(ucc_team_h team);
 /* Now and then, while the rest have not joined: have they given up? UCC_OK: not that I know. */
 ucc_status_t hd_form_watch(ucc_team_h team);
-/* Starts an allgather of the team's OOB; and looks whether it is over: then it is freed. */
-ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes);
-ucc_status_t hd_form_exchanged(ucc_team_h team);
 
 /* span.c: by what processes have to agree: hashes of the values, */
 void hd_form_agree(const hd_config_t *config, uint16_t hashes[HD_AGREED]);
@@ -160,11 +167,14 @@ void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_meet(ucc_team_h team);
-/* What a meeting does with a group at its end. */
-void hd_form_drop_group(void *group);
 /* The caller's team has been waiting in this step for long: says for whom. */
 void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
-/* UCC_OK, or why those whom I meet will never be complete (logged). */
-ucc_status_t hd_form_meeting_status(ucc_team_h team);
+/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
+uint64_t hd_form_count_list(hd_ordinals_t *lists, hd_fingerprint_t list);
+/* Its entries are below limit, and none comes twice. */
+ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit);
+/* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
+ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
+                                    uint64_t origin, uint32_t me);
 
 #endif

@@ -23,10 +23,6 @@ static void *make_group(void *arg) {
     return hd_group_create(making->n, &config);
 }
 
-void hd_form_drop_group(void *object) {
-    hd_home_unpin(&((hd_group_t *)object)->home);
-}
-
 /* The group that this meeting is about; made by the first who asks. */
 static hd_group_t *meeting_group(ucc_team_h team) {
     making_t making = {team, team->n};
@@ -91,15 +87,6 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
                   hd_stall_seconds(&f->stall, now), text.line);
 }
 
-ucc_status_t hd_form_meeting_status(ucc_team_h team) {
-    ucc_status_t failed = hd_meeting_failed(team->forming->meeting);
-    if (failed != UCC_OK) {
-        hd_error("endpoint %u: another endpoint has failed to form the team: %s", team->ep,
-                 ucc_status_string(failed));
-    }
-    return failed;
-}
-
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     bool split = f->split_of != 0;
@@ -147,7 +134,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
 /* --- members in several processes ---------------------------------------------------------------------- */
 
 /* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
-static uint64_t count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
+uint64_t hd_form_count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
     hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
     return hd_ordinals_next(lists, &label);
 }
@@ -167,7 +154,7 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
 }
 
 /* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
-static ucc_status_t start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
+ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
                                    uint64_t origin, uint32_t me) {
     hd_forming_t *f = team->forming;
     const hd_span_t *span = f->roll.span;
@@ -216,7 +203,7 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
 /* --- maps over contexts -------------------------------------------------------------------------- */
 
 /* Every entry below limit, and none twice: else somebody would be waited for in vain. */
-static ucc_status_t check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
+ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
     uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
     ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
@@ -299,7 +286,7 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
         return hd_form_start_meeting(team, &key, team->n, me, true);
     }
     hd_lock(&context->offers_lock);
-    uint64_t ordinal = count_list(&context->peers.lists, key.list);
+    uint64_t ordinal = hd_form_count_list(&context->peers.lists, key.list);
     hd_unlock(&context->offers_lock);
     if (!kin->process || !ordinal) {
         hd_free(span);
@@ -311,7 +298,7 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
     /* Clients that form one team at a time, whichever thread asked for it, may form them in different orders in two
        processes: if each waited for the other's, both would wait for ever. */
     team->forming->ahead = has_id && context->peers.by_id;
-    return status == UCC_OK ? start_crossing(team, &key, ordinal, kin->serial, me) : status;
+    return status == UCC_OK ? hd_form_start_crossing(team, &key, ordinal, kin->serial, me) : status;
 }
 
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
@@ -337,7 +324,7 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
         }
     }
     if (status == UCC_OK) {
-        status = check_list(list, team->n, world);
+        status = hd_form_check_list(list, team->n, world);
     }
     if (status == UCC_OK && me == HD_MEET_ANY) {
         hd_error("ep_map does not contain the caller's context %u", context->rank);
@@ -349,73 +336,6 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     }
     hd_free(list);
     return status;
-}
-
-/* --- teams from teams ------------------------------------------------------------------------------- */
-
-static ucc_team_h heir(ucc_team_h parent) {
-    ucc_team_h team = hd_team_alloc(parent->contexts, parent->n_contexts);
-    if (!team || hd_form_begin(team) != UCC_OK) {
-        if (team) {
-            hd_team_free(team);
-        }
-        return NULL;
-    }
-    team->ordering = parent->ordering;
-    team->sync_type = parent->sync_type;
-    team->outstanding_colls = parent->outstanding_colls;
-    team->thread_mode = parent->thread_mode;
-    team->locked = parent->locked;
-    team->mem_params = parent->mem_params;
-    team->forming->locality = parent->group->locality[hd_group_member(parent->group, parent->ep)];
-    return team;
-}
-
-/* In the child of a fork, the parent team's other endpoints are in another process. */
-static bool is_inherited(ucc_team_h parent) {
-    if (!hd_group_is_inherited(parent->group)) {
-        return false;
-    }
-    hd_group_say_inherited(parent->group);
-    return true;
-}
-
-ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
-    if (is_inherited(parent)) {
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    ucc_team_h team = heir(parent);
-    if (!team) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    hd_lock(&parent->lock);
-    uint64_t number = ++parent->splits;
-    hd_unlock(&parent->lock);
-    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
-    hd_forming_t *f = team->forming;
-    if (parent->crossing) {
-        f->parent = parent->group;
-        f->parent_ep = parent->ep;
-        f->split = number;
-        hd_home_pin(&f->parent->home);
-    }
-    ucc_status_t status = hd_form_start_meeting(
-        team, &key, parent->group->n, hd_group_member(parent->group, parent->ep), included);
-    f->split_of = parent->n;
-    f->excluded = status == UCC_OK && !included;
-    if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
-        /* the last one here starts what comes next, and drives it; how that ends, create_test will tell */
-        (void)hd_form_split(team);
-    } else if (f->excluded) {
-        hd_form_drop(team); /* has been counted; takes no further part */
-        team->state = HD_TEAM_EXCLUDED;
-    }
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
 }
 
 static void *make_nothing(void *arg) {
@@ -434,114 +354,4 @@ void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
         hd_group_poison(group, why);
     }
     hd_meeting_release(meeting, true);
-}
-
-void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
-    hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
-    if (parent
-            ->crossing) { /* or they meet as those who live here; the others have their time-outs */
-        hd_lock(&parent->lock);
-        key.id = count_list(&parent->lists, list);
-        hd_unlock(&parent->lock);
-        hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
-    }
-}
-
-/* In a parent of several processes. */
-static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
-                                    const uint64_t *eps, const hd_meet_key_t *key, uint32_t me) {
-    const hd_crossing_t *crossing = parent->crossing;
-    hd_lock(&parent->lock);
-    uint64_t ordinal = count_list(&parent->lists, key->list);
-    hd_unlock(&parent->lock);
-    if (!ordinal) {
-        hd_free(span);
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = hd_form_cross_from(team, span, crossing, eps);
-    return status == UCC_OK ? start_crossing(team, key, ordinal, crossing->wire, me) : status;
-}
-
-static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const uint64_t *eps,
-                                    hd_fingerprint_t list, uint32_t me) {
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
-    hd_span_t *span = NULL;
-    if (parent->crossing &&
-        !(span = hd_form_span_of_list(parent->crossing->span, eps, team->n, me))) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    if (span && span->processes > 1) {
-        return cross_from_list(parent, team, span, eps, &key, me);
-    }
-    hd_free(span);
-    return hd_form_start_meeting(team, &key, team->n, me, true);
-}
-
-ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
-    if (is_inherited(parent)) {
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    if (!parent->crossing) {
-        hd_error("a team inside one process has nobody to lose");
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    ucc_team_h team = heir(parent);
-    if (!team) {
-        hd_form_refuse_shrink(parent);
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = hd_form_start_shrink(parent, team);
-    if (team->forming) {
-        team->forming->mine.label = team->ep;
-    }
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
-}
-
-ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
-                               ucc_team_h *out) {
-    uint32_t me = HD_MEET_ANY;
-    if (is_inherited(parent)) {
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    if (n > parent->n) {
-        hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (eps[i] == parent->ep) {
-            me = i;
-        }
-    }
-    hd_fingerprint_t fingerprint = hd_fingerprint(eps, (uint32_t)n);
-    ucc_status_t status = check_list(eps, n, parent->n);
-    if (status == UCC_ERR_NO_MEMORY && me != HD_MEET_ANY) {
-        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
-    }
-    if (status != UCC_OK) {
-        return status;
-    }
-    if (me == HD_MEET_ANY) {
-        hd_error("the list of endpoints does not contain the caller's %u", parent->ep);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    ucc_team_h team = heir(parent);
-    if (!team) {
-        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
-        return UCC_ERR_NO_MEMORY;
-    }
-    team->n = (uint32_t)n;
-    status = start_from_list(parent, team, eps, fingerprint, me);
-    team->forming->mine.label = team->ep;
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
 }

@@ -104,15 +104,6 @@ ucc_team_h hd_form_refuse_oob(ucc_context_h context, const ucc_team_params_t *pa
     return team;
 }
 
-ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes) {
-    hd_forming_t *f = team->forming;
-    ucc_status_t status = f->oob.allgather(mine, all, bytes, f->oob.coll_info, &f->request);
-    if (status < 0) {
-        hd_error("oob.allgather failed: %s", ucc_status_string(status));
-    }
-    return status < 0 ? status : UCC_OK;
-}
-
 /* --- endpoints whose places nobody has told ------------------------------------------------------- */
 
 static int compare_labels(const void *a, const void *b) {
@@ -237,23 +228,6 @@ static ucc_status_t check_records(const ucc_team_h team) {
         }
     }
     return status;
-}
-
-ucc_status_t hd_form_exchanged(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    ucc_status_t status = f->oob.req_test(f->request);
-    if (status == UCC_INPROGRESS) {
-        return UCC_INPROGRESS;
-    }
-    ucc_status_t freed = f->oob.req_free(f->request);
-    f->request = NULL;
-    if (status < 0 || freed < 0) {
-        status = status < 0 ? status : freed;
-        hd_error("oob allgather of the team failed at endpoint %u: %s", f->oob.oob_ep,
-                 ucc_status_string(status));
-        return status;
-    }
-    return UCC_OK;
 }
 
 /* The records are here: what comes next. */

@@ -162,7 +162,7 @@ static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, const hd_verdict_
 ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     hd_crossing_t *crossing = parent->crossing;
     hd_net_look(crossing->net); /* what can be known of losses */
-    hd_flight_settle();
+    hd_span_drain();
     hd_meet_key_t key = next_key(parent);
     uint32_t here = count_mine(crossing), local = crossing->span->local_of[parent->ep];
     hd_verdict_t *verdict = verdict_of(crossing, key.id);

@@ -14,11 +14,6 @@
 
 enum { MAX_TIMEOUT_S = 1000000000 };
 
-ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what) {
-    hd_error("%s at endpoint %u: %s %s", hd_type_name(c->op->call.type), c->team->ep, field, what);
-    return UCC_ERR_INVALID_PARAM;
-}
-
 static uint64_t flags_of(const ucc_coll_args_t *a) {
     return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
 }

@@ -1,7 +1,7 @@
 /* engine.c: execution engines: events, and collectives that an event starts.
  *
- * Of a stream of a device, everything that it does by its order (device/order.c); a triggered post here queues
- * COLLECTIVE_POST and posts. Its clients destroy teams before their engines: it outlives its team.
+ * Of a stream of a device, everything that it does by its order (device/order.c); a triggered post there (stream.c) posts
+ * and queues COLLECTIVE_POST. Its clients destroy teams before their engines: it outlives its team.
  *
  * Of a processor thread, a triggered post arms the request's trigger:
  *
@@ -154,7 +154,7 @@ ucc_team_h hd_ee_team(ucc_ee_h ee) {
 }
 
 const hd_gpu_stream_t *hd_ee_stream(ucc_ee_h ee) {
-    return &ee->stream;
+    return ee->devices ? &ee->stream : NULL;
 }
 
 static void free_events(hd_event_t *event) {
@@ -176,6 +176,16 @@ static void unref(ucc_ee_h ee) {
         free_events(ee->taken);
         hd_free(ee);
     }
+}
+
+void hd_ee_keep(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->refs++;
+    hd_unlock(&ee->lock);
+}
+
+void hd_ee_let_go(ucc_ee_h ee) {
+    unref(ee);
 }
 
 void hd_ee_begin(ucc_ee_h ee) {
@@ -272,6 +282,10 @@ static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
         hd_warn("execution engine of endpoint %u: an event was lost: nobody takes them",
                 ee->team->ep);
     }
+}
+
+void hd_ee_posted(ucc_ee_h ee, ucc_coll_req_h req) {
+    put_event(ee, UCC_EVENT_COLLECTIVE_POST, req);
 }
 
 ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev) {
@@ -509,27 +523,7 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     __atomic_store_n(&r->op.task.req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
 }
 
-/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for the next one. */
-static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
-    ucc_coll_req_h request = &r->op.task.req;
-    ucc_team_h team = ee->team;
-    hd_lock(&ee->lock);
-    ee->refs++; /* the client may destroy it in a callback meanwhile */
-    hd_unlock(&ee->lock);
-    hd_team_hold(team, true); /* but not the team */
-    ucc_status_t status = hd_request_post_on(r, ee, NULL, HD_ON_TRIGGERED);
-    hd_team_hold(team, false);
-    if (status == UCC_OK) {
-        put_event(ee, UCC_EVENT_COLLECTIVE_POST, request);
-    }
-    unref(ee);
-    return status;
-}
-
-ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
-    if (ee->devices) {
-        return post_in_stream(r, ee);
-    }
+ucc_status_t hd_trigger_post(hd_request_t *r, ucc_ee_h ee) {
     hd_trigger_t *t = trigger_of(r);
     if (!t) {
         return UCC_ERR_NO_MEMORY;

@@ -31,11 +31,19 @@ ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev);
 void hd_ee_set_event(ucc_ee_h ee);
 /* Progresses until there is an event; takes it, acknowledged. */
 ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out);
-/* Of a stream: an operation that was posted on it is over when all it has done with the engine is. */
+/* Its stream; NULL: it is a thread's. */
 const hd_gpu_stream_t *hd_ee_stream(ucc_ee_h ee);
+/* A reference, for who posts on it: its client may destroy it in a callback meanwhile. */
+void hd_ee_keep(ucc_ee_h ee);
+void hd_ee_let_go(ucc_ee_h ee);
+/* Queues COLLECTIVE_POST for its client. */
+void hd_ee_posted(ucc_ee_h ee, ucc_coll_req_h req);
+/* Of a stream: an operation that was posted on it is over when all it has done with the engine is. */
 void hd_ee_begin(ucc_ee_h ee);
 void hd_ee_end(ucc_ee_h ee);
-/* The request may be posted, and is of the engine's team. */
+/* A triggered post on a thread's engine. The request may be posted, and is of the engine's team. */
+ucc_status_t hd_trigger_post(hd_request_t *r, ucc_ee_h ee);
+/* The same on any engine (stream.c). */
 ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee);
 
 #endif

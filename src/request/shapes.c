@@ -9,6 +9,11 @@
 
 #include <limits.h>
 
+ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what) {
+    hd_error("%s at endpoint %u: %s %s", hd_type_name(c->op->call.type), c->team->ep, field, what);
+    return UCC_ERR_INVALID_PARAM;
+}
+
 /* --- buffers ------------------------------------------------------------------------------------ */
 
 /* So many bytes there are significant. */

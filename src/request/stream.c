@@ -81,3 +81,22 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     hd_device_post_end(&post, posted);
     return status;
 }
+
+/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for the next one. */
+static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
+    ucc_coll_req_h request = &r->op.task.req;
+    ucc_team_h team = hd_ee_team(ee);
+    hd_ee_keep(ee);
+    hd_team_hold(team, true); /* but not the team */
+    ucc_status_t status = hd_request_post_on(r, ee, NULL, HD_ON_TRIGGERED);
+    hd_team_hold(team, false);
+    if (status == UCC_OK) {
+        hd_ee_posted(ee, request);
+    }
+    hd_ee_let_go(ee);
+    return status;
+}
+
+ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
+    return hd_ee_stream(ee) ? post_in_stream(r, ee) : hd_trigger_post(r, ee);
+}

@@ -1,5 +1,4 @@
-/* crossing.c: what a team of several processes has beside its group (span.h): made while the team forms, hung on
- * its group, and ended with it.
+/* crossing.c: what a team of several processes has beside its group (span.h), from its greeting on.
  *
  * Processes greet each other before the team may be used: a barrier among them, by a leg of the net's. Whoever has
  * passed it knows that all processes welcome messages of this team. Any endpoint that forms the team pumps it. It lies
@@ -19,145 +18,7 @@
 #include "core/log.h"
 #include "threads/trace.h"
 
-enum { GREETED_NOT = 0, GREETING = 1, GREETED = 2 };
 enum { WARM_PROCESSES = 8, LANES = 8 }; /* most of a team whose ways are made before it is used */
-
-static hd_crossing_t *crossing_of(hd_outer_memory_t *memory) {
-    return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
-}
-
-/* The other processes have said so, or can't be reached: they need not be told. Under a lane's lock. */
-static void lost(void *arg, ucc_status_t why) {
-    hd_crossing_t *crossing = arg;
-    atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed); /* a flag, no more */
-    hd_group_poison(crossing->group, why);
-}
-
-/* All parts of a swap are there. Under a lane's lock. */
-static void swapped(void *arg) {
-    const hd_crossing_t *crossing = arg;
-    hd_bell_ring(&crossing->group->home.bell);
-}
-
-/* The group has failed here. */
-static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
-    hd_crossing_abort(crossing_of(memory), why);
-}
-
-static void release(hd_outer_memory_t *memory) {
-    hd_crossing_t *crossing = crossing_of(memory);
-    hd_span_t *set =
-        atomic_load_explicit(&crossing->sets, memory_order_relaxed); /* the last user */
-    /* relaxed: likewise; whoever let go of the group before has seen the greeting's end */
-    hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != GREETING ||
-              hd_group_is_inherited(crossing->group));
-    hd_net_team_destroy(crossing->team);
-    if (!hd_group_is_inherited(crossing->group)) { /* a child's references are its own */
-        hd_net_close(crossing->net);
-    }
-    while (set) {
-        hd_span_t *next = set->next;
-        hd_free(set);
-        set = next;
-    }
-    if (crossing->end_verdicts) {
-        crossing->end_verdicts(crossing);
-    }
-    hd_free(crossing->origin.endpoint);
-    hd_free(crossing->hello_scratch);
-    hd_free(crossing->words);
-    hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
-    hd_free(crossing->swap_place);
-    hd_free_local(
-        atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)); /* likewise */
-    hd_free(crossing->span);
-    hd_free(crossing);
-}
-
-static bool is_crowded(const hd_crossing_t *crossing) {
-    const hd_span_t *span = crossing->span;
-    uint32_t here = 0;
-    for (uint32_t p = 0; p < span->processes; p++) {
-        here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
-    }
-    return here > hd_topo_n_pus(hd_topo_get());
-}
-
-ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
-                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                hd_origin_t origin, const hd_config_t *config) {
-    size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(uint64_t[2]);
-    hd_crossing_t *crossing = hd_alloc(HD_LINE, bytes);
-    if (!crossing) {
-        hd_error("no memory for a team of %u processes", span->processes);
-        return UCC_ERR_NO_MEMORY;
-    }
-    crossing->identity = (uint64_t(*)[2])(void *)(crossing + 1);
-    for (uint32_t p = 0; p < span->processes; p++) {
-        crossing->identity[p][0] = process[p].identity[0];
-        crossing->identity[p][1] = process[p].identity[1];
-    }
-    /* In a team whose wire id may be used again, a part that comes too late might be taken for one of the next. */
-    size_t most = hd_net_swap_most(span->processes);
-    crossing->swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
-    crossing->swap_most = crossing->swap_most < most ? crossing->swap_most : most;
-    bool swaps = span->processes <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided &&
-                 crossing->swap_most > 0;
-    hd_net_team_params_t params = {.wire = wire,
-                                   .n = span->processes,
-                                   .me = span->mine,
-                                   .process = process,
-                                   .config = config,
-                                   .swaps = swaps,
-                                   .early = hd_span_count(span, span->mine) > 1,
-                                   .failed = lost,
-                                   .swapped = swapped,
-                                   .arg = crossing};
-    crossing->memory.release = release;
-    crossing->memory.failed = tell;
-    crossing->group = group;
-    crossing->span = span;
-    crossing->net = net;
-    crossing->wire = wire;
-    crossing->since = hd_ticks();
-    crossing->terms = terms;
-    crossing->placement =
-        hd_config_choice(config, HD_CFG_LIB_REPRODUCIBLE) == HD_CFG_REPRODUCIBLE_PLACEMENT;
-    hd_flight_stage(&crossing->stage);
-    hd_swap_stage(&crossing->swap_stage);
-    if (hd_trace_is_on()) {
-        hd_trace_process(span->mine, span->processes);
-    }
-    ucc_status_t status = UCC_OK;
-    if (swaps && hd_span_count(span, span->mine) > 1) {
-        crossing->swap_place = hd_alloc(HD_LINE, HD_SWAP_SLOTS * sizeof(*crossing->swap_place));
-        status = crossing->swap_place ? UCC_OK : UCC_ERR_NO_MEMORY;
-    }
-    if (status == UCC_OK) {
-        status = hd_net_team_create(net, &params, &crossing->team);
-    } else {
-        hd_error("no memory for a team of %u processes", span->processes);
-    }
-    if (status != UCC_OK) {
-        hd_free(crossing->swap_place);
-        hd_free(crossing);
-        return status;
-    }
-    crossing->crowded = is_crowded(crossing);
-    group->home.roomy = !crossing->crowded;
-    hd_free(group->labels);
-    group->labels = crossing->labels = labels;
-    crossing->origin = origin;
-    group->numbers = span->endpoint + span->first[span->mine];
-    group->team_n = span->n;
-    group->outside = &crossing->memory;
-    group->home.outside = hd_net_outside();
-    return UCC_OK;
-}
-
-hd_crossing_t *hd_group_crossing(const hd_group_t *group) {
-    return group->outside ? crossing_of(group->outside) : NULL;
-}
 
 /* --- greeting -------------------------------------------------------------------------------------- */
 
@@ -246,9 +107,9 @@ static bool step_hello(hd_leg_t *leg) {
     bool ahead = crossing->ahead;
     /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this, if the leg
        does not keep it */
-    atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
+    atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
     if (ahead) {
-        hd_flight_owe(crossing);
+        hd_span_defer_unref(crossing);
     }
     return true;
 }
@@ -265,7 +126,7 @@ static ucc_status_t start_hello(hd_crossing_t *crossing) {
         hd_error("no memory to form a team of %u processes", crossing->span->processes);
         hd_group_poison(crossing->group, UCC_ERR_NO_MEMORY);
         /* release: as in step_hello */
-        atomic_store_explicit(&crossing->greeted, GREETED, memory_order_release);
+        atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
         return UCC_ERR_NO_MEMORY;
     }
     if (crossing->ahead) {
@@ -281,23 +142,23 @@ static bool is_late(const hd_crossing_t *crossing) {
 }
 
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
-    uint32_t greeted = GREETED_NOT;
+    uint32_t greeted = HD_GREETED_NOT;
     /* acq_rel: one endpoint starts; pairs with the release in step_hello */
-    if (atomic_compare_exchange_strong_explicit(&crossing->greeted, &greeted, GREETING,
+    if (atomic_compare_exchange_strong_explicit(&crossing->greeted, &greeted, HD_GREETING,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         ucc_status_t status = start_hello(crossing);
         if (status != UCC_OK) {
             return status;
         }
     }
-    if (greeted != GREETED) {
+    if (greeted != HD_GREETED) {
         hd_net_pump(crossing->net);
-        hd_flight_settle(); /* of other teams: legs of theirs may have ended */
+        hd_span_drain(); /* of other teams: legs of theirs may have ended */
         /* acquire: pairs with the release in step_hello */
         greeted = atomic_load_explicit(&crossing->greeted, memory_order_acquire);
     }
     ucc_status_t failed = hd_group_poisoned(crossing->group);
-    if (greeted != GREETED && failed == UCC_OK && is_late(crossing)) {
+    if (greeted != HD_GREETED && failed == UCC_OK && is_late(crossing)) {
         hd_error("team of %u: not all of its %u processes have come within the time-out",
                  crossing->span->n, crossing->span->processes);
         hd_group_poison(crossing->group, UCC_ERR_TIMED_OUT);
@@ -306,14 +167,14 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     if (failed != UCC_OK) {
         return failed;
     }
-    return greeted == GREETED ? UCC_OK : UCC_INPROGRESS;
+    return greeted == HD_GREETED ? UCC_OK : UCC_INPROGRESS;
 }
 
 void hd_crossing_glance(void) {
     hd_net_t *net = hd_net_opened();
     if (net) {
         hd_net_look(net);
-        hd_flight_settle();
+        hd_span_drain();
     }
 }
 
@@ -327,7 +188,7 @@ bool hd_crossing_pump(hd_crossing_t *crossing) {
 bool hd_crossing_lingers(hd_crossing_t *crossing) {
     /* acquire: pairs with the release in step_hello */
     if (crossing->ahead ||
-        atomic_load_explicit(&crossing->greeted, memory_order_acquire) != GREETING ||
+        atomic_load_explicit(&crossing->greeted, memory_order_acquire) != HD_GREETING ||
         hd_group_is_inherited(crossing->group)) {
         return false;
     }
@@ -337,7 +198,7 @@ bool hd_crossing_lingers(hd_crossing_t *crossing) {
     }
     hd_net_pump(crossing->net);
     /* acquire: likewise */
-    return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == GREETING;
+    return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING;
 }
 
 /* --- active sets ------------------------------------------------------------------------------------- */

@@ -13,72 +13,10 @@
  */
 #include "span/internal.h"
 
-#include "core/fork.h"
-
-#include <pthread.h>
 #include <string.h>
 
 static hd_crossing_t *crossing_of(hd_outer_t *stage) {
     return (hd_crossing_t *)(void *)stage;
-}
-
-/* --- groups to let go of ---------------------------------------------------------------------------- */
-
-static hd_lock_t debtors_lock;
-static _Atomic(hd_crossing_t *) debtors;
-
-/* Its group is let go of once, later. */
-void hd_flight_owe(hd_crossing_t *crossing) {
-    hd_lock(&debtors_lock);
-    if (crossing->debts++ == 0) {
-        /* relaxed, both: the lock hands on */
-        crossing->next_debtor = atomic_load_explicit(&debtors, memory_order_relaxed);
-        atomic_store_explicit(&debtors, crossing, memory_order_relaxed);
-    }
-    hd_unlock(&debtors_lock);
-}
-
-void hd_flight_settle(void) {
-    /* relaxed: a debt that is missed is settled by the next who pumps */
-    while (atomic_load_explicit(&debtors, memory_order_relaxed)) {
-        hd_lock(&debtors_lock);
-        hd_crossing_t *crossing = atomic_load_explicit(&debtors, memory_order_relaxed);
-        uint32_t debts = crossing ? crossing->debts : 0;
-        if (crossing) {
-            atomic_store_explicit(&debtors, crossing->next_debtor, memory_order_relaxed);
-            crossing->debts = 0;
-        }
-        hd_unlock(&debtors_lock);
-        hd_group_t *group = debts ? crossing->group : NULL;
-        for (; debts; debts--) {
-            hd_home_unpin(&group->home);
-        }
-    }
-}
-
-/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that groups end; those whose
- * flights were under way stay. */
-static void inherit_debts(hd_heirloom_t *self) {
-    (void)self;
-    hd_lock_forget(&debtors_lock);
-}
-
-static void watch_forks(void) {
-    static hd_heirloom_t heirloom;
-    hd_fork_watch(&heirloom, inherit_debts);
-}
-
-/* --- slices ------------------------------------------------------------------------------------------ */
-
-uint32_t hd_flight_slices(const hd_op_t *op) {
-    hd_cut_t cut = hd_flight_cut(op);
-    return HD_SLICE_KINDS * cut.segments + (op->group->two_sided ? 1 : 0);
-}
-
-bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment) {
-    *kind = (hd_slice_kind_t)(s / cut->segments);
-    *segment = s % cut->segments;
-    return s < hd_slice_exit(cut);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------ */
@@ -135,46 +73,6 @@ static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, si
     return UCC_OK;
 }
 
-ucc_status_t hd_flight_room(hd_flight_t *f, size_t pieces, hd_pieces_t *out) {
-    size_t lists = 2 * (size_t)f->span->processes;
-    lists = lists > f->cut.segments ? lists : f->cut.segments;
-    if (pieces > f->pieces_room) {
-        hd_free(f->pieces);
-        f->pieces = hd_alloc(HD_LINE, pieces * sizeof(*f->pieces));
-        f->pieces_room = f->pieces ? pieces : 0;
-    }
-    if (lists > f->data_room) {
-        hd_free(f->data);
-        f->data = hd_alloc(HD_LINE, lists * sizeof(*f->data));
-        f->data_room = f->data ? lists : 0;
-    }
-    if ((pieces && !f->pieces) || !f->data) {
-        hd_error("%s: no memory for %zu pieces of data", hd_type_name(f->call.type), pieces);
-        return UCC_ERR_NO_MEMORY;
-    }
-    memset(f->data, 0, lists * sizeof(*f->data));
-    *out = (hd_pieces_t){f->pieces, 0};
-    return UCC_OK;
-}
-
-void hd_pieces_begin(const hd_pieces_t *pieces, hd_net_data_t *data) {
-    *data = (hd_net_data_t){.piece = pieces->piece + pieces->n};
-}
-
-void hd_pieces_add(hd_pieces_t *pieces, hd_net_data_t *data, const void *at, size_t bytes) {
-    if (!bytes) {
-        return;
-    }
-    hd_net_piece_t *last = data->n ? &pieces->piece[pieces->n - 1] : NULL;
-    data->bytes += bytes;
-    if (last && (uint8_t *)last->at + last->bytes == (const uint8_t *)at) {
-        last->bytes += bytes;
-        return;
-    }
-    pieces->piece[pieces->n++] = (hd_net_piece_t){(void *)(uintptr_t)at, bytes};
-    data->n++;
-}
-
 /* --- combining --------------------------------------------------------------------------------------- */
 
 /* A partial result is not divided, where the operation is an average. */
@@ -207,21 +105,6 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
         (void)hd_outer_ready(&f->ticket, slice, UINT32_MAX);
     }
     return hd_outer_slice_is_finished(&f->ticket, slice) ? UCC_OK : UCC_INPROGRESS;
-}
-
-ucc_status_t hd_flight_combine(const hd_flight_t *f, uint32_t segment, uint32_t unit) {
-    const hd_segment_t *s = &f->segment[segment];
-    if (!s->asked) {
-        return UCC_OK; /* the leg had nothing to combine here */
-    }
-    hd_range_t part = hd_cut_combine(s->count, unit);
-    if (!part.bytes) {
-        return UCC_OK;
-    }
-    size_t at = part.at * f->reducer.element_size;
-    void *dst = s->dst;
-    return hd_reduce_tree(&f->reducer, s->k, s->operand, at, 1, &dst, at, part.bytes,
-                          HD_STORES_PLAIN);
 }
 
 /* A leg's scratch: of the pool if it is large, so that it goes from leg to leg. */
@@ -288,7 +171,7 @@ static ucc_status_t advance(hd_segment_t *s, bool may_begin) {
 /* All processes know the team. */
 static bool is_greeted(const hd_flight_t *f) {
     /* relaxed: what came of it is the network's, whose lock is held */
-    return atomic_load_explicit(&f->crossing->greeted, memory_order_relaxed) == 2;
+    return atomic_load_explicit(&f->crossing->greeted, memory_order_relaxed) == HD_GREETED;
 }
 
 static bool step_small(hd_leg_t *leg) {
@@ -309,7 +192,7 @@ static bool step_small(hd_leg_t *leg) {
     }
     (void)hd_outer_release(&ticket, status, f->result, brings ? f->call.bytes : 0);
     hd_outer_drop(&ticket); /* the flight may be another's from here on */
-    hd_flight_owe(crossing);
+    hd_span_defer_unref(crossing);
     return true;
 }
 
@@ -356,7 +239,7 @@ static bool step_work(hd_leg_t *leg) {
     }
     (void)hd_outer_finish(&ticket, slice, s->unit,
                           status); /* the flight may be another's from here on */
-    hd_flight_owe(crossing);
+    hd_span_defer_unref(crossing);
     return true;
 }
 
@@ -590,7 +473,7 @@ static bool pump(hd_outer_t *stage, hd_op_t *op) {
     } else {
         (void)hd_crossing_pump(crossing);
     }
-    hd_flight_settle();
+    hd_span_drain();
     return false;
 }
 
@@ -607,8 +490,6 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
 }
 
 void hd_flight_stage(hd_outer_t *stage) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     *stage = (hd_outer_t){.arrived = arrived, .pump = pump, .closed = closed};
 }
 

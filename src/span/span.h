@@ -87,6 +87,9 @@ typedef struct hd_swap_place {
     hd_ticket_t ticket;
 } hd_swap_place_t;
 
+/* How far a crossing's greeting has come; when it is over, all processes are there, or the team has failed. */
+typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
+
 struct hd_crossing {
     hd_outer_t stage;      /* must stay first: op->outer is its address (flight.c) */
     hd_outer_t swap_stage; /* of swaps (swap.c) */
@@ -121,7 +124,7 @@ struct hd_crossing {
     void *hello_scratch;
     struct hd_words *words;   /* that are exchanged before the team is used */
     uint32_t hellos;          /* legs of them that were begun; by who steps the last one */
-    _Atomic uint32_t greeted; /* 0: not begun; 1: under way; 2: all processes are there */
+    _Atomic uint32_t greeted; /* hd_greeting_t */
     _Atomic uint32_t aborted; /* the others have been told */
     hd_pool_t pool;
     /* flights that are over and still keep the group: see flight.c */
@@ -134,8 +137,14 @@ struct hd_crossing {
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
                                 hd_origin_t origin, const hd_config_t *config);
+/* What is hung on a group of this kind. */
+static inline hd_crossing_t *hd_crossing_of(hd_outer_memory_t *memory) {
+    return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
+}
 /* Of a group of this kind; NULL: all its endpoints live in this process. */
-hd_crossing_t *hd_group_crossing(const hd_group_t *group);
+static inline hd_crossing_t *hd_group_crossing(const hd_group_t *group) {
+    return group->outside ? hd_crossing_of(group->outside) : NULL;
+}
 /* By any endpoint, again and again, once the group is sealed, or by whoever makes the group, before: UCC_OK when all
  * processes have said so. The group can't be complete earlier. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
@@ -169,10 +178,12 @@ ucc_status_t hd_swap_wait(hd_op_t *op);
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
                             uint32_t looks);
 
-/* flight.c: lets go of the groups whose flights are over. Under no lock. */
-void hd_flight_settle(void);
-/* flight.c: the group of a leg that is just ending is let go of by whoever has pumped. Under the lane's lock. */
-void hd_flight_owe(hd_crossing_t *crossing);
+/* drain.c: lets go of the groups whose legs are over. Under no lock. */
+void hd_span_drain(void);
+/* The group of a leg that is just ending is let go of by whoever has pumped. Under the lane's lock. */
+void hd_span_defer_unref(hd_crossing_t *crossing);
+/* Before the first of those: the child of a fork finds their lock free. */
+void hd_span_drain_init(void);
 /* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked, c->n and c->me are
  * the team's or the active set's; op->place.me and .n are local. Sets op->outer, op->start. */
 void hd_flight_choose(hd_op_t *op, const hd_span_t *span);

@@ -85,7 +85,7 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
         return UCC_INPROGRESS; /* its step sees that, too */
     }
     bool there = is_there_soon(crossing, k);
-    hd_flight_settle(); /* of other teams: legs of theirs may have ended */
+    hd_span_drain(); /* of other teams: legs of theirs may have ended */
     if (!there) {
         return UCC_INPROGRESS;
     }
@@ -254,7 +254,7 @@ static bool pump(hd_outer_t *stage, hd_op_t *op) {
     } else if (hd_net_swap_is_there(crossing->team, op->place.k)) {
         try_release(crossing, op);
     }
-    hd_flight_settle(); /* of other operations: legs of theirs may have ended */
+    hd_span_drain(); /* of other operations: legs of theirs may have ended */
     return false;
 }
 
@@ -263,7 +263,7 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
     (void)stage;
     hd_crossing_abort(crossing, why);
     (void)hd_net_pump(crossing->net);
-    hd_flight_settle();
+    hd_span_drain();
 }
 
 /* A member takes its own from the results. */

@@ -1,0 +1,136 @@
+/* create.c: a crossing is made while its team forms, hung on the team's group, and ends with that group. Here alone is known
+ * by which stages operations cross processes.
+ */
+#include "span/internal.h"
+
+#include "threads/trace.h"
+
+/* The other processes have said so, or can't be reached: they need not be told. Under a lane's lock. */
+static void lost(void *arg, ucc_status_t why) {
+    hd_crossing_t *crossing = arg;
+    atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed); /* a flag, no more */
+    hd_group_poison(crossing->group, why);
+}
+
+/* All parts of a swap are there. Under a lane's lock. */
+static void swapped(void *arg) {
+    const hd_crossing_t *crossing = arg;
+    hd_bell_ring(&crossing->group->home.bell);
+}
+
+/* The group has failed here. */
+static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
+    hd_crossing_abort(hd_crossing_of(memory), why);
+}
+
+static void release(hd_outer_memory_t *memory) {
+    hd_crossing_t *crossing = hd_crossing_of(memory);
+    hd_span_t *set =
+        atomic_load_explicit(&crossing->sets, memory_order_relaxed); /* the last user */
+    /* relaxed: likewise; whoever let go of the group before has seen the greeting's end */
+    hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != HD_GREETING ||
+              hd_group_is_inherited(crossing->group));
+    hd_net_team_destroy(crossing->team);
+    if (!hd_group_is_inherited(crossing->group)) { /* a child's references are its own */
+        hd_net_close(crossing->net);
+    }
+    while (set) {
+        hd_span_t *next = set->next;
+        hd_free(set);
+        set = next;
+    }
+    if (crossing->end_verdicts) {
+        crossing->end_verdicts(crossing);
+    }
+    hd_free(crossing->origin.endpoint);
+    hd_free(crossing->hello_scratch);
+    hd_free(crossing->words);
+    hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
+    hd_free(crossing->swap_place);
+    hd_free_local(
+        atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)); /* likewise */
+    hd_free(crossing->span);
+    hd_free(crossing);
+}
+
+static bool is_crowded(const hd_crossing_t *crossing) {
+    const hd_span_t *span = crossing->span;
+    uint32_t here = 0;
+    for (uint32_t p = 0; p < span->processes; p++) {
+        here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
+    }
+    return here > hd_topo_n_pus(hd_topo_get());
+}
+
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
+                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
+                                hd_origin_t origin, const hd_config_t *config) {
+    size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(uint64_t[2]);
+    hd_crossing_t *crossing = hd_alloc(HD_LINE, bytes);
+    if (!crossing) {
+        hd_error("no memory for a team of %u processes", span->processes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    crossing->identity = (uint64_t(*)[2])(void *)(crossing + 1);
+    for (uint32_t p = 0; p < span->processes; p++) {
+        crossing->identity[p][0] = process[p].identity[0];
+        crossing->identity[p][1] = process[p].identity[1];
+    }
+    /* In a team whose wire id may be used again, a part that comes too late might be taken for one of the next. */
+    size_t most = hd_net_swap_most(span->processes);
+    crossing->swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
+    crossing->swap_most = crossing->swap_most < most ? crossing->swap_most : most;
+    bool swaps = span->processes <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided &&
+                 crossing->swap_most > 0;
+    hd_net_team_params_t params = {.wire = wire,
+                                   .n = span->processes,
+                                   .me = span->mine,
+                                   .process = process,
+                                   .config = config,
+                                   .swaps = swaps,
+                                   .early = hd_span_count(span, span->mine) > 1,
+                                   .failed = lost,
+                                   .swapped = swapped,
+                                   .arg = crossing};
+    crossing->memory.release = release;
+    crossing->memory.failed = tell;
+    crossing->group = group;
+    crossing->span = span;
+    crossing->net = net;
+    crossing->wire = wire;
+    crossing->since = hd_ticks();
+    crossing->terms = terms;
+    crossing->placement =
+        hd_config_choice(config, HD_CFG_LIB_REPRODUCIBLE) == HD_CFG_REPRODUCIBLE_PLACEMENT;
+    hd_span_drain_init();
+    hd_flight_stage(&crossing->stage);
+    hd_swap_stage(&crossing->swap_stage);
+    if (hd_trace_is_on()) {
+        hd_trace_process(span->mine, span->processes);
+    }
+    ucc_status_t status = UCC_OK;
+    if (swaps && hd_span_count(span, span->mine) > 1) {
+        crossing->swap_place = hd_alloc(HD_LINE, HD_SWAP_SLOTS * sizeof(*crossing->swap_place));
+        status = crossing->swap_place ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
+    if (status == UCC_OK) {
+        status = hd_net_team_create(net, &params, &crossing->team);
+    } else {
+        hd_error("no memory for a team of %u processes", span->processes);
+    }
+    if (status != UCC_OK) {
+        hd_free(crossing->swap_place);
+        hd_free(crossing);
+        return status;
+    }
+    crossing->crowded = is_crowded(crossing);
+    group->home.roomy = !crossing->crowded;
+    hd_free(group->labels);
+    group->labels = crossing->labels = labels;
+    crossing->origin = origin;
+    group->numbers = span->endpoint + span->first[span->mine];
+    group->team_n = span->n;
+    group->outside = &crossing->memory;
+    group->home.outside = hd_net_outside();
+    return UCC_OK;
+}

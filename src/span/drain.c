@@ -1,0 +1,58 @@
+/* drain.c: groups that are let go of later. A leg that ends under its lane's lock must not end its group there, for a group's end
+ * destroys a team of the network's: the reference is noted with the crossing (hd_span_defer_unref), and given up by whoever
+ * has pumped the network and holds no lock any more (hd_span_drain). Any thread.
+ */
+#include "span/span.h"
+
+#include "core/fork.h"
+
+#include <pthread.h>
+
+static hd_lock_t debtors_lock;
+static _Atomic(hd_crossing_t *) debtors;
+
+/* Its group is let go of once, later. */
+void hd_span_defer_unref(hd_crossing_t *crossing) {
+    hd_lock(&debtors_lock);
+    if (crossing->debts++ == 0) {
+        /* relaxed, both: the lock hands on */
+        crossing->next_debtor = atomic_load_explicit(&debtors, memory_order_relaxed);
+        atomic_store_explicit(&debtors, crossing, memory_order_relaxed);
+    }
+    hd_unlock(&debtors_lock);
+}
+
+void hd_span_drain(void) {
+    /* relaxed: a debt that is missed is settled by the next who pumps */
+    while (atomic_load_explicit(&debtors, memory_order_relaxed)) {
+        hd_lock(&debtors_lock);
+        hd_crossing_t *crossing = atomic_load_explicit(&debtors, memory_order_relaxed);
+        uint32_t debts = crossing ? crossing->debts : 0;
+        if (crossing) {
+            atomic_store_explicit(&debtors, crossing->next_debtor, memory_order_relaxed);
+            crossing->debts = 0;
+        }
+        hd_unlock(&debtors_lock);
+        hd_group_t *group = debts ? crossing->group : NULL;
+        for (; debts; debts--) {
+            hd_home_unpin(&group->home);
+        }
+    }
+}
+
+/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that groups end; those whose
+ * flights were under way stay. */
+static void inherit_debts(hd_heirloom_t *self) {
+    (void)self;
+    hd_lock_forget(&debtors_lock);
+}
+
+static void watch_forks(void) {
+    static hd_heirloom_t heirloom;
+    hd_fork_watch(&heirloom, inherit_debts);
+}
+
+void hd_span_drain_init(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+}
