@@ -94,7 +94,8 @@ static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_cross_from(team, span, crossing, eps);
-    return status == UCC_OK ? hd_form_start_crossing(team, key, ordinal, crossing->wire, me) : status;
+    return status == UCC_OK ? hd_form_start_crossing(team, key, ordinal, crossing->wire, me)
+                            : status;
 }
 
 static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const uint64_t *eps,

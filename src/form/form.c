@@ -313,9 +313,7 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
 
 /* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the same. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team) {
-    enum {
-        PATIENCE_US = 5000
-    }; /* with endpoints that still have an earlier team (shrink.c) */
+    enum { PATIENCE_US = 5000 }; /* with endpoints that still have an earlier team (shrink.c) */
     ucc_status_t status = UCC_OK;
     uint64_t since = hd_ticks();
     if (team->state == HD_TEAM_FAILED) {

@@ -155,7 +155,7 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
 
 /* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
 ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
-                                   uint64_t origin, uint32_t me) {
+                                    uint64_t origin, uint32_t me) {
     hd_forming_t *f = team->forming;
     const hd_span_t *span = f->roll.span;
     hd_meet_key_t mine = *key;

@@ -23,7 +23,7 @@ typedef struct hd_trigger hd_trigger_t;
 
 /* A request: an operation, and what is kept with it between its calls. */
 struct hd_request {
-    hd_op_t op;     /* must stay first */
+    hd_op_t op; /* must stay first */
     enum hd_route {
         HD_ROUTE_NOTHING,    /* zero bytes: over inside post; or a user's algorithm: see `run` */
         HD_ROUTE_NUMBER,     /* the main board, number taken at post */

@@ -17,14 +17,14 @@ static ucc_status_t check_kind(hd_request_t *r) {
     }
     if (op->call.device) {
         return hd_device_stages(op)
-                   ? hd_device_refuse_order(
-                         op, "a buffer is in memory of the host that is not pinned")
+                   ? hd_device_refuse_order(op,
+                                            "a buffer is in memory of the host that is not pinned")
                    : UCC_OK;
     }
     if (!hd_device_moves_nothing(op)) {
-        return hd_device_refuse_order(
-            op, hd_gpu_inherited() ? "the child of a fork has no memory of devices"
-                                   : "no buffer is in memory of a device");
+        return hd_device_refuse_order(op, hd_gpu_inherited()
+                                              ? "the child of a fork has no memory of devices"
+                                              : "no buffer is in memory of a device");
     }
     ucc_status_t status = hd_args_become_device(r);
     if (status == UCC_OK && op->team->crossing) {

@@ -327,7 +327,7 @@ typedef enum hd_op_state {
     HD_OP_WAITING,    /* published; the family's step runs */
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
     HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
-    HD_OP_ENQUEUED,   /* its board is left; waits for what devices have yet to do (device/device.h) */
+    HD_OP_ENQUEUED, /* its board is left; waits for what devices have yet to do (device/device.h) */
     HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (request/engine.c) */
 } hd_op_state_t;
 
@@ -384,7 +384,8 @@ struct hd_op {
     /* of the whole collective, in whichever processes its endpoints live; place has what this board counts */
     uint32_t n, me;
     const struct hd_span *span; /* which of those live where (span/span.h); NULL: all live here */
-    struct hd_device_part *device; /* what devices have to know of it (device/device.h); NULL: nothing yet */
+    struct hd_device_part
+        *device; /* what devices have to know of it (device/device.h); NULL: nothing yet */
 };
 
 /* What an arrival tree is for, besides to tell that all have come. */

@@ -118,7 +118,8 @@ struct hd_crossing {
     hd_origin_t origin;
     hd_lock_t judging;      /* guards `verdicts` */
     hd_verdict_t *verdicts; /* who is left, call by call; form/shrink.c makes them, */
-    void (*end_verdicts)(hd_crossing_t *crossing); /* and ends them; set with the first. NULL: there is none */
+    void (*end_verdicts)(
+        hd_crossing_t *crossing); /* and ends them; set with the first. NULL: there is none */
     /* forming: a barrier among the processes, so that no message comes for a team that is not known */
     hd_leg_t hello;
     void *hello_scratch;

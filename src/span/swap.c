@@ -335,8 +335,7 @@ static ucc_status_t start_together(hd_op_t *op) {
 static bool swaps(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     /* nothing of what an endpoint knows alone: that it packs what others do not, for one */
-    if (!op->start || !op->outer || call->empty || call->exclusive ||
-        call->one_sided) {
+    if (!op->start || !op->outer || call->empty || call->exclusive || call->one_sided) {
         return false;
     }
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
