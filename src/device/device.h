@@ -54,6 +54,10 @@ ucc_status_t hd_device_settle(hd_op_t *op);
 /* In a team that spans processes: it is known how the host would do it (op->start, op->plan). */
 void hd_device_span_choose(hd_op_t *op);
 
+/* For people: what devices do of it, besides or instead of what the host does. */
+struct hd_phases;
+void hd_device_phases(const hd_op_t *op, struct hd_phases *phases);
+
 /* --- posts in the order of a stream (order.c) ------------------------------------------------------------------- */
 
 /* On an error the request has not been posted, or is over with it. */

@@ -23,6 +23,7 @@
  * their exchanges is that of sets that cross.
  */
 #include "device/internal.h"
+#include "shm/phases.h"
 
 #include "span/span.h"
 
@@ -545,6 +546,23 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
         hd_device_span_fail(op, status);
     }
     return hd_device_await(op, status);
+}
+
+void hd_device_phases(const hd_op_t *op, hd_phases_t *phases) {
+    if (!op->outer) {
+        return; /* shm has said that devices do all of it */
+    }
+    bool flies = hd_device_flies(op);
+    hd_phases_t host = *phases;
+    phases->n = 0;
+    hd_phases_add(phases,
+                  (hd_phase_t){.kind = HD_PHASE_COPY_IN,
+                               .algorithm = flies ? "combined by the device to pinned memory"
+                                                  : "copied to pinned memory"});
+    for (uint32_t i = 0; i < host.n; i++) {
+        hd_phases_add(phases, host.phase[i]);
+    }
+    hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_COPY_OUT, .algorithm = "copied back"});
 }
 
 void hd_device_span_choose(hd_op_t *op) {

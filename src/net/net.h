@@ -267,6 +267,8 @@ typedef enum hd_net_algorithm {
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes);
 /* Its algorithm, in a word. */
 const char *hd_net_plan_name(const hd_net_plan_t *plan);
+/* Of its trees or exchanges; 0: it has none. */
+uint32_t hd_net_plan_radix(const hd_net_plan_t *plan);
 /* Scratch that a leg with this call, which is complete but for that, and plan needs, in bytes. */
 size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
 

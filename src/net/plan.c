@@ -189,6 +189,12 @@ const char *hd_net_plan_name(const hd_net_plan_t *plan) {
     return names[plan->algorithm];
 }
 
+uint32_t hd_net_plan_radix(const hd_net_plan_t *plan) {
+    bool has = plan->algorithm == HD_NET_TREE || plan->algorithm == HD_NET_EXCHANGE ||
+               plan->algorithm == HD_NET_DISSEMINATION;
+    return has ? plan->radix : 0;
+}
+
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes) {
     return hd_net_plan_with(team->choice, call, bytes);
 }

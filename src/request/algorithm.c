@@ -427,6 +427,10 @@ bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tag
     return *status == UCC_OK && !tagged && ask_offers(team, args, r, status);
 }
 
+const char *hd_algorithm_name(const hd_request_t *r) {
+    return r->run->algorithm->name;
+}
+
 hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {
     return &r->run->schedule->carrier;
 }

@@ -34,6 +34,8 @@ ucc_status_t hd_algorithm_post(hd_request_t *r);
 bool hd_algorithm_has(const hd_schedule_t *schedule);
 /* Of such a request: what is in its context's list instead. */
 hd_task_t *hd_algorithm_carrier(const hd_request_t *r);
+/* What its user calls the algorithm. */
+const char *hd_algorithm_name(const hd_request_t *r);
 /* Its end. */
 void hd_algorithm_release(hd_request_t *r);
 

@@ -1,15 +1,27 @@
 /* call_log.c: what COLL_TRACE logs: a line per collective, at init and at post. Off, it costs one load of
  * a flag in each caller.
  */
+#include "device/device.h"
+#include "request/algorithm.h"
 #include "request/internal.h"
+#include "shm/phases.h"
 #include "threads/trace.h"
 
-/* The pure function again, not what the request keeps: that may not be decided yet. */
-static hd_plan_t plan_of(const hd_request_t *r) {
-    const hd_op_t *op = &r->op;
-    return op->start && hd_group_is_complete(op->group)
-               ? hd_plan_of(op->group, &op->call, &op->place)
-               : (hd_plan_t){.path = HD_PATH_NOTHING};
+static void print_plan(const hd_request_t *r, hd_text_t *text) {
+    if (r->run) {
+        hd_text_add(text, "algorithm \"%s\"", hd_algorithm_name(r));
+        return;
+    }
+    hd_plan_t plan = hd_op_next_plan(&r->op);
+    hd_phases_t phases = hd_op_phases(&r->op, &plan);
+    if (!r->op.start || phases.n == 0) {
+        hd_text_add(text, r->op.start ? "undecided" : "nothing to do"); /* not all have joined */
+        return;
+    }
+    if (r->op.call.device) {
+        hd_device_phases(&r->op, &phases);
+    }
+    hd_phases_print(&phases, text);
 }
 
 /* args: at init; NULL at post, when they may be gone. */
@@ -19,7 +31,6 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     _Static_assert(HD_ROUTE_NOTHING == 0 && HD_ROUTE_NUMBER == 1 && HD_ROUTE_TAG == 2 &&
                        HD_ROUTE_INIT == 3 && HD_ROUTE_PERSISTENT == 4 && HD_ROUTE_ACTIVE_SET == 5,
                    "names stand in the order of hd_route");
-    static const char *const arrival[] = {"flat", "by counter", "static"};
     const hd_op_t *op = &r->op;
     if (hd_trace_level() < (args ? HD_LOG_INFO : HD_LOG_DEBUG)) {
         return; /* called for another reason: see hd_trace_attend */
@@ -29,18 +40,15 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     if (wanted < level || (r->op.me != 0 && wanted < HD_LOG_TRACE)) {
         return;
     }
-    hd_plan_t plan = plan_of(r);
-    bool undecided = op->start && plan.path == HD_PATH_NOTHING; /* not all have joined */
+    hd_text_t plan = {0};
+    print_plan(r, &plan);
     hd_trace_call_t call = {.event = args ? "init" : "post",
                             .name = hd_op_type_name(op),
                             .ep = op->team_ep,
                             .n = r->op.n,
                             .root = hd_coll[op->call.type].rooted ? op->call.root : UINT32_MAX,
                             .bytes = op->call.bytes ? op->call.bytes : op->call.total,
-                            .regime = undecided ? "undecided" : hd_plan_name(&plan),
-                            .arrival = undecided ? "undecided" : arrival[plan.arrival],
-                            .window = plan.regime == HD_REGIME_DIRECT ? plan.window : 0,
-                            .stores = hd_stores_name(plan.stores),
+                            .plan = plan.line,
                             .order = r->run ? "by an algorithm of the user's" : order[r->route]};
     if (args && args->mask & UCC_COLL_ARGS_FIELD_FLAGS) {
         call.flags = args->flags;

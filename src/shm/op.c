@@ -5,6 +5,7 @@
  * it hands the task to its context, then the holder of the context's lock.
  */
 #include "shm/outer.h"
+#include "shm/phases.h"
 
 #include "threads/callback.h"
 #include "threads/trace.h"
@@ -186,11 +187,10 @@ void hd_op_disown(hd_op_t *op) {
 }
 
 static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
-    const hd_plan_t *plan = &op->plan;
-    const char *regime = hd_regime_name((hd_regime_t)plan->regime);
-    hd_trace_published(op, plan->path == HD_PATH_PUT ? "put" : regime, op->place.k,
-                       plan->regime == HD_REGIME_DIRECT ? plan->window : 0,
-                       hd_stores_name(plan->stores));
+    hd_phases_t phases = hd_op_phases(op, &op->plan);
+    hd_text_t text = {0};
+    hd_phases_print(&phases, &text);
+    hd_trace_published(op, hd_trace_keep(text.line), op->place.k);
 }
 
 /* All that is set anew at each post. */

@@ -72,6 +72,8 @@ typedef struct hd_ticket {
     uint32_t slices; /* 0: the engine has no part in it */
 } hd_ticket_t;
 
+struct hd_phases;
+
 /* A stage; shared by all operations that it carries on. Its functions are called under no lock, and may be
  * called by several members at a time. None of them waits. */
 struct hd_outer {
@@ -94,6 +96,8 @@ struct hd_outer {
     /* Of a member that may go when it has its own, by whatever way: true if it has, and waits no more. NULL: it waits
      * for the release. */
     bool (*take_early)(hd_outer_t *outer, hd_op_t *op);
+    /* For people: adds what it does outside, by the functions by which it does it. The operation is prepared. */
+    void (*phases)(const hd_op_t *op, struct hd_phases *phases);
 };
 
 /* What an outer stage keeps with an exchange's slot (hd_exchange.flight): installed by a CAS, lives as long as

@@ -105,6 +105,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     hd_span_drain_init();
     hd_flight_stage(&crossing->stage);
     hd_swap_stage(&crossing->swap_stage);
+    hd_swap_stage_alone(&crossing->alone_stage);
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, span->processes);
     }

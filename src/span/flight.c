@@ -282,19 +282,6 @@ static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)
     };
 }
 
-/* Bytes that all processes agree on, by which the network plans a leg. */
-static size_t planned_bytes(const hd_flight_t *f) {
-    const hd_coll_t *coll = &hd_coll[f->call.type];
-    size_t most = (f->span->n + f->span->processes - 1) / f->span->processes;
-    if (hd_coll[f->cut.leg].vector || !coll->moves_data) {
-        return 0;
-    }
-    if (coll->source == HD_WHOLE) {
-        return coll->prefix ? f->call.bytes * most : f->cut.segment;
-    }
-    return f->call.bytes * most * (coll->pairwise ? most : 1);
-}
-
 /* What of a flight does not depend on its kind. */
 static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_ticket_t *ticket) {
     f->crossing = crossing_of(op->outer);
@@ -329,7 +316,7 @@ static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
     ucc_status_t status = UCC_OK;
     for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
         hd_leg_t *leg = &f->segment[j].leg;
-        leg->plan = hd_net_plan_of(f->crossing->team, &leg->call, planned_bytes(f));
+        leg->plan = hd_flight_leg_plan(f->crossing->team, f->span, &f->call, &f->cut, &leg->call);
         size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
         bytes += needs <= KEPT_SCRATCH ? needs : 0;
         status = take_leg_scratch(&f->segment[j], needs);
@@ -490,12 +477,14 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
 }
 
 void hd_flight_stage(hd_outer_t *stage) {
-    *stage = (hd_outer_t){.arrived = arrived, .pump = pump, .closed = closed};
+    *stage = (hd_outer_t){
+        .arrived = arrived, .pump = pump, .closed = closed, .phases = hd_flight_phases};
 }
 
 /* --- operations -------------------------------------------------------------------------------------- */
 
-static ucc_status_t start_small(hd_op_t *op) {
+/* HD_OUTER_* of a small call. */
+static uint32_t small_shape(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
     bool reduces = coll->reducing && !call->empty, waits = true;
@@ -513,7 +502,11 @@ static ucc_status_t start_small(hd_op_t *op) {
     if (reduces && hd_holds(coll->result_at, call->is_root, op->place.me)) {
         shape |= HD_OUTER_TAKES;
     }
-    return hd_outer_start(op, shape);
+    return shape;
+}
+
+static ucc_status_t start_small(hd_op_t *op) {
+    return hd_outer_start(op, small_shape(op));
 }
 
 static const hd_passage_t *const passages[HD_N_TYPES] = {
@@ -553,7 +546,9 @@ void hd_flight_choose(hd_op_t *op, const hd_span_t *span) {
     op->outer = &hd_group_crossing(op->group)->stage;
     make_partial(&op->call.reducer);
     bool small = hd_flight_cut(op).small;
-    /* until its start says more: there is something to do */
-    op->plan = (hd_plan_t){.path = small ? HD_PATH_TREE : HD_PATH_ENGINE};
+    uint32_t shape = small_shape(op);
+    op->plan = small ? hd_plan_of_outer(op, shape & HD_OUTER_REDUCES, shape & HD_OUTER_BRINGS,
+                                        shape & HD_OUTER_ALL_WAIT)
+                     : hd_plan_of_outer_work(op, &passages[op->call.type]->row);
     op->start = small ? start_small : start_work;
 }

@@ -4,6 +4,7 @@
  *
  * From what all endpoints agree on, and nothing else: all processes must come to the same legs.
  */
+#include "shm/phases.h"
 #include "span/internal.h"
 
 enum {
@@ -79,6 +80,52 @@ hd_cut_t hd_flight_cut(const hd_op_t *op) {
     cut.parallel =
         !cut.small && (call->exclusive || !whole || cut.segment / span->processes >= WORTH_A_UNIT);
     return cut;
+}
+
+/* Bytes that all processes agree on, by which the network plans a leg. */
+static size_t planned_bytes(const hd_span_t *span, const hd_call_t *call, const hd_cut_t *cut) {
+    const hd_coll_t *coll = &hd_coll[call->type];
+    size_t most = (span->n + span->processes - 1) / span->processes;
+    if (hd_coll[cut->leg].vector || !coll->moves_data) {
+        return 0;
+    }
+    if (coll->source == HD_WHOLE) {
+        return coll->prefix ? call->bytes * most : cut->segment;
+    }
+    return call->bytes * most * (coll->pairwise ? most : 1);
+}
+
+hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *span,
+                                 const hd_call_t *call, const hd_cut_t *cut,
+                                 const hd_net_call_t *leg) {
+    return hd_net_plan_of(team, leg, planned_bytes(span, call, cut));
+}
+
+void hd_flight_phases(const hd_op_t *op, hd_phases_t *phases) {
+    static const hd_net_several_t several = {0}; /* whether there are, not which */
+    const hd_span_t *span = op->span;
+    hd_cut_t cut = hd_flight_cut(op);
+    hd_net_call_t leg = {.type = cut.leg,
+                         .n = span->processes,
+                         .me = span->mine,
+                         .element = op->call.element,
+                         .parallel = cut.parallel,
+                         .several = cut.apart ? &several : NULL};
+    hd_net_plan_t plan =
+        hd_flight_leg_plan(hd_group_crossing(op->group)->team, span, &op->call, &cut, &leg);
+    for (uint32_t i = 0; i < phases->n && !cut.small; i++) { /* its units are the cut's */
+        if (phases->phase[i].kind == HD_PHASE_LOCAL) {
+            phases->phase[i].unit = cut.window;
+            phases->phase[i].stores = hd_stores_name(HD_STORES_PLAIN);
+        }
+    }
+    hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_NETWORK,
+                                       .algorithm = hd_net_plan_name(&plan),
+                                       .type = hd_type_name(cut.leg),
+                                       .processes = span->processes,
+                                       .radix = hd_net_plan_radix(&plan),
+                                       .segments = cut.segments,
+                                       .segment = cut.segment});
 }
 
 hd_range_t hd_cut_segment(const hd_cut_t *cut, size_t bytes, uint32_t segment) {

@@ -141,6 +141,12 @@ static inline hd_range_t hd_cut_window(const hd_cut_t *cut, hd_range_t range, ui
 /* flight_plan.c: the one place where sizes of what crosses processes are compared with thresholds. op->place and
  * the request's span are set. */
 hd_cut_t hd_flight_cut(const hd_op_t *op);
+/* How a leg runs that is cut like that; its call has all but scratch. */
+hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *span,
+                                 const hd_call_t *call, const hd_cut_t *cut,
+                                 const hd_net_call_t *leg);
+/* Among how many processes, and as what, an operation's legs cross. For people. */
+void hd_flight_phases(const hd_op_t *op, struct hd_phases *phases);
 /* The thresholds, for people. */
 void hd_flight_print_cuts(FILE *out);
 /* COMBINE's unit u of all units, of so many elements. */

@@ -91,8 +91,8 @@ typedef struct hd_swap_place {
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
 struct hd_crossing {
-    hd_outer_t stage;      /* must stay first: op->outer is its address (flight.c) */
-    hd_outer_t swap_stage; /* of swaps (swap.c) */
+    hd_outer_t stage;                   /* must stay first: op->outer is its address (flight.c) */
+    hd_outer_t swap_stage, alone_stage; /* of swaps (swap.c); alone: in a process of one endpoint */
     hd_swap_place_t
         *swap_place; /* HD_SWAP_SLOTS of them; NULL: there are no swaps, or one endpoint */
     _Atomic(uint8_t *)
@@ -172,6 +172,7 @@ void hd_pool_clear(hd_pool_t *pool);
  * take the express. */
 bool hd_swap_choose(hd_op_t *op);
 void hd_swap_stage(hd_outer_t *stage);
+void hd_swap_stage_alone(hd_outer_t *stage);
 /* Its express, and what is left of it after that. */
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
 ucc_status_t hd_swap_wait(hd_op_t *op);

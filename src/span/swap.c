@@ -14,6 +14,7 @@
  *
  * Which of the two is a process's own affair: on the wire they are the same.
  */
+#include "shm/phases.h"
 #include "span/internal.h"
 #include "span/swap.h"
 
@@ -305,12 +306,37 @@ static bool take_early(hd_outer_t *stage, hd_op_t *op) {
     return true;
 }
 
+static void phases(const hd_op_t *op, hd_phases_t *phases) {
+    const hd_crossing_t *crossing = hd_group_crossing(op->group);
+    hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_NETWORK,
+                                       .algorithm = "one message each way",
+                                       .processes = crossing->span->processes});
+}
+
 void hd_swap_stage(hd_outer_t *stage) {
     *stage = (hd_outer_t){.arrived = all_are_here,
                           .pump = pump,
                           .closed = closed,
                           .take = take,
-                          .take_early = take_early};
+                          .take_early = take_early,
+                          .phases = phases};
+}
+
+/* Of a process of one endpoint: while its operation is queued, or is cancelled. */
+static bool pump_alone(hd_outer_t *stage, hd_op_t *op) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
+    (void)stage;
+    if (hd_group_is_complete(op->group)) {
+        (void)hd_net_pump(crossing->net);
+    } else {
+        (void)hd_crossing_pump(crossing);
+    }
+    hd_span_drain();
+    return false;
+}
+
+void hd_swap_stage_alone(hd_outer_t *stage) {
+    *stage = (hd_outer_t){.pump = pump_alone, .closed = closed, .phases = phases};
 }
 
 static ucc_status_t start_together(hd_op_t *op) {
@@ -394,7 +420,9 @@ bool hd_swap_choose(hd_op_t *op) {
         if (!hd_flight_cut(op).small) {
             bool may = reserve(crossing, op);
             op->start = may ? start_together : start_nowhere;
-            op->plan.path = may ? HD_PATH_TREE : HD_PATH_NOTHING; /* no plan of that is kept */
+            op->plan = may ? hd_plan_of_outer_giving(op, hd_swap_gives(op->span, call),
+                                                     hd_coll[call->type].flow == HD_AMONG_ALL)
+                           : (hd_plan_t){.path = HD_PATH_NOTHING}; /* no plan of that is kept */
         }
         return false;
     }
@@ -403,6 +431,7 @@ bool hd_swap_choose(hd_op_t *op) {
         hd_reducer_init(&op->call.reducer, call->reducer.dt, call->reducer.op, op->n) != UCC_OK) {
         return false;
     }
+    op->outer = &crossing->alone_stage;
     op->start = reserve(crossing, op) ? start_alone : start_nowhere;
     /* before the team is complete, nobody may take a number by the express, and no plan is kept */
     bool complete = hd_group_is_complete(op->group) && op->start == start_alone;

@@ -53,7 +53,7 @@ typedef struct record {
         const char *algorithm; /* LEG */
     };
     union {
-        const char *name; /* POST, LEG: type; PUBLISHED: regime */
+        const char *name; /* POST, LEG: type; PUBLISHED: plan */
         uint64_t id;      /* SENT, TAKEN */
     };
     union {
@@ -173,15 +173,25 @@ void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t te
     hd_trace_tick();
 }
 
-void hd_trace_published(const void *op, const char *regime, uint64_t k, uint64_t window,
-                        const char *stores) {
-    add(&(record_t){.at = hd_ticks(),
-                    .op = op,
-                    .stores = stores,
-                    .name = regime,
-                    .number = k,
-                    .kind = PUBLISHED,
-                    .count = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX});
+const char *hd_trace_keep(const char *text) {
+    enum { MOST = 256, LENGTH = 192 };
+    static char kept[MOST][LENGTH];
+    static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+    static uint32_t n;
+    pthread_mutex_lock(&keeping);
+    uint32_t i = 0;
+    while (i < n && strncmp(kept[i], text, LENGTH - 1) != 0) {
+        i++;
+    }
+    if (i == n && n < MOST) {
+        snprintf(kept[n++], LENGTH, "%s", text);
+    }
+    pthread_mutex_unlock(&keeping);
+    return i < MOST ? kept[i] : "one of many plans";
+}
+
+void hd_trace_published(const void *op, const char *plan, uint64_t k) {
+    add(&(record_t){.at = hd_ticks(), .op = op, .name = plan, .number = k, .kind = PUBLISHED});
 }
 
 void hd_trace_seen(const void *op) {
@@ -511,14 +521,10 @@ static void write_span(writer_t *w, const span_t *span, uint32_t row) {
         return;
     }
     begin_span(w, span->post->name, row, span->post->at, span->end);
-    fprintf(w->file, "\"bytes\":%llu,\"regime\":\"%s\"", (unsigned long long)span->post->number,
+    fprintf(w->file, "\"bytes\":%llu,\"plan\":\"%s\"", (unsigned long long)span->post->number,
             span->published ? span->published->name : "none");
     if (span->published) {
         fprintf(w->file, ",\"k\":%llu", (unsigned long long)span->published->number);
-        if (span->published->count) {
-            fprintf(w->file, ",\"window\":%u,\"stores\":\"%s\"", span->published->count,
-                    span->published->stores);
-        }
     }
     if (!span->done) {
         fputs(",\"unfinished\":true", w->file);
@@ -870,19 +876,14 @@ static void name_flags(uint64_t flags, char *out, size_t size) {
 }
 
 void hd_trace_log_call(int level, const hd_trace_call_t *call) {
-    char flags[160], root[24] = "", work[80] = "";
+    char flags[160], root[24] = "";
     name_flags(call->flags, flags, sizeof(flags));
     if (call->root != UINT32_MAX) {
         snprintf(root, sizeof(root), " root %u", call->root);
     }
-    if (call->window) {
-        snprintf(work, sizeof(work), " in windows of %llu bytes by %s stores",
-                 (unsigned long long)call->window, call->stores);
-    }
     hd_log_line((hd_log_level_t)level, call->event,
-                "%s endpoint %u of %u: %llu bytes%s%s%s%s%s, flags%s; %s%s, arrival %s, %s",
-                call->name, call->ep, call->n, (unsigned long long)call->bytes,
-                call->datatype ? " of " : "", call->datatype ? call->datatype : "",
-                call->op ? " " : "", call->op ? call->op : "", root, *flags ? flags : " none",
-                call->regime, work, call->arrival, call->order);
+                "%s endpoint %u of %u: %llu bytes%s%s%s%s%s, flags%s; %s, %s", call->name, call->ep,
+                call->n, (unsigned long long)call->bytes, call->datatype ? " of " : "",
+                call->datatype ? call->datatype : "", call->op ? " " : "", call->op ? call->op : "",
+                root, *flags ? flags : " none", call->plan, call->order);
 }

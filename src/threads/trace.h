@@ -51,10 +51,10 @@ static inline bool hd_trace_is_on(void) {
 /* The operation begins, or begins again (persistent). name is a constant; team tells teams apart. The
  * caller holds no lock. */
 void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t team, uint32_t ep);
-/* Its lane is visible to its peers. regime and stores are constants. window: bytes of a unit of the engine's
- * work; 0: it has none, nor stores. */
-void hd_trace_published(const void *op, const char *regime, uint64_t k, uint64_t window,
-                        const char *stores);
+/* Its lane is visible to its peers. plan: how it runs, of hd_trace_keep. */
+void hd_trace_published(const void *op, const char *plan, uint64_t k);
+/* A text like this one, for ever: there are few different ones, and of too many the same one stands for the rest. */
+const char *hd_trace_keep(const char *text);
 /* It has all that it waits for from its peers. Not needed if it is done then, or runs a chunk. */
 void hd_trace_seen(const void *op);
 /* It is over. A second call for the same post is ignored. */
@@ -106,9 +106,7 @@ typedef struct hd_trace_call {
     uint32_t root; /* UINT32_MAX: none */
     uint64_t bytes;
     uint64_t flags; /* of ucc_coll_args_t */
-    const char *regime, *arrival, *order;
-    uint64_t window;    /* bytes of a unit of the engine's work; 0: it has none */
-    const char *stores; /* by which its results are written */
+    const char *plan, *order;
 } hd_trace_call_t;
 
 /* One line at this hd_log_level_t, whatever the log's own level is. */

@@ -24,6 +24,16 @@ static void count_lines(hd_log_level_t level, const char *line, void *arg) {
     }
 }
 
+static char logged_call[1024];
+
+static void keep_call(hd_log_level_t level, const char *line, void *arg) {
+    (void)level;
+    (void)arg;
+    if (strstr(line, "allreduce endpoint 0")) {
+        snprintf(logged_call, sizeof(logged_call), "%s", line);
+    }
+}
+
 static void init(void) {
     hd_log_capture(count_lines, NULL);
 }
@@ -426,6 +436,20 @@ Test(algorithm, a_registered_one_is_used_by_clients_that_know_nothing_of_it) {
     cr_assert_eq(control.joined, N);
     world_destroy(world);
     cr_assert_eq(control.left, N);
+}
+
+Test(algorithm, the_call_log_names_it) {
+    heddle_algorithm_t *a[N];
+    setenv("HEDDLE_COLL_TRACE", "info", 1);
+    hd_log_capture(keep_call, NULL);
+    world_t *world = small_world(N);
+    reset_control();
+    allreduce(world, 5, UCC_OK);
+    cr_assert_not_null(strstr(logged_call, "; inline, arrival flat, numbered"), "%s", logged_call);
+    register_all(world, a);
+    allreduce(world, 5, UCC_OK);
+    cr_assert_not_null(strstr(logged_call, "; algorithm \"crowd\", "), "%s", logged_call);
+    world_destroy(world);
 }
 
 Test(algorithm, other_collectives_and_sizes_and_tagged_ones_are_ours) {

@@ -100,6 +100,22 @@ static uint64_t operations(void) {
 
 /* --- calls that differ ----------------------------------------------------------------------------------- */
 
+Test(device_errors, the_call_log_says_that_devices_do_it) {
+    scene_t s;
+    setenv("HEDDLE_COLL_TRACE", "info", 1);
+    begin("1");
+    open_scene(&s, 2, 1000, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(start(&s, i), UCC_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(finish(&s, i), UCC_OK);
+    }
+    cr_assert(was_said("; device, arrival flat, numbered"), "%s", said_line(0));
+    close_scene(&s);
+    device_cases_end();
+}
+
 Test(device_errors, memory_of_the_host_at_one_endpoint_only) {
     int32_t host[4] = {0};
     scene_t s;

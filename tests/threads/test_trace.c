@@ -113,9 +113,9 @@ static bool is_json(const char *text) {
 /* --- what it says ----------------------------------------------------------------------------------- */
 
 typedef struct span {
-    char name[32], regime[16], stores[16];
+    char name[32], plan[128];
     unsigned row;
-    uint64_t begin, end, bytes, window;
+    uint64_t begin, end, bytes;
     bool unfinished, failed;
 } span_t;
 
@@ -140,7 +140,7 @@ static char *read_file(const char *path) {
 
 static void read_span(timeline_t *t, const char *line) {
     span_t *s = &t->spans[t->n_spans];
-    unsigned long long ts, dur, bytes = 0, window = 0;
+    unsigned long long ts, dur, bytes = 0;
     unsigned ts_ns, dur_ns;
     if (sscanf(line,
                "{\"ph\":\"X\",\"pid\":%*d,\"tid\":%u,\"name\":\"%31[^\"]\",\"ts\":%llu.%u,"
@@ -150,13 +150,8 @@ static void read_span(timeline_t *t, const char *line) {
     }
     const char *more = strstr(line, "\"bytes\":");
     if (more) {
-        sscanf(more, "\"bytes\":%llu,\"regime\":\"%15[^\"]", &bytes, s->regime);
+        sscanf(more, "\"bytes\":%llu,\"plan\":\"%127[^\"]", &bytes, s->plan);
     }
-    more = strstr(line, "\"window\":");
-    if (more) {
-        sscanf(more, "\"window\":%llu,\"stores\":\"%15[^\"]", &window, s->stores);
-    }
-    s->window = window;
     s->begin = ts * 1000 + ts_ns;
     s->end = s->begin + dur * 1000 + dur_ns;
     s->bytes = bytes;
@@ -357,7 +352,7 @@ Test(trace, a_team_that_arrives_by_a_tree_and_is_driven_by_one_thread_is_traced_
     run_all(DRIVER_ONE, 11);
 }
 
-Test(trace, a_span_says_bytes_and_regime) {
+Test(trace, a_span_says_bytes_and_plan) {
     world_t *world = make_world(2, "TRACE", new_path());
     run_case(world, DRIVER_ONE, 2, 1);
     world_destroy(world);
@@ -365,8 +360,7 @@ Test(trace, a_span_says_bytes_and_regime) {
     const span_t *s = find(t, reference_coll_name(coll_type_at(2)));
     cr_assert_not_null(s);
     cr_assert_eq(s->bytes, sizeof(int32_t));
-    cr_assert_str_eq(s->regime, "inline");
-    cr_assert_eq(s->window, 0, "the engine has no part in it");
+    cr_assert_str_eq(s->plan, "inline, arrival flat");
     free_timeline(t);
     unlink(path);
 }
@@ -379,10 +373,8 @@ Test(trace, a_span_of_a_direct_one_says_how_the_work_is_cut_and_written) {
     timeline_t *t = read_timeline(path);
     const span_t *s = find(t, reference_coll_name(coll_type_at(2)));
     cr_assert_not_null(s);
-    cr_assert_str_eq(s->regime, "direct");
     /* half of an endpoint's share of 40,000 bytes, in whole lines */
-    cr_assert_eq(s->window, 20032, "%llu", (unsigned long long)s->window);
-    cr_assert_str_eq(s->stores, "streaming");
+    cr_assert_str_eq(s->plan, "direct in windows of 20032 bytes by streaming stores, arrival flat");
     free_timeline(t);
     unlink(path);
 }

@@ -1,0 +1,54 @@
+/* phases.h: how a call runs, from its beginning to its end, as a value that people are shown: by the call log, the timeline
+ * and heddle_info. Nothing else prints a plan.
+ *
+ * Each wing lists its own phases, by the functions that it runs by: shm by the operation's plan (plan.h), an outer stage by
+ * hd_outer_t.phases, devices by hd_device_phases. So what is printed is what runs.
+ */
+#ifndef HD_SHM_PHASES_H
+#define HD_SHM_PHASES_H
+
+#include "shm/types.h"
+#include "threads/stall.h"
+
+/* In the only order that occurs. */
+typedef enum hd_phase_kind {
+    HD_PHASE_COPY_IN,  /* memory of a device to memory that the host reads */
+    HD_PHASE_ARRIVE,   /* the endpoints of this process publish, and know of each other */
+    HD_PHASE_LOCAL,    /* the engine's units on users' buffers, or what devices do */
+    HD_PHASE_NETWORK,  /* among processes */
+    HD_PHASE_COPY_OUT, /* as COPY_IN, back */
+    HD_PHASE_KINDS
+} hd_phase_kind_t;
+
+typedef struct hd_phase {
+    uint8_t kind;          /* hd_phase_kind_t */
+    const char *algorithm; /* a constant */
+    /* LOCAL: bytes of a unit, 0: not known; and by which stores results are written */
+    size_t unit;
+    const char *stores;
+    /* NETWORK: what crosses (NULL: one message for each), among so many processes, by trees of this radix (0: none); and in
+       how many segments of so many bytes */
+    const char *type;
+    uint32_t processes, radix, segments;
+    size_t segment;
+} hd_phase_t;
+
+typedef struct hd_phases {
+    uint32_t n; /* 0: nothing to do, or not decided yet */
+    hd_phase_t phase[HD_PHASE_KINDS];
+} hd_phases_t;
+
+static inline void hd_phases_add(hd_phases_t *phases, hd_phase_t phase) {
+    hd_assert(phases->n < HD_PHASE_KINDS);
+    phases->phase[phases->n++] = phase;
+}
+
+/* Of a prepared operation: what this plan and its outer stage say; n is 0 while the group is not complete. plan: the
+ * operation's own, once it has begun; before, hd_op_next_plan. */
+hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan);
+/* The plan by which a post would run now: of v types, whose posts decide anew, by the counts of the last preparation. */
+hd_plan_t hd_op_next_plan(const hd_op_t *op);
+/* "inline, arrival flat", "lines tree, arrival static, allreduce among 2 processes by exchange/8", ... */
+void hd_phases_print(const hd_phases_t *phases, hd_text_t *text);
+
+#endif
