@@ -185,6 +185,7 @@ static ucc_status_t step_join(ucc_team_h team) {
         region->owned = f->owns_memory;
         f->owns_memory = false;
     }
+    hd_assert(f->group && team->ep < f->group->team_n && !team->group);
     f->step = STEP_COMPLETE;
     return hd_team_attach(team, f->group, team->ep, &f->locality);
 }
@@ -203,6 +204,7 @@ static ucc_status_t step_complete(ucc_team_h team) {
             return failed == UCC_OK && !hd_group_is_complete(team->group) ? UCC_INPROGRESS : failed;
         }
     }
+    hd_assert(team->member && team->state == HD_TEAM_FORMING);
     hd_form_drop(team);
     team->state = HD_TEAM_ACTIVE;
     return UCC_OK;

@@ -51,6 +51,7 @@ void hd_form_drop(ucc_team_h team) {
 
 ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes) {
     hd_forming_t *f = team->forming;
+    hd_assert(!f->request); /* one at a time */
     ucc_status_t status = f->oob.allgather(mine, all, bytes, f->oob.coll_info, &f->request);
     if (status < 0) {
         hd_error("oob.allgather failed: %s", ucc_status_string(status));
@@ -60,6 +61,7 @@ ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t byt
 
 ucc_status_t hd_form_exchanged(ucc_team_h team) {
     hd_forming_t *f = team->forming;
+    hd_assert(f->step <= STEP_ADDRESSES);
     ucc_status_t status = f->oob.req_test(f->request);
     if (status == UCC_INPROGRESS) {
         return UCC_INPROGRESS;

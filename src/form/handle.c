@@ -123,6 +123,7 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
         hd_runner_glance(&team->contexts[i]->runner, hd_crossing_glance);
     }
     uint32_t member = hd_group_member(group, ep);
+    hd_assert(ep < group->team_n && member < group->n);
     ucc_status_t status = hd_group_join(group, member, where);
     if (status == UCC_OK) {
         team->member = group->board->member[member];
@@ -131,6 +132,8 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 }
 
 void hd_team_free(ucc_team_h team) {
+    hd_assert(!team->forming || !team->forming->request);
+    hd_assert_eq(team->n_held, 0);
     hd_fork_forget(&team->heirloom);
     hd_form_drop(team);
     team->magic = HD_DEAD_MAGIC;

@@ -106,6 +106,7 @@ void hd_context_part(ucc_context_h context) {
     }
     context->peers.kin = NULL;
     pthread_mutex_lock(&kin_lock);
+    hd_assert_lt(0, kin->refs);
     bool last = --kin->refs == 0;
     for (hd_kin_t **at = &all_kin; last && *at; at = &(*at)->next) {
         if (*at == kin) {

@@ -126,6 +126,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
             team->ep, (int)team->sync_type);
         return UCC_ERR_INVALID_PARAM;
     }
+    hd_assert_lt(team->ep, group->team_n);
     group->labels[team->ep] = split ? team->ep : f->mine.label;
     f->step = STEP_JOIN;
     return UCC_OK;
@@ -146,6 +147,7 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     if (status != UCC_OK) {
         return status;
     }
+    hd_assert_lt(me, size);
     f->mine.number = me;
     f->meets = size;
     team->ep = me;

@@ -247,6 +247,7 @@ ucc_status_t hd_form_gather(ucc_team_h team) {
     if (status != UCC_OK) {
         return status;
     }
+    hd_assert_lt(f->mine.number, team->n);
     f->step = STEP_FIND;
     if (!are_of_one_process(team)) {
         hd_form_span(team);
@@ -302,6 +303,7 @@ ucc_status_t hd_form_find(ucc_team_h team) {
         return status == UCC_INPROGRESS ? status : missed(team, f->leader, status);
     }
     f->group = (hd_group_t *)f->pinned;
+    hd_assert_eq(f->group->team_n, team->n);
     team->ep = f->mine.number;
     f->step = STEP_JOIN;
     return UCC_OK;

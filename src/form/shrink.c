@@ -60,6 +60,7 @@ static uint32_t count_mine(const hd_crossing_t *crossing) {
 static void pass(hd_crossing_t *crossing, hd_verdict_t *verdict) {
     hd_lock(&crossing->judging);
     bool last = ++verdict->passed == count_mine(crossing);
+    hd_assert_le(verdict->passed, count_mine(crossing));
     for (hd_verdict_t **at = &crossing->verdicts; last; at = &(*at)->next) {
         if (*at == verdict) {
             *at = verdict->next;

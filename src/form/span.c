@@ -122,6 +122,7 @@ void hd_form_span(ucc_team_h team) {
     hd_free(called);
     if (f->roll.trouble == UCC_OK) {
         f->leader = hd_span_endpoint(f->roll.span, f->roll.span->mine, 0);
+        hd_assert_le(f->leader, f->mine.number);
     }
 }
 
@@ -302,6 +303,7 @@ static ucc_status_t make(ucc_team_h team, uint64_t *labels, hd_group_t **out) {
         return status;
     }
     hd_group_crossing(group)->ahead = f->ahead;
+    hd_assert(hd_group_crossing(group)->net == f->roll.net);
     f->origin.endpoint = NULL;
     f->roll.net = NULL; /* the crossing's, as the labels and the origin are */
     f->roll.span = NULL;

@@ -38,7 +38,9 @@ _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
 
 static void unref(hd_split_t *split) {
     /* acq_rel: what either did happens before the end */
-    if (atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel) == 1) {
+    uint32_t refs = atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel);
+    hd_assert(refs == 1 || refs == 2);
+    if (refs == 1) {
         if (split->group) {
             hd_home_unpin(&split->group->home);
         }

@@ -67,7 +67,9 @@ struct hd_run {
 
 static void unref(heddle_algorithm_t *a) {
     /* acq_rel: everybody's use happens before the end */
-    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1) {
+    uint32_t refs = atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel);
+    hd_assert_lt(0, refs);
+    if (refs == 1) {
         a->magic = HD_DEAD_MAGIC;
         hd_free(a);
     }
@@ -492,6 +494,7 @@ static void fail_team(const struct hd_run *run, ucc_status_t status) {
 static void over(void *arg, ucc_status_t status) {
     struct hd_run *run = arg;
     hd_task_t *task = &run->r->op.task;
+    hd_assert(run->r->run == run && task->queued);
     bool by_others = !run->schedule->aborted && hd_group_poisoned(run->r->op.group) != UCC_OK;
     if (status != UCC_OK && !run->from_outside && !by_others) {
         fail_team(run, status);

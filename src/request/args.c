@@ -210,12 +210,15 @@ static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
     }
     c->op->place.me = span->local_of[r->op.me];
     c->op->place.n = hd_span_count(span, span->mine);
+    hd_assert(span->n == c->n && c->op->place.me < c->op->place.n);
     hd_flight_choose(c->op, span);
     return UCC_OK;
 }
 
 /* The call is known: decides how it runs. */
 static ucc_status_t settle(hd_intake_t *c) {
+    hd_assert(c->op->n == c->n && c->op->me == c->me && c->me < c->n);
+    hd_assert_lt(c->op->call.type, HD_N_TYPES);
     if (__builtin_expect(c->op->call.device, 0)) {
         ucc_status_t status = c->team->crossing ? cross(c) : UCC_OK;
         return status == UCC_OK ? hd_device_settle(c->op) : status;

@@ -167,6 +167,7 @@ static void free_events(hd_event_t *event) {
 
 static void unref(ucc_ee_h ee) {
     hd_lock(&ee->lock);
+    hd_assert_lt(0, ee->refs);
     uint32_t left = --ee->refs;
     hd_unlock(&ee->lock);
     if (left == 0) {
@@ -197,6 +198,7 @@ void hd_ee_begin(ucc_ee_h ee) {
 
 void hd_ee_end(ucc_ee_h ee) {
     hd_lock(&ee->lock);
+    hd_assert_lt(0, ee->posted);
     ee->posted--;
     hd_unlock(&ee->lock);
     unref(ee);
@@ -388,6 +390,7 @@ static bool take_ready(ucc_ee_h ee) {
     hd_lock(&ee->lock);
     bool go = ee->ready > 0 && !ee->starting;
     if (go) {
+        hd_assert_lt(0, ee->waiting);
         ee->ready--;
         ee->waiting--;
         ee->starting = true;
@@ -409,6 +412,7 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     }
     if (status != UCC_OK) {
         hd_lock(&t->ee->lock);
+        hd_assert_lt(0, t->ee->waiting);
         t->ee->waiting--;
         hd_unlock(&t->ee->lock);
         return status;
@@ -419,6 +423,7 @@ static ucc_status_t step_trigger(hd_task_t *task) {
 static void end_start(const ucc_ee_h *started) {
     ucc_ee_h ee = *started;
     hd_lock(&ee->lock);
+    hd_assert(ee->starting);
     ee->starting = false;
     if (ee->ready > 0 && ee->waiting > 0) { /* whose thread may have gone to sleep meanwhile */
         ring(ee); /* under the lock: the team stays as long as somebody waits */
@@ -495,6 +500,8 @@ static hd_trigger_t *trigger_of(hd_request_t *r) {
 static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     hd_op_t *op = &t->carrier.op;
     hd_task_t *task = &op->task;
+    /* relaxed: the request's only user */
+    hd_assert(!atomic_load_explicit(&t->busy, memory_order_relaxed));
     op->team = r->op.team;
     op->team_ep = r->op.team_ep;
     op->group = r->op.group;

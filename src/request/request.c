@@ -348,6 +348,7 @@ static void end_check(ucc_team_h team) {
  * set: then it may already be somebody else's. listed: the task is in its context's list already. */
 static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
+    hd_assert(op->start && op->place.n == board->n);
     hd_turn_t turn = hd_board_enter(op, board);
     if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
         end_check(op->team);
@@ -368,6 +369,7 @@ static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
     if (r->route == HD_ROUTE_PERSISTENT) {
         return launch_numbered(r, op->place.board, listed, queued);
     }
+    hd_assert_eq(op->place.n, op->place.board->n);
     op->place.k = op->place.board->use;
     op->numbered = false;
     op->leave = leave_board;
@@ -434,6 +436,7 @@ static void append_early(ucc_team_h team, hd_request_t *r) {
     r->next_early = NULL;
     hd_lock(&team->lock);
     while (*at) {
+        hd_assert(*at != r);
         at = &(*at)->next_early;
     }
     *at = r;

@@ -38,6 +38,7 @@ void hd_request_plan_express(hd_request_t *r) {
           !team->debug_order)) {
         return;
     }
+    hd_assert(!r->run && !op->finish && !op->call.empty);
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
     r->teaches = true;

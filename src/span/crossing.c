@@ -81,6 +81,9 @@ static bool begin_next(hd_crossing_t *crossing) {
 
 static bool step_hello(hd_leg_t *leg) {
     hd_crossing_t *crossing = leg->owner;
+    /* relaxed: who steps the leg is ordered behind who has started it by the lane */
+    hd_assert_eq(atomic_load_explicit(&crossing->greeted, memory_order_relaxed), HD_GREETING);
+    hd_assert(leg == &crossing->hello && crossing->hellos > 0);
     ucc_status_t failed = hd_group_poisoned(crossing->group);
     if (failed == UCC_OK && crossing->hellos == 1 && leg->phase == 0 && leg->round == 0 &&
         !may_greet(crossing)) {

@@ -33,6 +33,7 @@ void hd_span_drain(void) {
             crossing->debts = 0;
         }
         hd_unlock(&debtors_lock);
+        hd_assert(!crossing || debts > 0);
         hd_group_t *group = debts ? crossing->group : NULL;
         for (; debts; debts--) {
             hd_home_unpin(&group->home);

@@ -35,6 +35,7 @@ static void free_flight(hd_outer_memory_t *memory) {
 
 /* The flight of this exchange's slot. By the completer, so by one at a time. */
 static hd_flight_t *take_flight(hd_op_t *op) {
+    hd_assert(op->completer);
     hd_flight_t *f = hd_flight_of(op);
     if (f) {
         return f;
@@ -140,7 +141,9 @@ static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
 /* A leg has ended well. With all of them, what they have read is over: LOCAL before they began, COMBINE since. */
 static void give_own(hd_flight_t *f) {
     /* acq_rel: the last takes in what the others have done with the memory */
-    bool last = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel) == 1;
+    uint32_t lasting = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel);
+    bool last = lasting == 1;
+    hd_assert(lasting >= 1 && lasting <= f->cut.segments);
     if (last && f->passage->lends && f->own.room > KEPT_SCRATCH) {
         hd_pool_give(&f->crossing->pool, f->own);
         f->own = (hd_scratch_t){NULL, 0};
@@ -222,6 +225,7 @@ static bool step_work(hd_leg_t *leg) {
         return false;
     }
     bool exits = s == &f->exit;
+    hd_assert(s->begun || status != UCC_OK);
     if (status == UCC_OK) {
         give_leg_scratch(s);
     }
@@ -289,6 +293,7 @@ static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_ticket_t *ticke
     f->ticket = *ticket;
     f->call = op->call;
     f->n = op->place.n;
+    hd_assert_eq(f->n, hd_span_count(f->span, f->span->mine));
     f->two_sided = op->group->two_sided;
     f->cut = hd_flight_cut(op);
     /* relaxed: handed on with the key */
@@ -342,7 +347,9 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
     s->begun = false;
     s->scratch = (hd_scratch_t){NULL, 0};
     set_leg(s, op, 0, step_small);
+    hd_assert_eq(payload != NULL, hd_coll[f->call.type].reducing && !f->call.empty);
     if (payload) {
+        hd_assert_le(f->call.bytes, HD_FLIGHT_PAYLOAD);
         memcpy(f->operand, payload, f->call.bytes);
         s->leg.call.operand = f->operand;
         s->leg.call.result = f->result;
@@ -374,6 +381,7 @@ static bool claim_units(hd_flight_t *f) {
             }
             return false;
         }
+        hd_assert_eq(f->segment[j].unit, 0); /* a leg is the only unit of its slice */
     }
     if (f->two_sided && !hd_outer_claim(&f->ticket, hd_slice_exit(&f->cut), &f->exit.unit)) {
         for (uint32_t i = 0; i < legs; i++) {
@@ -397,6 +405,7 @@ static ucc_status_t prepare_legs(hd_flight_t *f) {
 }
 
 static void depart_work(hd_op_t *op, hd_flight_t *f) {
+    hd_assert(op->plan.row && op->plan.slices == hd_flight_slices(op));
     f->passage = (const hd_passage_t *)(const void *)op->plan.row;
     f->relay = NULL;
     for (uint32_t j = 0; j < f->cut.segments; j++) {

@@ -79,6 +79,9 @@ hd_cut_t hd_flight_cut(const hd_op_t *op) {
     }
     cut.parallel =
         !cut.small && (call->exclusive || !whole || cut.segment / span->processes >= WORTH_A_UNIT);
+    hd_assert(cut.segments >= 1 && cut.segments <= HD_FLIGHT_SEGMENTS);
+    hd_assert(cut.window > 0 && cut.window % element == 0);
+    hd_assert(!whole || cut.segment * cut.segments >= call->bytes); /* nothing is left over */
     return cut;
 }
 
@@ -129,11 +132,13 @@ void hd_flight_phases(const hd_op_t *op, hd_phases_t *phases) {
 }
 
 hd_range_t hd_cut_segment(const hd_cut_t *cut, size_t bytes, uint32_t segment) {
+    hd_assert_lt(segment, cut->segments);
     size_t at = segment * cut->segment, left = at < bytes ? bytes - at : 0;
     return (hd_range_t){at, left < cut->segment ? left : cut->segment};
 }
 
 hd_range_t hd_cut_combine(size_t count, uint32_t unit) {
+    hd_assert_lt(unit, HD_COMBINE_UNITS);
     size_t first = count * unit / HD_COMBINE_UNITS, end = count * (unit + 1) / HD_COMBINE_UNITS;
     return (hd_range_t){first, end - first};
 }

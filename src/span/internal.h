@@ -135,6 +135,7 @@ static inline uint32_t hd_cut_windows(const hd_cut_t *cut, size_t bytes) {
 static inline hd_range_t hd_cut_window(const hd_cut_t *cut, hd_range_t range, uint32_t unit) {
     size_t skip = (size_t)unit * cut->window;
     size_t left = skip < range.bytes ? range.bytes - skip : 0;
+    hd_assert(left > 0 || unit == 0); /* there is no such unit, but for a range of no bytes */
     return (hd_range_t){range.at + skip, left < cut->window ? left : cut->window};
 }
 

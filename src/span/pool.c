@@ -8,6 +8,7 @@ hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes) {
         if (pool->block[i].room >= bytes && pool->block[i].room / 4 <= bytes) {
             found = pool->block[i];
             pool->block[i] = pool->block[--pool->n];
+            hd_assert_le(found.room, pool->bytes);
             pool->bytes -= found.room;
             break;
         }
@@ -25,7 +26,9 @@ void hd_pool_give(hd_pool_t *pool, hd_scratch_t block) {
     if (!block.at) {
         return;
     }
+    hd_assert_lt(0, block.room);
     hd_lock(&pool->lock);
+    hd_assert(pool->n <= HD_POOL_BLOCKS && pool->bytes <= HD_POOL_BYTES);
     if (pool->n < HD_POOL_BLOCKS && pool->bytes + block.room <= HD_POOL_BYTES) {
         pool->block[pool->n++] = block;
         pool->bytes += block.room;

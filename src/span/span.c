@@ -96,6 +96,24 @@ static void find_blocks(hd_span_t *span) {
     span->blocks = (uint32_t)((span->n + together - 1) / together);
 }
 
+#if HD_DEBUG >= 2
+/* Each endpoint is where its process counts it, and processes are numbered by their lowest endpoints. */
+static void check_span(const hd_span_t *span) {
+    hd_always_lt(span->mine, span->processes);
+    hd_always_eq(span->first[0], 0);
+    hd_always_eq(span->first[span->processes], span->n);
+    for (uint32_t p = 0; p < span->processes; p++) {
+        hd_always_lt(0, hd_span_count(span, p));
+        hd_always(p == 0 || hd_span_endpoint(span, p - 1, 0) < hd_span_endpoint(span, p, 0));
+        for (uint32_t i = 0; i < hd_span_count(span, p); i++) {
+            uint32_t endpoint = hd_span_endpoint(span, p, i);
+            hd_always(span->process_of[endpoint] == p && span->local_of[endpoint] == i);
+        }
+    }
+    hd_always(span->blocks >= 1 && span->together >= 1);
+}
+#endif
+
 hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint) {
     home_t *home = hd_alloc(HD_LINE, n * sizeof(*home));
     hd_span_t *span = NULL;
@@ -109,6 +127,7 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
         for (uint32_t p = 1; p < span->processes; p++) {
             span->even = span->even && hd_span_count(span, p) == hd_span_count(span, 0);
         }
+        hd_checked(check_span(span));
     } else {
         hd_error("no memory for the list of processes of %u endpoints", n);
     }

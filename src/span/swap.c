@@ -79,6 +79,7 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
     const void *data[1] = {hd_swap_source(&op->call)};
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
+    hd_assert(op->place.n == 1 && !op->place.of_set && op->numbered);
     op->outer_shape = 0;
     op->exposed = true;
     op->task.impatient = true; /* no bell is rung */
@@ -235,6 +236,9 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *tick
         return;
     }
     end_read(crossing, op);
+    /* relaxed: whoever took the slot's last exchange is out of it, unless the team has failed */
+    hd_assert(atomic_load_explicit(&place->k, memory_order_relaxed) == 0 ||
+              hd_group_poisoned(op->group) != UCC_OK);
     place->ticket = *ticket;
     /* release: the ticket, and what the exchange needs; pairs with try_release and pump */
     atomic_store_explicit(&place->k, k, memory_order_release);
@@ -272,6 +276,7 @@ static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     size_t bytes, at = hd_swap_takes(crossing->span, &op->call, op->place.me, &bytes);
     (void)stage;
+    hd_assert_le(at + bytes, bytes_of_results(crossing));
     memcpy(op->call.dst, (const uint8_t *)results + at, bytes);
 }
 
