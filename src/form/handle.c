@@ -132,7 +132,6 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 }
 
 void hd_team_free(ucc_team_h team) {
-    hd_assert(!team->forming || !team->forming->request);
     hd_assert_eq(team->n_held, 0);
     hd_fork_forget(&team->heirloom);
     hd_form_drop(team);
