@@ -35,6 +35,8 @@
 typedef struct hd_net hd_net_t;
 typedef struct hd_net_team hd_net_team_t;
 typedef struct hd_leg hd_leg_t;
+struct hd_net_lane;
+struct hd_net_family_row;
 
 /* --- the process's network (net.c) ----------------------------------------------------------------------- */
 
@@ -273,7 +275,8 @@ size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
 /* What is on its way to a lane. */
 typedef struct hd_net_item {
     struct ck_stack_entry *next; /* first: it is one */
-    uint8_t kind;
+    /* Under the lane's lock, once: the item may be gone then. Set by whoever hands it. */
+    void (*take)(struct hd_net_lane *lane, struct hd_net_item *item);
 } hd_net_item_t;
 
 /* Fields above the line are the starter's; those below are net's. */
@@ -289,7 +292,8 @@ struct hd_leg {
     void *owner;
     /* --------------------------------------------------------------------------------------------------- */
     hd_net_item_t item;
-    hd_leg_t *next, *next_open; /* of the lane's legs; of those that messages find */
+    const struct hd_net_family_row *family; /* of its type: set by hd_leg_start */
+    hd_leg_t *next, *next_open;             /* of the lane's legs; of those that messages find */
     uint32_t lane;
     struct hd_peer *bereft; /* the process that a message of it was lost with; NULL: none */
     bool opened;            /* known to its team: messages find it */
