@@ -189,60 +189,78 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
     return link;
 }
 
-/* Ways to lost peers are dropped, others flushed. UCX 1.13.1 ends the other process if a way by TCP
- * breaks while that one still answers to its making, which no flush waits for: so young ones stay
- * for a moment. */
-bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
+/* What UCX has not ended yet of ways that are closed. */
+typedef struct closing {
+    void **request; /* NULL: no memory, and nothing is waited for */
+    uint32_t n;
+} closing_t;
+
+static void add(closing_t *closing, void *request) {
+    if (request && closing->request) {
+        closing->request[closing->n++] = request;
+    } else if (request) {
+        hd_ucx_forget(request);
+    }
+}
+
+/* Drops the way to a lost peer, and flushes another one. False: the way must stay. */
+static bool close_link(hd_net_lane_t *lane, hd_peer_t *peer, closing_t *closing) {
+    hd_peer_link_t *link = &peer->link[lane->number];
+    /* relaxed: the lane is closed whatever becomes of the peer */
+    bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
+    bool stays = link->ucx.ep && lost && hd_peer_must_stay(lane, peer);
+    add(closing, link->closing);
+    link->closing = NULL;
+    if (link->ucx.ep && !stays) {
+        add(closing, hd_ucx_disconnect(&link->ucx, lost));
+    }
+    return !stays;
+}
+
+/* UCX 1.13.1 ends the other process if a way by TCP breaks while that one still answers to its
+ * making, which no flush waits for: so young ways stay for a moment. */
+static void let_answer(hd_net_lane_t *lane) {
     while (lane->linked && hd_clock_ns() < lane->linked + LINKED_NS) {
         if (!hd_ucx_progress(&lane->port)) {
             sched_yield();
         }
     }
+}
+
+static void await(hd_net_lane_t *lane, closing_t *closing) {
     uint64_t end = hd_clock_ns() + CLOSE_NS;
-    uint32_t n = 0, closing = 0;
-    hd_lock(&net->lock);
-    hd_peer_t *first = net->peers; /* none is added or taken any more */
-    hd_unlock(&net->lock);
-    for (hd_peer_t *peer = first; peer; peer = peer->next) {
-        n++;
-    }
-    bool clean = true;
-    void **request = n ? hd_alloc(sizeof(void *), n * sizeof(*request)) : NULL;
-    for (hd_peer_t *peer = first; peer; peer = peer->next) {
-        hd_ucx_link_t *link = &peer->link[lane->number].ucx;
-        void *before = peer->link[lane->number].closing;
-        peer->link[lane->number].closing = NULL;
-        if (before && request) {
-            request[closing++] = before;
-        } else if (before) {
-            hd_ucx_forget(before);
-        }
-        bool lost = atomic_load_explicit(&peer->lost, memory_order_relaxed);
-        clean = clean && !(link->ep && lost && hd_peer_must_stay(lane, peer));
-        if (link->ep && !(lost && hd_peer_must_stay(lane, peer))) {
-            void *over = hd_ucx_disconnect(link, lost);
-            if (over && request) {
-                request[closing++] = over;
-            } else if (over) {
-                hd_ucx_forget(over);
-            }
-        }
-    }
-    while (closing && hd_clock_ns() < end) {
+    while (closing->n && hd_clock_ns() < end) {
         if (!hd_ucx_progress(&lane->port)) {
             sched_yield();
         }
-        while (closing && hd_ucx_is_over(request[closing - 1])) {
-            closing--;
+        while (closing->n && hd_ucx_is_over(closing->request[closing->n - 1])) {
+            closing->n--;
         }
     }
-    for (const hd_peer_t *peer = first; peer && closing; peer = peer->next) {
+}
+
+bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
+    let_answer(lane);
+    hd_lock(&net->lock);
+    hd_peer_t *first = net->peers; /* none is added or taken any more */
+    hd_unlock(&net->lock);
+    uint32_t n = 0;
+    for (const hd_peer_t *peer = first; peer; peer = peer->next) {
+        n++;
+    }
+    bool clean = true;
+    closing_t closing = {n ? hd_alloc(sizeof(void *), n * sizeof(void *)) : NULL, 0};
+    for (hd_peer_t *peer = first; peer; peer = peer->next) {
+        clean = close_link(lane, peer, &closing) && clean;
+    }
+    await(lane, &closing);
+    for (const hd_peer_t *peer = first; peer && closing.n; peer = peer->next) {
         clean = clean && !hd_peer_must_stay(lane, peer); /* which one it is, is not known */
     }
-    while (closing) {
-        hd_ucx_forget(request[--closing]);
+    while (closing.n) {
+        hd_ucx_forget(closing.request[--closing.n]);
     }
-    hd_free(request);
+    hd_free(closing.request);
     return clean;
 }
 
