@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What other processes get: this head, then each lane's address, and the watch's, beginning at
+/* An address is this head, then each lane's address, and the watch's, beginning at
  * multiples of 8 bytes. */
 typedef struct head {
     uint32_t magic, version;

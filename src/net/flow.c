@@ -76,7 +76,7 @@ static uint64_t lowest(const hd_net_team_peer_t *peer) {
     return least;
 }
 
-/* What every header says. */
+/* Writes into a header what every header says of this process's progress. */
 static void tell(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     wire->floor = peer->tl->floor;
     wire->taken = peer->in;
@@ -86,7 +86,7 @@ static void tell(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     }
 }
 
-/* Bytes that a peer has not taken, from which on nothing more goes to it eagerly. */
+/* When so many bytes are out that a peer has not taken, nothing more goes to it eagerly. */
 static const uint32_t quota[HD_NET_N_CLASSES] = {[HD_NET_FORMING] = HD_NET_MATCHED_QUOTA,
                                                  [HD_NET_NUMBERED] = HD_NET_NUMBERED_QUOTA,
                                                  [HD_NET_TAG] = HD_NET_MATCHED_QUOTA,
@@ -95,8 +95,8 @@ static const uint32_t quota[HD_NET_N_CLASSES] = {[HD_NET_FORMING] = HD_NET_MATCH
                                                  [HD_NET_ACTIVE_SET] = HD_NET_MATCHED_QUOTA,
                                                  [HD_NET_WARMING] = 0};
 
-/* A message goes: fills in the fields of flow of its header. True: as a rendezvous, whatever UCX
- * thinks. */
+/* Counts a message that goes to the peer, and fills in what its header says of the flow. True: the
+ * message has to be a rendezvous, whatever UCX thinks. */
 static bool count_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     bool numbered = wire->class == HD_NET_NUMBERED;
     uint32_t out = peer->out - peer->out_taken;
@@ -118,7 +118,7 @@ static bool count_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     return false;
 }
 
-/* It will be told, or asked, in this turn (hd_flow_pay). */
+/* The peer will be told, or asked, in this turn (hd_flow_pay). */
 static void owe(hd_net_team_peer_t *peer) {
     if (!peer->owed) {
         hd_net_lane_t *lane = hd_net_team_lane_of(peer->tl);

@@ -20,8 +20,9 @@ static bool has_heard(const hd_net_t *net, uint64_t hash) {
     return known;
 }
 
-/* Of an ABORT the status does not count: the first cause does. Of a process that is known here that
- * it is dead stays known, however much is heard later: what all tell all must come to an end. */
+/* The status of an ABORT does not count: the first cause does. Of a process that is known here it
+ * stays known that it is dead, however much is heard later: what all tell all must come to an
+ * end. */
 bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
     uint64_t hash = hash_of(words);
     hd_lock(&net->lock);

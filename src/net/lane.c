@@ -47,8 +47,8 @@ bool hd_net_lane_take(hd_net_lane_t *lane) {
     return true;
 }
 
-/* A peer, or a stranger, might send any number of messages that are dropped. The time is each
- * lane's own. */
+/* A peer, or a stranger, might send any number of messages that are dropped: each lane logs one
+ * line a second about them. */
 bool hd_net_lane_may_log(hd_net_lane_t *lane) {
     uint64_t now = hd_clock_ns();
     if (now - lane->logged < 1000000000 && lane->logged) {

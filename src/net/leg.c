@@ -53,7 +53,7 @@ void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
     }
 }
 
-/* The end of a message of the leg (hd_message.over). What can't be received stays expected. */
+/* One of the leg's messages is over (hd_message.over). What can't be received stays expected. */
 static void on_over(hd_message_t *message, ucc_status_t status) {
     hd_leg_t *leg = message->leg;
     hd_peer_t *peer = leg->team->peer[message->to];
@@ -85,7 +85,7 @@ static void disown(hd_message_t *message) {
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-/* One piece as it is; several, if they are small, in memory of ours. */
+/* Sends one piece as it lies; several, if they are small, are packed in memory of the message's. */
 static bool set_pieces(hd_message_t *message, const hd_net_piece_t *piece, uint32_t n,
                        size_t bytes) {
     if (bytes == 0) {
@@ -235,7 +235,8 @@ hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *e, const hd_wire_t *w
     return end;
 }
 
-/* The message that is expected has come before, and is parked. False: it has not. */
+/* Takes the message that is expected if it has come before, and is parked. False: it has not
+ * come. */
 static bool take_parked(hd_leg_t *leg, hd_expected_t *e) {
     hd_parked_t *parked = hd_park_find(leg, e->source, e->step);
     if (!parked) {
@@ -334,8 +335,8 @@ static void abandon(hd_leg_t *leg) {
     }
 }
 
-/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. It is given
- * up then. */
+/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. Such
+ * a process is given up. */
 static void cut_off(hd_leg_t *leg, uint64_t now) {
     hd_net_t *net = leg->team->net;
     if (!net->cut_off_ns || now - leg->failing < net->cut_off_ns) {
@@ -370,7 +371,8 @@ static void let_go(hd_leg_t *leg, uint64_t now) {
     }
 }
 
-/* Nothing of it is begun any more. UCC_INPROGRESS while something is under way. */
+/* Brings the leg to its end: nothing of it is begun any more. UCC_INPROGRESS while something is
+ * under way. */
 static ucc_status_t wind_up(hd_leg_t *leg) {
     hd_net_team_lane_t *tl = hd_leg_tl(leg);
     hd_message_t *next;

@@ -25,8 +25,8 @@ static hd_peer_t *gone_of(const hd_message_t *message, const hd_leg_t *leg,
     return NULL;
 }
 
-/* A process that is gone, of which this leg waits for a message, or to which one is to be sent or
- * is being sent for it; NULL: none. A team that forms needs all. */
+/* Returns a process that is gone and that the leg needs: it waits for a message of that process, or
+ * has to send one to it. NULL: there is none. A team that forms needs all. */
 static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane, uint64_t now) {
     hd_peer_t *gone = leg->bereft && hd_peer_is_gone(leg->bereft, lane, now) ? leg->bereft : NULL;
     if (!gone && leg->key.class == HD_NET_FORMING) {
@@ -43,8 +43,8 @@ static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane
     return gone;
 }
 
-/* Notes who is lost. What is under way on a way that is cut ends, and its buffers are free, also if
- * the other process is alive. */
+/* Notes who is lost, and cuts the ways to those that are gone. What is under way on a way that is
+ * cut ends, and its buffers are free, also if the other process is alive. */
 static void cut(hd_net_lane_t *lane, uint64_t now) {
     hd_lock(&lane->net->lock);
     hd_peer_t *peer = lane->net->peers; /* they stay; others come before this one */

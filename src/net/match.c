@@ -20,13 +20,13 @@ static bool is_for(const hd_leg_t *leg, const hd_wire_t *wire) {
            leg->segment == wire->segment;
 }
 
-/* A message that nobody will ever expect. */
+/* Nobody will ever expect this message: it is dropped, and the team fails. */
 static hd_ucx_arrival_t mismatched(hd_net_team_t *team, const hd_wire_t *wire) {
     hd_net_team_differs(team, wire->source);
     return HD_UCX_DONE;
 }
 
-/* Unlinked, or NULL. */
+/* Unlinks what the leg expects of that source at that step; NULL: it expects nothing. */
 static hd_expected_t *take_expected(hd_leg_t *leg, const hd_wire_t *wire) {
     for (hd_expected_t **at = &leg->expected; *at; at = &(*at)->next) {
         if ((*at)->source == wire->source && (*at)->step == wire->step) {

@@ -31,7 +31,7 @@ static hd_heirloom_t heirloom;
 
 /* --- opening, and closing --------------------------------------------------------------------- */
 
-/* What is left of the lane's memory. */
+/* Frees what is left of the lane's memory. */
 static void clear_lane(hd_net_lane_t *lane) {
     lane->owed = NULL;
     hd_park_clear(lane);
@@ -54,7 +54,7 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
     hd_unlock(&lane->lock);
 }
 
-/* What there is of it. */
+/* Closes what there is of the net. */
 static void close_all(hd_net_t *net) {
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         close_lane(net, &net->lane[l]);
@@ -70,7 +70,7 @@ static void close_all(hd_net_t *net) {
     net->address = NULL;
 }
 
-/* What UCX brings (lane->port.arrive): a swap is told from all others by its length. */
+/* UCX brings a message (lane->port.arrive): a swap is told from all others by its length. */
 static hd_ucx_arrival_t arrive(hd_ucx_port_t *port, const void *header, size_t header_bytes,
                                void *data, size_t bytes, bool rendezvous) {
     hd_net_lane_t *lane = (hd_net_lane_t *)(void *)port;
@@ -134,8 +134,8 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     return status;
 }
 
-/* Alone, before fork() returns in the child. The parent's legs are never stepped here: whoever
- * would wait for one knows by hd_forks() that it is not this process's. */
+/* Called alone, before fork() returns in the child. The parent's legs are never stepped here:
+ * whoever would wait for one knows by hd_forks() that it is not this process's. */
 static void in_child(hd_heirloom_t *self) {
     (void)self;
     hd_lock_forget(&the_net.lock);

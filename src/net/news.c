@@ -59,7 +59,7 @@ static void take_dead(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
     }
 }
 
-/* Of two that have lost each other: does this process stay? */
+/* Does this process stay, of the two that have lost each other? */
 static bool i_stay(const hd_net_t *net, const hd_peer_t *peer, const uint64_t token[2]) {
     if (peer && peer->host != net->host) {
         return net->host < peer->host;
@@ -94,8 +94,8 @@ static bool is_opponent(const hd_peer_t *peer) {
     return peer->accuses || atomic_load_explicit(&peer->accused_at, memory_order_relaxed);
 }
 
-/* Processes of this host that it has lost, or that have lost it, and other hosts with such
- * processes. */
+/* Counts the processes of this host that this one has lost, or that have lost it, and the other
+ * hosts with such processes. */
 static uint32_t count_opponents(const hd_net_t *net, const hd_peer_t *first) {
     uint32_t n = 0;
     for (const hd_peer_t *peer = first; peer; peer = peer->next) {
@@ -135,8 +135,8 @@ void hd_net_decide(hd_net_t *net, uint64_t now) {
     }
 }
 
-/* A team of which a message has come from it, and its number there; in lane 0, where they greet. 0:
- * none. */
+/* Has a message of any team come from the peer, in lane 0, where processes greet? Returns the
+ * number of processes of that team, and the peer's number in it; 0: no message has come. */
 static uint32_t has_sent(hd_net_t *net, const hd_peer_t *peer, uint32_t *number) {
     uint32_t of = 0;
     hd_lock(&net->lock);
@@ -168,7 +168,7 @@ static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
             number, of, name);
 }
 
-/* What this process's own watch has found. */
+/* Takes note of what this process's own watch has found of the peer. */
 static void take_loss(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
     switch (words->kind) {
     case HD_WORDS_LEFT:

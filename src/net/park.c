@@ -35,15 +35,16 @@ uint32_t hd_park_bucket(const hd_net_key_t *key, uint32_t segment) {
 }
 _Static_assert(HD_NET_BUCKETS == 64, "a bucket's number has 6 bits");
 
-/* Where a leg is remembered when it is over. No two numbered ones of which a message may still come
- * share a place: a process is HD_NET_AHEAD numbers ahead at most, in up to 16 segments each. */
+/* Returns where a leg of this key is remembered when it is over. No two numbered ones of which a
+ * message may still come share a place: a process is HD_NET_AHEAD numbers ahead at most, in up to
+ * 16 segments each. */
 static uint64_t *memory_of(hd_net_team_lane_t *tl, const hd_net_key_t *key, uint32_t segment) {
     uint64_t place = key->class == HD_NET_NUMBERED ? key->number + (uint64_t)HD_NET_AHEAD * segment
                                                    : hash_of(key, segment) >> 48;
     return &tl->closed[place % HD_NET_CLOSED];
 }
 
-/* Not 0, and no other's. */
+/* The name of a leg of this key: not 0, and no other leg's. */
 static uint64_t name_of(const hd_net_key_t *key, uint32_t segment) {
     uint64_t hash = hd_hash_mix(hd_hash_mix(key->class, key->number), key->ordinal);
     return hd_hash_mix(hd_hash_mix(hash, key->subset), segment) | 1;
@@ -78,7 +79,7 @@ bool hd_park_has_parked(const hd_net_team_lane_t *tl, uint64_t k, uint32_t *sour
 
 /* --- parking ---------------------------------------------------------------------------------- */
 
-/* Small ones are kept for the next. */
+/* Small messages are parked in memory that is used again. */
 static hd_parked_t *parked_get(hd_net_lane_t *lane, size_t bytes) {
     hd_parked_t *parked = lane->free_parked;
     if (bytes > HD_NET_PARKED_SMALL) {
@@ -187,7 +188,7 @@ hd_parked_t *hd_park_find(hd_leg_t *leg, uint32_t source, uint32_t step) {
 
 /* --- for teams that are not known ------------------------------------------------------------- */
 
-/* Unlinks it. at: where it hangs in the lane's list. */
+/* Unlinks the early message that hangs at *at in the lane's list. */
 static hd_parked_t *take_early(hd_net_lane_t *lane, hd_parked_t **at) {
     hd_parked_t *parked = *at;
     *at = parked->next;
@@ -206,7 +207,6 @@ void hd_park_drop_early(hd_net_lane_t *lane, uint64_t ns) {
     }
 }
 
-/* A greeting of a team whose wire id may be used again. */
 bool hd_park_may_return(const hd_wire_t *wire) {
     return wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && wire->number == 0 &&
            wire->ordinal == 1;
@@ -214,7 +214,7 @@ bool hd_park_may_return(const hd_wire_t *wire) {
 
 /* Nobody sends two of a kind for one attempt, and a process's messages come in order: so an abort
  * ends the attempt that a greeting of the same process was for, and a greeting begins the next one.
- * Was there such a greeting? */
+ */
 bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire) {
     bool greets = hd_park_may_return(wire), any = false;
     for (hd_parked_t **at = &lane->early; *at;) {
@@ -234,7 +234,6 @@ bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire) {
     return any;
 }
 
-/* For a team that is not known here: maybe not yet, or not again. */
 hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
                                bool rendezvous, bool gone) {
     bool forgotten = lane->early && hd_park_forget_attempts(lane, wire);
@@ -276,7 +275,7 @@ hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, hd_parked_t ***at, uint64_t
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Greetings that are left when one is over are for the next one. */
+/* Greetings that are left when a team's greeting is over are for the next team of its wire id. */
 static void put_back(hd_net_team_lane_t *tl, hd_parked_t **list) {
     hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     while (*list) {

@@ -36,9 +36,9 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
     hd_peer_lose(((hd_peer_link_t *)link)->peer, why);
 }
 
-/* Lost for long enough that what it sent before has come: a while ago, and this lane has found
- * nothing more since it saw the loss. The time alone says nothing about a thread that had no
- * processor in it. */
+/* The peer was lost long enough ago that what it sent before has come: the grace is over, and this
+ * lane has found nothing more since it saw the loss. The time alone says nothing about a thread
+ * that had no processor in it. */
 bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t now) {
     /* acquire: the time; pairs with hd_peer_lose. The time may be later than `now`, which was read
      * before. */
@@ -110,7 +110,7 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     return peer;
 }
 
-/* token: of its net; NULL: of the last one that was heard of. */
+/* token: of the net that the process has open; NULL: of the last one that was heard of. */
 static hd_peer_t *look_up(hd_net_t *net, const hd_net_process_t *process, const uint64_t *token) {
     hd_peer_t *peer = net->peers;
     while (peer && !(is_same(peer, process) &&

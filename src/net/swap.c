@@ -49,12 +49,12 @@ static uint32_t bit_of(uint32_t process) {
 
 /* --- giving ----------------------------------------------------------------------------------- */
 
-/* The number is known now, as far as it goes. Under lane 0's lock. */
+/* A part of exchange k was given, or has come. Under lane 0's lock. */
 static void note(hd_net_swaps_t *swaps, uint64_t k) {
     swaps->latest = swaps->latest < k ? k : swaps->latest;
 }
 
-/* Names the message in a trace. */
+/* Names the message of a part of k in a trace. */
 static uint64_t id_of(const hd_net_team_t *team, uint64_t k, uint32_t from, uint32_t to) {
     return hd_hash_mix(hd_hash_mix(team->wire, k), (uint64_t)from << 32 | to) ^ TRACE_MARK;
 }
@@ -64,7 +64,7 @@ static uint64_t heard(const hd_net_team_t *team, uint32_t process) {
     return atomic_load_explicit(&team->swaps->other[process].heard, memory_order_relaxed);
 }
 
-/* Under lane 0's lock. */
+/* The process has come as far as k. Under lane 0's lock. */
 static void hear(hd_net_team_t *team, uint32_t process, uint64_t k) {
     if (heard(team, process) < k) {
         atomic_store_explicit(&team->swaps->other[process].heard, k, memory_order_relaxed);
@@ -77,7 +77,7 @@ static bool has_come(const hd_net_team_t *team, uint64_t k, uint32_t needed, uin
                                     : heard(team, process) + LAG >= k;
 }
 
-/* All parts that are needed, and mine have been given. */
+/* Are all parts there that exchange k needs, and has this process given its own? */
 static bool is_there(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
     /* acquire: pairs with count_sent */
     if (atomic_load_explicit(&team->swaps->given[hd_swap_slot(k)], memory_order_acquire) != k) {
@@ -91,7 +91,7 @@ static bool is_there(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
     return true;
 }
 
-/* Whoever sleeps is woken. Under lane 0's lock. */
+/* Wakes whoever sleeps until parts are there. Under lane 0's lock. */
 static void wake(hd_net_team_t *team) {
     hd_lock(&team->telling); /* from here on the exchange may be over, and the team's owner gone */
     if (!team->destroyed) {
@@ -124,7 +124,7 @@ static void count_sent(hd_swap_mine_t *mine, ucc_status_t status) {
     }
 }
 
-/* What legs have told counts, too: they have the same numbers. */
+/* What legs have told of that process's progress counts, too: they have the same numbers. */
 static void hear_legs(hd_net_team_t *team, uint64_t k, uint32_t process) {
     uint64_t floor = team->lane[0].peer[process].floor;
     if (floor && heard(team, process) + LAG < k && heard(team, process) < floor - 1) {
@@ -133,7 +133,8 @@ static void hear_legs(hd_net_team_t *team, uint64_t k, uint32_t process) {
     }
 }
 
-/* The end of a message (hd_message.over). Who is lost is missed by whoever waits for its part. */
+/* A message with a part is over (hd_message.over). A receiver that is lost is missed by whoever
+ * waits for its part. */
 static void on_over(hd_message_t *message, ucc_status_t status) {
     if (status == UCC_ERR_IO_ERROR) {
         hd_peer_lose(message->peer, "a message was lost");
@@ -143,8 +144,8 @@ static void on_over(hd_message_t *message, ucc_status_t status) {
     }
 }
 
-/* A part goes out: UCX may have it at once. The data stays until then. tells: it has none, and is
- * only to be heard. */
+/* Sends a part to that process; the data stays until the message is over, maybe at once. tells: the
+ * part has no data, and only says how far this process is. */
 static void send_part(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine, const void *data,
                       uint32_t bytes, bool tells) {
     hd_net_lane_t *lane = &team->net->lane[0];
@@ -194,8 +195,8 @@ static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
 
 static void take_late(hd_net_team_t *team);
 
-/* Of parts that came before this exchange began, is one of another call? Nobody here needs bytes of
- * its source. */
+/* Has a part come, before this exchange began, that is of another call? It has bytes, and its
+ * source is one of which nobody here needs any. */
 static bool has_strange(const hd_net_team_t *team, const hd_net_swap_t *swap, uint32_t *source) {
     for (uint32_t i = 0; i < team->n; i++) {
         if (i != team->me && !(swap->from & bit_of(i)) && hd_swap_has_part(team, swap->k, i) &&
@@ -291,7 +292,7 @@ bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks) {
 
 /* --- coming ----------------------------------------------------------------------------------- */
 
-/* What came, for as long as its message is in hand. */
+/* A part that has come; its data lasts as long as its message is in hand. */
 typedef struct arrival {
     uint64_t k;
     uint32_t source, signature, bytes;
@@ -318,8 +319,8 @@ static void put(hd_net_team_t *team, const arrival_t *a) {
 
 typedef enum place { FREE, TAKEN, OVERTAKEN, KNOWN } place_t;
 
-/* Of source's part of k. KNOWN: it is there, or is over. OVERTAKEN: a later part of its source lies
- * there. */
+/* What is the place of source's part of k? KNOWN: the part is there, or is over. OVERTAKEN: a later
+ * part of the source lies there. */
 static place_t place_of(const hd_net_team_t *team, uint64_t k, uint32_t source) {
     /* acquire: who read what lies there has done with it */
     uint64_t over = atomic_load_explicit(&team->swaps->over[hd_swap_slot(k)], memory_order_acquire);
@@ -338,7 +339,8 @@ static void count_late(hd_net_swaps_t *swaps, int32_t more) {
     atomic_store_explicit(&swaps->n_late, n + (uint32_t)more, memory_order_relaxed);
 }
 
-/* Of a call that is not this process's: nobody here needs bytes of it. */
+/* Is the part of a call that is not this process's? It has bytes, and nobody here needs any of
+ * it. */
 static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
     const hd_net_swaps_t *swaps = team->swaps;
     /* relaxed: written under this lock */
@@ -347,7 +349,7 @@ static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
            !(swaps->needed[hd_swap_slot(a->k)] & bit_of(a->source));
 }
 
-/* Under lane 0's lock: those whose places have become free. */
+/* Puts the late parts into their places that have become free. Under lane 0's lock. */
 static void take_late(hd_net_team_t *team) {
     hd_net_swaps_t *swaps = team->swaps;
     for (hd_swap_late_t **at = &swaps->late; *at;) {
@@ -370,7 +372,7 @@ static void take_late(hd_net_team_t *team) {
     }
 }
 
-/* False: the team has failed. */
+/* Keeps a part aside. False: the team has failed. */
 static bool keep_late(hd_net_team_t *team, const arrival_t *a) {
     hd_net_swaps_t *swaps = team->swaps;
     uint32_t n = atomic_load_explicit(&swaps->n_late, memory_order_relaxed); /* under this lock */
@@ -392,7 +394,7 @@ static bool keep_late(hd_net_team_t *team, const arrival_t *a) {
     return true;
 }
 
-/* What lies in the place of a, of a later number, makes room for it. */
+/* The part of a later number that lies in the place of `a` makes room for it. */
 static bool move_aside(hd_net_team_t *team, const arrival_t *a) {
     const hd_swap_part_t *part = hd_swap_part_of(team, a->k, a->source);
     const arrival_t there = {.k = atomic_load_explicit(&part->k, memory_order_relaxed), /* lock's */
@@ -403,7 +405,7 @@ static bool move_aside(hd_net_team_t *team, const arrival_t *a) {
     return keep_late(team, &there);
 }
 
-/* That with these lowest bits which is nearest to the latest. */
+/* The number with these lowest bits that is nearest to the latest one. */
 static uint64_t whole_number(uint64_t latest, uint64_t lowest) {
     const uint64_t half = UINT64_C(1) << (HD_WIRE_SWAP_BITS - 1), mask = 2 * half - 1;
     uint64_t ahead = (lowest - latest) & mask;
@@ -421,8 +423,8 @@ static void drop(hd_net_lane_t *lane, const char *why) {
     }
 }
 
-/* Its process has come so far. An exchange that waits for nothing else may be over now, whichever
- * it is. */
+/* The part's source has come as far as its number. An exchange that waits for nothing else may be
+ * over now, whichever it is. */
 static void hear_part(hd_net_team_t *team, const arrival_t *a) {
     bool waits = heard(team, a->source) + LAG < team->swaps->latest;
     hear(team, a->source, a->k);
@@ -518,8 +520,8 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-/* Under lane 0's lock: one that is gone, and is waited for, or that mine can't be given to; NULL:
- * none. */
+/* Returns a process that is gone, and that exchange k waits for, or that this process's part can't
+ * be given to. NULL: there is none. Under lane 0's lock. */
 static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     uint64_t now = hd_clock_ns();
     const hd_swap_mine_t *mine = &team->swaps->mine[hd_swap_slot(k)];
@@ -537,7 +539,7 @@ static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, u
     return NULL;
 }
 
-/* Under lane 0's lock: what is rare. */
+/* Looks for what is rare: late parts, what legs have told, and losses. Under lane 0's lock. */
 static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     take_late(team);
     for (uint32_t i = 0; i < team->n; i++) {
@@ -554,7 +556,7 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
     }
 }
 
-/* Is there a process that would have to be heard of? Legs may have told. */
+/* Does exchange k wait until it hears of a process? Legs may have told of it. */
 static bool lags(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
     for (uint32_t i = 0; i < team->n; i++) {
         if (i != team->me && !(needed & bit_of(i)) && heard(team, i) + LAG < k) {

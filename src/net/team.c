@@ -109,7 +109,8 @@ static void fail(hd_net_team_t *team, ucc_status_t why, bool tell_owner) {
     hd_unlock(&team->telling);
 }
 
-/* The others are told, by lane 0. */
+/* Fails the team, and lets lane 0 tell the other processes. relays: another process has told this
+ * one, whose owner learns of it here. */
 static void spread(hd_net_team_t *team, ucc_status_t why, bool relays) {
     int none = UCC_OK;
     /* relaxed: read by lane 0, to which the item brings it */

@@ -16,7 +16,7 @@ static void free_team(hd_net_team_t *team) {
     hd_free(team);
 }
 
-/* Items begin a part of the team's lane each. */
+/* The team's lane that has this item so many bytes behind its beginning. */
 static hd_net_team_lane_t *lane_with(hd_net_item_t *item, size_t offset) {
     return (hd_net_team_lane_t *)(void *)((char *)item - offset);
 }
@@ -40,7 +40,7 @@ static void take_failure(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_park_drop_all(lane_with(item, offsetof(hd_net_team_lane_t, failed)));
 }
 
-/* The process so far behind this one, in a circle. */
+/* The processes so far behind and ahead of this one, in a circle. */
 static uint32_t behind(const hd_net_team_t *team, uint32_t by) {
     return (uint32_t)(((uint64_t)team->me + team->n - by) % team->n);
 }
@@ -48,8 +48,9 @@ static uint32_t ahead(const hd_net_team_t *team, uint32_t by) {
     return (uint32_t)(((uint64_t)team->me + by) % team->n);
 }
 
-/* Who has found it out tells all, and, through the watch, those whom UCX does not reach any more.
- * Who was told tells its neighbours: the first may be gone before it has told all. */
+/* Whoever has found out that the team is lost tells all processes, and, through the watch, those
+ * whom UCX does not reach any more. Whoever was told tells its neighbours: the first may be gone
+ * before it has told all. */
 static void take_abort(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_net_team_lane_t *tl = lane_with(item, offsetof(hd_net_team_lane_t, abort));
     hd_net_team_t *team = tl->team;
@@ -81,7 +82,8 @@ static size_t padded(size_t bytes) {
     return (bytes + HD_LINE - 1) / HD_LINE * HD_LINE;
 }
 
-/* One block: the team with its lanes, its peers, and what each lane knows of each of them. */
+/* Allocates one block: the team with its lanes, its peers, and what each lane knows of each of
+ * them. */
 static hd_net_team_t *allocate(uint32_t lanes, uint32_t n) {
     size_t head = padded(sizeof(hd_net_team_t) + lanes * sizeof(hd_net_team_lane_t));
     size_t peers = padded(n * sizeof(hd_peer_t *));
@@ -128,7 +130,8 @@ static ucc_status_t find_peers(hd_net_team_t *team, const hd_net_team_params_t *
     return UCC_OK;
 }
 
-/* So everybody is watched, and what each tells its neighbours on reaches all (news.c). */
+/* Watches the processes 1, 2, 4, ... before and after this one: so everybody is watched, and what
+ * each tells its neighbours on reaches all (news.c). */
 static void keep_neighbours(hd_net_team_t *team) {
     for (uint64_t by = 1; by < team->n; by *= 2) {
         hd_net_watch_keep(team->net, team->peer[behind(team, (uint32_t)by)]);
@@ -148,7 +151,7 @@ bool hd_net_team_is_watched(hd_net_team_t *team) {
     return settled;
 }
 
-/* What the parameters say of it. */
+/* Takes over what the parameters say of the team. */
 static void set(hd_net_team_t *team, hd_net_t *net, const hd_net_team_params_t *params) {
     team->net = net;
     team->wire = params->wire;

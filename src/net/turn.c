@@ -26,7 +26,8 @@ static void step_legs(hd_net_lane_t *lane) {
     }
 }
 
-/* What is seen there comes as an item of lane 0, which the caller takes in then. */
+/* Looks at the watch, if the lane is lane 0. What is seen there comes as an item of lane 0, which
+ * the caller takes in afterwards. */
 static void look_at_watch(hd_net_lane_t *lane) {
     if (lane->number == 0 && lane->port.worker && lane->net->watch) {
         hd_watch_look(lane->net->watch);
@@ -57,7 +58,7 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
     lane->moved = lane->moved || progress;
 }
 
-/* Under the lock: turns until nothing moves, or nobody is left to be moved. Has anything moved? */
+/* Takes turns, under the lock, until nothing moves or no leg is left. Has anything moved? */
 static bool take_turns(hd_net_lane_t *lane) {
     bool any = false;
     uint32_t turns = 0;
