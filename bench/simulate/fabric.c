@@ -379,26 +379,8 @@ void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at,
 /* --- a process's turns ------------------------------------------------------------------------------------------ */
 
 static ucc_status_t go(hd_leg_t *leg) {
-    static ucc_status_t (*const families[])(hd_leg_t *) = {
-        [HD_BARRIER] = hd_net_barrier,
-        [HD_FANIN] = hd_net_barrier,
-        [HD_FANOUT] = hd_net_barrier,
-        [HD_BCAST] = hd_net_bcast,
-        [HD_MCAST] = hd_net_bcast,
-        [HD_ALLGATHER] = hd_net_allgather,
-        [HD_ALLGATHERV] = hd_net_allgather,
-        [HD_ALLTOALL] = hd_net_alltoall,
-        [HD_ALLTOALLV] = hd_net_alltoall,
-        [HD_GATHER] = hd_net_gather,
-        [HD_GATHERV] = hd_net_gather,
-        [HD_SCATTER] = hd_net_scatter,
-        [HD_SCATTERV] = hd_net_scatter,
-        [HD_ALLREDUCE] = hd_net_allreduce,
-        [HD_REDUCE] = hd_net_reduce,
-        [HD_REDUCE_SCATTER] = hd_net_reduce_scatter,
-        [HD_REDUCE_SCATTERV] = hd_net_reduce_scatter};
     bool nothing = leg->plan.algorithm == HD_NET_NOTHING && !hd_coll[leg->call.type].reducing;
-    return nothing ? UCC_OK : families[leg->call.type](leg);
+    return nothing ? UCC_OK : hd_net_families[hd_net_family_of[leg->call.type]].step(leg);
 }
 
 /* As hd_leg_go does. */

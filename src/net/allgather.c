@@ -27,8 +27,8 @@ static ucc_status_t ring(hd_leg_t *leg) {
     return leg->receiving ? UCC_INPROGRESS : UCC_OK;
 }
 
-/* Before round i I have the blocks of the min(2^i, n) ranks from me on, in this order, in scratch memory; the round
- * brings as many from the rank 2^i after me. */
+/* Before round i I have the blocks of the min(2^i, n) ranks from me on, in this order, in scratch
+ * memory; the round brings as many from the rank 2^i after me. */
 static ucc_status_t bruck(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     uint32_t n = call->n, me = call->me, have = 1u << leg->round;
@@ -52,6 +52,10 @@ static ucc_status_t bruck(hd_leg_t *leg) {
         hd_net_unpack(&call->take[(me + i) % n], block + i * bytes);
     }
     return UCC_OK;
+}
+
+size_t hd_net_allgather_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
+    return plan->algorithm == HD_NET_BRUCK ? call->n * call->give[0].bytes : 0;
 }
 
 ucc_status_t hd_net_allgather(hd_leg_t *leg) {

@@ -35,11 +35,11 @@ static ucc_status_t direct(hd_leg_t *leg) {
     return call->combine(leg, call->n, o.pointer, call->result, 0, call->count, true);
 }
 
-/* --- exchange: level by level, in blocks of 8 ------------------------------------------------------------------------ */
+/* --- exchange: level by level, in blocks of 8 ------------------------------------------------- */
 
-/* At level l, ranks stand in trees of 8^l: all ranks of a tree have its partial. Eight trees side by side exchange
- * theirs: rank i of a tree gets that of each other tree from the tree's rank i mod its size, so that also the last one,
- * which may be smaller, is asked evenly. */
+/* At level l, ranks stand in trees of 8^l: all ranks of a tree have its partial. Eight trees side
+ * by side exchange theirs: rank i of a tree gets that of each other tree from the tree's rank i mod
+ * its size, so that also the last one, which may be smaller, is asked evenly. */
 typedef struct level {
     uint32_t n;
     uint64_t size;  /* ranks of a whole tree */
@@ -125,14 +125,14 @@ static ucc_status_t exchange(hd_leg_t *leg) {
     }
 }
 
-/* --- reduce-scatter and allgather ------------------------------------------------------------------------------------ */
+/* --- reduce-scatter and allgather ------------------------------------------------------------- */
 
 static char *result_of(const hd_net_call_t *call, uint32_t r) {
     return (char *)call->result + hd_net_first(call, r) * call->element;
 }
 
-/* Everybody combines its part, and sends the result to all. In place, parts come where my operands are: a part that
- * comes was made of mine, which has arrived by then. */
+/* Everybody combines its part, and sends the result to all. In place, parts come where my operands
+ * are: a part that comes was made of mine, which has arrived by then. */
 static ucc_status_t reduce_allgather(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     uint32_t n = call->n, me = call->me;
@@ -168,9 +168,9 @@ static ucc_status_t reduce_allgather(hd_leg_t *leg) {
     return leg->round + 1 < n || leg->receiving ? UCC_INPROGRESS : UCC_OK;
 }
 
-size_t hd_net_allreduce_scratch(const hd_net_call_t *call, uint8_t algorithm) {
+size_t hd_net_allreduce_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
     uint32_t levels = 1;
-    switch ((hd_net_algorithm_t)algorithm) {
+    switch ((hd_net_algorithm_t)plan->algorithm) {
     case HD_NET_NOTHING:
         return 0;
     case HD_NET_EXCHANGE:

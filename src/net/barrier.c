@@ -27,8 +27,8 @@ static ucc_status_t direct(hd_leg_t *leg) {
     return leg->receiving ? UCC_INPROGRESS : UCC_OK;
 }
 
-/* After round i everybody has heard, at second hand, of radix^i ranks before it. leg->phase: 1 + the rounds that were
- * begun. */
+/* After round i everybody has heard, at second hand, of radix^i ranks before it. leg->phase: 1 +
+ * the rounds that were begun. */
 static ucc_status_t disseminate(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     uint64_t distance = 1;

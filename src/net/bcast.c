@@ -64,7 +64,8 @@ static uint32_t number_of(const hd_net_call_t *call) {
     return (call->me + call->n - call->root) % call->n;
 }
 
-/* The root sends each its part; then all parts go around the ring, in which nobody sends to the root, who has all. */
+/* The root sends each its part; then all parts go around the ring, in which nobody sends to the
+ * root, who has all. */
 static ucc_status_t scatter_allgather(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     uint32_t n = call->n, v = number_of(call);
@@ -94,9 +95,10 @@ static ucc_status_t scatter_allgather(hd_leg_t *leg) {
     return leg->receiving ? UCC_INPROGRESS : UCC_OK;
 }
 
-size_t hd_net_bcast_scratch(const hd_net_call_t *call, uint8_t algorithm) {
-    return algorithm == HD_NET_SCATTER_ALLGATHER ? hd_net_parts_bytes(call->n, data_of(call)->n)
-                                                 : 0;
+size_t hd_net_bcast_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
+    return plan->algorithm == HD_NET_SCATTER_ALLGATHER
+               ? hd_net_parts_bytes(call->n, data_of(call)->n)
+               : 0;
 }
 
 ucc_status_t hd_net_bcast(hd_leg_t *leg) {

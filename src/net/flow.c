@@ -1,17 +1,23 @@
-/* flow.c: how far a process may run ahead of another, which never makes anybody wait inside the net.
+/* flow.c: how far a process may run ahead of another, which never makes anybody wait inside the
+ * net.
  *
- * NUMBERED exchanges. A process has consumed all numbers below its FLOOR: the lowest of its open legs, or, if there is
- * none, what follows the highest one. Every message tells it. A message of number k goes to a peer only if fewer than
- * HD_NET_AHEAD numbers below k were sent to that peer and are not below its floor; else it is held back. So the lowest
- * number that is not complete anywhere is never held back, and, by induction, nothing is for ever.
- *   A peer that sends nothing tells its floor when it is asked: from half of that distance on, messages carry HD_WIRE_WANTED
- * with the lowest number that is not consumed, and the answer comes as soon as the floor is above that. What is still
- * held back after an answer asks again.
+ * NUMBERED exchanges. A process has consumed all numbers below its FLOOR: the lowest of its open
+ * legs, or, if there is none, what follows the highest one. Every message tells it. A message of
+ * number k goes to a peer only if fewer than HD_NET_AHEAD numbers below k were sent to that peer
+ * and are not below its floor; else it is held back. So the lowest number that is not complete
+ * anywhere is never held back, and, by induction, nothing is for ever.
+ *   A peer that sends nothing tells its floor when it is asked: from half of that distance on,
+ * messages carry HD_WIRE_WANTED with the lowest number that is not consumed, and the answer comes
+ * as soon as the floor is above that. What is still held back after an answer asks again.
  *
- * MATCHED exchanges may run ahead without bound, but not their data: a process counts the bytes that it has sent
- * eagerly to a peer, and the peer tells how many of them legs have taken. With more than a quota out, further
- * messages are rendezvous, whose data stays with the sender. (Numbered ones have a quota, too, a larger one.) A peer
- * that sends nothing tells what it has taken whenever that is half of the smaller quota.
+ * MATCHED exchanges may run ahead without bound, but not their data: a process counts the bytes
+ * that it has sent eagerly to a peer, and the peer tells how many of them legs have taken. With
+ * more than a quota out, further messages are rendezvous, whose data stays with the sender.
+ * (Numbered ones have a quota, too, a larger one.) A peer that sends nothing tells what it has
+ * taken whenever that is half of the smaller quota.
+ *
+ * Legs send by hd_flow_send, and say what they have taken; match.c says what headers tell; a lane's
+ * turn pays what is owed. All of it under the lane's lock.
  */
 #include "net/internal.h"
 
@@ -24,9 +30,9 @@ static uint32_t cost(const hd_wire_t *wire) {
     return (uint32_t)bytes + HEAD_COST;
 }
 
-/* --- to a peer ------------------------------------------------------------------------------------------------------ */
+/* --- to a peer -------------------------------------------------------------------------------- */
 
-bool hd_flow_allows(const hd_net_team_peer_t *peer, const hd_net_key_t *key) {
+static bool allows(const hd_net_team_peer_t *peer, const hd_net_key_t *key) {
     uint32_t below = 0;
     if (key->class != HD_NET_NUMBERED || peer->n_sent < HD_NET_AHEAD) {
         return true;
@@ -70,7 +76,7 @@ static uint64_t lowest(const hd_net_team_peer_t *peer) {
     return least;
 }
 
-/* What every header says. */
+/* Writes into a header what every header says of this process's progress. */
 static void tell(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     wire->floor = peer->tl->floor;
     wire->taken = peer->in;
@@ -80,7 +86,7 @@ static void tell(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     }
 }
 
-/* Bytes that a peer has not taken, from which on nothing more goes to it eagerly. */
+/* When so many bytes are out that a peer has not taken, nothing more goes to it eagerly. */
 static const uint32_t quota[HD_NET_N_CLASSES] = {[HD_NET_FORMING] = HD_NET_MATCHED_QUOTA,
                                                  [HD_NET_NUMBERED] = HD_NET_NUMBERED_QUOTA,
                                                  [HD_NET_TAG] = HD_NET_MATCHED_QUOTA,
@@ -89,7 +95,9 @@ static const uint32_t quota[HD_NET_N_CLASSES] = {[HD_NET_FORMING] = HD_NET_MATCH
                                                  [HD_NET_ACTIVE_SET] = HD_NET_MATCHED_QUOTA,
                                                  [HD_NET_WARMING] = 0};
 
-bool hd_flow_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
+/* Counts a message that goes to the peer, and fills in what its header says of the flow. True: the
+ * message has to be a rendezvous, whatever UCX thinks. */
+static bool count_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     bool numbered = wire->class == HD_NET_NUMBERED;
     uint32_t out = peer->out - peer->out_taken;
     tell(peer, wire);
@@ -110,9 +118,7 @@ bool hd_flow_out(hd_net_team_peer_t *peer, hd_wire_t *wire) {
     return false;
 }
 
-/* --- from a peer ------------------------------------------------------------------------------------------------------ */
-
-/* It will be told, or asked, in this turn (hd_flow_pay). */
+/* The peer will be told, or asked, in this turn (hd_flow_pay). */
 static void owe(hd_net_team_peer_t *peer) {
     if (!peer->owed) {
         hd_net_lane_t *lane = hd_net_team_lane_of(peer->tl);
@@ -121,6 +127,23 @@ static void owe(hd_net_team_peer_t *peer) {
         lane->owed = peer;
     }
 }
+
+static void send_now(hd_net_team_lane_t *tl, hd_message_t *message) {
+    bool rendezvous = count_out(&tl->peer[message->to], &message->wire);
+    hd_message_send_wire(tl, message, rendezvous ? HD_UCX_RENDEZVOUS : HD_UCX_EITHER);
+}
+
+void hd_flow_send(hd_message_t *message) {
+    hd_net_team_lane_t *tl = hd_leg_tl(message->leg);
+    if (allows(&tl->peer[message->to], &message->leg->key)) {
+        send_now(tl, message);
+    } else {
+        hd_message_link(&tl->held, message);
+        owe(&tl->peer[message->to]); /* which asks how far the peer is */
+    }
+}
+
+/* --- from a peer ------------------------------------------------------------------------------ */
 
 static void drop_consumed(hd_net_team_peer_t *peer) {
     uint32_t kept = 0;
@@ -133,7 +156,8 @@ static void drop_consumed(hd_net_team_peer_t *peer) {
 }
 
 void hd_flow_in(hd_net_team_peer_t *peer, const hd_wire_t *wire) {
-    /* Messages may overtake each other where UCX uses several ways: an older word changes nothing. */
+    /* Messages may overtake each other where UCX uses several ways: an older word changes
+     * nothing. */
     if ((int32_t)(wire->taken - peer->out_taken) > 0) {
         peer->out_taken = wire->taken;
     }
@@ -202,9 +226,28 @@ void hd_flow_closed(hd_net_team_lane_t *tl, const hd_leg_t *leg) {
     }
 }
 
+/* Sends what was held back for that peer and may go now. True: something is left. */
+static bool resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer) {
+    bool left = false;
+    hd_message_t *next;
+    for (hd_message_t *message = tl->held; message; message = next) {
+        next = message->next;
+        if (&tl->peer[message->to] != peer) {
+            continue;
+        }
+        if (allows(peer, &message->leg->key)) {
+            hd_message_unlink(message);
+            send_now(tl, message);
+        } else {
+            left = true;
+        }
+    }
+    return left;
+}
+
 static void pay(hd_net_team_peer_t *peer) {
     hd_net_team_lane_t *tl = peer->tl;
-    bool asks = tl->held && hd_message_resume(tl, peer);
+    bool asks = tl->held && resume(tl, peer);
     bool wants = peer->wants && tl->floor > peer->wanted;
     bool took = peer->in - peer->in_told > HD_NET_MATCHED_QUOTA / 2;
     if (!(wants || took || asks) || hd_net_team_failure(tl->team) != UCC_OK) {
@@ -228,10 +271,6 @@ void hd_flow_pay(hd_net_lane_t *lane) {
         peer->owed = false;
         pay(peer);
     }
-}
-
-void hd_flow_ask(hd_net_team_peer_t *peer) {
-    owe(peer);
 }
 
 void hd_flow_forget(hd_net_team_lane_t *tl) {

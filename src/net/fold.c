@@ -1,10 +1,10 @@
 /* fold.c: what the reductions have in common.
  *
- * Combining operands of several processes is the starter's (call.combine): all that are there in one call, in the order
- * of core/reduce.h, so the same bits whatever the algorithm.
+ * Combining operands of several processes is the starter's (call.combine): all that are there in
+ * one call, in the order of core/reduce.h, so the same bits whatever the algorithm.
  *
- * Collecting: every rank has a block of the elements, whose operands all others send to it. That evaluates the same tree
- * with the fewest bytes there can be; a ring of partial results would not.
+ * Collecting: every rank has a block of the elements, whose operands all others send to it. That
+ * evaluates the same tree with the fewest bytes there can be; a ring of partial results would not.
  */
 #include "net/internal.h"
 
@@ -28,7 +28,7 @@ hd_net_piece_t hd_net_part_of_operand(const hd_net_call_t *call, uint32_t rank) 
                             hd_net_count(call, rank) * call->element};
 }
 
-/* --- several operands of a rank: its places lie together, without gaps --------------------------------------------- */
+/* --- several operands of a rank: its places lie together, without gaps ------------------------ */
 
 static uint32_t first_of(const hd_net_call_t *call, uint32_t rank) {
     return call->several ? call->several->first[rank] : rank;

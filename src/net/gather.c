@@ -23,7 +23,8 @@ static void unpack_all(const hd_net_call_t *call, const hd_net_node_t *node, con
     }
 }
 
-/* Each collects the blocks below it, in the order of the tree's numbers, and sends them on as one. */
+/* Each collects the blocks below it, in the order of the tree's numbers, and sends them on as
+ * one. */
 static ucc_status_t tree(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     hd_net_node_t node = hd_net_tree(call, call->root, leg->plan.radix);

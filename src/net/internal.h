@@ -1,15 +1,46 @@
-/* internal.h: the network's data structures, with who may touch what.
+/* internal.h: the network's data structures, with who may touch what, and what its files offer each
+ * other.
  *
- * Everything that belongs to a lane (its port, the links of peers in it, the lane's part of each team, requests,
- * parked messages, legs that were taken in) is touched by the holder of the lane's lock alone. What belongs to all
- * lanes (the table of teams, peers) has a lock of its own, under which nothing else is called.
+ * Files call downward, in this order, from the top: each calls files below it alone.
  *
- * The way of a message. A leg's algorithm calls hd_leg_send, which writes the header and hands the message to UCX, or
- * keeps it while the peer is too far behind (flow.c). In the other process UCX calls the lane, which parses the header
- * (wire.c) and looks up the team (team.c); match.c finds the leg, and what the leg expects of that source at that step,
- * or parks the message until the leg is there and asks for it.
+ *     show                         for people
+ *     team_make                    making a team, and its end
+ *     net                          opening and closing; what UCX brings
+ *     swap                         exchanges of few bytes
+ *     turn                         what a lane's holder does, and pumping
+ *     sleep                        who sleeps for other processes
+ *     losses, news                 what follows from losses, and from what the watch has heard
+ *     start, match                 legs come, and messages come
+ *     plan, families               how a leg runs, and by which functions
+ *     barrier ... reduce_scatter   the families of algorithms; fold: what reductions have in common
+ *     leg                          sending and receiving for a leg, and its end
+ *     park                         what comes before somebody expects it
+ *     parts                        where the parts of swaps lie
+ *     team                         the table of teams; how a team fails
+ *     flow, message                how far ahead a process runs; messages
+ *     lane                         what other threads hand to a lane
+ *     peer, gossip                 other processes; what all of them tell each other
+ *     address, algorithm, shape    plain bytes and words
+ *     watch, ucx, wire             below all of it, with headers of their own
  *
- * What comes to a lane from other threads (legs that start, teams that end or fail) is an ITEM on its stack.
+ * Where a file below has to reach one above it, the one above has left a pointer to a function:
+ * hd_net_item.take, set by whoever hands the item; hd_message.over and .release, set by whoever
+ * sends or receives the message; hd_leg.family, set when the leg is started; hd_ucx_port.arrive,
+ * set when the lane is opened.
+ *
+ * Everything that belongs to a lane (its port, the links of peers in it, the lane's part of each
+ * team, messages, parked messages, legs that were taken in) is touched by the holder of the lane's
+ * lock alone. What belongs to all lanes (the table of teams, peers) has a lock of its own, under
+ * which nothing else is called.
+ *
+ * The way of a message. A leg's algorithm calls hd_leg_send, which writes the header and hands the
+ * message to UCX, or keeps it while the peer is too far behind (flow.c). In the other process UCX
+ * calls the lane, which parses the header (wire.c) and looks up the team (team.c); match.c finds
+ * the leg, and what the leg expects of that source at that step, or parks the message until the leg
+ * is there and asks for it.
+ *
+ * What comes to a lane from other threads (legs that start, teams that end or fail) is an ITEM on
+ * its stack.
  */
 #ifndef HD_NET_INTERNAL_H
 #define HD_NET_INTERNAL_H
@@ -33,20 +64,20 @@
 enum {
     HD_NET_MOST_LANES = 8,
     HD_NET_AHEAD = 16, /* numbered exchanges that a peer need not have consumed */
-    HD_NET_MATCHED_QUOTA =
-        64 << 10, /* bytes sent eagerly that a peer need not have taken: matched classes */
+    /* bytes sent eagerly that a peer need not have taken: matched classes */
+    HD_NET_MATCHED_QUOTA = 64 << 10,
     HD_NET_NUMBERED_QUOTA = 256 << 10, /* the same where the numbers bound how much there can be */
-    HD_NET_PARKED_BYTES =
-        16 << 20, /* eager data of a peer that is kept for legs to come; more fails the team */
+    /* eager data of a peer that is kept for legs to come; more fails the team */
+    HD_NET_PARKED_BYTES = 16 << 20,
     HD_NET_PARKED_MESSAGES = 1 << 16,
     HD_NET_PARKED_SMALL = 192,    /* bytes of data that are kept in memory that is used again */
     HD_NET_EARLY_MESSAGES = 4096, /* for teams that are not known yet, in a lane */
     HD_NET_EARLY_BYTES = 1024,    /* of one of them */
     HD_NET_EARLY_SECONDS = 3600,  /* a process may come to form a team much later than the others */
-    HD_NET_ORPHAN_MS =
-        1000, /* after a peer was lost, until what UCX does not end with it counts as ended */
-    HD_NET_MOMENT_MS =
-        1000, /* for which who has failed still sends data that lies in memory of ours */
+    /* after a peer was lost, until what UCX does not end with it counts as ended */
+    HD_NET_ORPHAN_MS = 1000,
+    /* for which who has failed still sends data that lies in memory of ours */
+    HD_NET_MOMENT_MS = 1000,
     HD_NET_PACKED = 128 << 10, /* bytes up to which several pieces are sent as one */
     HD_NET_ORPHAN_TURNS = 16,  /* and so many turns */
     HD_NET_MOURN_MS = 10,      /* from one look for them to the next */
@@ -67,31 +98,34 @@ typedef struct hd_message hd_message_t;
 typedef struct hd_swap_mine hd_swap_mine_t;
 typedef struct hd_net_swaps hd_net_swaps_t;
 
-/* --- what is on a lane's stack ------------------------------------------------------------------------------ */
-
-enum { HD_ITEM_LEG, HD_ITEM_END, HD_ITEM_FAILED, HD_ITEM_ABORT, HD_ITEM_NEWS, HD_ITEM_SWAP };
-
-/* --- messages ----------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 /* A message that is sent, or a rendezvous that is received. Of the lane's pool. */
 struct hd_message {
     hd_ucx_request_t ucx; /* first */
     uint8_t header[HD_WIRE_BYTES];
     hd_net_lane_t *lane;
-    hd_leg_t *leg; /* NULL: of no leg */
-    hd_message_t *next,
-        **at; /* in the lane's list of what is under way, a team's of what is held back, or free */
-    uint32_t to;               /* number of the receiver in the team */
-    bool receives, counts;     /* counts: as something that a leg expects */
-    uint64_t trace;            /* the message's name in a trace, if one is kept */
-    struct hd_swap_mine *swap; /* a part of this; NULL: of none, or its team has ended */
-    hd_net_swaps_t *ended;     /* of a team that has ended, with the data; NULL: none */
+    /* in the lane's list of what is under way, a team's of what is held back, or free */
+    hd_message_t *next, **at;
+    /* UCX has done with the message: called once, before it goes back to the pool. Set by whoever
+     * sends or receives it (leg.c, swap.c), and taken away when its owner does not wait for it any
+     * more. NULL: nobody asks. UCC_ERR_IO_ERROR: the other process is lost. */
+    void (*over)(hd_message_t *message, ucc_status_t status);
+    hd_leg_t *leg;             /* whose it is; NULL: no leg's */
+    struct hd_swap_mine *swap; /* whose part it is; NULL: no swap's, or its team has ended */
     hd_peer_t *peer;           /* of a swap: the receiver */
+    uint32_t to; /* number of the receiver in the team; of one that is received: of its sender */
+    bool receives;
+    uint64_t trace; /* the message's name in a trace, if one is kept */
     hd_wire_t wire;
     hd_net_piece_t own; /* where there is one piece */
     const hd_net_piece_t *piece;
     uint32_t n;
-    void *packed; /* memory that ends with it; NULL: none */
+    /* What has to stay until UCX has done with the message, and how it is let go then. Set by the
+     * message's owner: packed pieces (leg.c), or the swaps of a team that has ended (swap.c). NULL:
+     * nothing. */
+    void *kept;
+    void (*release)(void *kept);
 };
 
 /* What a leg waits for. */
@@ -115,7 +149,7 @@ struct hd_parked {
     uint8_t data[];
 };
 
-/* --- lanes ---------------------------------------------------------------------------------------------------- */
+/* --- lanes ------------------------------------------------------------------------------------ */
 
 struct hd_net_lane {
     hd_ucx_port_t port; /* first */
@@ -130,11 +164,11 @@ struct hd_net_lane {
     hd_net_t *net;
     hd_leg_t *legs, **last; /* those that were taken in */
     hd_message_t *under_way;
-    hd_message_t *free_requests;
+    hd_message_t *free_messages;
     hd_expected_t *free_expected;
     hd_parked_t *free_parked;
-    hd_net_team_t
-        *swapping; /* that a swap came for last, and that has not seen its end here; NULL: none */
+    /* the team that a swap came for last, and that has not seen its end here; NULL: none */
+    hd_net_team_t *swapping;
     hd_parked_t *early; /* for teams that are not known yet */
     uint32_t n_early;
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
@@ -146,7 +180,7 @@ struct hd_net_lane {
     alignas(HD_LINE_PAIR) ck_stack_t handed;
 };
 
-/* --- peers ------------------------------------------------------------------------------------------------------- */
+/* --- peers ------------------------------------------------------------------------------------ */
 
 /* Of the lane. */
 typedef struct hd_peer_link {
@@ -156,15 +190,15 @@ typedef struct hd_peer_link {
     uint64_t seen;       /* the lane's turn in which it saw that the peer is lost; 0: it has not */
     uint64_t noticed;    /* and that in which it took it for gone */
     void *closing;       /* what hd_ucx_disconnect gave then, until it is over */
-    uint8_t
-        warmth; /* HD_NET_WARMING: 0: nothing of it; 1: under way: UCX may have questions in it; 2: over */
+    /* HD_NET_WARMING: 0: nothing of it; 1: under way: UCX may have questions in it; 2: over */
+    uint8_t warmth;
     bool broken; /* UCX has said so, and has nothing in it any more */
 } hd_peer_link_t;
 
 struct hd_peer {
     uint64_t identity[2];
-    uint64_t token
-        [2]; /* of the net that it has open: who comes back has another one, and is another peer */
+    /* of the net that it has open: who comes back has another one, and is another peer */
+    uint64_t token[2];
     hd_peer_t *next; /* of the net's */
     hd_net_t *net;
     uint32_t lanes;
@@ -181,7 +215,7 @@ struct hd_peer {
     _Atomic bool kept;         /* it is watched */
 };
 
-/* --- teams ------------------------------------------------------------------------------------------------------- */
+/* --- teams ------------------------------------------------------------------------------------ */
 
 /* What the configuration says of each family: 0: plan.c decides, else hd_net_algorithm_t. */
 typedef enum hd_net_family {
@@ -194,7 +228,8 @@ typedef enum hd_net_family {
     HD_NET_OF_ALLREDUCE,
     HD_NET_OF_REDUCE,
     HD_NET_OF_REDUCE_SCATTER,
-    HD_NET_FAMILIES
+    HD_NET_FAMILIES,
+    HD_NET_OF_NONE = HD_NET_FAMILIES /* of types that nobody runs among processes */
 } hd_net_family_t;
 
 /* What a lane knows of the flow to and from one process of one team. */
@@ -220,8 +255,8 @@ struct hd_net_team_lane {
     hd_net_item_t end, failed, abort;
     hd_leg_t *open[HD_NET_BUCKETS];
     hd_parked_t *parked[HD_NET_BUCKETS];
-    uint64_t closed
-        [HD_NET_CLOSED]; /* names of legs that have ended well: nothing may come for them; 0: none */
+    /* names of legs that have ended well: nothing may come for them; 0: none */
+    uint64_t closed[HD_NET_CLOSED];
     hd_message_t *held;  /* sends that wait for their receivers to come nearer */
     uint64_t floor;      /* all numbered exchanges below were consumed */
     uint64_t highest;    /* number of an exchange that was opened, and one more */
@@ -262,21 +297,23 @@ typedef struct hd_swap_late {
     uint8_t data[];
 } hd_swap_late_t;
 
-/* The swaps of a team, by their numbers modulo the slots. Lane 0's holder writes parts, and whoever waits for them reads. */
+/* The swaps of a team, by their numbers modulo the slots. Lane 0's holder writes parts, and whoever
+ * waits for them reads. */
 struct hd_net_swaps {
     uint32_t types;          /* bit t: collectives of type t may be swaps */
     bool early;              /* some wait for parts before this process has begun to give its own */
-    _Atomic uint32_t users;  /* the team, and messages (hd_message.ended) */
+    _Atomic uint32_t users;  /* the team, and messages (hd_message.kept) */
     uint64_t latest;         /* the highest number that a part was given or has come of; lane 0's */
     uint64_t looked_for;     /* the number that lane 0's holder looks for; 0: none */
     _Atomic uint32_t n_late; /* lane 0's, looked at by others */
     hd_swap_late_t *late;    /* lane 0's */
-    _Atomic uint64_t
-        begun[HD_SWAP_SLOTS]; /* the last one that this process has begun to give its part of */
+    /* the last one that this process has begun to give its part of */
+    _Atomic uint64_t begun[HD_SWAP_SLOTS];
     uint8_t needed[HD_SWAP_SLOTS];         /* bit p: of process p's part in that one; lane 0's */
     _Atomic uint64_t given[HD_SWAP_SLOTS]; /* and that it has given it of */
     _Atomic uint64_t over[HD_SWAP_SLOTS];  /* the last one that is over */
-    /* for parts of more bytes, hd_net_swap_most each: [HD_SWAP_SLOTS][n], given, then taken. NULL: none yet */
+    /* for parts of more bytes, hd_net_swap_most each: [HD_SWAP_SLOTS][n], given, then taken. NULL:
+     * none yet */
     _Atomic(uint8_t *) longs;
     hd_swap_heard_t other[HD_SWAP_PROCESSES];
     hd_swap_mine_t mine[HD_SWAP_SLOTS];
@@ -304,7 +341,31 @@ struct hd_net_team {
     hd_net_team_lane_t lane[];
 };
 
-/* --- the network --------------------------------------------------------------------------------------------------- */
+/* --- what processes tell each other by the watch ---------------------------------------------- */
+
+/* DEAD, ABORT and ACCUSED travel, so their numbers stay; the others are what this process's own
+ * watch has found. */
+typedef enum hd_words_kind {
+    HD_WORDS_LOST = 1,
+    HD_WORDS_LEFT,
+    HD_WORDS_DEAD,
+    HD_WORDS_ABORT,
+    HD_WORDS_SILENT,
+    HD_WORDS_UNREACHED,
+    HD_WORDS_ACCUSED
+} hd_words_kind_t;
+
+/* As they travel, and as they are handed to lane 0. */
+typedef struct hd_words {
+    uint32_t kind;       /* hd_words_kind_t */
+    int32_t status;      /* of an ABORT: an error */
+    uint64_t subject[2]; /* a token; of an ABORT: a team's wire id, and 0 */
+    uint64_t by[2];      /* of an ACCUSED: whose word it is; else 0 */
+} hd_words_t;
+
+_Static_assert(sizeof(hd_words_t) <= HD_WATCH_WORDS, "words fit into a frame");
+
+/* --- the network ------------------------------------------------------------------------------ */
 
 enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 1024 };
 
@@ -317,8 +378,8 @@ struct hd_net {
     uint64_t host;           /* as the watch counts hosts */
     bool given_up;           /* by all others; in lane 0 */
     uint64_t accused_at; /* ns: since when somebody has lost this process; 0: nobody; in lane 0 */
-    struct hd_watch
-        *watch; /* by lane 0's holder, while the lane has a worker, or with a reference */
+    /* by lane 0's holder, while the lane has a worker, or with a reference */
+    struct hd_watch *watch;
     uint64_t grace_ns, cut_off_ns;
     void *address;
     size_t address_bytes;
@@ -332,251 +393,15 @@ struct hd_net {
     alignas(HD_LINE_PAIR) hd_net_lane_t lane[HD_NET_MOST_LANES];
 };
 
-/* --- net.c ----------------------------------------------------------------------------------------------------------- */
+/* --- algorithm.c: the words for algorithms ---------------------------------------------------- */
 
-/* One more reference, by somebody who has one. */
-void hd_net_keep(hd_net_t *net);
-/* What the configuration says of each family. */
-void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *config);
+/* hd_net_family_t of a collective's type. */
+extern const uint8_t hd_net_family_of[HD_N_TYPES];
 
-/* A count of the lane's, whose only writer holds its lock. relaxed: whoever reads it wants the number alone. */
-static inline void hd_net_add_up(_Atomic uint64_t *count, uint64_t more) {
-    uint64_t was = atomic_load_explicit(count, memory_order_relaxed);
-    atomic_store_explicit(count, was + more, memory_order_relaxed);
-}
+/* The algorithm that the configuration calls so; HD_NET_NOTHING: none is. */
+hd_net_algorithm_t hd_net_algorithm_named(const char *word);
 
-/* What a process's address says. */
-typedef struct hd_net_reach {
-    uint32_t lanes;
-    uint64_t token[2];
-    const void *lane[HD_NET_MOST_LANES]; /* each one's address */
-    const void *watch;
-    size_t watch_bytes; /* 0: none */
-} hd_net_reach_t;
-
-/* False: it is malformed. */
-bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach);
-
-/* --- plan.c ---------------------------------------------------------------------------------------------------------- */
-
-/* hd_net_plan_of, with the choices of a configuration. */
-hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_net_call_t *call,
-                               size_t bytes);
-
-/* --- lane.c ---------------------------------------------------------------------------------------------------------- */
-
-/* Tries the lock. UCX's system calls would end a thread that is cancelled, and nobody else could ever enter. */
-static inline bool hd_net_lane_enter(hd_net_lane_t *lane) {
-    bool entered = hd_lock_try(&lane->lock);
-    if (entered) {
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &lane->cancelling);
-    }
-    return entered;
-}
-void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item);
-/* False: another thread is in it. */
-bool hd_net_lane_pump(hd_net_lane_t *lane);
-/* A descriptor that will be readable if the lane is worth a turn; -1: it is now, or somebody is in it. watch: one more,
- * likewise; -1: none. */
-int hd_net_lane_arm(hd_net_lane_t *lane, int *watch);
-/* What is left of the lane's memory, by the thread that closes the net. */
-void hd_net_lane_clear(hd_net_lane_t *lane);
-/* Under the lane's lock: one turn. */
-void hd_net_lane_turn(hd_net_lane_t *lane);
-/* Unlocks it, and takes in what was handed meanwhile. */
-void hd_net_lane_leave(hd_net_lane_t *lane);
-
-/* --- sleep.c ---------------------------------------------------------------------------------------------------------- */
-
-/* Something has moved, by a thread that may not look again: who sleeps in the lanes' descriptors looks, and arms them
- * anew. */
-void hd_net_rouse(void);
-
-/* --- peer.c ------------------------------------------------------------------------------------------------------------ */
-
-/* Looked up, or made. NULL: no memory, or the address is malformed (logged). */
-hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process);
-/* The way to it in that lane, made if there is none. NULL: the peer is lost. */
-const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
-/* From now on nothing is sent to it, in any lane. Teams that need it fail when all that it has sent before has come. */
-void hd_peer_lose(hd_peer_t *peer, const char *why);
-/* Fails the legs that need peers that were lost, and cuts the ways to those. */
-void hd_peer_tell_losses(hd_net_lane_t *lane);
-/* The number in the team of one of its processes. */
-uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer);
-/* Is it gone, and all that it sent in this lane there? ns: now. Under the lane's lock. */
-bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t ns);
-/* Ends all of a lane's links: waits a second at most. False: UCX would end the process over what is left. */
-bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
-void hd_peer_free_all(hd_net_t *net);
-
-/* --- news.c: what is heard by the watch, and told -------------------------------------------------------------------------- */
-
-void hd_net_watch_open(hd_net_t *net, const hd_config_t *config);
-void hd_net_watch_close(hd_net_t *net);
-/* It is, or can't be. Under lane 0's lock. */
-bool hd_net_watch_is_settled(hd_net_t *net, const hd_peer_t *peer);
-/* Watches it, if its address says how. With a reference to the net. */
-void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
-/* An item. */
-void hd_net_take_news(hd_net_t *net, hd_net_item_t *item);
-/* Has somebody said so? */
-bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
-/* To all processes that can be reached, once. Under a lane's lock. */
-void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
-/* Of one that was lost, but may live: if it does, one of the two has to go, and it says which. */
-void hd_net_accuse(hd_net_t *net, hd_peer_t *peer);
-/* In lane 0, now and then: what becomes of those who have lost this process. */
-void hd_net_decide(hd_net_t *net, uint64_t now);
-/* Likewise, of one that is gone: the others have to hear of it, and that it has not answered for long. */
-void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now);
-void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
-
-/* --- team.c -------------------------------------------------------------------------------------------------------------- */
-
-/* NULL: unknown; *gone: it was here, and is destroyed. */
-hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone);
-/* The team is lost; the first cause counts. Under a lane's lock. */
-void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why);
-/* Another process has told so: the team is lost, and those who are told by this one hear of it. Under a lane's lock. */
-void hd_net_team_relay(hd_net_team_t *team, ucc_status_t why);
-/* Items. */
-void hd_net_team_lane_end(hd_net_team_lane_t *tl);
-void hd_net_team_lane_failed(hd_net_team_lane_t *tl);
-void hd_net_team_lane_abort(hd_net_team_lane_t *tl);
-
-static inline ucc_status_t hd_net_team_failure(const hd_net_team_t *team) {
-    if (team->forks != hd_forks()) {
-        return UCC_ERR_NOT_SUPPORTED; /* inherited: as every group in the child of a fork */
-    }
-    /* relaxed: says nothing of other memory */
-    return (ucc_status_t)atomic_load_explicit(&team->failure, memory_order_relaxed);
-}
-
-static inline hd_net_lane_t *hd_net_team_lane_of(const hd_net_team_lane_t *tl) {
-    return &tl->team->net->lane[tl - tl->team->lane];
-}
-
-/* --- flow.c: how far ahead ------------------------------------------------------------------------------------------------ */
-
-/* May a message of this number go to that peer now? */
-bool hd_flow_allows(const hd_net_team_peer_t *peer, const hd_net_key_t *key);
-/* It goes: fills in the header's fields of flow. True: as a rendezvous, whatever UCX thinks. */
-bool hd_flow_out(hd_net_team_peer_t *peer, hd_wire_t *wire);
-/* What a message's header says. */
-void hd_flow_in(hd_net_team_peer_t *peer, const hd_wire_t *wire);
-/* A leg has taken the message. */
-void hd_flow_taken(hd_net_team_peer_t *peer, const hd_wire_t *wire);
-void hd_flow_opened(hd_net_team_lane_t *tl, const hd_leg_t *leg);
-/* After the leg has left the table of open ones. */
-void hd_flow_closed(hd_net_team_lane_t *tl, const hd_leg_t *leg);
-/* Sends the credits that are owed. */
-void hd_flow_pay(hd_net_lane_t *lane);
-/* Something is still held back for it: ask how far it is. */
-void hd_flow_ask(hd_net_team_peer_t *peer);
-void hd_flow_forget(hd_net_team_lane_t *tl);
-
-/* --- match.c ---------------------------------------------------------------------------------------------------------------- */
-
-hd_ucx_arrival_t hd_net_match_arrive(hd_ucx_port_t *port, const void *header, size_t header_bytes,
-                                     void *data, size_t bytes, bool rendezvous);
-/* Messages for the leg find it from now on, and those that came before. */
-void hd_net_match_open(hd_leg_t *leg);
-void hd_net_match_close(hd_leg_t *leg);
-/* Parked messages of the leg that fit this are taken. */
-void hd_net_match_expect(hd_leg_t *leg, hd_expected_t *expected);
-void hd_net_match_drop(hd_net_lane_t *lane, hd_parked_t *parked);
-/* Some process has said so of the team, which may not be known here yet. */
-void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t wire, ucc_status_t why);
-/* All that is parked in a team's lane. */
-void hd_net_match_drop_all(hd_net_team_lane_t *tl);
-/* Those for unknown teams that came too long ago; ns: now. */
-void hd_net_match_drop_early(hd_net_lane_t *lane, uint64_t ns);
-/* Numbered exchange k is a swap for one process: is it, or was it, something else here (leg), or for a process that
- * has sent something (parked)? */
-bool hd_net_match_has_leg(hd_net_team_lane_t *tl, uint64_t k);
-bool hd_net_match_has_parked(const hd_net_team_lane_t *tl, uint64_t k, uint32_t *source);
-/* Other processes were called with other arguments: logs it, and fails the team. */
-void hd_net_match_differs(hd_net_team_t *team, uint32_t source);
-/* One line a second. */
-bool hd_net_match_may_log(hd_net_lane_t *lane);
-
-/* --- swap.c -------------------------------------------------------------------------------------------------------------------- */
-
-/* Bit t: collectives of type t may be swaps, for no other way is asked for. */
-uint32_t hd_net_swap_types(const uint8_t choice[HD_NET_FAMILIES]);
-/* A team's. NULL: no memory. */
-hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early);
-/* By its team, or a message that outlives it. The last user frees it. NULL: nothing to do. */
-void hd_net_swaps_leave(hd_net_swaps_t *swaps);
-/* Under lane 0's lock. An item: a part is to be sent; a message. */
-void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item);
-hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
-                                    const void *data, size_t bytes, bool rendezvous);
-/* One message of it is over. */
-void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status);
-/* The team's end in lane 0. */
-void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team);
-/* Is exchange k a swap here, and has this process begun to give its part? And, in lane 0, has a part of another come? */
-bool hd_net_swap_has_begun(const hd_net_team_t *team, uint64_t k);
-bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source);
-
-/* --- leg.c -------------------------------------------------------------------------------------------------------------------- */
-
-/* Memory of the lane's pools. NULL: none. */
-hd_message_t *hd_message_get(hd_net_lane_t *lane);
-void hd_message_put(hd_message_t *request);
-/* A message of no leg: a credit, an abort. */
-void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
-/* A part of a swap goes out; hd_net_swap_sent says when UCX has it, maybe at once. The data stays until then. tells: it has
- * none, and is only to be heard. */
-void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, const void *data,
-                     uint32_t bytes, bool tells);
-/* Sends what was held back for that peer and may go now. True: something is left. */
-bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer);
-
-/* For algorithms. Failures are the leg's. to, from: ranks. The data stays as it is while the leg lasts. */
-void hd_leg_send(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_data_t *data);
-void hd_leg_send_bytes(hd_leg_t *leg, uint32_t step, uint32_t to, const void *at, size_t bytes);
-void hd_leg_receive(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_data_t *data);
-void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at, size_t bytes);
-/* For match.c: the message is what the leg expected; its data, or a rendezvous, is moved into place. */
-hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *expected, const hd_wire_t *wire,
-                             void *data, bool rendezvous);
-/* The first cause counts. tell: the other processes must know, too: the team is lost. */
-void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell);
-
-static inline uint32_t hd_leg_number_of(const hd_leg_t *leg, uint32_t rank) {
-    return leg->call.process ? leg->call.process[rank] : rank;
-}
-static inline hd_net_team_lane_t *hd_leg_tl(const hd_leg_t *leg) {
-    return &leg->team->lane[leg->lane];
-}
-
-/* Names the message in a trace: the same at both ends, and of no other message. to: number of the receiver. */
-uint64_t hd_message_id(const hd_wire_t *wire, uint32_t to);
-
-/* --- the families: UCC_INPROGRESS, or UCC_OK when all has been begun and has come ------------------------------------------------ */
-
-ucc_status_t hd_net_barrier(hd_leg_t *leg); /* also fanin, fanout */
-ucc_status_t hd_net_bcast(hd_leg_t *leg);
-ucc_status_t hd_net_allgather(hd_leg_t *leg);
-ucc_status_t hd_net_alltoall(hd_leg_t *leg);
-ucc_status_t hd_net_gather(hd_leg_t *leg);
-ucc_status_t hd_net_scatter(hd_leg_t *leg);
-ucc_status_t hd_net_allreduce(hd_leg_t *leg);
-ucc_status_t hd_net_reduce(hd_leg_t *leg);
-ucc_status_t hd_net_reduce_scatter(hd_leg_t *leg);
-
-/* Scratch that they need, in bytes. */
-size_t hd_net_bcast_scratch(const hd_net_call_t *call, uint8_t algorithm);
-size_t hd_net_gather_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
-size_t hd_net_scatter_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
-size_t hd_net_allreduce_scratch(const hd_net_call_t *call, uint8_t algorithm);
-size_t hd_net_reduce_scratch(const hd_net_call_t *call, uint8_t algorithm);
-size_t hd_net_reduce_scatter_scratch(const hd_net_call_t *call);
-
-/* --- shape.c: trees, and cutting data ------------------------------------------------------------------------------------------------ */
+/* --- shape.c: trees, and cutting data --------------------------------------------------------- */
 
 /* Where a rank stands in a tree. Numbers count from the root, around the ranks. */
 typedef struct hd_net_node {
@@ -609,7 +434,284 @@ static inline size_t hd_net_part(size_t whole, uint32_t parts, uint32_t i) {
 size_t hd_net_parts_bytes(uint32_t parts, uint32_t pieces);
 hd_net_data_t *hd_net_cut(const hd_net_data_t *data, uint32_t parts, void *memory);
 
-/* --- fold.c: operands, and combining them ------------------------------------------------------------------------------------------ */
+/* --- address.c: what a process's address says ------------------------------------------------- */
+
+/* What a process's address says. */
+typedef struct hd_net_reach {
+    uint32_t lanes;
+    uint64_t token[2];
+    const void *lane[HD_NET_MOST_LANES]; /* each one's address */
+    const void *watch;
+    size_t watch_bytes; /* 0: none */
+} hd_net_reach_t;
+
+/* False: it is malformed. */
+bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach);
+/* The process's own, from its lanes and its watch: net->address. */
+ucc_status_t hd_net_address_make(hd_net_t *net);
+
+/* --- gossip.c: what all processes tell each other --------------------------------------------- */
+
+/* Is it the first time that these words are heard, or said? They are known from then on. */
+bool hd_words_are_new(hd_net_t *net, const hd_words_t *words);
+/* Nothing has come of them here: when somebody says them again, they are new. */
+void hd_words_forget(hd_net_t *net, const hd_words_t *words);
+/* Has somebody said that the process with this token is dead? */
+bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
+/* Both tell all processes that can be reached, once: that a process is dead, and that a team was
+ * aborted. Under a lane's lock. */
+void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
+void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
+/* The peer was lost, but may live: all are told that this process has lost it. If the peer lives,
+ * one of the two has to go, and the peer says which. */
+void hd_net_accuse(hd_net_t *net, hd_peer_t *peer);
+
+/* --- peer.c: other processes, and the ways to them -------------------------------------------- */
+
+/* The peer with this token; NULL: there is none. The caller holds the net's lock. */
+static inline hd_peer_t *hd_net_peer_with(const hd_net_t *net, const uint64_t token[2]) {
+    hd_peer_t *peer = net->peers;
+    while (peer && (peer->token[0] != token[0] || peer->token[1] != token[1])) {
+        peer = peer->next;
+    }
+    return peer;
+}
+/* The same; the caller holds no lock of the net's. */
+hd_peer_t *hd_peer_find(hd_net_t *net, const uint64_t token[2]);
+/* The peer that the process is, looked up or made. NULL: no memory, or the address is malformed
+ * (logged). */
+hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process);
+/* The way to the peer in that lane, made if there is none. NULL: the peer is lost. */
+const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
+/* From now on nothing is sent to the peer, in any lane. Teams that need it fail when all that it
+ * has sent before has come (losses.c). */
+void hd_peer_lose(hd_peer_t *peer, const char *why);
+/* The number in the team of one of its processes. */
+uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer);
+/* Is the peer gone, and has all come that it sent in this lane? ns: now. Under the lane's lock. */
+bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t ns);
+/* Would UCX end this process if the peer's way in this lane were cut? Under the lane's lock. */
+bool hd_peer_must_stay(const hd_net_lane_t *lane, const hd_peer_t *peer);
+/* Ends all of a lane's links: waits a second at most. False: UCX would end the process over what is
+ * left. */
+bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane);
+void hd_peer_free_all(hd_net_t *net);
+
+/* --- lane.c: a lane's lock, and what is handed to it ------------------------------------------ */
+
+/* A count of the lane's, whose only writer holds its lock. relaxed: whoever reads it wants the
+ * number alone. */
+static inline void hd_net_add_up(_Atomic uint64_t *count, uint64_t more) {
+    uint64_t was = atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(count, was + more, memory_order_relaxed);
+}
+
+/* Tries the lock. UCX's system calls would end a thread that is cancelled, and nobody else could
+ * ever enter. */
+static inline bool hd_net_lane_enter(hd_net_lane_t *lane) {
+    bool entered = hd_lock_try(&lane->lock);
+    if (entered) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &lane->cancelling);
+    }
+    return entered;
+}
+/* The caller looks afterwards whether something was handed: the unlocking comes before that look
+ * (lane.c). */
+static inline void hd_net_lane_unlock(hd_net_lane_t *lane) {
+    int cancelling = lane->cancelling;
+    hd_unlock_first(&lane->lock);
+    pthread_setcancelstate(cancelling, NULL);
+}
+/* Hands an item, whose `take` is set, to the lane, whose next turn takes it in. Any thread. */
+void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item);
+/* Is something on the stack? The answer may be true for a moment after all was taken: then a turn
+ * is taken in vain. */
+static inline bool hd_net_lane_was_handed(const hd_net_lane_t *lane) {
+    return ck_pr_load_ptr(&lane->handed.head) != NULL;
+}
+/* Under the lock: takes in what was handed. False: nothing was. */
+bool hd_net_lane_take(hd_net_lane_t *lane);
+/* Under the lock: may a line be logged about a message that is dropped? One line a second. */
+bool hd_net_lane_may_log(hd_net_lane_t *lane);
+
+/* --- message.c: under the lane's lock --------------------------------------------------------- */
+
+/* A message of the lane's pool, without an owner. NULL: no memory. */
+hd_message_t *hd_message_get(hd_net_lane_t *lane);
+void hd_message_put(hd_message_t *message);
+/* Puts a message into a list, and takes it out of the one that it is in. */
+void hd_message_link(hd_message_t **list, hd_message_t *message);
+void hd_message_unlink(hd_message_t *message);
+/* Sends a message, whose header, pieces and owner are set, over that link. The message may be over,
+ * and gone, when this returns. */
+void hd_message_send(hd_message_t *message, const hd_ucx_link_t *link, size_t header_bytes,
+                     hd_ucx_way_t way);
+/* The same: writes the header from message->wire, and finds the link to the team's process
+ * message->to. */
+void hd_message_send_wire(hd_net_team_lane_t *tl, hd_message_t *message, hd_ucx_way_t way);
+/* Receives a rendezvous into the message's pieces. data: what names it (hd_ucx_receive). */
+void hd_message_receive(hd_message_t *message, void *data);
+/* Tells the message's owner of its end, and puts it back into the pool. It is in no list. */
+void hd_message_end(hd_message_t *message, ucc_status_t status);
+/* Sends a credit or an abort to the team's process `to`: a message without an owner. */
+void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire);
+/* Names the message in a trace: the same at both ends, and of no other message. to: number of the
+ * receiver. */
+uint64_t hd_message_id(const hd_wire_t *wire, uint32_t to);
+/* Frees what is left of the lane's messages. By the thread that closes the net. */
+void hd_message_clear(hd_net_lane_t *lane);
+
+static inline hd_net_lane_t *hd_net_team_lane_of(const hd_net_team_lane_t *tl) {
+    return &tl->team->net->lane[tl - tl->team->lane];
+}
+
+/* --- flow.c: how far ahead -------------------------------------------------------------------- */
+
+/* A leg's message, whose wire, pieces and receiver are set, goes out, now or when its receiver has
+ * come near enough. */
+void hd_flow_send(hd_message_t *message);
+/* Takes note of what the header of a message from that peer says. */
+void hd_flow_in(hd_net_team_peer_t *peer, const hd_wire_t *wire);
+/* A leg has taken the message that has this header. */
+void hd_flow_taken(hd_net_team_peer_t *peer, const hd_wire_t *wire);
+/* A leg has come into the table of open ones, and has left it. */
+void hd_flow_opened(hd_net_team_lane_t *tl, const hd_leg_t *leg);
+void hd_flow_closed(hd_net_team_lane_t *tl, const hd_leg_t *leg);
+/* Sends the credits that the lane owes, and what was held back and may go now. */
+void hd_flow_pay(hd_net_lane_t *lane);
+/* The team's end: the lane owes nothing to its peers any more. */
+void hd_flow_forget(hd_net_team_lane_t *tl);
+
+/* --- team.c: the table of teams, and how a team fails ----------------------------------------- */
+
+/* The team of that wire id. NULL: there is none; *gone: it was here, and is destroyed. */
+hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone);
+/* Messages find the team from now on. False: there is another one of its wire id. */
+bool hd_net_team_enter(hd_net_team_t *team);
+/* Messages do not find the team any more, and its wire id is remembered. */
+void hd_net_team_forget(hd_net_team_t *team);
+/* The team is lost, here and, as the other processes are told, elsewhere; the first cause counts.
+ * Under a lane's lock. */
+void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why);
+/* Another process has said that the team is lost: it is, and this process's neighbours are told.
+ * Under a lane's lock. */
+void hd_net_team_relay(hd_net_team_t *team, ucc_status_t why);
+/* The process of number `source` was called with other arguments: logs that, and fails the team.
+ * Under a lane's lock. */
+void hd_net_team_differs(hd_net_team_t *team, uint32_t source);
+
+static inline ucc_status_t hd_net_team_failure(const hd_net_team_t *team) {
+    if (team->forks != hd_forks()) {
+        return UCC_ERR_NOT_SUPPORTED; /* inherited: as every group in the child of a fork */
+    }
+    /* relaxed: says nothing of other memory */
+    return (ucc_status_t)atomic_load_explicit(&team->failure, memory_order_relaxed);
+}
+
+/* --- parts.c: where the parts of swaps lie ---------------------------------------------------- */
+
+static inline uint32_t hd_swap_slot(uint64_t k) {
+    return (uint32_t)(k % HD_SWAP_SLOTS);
+}
+static inline hd_swap_part_t *hd_swap_part_of(const hd_net_team_t *team, uint64_t k,
+                                              uint32_t process) {
+    return &team->swaps->part[hd_swap_slot(k) * team->n + process];
+}
+/* Where a long part is given, or was taken. */
+static inline uint8_t *hd_swap_long_of(const hd_net_team_t *team, uint64_t k, uint32_t process,
+                                       bool taken) {
+    size_t which = 2 * ((size_t)hd_swap_slot(k) * team->n + process) + taken;
+    /* acquire: pairs with hd_net_swap_reserve */
+    return atomic_load_explicit(&team->swaps->longs, memory_order_acquire) +
+           which * hd_net_swap_most(team->n);
+}
+static inline bool hd_swap_has_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
+    /* acquire: the part; see parts.c */
+    return atomic_load_explicit(&hd_swap_part_of(team, k, process)->k, memory_order_acquire) == k;
+}
+/* Where the bytes of a part that has come are. */
+static inline uint8_t *hd_swap_bytes_of(const hd_net_team_t *team, uint64_t k, uint32_t process,
+                                        uint32_t bytes) {
+    return bytes > HD_SWAP_BYTES ? hd_swap_long_of(team, k, process, true)
+                                 : hd_swap_part_of(team, k, process)->data;
+}
+
+/* Bit t: collectives of type t may be swaps, for no other way is asked for. */
+uint32_t hd_net_swap_types(const uint8_t choice[HD_NET_FAMILIES]);
+/* Makes a team's swaps. NULL: no memory. */
+hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early);
+/* Called by a team at its end, or by a message that outlives it: the last user frees the swaps.
+ * NULL: nothing to do. */
+void hd_net_swaps_leave(hd_net_swaps_t *swaps);
+/* Is exchange k a swap here, and has this process begun to give its part? And, in lane 0, has a
+ * part of another come? */
+bool hd_net_swap_has_begun(const hd_net_team_t *team, uint64_t k);
+bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source);
+
+/* --- park.c: what comes before somebody expects it; under the lane's lock --------------------- */
+
+/* Where legs of this key, and what is parked for them, hang in a team's lane. */
+uint32_t hd_park_bucket(const hd_net_key_t *key, uint32_t segment);
+/* A leg of this key has ended well, and is remembered. */
+bool hd_park_was_closed(hd_net_team_lane_t *tl, const hd_net_key_t *key, uint32_t segment);
+/* Numbered exchange k is a swap for one process: is it, or was it, something else here (leg), or
+ * for a process that has sent something (parked)? */
+bool hd_park_has_leg(hd_net_team_lane_t *tl, uint64_t k);
+bool hd_park_has_parked(const hd_net_team_lane_t *tl, uint64_t k, uint32_t *source);
+/* Parks a message in a list of the team's lane or of a leg. */
+hd_ucx_arrival_t hd_park(hd_net_team_lane_t *tl, hd_parked_t **list, const hd_wire_t *wire,
+                         void *data, bool rendezvous);
+/* A message that is parked with the leg, unlinked; the caller drops it. NULL: none is of that
+ * source and step. */
+hd_parked_t *hd_park_find(hd_leg_t *leg, uint32_t source, uint32_t step);
+void hd_park_drop(hd_net_lane_t *lane, hd_parked_t *parked);
+/* Drops all that is parked in a team's lane. */
+void hd_park_drop_all(hd_net_team_lane_t *tl);
+/* The leg is over: messages do not find it any more, and what is left with it goes. */
+void hd_park_close(hd_leg_t *leg);
+
+/* A message has come for a team that is not known here: maybe not yet, or, if the team is `gone`,
+ * not again. */
+hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
+                               bool rendezvous, bool gone);
+/* The next message for that team, from *at in the lane's list of early ones on, unlinked; the
+ * caller drops it. NULL: there is no more. */
+hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, hd_parked_t ***at, uint64_t wire);
+/* Drops early messages that came too long ago; ns: now. */
+void hd_park_drop_early(hd_net_lane_t *lane, uint64_t ns);
+/* Is it a greeting of a team whose wire id may be used again? */
+bool hd_park_may_return(const hd_wire_t *wire);
+/* A greeting, or an abort, ends older attempts to form its team: drops what waits for those. True:
+ * there was such a message. */
+bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire);
+/* Drops and frees what is left in the lane. By the thread that closes the net. */
+void hd_park_clear(hd_net_lane_t *lane);
+
+/* --- leg.c: under the lane's lock ------------------------------------------------------------- */
+
+/* Algorithms call these. Failures are the leg's. to, from: ranks. The data stays as it is while the
+ * leg lasts. */
+void hd_leg_send(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_data_t *data);
+void hd_leg_send_bytes(hd_leg_t *leg, uint32_t step, uint32_t to, const void *at, size_t bytes);
+void hd_leg_receive(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_data_t *data);
+void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at, size_t bytes);
+/* The message is what the leg expected; its data, or a rendezvous, is moved into place. */
+hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *expected, const hd_wire_t *wire,
+                             void *data, bool rendezvous);
+/* Fails the leg; the first cause counts. tell: the other processes must know, too: the team is
+ * lost. */
+void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell);
+/* Frees the lane's pool of what legs expect. By the thread that closes the net. */
+void hd_leg_clear(hd_net_lane_t *lane);
+
+static inline uint32_t hd_leg_number_of(const hd_leg_t *leg, uint32_t rank) {
+    return leg->call.process ? leg->call.process[rank] : rank;
+}
+static inline hd_net_team_lane_t *hd_leg_tl(const hd_leg_t *leg) {
+    return &leg->team->lane[leg->lane];
+}
+
+/* --- fold.c: operands, and combining them ----------------------------------------------------- */
 
 /* A table of operands in a leg's scratch: pointers, then places for them. */
 typedef struct hd_operands {
@@ -626,8 +728,9 @@ static inline void *hd_net_place(const hd_operands_t *o, uint32_t i) {
     return o->place + i * o->stride;
 }
 
-/* Operands of all ranks, of so many bytes each, of which hd_net_collect gets those of others: how many there are; the table,
- * at the beginning of the leg's scratch, and how many bytes it takes; and a place in it that nothing comes to. */
+/* Operands of all ranks, of so many bytes each, of which hd_net_collect gets those of others: how
+ * many there are; the table, at the beginning of the leg's scratch, and how many bytes it takes;
+ * and a place in it that nothing comes to. */
 uint32_t hd_net_operands_in_all(const hd_net_call_t *call);
 size_t hd_net_collected_bytes(const hd_net_call_t *call, size_t bytes);
 hd_operands_t hd_net_collected(const hd_leg_t *leg, size_t bytes);
@@ -637,8 +740,9 @@ void *hd_net_own_place(const hd_net_call_t *call, const hd_operands_t *o);
 typedef hd_net_piece_t (*hd_net_block_fn)(const hd_net_call_t *call, uint32_t rank);
 /* Of a reduction whose elements are cut evenly: hd_net_first and hd_net_count. */
 hd_net_piece_t hd_net_part_of_operand(const hd_net_call_t *call, uint32_t rank);
-/* Sends all others my operands of their blocks, at step 0, and gets theirs of mine into their places: all of them are in
- * o->pointer[] then, by rank, or in their order. So many at a time; again and again until it says true. Uses leg->round. */
+/* Sends all others my operands of their blocks, at step 0, and gets theirs of mine into their
+ * places: all of them are in o->pointer[] then, by rank, or in their order. So many at a time;
+ * again and again until it says true. Uses leg->round. */
 bool hd_net_collect(hd_leg_t *leg, const hd_operands_t *o, hd_net_block_fn block, uint32_t window);
 
 /* Where rank r's part of a reduction's elements begins, and how many it has. */
@@ -648,5 +752,111 @@ static inline size_t hd_net_first(const hd_net_call_t *call, uint32_t r) {
 static inline size_t hd_net_count(const hd_net_call_t *call, uint32_t r) {
     return hd_net_first(call, r + 1) - hd_net_first(call, r);
 }
+
+/* --- the families ----------------------------------------------------------------------------- */
+
+/* One step each: UCC_INPROGRESS, or UCC_OK when all has been begun and has come. */
+ucc_status_t hd_net_barrier(hd_leg_t *leg); /* also fanin, fanout */
+ucc_status_t hd_net_bcast(hd_leg_t *leg);
+ucc_status_t hd_net_allgather(hd_leg_t *leg);
+ucc_status_t hd_net_alltoall(hd_leg_t *leg);
+ucc_status_t hd_net_gather(hd_leg_t *leg);
+ucc_status_t hd_net_scatter(hd_leg_t *leg);
+ucc_status_t hd_net_allreduce(hd_leg_t *leg);
+ucc_status_t hd_net_reduce(hd_leg_t *leg);
+ucc_status_t hd_net_reduce_scatter(hd_leg_t *leg);
+
+/* Scratch that they need, in bytes. */
+size_t hd_net_bcast_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_allgather_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_gather_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_scatter_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_allreduce_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_reduce_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+size_t hd_net_reduce_scatter_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
+
+/* --- families.c ------------------------------------------------------------------------------- */
+
+typedef struct hd_net_family_row {
+    ucc_status_t (*step)(hd_leg_t *leg); /* NULL: there is no such collective among processes */
+    size_t (*scratch)(const hd_net_call_t *call, const hd_net_plan_t *plan); /* NULL: none */
+} hd_net_family_row_t;
+
+extern const hd_net_family_row_t hd_net_families[HD_NET_FAMILIES + 1]; /* by hd_net_family_t */
+
+/* --- plan.c ----------------------------------------------------------------------------------- */
+
+/* hd_net_plan_of, with the choices of a configuration. */
+hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_net_call_t *call,
+                               size_t bytes);
+
+/* --- match.c: under the lane's lock ----------------------------------------------------------- */
+
+/* A message has come that is no swap. */
+hd_ucx_arrival_t hd_net_match_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
+                                     void *data, size_t bytes, bool rendezvous);
+/* Messages for the leg find it from now on, and those that came before. */
+void hd_net_match_open(hd_leg_t *leg);
+/* Some process has said that the team was aborted, which may not be known here yet. */
+void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t wire, ucc_status_t why);
+
+/* --- news.c: what follows from what is heard by the watch ------------------------------------- */
+
+void hd_net_watch_open(hd_net_t *net, const hd_config_t *config);
+void hd_net_watch_close(hd_net_t *net);
+/* The peer is watched, or can't be. Under lane 0's lock. */
+bool hd_net_watch_is_settled(hd_net_t *net, const hd_peer_t *peer);
+/* Watches the peer, if its address says how. The caller has a reference to the net. */
+void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
+/* Decides what becomes of those who have lost this process. Called in lane 0, now and then. */
+void hd_net_decide(hd_net_t *net, uint64_t now);
+/* Likewise, of a peer that is gone: the others have to hear of that, and that the peer has not
+ * answered for long. */
+void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now);
+
+/* --- losses.c --------------------------------------------------------------------------------- */
+
+/* Fails the lane's legs that need peers that were lost, and cuts the ways to those. Under its
+ * lock. */
+void hd_net_tell_losses(hd_net_lane_t *lane);
+
+/* --- sleep.c ---------------------------------------------------------------------------------- */
+
+/* What threads sleep on, made by the first call. arm: as hd_outside has it; NULL is returned if
+ * there is no descriptor. */
+struct hd_outside *hd_net_sleep_on(uint32_t (*arm)(struct hd_outside *outside, int *fds));
+/* A thread that may not look again has moved something: whoever sleeps in the lanes' descriptors
+ * looks, and arms them anew. */
+void hd_net_rouse(void);
+
+/* --- turn.c ----------------------------------------------------------------------------------- */
+
+/* One turn, under the lane's lock. */
+void hd_net_lane_turn(hd_net_lane_t *lane);
+/* Enters the lane, and takes turns until nothing moves. False: another thread is in it. */
+bool hd_net_lane_pump(hd_net_lane_t *lane);
+/* Unlocks the lane, and takes in what was handed meanwhile. */
+void hd_net_lane_leave(hd_net_lane_t *lane);
+/* A descriptor that will be readable if the lane is worth a turn; -1: it is now, or somebody is in
+ * it. watch: one more, likewise; -1: none. */
+int hd_net_lane_arm(hd_net_lane_t *lane, int *watch);
+
+/* --- swap.c: under lane 0's lock -------------------------------------------------------------- */
+
+/* A message has come that is a swap. */
+hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, size_t header_bytes,
+                                    const void *data, size_t bytes, bool rendezvous);
+/* The team's end in lane 0. */
+void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team);
+
+/* --- net.c ------------------------------------------------------------------------------------ */
+
+/* One more reference, by somebody who has one. */
+void hd_net_keep(hd_net_t *net);
+
+/* --- team_make.c ------------------------------------------------------------------------------ */
+
+/* What the configuration says of each family. */
+void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *config);
 
 #endif

@@ -1,65 +1,20 @@
 /* leg.c: sending and receiving for a leg, and how a leg goes on and ends.
  *
- * leg->under_way counts what UCX, or the flow control, still has of the leg: only when it is 0 the leg ends, whatever
- * happened. leg->receiving counts messages that are expected and not in place: the algorithm waits for those.
+ * A leg's step is its owner's, which calls hd_leg_go; that runs the leg's algorithm, by the row of
+ * its family, and the algorithm sends and receives by the functions below. What comes from UCX
+ * comes by match.c to hd_leg_take.
+ *
+ * leg->under_way counts what UCX, or the flow control, still has of the leg: only when it is 0 the
+ * leg ends, whatever happened. leg->receiving counts messages that are expected and not in place:
+ * the algorithm waits for those.
+ *
+ * All of it under the lock of the leg's lane.
  */
 #include "net/internal.h"
 
-#include "core/hash.h"
-
 #include <string.h>
 
-/* --- pools ------------------------------------------------------------------------------------------------------------ */
-
-static void on_done(hd_ucx_request_t *ucx, ucc_status_t status);
-
-hd_message_t *hd_message_get(hd_net_lane_t *lane) {
-    hd_message_t *r = lane->free_requests;
-    if (r) {
-        lane->free_requests = r->next;
-    } else {
-        r = hd_alloc(HD_LINE, sizeof(*r));
-        if (!r) {
-            return NULL;
-        }
-        r->ucx.done = on_done;
-        r->lane = lane;
-    }
-    r->next = NULL;
-    r->at = NULL;
-    r->leg = NULL;
-    r->peer = NULL;
-    r->swap = NULL;
-    r->ended = NULL;
-    r->packed = NULL;
-    r->receives = false;
-    return r;
-}
-
-void hd_message_put(hd_message_t *r) {
-    hd_free(r->packed);
-    if (r->ended) {
-        hd_net_swaps_leave(r->ended);
-    }
-    r->next = r->lane->free_requests;
-    r->lane->free_requests = r;
-}
-
-static void link_request(hd_message_t **list, hd_message_t *r) {
-    r->next = *list;
-    r->at = list;
-    if (r->next) {
-        r->next->at = &r->next;
-    }
-    *list = r;
-}
-
-static void unlink_request(hd_message_t *r) {
-    *r->at = r->next;
-    if (r->next) {
-        r->next->at = r->at;
-    }
-}
+/* --- what is expected ------------------------------------------------------------------------- */
 
 static hd_expected_t *expected_get(hd_net_lane_t *lane) {
     hd_expected_t *e = lane->free_expected;
@@ -75,11 +30,19 @@ static void expected_put(hd_net_lane_t *lane, hd_expected_t *e) {
     lane->free_expected = e;
 }
 
+void hd_leg_clear(hd_net_lane_t *lane) {
+    for (hd_expected_t *next, *e = lane->free_expected; e; e = next) {
+        next = e->next;
+        hd_free(e);
+    }
+    lane->free_expected = NULL;
+}
+
 static hd_net_lane_t *lane_of(const hd_leg_t *leg) {
     return &leg->team->net->lane[leg->lane];
 }
 
-/* --- failure ------------------------------------------------------------------------------------------------------------ */
+/* --- failure ---------------------------------------------------------------------------------- */
 
 void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
     if (leg->failure == UCC_OK) {
@@ -87,185 +50,71 @@ void hd_leg_fail(hd_leg_t *leg, ucc_status_t why, bool tell) {
     }
     if (tell) {
         hd_net_team_fail(leg->team, why);
-        hd_net_team_abort(leg->team, why);
     }
 }
 
-/* --- traces ----------------------------------------------------------------------------------------------------------------- */
-
-uint64_t hd_message_id(const hd_wire_t *wire, uint32_t to) {
-    const uint64_t named[] = {wire->number,  wire->ordinal,
-                              wire->subset,  (uint64_t)wire->class << 32 | wire->step,
-                              wire->segment, (uint64_t)wire->source << 32 | to};
-    uint64_t id = wire->team;
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
-        id = hd_hash_mix(id, named[i]);
+/* One of the leg's messages is over (hd_message.over). What can't be received stays expected. */
+static void on_over(hd_message_t *message, ucc_status_t status) {
+    hd_leg_t *leg = message->leg;
+    hd_peer_t *peer = leg->team->peer[message->to];
+    ucc_status_t failure = hd_net_team_failure(leg->team);
+    leg->under_way--;
+    if (status == UCC_ERR_IO_ERROR && failure == UCC_OK) {
+        hd_peer_lose(peer, "a message was lost");
+        leg->bereft = peer; /* and fails soon */
+    } else if (status != UCC_OK && leg->failure == UCC_OK) {
+        hd_leg_fail(leg, failure == UCC_OK ? status : failure, failure == UCC_OK);
     }
-    return id;
-}
-
-/* --- requests -------------------------------------------------------------------------------------------------------------- */
-
-/* The request is over, and is in no list. */
-static void end_request(hd_message_t *r, ucc_status_t status) {
-    hd_leg_t *leg = r->leg;
-    bool lost = false;
-    r->lane->moved = true;
-    if (leg) {
-        leg->under_way--;
-        ucc_status_t failure = hd_net_team_failure(leg->team);
-        if (status == UCC_ERR_IO_ERROR && failure == UCC_OK) {
-            hd_peer_lose(leg->team->peer[r->to], "a message was lost");
-            leg->bereft = leg->team->peer[r->to]; /* and fails soon */
-        } else if (status != UCC_OK && leg->failure == UCC_OK) {
-            hd_leg_fail(leg, failure == UCC_OK ? status : failure, failure == UCC_OK);
-        }
-        /* What can't be received stays expected. */
-        lost = r->receives && status == UCC_ERR_IO_ERROR;
-        if (r->receives && !lost && hd_trace_is_on()) {
-            hd_trace_taken(leg, hd_ticks(), r->trace, r->wire.bytes, r->to);
-        }
-        if (r->receives && !lost && leg->receiving > 0) {
-            leg->receiving--;
-        }
-    } else if (r->peer) {
-        if (status == UCC_ERR_IO_ERROR) {
-            hd_peer_lose(r->peer, "a message was lost");
-        }
-        if (r->swap) {
-            hd_net_swap_sent(r->swap, status == UCC_ERR_IO_ERROR ? UCC_OK : status);
-        }
-    }
-    hd_message_put(r);
-}
-
-static void on_done(hd_ucx_request_t *ucx, ucc_status_t status) {
-    hd_message_t *r = (hd_message_t *)ucx;
-    unlink_request(r);
-    end_request(r, status);
-}
-
-/* A message whose wire, pieces and receiver are set goes out. */
-static void send_now(hd_net_team_lane_t *tl, hd_message_t *r) {
-    bool rendezvous = r->wire.kind == HD_WIRE_DATA && hd_flow_out(&tl->peer[r->to], &r->wire);
-    hd_wire_write(&r->wire, r->header);
-    const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[r->to], r->lane);
-    if (!link) {
-        if (r->leg) {
-            r->leg->bereft = tl->team->peer[r->to];
-        }
-        end_request(r, UCC_OK);
+    if (!message->receives || status == UCC_ERR_IO_ERROR) {
         return;
     }
-    if (r->wire.kind == HD_WIRE_DATA) {
-        hd_net_add_up(&r->lane->traffic.messages_sent, 1);
-        hd_net_add_up(&r->lane->traffic.bytes_sent, r->wire.bytes);
-    } else {
-        hd_net_add_up(&r->lane->traffic.told, 1);
+    if (hd_trace_is_on()) {
+        hd_trace_taken(leg, hd_ticks(), message->trace, message->wire.bytes, message->to);
     }
-    link_request(&r->lane->under_way, r);
-    r->lane->moved = true;            /* UCX may keep it: who sleeps for the lane arms anew */
-    if (hd_trace_is_on() && r->leg) { /* before: it may be over and gone when UCX has it */
-        hd_trace_sent(r->leg, hd_ticks(), hd_message_id(&r->wire, r->to), r->wire.bytes, r->to);
-    }
-    ucc_status_t status = hd_ucx_send(link, r->header, HD_WIRE_BYTES, r->piece, r->n,
-                                      rendezvous ? HD_UCX_RENDEZVOUS : HD_UCX_EITHER, &r->ucx);
-    if (status != UCC_INPROGRESS) { /* else it may be over and gone */
-        on_done(&r->ucx, status);
+    if (leg->receiving > 0) {
+        leg->receiving--;
     }
 }
 
-void hd_message_tell(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire) {
-    hd_message_t *r = hd_message_get(hd_net_team_lane_of(tl));
-    if (!r) {
-        return; /* credits are told again; an abort that is lost is found out in other ways */
-    }
-    r->wire = *wire;
-    r->wire.team = tl->team->wire;
-    r->wire.source = tl->team->me;
-    r->to = to;
-    r->n = 0;
-    send_now(tl, r);
+/* UCX still has the message, but the leg does not wait for its end. */
+static void disown(hd_message_t *message) {
+    message->leg->under_way--;
+    message->leg = NULL;
+    message->over = NULL;
 }
 
-void hd_message_swap(hd_net_team_lane_t *tl, uint32_t to, hd_swap_mine_t *mine, const void *data,
-                     uint32_t bytes, bool tells) {
-    hd_net_lane_t *lane = hd_net_team_lane_of(tl);
-    const hd_ucx_link_t *link = hd_peer_link(tl->team->peer[to], lane);
-    hd_message_t *r = link ? hd_message_get(lane) : NULL;
-    if (!r) { /* who is lost is missed by whoever waits for its part */
-        hd_net_swap_sent(mine, link ? UCC_ERR_NO_MEMORY : UCC_OK);
-        return;
-    }
-    const hd_wire_swap_t wire = {.team = tl->team->wire,
-                                 .number = mine->swap.k,
-                                 .source = tl->team->me,
-                                 .signature = mine->swap.signature,
-                                 .bytes = bytes};
-    size_t header = hd_wire_write_swap(&wire, data, r->header);
-    r->own = (hd_net_piece_t){(void *)(uintptr_t)data, bytes};
-    r->n = header == HD_WIRE_SWAP_HEAD && bytes;
-    r->swap = mine;
-    r->peer = tl->team->peer[to];
-    hd_net_add_up(tells ? &lane->traffic.told : &lane->traffic.messages_sent, 1);
-    hd_net_add_up(&lane->traffic.bytes_sent, bytes);
-    link_request(&lane->under_way, r);
-    lane->moved = true; /* as in send_now */
-    ucc_status_t status =
-        hd_ucx_send(link, r->header, header, &r->own, r->n, HD_UCX_EAGER, &r->ucx);
-    if (status != UCC_INPROGRESS) { /* else it may be over and gone */
-        on_done(&r->ucx, status);
-    }
-}
+/* --- sending ---------------------------------------------------------------------------------- */
 
-bool hd_message_resume(hd_net_team_lane_t *tl, const hd_net_team_peer_t *peer) {
-    bool left = false;
-    hd_message_t *next;
-    for (hd_message_t *r = tl->held; r; r = next) {
-        next = r->next;
-        if (&tl->peer[r->to] != peer) {
-            continue;
-        }
-        if (hd_flow_allows(peer, &r->leg->key)) {
-            unlink_request(r);
-            send_now(tl, r);
-        } else {
-            left = true;
-        }
-    }
-    return left;
-}
-
-/* --- sending ------------------------------------------------------------------------------------------------------------------ */
-
-/* One piece as it is; several, if they are small, in memory of ours. */
-static bool set_pieces(hd_message_t *r, const hd_net_piece_t *piece, uint32_t n, size_t bytes) {
+/* Sends one piece as it lies; several, if they are small, are packed in memory of the message's. */
+static bool set_pieces(hd_message_t *message, const hd_net_piece_t *piece, uint32_t n,
+                       size_t bytes) {
     if (bytes == 0) {
-        r->n = 0;
+        message->n = 0;
         return true;
     }
     if (n == 1) {
-        r->own = *piece;
+        message->own = *piece;
     } else if (bytes <= HD_NET_PACKED) {
-        r->packed = hd_alloc(HD_LINE, bytes);
-        if (!r->packed) {
+        message->kept = hd_alloc(HD_LINE, bytes);
+        message->release = hd_free;
+        if (!message->kept) {
             return false;
         }
-        char *at = r->packed;
+        char *at = message->kept;
         for (uint32_t i = 0; i < n; i++) {
             if (piece[i].bytes) {
                 memcpy(at, piece[i].at, piece[i].bytes);
                 at += piece[i].bytes;
             }
         }
-        r->own = (hd_net_piece_t){r->packed, bytes};
+        message->own = (hd_net_piece_t){message->kept, bytes};
     } else {
-        r->piece = piece;
-        r->n = n;
+        message->piece = piece;
+        message->n = n;
         return true;
     }
-    r->piece = &r->own;
-    r->n = 1;
+    message->piece = &message->own;
+    message->n = 1;
     return true;
 }
 
@@ -275,35 +124,31 @@ static void send_pieces(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_
     if (leg->failure != UCC_OK) {
         return;
     }
-    hd_message_t *r = hd_message_get(lane_of(leg));
-    if (!r || !set_pieces(r, piece, n, bytes)) {
+    hd_message_t *message = hd_message_get(lane_of(leg));
+    if (!message || !set_pieces(message, piece, n, bytes)) {
         hd_error("no memory for a message of %zu bytes", bytes);
-        if (r) {
-            hd_message_put(r);
+        if (message) {
+            hd_message_put(message);
         }
         hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
         return;
     }
-    r->wire = (hd_wire_t){.kind = HD_WIRE_DATA,
-                          .class = leg->key.class,
-                          .step = (uint16_t)step,
-                          .source = tl->team->me,
-                          .segment = leg->segment,
-                          .signature = leg->call.signature,
-                          .team = tl->team->wire,
-                          .number = leg->key.number,
-                          .ordinal = leg->key.ordinal,
-                          .subset = leg->key.subset,
-                          .bytes = bytes};
-    r->leg = leg;
-    r->to = hd_leg_number_of(leg, to);
+    message->wire = (hd_wire_t){.kind = HD_WIRE_DATA,
+                                .class = leg->key.class,
+                                .step = (uint16_t)step,
+                                .source = tl->team->me,
+                                .segment = leg->segment,
+                                .signature = leg->call.signature,
+                                .team = tl->team->wire,
+                                .number = leg->key.number,
+                                .ordinal = leg->key.ordinal,
+                                .subset = leg->key.subset,
+                                .bytes = bytes};
+    message->leg = leg;
+    message->over = on_over;
+    message->to = hd_leg_number_of(leg, to);
     leg->under_way++;
-    if (hd_flow_allows(&tl->peer[r->to], &leg->key)) {
-        send_now(tl, r);
-    } else {
-        link_request(&tl->held, r);
-        hd_flow_ask(&tl->peer[r->to]);
-    }
+    hd_flow_send(message);
 }
 
 void hd_leg_send(hd_leg_t *leg, uint32_t step, uint32_t to, const hd_net_data_t *data) {
@@ -315,40 +160,7 @@ void hd_leg_send_bytes(hd_leg_t *leg, uint32_t step, uint32_t to, const void *at
     send_pieces(leg, step, to, &piece, 1, bytes);
 }
 
-/* --- receiving ------------------------------------------------------------------------------------------------------------------ */
-
-static void expect(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_piece_t *piece,
-                   uint32_t n, size_t bytes) {
-    if (leg->failure != UCC_OK) {
-        return;
-    }
-    hd_expected_t *e = expected_get(lane_of(leg));
-    if (!e) {
-        hd_error("no memory for a message that is expected");
-        hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
-        return;
-    }
-    e->source = hd_leg_number_of(leg, from);
-    e->step = (uint16_t)step;
-    e->piece = piece;
-    e->n = n;
-    e->bytes = bytes;
-    if (n == 1) {
-        e->own = *piece;
-        e->piece = &e->own;
-    }
-    leg->receiving++;
-    hd_net_match_expect(leg, e);
-}
-
-void hd_leg_receive(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_data_t *data) {
-    expect(leg, step, from, data->piece, data->n, data->bytes);
-}
-
-void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at, size_t bytes) {
-    hd_net_piece_t piece = {at, bytes};
-    expect(leg, step, from, &piece, 1, bytes);
-}
+/* --- receiving -------------------------------------------------------------------------------- */
 
 static void scatter_into(const hd_expected_t *e, const uint8_t *data) {
     for (uint32_t i = 0; i < e->n; i++) {
@@ -376,29 +188,25 @@ static bool fits(hd_leg_t *leg, const hd_expected_t *e, const hd_wire_t *wire) {
 
 static hd_ucx_arrival_t receive(hd_leg_t *leg, const hd_expected_t *e, const hd_wire_t *wire,
                                 void *data) {
-    hd_net_lane_t *lane = lane_of(leg);
-    hd_message_t *r = hd_message_get(lane);
-    if (!r) {
+    hd_message_t *message = hd_message_get(lane_of(leg));
+    if (!message) {
         hd_error("no memory for a message of %zu bytes", e->bytes);
         hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
         return HD_UCX_DONE;
     }
-    r->leg = leg;
-    r->receives = true;
-    r->wire.bytes = wire->bytes;
+    message->leg = leg;
+    message->over = on_over;
+    message->receives = true;
+    message->wire.bytes = wire->bytes;
     if (hd_trace_is_on()) {
-        r->trace = hd_message_id(wire, leg->team->me);
+        message->trace = hd_message_id(wire, leg->team->me);
     }
-    r->to = e->source;
-    r->own = e->own;
-    r->n = e->n;
-    r->piece = e->n == 1 ? &r->own : e->piece;
+    message->to = e->source;
+    message->own = e->own;
+    message->n = e->n;
+    message->piece = e->n == 1 ? &message->own : e->piece;
     leg->under_way++;
-    link_request(&lane->under_way, r);
-    ucc_status_t status = hd_ucx_receive(&lane->port, data, r->piece, r->n, &r->ucx);
-    if (status != UCC_INPROGRESS) {
-        on_done(&r->ucx, status);
-    }
+    hd_message_receive(message, data);
     return HD_UCX_KEPT;
 }
 
@@ -427,45 +235,72 @@ hd_ucx_arrival_t hd_leg_take(hd_leg_t *leg, hd_expected_t *e, const hd_wire_t *w
     return end;
 }
 
-/* --- a leg's way ---------------------------------------------------------------------------------------------------------------- */
+/* Takes the message that is expected if it has come before, and is parked. False: it has not
+ * come. */
+static bool take_parked(hd_leg_t *leg, hd_expected_t *e) {
+    hd_parked_t *parked = hd_park_find(leg, e->source, e->step);
+    if (!parked) {
+        return false;
+    }
+    bool rendezvous = parked->rendezvous != NULL;
+    hd_ucx_arrival_t end = hd_leg_take(leg, e, &parked->wire,
+                                       rendezvous ? parked->rendezvous : parked->data, rendezvous);
+    if (end == HD_UCX_KEPT) {
+        parked->rendezvous = NULL; /* the receive has it */
+    }
+    hd_park_drop(lane_of(leg), parked);
+    return true;
+}
+
+static void expect(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_piece_t *piece,
+                   uint32_t n, size_t bytes) {
+    if (leg->failure != UCC_OK) {
+        return;
+    }
+    hd_expected_t *e = expected_get(lane_of(leg));
+    if (!e) {
+        hd_error("no memory for a message that is expected");
+        hd_leg_fail(leg, UCC_ERR_NO_MEMORY, true);
+        return;
+    }
+    e->source = hd_leg_number_of(leg, from);
+    e->step = (uint16_t)step;
+    e->piece = piece;
+    e->n = n;
+    e->bytes = bytes;
+    if (n == 1) {
+        e->own = *piece;
+        e->piece = &e->own;
+    }
+    leg->receiving++;
+    if (!take_parked(leg, e)) {
+        e->next = leg->expected;
+        leg->expected = e;
+    }
+}
+
+void hd_leg_receive(hd_leg_t *leg, uint32_t step, uint32_t from, const hd_net_data_t *data) {
+    expect(leg, step, from, data->piece, data->n, data->bytes);
+}
+
+void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at, size_t bytes) {
+    hd_net_piece_t piece = {at, bytes};
+    expect(leg, step, from, &piece, 1, bytes);
+}
+
+/* --- a leg's way ------------------------------------------------------------------------------ */
 
 enum { ALL_BEGUN = UINT32_MAX }; /* phase: the algorithm has ended, its sends maybe not */
 
 static ucc_status_t run(hd_leg_t *leg) {
-    switch ((enum hd_type)leg->call.type) {
-    case HD_BARRIER:
-    case HD_FANIN:
-    case HD_FANOUT:
-        return hd_net_barrier(leg);
-    case HD_BCAST:
-    case HD_MCAST:
-        return hd_net_bcast(leg);
-    case HD_ALLGATHER:
-    case HD_ALLGATHERV:
-        return hd_net_allgather(leg);
-    case HD_ALLTOALL:
-    case HD_ALLTOALLV:
-        return hd_net_alltoall(leg);
-    case HD_GATHER:
-    case HD_GATHERV:
-        return hd_net_gather(leg);
-    case HD_SCATTER:
-    case HD_SCATTERV:
-        return hd_net_scatter(leg);
-    case HD_ALLREDUCE:
-        return hd_net_allreduce(leg);
-    case HD_REDUCE:
-        return hd_net_reduce(leg);
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        return hd_net_reduce_scatter(leg);
-    case HD_SCAN:
-    case HD_EXSCAN:
-    case HD_N_TYPES:
-        break;
+    if (leg->plan.algorithm == HD_NET_NOTHING && !hd_coll[leg->call.type].reducing) {
+        return UCC_OK;
     }
-    hd_error("%s among processes is not supported", hd_type_name(leg->call.type));
-    return UCC_ERR_NOT_SUPPORTED;
+    if (!leg->family->step) {
+        hd_error("%s among processes is not supported", hd_type_name(leg->call.type));
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return leg->family->step(leg);
 }
 
 static ucc_status_t end_leg(hd_leg_t *leg) {
@@ -473,69 +308,71 @@ static ucc_status_t end_leg(hd_leg_t *leg) {
         hd_trace_leg_done(leg, leg->failure);
     }
     if (leg->opened) {
-        hd_net_match_close(leg);
+        hd_park_close(leg);
     }
     leg->over = true;
     return leg->failure;
 }
 
-/* UCX does not end every request with a process that is gone: one over shared memory waits until the dead process takes
- * something from a full queue. But a second after the loss, and some turns after this lane has cut the way to that
- * process, nothing of it is left to be received, and nobody is there to ask for what we send, so no buffer is touched
- * any more. The message itself stays, for UCX may still call it, until the lane is closed. */
+/* UCX does not end every request with a process that is gone: one over shared memory waits until
+ * the dead process takes something from a full queue. But a second after the loss, and some turns
+ * after this lane has cut the way to that process, nothing of it is left to be received, and nobody
+ * is there to ask for what we send, so no buffer is touched any more. The message itself stays, for
+ * UCX may still call it, until the lane is closed. */
 static void abandon(hd_leg_t *leg) {
     uint64_t now = hd_clock_ns();
     const hd_net_lane_t *lane = lane_of(leg);
-    for (hd_message_t *r = lane->under_way; r; r = r->next) {
-        const hd_peer_t *peer = r->leg == leg ? leg->team->peer[r->to] : NULL;
+    for (hd_message_t *message = lane->under_way; message; message = message->next) {
+        const hd_peer_t *peer = message->leg == leg ? leg->team->peer[message->to] : NULL;
         const hd_peer_link_t *link = peer ? &peer->link[leg->lane] : NULL;
         /* acquire: the time; pairs with hd_peer_lose */
         if (peer && atomic_load_explicit(&peer->lost, memory_order_acquire) && link->noticed &&
             lane->turns - link->noticed > HD_NET_ORPHAN_TURNS &&
             now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
                 HD_NET_ORPHAN_MS * UINT64_C(1000000)) {
-            r->leg = NULL;
-            leg->under_way--;
+            disown(message);
         }
     }
 }
 
-/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. It is given up then. */
+/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. Such
+ * a process is given up. */
 static void cut_off(hd_leg_t *leg, uint64_t now) {
     hd_net_t *net = leg->team->net;
     if (!net->cut_off_ns || now - leg->failing < net->cut_off_ns) {
         return;
     }
-    for (const hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
-        hd_peer_t *peer = r->leg == leg ? leg->team->peer[r->to] : NULL;
+    for (const hd_message_t *message = lane_of(leg)->under_way; message; message = message->next) {
+        hd_peer_t *peer = message->leg == leg ? leg->team->peer[message->to] : NULL;
         /* relaxed: losing it twice is harmless */
         if (peer && !atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
             hd_error(
                 "process %u has not given up a buffer of a failed %s for %.1f s: it is cut off",
-                r->to, hd_type_name(leg->call.type), (double)(now - leg->failing) * 1e-9);
+                message->to, hd_type_name(leg->call.type), (double)(now - leg->failing) * 1e-9);
             hd_peer_lose(peer, "it does not react");
             hd_net_tell_dead(net, peer->token);
         }
     }
 }
 
-/* What has no buffer of a user's need not be waited for: a process that has not come to a new team yet may hold back a
- * message to it for as long as it likes. UCX still has the message, which is the lane's. But data that the other is about
- * to receive into a buffer of its user's comes only while this process takes part: for a moment it does, lest it be cut off
- * for that. */
+/* What has no buffer of a user's need not be waited for: a process that has not come to a new team
+ * yet may hold back a message to it for as long as it likes. UCX still has the message, which is
+ * the lane's. But data that the other is about to receive into a buffer of its user's comes only
+ * while this process takes part: for a moment it does, lest it be cut off for that. */
 static void let_go(hd_leg_t *leg, uint64_t now) {
     const uint64_t moment = HD_NET_MOMENT_MS * UINT64_C(1000000),
                    half = leg->team->net->cut_off_ns / 2;
     bool over = now - leg->failing > (half && half < moment ? half : moment);
-    for (hd_message_t *r = lane_of(leg)->under_way; r; r = r->next) {
-        if (r->leg == leg && !r->receives && (r->n == 0 || (r->packed && over))) {
-            r->leg = NULL;
-            leg->under_way--;
+    for (hd_message_t *message = lane_of(leg)->under_way; message; message = message->next) {
+        if (message->leg == leg && !message->receives &&
+            (message->n == 0 || (message->kept && over))) {
+            disown(message);
         }
     }
 }
 
-/* Nothing of it is begun any more. UCC_INPROGRESS while something is under way. */
+/* Brings the leg to its end: nothing of it is begun any more. UCC_INPROGRESS while something is
+ * under way. */
 static ucc_status_t wind_up(hd_leg_t *leg) {
     hd_net_team_lane_t *tl = hd_leg_tl(leg);
     hd_message_t *next;
@@ -545,11 +382,11 @@ static ucc_status_t wind_up(hd_leg_t *leg) {
         expected_put(lane_of(leg), e);
     }
     leg->receiving = 0;
-    for (hd_message_t *r = leg->under_way ? tl->held : NULL; r; r = next) {
-        next = r->next;
-        if (r->leg == leg) {
-            unlink_request(r);
-            end_request(r, UCC_OK);
+    for (hd_message_t *message = leg->under_way ? tl->held : NULL; message; message = next) {
+        next = message->next;
+        if (message->leg == leg) {
+            hd_message_unlink(message);
+            hd_message_end(message, UCC_OK);
         }
     }
     if (leg->under_way) {
@@ -573,9 +410,7 @@ ucc_status_t hd_leg_go(hd_leg_t *leg) {
         leg->failure = hd_net_team_failure(leg->team);
     }
     if (leg->failure == UCC_OK && leg->phase != ALL_BEGUN) {
-        ucc_status_t status =
-            leg->plan.algorithm == HD_NET_NOTHING && !hd_coll[leg->call.type].reducing ? UCC_OK
-                                                                                       : run(leg);
+        ucc_status_t status = run(leg);
         if (status == UCC_OK) {
             leg->phase = ALL_BEGUN;
         } else if (status != UCC_INPROGRESS) {

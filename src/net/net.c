@@ -1,14 +1,17 @@
-/* net.c: the process's network: one, opened by the first who asks, closed by the last who lets go.
+/* net.c: the process's network: one, opened by the first who asks, closed by the last who lets go;
+ * and what threads sleep on who wait for it. Any thread may call.
  *
- * Its memory is never freed: whoever pumps may look at it at any time, and finds lanes without workers where there is
- * no net. References and states change under a mutex; opening and closing happen outside it, by exactly one thread,
- * and whoever asks meanwhile is told to come again.
+ * Its memory is never freed: whoever pumps may look at it at any time, and finds lanes without
+ * workers where there is no net. References and states change under a mutex; opening and closing
+ * happen outside it, by exactly one thread, and whoever asks meanwhile is told to come again.
  *
  *     CLOSED -> OPENING -> OPEN -> CLOSING -> CLOSED
  *
- * In the child of a fork, the parent's net is forgotten as it is: nothing of UCX's is called for it any more.
+ * In the child of a fork, the parent's net is forgotten as it is: nothing of UCX's is called for it
+ * any more.
  */
 #include "net/internal.h"
+#include "threads/outside.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -26,106 +29,15 @@ static hd_net_t the_net;
 static _Atomic(hd_net_t *) opened; /* the_net while it is open */
 static hd_heirloom_t heirloom;
 
-/* --- addresses ------------------------------------------------------------------------------------------------ */
+/* --- opening, and closing --------------------------------------------------------------------- */
 
-/* What other processes get: this head, then each lane's address, and the watch's, beginning at multiples of 8 bytes. */
-typedef struct head {
-    uint32_t magic, version;
-    uint32_t bytes; /* of all */
-    uint32_t check; /* of all, with 0 here */
-    uint32_t lanes;
-    uint32_t lane_bytes[HD_NET_MOST_LANES];
-    uint32_t watch_bytes;
-    uint64_t token[2];
-} head_t;
-_Static_assert(sizeof(head_t) % 8 == 0, "the first lane's address is aligned");
-
-enum { MAGIC = 0x6c646864, VERSION = 3, MOST_BYTES = 1 << 20 };
-
-static size_t padded(size_t bytes) {
-    return (bytes + 7) / 8 * 8;
+/* Frees what is left of the lane's memory. */
+static void clear_lane(hd_net_lane_t *lane) {
+    lane->owed = NULL;
+    hd_park_clear(lane);
+    hd_message_clear(lane);
+    hd_leg_clear(lane);
 }
-
-static uint32_t check_more(uint32_t x, const void *at, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) {
-        x = (x ^ ((const uint8_t *)at)[i]) * 16777619u;
-    }
-    return x;
-}
-
-static uint32_t check_of(head_t head, const void *rest) {
-    head.check = 0;
-    return check_more(check_more(2166136261u, &head, sizeof(head)), rest,
-                      head.bytes - sizeof(head));
-}
-
-bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach) {
-    head_t head;
-    if (bytes < sizeof(head) || bytes > MOST_BYTES) {
-        return false;
-    }
-    memcpy(&head, address, sizeof(head));
-    const char *next = (const char *)address + sizeof(head);
-    if (head.magic != MAGIC || head.version != VERSION || head.bytes != bytes || head.lanes == 0 ||
-        head.lanes > HD_NET_MOST_LANES || head.check != check_of(head, next)) {
-        return false;
-    }
-    size_t left = bytes - sizeof(head);
-    for (uint32_t l = 0; l < head.lanes; l++) {
-        size_t mine = padded(head.lane_bytes[l]);
-        if (head.lane_bytes[l] == 0 || mine > left) {
-            return false;
-        }
-        reach->lane[l] = next;
-        next += mine;
-        left -= mine;
-    }
-    reach->lanes = head.lanes;
-    memcpy(reach->token, head.token, sizeof(head.token));
-    reach->watch = next;
-    reach->watch_bytes = head.watch_bytes;
-    return left == padded(head.watch_bytes);
-}
-
-static ucc_status_t make_address(hd_net_t *net) {
-    head_t head = {.magic = MAGIC,
-                   .version = VERSION,
-                   .lanes = net->lanes,
-                   .token = {net->token[0], net->token[1]}};
-    void *part[HD_NET_MOST_LANES] = {0};
-    size_t bytes = sizeof(head), at = sizeof(head), watch_bytes = 0;
-    ucc_status_t status = UCC_OK;
-    for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
-        size_t mine = 0;
-        status = hd_ucx_address(&net->lane[l].port, &part[l], &mine);
-        head.lane_bytes[l] = (uint32_t)mine;
-        bytes += padded(mine);
-    }
-    const void *watch = net->watch ? hd_watch_address(net->watch, &watch_bytes) : NULL;
-    head.watch_bytes = (uint32_t)watch_bytes;
-    bytes += padded(watch_bytes);
-    net->address = status == UCC_OK ? hd_alloc(HD_LINE, bytes) : NULL;
-    for (uint32_t l = 0; l < net->lanes; l++) {
-        if (net->address && part[l]) {
-            memcpy((char *)net->address + at, part[l], head.lane_bytes[l]);
-            at += padded(head.lane_bytes[l]);
-        }
-        hd_free(part[l]);
-    }
-    if (!net->address) {
-        return status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
-    }
-    if (watch) {
-        memcpy((char *)net->address + at, watch, watch_bytes);
-    }
-    head.bytes = (uint32_t)bytes;
-    head.check = check_of(head, (char *)net->address + sizeof(head));
-    memcpy(net->address, &head, sizeof(head));
-    net->address_bytes = bytes;
-    return UCC_OK;
-}
-
-/* --- opening --------------------------------------------------------------------------------------------------- */
 
 static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
     hd_lock(&lane->lock);
@@ -137,12 +49,12 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
             lane->port.worker = NULL;
             lane->under_way = NULL;
         }
-        hd_net_lane_clear(lane);
+        clear_lane(lane);
     }
     hd_unlock(&lane->lock);
 }
 
-/* What there is of it. */
+/* Closes what there is of the net. */
 static void close_all(hd_net_t *net) {
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         close_lane(net, &net->lane[l]);
@@ -158,31 +70,13 @@ static void close_all(hd_net_t *net) {
     net->address = NULL;
 }
 
-/* Only the text is in common: words of the table stand in the order of their algorithms here. */
-void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *config) {
-    static const struct {
-        const char *word;
-        uint8_t algorithm;
-    } words[] = {{"direct", HD_NET_DIRECT},
-                 {"dissemination", HD_NET_DISSEMINATION},
-                 {"tree", HD_NET_TREE},
-                 {"chain", HD_NET_CHAIN},
-                 {"scatter_allgather", HD_NET_SCATTER_ALLGATHER},
-                 {"bruck", HD_NET_BRUCK},
-                 {"ring", HD_NET_RING},
-                 {"pairwise", HD_NET_PAIRWISE},
-                 {"exchange", HD_NET_EXCHANGE},
-                 {"reduce_allgather", HD_NET_REDUCE_ALLGATHER}};
-    for (uint32_t f = 0; f < HD_NET_FAMILIES; f++) {
-        const char *value =
-            config ? hd_config_string(config, (hd_cfg_id_t)(HD_CFG_LIB_NET_BARRIER + f)) : "";
-        choice[f] = HD_NET_NOTHING; /* auto */
-        for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
-            if (strcmp(value, words[w].word) == 0) {
-                choice[f] = words[w].algorithm;
-            }
-        }
-    }
+/* UCX brings a message (lane->port.arrive): a swap is told from all others by its length. */
+static hd_ucx_arrival_t arrive(hd_ucx_port_t *port, const void *header, size_t header_bytes,
+                               void *data, size_t bytes, bool rendezvous) {
+    hd_net_lane_t *lane = (hd_net_lane_t *)(void *)port;
+    return header_bytes < HD_WIRE_BYTES
+               ? hd_net_swap_arrive(lane, header, header_bytes, data, bytes, rendezvous)
+               : hd_net_match_arrive(lane, header, header_bytes, data, bytes, rendezvous);
 }
 
 static ucc_status_t open_lane(hd_net_t *net, uint32_t l) {
@@ -191,7 +85,7 @@ static ucc_status_t open_lane(hd_net_t *net, uint32_t l) {
     lane->net = net;
     lane->number = l;
     lane->last = &lane->legs;
-    lane->port.arrive = hd_net_match_arrive;
+    lane->port.arrive = arrive;
     ucc_status_t status = hd_ucx_listen(net->context, &lane->port);
     hd_unlock(&lane->lock);
     return status;
@@ -232,7 +126,7 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     }
     if (status == UCC_OK) {
         hd_net_watch_open(net, config);
-        status = make_address(net);
+        status = hd_net_address_make(net);
     }
     if (status != UCC_OK) {
         close_all(net);
@@ -240,8 +134,8 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     return status;
 }
 
-/* Alone, before fork() returns in the child. The parent's legs are never stepped here: whoever would wait for one knows
- * by hd_forks() that it is not this process's. */
+/* Called alone, before fork() returns in the child. The parent's legs are never stepped here:
+ * whoever would wait for one knows by hd_forks() that it is not this process's. */
 static void in_child(hd_heirloom_t *self) {
     (void)self;
     hd_lock_forget(&the_net.lock);
@@ -256,7 +150,7 @@ static void in_child(hd_heirloom_t *self) {
         lane->owed = NULL;
         lane->n_early = 0;
         lane->under_way = NULL;
-        lane->free_requests = NULL;
+        lane->free_messages = NULL;
         lane->free_expected = NULL;
         lane->free_parked = NULL;
         memset(&lane->traffic, 0, sizeof(lane->traffic)); /* the parent's */
@@ -353,6 +247,8 @@ void hd_net_close(hd_net_t *net) {
     }
 }
 
+/* --- what there is ---------------------------------------------------------------------------- */
+
 const void *hd_net_address(const hd_net_t *net, size_t *bytes) {
     *bytes = net->address_bytes;
     return net->address;
@@ -380,10 +276,29 @@ hd_net_traffic_t hd_net_traffic(void) {
     return sum;
 }
 
-bool hd_net_pump(hd_net_t *net) {
-    bool all = true;
-    for (uint32_t l = 0; l < net->lanes; l++) {
-        all = hd_net_lane_pump(&net->lane[l]) && all;
+/* --- sleeping --------------------------------------------------------------------------------- */
+
+_Static_assert((int)HD_NET_MOST_LANES + 1 <= (int)HD_OUTSIDE_MOST,
+               "each lane has a descriptor, and the watch has one");
+
+/* The sleeper's group keeps the net. */
+static uint32_t arm(hd_outside_t *self, int *fds) {
+    hd_net_t *net = hd_net_opened();
+    uint32_t n = 0;
+    (void)self;
+    for (uint32_t l = 0; net && l < net->lanes; l++) {
+        int watch;
+        fds[n] = hd_net_lane_arm(&net->lane[l], &watch);
+        if (fds[n++] < 0) {
+            return 0;
+        }
+        if (watch >= 0) {
+            fds[n++] = watch;
+        }
     }
-    return all;
+    return n;
+}
+
+struct hd_outside *hd_net_outside(void) {
+    return hd_net_sleep_on(arm);
 }

@@ -1,26 +1,31 @@
-/* net.h: exchanges among processes, through UCX: what team/ may call. It knows processes, plain memory and
- * reducers, and nothing of endpoints, boards or requests.
+/* net.h: exchanges among processes, through UCX: what team/ may call. It knows processes, plain
+ * memory and reducers, and nothing of endpoints, boards or requests.
  *
- *   NET    the process's part in the network: one, made when the first team with a second process is formed
- *   LANE   a UCP worker, its try-lock, and the legs that it drives. The lock owns all network state of its legs
+ *   NET    the process's part in the network: one, made when the first team with a second process
+ *          is formed
+ *   LANE   a UCP worker, its try-lock, and the legs that it drives. The lock owns all network state
+ *          of its legs
  *   PEER   another process, by its identity and address; shared by all teams that both are in
- *   TEAM   the processes of a team (hd_net_team_t): a wire id, which is the same in all of them and never used
- *          again (but for teams of those that are left of one), and a peer each
- *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine that team/
- *          steps and that sends and receives
+ *   TEAM   the processes of a team (hd_net_team_t): a wire id, which is the same in all of them and
+ *          never used again (but for teams of those that are left of one), and a peer each
+ *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine
+ *          that team/ steps and that sends and receives
  *   SWAP   an exchange of few bytes among few processes, without a leg
  *
- * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane by hd_leg_start,
- * from any thread; from then until its step returns true it is the lane's. A leg's own step (hd_leg_t.step) is
- * team's: it waits for what the leg needs from inside the process, calls hd_leg_go, which is the algorithm, and does
- * what follows. No step waits: it returns false, and is called again at the next pump.
+ * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane
+ * by hd_leg_start, from any thread; from then until its step returns true it is the lane's. A leg's
+ * own step (hd_leg_t.step) is team's: it waits for what the leg needs from inside the process,
+ * calls hd_leg_go, which is the algorithm, and does what follows. No step waits: it returns false,
+ * and is called again at the next pump.
  *
- * Messages are matched by (wire id, key, segment, step, source), so legs begin and messages come in any order: what
- * comes early is parked, in memory of the net's; a rendezvous' data stays at the sender until the leg is there.
+ * Messages are matched by (wire id, key, segment, step, source), so legs begin and messages come in
+ * any order: what comes early is parked, in memory of the net's; a rendezvous' data stays at the
+ * sender until the leg is there.
  *
- * The end. A leg ends when its algorithm has ended (all it has received is in place) and all its sends have been
- * handed over: then no request of it is under way, and UCX touches no buffer of it any more. A leg that is
- * cancelled ends likewise, with the cause, as soon as no request of it is under way.
+ * The end. A leg ends when its algorithm has ended (all it has received is in place) and all its
+ * sends have been handed over: then no request of it is under way, and UCX touches no buffer of it
+ * any more. A leg that is cancelled ends likewise, with the cause, as soon as no request of it is
+ * under way.
  */
 #ifndef HD_NET_NET_H
 #define HD_NET_NET_H
@@ -35,27 +40,30 @@
 typedef struct hd_net hd_net_t;
 typedef struct hd_net_team hd_net_team_t;
 typedef struct hd_leg hd_leg_t;
+struct hd_net_lane;
+struct hd_net_family_row;
 
-/* --- the process's network (net.c) ----------------------------------------------------------------------- */
+/* --- the process's network (net.c) ------------------------------------------------------------ */
 
-/* Why there is none: this build has no UCX, or it can't be loaded, or the configuration says so (logged once).
- * UCC_OK: *net, with a reference for the caller. UCC_INPROGRESS: another thread is making it; call again. Any
- * thread. */
+/* Why there is none: this build has no UCX, or it can't be loaded, or the configuration says so
+ * (logged once). UCC_OK: *net, with a reference for the caller. UCC_INPROGRESS: another thread is
+ * making it; call again. Any thread. */
 ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net);
 void hd_net_close(hd_net_t *net);
 /* What other processes need to reach this one: plain bytes, the net's. */
 const void *hd_net_address(const hd_net_t *net, size_t *bytes);
-/* The net that is open now, without a reference; NULL: none. For whoever shows or pumps what there is. */
+/* The net that is open now, without a reference; NULL: none. For whoever shows or pumps what there
+ * is. */
 hd_net_t *hd_net_opened(void);
 
-/* What the process has sent and received since it began. Counted where a message is handed to UCX, and where it comes;
- * credits and aborts are `told`. */
+/* What the process has sent and received since it began. Counted where a message is handed to UCX,
+ * and where it comes; credits and aborts are `told`. */
 typedef struct hd_net_traffic {
     uint64_t messages_sent, bytes_sent, told, messages_received, bytes_received;
 } hd_net_traffic_t;
 hd_net_traffic_t hd_net_traffic(void);
 
-/* --- a team ---------------------------------------------------------------------------------------------- */
+/* --- a team ----------------------------------------------------------------------------------- */
 
 typedef struct hd_net_process {
     uint64_t identity[2]; /* hd_process_identity of the process */
@@ -66,7 +74,8 @@ typedef struct hd_net_process {
 typedef struct hd_net_team_params {
     uint64_t wire; /* the same in all processes; never of another team */
     uint32_t n, me;
-    /* n of them; entry `me` may have no address, nor those that another team has had since the net was opened */
+    /* n of them; entry `me` may have no address, nor those that another team has had since the net
+     * was opened */
     const hd_net_process_t *process;
     const hd_config_t
         *config; /* which algorithms to use: the same in all processes; NULL: no word of that */
@@ -74,40 +83,44 @@ typedef struct hd_net_team_params {
     bool swaps;
     /* Parts of others may be waited for before hd_net_swap is called: hd_net_swap_has_part. */
     bool early;
-    /* Processes that were lost before are left out, instead of refusing: for who has nothing but an abort to tell. */
+    /* Processes that were lost before are left out, instead of refusing: for who has nothing but an
+     * abort to tell. */
     bool despite_losses;
-    /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a lane's lock, by any
-     * thread that pumps; it must not call the net, but hd_leg_cancel later is what ends the legs. */
+    /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a
+     * lane's lock, by any thread that pumps; it must not call the net, but hd_leg_cancel later is
+     * what ends the legs. */
     void (*failed)(void *arg, ucc_status_t why);
     /* All parts of a swap are there: whoever sleeps may go on. Again and again, as `failed`. */
     void (*swapped)(void *arg);
     void *arg;
 } hd_net_team_params_t;
 
-/* Messages for it are welcome from now on. Keeps the net. An error has been logged: UCC_ERR_NO_MEMORY, also if an
- * address is malformed; UCC_ERR_IO_ERROR: a process of it was lost before; UCC_ERR_NO_RESOURCE: there is a team of that
- * wire id. *team is NULL then. */
+/* Messages for it are welcome from now on. Keeps the net. An error has been logged:
+ * UCC_ERR_NO_MEMORY, also if an address is malformed; UCC_ERR_IO_ERROR: a process of it was lost
+ * before; UCC_ERR_NO_RESOURCE: there is a team of that wire id. *team is NULL then. */
 ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params,
                                 hd_net_team_t **team);
 /* Is there one of that wire id in this process, which is not destroyed? */
 bool hd_net_has_team(hd_net_t *net, uint64_t wire);
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
-/* Those that this process has to watch are watched, as far as they can be. From a leg's step, in lane 0. */
+/* Those that this process has to watch are watched, as far as they can be. From a leg's step, in
+ * lane 0. */
 bool hd_net_team_is_watched(hd_net_team_t *team);
 /* Legs of so many segments are driven apart. */
 uint32_t hd_net_team_lanes(const hd_net_team_t *team);
-/* The team's ways in that lane are being warmed (HD_NET_WARMING), or have been. From a leg's step in that lane. */
+/* The team's ways in that lane are being warmed (HD_NET_WARMING), or have been. From a leg's step
+ * in that lane. */
 void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over);
 /* Is it on this host, as far as this process knows? */
 bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
-/* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any thread; who destroys the
- * team at once tells them all the same. */
+/* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any
+ * thread; who destroys the team at once tells them all the same. */
 void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
 
-/* --- swaps (swap.c) ---------------------------------------------------------------------------------------- */
+/* --- swaps (swap.c) --------------------------------------------------------------------------- */
 
 enum {
     HD_SWAP_BYTES = 48,  /* of a part that travels, and is kept, with what it belongs to */
@@ -116,7 +129,8 @@ enum {
     HD_SWAP_SLOTS = 32
 };
 
-/* Of a part in a team of so many processes: all that one of them keeps is about as much, however many they are. */
+/* Of a part in a team of so many processes: all that one of them keeps is about as much, however
+ * many they are. */
 static inline size_t hd_net_swap_most(uint32_t processes) {
     enum { LINE = 64 };
     return processes <= 2 ? HD_SWAP_LONG : 2 * HD_SWAP_LONG / processes / LINE * LINE;
@@ -140,14 +154,15 @@ static inline bool hd_net_swap_is_long(const hd_net_swap_t *swap) {
 bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type);
 /* Before the first swap that is long. UCC_ERR_NO_MEMORY (logged). Any thread. */
 ucc_status_t hd_net_swap_reserve(hd_net_team_t *team);
-/* Where the caller writes what `to` is given in k, before it goes out; stays as it is until the exchange is over.
- * is_long: it was reserved, and takes hd_net_swap_most; else `to` does not matter, and it takes HD_SWAP_BYTES. */
+/* Where the caller writes what `to` is given in k, before it goes out; stays as it is until the
+ * exchange is over. is_long: it was reserved, and takes hd_net_swap_most; else `to` does not
+ * matter, and it takes HD_SWAP_BYTES. */
 void *hd_net_swap_room(const hd_net_team_t *team, uint64_t k, uint32_t to, bool is_long);
 /* Where the caller says what there is to do in k, before it begins; stays as it is likewise. */
 hd_net_swap_t *hd_net_swap_of(const hd_net_team_t *team, uint64_t k);
-/* This process's parts of k go out. Nobody gives parts twice, or of k before all exchanges up to k - HD_SWAP_SLOTS are
- * over here. Then so many turns are taken at most to look for the others' parts: is all there that is needed? Any
- * thread. */
+/* This process's parts of k go out. Nobody gives parts twice, or of k before all exchanges up to k
+ * - HD_SWAP_SLOTS are over here. Then so many turns are taken at most to look for the others'
+ * parts: is all there that is needed? Any thread. */
 bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks);
 /* Pumps: is it now? A process that is gone fails the team. */
 bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k);
@@ -163,12 +178,13 @@ void hd_net_swap_done(hd_net_team_t *team, uint64_t k);
 /* Nobody here looks at its parts any more. */
 void hd_net_swap_over(hd_net_team_t *team, uint64_t k);
 
-/* --- legs ------------------------------------------------------------------------------------------------ */
+/* --- legs ------------------------------------------------------------------------------------- */
 
 /* How the exchange that a leg belongs to is named: the same in all processes of the team. */
 typedef enum hd_net_class {
-    /* Among processes that are just forming the team; may come before the team is known. The number of the greeting is 0;
-     * its ordinal is 1 if there may be a team of the same wire id again: then what comes too late for one is for the next */
+    /* Among processes that are just forming the team; may come before the team is known. The number
+     * of the greeting is 0; its ordinal is 1 if there may be a team of the same wire id again: then
+     * what comes too late for one is for the next */
     HD_NET_FORMING,
     HD_NET_NUMBERED,   /* number: of the main board; ordinal: 1 */
     HD_NET_TAG,        /* number: the tag; ordinal: how-manieth of it */
@@ -197,8 +213,8 @@ typedef struct hd_net_data {
     size_t bytes;                /* of all pieces */
 } hd_net_data_t;
 
-/* A reduction in which ranks have several operands each, which are combined one by one: what all have, in an order of
- * theirs. Stays as it is while the leg lasts. */
+/* A reduction in which ranks have several operands each, which are combined one by one: what all
+ * have, in an order of theirs. Stays as it is while the leg lasts. */
 typedef struct hd_net_several {
     uint32_t n;              /* operands of all ranks */
     const uint32_t *first;   /* by rank, and one more: where its operands begin in `place` */
@@ -213,11 +229,12 @@ typedef struct hd_net_several {
  *   bcast, mcast             give[0] at the root, take[0] elsewhere
  *   allgather(v)             give[0], and take[r] of each other rank r
  *   alltoall(v)              give[r] and take[r] of each other rank r
- *   gather(v), scatter(v)    at the root take[r] or give[r] of each other rank r; elsewhere give[0] or take[0]
- *   allreduce, reduce        `count` elements: operand (mine) and, for an allreduce and at a reduce's root, result,
- *                            which may be the operand
- *   reduce_scatter(v)        give[r] is my operand of rank r's block, in one piece, also for r = me; the result is
- *                            combined from operands of take[0].bytes each
+ *   gather(v), scatter(v)    at the root take[r] or give[r] of each other rank r; elsewhere give[0]
+ *                            or take[0]
+ *   allreduce, reduce        `count` elements: operand (mine) and, for an allreduce and at a
+ *                            reduce's root, result, which may be the operand
+ *   reduce_scatter(v)        give[r] is my operand of rank r's block, in one piece, also for
+ *                            r = me; the result is combined from operands of take[0].bytes each
  * A v type's sizes must agree between the two of a pair, all others among all. */
 typedef struct hd_net_call {
     uint8_t type; /* enum hd_type */
@@ -227,15 +244,17 @@ typedef struct hd_net_call {
     const hd_net_data_t *give, *take;
     const void *operand;
     void *result;
-    /* Reductions: NULL: each rank has one operand; else `operand` is the first of mine (of a reduce_scatter, too: give[]
-     * says then where in the first one the blocks lie). Combined all at once. */
+    /* Reductions: NULL: each rank has one operand; else `operand` is the first of mine (of a
+     * reduce_scatter, too: give[] says then where in the first one the blocks lie). Combined all at
+     * once. */
     const hd_net_several_t *several;
     size_t count, element; /* elements; bytes of one */
-    bool
-        parallel; /* a combination is shared out among threads: it comes once in a leg, and is the last */
-    /* Combines k operands of `count` elements each, the ranks' in their order: dst may be one of them. last: this
-     * makes elements [first, first + count) of the result, which then goes to dst. UCC_INPROGRESS: not yet; will be
-     * called again, with the same arguments, until it says more. */
+    /* a combination is shared out among threads: it comes once in a leg, and is the last */
+    bool parallel;
+    /* Combines k operands of `count` elements each, the ranks' in their order: dst may be one of
+     * them. last: this makes elements [first, first + count) of the result, which then goes to dst.
+     * UCC_INPROGRESS: not yet; will be called again, with the same arguments, until it says
+     * more. */
     ucc_status_t (*combine)(hd_leg_t *leg, uint32_t k, const void *const *operand, void *dst,
                             size_t first, size_t count, bool last);
     /* At least hd_net_scratch bytes, aligned to a line; NULL if that is 0. */
@@ -262,8 +281,8 @@ typedef enum hd_net_algorithm {
     HD_NET_REDUCE_ALLGATHER /* allreduce: reduce-scatter, then allgather; reduce: then gather */
 } hd_net_algorithm_t;
 
-/* For a call whose type, n, count, element and agreed bytes are set. bytes: of the whole for a bcast or a
- * reduction, of a rank's block or pair else; 0 for v types. Pure. */
+/* For a call whose type, n, count, element and agreed bytes are set. bytes: of the whole for a
+ * bcast or a reduction, of a rank's block or pair else; 0 for v types. Pure. */
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes);
 /* Its algorithm, in a word. */
 const char *hd_net_plan_name(const hd_net_plan_t *plan);
@@ -275,7 +294,8 @@ size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan);
 /* What is on its way to a lane. */
 typedef struct hd_net_item {
     struct ck_stack_entry *next; /* first: it is one */
-    uint8_t kind;
+    /* Under the lane's lock, once: the item may be gone then. Set by whoever hands it. */
+    void (*take)(struct hd_net_lane *lane, struct hd_net_item *item);
 } hd_net_item_t;
 
 /* Fields above the line are the starter's; those below are net's. */
@@ -285,55 +305,58 @@ struct hd_leg {
     uint32_t segment;
     hd_net_call_t call;
     hd_net_plan_t plan;
-    /* By the holder of the lane's lock, again and again: true when the leg is over and the lane has to forget it.
-     * The leg may be gone when it returns true. */
+    /* By the holder of the lane's lock, again and again: true when the leg is over and the lane has
+     * to forget it. The leg may be gone when it returns true. */
     bool (*step)(hd_leg_t *leg);
     void *owner;
-    /* --------------------------------------------------------------------------------------------------- */
+    /* ------------------------------------------------------------------------------------- */
     hd_net_item_t item;
-    hd_leg_t *next, *next_open; /* of the lane's legs; of those that messages find */
+    const struct hd_net_family_row *family; /* of its type: set by hd_leg_start */
+    hd_leg_t *next, *next_open;             /* of the lane's legs; of those that messages find */
     uint32_t lane;
     struct hd_peer *bereft; /* the process that a message of it was lost with; NULL: none */
     bool opened;            /* known to its team: messages find it */
     bool over;              /* the algorithm has ended, as `failure` says */
-    /* Counts that hd_leg_go compares do not lie side by side: compilers would load two of them at once, and such a
-     * load waits until the stores to each have left the processor, and with them the message that was just sent. */
+    /* Counts that hd_leg_go compares do not lie side by side: compilers would load two of them at
+     * once, and such a load waits until the stores to each have left the processor, and with them
+     * the message that was just sent. */
     uint32_t under_way;    /* sends and receives that UCX has, or that are held back */
     ucc_status_t failure;  /* the first; UCC_OK: none */
     uint32_t receiving;    /* messages that are expected and not in place */
     uint32_t round, phase; /* the algorithm's */
-    uint64_t
-        failing; /* ns: since when it has waited for what is under way, with a failure; 0: it has not */
+    /* ns: since when it has waited for what is under way, with a failure; 0: it has not */
+    uint64_t failing;
     struct hd_expected *expected;
     struct hd_parked *parked;
 };
 
 /* Hands a leg to its lane. What is above the line is set, the rest is 0. Any thread. */
 void hd_leg_start(hd_leg_t *leg);
-/* The algorithm: goes on as far as possible now. UCC_INPROGRESS, or how it ended: then nothing of it is under way.
- * From the leg's step. */
+/* The algorithm: goes on as far as possible now. UCC_INPROGRESS, or how it ended: then nothing of
+ * it is under way. From the leg's step. */
 ucc_status_t hd_leg_go(hd_leg_t *leg);
-/* From the leg's step, instead of hd_leg_go, again and again: nothing more is begun, and what is under way is brought
- * to an end. UCC_INPROGRESS until that is so, then `why`. */
+/* From the leg's step, instead of hd_leg_go, again and again: nothing more is begun, and what is
+ * under way is brought to an end. UCC_INPROGRESS until that is so, then `why`. */
 ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why);
 
-/* --- pumping --------------------------------------------------------------------------------------------- */
+/* --- pumping ---------------------------------------------------------------------------------- */
 
-/* Whoever waits drives all lanes, each by a try-lock: moves messages, steps legs, until nothing moves. True if every
- * lane was entered. Never waits. Any thread. */
+/* Whoever waits drives all lanes, each by a try-lock: moves messages, steps legs, until nothing
+ * moves. True if every lane was entered. Never waits. Any thread. */
 bool hd_net_pump(hd_net_t *net);
 /* Pumps, and looks at once for processes that are gone, which pumping does now and then. */
 void hd_net_look(hd_net_t *net);
-/* What threads sleep on who wait for legs (threads/outside.h): the process's, for ever. NULL: it has no descriptor. */
+/* What threads sleep on who wait for legs (threads/outside.h): the process's, for ever. NULL: it
+ * has no descriptor. */
 struct hd_outside *hd_net_outside(void);
 
-/* --- for people (show.c) --------------------------------------------------------------------------------- */
+/* --- for people (show.c) ---------------------------------------------------------------------- */
 
-/* The lanes, and for each other process what UCX has selected for each lane's way to it. Any thread; waits for the
- * lanes' locks. */
+/* The lanes, and for each other process what UCX has selected for each lane's way to it. Any
+ * thread; waits for the lanes' locks. */
 void hd_net_print_team(hd_net_team_t *team, FILE *out);
-/* What plan.c decides for every collective and some sizes, among n processes, with this configuration. Opens
- * nothing. */
+/* What plan.c decides for every collective and some sizes, among n processes, with this
+ * configuration. Opens nothing. */
 void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out);
 
 #endif

@@ -1,160 +1,38 @@
-/* news.c: what the net does with its watch (watch.h): who is gone, and which teams have failed, is heard of there when
- * UCX says nothing of it, or can't any more.
+/* news.c: what the net does with its watch (watch.h): who is gone, and which teams have failed, is
+ * heard of there when UCX says nothing of it, or can't any more.
  *
- * Of the processes of a team each watches those that are 1, 2, 4, ... before and after it: so everybody is watched by
- * somebody, and a word that everybody who hears it tells on reaches all, also when some of them are gone. Such words are
- * that a process is DEAD and that a team was ABORTed; each is told on once. A process's token, drawn when its net is
- * opened, names it: who comes back is another one.
+ * Of the processes of a team each watches those that are 1, 2, 4, ... before and after it: so
+ * everybody is watched by somebody, and a word that everybody who hears it tells on reaches all,
+ * also when some of them are gone. Such words are that a process is DEAD and that a team was
+ * ABORTed; each is told on once. A process's token, drawn when its net is opened, names it: who
+ * comes back is another one.
  *
- * Of two processes between which alone something has broken, one has to go, and all the others must know which. So who has
- * found no more than silence ACCUSES the other process, by name. If that one lives it hears of it, by way of others,
- * waits for a moment, and decides. Who has lost processes of several other hosts, or several of its own, goes itself. Else
- * those of the host with the lower number stay, and of one host those with the lower token. Whoever goes is DEAD. Who
- * does not answer for long is dead, too, and the accuser says so. Nobody else does anything about it before. What the
- * kernel of a process's host says of it needs no such question.
+ * Of two processes between which alone something has broken, one has to go, and all the others must
+ * know which. So who has found no more than silence ACCUSES the other process, by name. If that one
+ * lives it hears of it, by way of others, waits for a moment, and decides. Who has lost processes
+ * of several other hosts, or several of its own, goes itself. Else those of the host with the lower
+ * number stay, and of one host those with the lower token. Whoever goes is DEAD. Who does not
+ * answer for long is dead, too, and the accuser says so. Nobody else does anything about it before.
+ * What the kernel of a process's host says of it needs no such question.
  *
- * The watch calls under its own lock, so what it says is handed to lane 0 as an item, and done there.
+ * The watch calls under its own lock, so what it says is handed to lane 0 as an item, and done
+ * there.
  */
 #include "net/internal.h"
 
-#include "core/hash.h"
-#include "net/watch.h"
-
 #include <string.h>
 
-enum { LOST = 1, LEFT, DEAD, ABORT, SILENT, UNREACHED, ACCUSED };
 enum { ANSWER = 5 }; /* times the grace */
-
-/* As it travels, and as it is handed to lane 0. */
-typedef struct words {
-    uint32_t kind;
-    int32_t status;      /* of an ABORT: an error */
-    uint64_t subject[2]; /* a token; of an ABORT: a team's wire id, and 0 */
-    uint64_t by[2];      /* of an ACCUSED: whose word it is; else 0 */
-} words_t;
-
-_Static_assert(sizeof(words_t) <= HD_WATCH_WORDS, "words fit into a frame");
 
 typedef struct news {
     hd_net_item_t item; /* must stay first */
-    words_t words;
+    hd_words_t words;
 } news_t;
 
-/* --- what has been heard --------------------------------------------------------------------------------- */
+/* --- in lane 0: under its lock ---------------------------------------------------------------- */
 
-static uint64_t hash_of(const words_t *words) {
-    uint64_t hash = hd_hash_mix(hd_hash_mix(words->kind, words->subject[0]), words->subject[1]);
-    return hd_hash_mix(hd_hash_mix(hash, words->by[0]), words->by[1]);
-}
-
-static hd_peer_t *peer_of(const hd_net_t *net, const uint64_t token[2]) {
-    hd_peer_t *peer = net->peers;
-    while (peer && (peer->token[0] != token[0] || peer->token[1] != token[1])) {
-        peer = peer->next;
-    }
-    return peer;
-}
-
-static bool has_heard(const hd_net_t *net, uint64_t hash) {
-    bool known = false;
-    for (uint32_t i = 0; i < HD_NET_HEARD && i < net->n_heard && !known; i++) {
-        known = net->heard[i] == hash;
-    }
-    return known;
-}
-
-/* The first time it is heard, or said. Of an ABORT the status does not count: the first cause does. Of a process that is
- * known here that stays so, however much is heard later: what all tell all must come to an end. */
-static bool is_new(hd_net_t *net, const words_t *words) {
-    uint64_t hash = hash_of(words);
-    hd_lock(&net->lock);
-    hd_peer_t *peer = words->kind == DEAD ? peer_of(net, words->subject) : NULL;
-    bool known = (peer && peer->told) || has_heard(net, hash);
-    if (peer) {
-        peer->told = true;
-    }
-    if (!known) {
-        net->heard[net->n_heard++ % HD_NET_HEARD] = hash;
-        if (net->n_heard == 2 * HD_NET_HEARD) {
-            net->n_heard = HD_NET_HEARD; /* full from now on */
-        }
-    }
-    hd_unlock(&net->lock);
-    return !known;
-}
-
-bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
-    const words_t words = {.kind = DEAD, .subject = {token[0], token[1]}};
-    hd_lock(&net->lock);
-    bool known = has_heard(net, hash_of(&words));
-    hd_unlock(&net->lock);
-    return known;
-}
-
-/* --- from the watch: under its lock ------------------------------------------------------------------------ */
-
-static bool hand(hd_net_t *net, const words_t *words) {
-    news_t *news = hd_alloc(alignof(news_t), sizeof(*news));
-    if (!news) {
-        hd_error("no memory for the news that a process is gone, or a team has failed");
-        return false;
-    }
-    news->item.kind = HD_ITEM_NEWS;
-    news->words = *words;
-    hd_net_lane_hand(&net->lane[0], &news->item);
-    return true;
-}
-
-/* Nothing has come of it here: when somebody says it again, it is new. */
-static void unhear(hd_net_t *net, const words_t *words) {
-    uint64_t hash = hash_of(words);
-    hd_lock(&net->lock);
-    hd_peer_t *peer = words->kind == DEAD ? peer_of(net, words->subject) : NULL;
-    if (peer) {
-        peer->told = false;
-    }
-    for (uint32_t i = 0; i < HD_NET_HEARD; i++) {
-        net->heard[i] = net->heard[i] == hash ? 0 : net->heard[i];
-    }
-    hd_unlock(&net->lock);
-}
-
-static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
-    static const uint32_t kind[] = {[HD_WATCH_LEFT] = LEFT,
-                                    [HD_WATCH_DEAD] = LOST,
-                                    [HD_WATCH_SILENT] = SILENT,
-                                    [HD_WATCH_UNREACHED] = UNREACHED};
-    (void)hand(arg, &(words_t){.kind = kind[how], .subject = {token[0], token[1]}});
-}
-
-static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
-    words_t words;
-    (void)token;
-    if (n != sizeof(words)) {
-        return false;
-    }
-    memcpy(&words, bytes, sizeof(words));
-    bool known = words.kind == DEAD || words.kind == ACCUSED ||
-                 (words.kind == ABORT && words.status < 0 && words.status > UCC_ERR_LAST);
-    if (!known || !is_new(arg, &words)) {
-        return false;
-    }
-    if (!hand(arg, &words)) {
-        unhear(arg, &words);
-    }
-    return true;
-}
-
-/* --- in lane 0: under its lock -------------------------------------------------------------------------------- */
-
-static hd_peer_t *find_peer(hd_net_t *net, const uint64_t token[2]) {
-    hd_lock(&net->lock);
-    hd_peer_t *peer = peer_of(net, token);
-    hd_unlock(&net->lock);
-    return peer;
-}
-
-/* The others have given up this process, and will take nothing from it any more: so it gives up them. */
+/* The others have given up this process, and will take nothing from it any more: so it gives up
+ * them. */
 static void be_given_up(hd_net_t *net) {
     if (net->given_up) {
         return;
@@ -173,7 +51,7 @@ static bool is_me(const hd_net_t *net, const uint64_t token[2]) {
     return token[0] == net->token[0] && token[1] == net->token[1];
 }
 
-static void take_dead(hd_net_t *net, const words_t *words, hd_peer_t *peer) {
+static void take_dead(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
     if (is_me(net, words->subject)) {
         be_given_up(net);
     } else if (peer) {
@@ -181,7 +59,7 @@ static void take_dead(hd_net_t *net, const words_t *words, hd_peer_t *peer) {
     }
 }
 
-/* Of two that have lost each other: does this process stay? */
+/* Does this process stay, of the two that have lost each other? */
 static bool i_stay(const hd_net_t *net, const hd_peer_t *peer, const uint64_t token[2]) {
     if (peer && peer->host != net->host) {
         return net->host < peer->host;
@@ -196,7 +74,7 @@ static void surrender(hd_net_t *net) {
 
 /* Another process has lost this one, which lives. */
 static void hear_accuser(hd_net_t *net, const uint64_t accuser[2]) {
-    hd_peer_t *peer = find_peer(net, accuser);
+    hd_peer_t *peer = hd_peer_find(net, accuser);
     if (net->given_up || hd_net_is_dead(net, accuser)) {
         return;
     }
@@ -216,7 +94,8 @@ static bool is_opponent(const hd_peer_t *peer) {
     return peer->accuses || atomic_load_explicit(&peer->accused_at, memory_order_relaxed);
 }
 
-/* Processes of this host that it has lost, or that have lost it, and other hosts with such processes. */
+/* Counts the processes of this host that this one has lost, or that have lost it, and the other
+ * hosts with such processes. */
 static uint32_t count_opponents(const hd_net_t *net, const hd_peer_t *first) {
     uint32_t n = 0;
     for (const hd_peer_t *peer = first; peer; peer = peer->next) {
@@ -256,7 +135,8 @@ void hd_net_decide(hd_net_t *net, uint64_t now) {
     }
 }
 
-/* A team of which a message has come from it, and its number there; in lane 0, where they greet. 0: none. */
+/* Has a message of any team come from the peer, in lane 0, where processes greet? Returns the
+ * number of processes of that team, and the peer's number in it; 0: no message has come. */
 static uint32_t has_sent(hd_net_t *net, const hd_peer_t *peer, uint32_t *number) {
     uint32_t of = 0;
     hd_lock(&net->lock);
@@ -288,72 +168,44 @@ static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
             number, of, name);
 }
 
-/* What this process's own watch has found. */
-static void take_loss(hd_net_t *net, const words_t *words, hd_peer_t *peer) {
+/* Takes note of what this process's own watch has found of the peer. */
+static void take_loss(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
     switch (words->kind) {
-    case LEFT:
+    case HD_WORDS_LEFT:
         atomic_store_explicit(&peer->left, true, memory_order_relaxed); /* see hd_net_accuse */
         hd_peer_lose(peer, "it has closed its network");
         break;
-    case LOST:
+    case HD_WORDS_LOST:
         hd_peer_lose(peer, "its connection has ended");
         hd_net_tell_dead(net, words->subject);
         break;
-    case SILENT:
+    case HD_WORDS_SILENT:
         hd_peer_lose(peer, "there is no sign of it any more");
         hd_net_accuse(net, peer);
         break;
-    case UNREACHED:
+    case HD_WORDS_UNREACHED:
         take_unreached(net, peer);
         break;
     }
 }
 
-void hd_net_take_news(hd_net_t *net, hd_net_item_t *item) {
-    const words_t words = ((const news_t *)(const void *)item)->words;
+static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
+    hd_net_t *net = lane->net;
+    const hd_words_t words = ((const news_t *)(const void *)item)->words;
     hd_free(item);
     if (!net->lane[0].port.worker) {
         return; /* closed meanwhile: there are no peers, and no watch */
     }
-    hd_peer_t *peer = words.kind == ABORT ? NULL : find_peer(net, words.subject);
-    if (words.kind == ABORT) {
+    hd_peer_t *peer = words.kind == HD_WORDS_ABORT ? NULL : hd_peer_find(net, words.subject);
+    if (words.kind == HD_WORDS_ABORT) {
         hd_net_match_aborted(&net->lane[0], words.subject[0], (ucc_status_t)words.status);
-    } else if (words.kind == DEAD) {
+    } else if (words.kind == HD_WORDS_DEAD) {
         take_dead(net, &words, peer);
-    } else if (words.kind == ACCUSED && is_me(net, words.subject)) {
+    } else if (words.kind == HD_WORDS_ACCUSED && is_me(net, words.subject)) {
         hear_accuser(net, words.by);
-    } else if (words.kind != ACCUSED && peer) {
+    } else if (words.kind != HD_WORDS_ACCUSED && peer) {
         take_loss(net, &words, peer);
     }
-}
-
-/* --- telling: under a lane's lock ------------------------------------------------------------------------------- */
-
-static void tell(hd_net_t *net, const words_t *words) {
-    if (is_new(net, words) && net->watch) {
-        hd_watch_tell(net->watch, words, sizeof(*words));
-    }
-}
-
-void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]) {
-    tell(net, &(words_t){.kind = DEAD, .subject = {token[0], token[1]}});
-}
-
-void hd_net_accuse(hd_net_t *net, hd_peer_t *peer) {
-    uint64_t none = 0;
-    /* relaxed: who learns it later comes again, or has told it by then */
-    if (atomic_load_explicit(&peer->left, memory_order_relaxed)) {
-        hd_net_tell_dead(net, peer->token);
-    }
-    if (hd_net_is_dead(net, peer->token)) {
-        return;
-    }
-    tell(net, &(words_t){.kind = ACCUSED,
-                         .subject = {peer->token[0], peer->token[1]},
-                         .by = {net->token[0], net->token[1]}});
-    /* relaxed: lane 0 looks at it again and again */
-    atomic_compare_exchange_strong_explicit(&peer->accused_at, &none, hd_clock_ns(),
-                                            memory_order_relaxed, memory_order_relaxed);
 }
 
 void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now) {
@@ -371,11 +223,47 @@ void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now) {
     }
 }
 
-void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why) {
-    tell(net, &(words_t){.kind = ABORT, .status = (int32_t)why, .subject = {wire, 0}});
+/* --- from the watch: under its lock ----------------------------------------------------------- */
+
+static bool hand(hd_net_t *net, const hd_words_t *words) {
+    news_t *news = hd_alloc(alignof(news_t), sizeof(*news));
+    if (!news) {
+        hd_error("no memory for the news that a process is gone, or a team has failed");
+        return false;
+    }
+    news->item.take = take_news;
+    news->words = *words;
+    hd_net_lane_hand(&net->lane[0], &news->item);
+    return true;
 }
 
-/* --- opening, keeping, looking ------------------------------------------------------------------------------------ */
+static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
+    static const uint32_t kind[] = {[HD_WATCH_LEFT] = HD_WORDS_LEFT,
+                                    [HD_WATCH_DEAD] = HD_WORDS_LOST,
+                                    [HD_WATCH_SILENT] = HD_WORDS_SILENT,
+                                    [HD_WATCH_UNREACHED] = HD_WORDS_UNREACHED};
+    (void)hand(arg, &(hd_words_t){.kind = kind[how], .subject = {token[0], token[1]}});
+}
+
+static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
+    hd_words_t words;
+    (void)token;
+    if (n != sizeof(words)) {
+        return false;
+    }
+    memcpy(&words, bytes, sizeof(words));
+    bool known = words.kind == HD_WORDS_DEAD || words.kind == HD_WORDS_ACCUSED ||
+                 (words.kind == HD_WORDS_ABORT && words.status < 0 && words.status > UCC_ERR_LAST);
+    if (!known || !hd_words_are_new(arg, &words)) {
+        return false;
+    }
+    if (!hand(arg, &words)) {
+        hd_words_forget(arg, &words); /* when somebody says it again, it is new */
+    }
+    return true;
+}
+
+/* --- opening, keeping, looking ---------------------------------------------------------------- */
 
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
     net->host = hd_watch_host();

@@ -1,8 +1,9 @@
-/* plan.c: how a collective among processes runs: the only place where sizes and numbers of processes are compared with
- * thresholds. Plans are made of what all processes agree on: for v types, whose sizes differ, of their number alone.
+/* plan.c: how a collective among processes runs: the only place where sizes and numbers of
+ * processes are compared with thresholds. Plans are made of what all processes agree on: for v
+ * types, whose sizes differ, of their number alone.
  *
- * What the configuration names is taken wherever it is possible at all; the trees and Bruck's algorithm, which pack
- * blocks of one size, are not for v types.
+ * What the configuration names is taken wherever it is possible at all; the trees and Bruck's
+ * algorithm, which pack blocks of one size, are not for v types.
  */
 #include "net/internal.h"
 
@@ -28,47 +29,13 @@ enum {
     WINDOW = 16
 };
 
-static hd_net_family_t family_of(uint8_t type) {
-    switch ((enum hd_type)type) {
-    case HD_BARRIER:
-    case HD_FANIN:
-    case HD_FANOUT:
-    case HD_SCAN:
-    case HD_EXSCAN:
-    case HD_N_TYPES:
-        break;
-    case HD_BCAST:
-    case HD_MCAST:
-        return HD_NET_OF_BCAST;
-    case HD_ALLGATHER:
-    case HD_ALLGATHERV:
-        return HD_NET_OF_ALLGATHER;
-    case HD_ALLTOALL:
-    case HD_ALLTOALLV:
-        return HD_NET_OF_ALLTOALL;
-    case HD_GATHER:
-    case HD_GATHERV:
-        return HD_NET_OF_GATHER;
-    case HD_SCATTER:
-    case HD_SCATTERV:
-        return HD_NET_OF_SCATTER;
-    case HD_ALLREDUCE:
-        return HD_NET_OF_ALLREDUCE;
-    case HD_REDUCE:
-        return HD_NET_OF_REDUCE;
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        return HD_NET_OF_REDUCE_SCATTER;
-    }
-    return HD_NET_OF_BARRIER;
-}
-
 /* Rounds of a ring are steps, of which a message has 16 bits. */
 static bool has_ring(uint32_t n) {
     return n <= UINT16_MAX;
 }
 
-/* A chain sends the fewest bytes, but needs more segments than there are to be the fastest (docs/scaling.md). */
+/* A chain sends the fewest bytes, but needs more segments than there are to be the fastest
+ * (docs/scaling.md). */
 static hd_net_algorithm_t of_bcast(uint32_t n, size_t bytes) {
     bool large = bytes >= BCAST_TREE && bytes / n >= BCAST_PART && has_ring(n);
     return n > 2 && large ? HD_NET_SCATTER_ALLGATHER : HD_NET_TREE;
@@ -83,13 +50,14 @@ static hd_net_algorithm_t of_allgather(uint32_t n, size_t bytes, bool vector) {
     return few || !has_ring(n) ? HD_NET_DIRECT : HD_NET_RING;
 }
 
-/* A combination that the starter shares out among threads, or that calls the user's code, may come once in a leg: then
- * levels of it are not possible. */
+/* A combination that the starter shares out among threads, or that calls the user's code, may come
+ * once in a leg: then levels of it are not possible. */
 static bool has_levels(const hd_net_call_t *call) {
     return call->n > EIGHT && !call->parallel;
 }
 
-/* Parts of a reduction cost 2 (n - 1) messages: among many processes, more bytes are worth fewer messages. */
+/* Parts of a reduction cost 2 (n - 1) messages: among many processes, more bytes are worth fewer
+ * messages. */
 static size_t up_to(size_t bytes, uint32_t n) {
     size_t many = (size_t)n * REDUCE_MESSAGE;
     return many > bytes ? many : bytes;
@@ -107,7 +75,7 @@ static hd_net_algorithm_t of_allreduce(const hd_net_call_t *call, size_t bytes) 
 static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
     uint32_t n = call->n;
     bool vector = hd_coll[call->type].vector;
-    switch (family_of(call->type)) {
+    switch ((hd_net_family_t)hd_net_family_of[call->type]) {
     case HD_NET_OF_BARRIER:
         if (call->type != HD_BARRIER) {
             return HD_NET_TREE;
@@ -166,33 +134,12 @@ static uint32_t radix_of(const hd_net_call_t *call, hd_net_algorithm_t algorithm
     case HD_NET_DISSEMINATION:
         return BARRIER_RADIX;
     case HD_NET_TREE:
-        return family_of(call->type) == HD_NET_OF_BCAST && bytes > BCAST_WIDE ? 2 : EIGHT;
+        return hd_net_family_of[call->type] == HD_NET_OF_BCAST && bytes > BCAST_WIDE ? 2 : EIGHT;
     case HD_NET_EXCHANGE:
         return EIGHT;
     default:
         return WINDOW;
     }
-}
-
-const char *hd_net_plan_name(const hd_net_plan_t *plan) {
-    static const char *const names[] = {[HD_NET_NOTHING] = "-",
-                                        [HD_NET_DIRECT] = "direct",
-                                        [HD_NET_DISSEMINATION] = "dissemination",
-                                        [HD_NET_TREE] = "tree",
-                                        [HD_NET_CHAIN] = "chain",
-                                        [HD_NET_SCATTER_ALLGATHER] = "scatter+allgather",
-                                        [HD_NET_BRUCK] = "bruck",
-                                        [HD_NET_RING] = "ring",
-                                        [HD_NET_PAIRWISE] = "pairwise",
-                                        [HD_NET_EXCHANGE] = "exchange",
-                                        [HD_NET_REDUCE_ALLGATHER] = "reduce+allgather"};
-    return names[plan->algorithm];
-}
-
-uint32_t hd_net_plan_radix(const hd_net_plan_t *plan) {
-    bool has = plan->algorithm == HD_NET_TREE || plan->algorithm == HD_NET_EXCHANGE ||
-               plan->algorithm == HD_NET_DISSEMINATION;
-    return has ? plan->radix : 0;
 }
 
 hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *call, size_t bytes) {
@@ -201,7 +148,8 @@ hd_net_plan_t hd_net_plan_of(const hd_net_team_t *team, const hd_net_call_t *cal
 
 hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_net_call_t *call,
                                size_t bytes) {
-    uint8_t chosen = choice[family_of(call->type)];
+    uint8_t family = hd_net_family_of[call->type];
+    uint8_t chosen = family == HD_NET_OF_NONE ? HD_NET_NOTHING : choice[family];
     if (call->n == 1) {
         return (hd_net_plan_t){HD_NET_NOTHING, WINDOW};
     }
@@ -211,25 +159,6 @@ hd_net_plan_t hd_net_plan_with(const uint8_t choice[HD_NET_FAMILIES], const hd_n
 }
 
 size_t hd_net_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
-    switch (family_of(call->type)) {
-    case HD_NET_OF_BCAST:
-        return hd_net_bcast_scratch(call, plan->algorithm);
-    case HD_NET_OF_ALLGATHER:
-        return plan->algorithm == HD_NET_BRUCK ? call->n * call->give[0].bytes : 0;
-    case HD_NET_OF_GATHER:
-        return hd_net_gather_scratch(call, plan);
-    case HD_NET_OF_SCATTER:
-        return hd_net_scatter_scratch(call, plan);
-    case HD_NET_OF_ALLREDUCE:
-        return hd_net_allreduce_scratch(call, plan->algorithm);
-    case HD_NET_OF_REDUCE:
-        return hd_net_reduce_scratch(call, plan->algorithm);
-    case HD_NET_OF_REDUCE_SCATTER:
-        return hd_net_reduce_scatter_scratch(call);
-    case HD_NET_OF_BARRIER:
-    case HD_NET_OF_ALLTOALL:
-    case HD_NET_FAMILIES:
-        break;
-    }
-    return 0;
+    const hd_net_family_row_t *row = &hd_net_families[hd_net_family_of[call->type]];
+    return row->scratch ? row->scratch(call, plan) : 0;
 }

@@ -31,13 +31,14 @@ static ucc_status_t direct(hd_leg_t *leg) {
     return call->combine(leg, call->n, o.pointer, call->result, 0, call->count, true);
 }
 
-/* --- tree: blocks of 8 ---------------------------------------------------------------------------------------------- */
+/* --- tree: blocks of 8 ------------------------------------------------------------------------ */
 
 static uint64_t size_at(uint32_t l) {
     return UINT64_C(1) << (3 * l);
 }
 
-/* Of a tree of 8^l ranks, the one that has its partial: the root, if it is in there, else the first. */
+/* Of a tree of 8^l ranks, the one that has its partial: the root, if it is in there, else the
+ * first. */
 static uint32_t owner(const hd_net_call_t *call, uint32_t l, uint64_t first) {
     return call->root >= first && call->root < first + size_at(l) ? call->root : (uint32_t)first;
 }
@@ -85,7 +86,8 @@ static void receive_children(hd_leg_t *leg, uint32_t l, const hd_operands_t *o,
     }
 }
 
-/* leg->round: the level, of which I own the tree; leg->phase: 1: its children's partials are coming. */
+/* leg->round: the level, of which I own the tree; leg->phase: 1: its children's partials are
+ * coming. */
 static ucc_status_t tree(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     const void *partial = call->operand;
@@ -121,7 +123,7 @@ static ucc_status_t tree(hd_leg_t *leg) {
     }
 }
 
-/* --- reduce-scatter, and gather to the root --------------------------------------------------------------------------- */
+/* --- reduce-scatter, and gather to the root --------------------------------------------------- */
 
 static size_t part_bytes(const hd_net_call_t *call) {
     return (hd_net_part(call->count, call->n, 1) + 1) * call->element;
@@ -152,7 +154,8 @@ static ucc_status_t reduce_gather(hd_leg_t *leg) {
         leg->phase = 1;
     }
     if (leg->phase == 1) {
-        /* Elsewhere the result takes the place of my operand among the others', which lies where it was given. */
+        /* Elsewhere the result takes the place of my operand among the others', which lies where it
+         * was given. */
         void *dst =
             is_root ? (char *)call->result + first * call->element : hd_net_own_place(call, &o);
         ucc_status_t status = count ? call->combine(leg, hd_net_operands_in_all(call), o.pointer,
@@ -171,8 +174,8 @@ static ucc_status_t reduce_gather(hd_leg_t *leg) {
     return leg->receiving ? UCC_INPROGRESS : UCC_OK;
 }
 
-size_t hd_net_reduce_scratch(const hd_net_call_t *call, uint8_t algorithm) {
-    switch ((hd_net_algorithm_t)algorithm) {
+size_t hd_net_reduce_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
+    switch ((hd_net_algorithm_t)plan->algorithm) {
     case HD_NET_NOTHING:
         return 0;
     case HD_NET_TREE:

@@ -1,5 +1,5 @@
-/* reduce_scatter.c: reduce_scatter(v): everybody's operands of a rank's block (give[rank]) are combined into that
- * rank's take[0]. */
+/* reduce_scatter.c: reduce_scatter(v): everybody's operands of a rank's block (give[rank]) are
+ * combined into that rank's take[0]. */
 #include "net/internal.h"
 
 /* The result in one piece: where it goes, or, if that is several pieces, a place of ours. */
@@ -13,8 +13,8 @@ static hd_net_piece_t block(const hd_net_call_t *call, uint32_t r) {
     return give->bytes ? give->piece[0] : (hd_net_piece_t){NULL, 0};
 }
 
-/* Everybody sends each rank its block, so many at a time, and combines its own. That goes where other blocks' operands
- * may lie, in place: those have been sent by then. */
+/* Everybody sends each rank its block, so many at a time, and combines its own. That goes where
+ * other blocks' operands may lie, in place: those have been sent by then. */
 static ucc_status_t direct(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
     size_t bytes = call->take[0].bytes;
@@ -40,7 +40,8 @@ static ucc_status_t direct(hd_leg_t *leg) {
     return status;
 }
 
-size_t hd_net_reduce_scatter_scratch(const hd_net_call_t *call) {
+size_t hd_net_reduce_scatter_scratch(const hd_net_call_t *call, const hd_net_plan_t *plan) {
+    (void)plan;
     return hd_net_collected_bytes(call, call->take[0].bytes);
 }
 

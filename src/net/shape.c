@@ -1,7 +1,8 @@
 /* shape.c: trees, and cutting data into parts.
  *
- * The tree of radix R over n ranks, numbered from its root: written to base R, a number's parent has its lowest digit
- * that is not 0 cleared. So the numbers below v are v + 1, ... up to the next number with so few digits, without gaps:
+ * The tree of radix R over n ranks, numbered from its root: written to base R, a number's parent
+ * has its lowest digit that is not 0 cleared. So the numbers below v are v + 1, ... up to the next
+ * number with so few digits, without gaps:
  *
  *     R = 3, n = 11:   0 -> 9 1 3 2 6     3 -> 4 5    6 -> 7 8    9 -> 10
  */
@@ -48,7 +49,7 @@ bool hd_net_next_child(const hd_net_node_t *node, hd_net_child_t *child) {
     return false;
 }
 
-/* --- data ---------------------------------------------------------------------------------------------------------- */
+/* --- data ------------------------------------------------------------------------------------- */
 
 void hd_net_pack(const hd_net_data_t *data, void *to) {
     char *at = to;

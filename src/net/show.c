@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-/* What UCX says, written down while in the lane: a stream of the user's may block there, or run code of his. */
+/* What UCX says, written down while in the lane: a stream of the user's may block there, or run
+ * code of his. */
 static char *describe(hd_net_lane_t *lane, const hd_peer_t *peer) {
     char *text = NULL;
     size_t bytes;

@@ -1,8 +1,9 @@
-/* sleep.c: what threads sleep on who wait for other processes: the lanes' descriptors (threads/outside.h). One thread of
- * the process does; it arms every lane when nothing moves there.
+/* sleep.c: what threads sleep on who wait for other processes (threads/outside.h): one thread of
+ * the process sleeps in the descriptors of all lanes, which the function that net.c passes arms.
  *
- * A thread that pumps while another one sleeps here may take in what the armed descriptors were to tell, and then go:
- * so whoever has moved anything rouses the sleeper, which looks, and arms anew.
+ * A thread that pumps while another one sleeps here may take in what the armed descriptors were to
+ * tell, and then go: so whoever has moved anything rouses the sleeper, which looks, and arms anew.
+ * Any thread may call.
  */
 #include "net/internal.h"
 #include "threads/outside.h"
@@ -14,28 +15,7 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool is_made;
 static uint32_t made_at; /* hd_forks(): a child has a descriptor of its own */
 
-/* The sleeper's group keeps the net. */
-static uint32_t arm(hd_outside_t *self, int *fds) {
-    hd_net_t *net = hd_net_opened();
-    uint32_t n = 0;
-    (void)self;
-    for (uint32_t l = 0; net && l < net->lanes; l++) {
-        int watch;
-        fds[n] = hd_net_lane_arm(&net->lane[l], &watch);
-        if (fds[n++] < 0) {
-            return 0;
-        }
-        if (watch >= 0) {
-            fds[n++] = watch;
-        }
-    }
-    return n;
-}
-
-_Static_assert((int)HD_NET_MOST_LANES + 1 <= (int)HD_OUTSIDE_MOST,
-               "each lane has a descriptor, and the watch has one");
-
-struct hd_outside *hd_net_outside(void) {
+struct hd_outside *hd_net_sleep_on(uint32_t (*arm)(struct hd_outside *outside, int *fds)) {
     hd_fork_guard(&making);
     pthread_mutex_lock(&making);
     bool made = atomic_load_explicit(&is_made, memory_order_relaxed); /* under the mutex */
@@ -55,7 +35,7 @@ struct hd_outside *hd_net_outside(void) {
 }
 
 void hd_net_rouse(void) {
-    /* acquire: pairs with hd_net_outside */
+    /* acquire: pairs with hd_net_sleep_on */
     if (atomic_load_explicit(&is_made, memory_order_acquire)) {
         hd_outside_rouse(&outside);
     }

@@ -1,30 +1,33 @@
-/* swap.c: swaps: numbered exchanges of few bytes among few processes, a message from each to each that needs something of
- * it. No leg, no matching: a message says its number, and has a place of its own.
+/* swap.c: swaps: numbered exchanges of few bytes among few processes, a message from each to each
+ * that needs something of it. No leg, no matching: a message says its number, and has a place of
+ * its own (parts.c). Any thread begins a swap and looks whether it is there; parts are sent and put
+ * in their places by lane 0's holder, to whom UCX brings them by way of net.c.
  *
- * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS, and stays there until this process says that k is over. A
- * process gives its parts of k only when all exchanges up to k - W are over there, W being half of its board's depth, which is
- * as many as there are slots. So a part of k, or a leg of it, says that its process has done with all up to k - W: it has been
- * HEARD up to k. Nobody ends an exchange k before he has heard all others up to k - LAG. So a process that ends each exchange
- * before it begins the next gives k when the others have done with all up to k - 1 - LAG - W, and finds their places free.
- * Where they are not (it has several under way, the boards' other exchanges are no swaps, a process keeps parts
- * a while longer), the part is late: kept aside until somebody looks for it. So no part is ever written over one that
- * is still to be read, whatever the other process does.
- *   Of one source, LAG + 2 W numbers are outstanding at most, or, with legs between, so many that are swaps: not too many are
- * late.
- *   Who would give nothing is heard all the same: each gives a part, if only of no bytes, to whom it was silent for
- * TELL numbers. Where a part of k is waited for that way, it comes: who needs nothing else gives it before he waits for
- * anything.
- *   What this process gives is its own: at most HD_SWAP_SLOTS numbers are under way (the window of the deepest board).
+ * Places. Part k of process i lies at slot k mod HD_SWAP_SLOTS, and stays there until this process
+ * says that k is over. A process gives its parts of k only when all exchanges up to k - W are over
+ * there, W being half of its board's depth, which is as many as there are slots. So a part of k, or
+ * a leg of it, says that its process has done with all up to k - W: it has been HEARD up to k.
+ * Nobody ends an exchange k before he has heard all others up to k - LAG. So a process that ends
+ * each exchange before it begins the next gives k when the others have done with all up to k - 1 -
+ * LAG - W, and finds their places free. Where they are not (it has several under way, the boards'
+ * other exchanges are no swaps, a process keeps parts a while longer), the part is late: kept aside
+ * until somebody looks for it. So no part is ever written over one that is still to be read,
+ * whatever the other process does.
+ *   Of one source, LAG + 2 W numbers are outstanding at most, or, with legs between, so many that
+ * are swaps: not too many are late.
+ *   Who would give nothing is heard all the same: each gives a part, if only of no bytes, to whom
+ * it was silent for TELL numbers. Where a part of k is waited for that way, it comes: who needs
+ * nothing else gives it before he waits for anything.
+ *   What this process gives is its own: at most HD_SWAP_SLOTS numbers are under way (the window of
+ * the deepest board).
  *
- * Who reads. A part's number is written last (release), so whoever sees it (acquire), with or without the lane's lock, may
- * read the part, until it says that the number is over (release), which who writes the next one has seen (acquire).
+ * Numbers travel with their lowest bits, and are taken for the nearest to the latest one: see
+ * above.
  *
- * Numbers travel with their lowest bits, and are taken for the nearest to the latest one: see above.
- *
- * Arguments that differ. Parts of one number must have one signature: who reads them compares. A part with bytes for
- * who needs none is one of another call (another root's). A process that does something else there has a leg with this
- * number, and sends or waits for other messages: whichever of a swap and a leg comes second, by a message or by a call,
- * finds the first.
+ * Arguments that differ. Parts of one number must have one signature: who reads them compares. A
+ * part with bytes for who needs none is one of another call (another root's). A process that does
+ * something else there has a leg with this number, and sends or waits for other messages: whichever
+ * of a swap and a leg comes second, by a message or by a call, finds the first.
  */
 #include "net/internal.h"
 
@@ -36,115 +39,24 @@ enum {
     MOST_LATE = HD_SWAP_PROCESSES * HD_SWAP_SLOTS, /* of a team; more fails it */
     FAR = 4096, /* numbers from the latest; all processes are within some dozens of it */
     LAG = 12,   /* see above */
-    TELL = LAG / 2
+    TELL = LAG / 2,
+    TRACE_MARK = 5 /* tells the names of swaps' messages in a trace from those of others */
 };
-
-static uint32_t slot_of(uint64_t k) {
-    return (uint32_t)(k % HD_SWAP_SLOTS);
-}
 
 static uint32_t bit_of(uint32_t process) {
     return 1u << process;
 }
 
-static hd_swap_part_t *part_of(const hd_net_team_t *team, uint64_t k, uint32_t process) {
-    return &team->swaps->part[slot_of(k) * team->n + process];
-}
+/* --- giving ----------------------------------------------------------------------------------- */
 
-static uint8_t *long_of(const hd_net_team_t *team, uint64_t k, uint32_t process, bool taken) {
-    size_t which = 2 * ((size_t)slot_of(k) * team->n + process) + taken;
-    /* acquire: pairs with hd_net_swap_reserve */
-    return atomic_load_explicit(&team->swaps->longs, memory_order_acquire) +
-           which * hd_net_swap_most(team->n);
-}
-
-static const hd_net_family_t family_of[HD_N_TYPES] = {
-    [HD_BARRIER] = HD_NET_OF_BARRIER,   [HD_ALLREDUCE] = HD_NET_OF_ALLREDUCE,
-    [HD_REDUCE] = HD_NET_OF_REDUCE,     [HD_BCAST] = HD_NET_OF_BCAST,
-    [HD_MCAST] = HD_NET_OF_BCAST,       [HD_ALLGATHER] = HD_NET_OF_ALLGATHER,
-    [HD_ALLTOALL] = HD_NET_OF_ALLTOALL, [HD_GATHER] = HD_NET_OF_GATHER,
-    [HD_SCATTER] = HD_NET_OF_SCATTER,
-};
-
-enum {
-    TYPES = 1 << HD_BARRIER | 1 << HD_ALLREDUCE | 1 << HD_REDUCE | 1 << HD_BCAST | 1 << HD_MCAST |
-            1 << HD_ALLGATHER | 1 << HD_ALLTOALL | 1 << HD_GATHER | 1 << HD_SCATTER
-};
-
-uint32_t hd_net_swap_types(const uint8_t chosen[HD_NET_FAMILIES]) {
-    uint32_t types = 0;
-    for (uint32_t t = 0; t < HD_N_TYPES; t++) {
-        uint8_t choice = chosen[family_of[t]];
-        bool direct_will_do = choice == HD_NET_NOTHING || choice == HD_NET_DIRECT;
-        types |= direct_will_do ? TYPES & 1u << t : 0;
-    }
-    return types;
-}
-
-hd_net_swaps_t *hd_net_swaps_create(const hd_net_team_t *team, bool early) {
-    size_t parts = (size_t)HD_SWAP_SLOTS * team->n;
-    hd_net_swaps_t *swaps = hd_alloc(HD_LINE_PAIR, sizeof(*swaps) + parts * sizeof(hd_swap_part_t));
-    if (swaps) {
-        swaps->types = hd_net_swap_types(team->choice);
-        swaps->early = early;
-        atomic_init(&swaps->users, 1);
-    }
-    return swaps;
-}
-
-void hd_net_swaps_leave(hd_net_swaps_t *swaps) {
-    /* acq_rel: the last user frees what the others have done with */
-    if (!swaps || atomic_fetch_sub_explicit(&swaps->users, 1, memory_order_acq_rel) > 1) {
-        return;
-    }
-    for (hd_swap_late_t *next, *late = swaps->late; late; late = next) {
-        next = late->next;
-        hd_free(late);
-    }
-    hd_free_local(atomic_load_explicit(&swaps->longs, memory_order_relaxed)); /* the last user */
-    hd_free(swaps);
-}
-
-bool hd_net_may_swap(const hd_net_team_t *team, uint8_t type) {
-    return team->swaps && team->swaps->types & 1u << type;
-}
-
-ucc_status_t hd_net_swap_reserve(hd_net_team_t *team) {
-    hd_net_swaps_t *swaps = team->swaps;
-    uint8_t *none = NULL;
-    /* relaxed: only whether there is one */
-    if (atomic_load_explicit(&swaps->longs, memory_order_relaxed)) {
-        return UCC_OK;
-    }
-    size_t parts = (size_t)2 * HD_SWAP_SLOTS * team->n;
-    uint8_t *longs = hd_alloc_local(parts * hd_net_swap_most(team->n), -1); /* by its users */
-    if (!longs) {
-        hd_error("no memory for small messages among %u processes", team->n);
-        return UCC_ERR_NO_MEMORY;
-    }
-    /* release: it is zero; relaxed: another's is as good */
-    if (!atomic_compare_exchange_strong_explicit(&swaps->longs, &none, longs, memory_order_release,
-                                                 memory_order_relaxed)) {
-        hd_free_local(longs);
-    }
-    return UCC_OK;
-}
-
-/* --- giving ---------------------------------------------------------------------------------------------------------------- */
-
-/* The number is known now, as far as it goes. Under lane 0's lock. */
+/* A part of exchange k was given, or has come. Under lane 0's lock. */
 static void note(hd_net_swaps_t *swaps, uint64_t k) {
     swaps->latest = swaps->latest < k ? k : swaps->latest;
 }
 
-/* Names the message in a trace. */
+/* Names the message of a part of k in a trace. */
 static uint64_t id_of(const hd_net_team_t *team, uint64_t k, uint32_t from, uint32_t to) {
-    return hd_hash_mix(hd_hash_mix(team->wire, k), (uint64_t)from << 32 | to) ^ HD_ITEM_SWAP;
-}
-
-static void fail(hd_net_team_t *team, ucc_status_t why) {
-    hd_net_team_fail(team, why);
-    hd_net_team_abort(team, why);
+    return hd_hash_mix(hd_hash_mix(team->wire, k), (uint64_t)from << 32 | to) ^ TRACE_MARK;
 }
 
 static uint64_t heard(const hd_net_team_t *team, uint32_t process) {
@@ -152,27 +64,23 @@ static uint64_t heard(const hd_net_team_t *team, uint32_t process) {
     return atomic_load_explicit(&team->swaps->other[process].heard, memory_order_relaxed);
 }
 
-/* Under lane 0's lock. */
+/* The process has come as far as k. Under lane 0's lock. */
 static void hear(hd_net_team_t *team, uint32_t process, uint64_t k) {
     if (heard(team, process) < k) {
         atomic_store_explicit(&team->swaps->other[process].heard, k, memory_order_relaxed);
     }
 }
 
-static bool has_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
-    /* acquire: the part; see above */
-    return atomic_load_explicit(&part_of(team, k, process)->k, memory_order_acquire) == k;
-}
-
 /* Is what exchange k waits for from that process there? */
 static bool has_come(const hd_net_team_t *team, uint64_t k, uint32_t needed, uint32_t process) {
-    return needed & bit_of(process) ? has_part(team, k, process) : heard(team, process) + LAG >= k;
+    return needed & bit_of(process) ? hd_swap_has_part(team, k, process)
+                                    : heard(team, process) + LAG >= k;
 }
 
-/* All parts that are needed, and mine have been given. */
+/* Are all parts there that exchange k needs, and has this process given its own? */
 static bool is_there(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
-    /* acquire: pairs with hd_net_swap_sent */
-    if (atomic_load_explicit(&team->swaps->given[slot_of(k)], memory_order_acquire) != k) {
+    /* acquire: pairs with count_sent */
+    if (atomic_load_explicit(&team->swaps->given[hd_swap_slot(k)], memory_order_acquire) != k) {
         return false;
     }
     for (uint32_t i = 0; i < team->n; i++) {
@@ -183,7 +91,7 @@ static bool is_there(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
     return true;
 }
 
-/* Whoever sleeps is woken. Under lane 0's lock. */
+/* Wakes whoever sleeps until parts are there. Under lane 0's lock. */
 static void wake(hd_net_team_t *team) {
     hd_lock(&team->telling); /* from here on the exchange may be over, and the team's owner gone */
     if (!team->destroyed) {
@@ -192,39 +100,76 @@ static void wake(hd_net_team_t *team) {
     hd_unlock(&team->telling);
 }
 
-/* A part of exchange k, which has begun, has just come, or mine have gone: if that was the last, whoever sleeps until all are there is woken.
- * Under lane 0's lock, which whoever looks has himself. */
+/* A part of exchange k, which has begun, has just come, or mine have gone: if that was the last,
+ * whoever sleeps until all are there is woken. Under lane 0's lock, which whoever looks has
+ * himself. */
 static void tell(hd_net_team_t *team, uint64_t k) {
-    if (k != team->swaps->looked_for && is_there(team, k, team->swaps->needed[slot_of(k)])) {
+    if (k != team->swaps->looked_for && is_there(team, k, team->swaps->needed[hd_swap_slot(k)])) {
         wake(team);
     }
 }
 
-void hd_net_swap_sent(hd_swap_mine_t *mine, ucc_status_t status) {
+/* One of the messages of `mine` is over, or all are on their way. */
+static void count_sent(hd_swap_mine_t *mine, ucc_status_t status) {
     hd_net_team_t *team = mine->team;
     uint64_t k = mine->swap.k;
     if (status != UCC_OK) {
         hd_error("a part of a small collective can't be sent: %s", ucc_status_string(status));
-        fail(team, status);
+        hd_net_team_fail(team, status);
     }
     if (--mine->pending == 0) {
         /* release: `mine` may be written again, and may be read; pairs with is_there */
-        atomic_store_explicit(&team->swaps->given[slot_of(k)], k, memory_order_release);
+        atomic_store_explicit(&team->swaps->given[hd_swap_slot(k)], k, memory_order_release);
         tell(team, k);
     }
 }
 
-void *hd_net_swap_room(const hd_net_team_t *team, uint64_t k, uint32_t to, bool is_long) {
-    return is_long ? long_of(team, k, to, false) : team->swaps->mine[slot_of(k)].data;
-}
-
-/* What legs have told counts, too: they have the same numbers. */
+/* What legs have told of that process's progress counts, too: they have the same numbers. */
 static void hear_legs(hd_net_team_t *team, uint64_t k, uint32_t process) {
     uint64_t floor = team->lane[0].peer[process].floor;
     if (floor && heard(team, process) + LAG < k && heard(team, process) < floor - 1) {
         hear(team, process, floor - 1);
         wake(team); /* an older exchange may be over by that */
     }
+}
+
+/* A message with a part is over (hd_message.over). A receiver that is lost is missed by whoever
+ * waits for its part. */
+static void on_over(hd_message_t *message, ucc_status_t status) {
+    if (status == UCC_ERR_IO_ERROR) {
+        hd_peer_lose(message->peer, "a message was lost");
+    }
+    if (message->swap) {
+        count_sent(message->swap, status == UCC_ERR_IO_ERROR ? UCC_OK : status);
+    }
+}
+
+/* Sends a part to that process; the data stays until the message is over, maybe at once. tells: the
+ * part has no data, and only says how far this process is. */
+static void send_part(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine, const void *data,
+                      uint32_t bytes, bool tells) {
+    hd_net_lane_t *lane = &team->net->lane[0];
+    const hd_ucx_link_t *link = hd_peer_link(team->peer[to], lane);
+    hd_message_t *message = link ? hd_message_get(lane) : NULL;
+    if (!message) {
+        count_sent(mine, link ? UCC_ERR_NO_MEMORY : UCC_OK);
+        return;
+    }
+    const hd_wire_swap_t wire = {.team = team->wire,
+                                 .number = mine->swap.k,
+                                 .source = team->me,
+                                 .signature = mine->swap.signature,
+                                 .bytes = bytes};
+    size_t header = hd_wire_write_swap(&wire, data, message->header);
+    message->own = (hd_net_piece_t){(void *)(uintptr_t)data, bytes};
+    message->piece = &message->own;
+    message->n = header == HD_WIRE_SWAP_HEAD && bytes;
+    message->over = on_over;
+    message->swap = mine;
+    message->peer = team->peer[to];
+    hd_net_add_up(tells ? &lane->traffic.told : &lane->traffic.messages_sent, 1);
+    hd_net_add_up(&lane->traffic.bytes_sent, bytes);
+    hd_message_send(message, link, header, HD_UCX_EAGER);
 }
 
 static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
@@ -244,17 +189,18 @@ static void send_to(hd_net_team_t *team, uint32_t to, hd_swap_mine_t *mine) {
         hd_trace_sent(mine, hd_ticks(), id_of(team, swap->k, team->me, to), bytes, to);
     }
     const void *at =
-        mine->is_long ? long_of(team, swap->k, swap->same ? 0 : to, false) : mine->data;
-    hd_message_swap(&team->lane[0], to, mine, at, bytes, !given);
+        mine->is_long ? hd_swap_long_of(team, swap->k, swap->same ? 0 : to, false) : mine->data;
+    send_part(team, to, mine, at, bytes, !given);
 }
 
 static void take_late(hd_net_team_t *team);
 
-/* Of parts that came before this exchange began, is one of another call? Nobody here needs bytes of its source. */
+/* Has a part come, before this exchange began, that is of another call? It has bytes, and its
+ * source is one of which nobody here needs any. */
 static bool has_strange(const hd_net_team_t *team, const hd_net_swap_t *swap, uint32_t *source) {
     for (uint32_t i = 0; i < team->n; i++) {
-        if (i != team->me && !(swap->from & bit_of(i)) && has_part(team, swap->k, i) &&
-            part_of(team, swap->k, i)->bytes > 0) {
+        if (i != team->me && !(swap->from & bit_of(i)) && hd_swap_has_part(team, swap->k, i) &&
+            hd_swap_part_of(team, swap->k, i)->bytes > 0) {
             *source = i;
             return true;
         }
@@ -272,11 +218,10 @@ static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
         take_late(team);
     }
     /* relaxed: other lanes only look whether this exchange is a swap */
-    atomic_store_explicit(&swaps->begun[slot_of(k)], k, memory_order_relaxed);
-    swaps->needed[slot_of(k)] = mine->swap.from;
-    if (hd_net_match_has_parked(&team->lane[0], k, &other) ||
-        has_strange(team, &mine->swap, &other)) {
-        hd_net_match_differs(team, other);
+    atomic_store_explicit(&swaps->begun[hd_swap_slot(k)], k, memory_order_relaxed);
+    swaps->needed[hd_swap_slot(k)] = mine->swap.from;
+    if (hd_park_has_parked(&team->lane[0], k, &other) || has_strange(team, &mine->swap, &other)) {
+        hd_net_team_differs(team, other);
         return;
     }
     if (hd_trace_is_on()) {
@@ -286,23 +231,31 @@ static void send(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     for (uint32_t i = 1; i < team->n; i++) {
         send_to(team, (team->me + i) % team->n, mine);
     }
-    hd_net_swap_sent(mine, UCC_OK);
+    count_sent(mine, UCC_OK);
 }
 
-void hd_net_swap_send(hd_net_lane_t *lane, hd_net_item_t *item) {
-    hd_swap_mine_t *mine =
-        (hd_swap_mine_t *)(void *)((char *)item - offsetof(hd_swap_mine_t, item));
+static void give(hd_net_lane_t *lane, hd_swap_mine_t *mine) {
     if (hd_net_team_failure(mine->team) == UCC_OK) {
         send(lane, mine);
     }
 }
 
+/* A part is handed to lane 0 by whoever has found another thread in it. */
+static void take_mine(hd_net_lane_t *lane, hd_net_item_t *item) {
+    give(lane, (hd_swap_mine_t *)(void *)((char *)item - offsetof(hd_swap_mine_t, item)));
+}
+
+static void release(void *swaps) {
+    hd_net_swaps_leave(swaps);
+}
+
 void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team) {
-    for (hd_message_t *r = lane->under_way; r; r = r->next) {
-        if (r->swap && r->swap->team == team) {
-            r->swap = NULL;
-            r->ended =
-                team->swaps; /* UCX may still read the data: of a collective that has failed */
+    for (hd_message_t *message = lane->under_way; message; message = message->next) {
+        if (message->swap && message->swap->team == team) {
+            message->swap = NULL;
+            message->kept =
+                team->swaps; /* UCX may still read the data, of a collective that has failed */
+            message->release = release;
             /* relaxed: the team is a user */
             atomic_fetch_add_explicit(&team->swaps->users, 1, memory_order_relaxed);
         }
@@ -312,24 +265,20 @@ void hd_net_swap_forget(hd_net_lane_t *lane, const hd_net_team_t *team) {
     }
 }
 
-hd_net_swap_t *hd_net_swap_of(const hd_net_team_t *team, uint64_t k) {
-    return &team->swaps->mine[slot_of(k)].swap;
-}
-
 bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks) {
     hd_net_lane_t *lane = &team->net->lane[0];
-    hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
+    hd_swap_mine_t *mine = &team->swaps->mine[hd_swap_slot(k)];
     uint32_t needed = mine->swap.from;
     hd_assert(mine->swap.k == k);
-    mine->item.kind = HD_ITEM_SWAP;
     mine->team = team;
     mine->is_long = hd_net_swap_is_long(&mine->swap);
     if (!hd_net_lane_enter(lane)) {
+        mine->item.take = take_mine;
         hd_net_lane_hand(lane, &mine->item);
         return hd_net_lane_pump(lane) && is_there(team, k, needed);
     }
     team->swaps->looked_for = k;
-    hd_net_swap_send(lane, &mine->item);
+    give(lane, mine);
     bool there = is_there(team, k, needed);
     for (; !there && looks > 0; looks--) {
         hd_net_lane_turn(lane);
@@ -341,32 +290,27 @@ bool hd_net_swap(hd_net_team_t *team, uint64_t k, uint32_t looks) {
     return there;
 }
 
-/* --- coming ------------------------------------------------------------------------------------------------------------------ */
+/* --- coming ----------------------------------------------------------------------------------- */
 
-/* What came, for as long as its message is in hand. */
+/* A part that has come; its data lasts as long as its message is in hand. */
 typedef struct arrival {
     uint64_t k;
     uint32_t source, signature, bytes;
     const uint8_t *data;
 } arrival_t;
 
-/* Where a part's bytes are. */
-static uint8_t *bytes_of(const hd_net_team_t *team, uint64_t k, uint32_t process, uint32_t bytes) {
-    return bytes > HD_SWAP_BYTES ? long_of(team, k, process, true)
-                                 : part_of(team, k, process)->data;
-}
-
 static void put(hd_net_team_t *team, const arrival_t *a) {
-    hd_swap_part_t *part = part_of(team, a->k, a->source);
+    hd_swap_part_t *part = hd_swap_part_of(team, a->k, a->source);
     part->signature = a->signature;
     part->bytes = a->bytes;
     if (a->bytes) {
-        memcpy(bytes_of(team, a->k, a->source, a->bytes), a->data, a->bytes);
+        memcpy(hd_swap_bytes_of(team, a->k, a->source, a->bytes), a->data, a->bytes);
     }
-    /* release: the part; see above */
+    /* release: the part; see parts.c */
     atomic_store_explicit(&part->k, a->k, memory_order_release);
     /* relaxed: written under this lock */
-    if (atomic_load_explicit(&team->swaps->begun[slot_of(a->k)], memory_order_relaxed) == a->k) {
+    if (atomic_load_explicit(&team->swaps->begun[hd_swap_slot(a->k)], memory_order_relaxed) ==
+        a->k) {
         tell(team, a->k);
     } else if (team->swaps->early) {
         wake(team);
@@ -375,12 +319,14 @@ static void put(hd_net_team_t *team, const arrival_t *a) {
 
 typedef enum place { FREE, TAKEN, OVERTAKEN, KNOWN } place_t;
 
-/* Of source's part of k. KNOWN: it is there, or is over. OVERTAKEN: a later part of its source lies there. */
+/* What is the place of source's part of k? KNOWN: the part is there, or is over. OVERTAKEN: a later
+ * part of the source lies there. */
 static place_t place_of(const hd_net_team_t *team, uint64_t k, uint32_t source) {
     /* acquire: who read what lies there has done with it */
-    uint64_t over = atomic_load_explicit(&team->swaps->over[slot_of(k)], memory_order_acquire);
+    uint64_t over = atomic_load_explicit(&team->swaps->over[hd_swap_slot(k)], memory_order_acquire);
     /* relaxed: written under this lock */
-    uint64_t there = atomic_load_explicit(&part_of(team, k, source)->k, memory_order_relaxed);
+    uint64_t there =
+        atomic_load_explicit(&hd_swap_part_of(team, k, source)->k, memory_order_relaxed);
     if (k <= over || k == there) {
         return KNOWN;
     }
@@ -393,16 +339,17 @@ static void count_late(hd_net_swaps_t *swaps, int32_t more) {
     atomic_store_explicit(&swaps->n_late, n + (uint32_t)more, memory_order_relaxed);
 }
 
-/* Of a call that is not this process's: nobody here needs bytes of it. */
+/* Is the part of a call that is not this process's? It has bytes, and nobody here needs any of
+ * it. */
 static bool is_strange(const hd_net_team_t *team, const arrival_t *a) {
     const hd_net_swaps_t *swaps = team->swaps;
     /* relaxed: written under this lock */
     return a->bytes > 0 &&
-           atomic_load_explicit(&swaps->begun[slot_of(a->k)], memory_order_relaxed) == a->k &&
-           !(swaps->needed[slot_of(a->k)] & bit_of(a->source));
+           atomic_load_explicit(&swaps->begun[hd_swap_slot(a->k)], memory_order_relaxed) == a->k &&
+           !(swaps->needed[hd_swap_slot(a->k)] & bit_of(a->source));
 }
 
-/* Under lane 0's lock: those whose places have become free. */
+/* Puts the late parts into their places that have become free. Under lane 0's lock. */
 static void take_late(hd_net_team_t *team) {
     hd_net_swaps_t *swaps = team->swaps;
     for (hd_swap_late_t **at = &swaps->late; *at;) {
@@ -415,7 +362,7 @@ static void take_late(hd_net_team_t *team) {
         if (place == FREE) {
             const arrival_t a = {late->k, late->source, late->signature, late->bytes, late->data};
             if (is_strange(team, &a)) {
-                hd_net_match_differs(team, a.source);
+                hd_net_team_differs(team, a.source);
             }
             put(team, &a);
         }
@@ -425,7 +372,7 @@ static void take_late(hd_net_team_t *team) {
     }
 }
 
-/* False: the team has failed. */
+/* Keeps a part aside. False: the team has failed. */
 static bool keep_late(hd_net_team_t *team, const arrival_t *a) {
     hd_net_swaps_t *swaps = team->swaps;
     uint32_t n = atomic_load_explicit(&swaps->n_late, memory_order_relaxed); /* under this lock */
@@ -433,7 +380,7 @@ static bool keep_late(hd_net_team_t *team, const arrival_t *a) {
         n < MOST_LATE ? hd_alloc(alignof(hd_swap_late_t), sizeof(*late) + a->bytes) : NULL;
     if (!late) {
         hd_error("process %u is too far ahead: %u swaps are kept", a->source, n);
-        fail(team, n < MOST_LATE ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE);
+        hd_net_team_fail(team, n < MOST_LATE ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE);
         return false;
     }
     *late = (hd_swap_late_t){.next = swaps->late,
@@ -447,18 +394,18 @@ static bool keep_late(hd_net_team_t *team, const arrival_t *a) {
     return true;
 }
 
-/* What lies in the place of a, of a later number, makes room for it. */
+/* The part of a later number that lies in the place of `a` makes room for it. */
 static bool move_aside(hd_net_team_t *team, const arrival_t *a) {
-    const hd_swap_part_t *part = part_of(team, a->k, a->source);
+    const hd_swap_part_t *part = hd_swap_part_of(team, a->k, a->source);
     const arrival_t there = {.k = atomic_load_explicit(&part->k, memory_order_relaxed), /* lock's */
                              .source = a->source,
                              .signature = part->signature,
                              .bytes = part->bytes,
-                             .data = bytes_of(team, a->k, a->source, part->bytes)};
+                             .data = hd_swap_bytes_of(team, a->k, a->source, part->bytes)};
     return keep_late(team, &there);
 }
 
-/* That with these lowest bits which is nearest to the latest. */
+/* The number with these lowest bits that is nearest to the latest one. */
 static uint64_t whole_number(uint64_t latest, uint64_t lowest) {
     const uint64_t half = UINT64_C(1) << (HD_WIRE_SWAP_BITS - 1), mask = 2 * half - 1;
     uint64_t ahead = (lowest - latest) & mask;
@@ -471,12 +418,13 @@ static uint64_t latest_of(const hd_net_team_t *team) {
 }
 
 static void drop(hd_net_lane_t *lane, const char *why) {
-    if (hd_net_match_may_log(lane)) {
+    if (hd_net_lane_may_log(lane)) {
         hd_warn("a message was dropped: %s", why);
     }
 }
 
-/* Its process has come so far. An exchange that waits for nothing else may be over now, whichever it is. */
+/* The part's source has come as far as its number. An exchange that waits for nothing else may be
+ * over now, whichever it is. */
 static void hear_part(hd_net_team_t *team, const arrival_t *a) {
     bool waits = heard(team, a->source) + LAG < team->swaps->latest;
     hear(team, a->source, a->k);
@@ -489,7 +437,7 @@ static void take_in(hd_net_lane_t *lane, hd_net_team_t *team, const arrival_t *a
     hd_net_team_lane_t *tl = &team->lane[0];
     place_t place = place_of(team, a->k, a->source);
     if (is_strange(team, a)) {
-        hd_net_match_differs(team, a->source);
+        hd_net_team_differs(team, a->source);
         return;
     }
     if (place == KNOWN) {
@@ -499,8 +447,8 @@ static void take_in(hd_net_lane_t *lane, hd_net_team_t *team, const arrival_t *a
         return;
     }
     note(team->swaps, a->k);
-    if ((tl->n_numbered || a->k < tl->highest) && hd_net_match_has_leg(tl, a->k)) {
-        hd_net_match_differs(team, a->source);
+    if ((tl->n_numbered || a->k < tl->highest) && hd_park_has_leg(tl, a->k)) {
+        hd_net_team_differs(team, a->source);
         return;
     }
     if (place == TAKEN) {
@@ -519,11 +467,11 @@ static void arrive(hd_net_lane_t *lane, hd_net_team_t *team, arrival_t *a) {
     if (a->k - latest + FAR > 2 * FAR || a->k > INT64_MAX) {
         hd_error("process %u sends parts of exchange %llu, but this one is at %llu", a->source,
                  (unsigned long long)a->k, (unsigned long long)latest);
-        fail(team, UCC_ERR_INVALID_PARAM);
+        hd_net_team_fail(team, UCC_ERR_INVALID_PARAM);
         return;
     }
     if (a->bytes > HD_SWAP_BYTES && hd_net_swap_reserve(team) != UCC_OK) {
-        fail(team, UCC_ERR_NO_MEMORY);
+        hd_net_team_fail(team, UCC_ERR_NO_MEMORY);
         return;
     }
     if (team->swaps->late) { /* those that came before come first */
@@ -570,51 +518,28 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
     return HD_UCX_DONE;
 }
 
-bool hd_net_swap_has_begun(const hd_net_team_t *team, uint64_t k) {
-    /* relaxed: written under lane 0's lock, which those have who come before or after it there */
-    return team->swaps &&
-           atomic_load_explicit(&team->swaps->begun[slot_of(k)], memory_order_relaxed) == k;
-}
+/* --- waiting ---------------------------------------------------------------------------------- */
 
-bool hd_net_swap_has_come(const hd_net_team_t *team, uint64_t k, uint32_t *source) {
-    for (uint32_t i = 0; team->swaps && i < team->n; i++) {
-        /* relaxed: written under this lock */
-        if (atomic_load_explicit(&part_of(team, k, i)->k, memory_order_relaxed) == k) {
-            *source = i;
-            return true;
-        }
-    }
-    for (const hd_swap_late_t *late = team->swaps ? team->swaps->late : NULL; late;
-         late = late->next) {
-        if (late->k == k) {
-            *source = late->source;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* --- waiting ------------------------------------------------------------------------------------------------------------------- */
-
-/* Under lane 0's lock: one that is gone, and is waited for, or that mine can't be given to; NULL: none. */
+/* Returns a process that is gone, and that exchange k waits for, or that this process's part can't
+ * be given to. NULL: there is none. Under lane 0's lock. */
 static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     uint64_t now = hd_clock_ns();
-    const hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
+    const hd_swap_mine_t *mine = &team->swaps->mine[hd_swap_slot(k)];
     for (uint32_t i = 0; i < team->n; i++) {
         if (i != team->me && !has_come(team, k, mine->swap.from, i) &&
             hd_peer_is_gone(team->peer[i], lane, now)) {
             return team->peer[i];
         }
     }
-    for (const hd_message_t *r = lane->under_way; r; r = r->next) {
-        if (r->swap == mine && hd_peer_is_gone(r->peer, lane, now)) {
-            return r->peer;
+    for (const hd_message_t *message = lane->under_way; message; message = message->next) {
+        if (message->swap == mine && hd_peer_is_gone(message->peer, lane, now)) {
+            return message->peer;
         }
     }
     return NULL;
 }
 
-/* Under lane 0's lock: what is rare. */
+/* Looks for what is rare: late parts, what legs have told, and losses. Under lane 0's lock. */
 static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     take_late(team);
     for (uint32_t i = 0; i < team->n; i++) {
@@ -627,11 +552,11 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
         hd_error("process %u of a team of %u has gone, and a small collective needs it",
                  hd_net_number_of(team, gone), team->n);
         hd_net_accuse(team->net, gone);
-        fail(team, UCC_ERR_IO_ERROR);
+        hd_net_team_fail(team, UCC_ERR_IO_ERROR);
     }
 }
 
-/* Is there a process that would have to be heard of? Legs may have told. */
+/* Does exchange k wait until it hears of a process? Legs may have told of it. */
 static bool lags(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
     for (uint32_t i = 0; i < team->n; i++) {
         if (i != team->me && !(needed & bit_of(i)) && heard(team, i) + LAG < k) {
@@ -643,7 +568,7 @@ static bool lags(const hd_net_team_t *team, uint64_t k, uint32_t needed) {
 
 bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     hd_net_lane_t *lane = &team->net->lane[0];
-    uint32_t needed = team->swaps->mine[slot_of(k)].swap.from;
+    uint32_t needed = team->swaps->mine[hd_swap_slot(k)].swap.from;
     (void)hd_net_pump(team->net);
     if (is_there(team, k, needed)) {
         return true;
@@ -660,34 +585,15 @@ bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     return is_there(team, k, needed);
 }
 
-bool hd_net_swap_has_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
-    return has_part(team, k, process);
-}
-
-bool hd_net_swap_fits(const hd_net_team_t *team, uint64_t k, uint32_t process, uint32_t signature,
-                      size_t bytes) {
-    const hd_swap_part_t *part = part_of(team, k, process);
-    return part->signature == signature && part->bytes == bytes;
-}
-
-const void *hd_net_swap_part(const hd_net_team_t *team, uint64_t k, uint32_t process) {
-    return bytes_of(team, k, process, part_of(team, k, process)->bytes);
-}
-
 void hd_net_swap_done(hd_net_team_t *team, uint64_t k) {
     if (hd_trace_is_on()) {
-        const hd_swap_mine_t *mine = &team->swaps->mine[slot_of(k)];
+        const hd_swap_mine_t *mine = &team->swaps->mine[hd_swap_slot(k)];
         for (uint32_t i = 0; i < team->n; i++) {
             if (i != team->me && mine->swap.from & bit_of(i)) {
                 hd_trace_taken(mine, hd_ticks(), id_of(team, k, i, team->me),
-                               part_of(team, k, i)->bytes, i);
+                               hd_swap_part_of(team, k, i)->bytes, i);
             }
         }
         hd_trace_leg_done(mine, UCC_OK);
     }
-}
-
-void hd_net_swap_over(hd_net_team_t *team, uint64_t k) {
-    /* release: what was read of the parts; see above */
-    atomic_store_explicit(&team->swaps->over[slot_of(k)], k, memory_order_release);
 }

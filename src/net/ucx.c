@@ -23,7 +23,7 @@ _Static_assert(sizeof(hd_net_piece_t) == sizeof(ucp_dt_iov_t) &&
                    offsetof(hd_net_piece_t, bytes) == offsetof(ucp_dt_iov_t, length),
                "our pieces are UCX's");
 
-/* --- the table ------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 #define FUNCTIONS(_of)                                                                             \
     _of(ucp_get_version) _of(ucp_config_read) _of(ucp_config_modify) _of(ucp_config_release)       \
@@ -81,8 +81,9 @@ ucc_status_t hd_ucx_load(const char *library) {
     return UCC_OK;
 }
 
-/* UCX asks for a descriptor, for a moment, where it makes the first way by a device, or gives back the last one, and ends
- * the process if it gets none. So one is kept that it can have then. False: there is none. */
+/* UCX asks for a descriptor, for a moment, where it makes the first way by a device, or gives back
+ * the last one, and ends the process if it gets none. So one is kept that it can have then. False:
+ * there is none. */
 static bool lend_spare(void) {
     int fd = atomic_exchange_explicit(&spare, -1, memory_order_relaxed); /* a number */
     if (fd < 0) {
@@ -102,8 +103,8 @@ static void take_spare(void) {
     }
 }
 
-/* UCX 1.13 ends the process where it lacks one of the descriptors that a context (2 to 4 left) or a worker (15 left) needs,
- * though with fewer, or at most others, it returns an error. */
+/* UCX 1.13 ends the process where it lacks one of the descriptors that a context (2 to 4 left) or a
+ * worker (15 left) needs, though with fewer, or at most others, it returns an error. */
 static bool has_descriptors(void) {
     enum { ENOUGH = 32 };
     int fd[ENOUGH], n = 0;
@@ -124,8 +125,8 @@ static ucc_status_t failed(const char *what, ucs_status_t status) {
     return status == UCS_ERR_NO_MEMORY ? UCC_ERR_NO_MEMORY : UCC_ERR_NO_RESOURCE;
 }
 
-/* Of a request that has ended. UCC_ERR_IO_ERROR: the other process can't be reached; any other error is of this request
- * alone. */
+/* Of a request that has ended. UCC_ERR_IO_ERROR: the other process can't be reached; any other
+ * error is of this request alone. */
 static ucc_status_t end_of(ucs_status_t status) {
     switch (status) {
     case UCS_OK:
@@ -146,14 +147,15 @@ static ucc_status_t end_of(ucs_status_t status) {
     }
 }
 
-/* --- context, worker, endpoint ------------------------------------------------------------------------------- */
+/* --- context, worker, endpoint ---------------------------------------------------------------- */
 
-/* In which mode all endpoints of this process find out that a peer is lost: chosen with the context.
+/* In which mode all endpoints of this process find out that a peer is lost: chosen with the
+ * context.
  *
- * PEER: requests with a lost process end with an error. UCX then leaves out transports that can't tell, among them its
- * shared memory, unless it is told to watch the processes there, too; and it does without copies straight from one
- * process's memory into another's (CMA), which it can't call back. NONE has these, but what is under way with a process
- * that was killed may never end.
+ * PEER: requests with a lost process end with an error. UCX then leaves out transports that can't
+ * tell, among them its shared memory, unless it is told to watch the processes there, too; and it
+ * does without copies straight from one process's memory into another's (CMA), which it can't call
+ * back. NONE has these, but what is under way with a process that was killed may never end.
  */
 static ucp_err_handling_mode_t error_mode;
 
@@ -166,7 +168,8 @@ static bool set(ucp_config_t *config, const char *name, const char *value) {
     return status == UCS_OK;
 }
 
-/* Whether a list of transports leaves room for one of those of these names, whose settings UCX warns of otherwise. */
+/* Whether a list of transports leaves room for one of those of these names, whose settings UCX
+ * warns of otherwise. */
 static bool leaves(const char *tls, const char *const *name) {
     bool named = *tls == '\0' || *tls == '^' || strstr(tls, "all");
     for (; *name; name++) {
@@ -186,10 +189,13 @@ static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
     if (leaves(options->tls, tcp)) {
-        /* Else a thread would wait in connect(), with its lane, for a host that is gone: for two minutes. */
+        /* Else a thread would wait in connect(), with its lane, for a host that is gone: for two
+         * minutes. */
         set(config, prefixed ? "TCP_CONN_NB" : "CONN_NB", "y");
-        /* Data in several pieces goes through UCX's buffers: with its usual 8 KiB, at half the speed. A message
-           has to fit into the receiver's buffer (RX_SEG_SIZE), of which this is the usual size. */
+        /* Data in several pieces goes through UCX's buffers: with its usual 8 KiB, at half the
+         * speed. A message
+         *           has to fit into the receiver's buffer (RX_SEG_SIZE), of which this is the usual
+         * size. */
         if (!getenv("UCX_TCP_TX_SEG_SIZE") && !getenv("UCX_TCP_RX_SEG_SIZE")) {
             set(config, prefixed ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64k");
         }
@@ -377,7 +383,7 @@ void hd_ucx_forget(void *closing) {
     ucx.ucp_request_free(closing);
 }
 
-/* --- messages ------------------------------------------------------------------------------------------------ */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void on_sent(void *ucx_request, ucs_status_t status, void *arg) {
     hd_ucx_request_t *request = arg;

@@ -1,8 +1,9 @@
-/* ucx.h: all that we know of UCX. It is loaded when it is first needed, and called through a table of pointers that
- * only ucx.c sees; no other file includes a header of it. In a build without them, hd_ucx_load says so.
+/* ucx.h: all that we know of UCX. It is loaded when it is first needed, and called through a table
+ * of pointers that only ucx.c sees; no other file includes a header of it. In a build without them,
+ * hd_ucx_load says so.
  *
- * A worker, its endpoints and requests belong to a lane: whoever calls holds the lane's lock, and the functions that
- * UCX calls back are called by whoever makes progress, under it.
+ * A worker, its endpoints and requests belong to a lane: whoever calls holds the lane's lock, and
+ * the functions that UCX calls back are called by whoever makes progress, under it.
  */
 #ifndef HD_NET_UCX_H
 #define HD_NET_UCX_H
@@ -64,16 +65,18 @@ bool hd_ucx_hang_up(hd_ucx_port_t *port);
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes);
 /* Did anything happen? */
 bool hd_ucx_progress(const hd_ucx_port_t *port);
-/* A descriptor that will be readable if something happens from now on; -1: something has, or it can't be told. */
+/* A descriptor that will be readable if something happens from now on; -1: something has, or it
+ * can't be told. */
 int hd_ucx_arm(const hd_ucx_port_t *port);
 
 /* link->lost is set. The address was checked to be whole; UCX believes it. */
 ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link);
-/* Hands over what is under way, or, with force, drops it. NULL: done; else ask hd_ucx_is_over, which gives it back
- * when it says true. */
+/* Hands over what is under way, or, with force, drops it. NULL: done; else ask hd_ucx_is_over,
+ * which gives it back when it says true. */
 void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force);
 bool hd_ucx_is_over(void *closing);
-/* Instead, before its port hangs up: nobody asks any more. UCX ends the process over one that is left. */
+/* Instead, before its port hangs up: nobody asks any more. UCX ends the process over one that is
+ * left. */
 void hd_ucx_forget(void *closing);
 
 /* What UCX has selected for it, a line each; nothing if it is not connected. */
@@ -82,8 +85,8 @@ void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent);
 /* How data goes: as UCX thinks best; stays here until the receiver asks for it; at once. */
 typedef enum hd_ucx_way { HD_UCX_EITHER, HD_UCX_RENDEZVOUS, HD_UCX_EAGER } hd_ucx_way_t;
 
-/* UCC_INPROGRESS: request->done will be called, or was; header, pieces and data stay until then. Else it was done at
- * once, and request->done is not called. */
+/* UCC_INPROGRESS: request->done will be called, or was; header, pieces and data stay until then.
+ * Else it was done at once, and request->done is not called. */
 ucc_status_t hd_ucx_send(const hd_ucx_link_t *link, const void *header, size_t header_bytes,
                          const hd_net_piece_t *piece, size_t n, hd_ucx_way_t way,
                          hd_ucx_request_t *request);

@@ -1,4 +1,5 @@
-/* watch.c: connections to other processes, by which one knows that they are still there. watch.h says what for.
+/* watch.c: connections to other processes, by which one knows that they are still there. watch.h
+ * says what for.
  *
  *   PEER   a process that is kept: wanted by `keeps` of those above
  *   LINE   a connection. Of whom, is known when it is open:
@@ -7,12 +8,12 @@
  *             ^                       ^
  *        to a peer                accepted: from whomever, with a deadline
  *
- * Both sides begin with a hello that names both processes; words are sent when the other's hello has come. A frame
- * is {magic, kind, length} and up to HD_WATCH_WORDS bytes; a line that brings anything else is closed, and if it was
- * open, its process counts as lost.
+ * Both sides begin with a hello that names both processes; words are sent when the other's hello
+ * has come. A frame is {magic, kind, length} and up to HD_WATCH_WORDS bytes; a line that brings
+ * anything else is closed, and if it was open, its process counts as lost.
  *
- * The one who is told to connects, and tries again; the other waits, and connects, too, if nothing comes: of two
- * who have died before they were connected, somebody must notice the first.
+ * The one who is told to connects, and tries again; the other waits, and connects, too, if nothing
+ * comes: of two who have died before they were connected, somebody must notice the first.
  */
 #include "net/watch.h"
 
@@ -37,8 +38,8 @@ enum {
     KEPT_WORDS = 48,
     EVENTS = 32
 };
-/* Who connects waits for long: the other process may compute, and each new try leaves a connection for it to clear
- * away. */
+/* Who connects waits for long: the other process may compute, and each new try leaves a connection
+ * for it to clear away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
                     retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
                     more_if_unreached = 1;
@@ -89,8 +90,8 @@ typedef struct line {
 
 /* Of the process's watch: static, so that forks find the watch whole. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int
-    cancelling; /* whether the thread inside may be cancelled: not there, where it would keep the lock */
+/* whether the thread inside may be cancelled: not there, where it would keep the lock */
+static int cancelling;
 
 static void take(void) {
     int before;
@@ -141,7 +142,7 @@ static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
     return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
 }
 
-/* --- lines: all of this under the lock -------------------------------------------------------------------- */
+/* --- lines: all of this under the lock -------------------------------------------------------- */
 
 static void close_line(hd_watch_t *w, line_t *line) {
     if (line->state == CLOSED) {
@@ -189,9 +190,9 @@ static void lose(hd_watch_t *w, peer_t *peer, hd_watch_loss_t how) {
     }
 }
 
-/* It has ended, or brings what nobody sends. why: an errno; 0: its end has come. One that was accepted may have been given
- * up by its other end before that knew that it was: then the process is asked anew. A reset from another host may come
- * of that host's own time-out. */
+/* It has ended, or brings what nobody sends. why: an errno; 0: its end has come. One that was
+ * accepted may have been given up by its other end before that knew that it was: then the process
+ * is asked anew. A reset from another host may come of that host's own time-out. */
 static void break_line(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool ready = line->ready, greeting = line->state == GREETING;
@@ -266,9 +267,10 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
     return line;
 }
 
-/* Of one that has been reached before, its host or link must be gone: a process's kernel answers, whatever the process
- * does. One that never was may be behind a wall: whoever is told has to know whether it was heard of otherwise. This host is
- * there, and refuses who asks for one that is gone. */
+/* Of one that has been reached before, its host or link must be gone: a process's kernel answers,
+ * whatever the process does. One that never was may be behind a wall: whoever is told has to know
+ * whether it was heard of otherwise. This host is there, and refuses who asks for one that is
+ * gone. */
 static void lose_if_down_for_long(hd_watch_t *w, peer_t *peer) {
     double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
     uint64_t now = hd_ticks();
@@ -316,8 +318,8 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
     memcpy(line->identity, peer->identity, sizeof(line->identity));
 }
 
-/* Nobody listens there any more: the process is gone. One of another host may not listen yet; and other addresses than
- * the one by which it has been reached may be somebody else's. */
+/* Nobody listens there any more: the process is gone. One of another host may not listen yet; and
+ * other addresses than the one by which it has been reached may be somebody else's. */
 static void refused(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool dead = why == ECONNREFUSED && peer &&
@@ -350,7 +352,7 @@ static void connected(hd_watch_t *w, line_t *line) {
     flush(w, line);
 }
 
-/* --- what comes -------------------------------------------------------------------------------------------- */
+/* --- what comes ------------------------------------------------------------------------------- */
 
 static void open_line(hd_watch_t *w, line_t *line) {
     w->strangers -= line->accepted;
@@ -490,7 +492,8 @@ static void hear(const hd_watch_t *w, uint32_t events) {
     }
 }
 
-/* Too many descriptors: who sleeps until somebody comes must not be woken all the time meanwhile. */
+/* Too many descriptors: who sleeps until somebody comes must not be woken all the time
+ * meanwhile. */
 static void be_deaf(hd_watch_t *w) {
     if (!w->told_deaf) {
         w->told_deaf = true;
@@ -588,7 +591,7 @@ void hd_watch_look(hd_watch_t *w) {
     give_back();
 }
 
-/* --- what is asked ------------------------------------------------------------------------------------------- */
+/* --- what is asked ---------------------------------------------------------------------------- */
 
 static bool listen_with(hd_watch_t *w, int *listener) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};

@@ -1,22 +1,25 @@
-/* watch.h: who is still there. UCX gives no bound on how long it takes to notice that a process is gone (net.h's
- * requests may stay under way for ever), so each process keeps idle TCP connections to some others, on which the
- * kernel answers: a process that computes or is stopped is there, one that was killed is gone at once, one whose host
- * is gone is so after a time that is configured. On the same connections goes what must be told when something has
- * failed, since UCX may not get it through any more.
+/* watch.h: who is still there. UCX gives no bound on how long it takes to notice that a process is
+ * gone (net.h's requests may stay under way for ever), so each process keeps idle TCP connections
+ * to some others, on which the kernel answers: a process that computes or is stopped is there, one
+ * that was killed is gone at once, one whose host is gone is so after a time that is configured. On
+ * the same connections goes what must be told when something has failed, since UCX may not get it
+ * through any more.
  *
  *     hd_watch_t *w = hd_watch_open(&params);
  *     hd_watch_address(w, &bytes)              goes to the others by whatever way
  *     hd_watch_keep(w, identity, address, ...) connects, or waits for the other's connection
- *     hd_watch_look(w)                         now and then, by whoever waits; hd_watch_descriptor is readable then
+ *     hd_watch_look(w)                         now and then, by whoever waits;
+ *                                              hd_watch_descriptor is readable then
  *     hd_watch_tell(w, bytes, n)               to all that are connected; they get it in `heard`
  *     hd_watch_drop(w, identity)               says goodbye: the end of the connection is no death
  *
- * A connection is open when both sides have shown that they know both identities, which are random numbers that only
- * those know who formed a team together. What comes from others is closed, and never looked at. No thread; no call
- * waits. Any thread may call anything at any time; `lost` and `heard` are called by it, under the watch's lock, and
- * must not call the watch.
+ * A connection is open when both sides have shown that they know both identities, which are random
+ * numbers that only those know who formed a team together. What comes from others is closed, and
+ * never looked at. No thread; no call waits. Any thread may call anything at any time; `lost` and
+ * `heard` are called by it, under the watch's lock, and must not call the watch.
  *
- * Processes of one host meet at the loopback address, and nothing else listens until a process of another host is kept.
+ * Processes of one host meet at the loopback address, and nothing else listens until a process of
+ * another host is kept.
  */
 #ifndef HD_NET_WATCH_H
 #define HD_NET_WATCH_H
@@ -57,29 +60,33 @@ typedef struct hd_watch_params {
 hd_watch_t *hd_watch_open(const hd_watch_params_t *params);
 /* Says goodbye to all. */
 void hd_watch_close(hd_watch_t *watch);
-/* In the child of a fork, before fork() returns there: closes what was inherited, without a word. */
+/* In the child of a fork, before fork() returns there: closes what was inherited, without a
+ * word. */
 void hd_watch_abandon(hd_watch_t *watch);
 const void *hd_watch_address(const hd_watch_t *watch, size_t *bytes);
-/* Connects to that process, or, if it is the other's part to do so, remembers that it is waited for. Several times
- * for one process: as many drops. UCC_ERR_INVALID_PARAM: the address is malformed (logged). */
+/* Connects to that process, or, if it is the other's part to do so, remembers that it is waited
+ * for. Several times for one process: as many drops. UCC_ERR_INVALID_PARAM: the address is
+ * malformed (logged). */
 ucc_status_t hd_watch_keep(hd_watch_t *watch, const uint64_t identity[2], const void *address,
                            size_t bytes, bool connects);
 void hd_watch_drop(hd_watch_t *watch, const uint64_t identity[2]);
-/* Nothing will come of waiting for a connection to it: there is one, or it is gone, or can't be reached. */
+/* Nothing will come of waiting for a connection to it: there is one, or it is gone, or can't be
+ * reached. */
 bool hd_watch_is_settled(hd_watch_t *watch, const uint64_t identity[2]);
 /* What has come since the last look. Another thread that looks is not waited for. */
 void hd_watch_look(hd_watch_t *watch);
 /* For poll(): readable if a look is worth it. */
 int hd_watch_descriptor(const hd_watch_t *watch);
-/* To all whose connections are open, and, once they are, to those that are connecting. At most HD_WATCH_WORDS. */
+/* To all whose connections are open, and, once they are, to those that are connecting. At most
+ * HD_WATCH_WORDS. */
 void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);
 
-/* --- watch_address.c ------------------------------------------------------------------------------------- */
+/* --- watch_address.c -------------------------------------------------------------------------- */
 
-/* An address: the host's number and the port on its loopback address; the port on its network addresses, which are
- * told apart from the loopback one, and those addresses. */
+/* An address: the host's number and the port on its loopback address; the port on its network
+ * addresses, which are told apart from the loopback one, and those addresses. */
 typedef struct hd_watch_record {
     uint32_t magic, version;
     uint64_t host;
@@ -98,14 +105,15 @@ uint64_t hd_watch_host(void);
 void hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
 /* False: malformed. Bytes that the record has no use for are not looked at. */
 bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes);
-/* Where its process is, for lines in the log: by its first address, and the port at which that listens. */
+/* Where its process is, for lines in the log: by its first address, and the port at which that
+ * listens. */
 enum { HD_WATCH_NAME = 64 };
 void hd_watch_name(const hd_watch_record_t *record, uint64_t host, char name[HD_WATCH_NAME]);
-/* Begins to connect to the record's attempt-th address, as seen from this host; a descriptor, or -1: no such
- * attempt is left, or, with errno ECONNREFUSED, on this host nobody listens at it. */
+/* Begins to connect to the record's attempt-th address, as seen from this host; a descriptor, or
+ * -1: no such attempt is left, or, with errno ECONNREFUSED, on this host nobody listens at it. */
 int hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt);
-/* A socket with a port of its own; -1: none (errno). wide: for other hosts, which nobody can reach before
- * hd_watch_listen; else listening, at the loopback address. */
+/* A socket with a port of its own; -1: none (errno). wide: for other hosts, which nobody can reach
+ * before hd_watch_listen; else listening, at the loopback address. */
 int hd_watch_bind(bool wide, uint16_t *port);
 bool hd_watch_listen(int descriptor);
 /* Has this connection come to one of the record's addresses, or to the loopback one? */

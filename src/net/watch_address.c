@@ -1,5 +1,6 @@
-/* watch_address.c: the sockets of watch.c: where a process can be reached, listening there, and connecting to
- * another. An address is plain bytes that come from other processes: parsed in one place, with every length checked.
+/* watch_address.c: the sockets of watch.c: where a process can be reached, listening there, and
+ * connecting to another. An address is plain bytes that come from other processes: parsed in one
+ * place, with every length checked.
  */
 #include "net/watch.h"
 
@@ -131,7 +132,7 @@ void hd_watch_name(const hd_watch_record_t *record, uint64_t host, char name[HD_
     }
 }
 
-/* --- sockets --------------------------------------------------------------------------------------------- */
+/* --- sockets ---------------------------------------------------------------------------------- */
 
 void hd_watch_tune(int fd, double lost_after) {
     double seconds = lost_after > 0 ? lost_after : 4;

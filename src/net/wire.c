@@ -140,7 +140,7 @@ const char *hd_wire_parse(const void *header, size_t n, size_t data, hd_wire_t *
     return NULL;
 }
 
-/* --- swaps -------------------------------------------------------------------------------------------------------------- */
+/* --- swaps ------------------------------------------------------------------------------------ */
 
 /* Where the fields of a swap stand. MIXED: the number's lowest bits, above them the source. */
 enum { SWAP_VERSION = 0 /* its lowest byte */, SWAP_MIXED = 0, SWAP_SIGNATURE = 4, SWAP_TEAM = 8 };

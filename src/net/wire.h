@@ -1,10 +1,13 @@
-/* wire.h: the header that every message among processes begins with, written and parsed in this one place.
+/* wire.h: the header that every message among processes begins with, written and parsed in this one
+ * place.
  *
- * 72 bytes, little-endian, whatever the machine. DATA carries one message of a leg; CREDIT carries nothing but what
- * every header does: how far its sender has come with what its receiver sent it; ABORT says that the team has failed.
+ * 72 bytes, little-endian, whatever the machine. DATA carries one message of a leg; CREDIT carries
+ * nothing but what every header does: how far its sender has come with what its receiver sent it;
+ * ABORT says that the team has failed.
  *
- * A SWAP (swap.c) is shorter, so that it travels in one line: 16 bytes, and up to 48 of data right behind them, as a header
- * that is all there is of the message; more data comes behind the header, as others' does.
+ * A SWAP (swap.c) is shorter, so that it travels in one line: 16 bytes, and up to 48 of data right
+ * behind them, as a header that is all there is of the message; more data comes behind the header,
+ * as others' does.
  */
 #ifndef HD_NET_WIRE_H
 #define HD_NET_WIRE_H
@@ -44,8 +47,9 @@ typedef struct hd_wire {
 } hd_wire_t;
 
 void hd_wire_write(const hd_wire_t *wire, uint8_t header[HD_WIRE_BYTES]);
-/* NULL: a header that hd_wire_write could have written, and *wire is what it says. Else what is wrong with it, in
- * words. n: bytes of the header; data: bytes that came with it. Reads nothing beyond. */
+/* NULL: a header that hd_wire_write could have written, and *wire is what it says. Else what is
+ * wrong with it, in words. n: bytes of the header; data: bytes that came with it. Reads nothing
+ * beyond. */
 const char *hd_wire_parse(const void *header, size_t n, size_t data, hd_wire_t *wire);
 
 enum { HD_WIRE_SWAP_HEAD = 16, HD_WIRE_SWAP_BYTES = HD_WIRE_SWAP_HEAD + HD_SWAP_BYTES };
@@ -60,7 +64,8 @@ typedef struct hd_wire_swap {
 
 enum { HD_WIRE_SWAP_BITS = 20 };
 
-/* Returns how long the header is; data: swap->bytes of it, which are in the header if they are at most HD_SWAP_BYTES. */
+/* Returns how long the header is; data: swap->bytes of it, which are in the header if they are at
+ * most HD_SWAP_BYTES. */
 size_t hd_wire_write_swap(const hd_wire_swap_t *swap, const void *data,
                           uint8_t header[HD_WIRE_SWAP_BYTES]);
 /* As hd_wire_parse; its data follows the head, or is what came with the header. */

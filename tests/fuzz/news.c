@@ -1,9 +1,11 @@
-/* news.c: fuzz target of what processes tell each other by the connections on which they watch each other
- * (src/net/news.c): that a process is dead, or has been lost by another, or that a team was aborted; and of what the watch says of them.
+/* news.c: fuzz target of what processes tell each other by the connections on which they watch each
+ * other (src/net/news.c, gossip.c): that a process is dead, or has been lost by another, or that a
+ * team was aborted; and of what the watch says of them.
  *
- * The functions below stand for src/net/watch.c. An input is a program: each byte an instruction, with operands. It lets
- * words come, of peers, of strangers, of teams that are there, gone or unknown, makes and destroys teams, and fails them.
- * Whatever comes: nothing is told on, or told, twice, nothing that is malformed, and no team fails twice.
+ * The functions below stand for src/net/watch.c. An input is a program: each byte an instruction,
+ * with operands. It lets words come, of peers, of strangers, of teams that are there, gone or
+ * unknown, makes and destroys teams, and fails them. Whatever comes: nothing is told on, or told,
+ * twice, nothing that is malformed, and no team fails twice.
  */
 #include "fake_ucx.h"
 #include "fuzz.h"
@@ -13,7 +15,7 @@
 
 enum { WORDS, RAW, LOST, PUMP, MAKE, DESTROY, FAIL, MESSAGE, INSTRUCTIONS };
 enum { PROCESSES = 5, ME = 2, TEAMS = 4, MOST_TOLD = 512 };
-/* As news.c has them. */
+/* As they travel (hd_words_kind_t). */
 enum { DEAD = 3, ABORT, ACCUSED = 7 };
 
 typedef struct words {
@@ -271,7 +273,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         destroy(t);
     }
     hd_net_pump(net);
-    hd_net_match_drop_early(&net->lane[0], UINT64_MAX / 2);
+    hd_park_drop_early(&net->lane[0], UINT64_MAX / 2);
     CHECK(net->lane[0].n_early == 0 && fake_ucx_kept() == 0);
     return 0;
 }
