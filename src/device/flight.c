@@ -14,21 +14,6 @@
 #include "device/internal.h"
 #include "span/internal.h"
 
-struct hd_device_relay {
-    hd_device_late_t
-        late; /* must stay first. block: as many bytes as the call has, at the same places; ticket: of what was
-                               enqueued last, 0: nothing; under the line's lock, until all slices are finished */
-    _Atomic uint32_t users; /* members that may still have work of their exchange on the device */
-    hd_devices_t *devices;
-    hd_line_t *line;
-    bool ordered; /* the line has waited for the members' streams; likewise */
-    bool lost;    /* the device may use it for ever; likewise */
-    _Atomic uint64_t
-        filled[HD_FLIGHT_SEGMENTS]; /* that of LOCAL; 0: it has done nothing, or nothing yet */
-};
-
-_Static_assert(offsetof(hd_device_relay_t, late) == 0, "what is put back later is freed by that");
-
 static bool is_bcast(const hd_flight_t *f) {
     return hd_coll[f->call.type].bcast;
 }
@@ -37,50 +22,14 @@ static uint8_t *relay_at(const hd_flight_t *f, size_t at) {
     return (uint8_t *)f->relay->late.block->memory + at;
 }
 
-/* --- a relay's life ------------------------------------------------------------------------------------------ */
-
-/* By the completer. The members' handles keep the devices. */
+/* By the completer. */
 static ucc_status_t take_relay(hd_flight_t *f) {
-    hd_device_relay_t *relay = hd_alloc(HD_LINE, sizeof(*relay));
-    hd_devices_t *devices = relay ? hd_devices_open() : NULL;
-    ucc_status_t status = UCC_ERR_NO_MEMORY;
-    if (devices) {
-        relay->devices = devices;
-        relay->line = hd_devices_line(devices, 0, f->crossing->group);
-        status = relay->line
-                     ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->late.block)
-                     : UCC_ERR_IO_ERROR;
-        hd_devices_close(devices);
-    } else {
-        hd_error("%s: no memory for what devices give to other processes",
-                 hd_type_name(f->call.type));
-    }
-    if (status != UCC_OK) {
-        hd_free(relay);
-        return status;
-    }
-    hd_gpu_taken_over(relay->late.block->memory);
-    atomic_init(&relay->users, f->n);
-    f->relay = relay;
-    return UCC_OK;
-}
-
-void hd_device_drop_relay(hd_device_relay_t *relay) {
-    if (!relay->lost) {
-        hd_gpu_handed_over(relay->late.block->memory);
-    }
-    /* acq_rel: the last one takes in that the others are done */
-    if (atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    if (!relay->lost && relay->late.ticket) { /* members whose streams are told wait for nothing */
-        hd_line_put_later(relay->devices, relay->line, &relay->late);
-        return;
-    }
-    if (!relay->lost) {
-        relay->devices->driver->put(relay->late.block);
-    }
-    hd_free(relay);
+    const hd_device_relay_need_t need = {.name = hd_type_name(f->call.type),
+                                         .group = f->crossing->group,
+                                         .bytes = f->call.bytes,
+                                         .users = f->n,
+                                         .segments = HD_FLIGHT_SEGMENTS};
+    return hd_device_take_relay(&need, &f->relay);
 }
 
 /* --- enqueuing ----------------------------------------------------------------------------------------------- */

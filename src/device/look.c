@@ -20,8 +20,8 @@ static ucc_status_t bad(const hd_op_t *op, const char *field, const char *what) 
 
 /* The call, its field, and why. */
 static ucc_status_t refuse(const hd_op_t *op, const char *field, const char *why) {
-    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(op->call.type), op->team_ep,
-             field, why);
+    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(op->call.type), op->team_ep, field,
+             why);
     return UCC_ERR_NOT_SUPPORTED;
 }
 
@@ -65,8 +65,7 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
     if (told && hd_gpu_inherited()) {
         return refuse(op, field, "the child of a fork has no memory of devices");
     }
-    if (op->start &&
-        !op->call.device) { /* counts are taken anew, in a call on the host's memory */
+    if (op->start && !op->call.device) { /* counts are taken anew, in a call on the host's memory */
         bool posted = hd_task_status(&op->task) == UCC_INPROGRESS;
         return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
     }

@@ -197,9 +197,6 @@ static ucc_status_t move_rows(const hd_device_view_t *v, hd_device_job_t *job) {
 /* --- all of them ------------------------------------------------------------------------------------------- */
 
 uint32_t hd_device_move_words(const hd_device_view_t *v) {
-    if (v->way == HD_DEVICE_COPIES) {
-        return v->rows * HD_GPU_ROW_WORDS;
-    }
     return hd_coll[v->op->call.type].vector ? (uint32_t)most_rows(v) * HD_GPU_ROW_WORDS
                                             : 2 * v->op->place.n;
 }
@@ -207,9 +204,6 @@ uint32_t hd_device_move_words(const hd_device_view_t *v) {
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     hd_gpu_blocks_t what = blocks_of(v);
-    if (v->way == HD_DEVICE_COPIES) {
-        return hd_device_copies(v, job);
-    }
     switch (call->type) {
     case HD_BCAST:
     case HD_MCAST:
@@ -230,19 +224,4 @@ ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     default:
         return move_rows(v, job);
     }
-}
-
-/* --- rows without a collective ------------------------------------------------------------------------------------ */
-
-void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows) {
-    hd_gpu_launch_t launch = {.blocks = 0};
-    hd_gpu_width_t width = {.blocks = rows->line->info.width};
-    if (rows->status == UCC_OK) {
-        rows->status = hd_gpu_rows(&launch, rows->row, rows->n, width, NULL);
-    }
-    if (rows->status == UCC_OK && launch.blocks) {
-        rows->launches++;
-        rows->status = driver->launch(rows->line->stream, &launch);
-    }
-    rows->n = 0;
 }

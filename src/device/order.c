@@ -101,10 +101,6 @@ bool hd_device_captured_since(const hd_op_t *op) {
            (now.active || now.broken);
 }
 
-ucc_status_t hd_device_ready(hd_op_t *op) {
-    return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
-}
-
 /* --- members ------------------------------------------------------------------------------------------------- */
 
 typedef ucc_status_t each_done_fn(hd_op_t *op, const struct hd_device_done *done, void *arg);

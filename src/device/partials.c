@@ -31,18 +31,21 @@ typedef struct scratch {
     uint64_t reached;      /* bits by device: it is known that they reach it */
 } scratch_t;
 
-struct hd_partials {
+typedef struct partials {
+    hd_line_memory_t memory; /* must stay first */
     scratch_t scratch[HD_GPU_DEVICES][SIZES];
     /* by device: it has made partials, or combined some, the last time */
     hd_mark_t made[HD_GPU_DEVICES], combined[HD_GPU_DEVICES];
     bool refused; /* there was no memory; nobody asks again */
-};
+} partials_t;
+
+_Static_assert(offsetof(partials_t, memory) == 0, "a line knows it by that, and frees it");
 
 /* One collective that is being enqueued. */
 typedef struct making {
     hd_trip_t trip;
     const hd_device_view_t *v;
-    hd_partials_t *kept;
+    partials_t *kept;
     bool apart;           /* there are partials; else each operand is a node */
     uint32_t size, nodes; /* operands of a node; how many nodes there are */
     uint32_t owned[HD_GPU_DEVICES],
@@ -356,18 +359,41 @@ static void unlock_lines(making_t *m) {
     }
 }
 
+static void put_partials(hd_devices_t *devices, hd_line_memory_t *memory) {
+    partials_t *partials = (partials_t *)(void *)memory;
+    hd_marks_put(devices->driver, partials->made, HD_GPU_DEVICES);
+    hd_marks_put(devices->driver, partials->combined, HD_GPU_DEVICES);
+    for (int d = 0; d < HD_GPU_DEVICES; d++) {
+        for (int i = 0; i < SIZES; i++) {
+            if (partials->scratch[d][i].block) {
+                devices->driver->put(partials->scratch[d][i].block);
+            }
+        }
+    }
+    hd_free(partials);
+}
+
+/* The line's, made when they are first needed; NULL: there is no memory (logged). */
+static partials_t *find_partials(const hd_op_t *op, hd_line_t *line) {
+    partials_t *partials = (partials_t *)(void *)line->memory[HD_LINE_PARTIALS];
+    if (partials) {
+        return partials;
+    }
+    partials = hd_alloc(HD_LINE, sizeof(*partials));
+    if (!partials) {
+        hd_error("%s: no memory for what devices reduce apart", hd_op_type_name(op));
+        return NULL;
+    }
+    partials->memory.put = put_partials;
+    line->memory[HD_LINE_PARTIALS] = &partials->memory;
+    return partials;
+}
+
 ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *line) {
     const hd_op_t *op = v->op;
     making_t m = {.v = v, .count = hd_device_source_of(op).bytes / op->call.element};
-    if (!line->partials) {
-        line->partials = hd_alloc(HD_LINE, sizeof(*line->partials));
-    }
-    m.kept = line->partials;
-    if (!m.kept) {
-        hd_error("%s: no memory for what devices reduce apart", hd_op_type_name(op));
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = take_lists(&m);
+    m.kept = find_partials(op, line);
+    ucc_status_t status = m.kept ? take_lists(&m) : UCC_ERR_NO_MEMORY;
     if (status != UCC_OK) {
         return status;
     }
@@ -379,20 +405,4 @@ ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *li
     status = hd_trip_join(&m.trip);
     unlock_lines(&m);
     return status;
-}
-
-void hd_partials_put(hd_devices_t *devices, hd_partials_t *partials) {
-    if (!partials) {
-        return;
-    }
-    hd_marks_put(devices->driver, partials->made, HD_GPU_DEVICES);
-    hd_marks_put(devices->driver, partials->combined, HD_GPU_DEVICES);
-    for (int d = 0; d < HD_GPU_DEVICES; d++) {
-        for (int i = 0; i < SIZES; i++) {
-            if (partials->scratch[d][i].block) {
-                devices->driver->put(partials->scratch[d][i].block);
-            }
-        }
-    }
-    hd_free(partials);
 }

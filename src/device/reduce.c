@@ -8,12 +8,6 @@
 
 #include "core/dtype.h"
 
-hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, uint32_t shares) {
-    size_t grain = hd_device_grain(element);
-    size_t first = hd_device_cut(count, grain, share, shares);
-    return (hd_device_range_t){first, hd_device_cut(count, grain, share + 1, shares) - first};
-}
-
 static hd_device_range_t range_of(const hd_device_view_t *v, size_t count) {
     return hd_device_range(count, v->op->call.element, v->share, v->shares);
 }

@@ -4,7 +4,7 @@
  *     FILLING    start: takes the stand-ins, and has what is sent copied into them. The operation has its number, and with it
  *                all that decides which call of the others it meets; but it has published nothing
  *     WAITING ...  the copies are done: the operation begins as any other does (part->start), its call naming the stand-ins
- *     ENQUEUED   finish: the call names the user's buffers again; what has come is copied to them (op.c waits)
+ *     ENQUEUED   finish: the call names the user's buffers again; what has come is copied to them (await.c waits)
  *
  * Nobody waits inside the driver: both waits are for tickets of lines (device.h), by the steps of the operation.
  *
@@ -398,37 +398,6 @@ static ucc_status_t wait_filled(hd_op_t *op) {
     return op->wait(op);
 }
 
-void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
-    hd_group_poison(op->group, why);
-    hd_crossing_abort(crossing, why);
-    (void)hd_net_pump(crossing->net);
-    hd_flight_settle();
-}
-
-/* Its state until it begins. */
-static void fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
-    op->state = HD_OP_FILLING;
-    op->wait = wait;
-    op->task.impatient = HD_UNANNOUNCED;
-    hd_gpu_handed_over(hd_device_part_of(op));
-}
-
-static ucc_status_t wait_held(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    if (hd_group_poisoned(op->group) != UCC_OK) { /* its step sees that, too */
-        return UCC_INPROGRESS;
-    }
-    hd_gpu_taken_over(part);
-    ucc_status_t status = hd_device_ready(op);
-    return status == UCC_OK ? part->come(op) : status;
-}
-
-void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op)) {
-    hd_device_part_of(op)->come = come;
-    fill_by(op, wait_held);
-}
-
 /* What is sent, into the stand-ins, which the call names from then on; or a ticket for the stream's coming. */
 static ucc_status_t fill(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
@@ -458,7 +427,7 @@ static ucc_status_t fill_late(hd_op_t *op) {
         return status;
     }
     if (!is_filled(part)) {
-        fill_by(op, wait_filled);
+        hd_device_fill_by(op, wait_filled);
         return UCC_INPROGRESS;
     }
     status = begin(op);
@@ -505,7 +474,7 @@ static ucc_status_t start(hd_op_t *op) {
         return status;
     }
     if (part->waits) {
-        fill_by(op, wait_filled);
+        hd_device_fill_by(op, wait_filled);
     }
     hd_gpu_handed_over(part);
     return UCC_OK;

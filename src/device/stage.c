@@ -205,8 +205,8 @@ ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst) {
 /* The sides of a call that are significant here. */
 static void sides_of(const hd_op_t *op, hd_device_extent_t side[HD_SIDES]) {
     bool sends, receives;
-    hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, op->me,
-                    op->call.in_place, &sends, &receives);
+    hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, op->me, op->call.in_place, &sends,
+                    &receives);
     side[HD_SIDE_SRC] = sends ? hd_device_source_of(op) : (hd_device_extent_t){0};
     side[HD_SIDE_DST] = receives ? hd_device_result_of(op) : (hd_device_extent_t){0};
 }

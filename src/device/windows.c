@@ -21,12 +21,15 @@
 
 enum { SLOTS = 2, SLOT_BYTES = 4 * 1024 * 1024, ALIGN = 256 };
 
-struct hd_bounce {
+typedef struct hd_bounce {
+    hd_line_memory_t memory; /* must stay first */
     hd_gpu_block_t *block;
     /* by slot and device: it has last filled, combined, or drained there */
     hd_mark_t filled[SLOTS][HD_GPU_DEVICES], drained[SLOTS][HD_GPU_DEVICES];
     hd_mark_t end[HD_GPU_DEVICES];
-};
+} hd_bounce_t;
+
+_Static_assert(offsetof(hd_bounce_t, memory) == 0, "a line knows it by that, and frees it");
 
 static uint8_t *slot_at(const hd_trip_t *t, size_t offset) {
     return (uint8_t *)t->bounce->block->memory + t->slot * (size_t)SLOT_BYTES + offset;
@@ -454,29 +457,44 @@ static void reduce_in_windows(hd_trip_t *t) {
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-static ucc_status_t make_bounce(const hd_device_view_t *v, hd_line_t *line) {
-    if (!line->bounce) {
-        line->bounce = hd_alloc(HD_LINE, sizeof(*line->bounce));
+static void put_bounce(hd_devices_t *devices, hd_line_memory_t *memory) {
+    hd_bounce_t *bounce = (hd_bounce_t *)(void *)memory;
+    hd_marks_put(devices->driver, &bounce->filled[0][0],
+                 (sizeof(*bounce) - offsetof(hd_bounce_t, filled)) / sizeof(hd_mark_t));
+    if (bounce->block) {
+        devices->driver->put(bounce->block);
     }
-    if (!line->bounce) {
-        hd_error("%s: no memory to pass data on between devices", hd_op_type_name(v->op));
-        return UCC_ERR_NO_MEMORY;
+    hd_free(bounce);
+}
+
+/* The line's, made when it is first needed. On an error it may be there without a block, which the next one tries to take. */
+static ucc_status_t find_bounce(const hd_device_view_t *v, hd_line_t *line, hd_bounce_t **out) {
+    hd_bounce_t *bounce = (hd_bounce_t *)(void *)line->memory[HD_LINE_BOUNCE];
+    if (!bounce) {
+        bounce = hd_alloc(HD_LINE, sizeof(*bounce));
+        if (!bounce) {
+            hd_error("%s: no memory to pass data on between devices", hd_op_type_name(v->op));
+            return UCC_ERR_NO_MEMORY;
+        }
+        bounce->memory.put = put_bounce;
+        line->memory[HD_LINE_BOUNCE] = &bounce->memory;
     }
-    return line->bounce->block
-               ? UCC_OK
-               : v->devices->driver->take(v->device, HD_GPU_PINNED, SLOTS * (size_t)SLOT_BYTES,
-                                          &line->bounce->block);
+    *out = bounce;
+    return bounce->block ? UCC_OK
+                         : v->devices->driver->take(v->device, HD_GPU_PINNED,
+                                                    SLOTS * (size_t)SLOT_BYTES, &bounce->block);
 }
 
 ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *line) {
-    ucc_status_t status = make_bounce(v, line);
+    hd_bounce_t *bounce;
+    ucc_status_t status = find_bounce(v, line, &bounce);
     if (status != UCC_OK) {
         return status;
     }
-    hd_trip_t t = hd_trip_begin(v, line, line->bounce->end);
-    t.bounce = line->bounce;
+    hd_trip_t t = hd_trip_begin(v, line, bounce->end);
+    t.bounce = bounce;
     for (int s = 0; s < SLOTS; s++) {
-        t.left[s] = line->bounce->drained[s];
+        t.left[s] = bounce->drained[s];
     }
     if (hd_coll[v->op->call.type].reducing) {
         reduce_in_windows(&t);
@@ -484,16 +502,4 @@ ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *lin
         move_in_windows(&t);
     }
     return hd_trip_join(&t);
-}
-
-void hd_bounce_put(hd_devices_t *devices, hd_bounce_t *bounce) {
-    if (!bounce) {
-        return;
-    }
-    hd_marks_put(devices->driver, &bounce->filled[0][0],
-                 (sizeof(*bounce) - offsetof(hd_bounce_t, filled)) / sizeof(hd_mark_t));
-    if (bounce->block) {
-        devices->driver->put(bounce->block);
-    }
-    hd_free(bounce);
 }
