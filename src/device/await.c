@@ -47,6 +47,7 @@ static bool is_complete(hd_device_part_t *part) {
 
 static ucc_status_t complete(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert_eq(part->waits, 0);
     if (part->outcome == UCC_OK) {
         hd_device_copy_out(op);
     }
@@ -58,6 +59,7 @@ static ucc_status_t complete(hd_op_t *op) {
 
 static void fail(hd_op_t *op, ucc_status_t why) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert(why != UCC_OK && part->drained_by == 0); /* it fails once */
     part->outcome = why;
     part->drained_by = hd_ticks() + hd_seconds_to_ticks(HD_DEVICE_DRAIN_SECONDS);
 }
@@ -102,6 +104,7 @@ static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
 /* One that its devices let wait: is there anything that ends it? */
 static ucc_status_t look_closer(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert_lt(0, part->waits);
     hd_line_t *line = part->wait[part->waits - 1].line;
     if (hd_line_has_failed(op->team->devices, line) && !is_complete(part)) {
         return lose(op, line);
@@ -129,6 +132,8 @@ static ucc_status_t look_closer(hd_op_t *op) {
 static ucc_status_t step_enqueued(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     ucc_status_t status = UCC_INPROGRESS;
+    hd_assert_eq(op->state, HD_OP_ENQUEUED);
+    hd_checked(hd_device_check_part(op));
     task->awaited = NULL;
     if (hd_group_is_inherited(op->group)) { /* the devices are the parent's */
         hd_group_say_inherited(op->group);
@@ -146,7 +151,9 @@ static ucc_status_t step_enqueued(hd_task_t *task) {
 
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert_le(part->waits, HD_GPU_DEVICES);
     part->outcome = status;
+    hd_checked(hd_device_check_part(op));
     if (is_complete(part)) {
         return complete(op);
     }

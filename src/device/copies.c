@@ -70,6 +70,7 @@ static void note_copied(sorter_t *s, const hd_device_move_t *move, int owner) {
 
 static void take_copy(sorter_t *s, const hd_device_move_t *move, int from, int to) {
     if (s->copy) {
+        hd_assert_lt(s->copies, MOST_COPIES);
         s->copy[s->copies] = (hd_device_copy_t){.to = move->dst,
                                                 .from = move->src,
                                                 .bytes = move->bytes,
@@ -82,6 +83,7 @@ static void take_copy(sorter_t *s, const hd_device_move_t *move, int from, int t
 
 static void take_row(sorter_t *s, const void *src, const hd_device_move_t *move) {
     if (s->row) {
+        hd_assert_lt(s->rows, s->v->rows);
         s->row[s->rows] = (hd_gpu_row_t){src, move->dst, move->bytes, false};
     }
     s->rows++;

@@ -196,6 +196,7 @@ hd_devices_t *hd_devices_share(hd_devices_t *devices) {
 /* So many references less. Nobody has any more: they go, unless graphs keep something. */
 static void drop(uint32_t n) {
     pthread_mutex_lock(&lock);
+    hd_assert_le(n, references);
     references -= n;
     hd_devices_t *devices = the_devices;
     /* acquire: the graph's last touch; pairs with let_go */

@@ -68,7 +68,8 @@ typedef struct hd_device_posting {
     const hd_gpu_stream_t *known; /* the stream; NULL: that of `handle` */
     void *handle;
     hd_on_t on;
-    ucc_ee_h engine; /* of a triggered post, in progress until engine_ends is called; NULL: of another */
+    ucc_ee_h
+        engine; /* of a triggered post, in progress until engine_ends is called; NULL: of another */
     void (*engine_ends)(ucc_ee_h engine);
 } hd_device_posting_t;
 

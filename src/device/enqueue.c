@@ -16,6 +16,7 @@ _Static_assert(HD_GPU_DEVICES <= UINT8_MAX + 1, "a device's number fits");
 
 static void add_worker(workers_t *workers, uint64_t *seen, int device) {
     if (device >= 0 && !(*seen >> device & 1)) {
+        hd_assert_lt(device, HD_GPU_DEVICES);
         *seen |= UINT64_C(1) << device;
         workers->device[workers->n++] = (uint8_t)device;
     }
@@ -111,6 +112,7 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
                          bool ticket, ucc_status_t status) {
     struct hd_device_done *done = v->done;
     ucc_status_t told = UCC_OK;
+    hd_assert(!line || hd_line_is_locked(line));
     done->wait.line = NULL;
     done->recorded = false;
     done->own = !line && !v->capture;
@@ -186,6 +188,7 @@ static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t st
 static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot) {
     hd_device_job_t job = {.launch.blocks = 0};
     hd_device_table_t *table = NULL;
+    hd_assert_eq(spot->stream.device, v->device);
     /* first of all: in a capture, this makes the stream part of it */
     ucc_status_t status = hd_device_await_ready(v, spot->stream);
     if (status == UCC_OK && has_data(v->op)) {
@@ -281,6 +284,7 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
     v->shares = workers.n;
     v->workers = bits_of(&workers);
     v->device = workers.device[v->share];
+    hd_assert_lt(v->device, v->devices->driver->devices);
     ucc_status_t status = choose_way(v, &workers);
     if (status != UCC_OK) {
         return status;

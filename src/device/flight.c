@@ -114,6 +114,7 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
     if (!hd_line_is_broken(line)) {
         ucc_status_t signalled = hd_line_signal(relay->devices, line);
         relay->lost = relay->lost || signalled != UCC_OK;
+        hd_assert(signalled != UCC_OK || relay->late.ticket < line->ticket);
         relay->late.ticket = *ticket = line->ticket;
         status = status == UCC_OK ? signalled : status;
     }
@@ -160,6 +161,9 @@ static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t
         }
     }
     ucc_status_t status = enqueue(op, work, w, n, &ticket);
+    hd_assert_lt(j, HD_FLIGHT_SEGMENTS);
+    /* relaxed: this slice alone writes it */
+    hd_assert_eq(atomic_load_explicit(&f->relay->filled[j], memory_order_relaxed), 0);
     /* release: pairs with is_filled, though what matters is that the slice is finished */
     atomic_store_explicit(&f->relay->filled[j], ticket, memory_order_release);
     return status;
@@ -266,6 +270,7 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
 static ucc_status_t publish(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    hd_checked(hd_device_check_part(op));
     hd_gpu_handed_over(&op->call); /* by whose address claimers find it */
     ucc_status_t status = hd_outer_start_work(op, &passage->row, part->src, part->dst);
     part->wait_inner = op->wait;

@@ -31,6 +31,7 @@ static void keep(hd_device_gate_t *gate) {
 static void unlist(const hd_device_gate_t *gate) {
     hd_device_gate_t **at = &closed;
     while (*at != gate) {
+        hd_assert(*at);
         at = &(*at)->next;
     }
     *at = gate->next;
@@ -102,6 +103,8 @@ void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_de
     atomic_fetch_add_explicit(&gate->devices->gates, 1, memory_order_relaxed);
     hd_lock(&lock);
     gate->value++;
+    hd_assert(
+        !hd_gpu_word_reached(gate->word, gate->value)); /* nobody has opened it for this post */
     gate->group = group;
     gate->order = order;
     gate->number = number;
@@ -115,11 +118,14 @@ void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_de
 /* Under the lock: the list has it no longer. */
 static void count_open(const hd_device_gate_t *gate) {
     /* release: who finds no gate comes after the opening; pairs with arm */
-    atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
+    uint32_t before = atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
+    hd_assert_lt(0, before);
+    (void)before;
 }
 
 void hd_device_gate_withdraw(hd_device_gate_t *gate) {
     hd_lock(&lock);
+    hd_assert(!gate->put);
     if (!gate->open) {
         unlist(gate);
         count_open(gate);
@@ -130,6 +136,7 @@ void hd_device_gate_withdraw(hd_device_gate_t *gate) {
 
 void hd_device_gate_leave(hd_device_gate_t *gate, bool passes) {
     hd_lock(&lock);
+    hd_assert(!gate->put);
     gate->passes = gate->passes || passes;
     gate->put = true;
     if (gate->open) {
@@ -143,7 +150,9 @@ void hd_device_gate_end(const hd_device_order_t *order, uint64_t number) {
     hd_device_gate_t *gate = closed;
     while (gate->order != order || gate->number != number) {
         gate = gate->next;
+        hd_assert(gate); /* who ends a post that is gated finds its gate */
     }
+    hd_assert(!gate->open);
     unlist(gate);
     set(gate);
     gate->open = true;
@@ -167,6 +176,8 @@ void hd_device_gates_await(hd_devices_t *devices) {
 }
 
 void hd_device_gates_put(hd_devices_t *devices, bool forget) {
+    /* relaxed: every user is gone */
+    hd_assert(forget || atomic_load_explicit(&devices->gates, memory_order_relaxed) == 0);
     while (devices->gate) {
         hd_device_gate_t *gate = devices->gate;
         devices->gate = gate->next;

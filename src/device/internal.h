@@ -70,6 +70,7 @@
 #ifndef HD_DEVICE_INTERNAL_H
 #define HD_DEVICE_INTERNAL_H
 
+#include "core/debug.h"
 #include "device/device.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
@@ -375,6 +376,13 @@ typedef struct hd_device_job {
     uint32_t first_copy; /* they are enqueued from this one on, and then those before it */
 } hd_device_job_t;
 
+/* --- check.c: walks, for builds with HD_DEBUG=2 (core/debug.h) and for tests ------------------- */
+
+/* Aborts if what hangs on the line breaks what is said of it above. The caller holds the line's lock. */
+void hd_line_check(const hd_line_t *line);
+/* Aborts if the part of an operation that has been started breaks what is said of it above. The caller is its owner. */
+void hd_device_check_part(const hd_op_t *op);
+
 /* --- share.c: where shares begin, memory to describe them in, rows ------------------------- */
 
 /* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers
@@ -447,10 +455,20 @@ ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_gr
 static inline void hd_line_lock(hd_line_t *line) {
     pthread_mutex_lock(&line->lock);
     hd_gpu_taken_over(line);
+    hd_checked(hd_line_check(line));
 }
 static inline void hd_line_unlock(hd_line_t *line) {
+    hd_checked(hd_line_check(line));
     hd_gpu_handed_over(line);
     pthread_mutex_unlock(&line->lock);
+}
+/* For asserts: does anybody hold the line's lock? */
+static inline bool hd_line_is_locked(hd_line_t *line) {
+    bool held = pthread_mutex_trylock(&line->lock) != 0;
+    if (!held) {
+        pthread_mutex_unlock(&line->lock);
+    }
+    return held;
 }
 /* Returns whether it is unknown what is enqueued there: nothing more is then. */
 static inline bool hd_line_is_broken(const hd_line_t *line) {

@@ -151,6 +151,8 @@ void hd_devices_drain_others(hd_devices_t *devices, const hd_group_t *group,
 }
 
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line) {
+    hd_assert(hd_line_is_locked(line));
+    hd_assert(!hd_gpu_word_reached(line->word, line->ticket + 1)); /* it has not been given */
     ucc_status_t status = devices->driver->signal(line->stream, line->word, line->ticket + 1);
     if (status != UCC_OK) {
         status = hd_line_drain(devices, line);
@@ -224,6 +226,7 @@ static void put_late(hd_devices_t *devices, hd_line_t *line, bool all) {
 void hd_line_put_later(hd_devices_t *devices, hd_line_t *line, hd_device_late_t *late) {
     hd_line_lock(line);
     put_late(devices, line, false);
+    hd_assert_le(late->ticket, line->ticket);
     late->next = NULL;
     if (line->late) {
         line->late_last->next = late;

@@ -37,7 +37,10 @@ ucc_status_t hd_device_become(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     if (!op->call.device) {
-        op->device->side[HD_SIDE_SRC].memory = op->device->side[HD_SIDE_DST].memory = nothing;
+        for (int i = 0; i < HD_SIDES; i++) { /* what an earlier call of the request has left */
+            op->device->side[i].memory = nothing;
+            op->device->side[i].found = false;
+        }
     }
     op->call.device = true;
     return UCC_OK;

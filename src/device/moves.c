@@ -168,19 +168,20 @@ typedef struct rows {
     uint32_t n;
 } rows_t;
 
+/* Most rows of a device. */
+static size_t most_rows(const hd_device_view_t *v) {
+    size_t n = v->op->place.n;
+    return hd_coll[v->op->call.type].flow == HD_AMONG_ALL ? n * n : n;
+}
+
 static void add_row(void *arg, const hd_device_move_t *move) {
     rows_t *rows = arg;
     bool from_root = hd_coll[rows->v->op->call.type].flow == HD_FROM_ROOT;
     uint32_t owner = from_root ? move->to : move->from;
     if (hd_device_is_mine(rows->v, hd_device_part(rows->v, owner)->device)) {
+        hd_assert_lt(rows->n, most_rows(rows->v));
         rows->row[rows->n++] = (hd_gpu_row_t){move->src, move->dst, move->bytes, move->swap};
     }
-}
-
-/* Most rows of a device. */
-static size_t most_rows(const hd_device_view_t *v) {
-    size_t n = v->op->place.n;
-    return hd_coll[v->op->call.type].flow == HD_AMONG_ALL ? n * n : n;
 }
 
 static ucc_status_t move_rows(const hd_device_view_t *v, hd_device_job_t *job) {

@@ -29,7 +29,9 @@ static void free_flight(hd_outer_memory_t *memory) {
 
 /* By every member before it publishes: then whoever claims finds it. */
 static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
-    if (flight_of(op)) {
+    const hd_device_flight_t *there = flight_of(op);
+    hd_assert(!there || (there->slices == slices && there->devices == op->team->devices));
+    if (there) {
         return UCC_OK;
     }
     hd_device_flight_t *f = hd_alloc(HD_LINE_PAIR, sizeof(*f) + slices * sizeof(f->done[0]));
@@ -64,6 +66,7 @@ static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
 
 static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
     (void)unit;
+    hd_assert_lt(s, flight_of(op)->slices);
     hd_device_view_t v = {.op = op,
                           .work = work,
                           .done = &flight_of(op)->done[s],
@@ -115,6 +118,7 @@ static void drop(hd_op_t *op) {
 
 static ucc_status_t publish(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_checked(hd_device_check_part(op));
     hd_gpu_handed_over(part);
     return hd_engine_start(op, part->src, part->dst);
 }
@@ -189,6 +193,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     bool waits = !hd_device_is_told_by_stream(part) || status != UCC_OK;
     for (uint32_t s = 0; s < f->slices; s++) {
         if (waits && f->done[s].key == hd_outer_key(op) && f->done[s].wait.line) {
+            hd_assert_lt(part->waits, HD_GPU_DEVICES);
             part->wait[part->waits++] = f->done[s].wait;
         }
     }

@@ -186,6 +186,7 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
     const ends_t ends = {done, n};
     /* acquire: the gate, which I may be about to open; pairs with put_gate */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_acquire);
+    hd_assert(order->is && word % HD_MEET_STATES != HD_MEET_JOINED); /* a post is joined once */
     if (word % HD_MEET_STATES == HD_MEET_GATED) {
         return UCC_OK;
     }
@@ -208,6 +209,7 @@ void hd_device_end_order(hd_op_t *op) {
     ucc_ee_h engine = order->engine; /* the next post's, when this one is over */
     /* relaxed: the number is the poster's, who has published it with the operation */
     uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
+    hd_assert_lt(0, number); /* posts are counted from 1 */
     /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees over */
     uint64_t before =
         atomic_exchange_explicit(&order->meet, meeting(number, HD_MEET_OVER), memory_order_acq_rel);
@@ -317,7 +319,9 @@ ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_devic
     order->engine = how->engine;
     order->engine_ends = how->engine_ends;
     /* relaxed, both: this request's last post is over; the next one publishes it */
-    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES + 1;
+    uint64_t last = atomic_load_explicit(&order->meet, memory_order_relaxed);
+    uint64_t number = last / HD_MEET_STATES + 1;
+    hd_assert_eq(last % HD_MEET_STATES, HD_MEET_OVER);
     atomic_store_explicit(&order->meet, meeting(number, HD_MEET_OPEN), memory_order_relaxed);
     *post = (hd_device_post_t){.devices = op->team->devices,
                                .order = order,
@@ -362,9 +366,16 @@ bool hd_device_post_is_open(const hd_device_post_t *p) {
            meeting(p->number, HD_MEET_OPEN);
 }
 
+/* What a poster may do to its post: see HD_MEET_*. */
+static bool is_legal(uint64_t from, uint64_t to) {
+    return from == HD_MEET_OPEN ? to == HD_MEET_GATED || to == HD_MEET_OVER
+                                : from == HD_MEET_GATED && to == HD_MEET_OPEN;
+}
+
 /* No member has joined this post, and none will, once this has returned true. False: one has. */
 static bool change(const hd_device_post_t *p, uint64_t from, uint64_t to) {
     uint64_t word = meeting(p->number, from);
+    hd_assert(is_legal(from, to));
     /* release: the gate's word, for who opens it; pairs with hd_device_end_order */
     return atomic_compare_exchange_strong_explicit(&p->order->meet, &word, meeting(p->number, to),
                                                    memory_order_release, memory_order_relaxed);

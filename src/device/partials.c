@@ -193,6 +193,7 @@ static bool find_memory(making_t *m) {
 static void *partial_at(const making_t *m, uint32_t node, int device) {
     int of = m->owner[node] < 0 ? device : m->owner[node];
     size_t i = m->place[node] + (m->owner[node] < 0 ? m->owned[device] : 0);
+    hd_assert_le((i + 1) * m->region, (size_t)LEAST << m->which);
     uintptr_t memory = (uintptr_t)m->kept->scratch[of][m->which].block->memory;
     return (void *)(memory + i * m->region - m->first * m->v->op->call.element); // NOLINT
 }
@@ -341,6 +342,7 @@ static void enqueue(making_t *m) {
 }
 
 static void lock_line(making_t *m, int device) {
+    hd_assert_le(m->v->device, device); /* locks are taken by number of device */
     if (device != m->v->device) {
         m->locked[device] = hd_devices_line(m->v->devices, device, m->v->op->group);
         if (m->locked[device]) {

@@ -37,7 +37,9 @@ void hd_device_drop_relay(hd_device_relay_t *relay) {
         hd_gpu_handed_over(relay->late.block->memory);
     }
     /* acq_rel: the last one takes in that the others are done */
-    if (atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel) != 1) {
+    uint32_t users = atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel);
+    hd_assert_lt(0, users);
+    if (users != 1) {
         return;
     }
     if (!relay->lost && relay->late.ticket) { /* members whose streams are told wait for nothing */

@@ -4,6 +4,7 @@
 #include "device/internal.h"
 
 size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares) {
+    hd_assert_le(share, shares);
     size_t grains = count / grain + (count % grain != 0);
     size_t at = (grains / shares * share + grains % shares * share / shares) * grain;
     return share == shares || at > count ? count : at;

@@ -202,6 +202,8 @@ static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, 
  * be waited for. */
 static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, bool in) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert(hd_line_is_locked(line));
+    hd_assert_lt(part->waits, HD_SIDES); /* one for each buffer, or for the stream's coming */
     if (hd_line_is_broken(line)) {
         return UCC_ERR_IO_ERROR;
     }
@@ -288,6 +290,7 @@ static void touch_used(const hd_op_t *op, bool written) {
 
 static ucc_status_t take_stand_in(hd_op_t *op, const region_t *r) {
     hd_device_side_t *side = side_of(hd_device_part_of(op), r);
+    hd_assert(!side->stand_in);
     if (!is_device(side) || r->whole.bytes == 0) {
         return UCC_OK;
     }
@@ -302,6 +305,7 @@ static ucc_status_t take_stand_in(hd_op_t *op, const region_t *r) {
 
 static void keep_users(hd_op_t *op) {
     const hd_call_t *call = &op->call;
+    hd_assert(!hd_device_part_of(op)->users.kept); /* else the call names stand-ins */
     hd_device_part_of(op)->users = (struct hd_device_users){.kept = true,
                                                             .src = call->src,
                                                             .dst = call->dst,
@@ -355,6 +359,8 @@ static ucc_status_t start(hd_op_t *op);
 /* What is sent is there: publishes. */
 static ucc_status_t begin(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert_eq(part->waits, 0);
+    hd_checked(hd_device_check_part(op));
     touch_filled(part);
     touch_used(op, false);
     op->task.impatient = false;

@@ -121,6 +121,7 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
 static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_extent_t *side) {
     hd_gpu_memory_t pinned;
     const void *at;
+    hd_assert(!kept->stand_in);
     if (kept->found) { /* it may have been unregistered since */
         kept->memory = (hd_gpu_memory_t){.kind = HD_GPU_HOST, .device = -1};
         kept->found = false;
@@ -239,6 +240,7 @@ void hd_device_copy_out(hd_op_t *op) {
     const hd_device_side_t *kept = &hd_device_part_of(op)->side[HD_SIDE_DST];
     if (kept->stand_in && kept->memory.kind == HD_GPU_HOST) {
         hd_device_extent_t result = hd_device_result_of(op);
+        hd_assert_eq(result.bytes, kept->bytes);
         hd_gpu_touched(kept->stand_in->memory, kept->bytes, false);
         copy_out(op, &result, kept->stand_in->memory);
     }

@@ -87,6 +87,7 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
     if (words <= HD_GPU_WORDS) {
         return UCC_OK;
     }
+    hd_assert(hd_line_is_locked(line));
     hd_device_table_t *table = find_table(line, words);
     if (!table && !(table = add_table(line))) {
         return UCC_ERR_NO_MEMORY;
@@ -104,6 +105,9 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
 
 ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
                           uint32_t words) {
+    hd_assert(hd_line_is_locked(line));
+    hd_assert_le(words, table->capacity);
+    hd_assert_le(table->ticket, line->ticket); /* else its last words are still to be read */
     table->ticket = line->ticket + 1;
     return devices->driver->copy(line->stream, table->device->memory, line->stream.device,
                                  table->host->memory, -1, words * sizeof(uint64_t));

@@ -20,6 +20,8 @@ static void await_ready(hd_trip_t *t, const hd_line_t *line) {
 }
 
 hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end) {
+    hd_assert(hd_line_is_locked(line));
+    hd_assert_eq(line->stream.device, v->device);
     hd_trip_t t = {
         .v = v, .driver = v->devices->driver, .line = line, .end = end, .status = UCC_OK};
     await_ready(&t, line);

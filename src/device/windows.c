@@ -210,6 +210,7 @@ static void add_piece(packing_t *p, const hd_device_move_t *move, int from, int 
                            .swap = move->swap};
         piece->back = piece->at + rounded(bytes);
         p->used += again ? 0 : rounded(bytes) * copies;
+        hd_assert_le(p->used, SLOT_BYTES);
         done += bytes;
         p->has_last = bytes == move->bytes && !move->swap;
         p->last = *move;
@@ -353,6 +354,8 @@ static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes)
 static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, bool scans) {
     hd_trip_t *t = p->t;
     const hd_call_t *call = &p->op->call;
+    hd_assert_le(p->regions * p->region, SLOT_BYTES);
+    hd_assert_le(bytes, p->region);
     t->fills = 0;
     for (int d = 0; d < (int)t->driver->devices && t->status == UCC_OK; d++) {
         fill_sources(p, d, at, bytes);
