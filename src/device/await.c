@@ -34,8 +34,8 @@ void hd_device_leave_order(hd_op_t *op) {
 
 /* --- until it is complete -------------------------------------------------------------------- */
 
-/* False: something is not reached yet. Of a context that several threads progress, another one may
- * have seen what was reached before. */
+/* Returns whether all tickets are reached, and forgets those that are. If several threads progress
+ * the context, another one may have seen what was reached before. */
 static bool is_complete(hd_device_part_t *part) {
     hd_gpu_taken_over(part->wait);
     while (part->waits && hd_line_reached(&part->wait[part->waits - 1])) {
@@ -59,12 +59,12 @@ static ucc_status_t complete(hd_op_t *op) {
 
 static void fail(hd_op_t *op, ucc_status_t why) {
     hd_device_part_t *part = hd_device_part_of(op);
-    hd_assert(why != UCC_OK && part->drained_by == 0); /* it fails once */
+    hd_assert(why != UCC_OK && part->drained_by == 0); /* an operation fails once */
     part->outcome = why;
     part->drained_by = hd_ticks() + hd_seconds_to_ticks(HD_DEVICE_DRAIN_SECONDS);
 }
 
-/* Devices may use its memory for ever. */
+/* Ends an operation whose memory devices may use for ever. */
 static ucc_status_t abandon(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_device_lose_stand_ins(part);
@@ -76,12 +76,12 @@ static ucc_status_t abandon(hd_op_t *op) {
     return part->outcome;
 }
 
-/* The device of a line that it waits for has failed. One that is lost does nothing any more; of
- * others nobody knows. */
+/* The device of a line that the operation waits for has failed. If it is lost, it does nothing any
+ * more; of other failures nobody knows. */
 static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
     hd_device_part_t *part = hd_device_part_of(op);
     struct hd_device_wait *last = &part->wait[part->waits - 1];
-    if (last->line != line) { /* it has got there after all */
+    if (last->line != line) { /* the line has come to the ticket after all */
         return UCC_INPROGRESS;
     }
     hd_error("%s at endpoint %u: device %d has failed before it was complete", hd_op_type_name(op),
@@ -91,7 +91,7 @@ static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
         fail(op, UCC_ERR_IO_ERROR);
     }
     bool lost = op->team->devices->driver->lost(line->stream.device);
-    if (lost && last->others) { /* whose work the lost one would have told of */
+    if (lost && last->others) { /* the lost one would have told of their work */
         hd_devices_drain_others(op->team->devices, op->group, line);
     }
     if (last->others || !lost) {
@@ -101,7 +101,7 @@ static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
     return is_complete(part) ? complete(op) : UCC_INPROGRESS;
 }
 
-/* One that its devices let wait: is there anything that ends it? */
+/* Finds out whether anything else ends an operation that its devices let wait. */
 static ucc_status_t look_closer(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_assert_lt(0, part->waits);
@@ -137,7 +137,7 @@ static ucc_status_t step_enqueued(hd_task_t *task) {
     task->awaited = NULL;
     if (hd_group_is_inherited(op->group)) { /* the devices are the parent's */
         hd_group_say_inherited(op->group);
-        status = hd_group_poisoned(op->group); /* nor is a gate mine to open */
+        status = hd_group_poisoned(op->group); /* a gate is the parent's to open, too */
     } else if (is_complete(hd_device_part_of(op))) {
         status = complete(op);
     } else if (++task->fruitless % HD_WATCH_EVERY == 0 || op->team->devices->driver->emulated) {

@@ -1,5 +1,6 @@
-/* device.c: what this process has on devices, from the first handle that needs it to the last: the driver's table, the lines
- * (line.c), and which device reaches which memory. The end waits for what was posted on streams and nobody has waited for.
+/* device.c: what this process has on devices, from the first handle that needs it to the last: the
+ * driver's table, the lines (line.c), and which device reaches which memory. The end waits for what
+ * was posted on streams and nobody has waited for.
  */
 #include "device/internal.h"
 
@@ -7,13 +8,13 @@
 
 #include <stdlib.h>
 
-/* --- one for all handles -------------------------------------------------------------------------------- */
+/* --- one for all handles --------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static hd_devices_t *the_devices; /* under the lock */
-static uint32_t references;       /* likewise */
+static uint32_t references;       /* under the lock */
 
-/* In the child of a fork: who may have held it is not there. */
+/* In the child of a fork, whoever may have held the lock is not there. */
 static void inherit(hd_heirloom_t *self) {
     (void)self;
     pthread_mutex_init(&lock, NULL);
@@ -59,7 +60,7 @@ static bool is_abandoned(const hd_devices_t *devices) {
     return atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
 }
 
-/* The end of what a device had to do has been waited for. */
+/* Notes what came of waiting for the end of a device's work. */
 static void judge(hd_devices_t *devices, int device, ucc_status_t status) {
     if (status == UCC_ERR_TIMED_OUT) {
         /* relaxed: read by this thread */
@@ -78,7 +79,7 @@ void hd_devices_leave(hd_devices_t *devices, int device, hd_gpu_event_t *event) 
     if (!hd_gpu_inherited() && driver->event_query(event, HD_GPU_SITE_NONE) == UCC_INPROGRESS) {
         left = hd_alloc(HD_LINE, sizeof(*left));
     }
-    if (!left) { /* without memory, whoever gives back kernels waits */
+    if (!left) { /* without memory for it, whoever gives back the kernels waits */
         driver->event_put(event);
         return;
     }
@@ -89,12 +90,13 @@ void hd_devices_leave(hd_devices_t *devices, int device, hd_gpu_event_t *event) 
     pthread_mutex_unlock(&lock);
 }
 
-/* What was put on members' own streams uses the kernels, which a driver does not give back before. */
+/* Waits for what was put on members' own streams: it uses the kernels, which a driver does not give
+ * back before. */
 static void await_left(hd_devices_t *devices) {
     while (devices->left) {
         hd_device_left_t *left = devices->left;
         devices->left = left->next;
-        if (!is_abandoned(devices)) { /* else they stay in any case */
+        if (!is_abandoned(devices)) { /* else the kernels stay in any case */
             ucc_status_t status =
                 hd_device_await_event(devices->driver, left->event, HD_GPU_SITE_NONE);
             judge(devices, left->device, status);
@@ -104,7 +106,7 @@ static void await_left(hd_devices_t *devices) {
     }
 }
 
-/* What was posted on streams may not be done yet, and uses what the line has. */
+/* Waits for what was posted on streams: it may not be done yet, and uses what the line has. */
 static void await_line(hd_devices_t *devices, hd_line_t *line) {
     const hd_gpu_driver_t *driver = devices->driver;
     ucc_status_t status = driver->record(line->stream, line->ask);
@@ -114,7 +116,7 @@ static void await_line(hd_devices_t *devices, hd_line_t *line) {
     judge(devices, line->stream.device, status);
 }
 
-/* Lines for captures have nothing. */
+/* Waits for all lines, but for those of captures, which nothing hangs on. */
 static void await_lines(hd_devices_t *devices) {
     for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
         hd_line_t *line = &devices->line[i];
@@ -177,7 +179,7 @@ hd_devices_t *hd_team_devices(ucc_team_h team) {
         return devices;
     }
     hd_lock(&team->lock);
-    bool late = team->devices != NULL; /* another thread was faster: there is only one */
+    bool late = team->devices != NULL; /* another thread was faster, and has got the same */
     team->devices = devices;
     hd_unlock(&team->lock);
     if (late) {
@@ -193,7 +195,8 @@ hd_devices_t *hd_devices_share(hd_devices_t *devices) {
     return devices;
 }
 
-/* So many references less. Nobody has any more: they go, unless graphs keep something. */
+/* Takes back so many references. When nobody has any more, the devices go, unless graphs keep
+ * something of them. */
 static void drop(uint32_t n) {
     pthread_mutex_lock(&lock);
     hd_assert_le(n, references);
@@ -225,7 +228,7 @@ void hd_devices_sweep(void) {
     drop(0);
 }
 
-/* --- who reaches what -------------------------------------------------------------------------------------- */
+/* --- who reaches what ------------------------------------------------------------------------ */
 
 ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
                               const void *pointer, bool *yes) {
@@ -233,7 +236,8 @@ ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_me
     uint32_t i = (uint32_t)(memory->id % HD_DEVICE_REACH);
     *yes = true;
     bool own = memory->device == device && memory->kind != HD_GPU_PINNED;
-    if (memory->device < 0 || own) { /* pinned memory may be elsewhere for its own device, too */
+    /* A device may have even pinned memory of its own at another address. */
+    if (memory->device < 0 || own) {
         return UCC_OK;
     }
     hd_lock(&devices->reach_lock);

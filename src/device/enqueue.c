@@ -5,7 +5,7 @@
  */
 #include "device/internal.h"
 
-/* --- who works ----------------------------------------------------------------------------------------------- */
+/* --- who works ------------------------------------------------------------------------------- */
 
 typedef struct workers {
     uint32_t n;
@@ -30,7 +30,7 @@ static uint64_t bits_of(const workers_t *workers) {
     return bits;
 }
 
-/* Bytes of an endpoint's larger buffer; SIZE_MAX: not known to all. */
+/* Returns the bytes of an endpoint's larger buffer. SIZE_MAX: they are not known to all. */
 static size_t endpoint_bytes(const hd_op_t *op) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
     bool blocks = coll->source == HD_BLOCKS || coll->result == HD_BLOCKS;
@@ -57,7 +57,7 @@ static bool has_data(const hd_op_t *op) {
     return hd_coll[op->call.type].moves_data && !op->call.empty;
 }
 
-/* Can all of them reach all buffers? */
+/* Finds out whether all workers reach all buffers. */
 static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *workers, bool *yes) {
     *yes = true;
     for (uint32_t w = 0; w < workers->n; w++) {
@@ -75,7 +75,8 @@ static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *worker
     return UCC_OK;
 }
 
-/* Which way it goes: the same for each of its claimers, as they look at the same things. */
+/* Decides which way the exchange goes: the same for each of its claimers, as they look at the same
+ * things. */
 static ucc_status_t choose_way(hd_device_view_t *v, const workers_t *workers) {
     bool reached, copies = false;
     ucc_status_t status = all_reach(v, workers, &reached);
@@ -89,9 +90,9 @@ static ucc_status_t choose_way(hd_device_view_t *v, const workers_t *workers) {
     return status;
 }
 
-/* --- enqueuing ----------------------------------------------------------------------------------------------- */
+/* --- enqueuing ------------------------------------------------------------------------------- */
 
-/* Most words of a table that the description may need. */
+/* Returns the most words of a table that the description may need. */
 static uint32_t count_words(const hd_device_view_t *v) {
     if (v->way == HD_DEVICE_COPIES) {
         return v->rows * HD_GPU_ROW_WORDS;
@@ -106,8 +107,8 @@ static ucc_status_t describe_job(const hd_device_view_t *v, hd_device_job_t *job
     return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
-/* After something may have been enqueued, and that with this status: what those wait for who are to
- * know of its end. Of a line, its lock is held. */
+/* Writes what those wait for who are to know of the end of what has been enqueued, which may be
+ * nothing or part of it if status is an error. If there is a line, the caller holds its lock. */
 static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stream_t stream,
                          bool ticket, ucc_status_t status) {
     struct hd_device_done *done = v->done;
@@ -120,7 +121,7 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
     if (v->ordered) {
         told = hd_device_record_done(v, stream);
     }
-    bool runs = !v->capture; /* else there is nothing to wait for */
+    bool runs = !v->capture; /* else the host has nothing to wait for */
     if (runs && line && (ticket || told != UCC_OK)) {
         ucc_status_t signalled =
             hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : hd_line_signal(v->devices, line);
@@ -129,21 +130,21 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
         }
         told = told == UCC_OK ? signalled : told;
     } else if (runs && told != UCC_OK) {
-        /* of what is on a member's stream nobody else would learn */
+        /* nobody else would learn of the end of what is on a member's stream */
         hd_device_drain(v, stream);
     }
     hd_gpu_handed_over(done);
     return status == UCC_OK ? told : status;
 }
 
-/* Where a share goes, and whose table it may use. */
+/* Where a share is enqueued, and whose table it may use. */
 typedef struct spot {
     hd_gpu_stream_t stream;
     hd_line_t *line; /* locked, if its stream is the one */
     const hd_gpu_info_t *info;
 } spot_t;
 
-/* Describes the share. *table: to be filled in before the launch; NULL: none, or it is a
+/* Describes the share. *table is to be filled in before the launch; NULL: there is none, or it is a
  * graph's. */
 static ucc_status_t describe(const hd_device_view_t *v, const spot_t *spot, hd_device_job_t *job,
                              hd_device_table_t **table) {
@@ -189,7 +190,7 @@ static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot)
     hd_device_job_t job = {.launch.blocks = 0};
     hd_device_table_t *table = NULL;
     hd_assert_eq(spot->stream.device, v->device);
-    /* first of all: in a capture, this makes the stream part of it */
+    /* This comes first of all: in a capture, it makes the stream part of it. */
     ucc_status_t status = hd_device_await_ready(v, spot->stream);
     if (status == UCC_OK && has_data(v->op)) {
         status = describe(v, spot, &job, &table);
@@ -221,13 +222,13 @@ static ucc_status_t enqueue_trip(const hd_device_view_t *v, hd_line_t *line) {
                                                       : hd_device_enqueue_partials(v, line);
     status = tell(v, line, line->stream, v->told, status);
     v->done->wait.others = true;
-    if (hd_line_is_broken(line)) { /* no ticket will tell when the others are done */
+    if (hd_line_is_broken(line)) { /* no ticket will tell when the other devices are done */
         hd_devices_drain_others(v->devices, v->op->group, line);
     }
     return status;
 }
 
-/* The claimer's own stream, if that will do: then nobody changes streams. */
+/* Returns whether the claimer's own stream will do: then nobody changes streams. */
 static bool suits_own(const hd_device_view_t *v) {
     const hd_device_order_t *own = &hd_device_part_of(v->op)->order;
     /* relaxed: a stream of the user's may be ordered with others' by itself (NULL streams), and so
@@ -275,7 +276,8 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
         hd_gpu_taken_over(part);
         v->ordered = v->ordered || part->order.is;
         v->told = v->told || !part->order.is || part->order.tells;
-        v->capture = part->order.is ? part->order.capture : 0; /* the same for all: it is signed */
+        /* The same for all: it is part of the signature. */
+        v->capture = part->order.is ? part->order.capture : 0;
     }
     workers_t workers = find_workers(v);
     if (v->share >= workers.n) {
@@ -291,10 +293,10 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
     }
     if (v->way == HD_DEVICE_WINDOWS) {
         v->shares = 1;
-        return v->share == 0 ? enqueue_in_windows(v) : UCC_OK; /* the first one does it all */
+        return v->share == 0 ? enqueue_in_windows(v) : UCC_OK; /* the first claimer does it all */
     }
-    if (v->way ==
-        HD_DEVICE_PARTIALS) { /* the first claimer does it all, from the lowest device's line */
+    if (v->way == HD_DEVICE_PARTIALS) {
+        /* The first claimer does it all, from the lowest device's line. */
         v->device = __builtin_ctzll(v->workers);
         return v->share == 0 ? enqueue(v, enqueue_trip) : UCC_OK;
     }

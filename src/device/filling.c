@@ -29,7 +29,7 @@ void hd_device_fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
 
 static ucc_status_t wait_held(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    if (hd_group_poisoned(op->group) != UCC_OK) { /* its step sees that, too */
+    if (hd_group_poisoned(op->group) != UCC_OK) { /* the operation's step sees that, too */
         return UCC_INPROGRESS;
     }
     hd_gpu_taken_over(part);

@@ -11,16 +11,16 @@
  *     complete   The devices have done it. Until then the request is in progress, and its context
  *                steps it (HD_OP_ENQUEUED).
  *
- *     member    hd_device_look, hd_device_settle   at init: whose memory it is, and that devices
- *               can do this start              takes stand-ins for memory of the host, and
- *               publishes; any claimer may
- *                                  read its part from then on
- *     claimer   run (slice s)      takes the s-th working device: describes its share of the work
- *               as one
- *                                  launch, enqueues it on a line, and notes the ticket in the
- *                                  exchange's slot
- *     member    finish             when all slices are finished: takes the tickets, and leaves the
- *               board step_enqueued      looks whether the lines have reached the tickets
+ *     member    hd_device_look, hd_device_settle   find out at init whose memory it is, and that
+ *                                                  devices can do this
+ *               start            takes stand-ins for memory of the host, and publishes; any
+ *                                claimer may read its part from then on
+ *     claimer   run (slice s)    takes the s-th working device: describes its share of the work as
+ *                                one launch, enqueues it on a line, and notes the ticket in the
+ *                                exchange's slot
+ *     member    finish           takes the tickets when all slices are finished, and leaves the
+ *                                board
+ *               step_enqueued    looks whether the lines have reached the tickets
  *
  * WORKING DEVICES are those of the members' buffers: the root's first, then by the lowest member.
  * There are as many slices as the process has devices, or as there are members if these are fewer,
@@ -86,7 +86,7 @@ enum {
     HD_DEVICE_DRAIN_SECONDS = 10 /* as long as anybody waits for what can't be taken back */
 };
 
-/* --- what is there -------------------------------------------------------------------------- */
+/* --- what is there --------------------------------------------------------------------------- */
 
 /* Words of a launch that are too many for its arguments (table.c). */
 typedef struct hd_device_table {
@@ -136,10 +136,10 @@ typedef struct hd_line {
     hd_gpu_info_t info;
     hd_gpu_flag_t *word; /* the last ticket that the stream has come to */
     uint64_t ticket;     /* the last one given; under the lock */
-    hd_gpu_event_t
-        *ask; /* recorded and queried now and then: that tells whether the device has failed */
-    hd_device_table_t
-        *table; /* as many as there ever were launches with tables under way at a time */
+    /* Recorded and queried now and then: that tells whether the device has failed. */
+    hd_gpu_event_t *ask;
+    /* As many as there ever were launches with tables under way at a time. */
+    hd_device_table_t *table;
     hd_line_memory_t *memory[HD_LINE_MEMORIES]; /* NULL: not needed so far; under the lock */
     hd_device_late_t *late, *late_last;         /* the oldest first; NULL: none; under the lock */
     _Atomic uint64_t ask_due;                   /* ticks: nobody asks before */
@@ -149,12 +149,12 @@ typedef struct hd_line {
 /* What this process has on devices: one, shared by the handles that have had a call on devices. */
 struct hd_devices {
     const hd_gpu_driver_t *driver;
-    _Atomic bool
-        abandoned;        /* some work never became complete: what it may use is never given back */
+    /* Some work never became complete: what it may use is never given back. */
+    _Atomic bool abandoned;
     hd_lock_t reach_lock; /* guards reach[] */
     struct {
-        uint64_t id, asked,
-            yes; /* of an allocation; devices that were asked for, and that reach it, by bit */
+        uint64_t id;         /* of an allocation */
+        uint64_t asked, yes; /* devices that were asked for, and that reach it, by bit */
     } reach[HD_DEVICE_REACH];
     _Atomic uint32_t gates;      /* closed gates: what is behind them may not go on yet */
     struct hd_device_gate *gate; /* open ones that are kept; under the lock of gates.c */
@@ -192,8 +192,7 @@ struct hd_device_wait {
 /* What the claimer of a slice has enqueued for an exchange, as those see it who wait for its
  * end. */
 struct hd_device_done {
-    uint64_t
-        key; /* of the exchange in which it was enqueued (hd_outer_key): for others it says nothing */
+    uint64_t key; /* of the exchange in which it was enqueued; for others it says nothing */
     struct hd_device_wait wait; /* line NULL: there is no ticket */
     bool recorded;              /* there is an event */
     bool own;                   /* it is on a member's own stream, and in no capture */
@@ -208,8 +207,8 @@ struct hd_device_done {
  * lowest two bits), so that whoever looks late at a request that is another one's by now sees that.
  * The word is only ever changed by CAS, or by the only one who may:
  *
- *     OPEN --- finish: the stream waits for done[] ---> JOINED --- complete ---> OVER
- *       \--- the poster: the stream waits for a gate ---> GATED --- complete: opens the gate ---> OVER
+ *     OPEN --- finish: the stream waits for done[] ----> JOINED --- complete ------> OVER
+ *       \--- poster: the stream waits for a gate ---> GATED --- its gate opens ---> OVER
  *
  * A gate that the driver refuses takes the post back from GATED to OPEN; and a post that ends in an
  * error goes from OPEN to OVER.
@@ -232,8 +231,8 @@ typedef struct hd_device_gate {
     struct hd_device_gate *next;
 } hd_device_gate_t;
 
-/* In the order of which stream a member's part is. Its poster writes it before it posts, unless a
- * field says otherwise. */
+/* Says in the order of which stream a member's part is. Its poster writes it before it posts,
+ * unless a field says otherwise. */
 typedef struct hd_device_order {
     bool armed;      /* for the next start, which takes it */
     bool is;         /* the part is in the order of `stream`; else its data is ready */
@@ -246,9 +245,9 @@ typedef struct hd_device_order {
     uint64_t capture;      /* of which the stream is part; 0: of none */
     uint32_t signature;    /* of the call, without the capture; start writes it */
     hd_gpu_event_t *ready; /* of the stream's device: recorded in the post */
-    hd_gpu_event_t
-        *joined;   /* of the same device, on a line: for it a stream by_thread has to wait yet */
-    int events_of; /* device of both events; says nothing while they are NULL */
+    /* Of the same device, recorded on a line: what a stream by_thread has still to wait for. */
+    hd_gpu_event_t *joined;
+    int events_of;         /* device of both events; says nothing while they are NULL */
     _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
 } hd_device_order_t;
 
@@ -263,8 +262,8 @@ typedef struct hd_device_relay {
     hd_line_t *line;
     bool ordered; /* the line has waited for the members' streams; guarded as late.ticket is */
     bool lost;    /* the device may use the block for ever; guarded as late.ticket is */
-    _Atomic uint64_t
-        filled[]; /* by segment: ticket of LOCAL. 0: it has enqueued nothing, or nothing yet */
+    /* By segment: the ticket of its LOCAL. 0: that has enqueued nothing, or nothing yet. */
+    _Atomic uint64_t filled[];
 } hd_device_relay_t;
 
 /* A member's part: hangs on its request. Its owner writes it before it publishes; while the
@@ -279,8 +278,8 @@ typedef struct hd_device_part {
     /* Among processes: how the operation begins once what it sends has been copied, or, for a
      * flight, once it may. */
     ucc_status_t (*start)(hd_op_t *op);
-    ucc_status_t (*come)(
-        hd_op_t *op); /* goes on when the stream of a held operation has come to its post */
+    /* Goes on when the stream of a held operation has come to its post. */
+    ucc_status_t (*come)(hd_op_t *op);
     struct hd_device_done own; /* behind its last work: what its stream comes after */
     struct hd_device_users users;
     ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (flight.c) */
@@ -290,9 +289,8 @@ typedef struct hd_device_part {
     hd_device_order_t order;
     /* from when everything is enqueued */
     ucc_status_t outcome;
-    uint64_t
-        drained_by; /* ticks: the operation has failed, and waits no longer; 0: it has not failed */
-    uint32_t waits; /* tickets that are not seen to be reached: wait[0] to wait[waits - 1] */
+    uint64_t drained_by; /* ticks: it has failed, and waits no longer; 0: it has not failed */
+    uint32_t waits;      /* tickets that are not seen to be reached: wait[0] to wait[waits - 1] */
     struct hd_device_wait wait[HD_GPU_DEVICES];
 } hd_device_part_t;
 
@@ -307,10 +305,10 @@ typedef struct hd_device_flight {
 
 /* How the devices of an exchange go about it (enqueue.c decides). */
 typedef enum hd_device_way {
-    HD_DEVICE_FUSED, /* one launch for each share */
-    HD_DEVICE_PARTIALS, /* each device first reduces the blocks of operands that lie there (partials.c) */
-    HD_DEVICE_COPIES, /* copies from device to device, and a launch for the rest of the share (copies.c) */
-    HD_DEVICE_WINDOWS /* devices don't reach each other's memory: one claimer does all (windows.c) */
+    HD_DEVICE_FUSED,    /* one launch for each share */
+    HD_DEVICE_PARTIALS, /* each device first reduces what lies there (partials.c) */
+    HD_DEVICE_COPIES,   /* copies among devices, and a launch for the rest (copies.c) */
+    HD_DEVICE_WINDOWS   /* not all buffers are reached: by pinned memory (windows.c) */
 } hd_device_way_t;
 
 /* An exchange, as a claimer sees it who describes a device's share. */
@@ -376,14 +374,16 @@ typedef struct hd_device_job {
     uint32_t first_copy; /* they are enqueued from this one on, and then those before it */
 } hd_device_job_t;
 
-/* --- check.c: walks, for builds with HD_DEBUG=2 (core/debug.h) and for tests ------------------- */
+/* --- check.c: walks, for builds with HD_DEBUG=2 (core/debug.h) and for tests ----------------- */
 
-/* Aborts if what hangs on the line breaks what is said of it above. The caller holds the line's lock. */
+/* Aborts if what hangs on the line breaks what is said of it above. The caller holds the line's
+ * lock. */
 void hd_line_check(const hd_line_t *line);
-/* Aborts if the part of an operation that has been started breaks what is said of it above. The caller is its owner. */
+/* Aborts if the part of an operation that has been started breaks what is said of it above. The
+ * caller is its owner. */
 void hd_device_check_part(const hd_op_t *op);
 
-/* --- share.c: where shares begin, memory to describe them in, rows ------------------------- */
+/* --- share.c: where shares begin, memory to describe them in, rows --------------------------- */
 
 /* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers
  * do. */
@@ -415,7 +415,7 @@ typedef struct hd_device_rows {
 /* Enqueues the rows that there are. */
 void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows);
 
-/* --- table.c -------------------------------------------------------------------------------- */
+/* --- table.c --------------------------------------------------------------------------------- */
 
 /* Finds or makes a table of at least so many words, or none if a launch's arguments hold them. The
  * caller holds the line's lock if there are more. */
@@ -428,14 +428,15 @@ ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_tabl
 /* Frees the line's tables at its end. Unless it is to forget them, because the device may still use
  * them, it gives back their memory. */
 void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget);
-/* For a launch in the graph that stream is captured into: as long as the graph is there, so are the
- * devices, and a table of at least so many words, if they are too many for a launch's arguments. */
+/* Keeps what a launch needs in the graph that stream is captured into: as long as the graph is
+ * there, so are the devices, and a table of at least so many words, if they are too many for a
+ * launch's arguments. */
 ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
                              hd_gpu_table_t *out);
 /* Gives back what graphs have let go of. */
 void hd_devices_collect(hd_devices_t *devices);
 
-/* --- line.c --------------------------------------------------------------------------------- */
+/* --- line.c ---------------------------------------------------------------------------------- */
 
 /* Waits, asleep, for what the event was last recorded behind. Returns UCC_OK, an error of the
  * driver's, or, after HD_DEVICE_DRAIN_SECONDS, UCC_ERR_TIMED_OUT, without a line in the log: what
@@ -462,7 +463,7 @@ static inline void hd_line_unlock(hd_line_t *line) {
     hd_gpu_handed_over(line);
     pthread_mutex_unlock(&line->lock);
 }
-/* For asserts: does anybody hold the line's lock? */
+/* Returns whether anybody holds the line's lock (for asserts). */
 static inline bool hd_line_is_locked(hd_line_t *line) {
     bool held = pthread_mutex_trylock(&line->lock) != 0;
     if (!held) {
@@ -487,8 +488,8 @@ ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line);
 bool hd_line_reached(const struct hd_device_wait *wait);
 /* Has the device of this line failed? Whoever waits for the line asks this now and then. */
 bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line);
-/* Where something has failed: waits for all that has been enqueued. If that fails, too, the line is
- * broken (logged), and what belongs to it is never used again. */
+/* Waits for all that has been enqueued, because something has failed. If that fails, too, the line
+ * is broken (logged), and what belongs to it is never used again. */
 ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
 /* Drains the lines of the other devices that the group uses, because a line is lost that was to
  * tell of their work. They need not be locked: if two drain them at a time, each waits for as much
@@ -505,7 +506,7 @@ void hd_line_put(hd_devices_t *devices, hd_line_t *line);
  * freed. */
 void hd_line_forget(hd_devices_t *devices, hd_line_t *line);
 
-/* --- gates.c -------------------------------------------------------------------------------- */
+/* --- gates.c --------------------------------------------------------------------------------- */
 
 /* Takes a gate for streams of the device: it is the caller's until it drops or closes it. NULL:
  * none. */
@@ -521,15 +522,15 @@ void hd_device_gate_withdraw(hd_device_gate_t *gate);
 void hd_device_gate_leave(hd_device_gate_t *gate, bool passes);
 /* Opens the gate that this post of the order's has closed. */
 void hd_device_gate_end(const hd_device_order_t *order, uint64_t number);
-/* By the end of devices: waits until streams have passed the gates that are kept. */
+/* The end of devices waits by this until streams have passed the gates that are kept. */
 void hd_device_gates_await(hd_devices_t *devices);
-/* By the end of devices: gives back the gates that are kept, or only frees the process's own
- * memory. */
+/* The end of devices gives back the gates that are kept, or, to forget them, frees only the
+ * process's own memory. */
 void hd_device_gates_put(hd_devices_t *devices, bool forget);
-/* In the child of a fork. */
+/* The child of a fork takes over the gates: whoever held their lock is not there. */
 void hd_device_gates_inherit(void);
 
-/* --- device.c ------------------------------------------------------------------------------- */
+/* --- device.c -------------------------------------------------------------------------------- */
 
 /* Makes the lines of a driver's devices, on which nothing hangs yet. NULL: no memory (logged). */
 hd_devices_t *hd_devices_make(const hd_gpu_driver_t *driver);
@@ -548,12 +549,12 @@ ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_me
 bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory,
                             const void *pointer);
 
-/* --- look.c --------------------------------------------------------------------------------- */
+/* --- look.c ---------------------------------------------------------------------------------- */
 
 /* Does the allocation go that far, as far as is known? */
 bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes);
 
-/* --- relay.c -------------------------------------------------------------------------------- */
+/* --- relay.c --------------------------------------------------------------------------------- */
 
 typedef struct hd_device_relay_need {
     const char *name; /* of the collective, for the log */
@@ -568,7 +569,7 @@ ucc_status_t hd_device_take_relay(const hd_device_relay_need_t *need, hd_device_
 /* A member has no work on the device any more, and does not look at the relay from now on. */
 void hd_device_drop_relay(hd_device_relay_t *relay);
 
-/* --- stage.c -------------------------------------------------------------------------------- */
+/* --- stage.c --------------------------------------------------------------------------------- */
 
 /* One side of a call: so many bytes at a place, or the blocks of a vector. */
 typedef struct hd_device_extent {
@@ -583,10 +584,10 @@ hd_device_extent_t hd_device_result_of(const hd_op_t *op);
  * now on. which: HD_SIDE_*. */
 ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int which);
 
-/* Before publishing: takes stand-ins for memory of the host, copies what is sent, and says where
- * devices find it all. */
+/* Takes stand-ins for memory of the host before the member publishes, copies what is sent, and says
+ * where devices find it all. */
 ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
-/* The operation is complete: copies results to the host's memory. */
+/* Copies results to the host's memory, when the operation is complete. */
 void hd_device_copy_out(hd_op_t *op);
 /* Puts back the stand-ins, which nobody uses any more, and drops the relay. */
 void hd_device_put_stand_ins(hd_op_t *op);
@@ -596,7 +597,7 @@ bool hd_device_leave_stand_ins(hd_op_t *op, const struct hd_device_wait *until);
 /* Nobody knows when the device is done with the stand-ins: they are given to nobody any more. */
 void hd_device_lose_stand_ins(hd_device_part_t *part);
 
-/* --- filling.c: among processes, before the operation begins -------------------------------- */
+/* --- filling.c: among processes, before the operation begins --------------------------------- */
 
 /* Returns whether the stream of a member that is held has come to its post: UCC_OK, UCC_INPROGRESS,
  * or an error. */
@@ -606,46 +607,48 @@ ucc_status_t hd_device_ready(hd_op_t *op);
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
 /* Until it begins, the operation's state is HD_OP_FILLING, and it waits by this function. */
 void hd_device_fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
-/* From op->start: nothing is published or enqueued before the stream has come to the post
- * (hd_device_order.held). `come` goes on then, as op->wait does. */
+/* op->start calls this for an operation that is held: nothing is published or enqueued before its
+ * stream has come to the post (hd_device_order.held). `come` goes on then, as op->wait does. */
 void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op));
 
-/* --- order.c -------------------------------------------------------------------------------- */
+/* --- order.c --------------------------------------------------------------------------------- */
 
-/* By a claimer: what is enqueued on stream from now on comes after what the members' streams had
+/* A claimer lets what it enqueues on stream from now on come after what the members' streams had
  * before their posts. */
 ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* By a claimer: records an event behind what it has enqueued on stream, for those who join. */
+/* A claimer records an event behind what it has enqueued on stream, for those who join. */
 ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* By a claimer, where hd_device_record_done has failed on its own stream: waits until all of it is
- * done. */
+/* A claimer waits until all is done that it has enqueued on its own stream, because
+ * hd_device_record_done has failed there. */
 void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* Among processes, by a member: what is enqueued on stream from now on comes after what its own
+/* Among processes, a member lets what it enqueues on stream from now on come after what its own
  * stream had before the post. */
 ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream);
-/* Among processes, by a member: records part->own behind what it has enqueued on stream. */
+/* Among processes, a member records part->own behind what it has enqueued on stream. */
 ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream);
 /* Has a capture of the operation's stream begun since the post? Then nothing may be done to that
  * stream. */
 bool hd_device_captured_since(const hd_op_t *op);
-/* By a member, when all has been enqueued: its stream comes after those of these n that are of its
+/* When all has been enqueued, a member lets its stream come after those of these n that are of its
  * exchange, unless a gate is there already. */
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n);
-/* By a member whose request is about to end: opens the gate, if there is one. */
+/* A member whose request is about to end leaves the order: opens the gate, if there is one, and
+ * tells the engine. */
 void hd_device_end_order(hd_op_t *op);
 void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
 
-/* --- await.c -------------------------------------------------------------------------------- */
+/* --- await.c --------------------------------------------------------------------------------- */
 
-/* From op->start, first of all: what the poster has armed is this operation's. */
+/* op->start calls this first of all: what the poster has armed is this operation's from now on. */
 void hd_device_take_order(hd_op_t *op);
-/* From op->start, where that fails. */
+/* The operation leaves the order, because it is over or its op->start fails. */
 void hd_device_leave_order(hd_op_t *op);
-/* From op->finish, when the part has its tickets. If they are not all reached, the operation leaves
- * the board, this returns UCC_INPROGRESS, and the operation ends with `status` later. */
+/* op->finish calls this last, when the part has its tickets. If they are not all reached, the
+ * operation leaves the board, this returns UCC_INPROGRESS, and the operation ends with `status`
+ * later. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
 
-/* --- reduce.c, moves.c, copies.c: what a device does in which collective -------------------- */
+/* --- reduce.c, moves.c, copies.c: what a device does in which collective --------------------- */
 
 /* Each of these describes a share. launch.blocks is 0, and so is copies, if the share is empty.
  * UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). The words are the most that the
@@ -677,7 +680,7 @@ ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *e
  * UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
 ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_t *rows);
 
-/* --- trip.c --------------------------------------------------------------------------------- */
+/* --- trip.c ---------------------------------------------------------------------------------- */
 
 /* An event of one device, which tells when that has come so far. */
 typedef struct hd_mark {
@@ -691,11 +694,11 @@ typedef struct hd_trip {
     const hd_gpu_driver_t *driver;
     hd_line_t *line; /* that of v->device, locked: comes after all others in the end */
     hd_mark_t *end;  /* by device: what the line comes after */
-    hd_mark_t
-        *left[2];   /* by device; NULL: none. If this trip fails, they tell later ones of all that
-                           it has enqueued */
-    uint64_t used;  /* devices on which something has been enqueued, by bit */
-    uint64_t ready; /* devices that wait for the members' streams, by bit */
+    /* By device; NULL: none. If this trip fails, they tell later ones of all that it has
+     * enqueued. */
+    hd_mark_t *left[2];
+    uint64_t used;       /* devices on which something has been enqueued, by bit */
+    uint64_t ready;      /* devices that wait for the members' streams, by bit */
     ucc_status_t status; /* the first error: nothing is enqueued after it */
     /* of windows alone */
     struct hd_bounce *bounce;
@@ -720,7 +723,7 @@ void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *wha
 ucc_status_t hd_trip_join(hd_trip_t *t);
 void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n);
 
-/* --- partials.c ----------------------------------------------------------------------------- */
+/* --- partials.c ------------------------------------------------------------------------------ */
 
 /* Is it worth it to reduce whole blocks of operands where they are? v->workers reach each other's
  * memory. */
@@ -730,25 +733,25 @@ bool hd_device_find_partials(const hd_device_view_t *v);
  * comes before what the line is given next. */
 ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *line);
 
-/* --- windows.c ------------------------------------------------------------------------------ */
+/* --- windows.c ------------------------------------------------------------------------------- */
 
 /* Enqueues the whole collective where not all devices reach all buffers. The caller holds the lock
  * of the line, which is that of v->device. On an error, too, what this has enqueued on other
  * streams comes before what the line is given next. */
 ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *line);
 
-/* --- enqueue.c ------------------------------------------------------------------------------ */
+/* --- enqueue.c ------------------------------------------------------------------------------- */
 
 /* Does a slice. The caller gives op, work, done, devices and share, which is the slice's number;
  * the rest of v is found out here: which devices work, and which way. */
 ucc_status_t hd_device_run(hd_device_view_t *v);
 
-/* --- op.c ----------------------------------------------------------------------------------- */
+/* --- op.c ------------------------------------------------------------------------------------ */
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
 
-/* --- flight.c ------------------------------------------------------------------------------- */
+/* --- flight.c -------------------------------------------------------------------------------- */
 
 /* Does the operation go by a relay instead of stand-ins? The same at all endpoints of this
  * process. */
@@ -760,6 +763,6 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status);
  * devices, if the host would do them by segments? */
 bool hd_device_may_fly(uint8_t type, uint32_t n, uint32_t devices);
 
-/* --- span.c, near.c, show.c: device.h ------------------------------------------------------- */
+/* --- span.c, near.c, show.c: device.h -------------------------------------------------------- */
 
 #endif

@@ -6,7 +6,7 @@
 
 /* --- waiting for a device -------------------------------------------------------------------- */
 
-/* Between two looks at what a device does. */
+/* Sleeps between two looks at what a device does. */
 static void nap(void) {
     _Atomic uint32_t word = 0;
     hd_park_sleep(&word, 0, 50 * 1000u);
@@ -24,7 +24,8 @@ ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t
 }
 
 void hd_devices_abandon(hd_devices_t *devices, int device) {
-    if (devices->driver->lost(device) || hd_gpu_inherited()) { /* it uses nothing of this process */
+    /* The device uses nothing of this process. */
+    if (devices->driver->lost(device) || hd_gpu_inherited()) {
         return;
     }
     /* relaxed: read when all users are gone */
@@ -51,7 +52,7 @@ static ucc_status_t make_ready(hd_devices_t *devices, hd_line_t *line, int devic
     return status;
 }
 
-/* Line i of a device, made ready. */
+/* Finds line i of a device, and makes it ready. */
 static ucc_status_t ready_line(hd_devices_t *devices, int device, uint32_t i, hd_line_t **out) {
     hd_line_t *line = &devices->line[(uint32_t)device * HD_GPU_STREAMS + i];
     ucc_status_t status = UCC_OK;
@@ -78,9 +79,10 @@ hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *
     return status == UCC_OK && !broken ? line : NULL;
 }
 
-/* One that is part of this capture, or becomes so when it waits for something that is; locked. */
+/* Finds and locks a line that is part of this capture, or becomes part of it when it waits for
+ * something that is. */
 static hd_line_t *lock_capture_line(hd_devices_t *devices, int device, uint64_t capture) {
-    for (uint32_t round = 0; round < 2; round++) { /* rather one that is part of it already */
+    for (uint32_t round = 0; round < 2; round++) { /* one that is part of it already is better */
         for (uint32_t i = HD_DEVICE_LINES; i < HD_GPU_STREAMS; i++) {
             hd_gpu_capture_t of = {.id = 0};
             hd_line_t *line;
@@ -115,8 +117,8 @@ ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_gr
 
 /* --- tickets --------------------------------------------------------------------------------- */
 
-/* A call of the driver's has failed, which may not mean that its device has: waits until the stream
- * is empty. */
+/* Waits until the stream is empty: a call of the driver's has failed, which may not mean that its
+ * device has. */
 static ucc_status_t drain(const hd_gpu_driver_t *driver, hd_line_t *line) {
     ucc_status_t status = driver->record(line->stream, line->ask);
     return status == UCC_OK ? hd_device_await_event(driver, line->ask, HD_GPU_SITE_DRAINED)
@@ -125,8 +127,8 @@ static ucc_status_t drain(const hd_gpu_driver_t *driver, hd_line_t *line) {
 
 ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
     ucc_status_t status = drain(devices->driver, line);
-    if (status != UCC_OK &&
-        status != UCC_ERR_TIMED_OUT) { /* once more: it may have been the waiting that failed */
+    /* Once more: it may have been the waiting that failed. */
+    if (status != UCC_OK && status != UCC_ERR_TIMED_OUT) {
         status = drain(devices->driver, line);
     }
     if (status == UCC_OK) {
@@ -152,7 +154,7 @@ void hd_devices_drain_others(hd_devices_t *devices, const hd_group_t *group,
 
 ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line) {
     hd_assert(hd_line_is_locked(line));
-    hd_assert(!hd_gpu_word_reached(line->word, line->ticket + 1)); /* it has not been given */
+    hd_assert(!hd_gpu_word_reached(line->word, line->ticket + 1)); /* nobody has given it */
     ucc_status_t status = devices->driver->signal(line->stream, line->word, line->ticket + 1);
     if (status != UCC_OK) {
         status = hd_line_drain(devices, line);
@@ -160,7 +162,8 @@ ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line) {
             return status;
         }
         hd_gpu_word_open(line->word,
-                         line->ticket + 1); /* all before it is done, in the device's stead */
+                         /* In the device's stead: all before the ticket is done. */
+                         line->ticket + 1);
     }
     line->ticket++;
     return UCC_OK;
@@ -170,11 +173,11 @@ bool hd_line_reached(const struct hd_device_wait *wait) {
     return hd_gpu_word_reached(wait->line->word, wait->ticket);
 }
 
-/* As often as this one asks the driver, of all that wait for a line. */
+/* Of all that wait for a line, one asks the driver, no more often than this. */
 enum { ASK_EVERY_US = 1000 };
 
-/* What was recorded last is asked for until it has come: records that pile up would keep an
- * emulated stream from its work. */
+/* Returns whether the driver answers without an error. It is asked for what was recorded last until
+ * that has come: records that pile up would keep an emulated stream from its work. */
 static bool answers(const hd_gpu_driver_t *driver, hd_line_t *line) {
     /* relaxed, all: at worst two record, or one that has come is asked for once more */
     if (!atomic_load_explicit(&line->asked, memory_order_relaxed)) {
@@ -195,7 +198,7 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
     if (driver->lost(line->stream.device)) {
         return true;
     }
-    if (!driver->emulated) { /* whose work goes on while it is asked */
+    if (!driver->emulated) { /* an emulated device's work goes on while it is asked */
         uint64_t now = hd_ticks();
         /* relaxed, both: only decides who asks */
         uint64_t due = atomic_load_explicit(&line->ask_due, memory_order_relaxed);
@@ -212,12 +215,13 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
 
 /* --- its end, and what is put back before ---------------------------------------------------- */
 
-/* Under the lock, or by its end: what was left there, as far as it is not used any more. */
+/* Puts back what was left on the line, as far as the line has come, or all of it at the line's end.
+ * Before that, the caller holds the line's lock. */
 static void put_late(hd_devices_t *devices, hd_line_t *line, bool all) {
     while (line->late && (all || hd_gpu_word_reached(line->word, line->late->ticket))) {
         hd_device_late_t *late = line->late;
         line->late = late->next;
-        hd_gpu_handed_over(late->block->memory); /* to who gets it next */
+        hd_gpu_handed_over(late->block->memory); /* to whoever gets it next */
         devices->driver->put(late->block);
         hd_free(late);
     }
@@ -254,8 +258,7 @@ void hd_line_put(hd_devices_t *devices, hd_line_t *line) {
     }
 }
 
-/* Devices may go on to use what the line has. That this process remembers it is of no use to
- * them. */
+/* Devices may go on to use what the line has, but not what this process remembers of it. */
 void hd_line_forget(hd_devices_t *devices, hd_line_t *line) {
     while (line->late) {
         hd_device_late_t *late = line->late;

@@ -1,13 +1,14 @@
-/* op.c: an operation on devices among the endpoints of one process, as its member sees it: from init (hd_device_settle) by
- * start, which publishes its part, and the row that the engine runs (enqueue.c), to finish, which takes the tickets of what
- * claimers have enqueued and waits for them (await.c). internal.h says how it all goes together.
+/* op.c: an operation on devices among the endpoints of one process, as its member sees it: from
+ * init (hd_device_settle) by start, which publishes its part, and the row that the engine runs
+ * (enqueue.c), to finish, which takes the tickets of what claimers have enqueued and waits for them
+ * (await.c). internal.h says how it all goes together.
  */
 #include "device/internal.h"
 
-/* --- the slot's memory --------------------------------------------------------------------------------------- */
+/* --- the slot's memory ----------------------------------------------------------------------- */
 
 static hd_device_flight_t *flight_of(const hd_op_t *op) {
-    /* acquire: pairs with the installing CAS below */
+    /* acquire: pairs with the CAS of install_flight */
     return (hd_device_flight_t *)(void *)atomic_load_explicit(&op->exchange->flight,
                                                               memory_order_acquire);
 }
@@ -27,7 +28,8 @@ static void free_flight(hd_outer_memory_t *memory) {
     hd_free(f);
 }
 
-/* By every member before it publishes: then whoever claims finds it. */
+/* Every member makes sure of the slot's memory before it publishes: then whoever claims finds
+ * it. */
 static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
     const hd_device_flight_t *there = flight_of(op);
     hd_assert(!there || (there->slices == slices && there->devices == op->team->devices));
@@ -51,7 +53,7 @@ static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
     return UCC_OK;
 }
 
-/* --- the row ------------------------------------------------------------------------------------------------- */
+/* --- the row --------------------------------------------------------------------------------- */
 
 static uint32_t count_slices(const hd_op_t *op) {
     uint32_t devices = op->team->devices->driver->devices;
@@ -77,7 +79,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 
 static const hd_work_row_t device_row = {.layout = lay_out, .run = run, .slices = count_slices};
 
-/* --- a member ------------------------------------------------------------------------------------------------ */
+/* --- a member -------------------------------------------------------------------------------- */
 
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst) {
     const hd_call_t *call = &op->call;
@@ -91,8 +93,9 @@ void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst) {
     }
 }
 
-/* Where its buffers are: pinned memory that is said to be a device's is of the device for which it was allocated, if there is
- * nothing else. Of who has none, where its stream is. */
+/* Returns the device of a member's buffers. Pinned memory that is said to be a device's is of the
+ * device for which it was allocated, if there is nothing else. A member without a buffer works on
+ * its stream's device. */
 static int device_of(const hd_device_part_t *part) {
     int device = -1, pinned = -1;
     for (int side = HD_SIDES; side-- > 0 && device < 0;) {
@@ -107,7 +110,7 @@ static int device_of(const hd_device_part_t *part) {
     return device < 0 && part->order.is ? part->order.stream.device : device;
 }
 
-/* It never starts: whoever waits for its order need not. */
+/* The operation never starts: whoever waits for its order need not. */
 static void drop(hd_op_t *op) {
     hd_device_order_t *order = &hd_device_part_of(op)->order;
     if (order->armed) {
@@ -123,11 +126,12 @@ static ucc_status_t publish(hd_op_t *op) {
     return hd_engine_start(op, part->src, part->dst);
 }
 
-/* Until its stream has come to the post: hd_device_order.held says why. */
+/* Waits until the member's stream has come to the post (hd_device_order.held), and publishes
+ * then. */
 static ucc_status_t hold(hd_op_t *op) {
     ucc_status_t status = hd_device_ready(op);
     if (status == UCC_INPROGRESS && op->task.deadline && hd_ticks() > op->task.deadline) {
-        hd_op_log_timeout(op); /* it can't end alone: the others count on it */
+        hd_op_log_timeout(op); /* the operation can't end alone: the others count on it */
         status = UCC_ERR_TIMED_OUT;
     }
     if (status == UCC_OK) {
@@ -173,9 +177,7 @@ static ucc_status_t start(hd_op_t *op) {
     return status;
 }
 
-/* --- until it is complete -------------------------------------------------------------------------------------- */
-
-/* Everything is enqueued, or nothing more will be. */
+/* Takes the tickets: everything is enqueued, or nothing more will be. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_device_flight_t *f = flight_of(op);
@@ -189,7 +191,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
         ucc_status_t joined = hd_device_join(op, f->done, f->slices);
         status = status == UCC_OK ? joined : status;
     }
-    /* who has a stream's order is told by that, unless something has failed */
+    /* A member in the order of a stream is told by that, unless something has failed. */
     bool waits = !hd_device_is_told_by_stream(part) || status != UCC_OK;
     for (uint32_t s = 0; s < f->slices; s++) {
         if (waits && f->done[s].key == hd_outer_key(op) && f->done[s].wait.line) {
@@ -200,7 +202,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     return hd_device_await(op, status);
 }
 
-/* --- at init --------------------------------------------------------------------------------------------------- */
+/* --- at init --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_settle(hd_op_t *op) {
     const char *name = hd_type_name(op->call.type);
@@ -217,7 +219,7 @@ ucc_status_t hd_device_settle(hd_op_t *op) {
         }
     }
     op->drop = drop;
-    if (op->team->crossing) { /* the rest is hd_device_span_choose's */
+    if (op->team->crossing) { /* hd_device_span_choose does the rest */
         return UCC_OK;
     }
     op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};

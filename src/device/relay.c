@@ -6,7 +6,7 @@
 
 _Static_assert(offsetof(hd_device_relay_t, late) == 0, "what is put back later is freed by that");
 
-/* The members' handles keep the devices. */
+/* The relay needs no reference: the members' handles keep the devices. */
 ucc_status_t hd_device_take_relay(const hd_device_relay_need_t *need, hd_device_relay_t **out) {
     hd_device_relay_t *relay =
         hd_alloc(HD_LINE, sizeof(*relay) + need->segments * sizeof(relay->filled[0]));
@@ -42,7 +42,8 @@ void hd_device_drop_relay(hd_device_relay_t *relay) {
     if (users != 1) {
         return;
     }
-    if (!relay->lost && relay->late.ticket) { /* members whose streams are told wait for nothing */
+    /* Members that are told by their streams have waited for nothing. */
+    if (!relay->lost && relay->late.ticket) {
         hd_line_put_later(relay->devices, relay->line, &relay->late);
         return;
     }

@@ -49,8 +49,8 @@ static hd_gpu_table_t table_of(const hd_device_table_t *table, uint32_t words) {
 
 /* --- a line's -------------------------------------------------------------------------------- */
 
-/* One that nobody reads any more, large enough if there is such a one; NULL: all are in use, or
- * there is none. */
+/* Returns a table that nobody reads any more, a large enough one if there is one. NULL: all are in
+ * use, or there are none. */
 static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
     hd_device_table_t *found = NULL;
     for (hd_device_table_t *table = line->table; table; table = table->next) {
@@ -67,8 +67,8 @@ static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
     return found;
 }
 
-/* One more. To wait for the others would be to wait for streams of the user's, which may wait for
- * what the caller is going to do. */
+/* Adds a table. To wait for one of the others would be to wait for streams of the user's, which may
+ * wait for what the caller is going to do. */
 static hd_device_table_t *add_table(hd_line_t *line) {
     hd_device_table_t *table = hd_alloc(HD_LINE, sizeof(*table));
     if (!table) {
@@ -126,15 +126,15 @@ void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget) {
 
 /* --- a graph's ------------------------------------------------------------------------------- */
 
-/* What a launch in a graph needs: the kernels, which stay as long as the devices do; a table, if it
- * has one. */
+/* What a launch in a graph needs: the kernels, which stay as long as the devices do, and its table,
+ * if it has one. */
 typedef struct hd_device_kept {
     hd_devices_t *devices;
     hd_device_table_t table;
     struct hd_device_kept *next;
 } hd_device_kept_t;
 
-/* What graphs have let go of, which could not be put back there and then. */
+/* What graphs let go of can't be put back there and then (let_go), so it is put back here. */
 void hd_devices_collect(hd_devices_t *devices) {
     /* acquire: pairs with let_go */
     hd_device_kept_t *kept =
@@ -147,7 +147,7 @@ void hd_devices_collect(hd_devices_t *devices) {
     }
 }
 
-/* By the driver, in any thread, when the graph is gone: the driver may not be called. */
+/* The driver calls this in any thread when the graph is gone; it may not be called from here. */
 static void let_go(void *arg) {
     hd_device_kept_t *kept = arg;
     hd_devices_t *devices = kept->devices;
@@ -182,7 +182,8 @@ ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint
         }
         status = devices->driver->keep(stream, let_go, kept);
         if (status != UCC_OK) {
-            atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed); /* likewise */
+            /* relaxed: as above */
+            atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed);
         }
     }
     if (status != UCC_OK) {
