@@ -1,27 +1,31 @@
-/* copies.c: large blocks go from one device to another by the driver's copies: these are done by the copy engines, so that the
- * multiprocessors are left to others. What stays on a device, and small blocks, are its kernel's all the same.
+/* copies.c: large blocks go from one device to another by the driver's copies: these are done by
+ * the copy engines, so that the multiprocessors are left to others. What stays on a device, and
+ * small blocks, are its kernel's all the same.
  *
- * A block belongs to the device that gets it; to the one that sends it, where all go to one root: so several are on their way
- * to it at once. A block that several endpoints of a device get comes there once, and is copied on from there by the
- * kernel, which comes after the copies on the same stream. Each device begins with what lies behind its own endpoints, so that not
- * all of them read from the same one at first.
+ * A block belongs to the device that gets it; to the one that sends it, where all go to one root:
+ * so several are on their way to it at once. A block that several endpoints of a device get comes
+ * there once, and is copied on from there by the kernel, which comes after the copies on the same
+ * stream. Each device begins with what lies behind its own endpoints, so that not all of them read
+ * from the same one at first.
  *
- * All claimers of an exchange must come to the same decision, so it looks at nothing but the members' parts and the group.
+ * All claimers of an exchange must come to the same decision, so it looks at nothing but the
+ * members' parts and the group.
  */
 #include "device/internal.h"
 
 enum {
-    MOST_COPIES =
-        64 /* of a device: more of them are one launch; a copy costs its enqueuer some microseconds */
+    /* Of a device; above that, all is one launch: a copy costs its enqueuer some microseconds. */
+    MOST_COPIES = 64
 };
 
-/* Goes over all blocks. Counts copies and rows; and takes down those of its share where there is memory for them. */
+/* Goes over all blocks: counts copies and rows, and takes down those of its share if there is
+ * memory for them. */
 typedef struct sorter {
     const hd_device_view_t *v;
-    const void *src; /* the source that was copied last, */
+    const void *src; /* the source that was copied last */
     size_t bytes;
-    uint64_t is_there;                 /* the owners that have it, */
-    const void *there[HD_GPU_DEVICES]; /* and where */
+    uint64_t is_there;                 /* the owners that have it, by bit */
+    const void *there[HD_GPU_DEVICES]; /* by owner: where */
     uint32_t copied[HD_GPU_DEVICES];   /* by owner */
     uint32_t copies, rows;             /* of this share */
     hd_device_copy_t *copy;
@@ -33,7 +37,8 @@ static int owner_of(const sorter_t *s, const hd_device_move_t *move) {
     return hd_device_part(s->v, to_root ? move->from : move->to)->device;
 }
 
-/* The device in whose memory it is; -1: that is not known. Blocks of a v type may be anywhere. */
+/* Returns the device in whose memory the bytes are. -1: that is not known; blocks of a v type may
+ * be anywhere. */
 static int device_at(const hd_device_side_t *side, const void *at, size_t bytes) {
     const hd_gpu_memory_t *memory = &side->memory;
     uint64_t offset = (uintptr_t)at - memory->base;
@@ -42,7 +47,7 @@ static int device_at(const hd_device_side_t *side, const void *at, size_t bytes)
     return inside ? memory->device : -1;
 }
 
-/* From one device to another, and worth it. */
+/* Returns whether the block goes from one device to another, and is worth a copy. */
 static bool is_copy(const sorter_t *s, const hd_device_move_t *move, int *from, int *to) {
     if (move->bytes < s->v->op->group->copy_min) {
         return false;
@@ -52,7 +57,8 @@ static bool is_copy(const sorter_t *s, const hd_device_move_t *move, int *from, 
     return *from >= 0 && *to >= 0 && *from != *to;
 }
 
-/* Blocks come by sender, and the same one to several members in a row. */
+/* Returns whether the owner has the block already: moves come by sender, and the same block for
+ * several members in a row. */
 static bool has_come(const sorter_t *s, const hd_device_move_t *move, int owner) {
     return s->src == move->src && s->bytes == move->bytes && (s->is_there >> owner & 1);
 }
@@ -70,6 +76,7 @@ static void note_copied(sorter_t *s, const hd_device_move_t *move, int owner) {
 
 static void take_copy(sorter_t *s, const hd_device_move_t *move, int from, int to) {
     if (s->copy) {
+        hd_assert_lt(s->copies, MOST_COPIES);
         s->copy[s->copies] = (hd_device_copy_t){.to = move->dst,
                                                 .from = move->src,
                                                 .bytes = move->bytes,
@@ -82,6 +89,7 @@ static void take_copy(sorter_t *s, const hd_device_move_t *move, int from, int t
 
 static void take_row(sorter_t *s, const void *src, const hd_device_move_t *move) {
     if (s->row) {
+        hd_assert_lt(s->rows, s->v->rows);
         s->row[s->rows] = (hd_gpu_row_t){src, move->dst, move->bytes, false};
     }
     s->rows++;
@@ -101,7 +109,7 @@ static void sort(void *arg, const hd_device_move_t *move) {
     }
 }
 
-/* Some device has something to copy, and none too much. */
+/* Returns whether some device has something to copy, and none too much. */
 static bool is_worth_it(const sorter_t *s) {
     uint32_t most = 0;
     for (int d = 0; d < HD_GPU_DEVICES; d++) {
@@ -126,7 +134,7 @@ ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_
     return status;
 }
 
-/* The first copy of what lies behind this device's endpoints. */
+/* Returns the first copy of what lies behind this device's endpoints. */
 static uint32_t first_copy(const sorter_t *s) {
     uint32_t own = 0, first = 0;
     while (!hd_device_is_mine(s->v, hd_device_part(s->v, own)->device)) {

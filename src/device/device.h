@@ -1,5 +1,5 @@
-/* device.h: collectives on buffers in memory of devices: what those may call who make operations of requests, post them, and
- * end them. internal.h says how they work.
+/* device.h: collectives on buffers in memory of devices: what those may call who make operations of
+ * requests, post them, and end them. internal.h says how they work.
  */
 #ifndef HD_DEVICE_DEVICE_H
 #define HD_DEVICE_DEVICE_H
@@ -12,72 +12,76 @@ typedef struct hd_devices hd_devices_t;
 
 /* When a library handle ends: gives back what graphs have let go of since the last team. */
 void hd_devices_sweep(void);
-/* By member of the group, whose GPU each should be (device/near.c). UCC_INPROGRESS: not all have joined. UCC_ERR_NOT_FOUND:
- * there is none (logged). */
+/* Says for each member of the group whose GPU it should use (near.c). UCC_INPROGRESS: not all
+ * members have joined. UCC_ERR_NOT_FOUND: there is no GPU (logged). */
 struct hd_gpu_places;
 ucc_status_t hd_device_share_out(ucc_team_h team, struct hd_gpu_places *gpus, uint8_t *device);
-/* Of memory of which nothing is said: false if it is a device's (device.c). */
+/* Returns whether memory of which nothing is said is the host's. */
 bool hd_device_finds_host(const void *buffer);
-/* Memory of the host. */
+/* Returns whether this memory is the host's. */
 static inline bool hd_is_host(ucc_memory_type_t type, const void *buffer) {
     return __builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1) ||
            (type == UCC_MEMORY_TYPE_UNKNOWN && hd_device_finds_host(buffer));
 }
 
-/* --- handles ------------------------------------------------------------------------------------------------- */
+/* --- handles --------------------------------------------------------------------------------- */
 
-/* The handle's, from its first call on devices on. NULL: there are none (logged). */
+/* Returns the devices of the handle, which it has from its first call on devices on. NULL: there
+ * are none (logged). */
 hd_devices_t *hd_team_devices(ucc_team_h team);
-/* One more reference, of somebody who has one. */
+/* Takes one more reference; the caller has one already. */
 hd_devices_t *hd_devices_share(hd_devices_t *devices);
+/* Gives a reference back, if there is one: devices may be NULL. */
 void hd_devices_close(hd_devices_t *devices);
 ucc_status_t hd_device_stream_of(hd_devices_t *devices, void *handle, hd_gpu_stream_t *stream);
-/* By the handle's end: what devices have to know of the operation. */
+/* At the end of the operation's handle: frees what devices have to know of the operation. */
 void hd_device_forget(hd_op_t *op);
 
-/* --- a call is prepared ---------------------------------------------------------------------------------------- */
+/* --- a call is prepared ---------------------------------------------------------------------- */
 
-/* Whose memory a significant buffer is, of which so many bytes matter, and which is not said to be the host's: if it is a
- * device's, so is the call from now on. field: "src" or "dst". UCC_INPROGRESS: so far it was not (only from
- * hd_args_repeat_vector). */
+/* Finds out whose memory a significant buffer is, of which so many bytes matter, and which is not
+ * said to be the host's. If it is a device's, so is the call from now on. field: "src" or "dst".
+ * UCC_INPROGRESS: the call was none of devices so far (only from hd_args_repeat_vector). */
 ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
                             const void *buffer, size_t bytes);
-/* After that: is there so much memory as it says? For a device's, and what else is given to devices as it is. Of a vector with
- * displacements, each block. UCC_ERR_INVALID_PARAM: no (logged). */
+/* After hd_device_look: checks that there is as much memory as the call says, if devices are given
+ * the buffer as it is. UCC_ERR_INVALID_PARAM: there is less (logged). */
 ucc_status_t hd_device_fits(const hd_op_t *op, const char *field, const void *buffer, size_t bytes);
+/* Checks that for each block of a vector with displacements. */
 ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd_vector_t *v,
                                   void *buffer, size_t element);
-/* The call is one of devices; none of its buffers is known yet. */
+/* Makes the call one of devices; none of its buffers is known yet. */
 ucc_status_t hd_device_become(hd_op_t *op);
-/* Such a call is known: decides how it runs. */
+/* Decides how a call of devices runs, when all of it is known. */
 ucc_status_t hd_device_settle(hd_op_t *op);
-/* In a team that spans processes: it is known how the host would do it (op->start, op->plan). */
+/* Decides it in a team that spans processes, when it is known how the host would do the call
+ * (op->start, op->plan). */
 void hd_device_span_choose(hd_op_t *op);
 
 /* For people: what devices do of it, besides or instead of what the host does. */
 struct hd_phases;
 void hd_device_phases(const hd_op_t *op, struct hd_phases *phases);
 
-/* --- posts in the order of a stream (order.c) ------------------------------------------------------------------- */
+/* --- posts in the order of a stream (order.c) ------------------------------------------------ */
 
-/* On an error the request has not been posted, or is over with it. */
+/* When a post's request is over. On an error it has not been posted, or is over with that error. */
 typedef enum hd_on {
-    HD_ON_WAITS, /* over when everything is enqueued; the poster waits for that, and calls hd_request_join */
-    HD_ON_POSTED,   /* likewise, without the latter */
-    HD_ON_TRIGGERED /* over when it is complete; on return the stream is in order */
+    HD_ON_WAITS,    /* when all is enqueued; the poster waits for that, and calls hd_request_join */
+    HD_ON_POSTED,   /* when all is enqueued; the poster goes on before */
+    HD_ON_TRIGGERED /* when the call is complete; the stream is in order when the post returns */
 } hd_on_t;
 
 /* How a post is in the order of a stream. */
 typedef struct hd_device_posting {
-    const hd_gpu_stream_t *known; /* the stream; NULL: that of `handle` */
+    const hd_gpu_stream_t *known; /* the stream; NULL: it is that of `handle` */
     void *handle;
     hd_on_t on;
-    ucc_ee_h
-        engine; /* of a triggered post, in progress until engine_ends is called; NULL: of another */
+    /* in whose progress a triggered post is until engine_ends is called; NULL: another post */
+    ucc_ee_h engine;
     void (*engine_ends)(ucc_ee_h engine);
 } hd_device_posting_t;
 
-/* Such a post, as its poster remembers it: the request may be over, and another one's. */
+/* Such a post, as its poster remembers it: the request may be over by now, and another post's. */
 typedef struct hd_device_post {
     hd_devices_t *devices;
     struct hd_device_order *order;
@@ -91,28 +95,33 @@ typedef struct hd_device_post {
     struct hd_device_gate *gate; /* the poster's; NULL: there may be none */
 } hd_device_post_t;
 
-/* Logs why the call can't be in the order of a stream: UCC_ERR_NOT_SUPPORTED. */
+/* Logs why the call can't be in the order of a stream, and returns UCC_ERR_NOT_SUPPORTED. */
 ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why);
-/* Would it need stand-ins, as far as is known before the post? */
+/* Returns whether the call would need stand-ins, as far as is known before the post. */
 bool hd_device_stages(const hd_op_t *op);
-/* Is there not a byte at this endpoint? */
+/* Returns whether there is not a byte to be moved at this endpoint. */
 bool hd_device_moves_nothing(const hd_op_t *op);
-/* Before the post of a call of devices, which nobody else knows yet: what the next post has to know. */
+/* Prepares the post of a call of devices, which nobody else knows yet: takes down what its start
+ * has to know, and records the stream's event. */
 ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_device_post_t *post);
-/* After a triggered post: has its stream still to be brought in order? */
+/* After a triggered post: returns whether its stream has still to be brought in order. */
 bool hd_device_post_is_open(const hd_device_post_t *post);
-/* The stream waits at a gate from now on, or need not any more. False: there is no gate, or the stream can't be told to. */
+/* Lets the stream wait at a gate, unless the operation has brought it in order by now. False: there
+ * is no gate, or the stream can't be told to wait. */
 bool hd_device_post_gate(hd_device_post_t *post);
-/* It is in order: but for a stream by thread, which comes after the lines from now on. */
+/* The post is in order, unless its stream is one by thread: that comes after the lines from now
+ * on. */
 ucc_status_t hd_device_post_join(const hd_device_post_t *post);
-/* At the end of each post that was armed. posted: it was not refused, and has not failed. */
+/* Ends each post that was armed. posted: it was not refused, and has not failed. */
 void hd_device_post_end(hd_device_post_t *post, bool posted);
-/* By who has waited for a request in the order of its thread's stream. */
+/* Lets the stream of the calling thread come after a request in its order. The caller has waited
+ * for that request. */
 ucc_status_t hd_device_join_thread(const hd_op_t *op);
 
-/* --- show.c ------------------------------------------------------------------------------------------------------ */
+/* --- show.c ---------------------------------------------------------------------------------- */
 
-/* For heddle_info: which way calls of n endpoints take, if their buffers are on the GPUs that near.h proposes. */
+/* For heddle_info: prints which way calls of n endpoints take, if their buffers are on the GPUs
+ * that near.c proposes. */
 ucc_status_t hd_device_print_plans(ucc_lib_h lib, uint32_t n, FILE *out);
 
 #endif

@@ -1,33 +1,23 @@
-/* flight.c: bcast, reduce and allreduce of large data across processes, in a process that has one device: the
- * passage of flight_whole.c, whose copies and reductions devices do. A stand-in is the process's, not each endpoint's.
+/* flight.c: bcast, reduce and allreduce of large data across processes, in a process that has one
+ * device: the passage of flight_whole.c, whose copies and reductions devices do. A stand-in is the
+ * process's, not each endpoint's.
  *
- *     LOCAL     enqueues one launch: the members' operands, combined, or the root's data, go to the RELAY, pinned memory
- *     NET       the leg of a segment begins when that launch's ticket is reached, and works on the relay
+ *     LOCAL     enqueues one launch: the members' operands, combined, or the root's data, go to the
+ *               RELAY, pinned memory
+ *     NET       the leg of a segment begins when that launch's ticket is reached, and works on the
+ *               relay
  *     SPREAD    enqueues one launch: from the relay to all destinations here
  *
- * All of this is done by segment (flight_plan.c), so that devices and the network work at the same time. The combination of the
- * local operands is that of hd_reduce_tree(), so the bits are the host's. A member is complete when the last ticket is
- * reached, and one in the order of a stream (order.c) when its stream has been told to wait for that; the line waits for the
- * members' streams before the first launch. Whoever is last gives the relay back. What one device can't do alone goes by stand-ins
- * (span.c); which of the two it is, is this process's own affair: on the wire they are the same.
+ * All of this is done by segment (flight_plan.c), so that devices and the network work at the same
+ * time. The combination of the local operands is that of hd_reduce_tree(), so the bits are the
+ * host's. A member is complete when the last ticket is reached, and one in the order of a stream
+ * (order.c) when its stream has been told to wait for that; the line waits for the members' streams
+ * before the first launch. Whoever is last gives the relay back. What one device can't do alone
+ * goes by stand-ins (span.c); which of the two it is, is this process's own affair: on the wire
+ * they are the same.
  */
 #include "device/internal.h"
 #include "span/internal.h"
-
-struct hd_device_relay {
-    hd_device_late_t
-        late; /* must stay first. block: as many bytes as the call has, at the same places; ticket: of what was
-                               enqueued last, 0: nothing; under the line's lock, until all slices are finished */
-    _Atomic uint32_t users; /* members that may still have work of their exchange on the device */
-    hd_devices_t *devices;
-    hd_line_t *line;
-    bool ordered; /* the line has waited for the members' streams; likewise */
-    bool lost;    /* the device may use it for ever; likewise */
-    _Atomic uint64_t
-        filled[HD_FLIGHT_SEGMENTS]; /* that of LOCAL; 0: it has done nothing, or nothing yet */
-};
-
-_Static_assert(offsetof(hd_device_relay_t, late) == 0, "what is put back later is freed by that");
 
 static bool is_bcast(const hd_flight_t *f) {
     return hd_coll[f->call.type].bcast;
@@ -37,55 +27,19 @@ static uint8_t *relay_at(const hd_flight_t *f, size_t at) {
     return (uint8_t *)f->relay->late.block->memory + at;
 }
 
-/* --- a relay's life ------------------------------------------------------------------------------------------ */
-
-/* By the completer. The members' handles keep the devices. */
+/* The completer of the exchange takes the relay. */
 static ucc_status_t take_relay(hd_flight_t *f) {
-    hd_device_relay_t *relay = hd_alloc(HD_LINE, sizeof(*relay));
-    hd_devices_t *devices = relay ? hd_devices_open() : NULL;
-    ucc_status_t status = UCC_ERR_NO_MEMORY;
-    if (devices) {
-        relay->devices = devices;
-        relay->line = hd_devices_line(devices, 0, f->crossing->group);
-        status = relay->line
-                     ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->late.block)
-                     : UCC_ERR_IO_ERROR;
-        hd_devices_close(devices);
-    } else {
-        hd_error("%s: no memory for what devices give to other processes",
-                 hd_type_name(f->call.type));
-    }
-    if (status != UCC_OK) {
-        hd_free(relay);
-        return status;
-    }
-    hd_gpu_taken_over(relay->late.block->memory);
-    atomic_init(&relay->users, f->n);
-    f->relay = relay;
-    return UCC_OK;
+    const hd_device_relay_need_t need = {.name = hd_type_name(f->call.type),
+                                         .group = f->crossing->group,
+                                         .bytes = f->call.bytes,
+                                         .users = f->n,
+                                         .segments = HD_FLIGHT_SEGMENTS};
+    return hd_device_take_relay(&need, &f->relay);
 }
 
-void hd_device_drop_relay(hd_device_relay_t *relay) {
-    if (!relay->lost) {
-        hd_gpu_handed_over(relay->late.block->memory);
-    }
-    /* acq_rel: the last one takes in that the others are done */
-    if (atomic_fetch_sub_explicit(&relay->users, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    if (!relay->lost && relay->late.ticket) { /* members whose streams are told wait for nothing */
-        hd_line_put_later(relay->devices, relay->line, &relay->late);
-        return;
-    }
-    if (!relay->lost) {
-        relay->devices->driver->put(relay->late.block);
-    }
-    hd_free(relay);
-}
+/* --- enqueuing ------------------------------------------------------------------------------- */
 
-/* --- enqueuing ----------------------------------------------------------------------------------------------- */
-
-/* One launch, or copy. */
+/* What one launch or copy does. */
 typedef struct work {
     const hd_flight_t *f;
     hd_range_t range;
@@ -119,7 +73,8 @@ static ucc_status_t describe(const work_t *w, hd_device_job_t *job) {
     return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
 }
 
-/* Under the line's lock. Of one source and one destination, at most one is the device's. */
+/* Enqueues it. The caller holds the line's lock. Of one source and one destination, at most one is
+ * the device's. */
 static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *line) {
     hd_device_job_t job = {.width = {.blocks = line->info.width}};
     hd_device_table_t *table;
@@ -140,7 +95,8 @@ static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *li
     return status == UCC_OK ? devices->driver->launch(line->stream, &job.launch) : status;
 }
 
-/* Under the line's lock: whatever is enqueued for this exchange comes after what the members' streams had. */
+/* Lets whatever is enqueued for this exchange come after what the members' streams had. The caller
+ * holds the line's lock. */
 static ucc_status_t await_members(const hd_op_t *op, const hd_work_t *work,
                                   hd_device_relay_t *relay) {
     const hd_device_view_t v = {.op = op, .work = work, .devices = relay->devices};
@@ -149,7 +105,7 @@ static ucc_status_t await_members(const hd_op_t *op, const hd_work_t *work,
     return status;
 }
 
-/* So many of them, one after the other; ticket: gets that of all. */
+/* Enqueues so many of them, one after the other. *ticket is that of all. */
 static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t *work, uint32_t n,
                             uint64_t *ticket) {
     hd_device_relay_t *relay = work->f->relay;
@@ -165,6 +121,7 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
     if (!hd_line_is_broken(line)) {
         ucc_status_t signalled = hd_line_signal(relay->devices, line);
         relay->lost = relay->lost || signalled != UCC_OK;
+        hd_assert(signalled != UCC_OK || relay->late.ticket < line->ticket);
         relay->late.ticket = *ticket = line->ticket;
         status = status == UCC_OK ? signalled : status;
     }
@@ -172,7 +129,7 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
     return status;
 }
 
-/* --- slices -------------------------------------------------------------------------------------------------- */
+/* --- slices ---------------------------------------------------------------------------------- */
 
 static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     hd_cut_t cut = hd_flight_cut(op);
@@ -211,6 +168,9 @@ static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t
         }
     }
     ucc_status_t status = enqueue(op, work, w, n, &ticket);
+    hd_assert_lt(j, HD_FLIGHT_SEGMENTS);
+    /* relaxed: this slice alone writes it */
+    hd_assert_eq(atomic_load_explicit(&f->relay->filled[j], memory_order_relaxed), 0);
     /* release: pairs with is_filled, though what matters is that the slice is finished */
     atomic_store_explicit(&f->relay->filled[j], ticket, memory_order_release);
     return status;
@@ -250,7 +210,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     return kind == HD_LOCAL ? run_local(op, work, j, range) : run_spread(op, work, range);
 }
 
-/* --- legs ------------------------------------------------------------------------------------------------------ */
+/* --- legs ------------------------------------------------------------------------------------ */
 
 static ucc_status_t prepare(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
@@ -270,7 +230,7 @@ static bool needs_local(const hd_flight_t *f) {
     return !is_bcast(f) || hd_flight_has_root(f);
 }
 
-/* LOCAL is finished: is its work done? */
+/* Returns whether the work of a LOCAL that is finished is done. */
 static bool is_filled(const hd_segment_t *s) {
     const hd_flight_t *f = s->flight;
     hd_device_relay_t *relay = f->relay;
@@ -280,7 +240,7 @@ static bool is_filled(const hd_segment_t *s) {
     if (ticket == 0 || hd_line_reached(&wait)) {
         hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
         hd_gpu_touched(relay_at(f, r.at), r.bytes, false);
-        hd_gpu_handed_over(relay); /* to who spreads what comes of it */
+        hd_gpu_handed_over(relay); /* to whoever spreads what comes of it */
         return true;
     }
     if (hd_line_has_failed(relay->devices, relay->line) && !hd_line_reached(&wait)) {
@@ -303,7 +263,7 @@ static const hd_passage_t passage_reduce = {
     .needs_local = needs_local,
     .is_filled = is_filled};
 
-/* --- a member -------------------------------------------------------------------------------------------------- */
+/* --- a member -------------------------------------------------------------------------------- */
 
 static ucc_status_t wait_for_all(hd_op_t *op) {
     ucc_status_t status = hd_device_part_of(op)->wait_inner(op);
@@ -313,18 +273,19 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     return status;
 }
 
-/* What claimers are given of its buffers, part->src and dst, is known. */
+/* Publishes part->src and part->dst, which claimers are given. */
 static ucc_status_t publish(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
-    hd_gpu_handed_over(&op->call); /* by whose address claimers find it */
+    hd_checked(hd_device_check_part(op));
+    hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
     ucc_status_t status = hd_outer_start_work(op, &passage->row, part->src, part->dst);
     part->wait_inner = op->wait;
     op->wait = wait_for_all;
     return status;
 }
 
-/* Its stream has come to the post. */
+/* Publishes a member that was held: its stream has come to the post. */
 static ucc_status_t publish_late(hd_op_t *op) {
     op->state = HD_OP_WAITING;
     ucc_status_t status = publish(op);
@@ -361,7 +322,8 @@ ucc_status_t hd_device_flight_start(hd_op_t *op) {
     return status;
 }
 
-/* All that this process does for it is enqueued. */
+/* Lets the member's stream come after all that this process does for the exchange, which is
+ * enqueued. */
 static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_line_lock(line);
@@ -376,11 +338,11 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
-    if (op->state == HD_OP_FILLING) { /* it has been held, and is in no exchange */
+    if (op->state == HD_OP_FILLING) { /* the operation has been held, and is in no exchange */
         hd_device_span_fail(op, status);
         return hd_device_await(op, status);
     }
-    /* acquire: the flight is this exchange's, or its completer never came so far */
+    /* acquire: the relay. Else the completer of this exchange never came so far */
     if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
         part->relay = f->relay;
     }

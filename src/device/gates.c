@@ -1,12 +1,15 @@
-/* gates.c: gates of triggered posts (order.c): words that streams wait for, and that the host opens.
+/* gates.c: gates of triggered posts (order.c): words that streams wait for, and that the host
+ * opens.
  *
- * A gate is closed from before its stream is told to wait until its request ends (hd_device_gate_end); who opens it is whoever
- * ends the request. But the endpoint's own thread may be inside the driver, waiting for that very stream. So when the group
- * fails, whoever finds that out opens all gates of the group: each is a store.
+ * A gate is closed from before its stream is told to wait until its request ends
+ * (hd_device_gate_end): whoever ends the request opens it. But the endpoint's own thread may be
+ * inside the driver, waiting for that very stream. So when the group fails, whoever finds that out
+ * opens all gates of the group: each is a store.
  *
- * Gates are no request's: one belongs to its poster until it is closed, then to the list below, and when it is open, and its
- * poster has come back from the driver, it is kept for whoever needs one. Its values only grow, so it may be closed again while a
- * stream has yet to pass it; that is waited for only before the words are given back.
+ * Gates belong to no request. A gate is its poster's until it is closed, and then the list's below;
+ * when it is open, and its poster has come back from the driver, it is kept for whoever needs one.
+ * A gate's values only grow, so it may be closed again while a stream has yet to pass it; only
+ * before the words are given back, that is waited for.
  */
 #include "device/internal.h"
 
@@ -21,22 +24,24 @@ static void set(const hd_device_gate_t *gate) {
     hd_gpu_word_open(gate->word, gate->value);
 }
 
-/* Under the lock: it may be closed again. */
+/* Keeps the gate, which may be closed again. The caller holds the lock. */
 static void keep(hd_device_gate_t *gate) {
     gate->next = gate->devices->gate;
     gate->devices->gate = gate;
 }
 
-/* Likewise: takes it out of the list. */
+/* Takes the gate out of the list. The caller holds the lock. */
 static void unlist(const hd_device_gate_t *gate) {
     hd_device_gate_t **at = &closed;
     while (*at != gate) {
+        hd_assert(*at);
         at = &(*at)->next;
     }
     *at = gate->next;
 }
 
-/* The group has failed: nobody needs to come for them. */
+/* Opens the gates of a group that has failed, so that no stream waits for requests that may never
+ * end. */
 static void open_all(const hd_group_t *group) {
     hd_lock(&lock);
     for (const hd_device_gate_t *gate = closed; gate; gate = gate->next) {
@@ -47,7 +52,7 @@ static void open_all(const hd_group_t *group) {
     hd_unlock(&lock);
 }
 
-/* --- one ------------------------------------------------------------------------------------------------------- */
+/* --- one ------------------------------------------------------------------------------------- */
 
 static hd_device_gate_t *find_kept(hd_devices_t *devices, int device) {
     hd_lock(&lock);
@@ -98,10 +103,13 @@ void hd_device_gate_drop(hd_device_gate_t *gate) {
 
 void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_device_order_t *order,
                           uint64_t number) {
-    /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after it */
+    /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after
+     * it */
     atomic_fetch_add_explicit(&gate->devices->gates, 1, memory_order_relaxed);
     hd_lock(&lock);
     gate->value++;
+    /* Nobody has opened it for this post. */
+    hd_assert(!hd_gpu_word_reached(gate->word, gate->value));
     gate->group = group;
     gate->order = order;
     gate->number = number;
@@ -112,14 +120,17 @@ void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_de
     hd_group_on_poison(group, open_all);
 }
 
-/* Under the lock: the list has it no longer. */
+/* Counts a gate out that is in the list no longer. The caller holds the lock. */
 static void count_open(const hd_device_gate_t *gate) {
-    /* release: who finds no gate comes after the opening; pairs with arm */
-    atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
+    /* release: whoever finds no gate comes after the opening; pairs with hd_device_arm */
+    uint32_t before = atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
+    hd_assert_lt(0, before);
+    (void)before;
 }
 
 void hd_device_gate_withdraw(hd_device_gate_t *gate) {
     hd_lock(&lock);
+    hd_assert(!gate->put);
     if (!gate->open) {
         unlist(gate);
         count_open(gate);
@@ -130,6 +141,7 @@ void hd_device_gate_withdraw(hd_device_gate_t *gate) {
 
 void hd_device_gate_leave(hd_device_gate_t *gate, bool passes) {
     hd_lock(&lock);
+    hd_assert(!gate->put);
     gate->passes = gate->passes || passes;
     gate->put = true;
     if (gate->open) {
@@ -143,7 +155,9 @@ void hd_device_gate_end(const hd_device_order_t *order, uint64_t number) {
     hd_device_gate_t *gate = closed;
     while (gate->order != order || gate->number != number) {
         gate = gate->next;
+        hd_assert(gate); /* whoever ends a post that is gated finds its gate */
     }
+    hd_assert(!gate->open);
     unlist(gate);
     set(gate);
     gate->open = true;
@@ -154,7 +168,7 @@ void hd_device_gate_end(const hd_device_order_t *order, uint64_t number) {
     hd_unlock(&lock);
 }
 
-/* --- the end --------------------------------------------------------------------------------------------------- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 void hd_device_gates_await(hd_devices_t *devices) {
     for (hd_device_gate_t *gate = devices->gate; gate; gate = gate->next) {
@@ -167,6 +181,8 @@ void hd_device_gates_await(hd_devices_t *devices) {
 }
 
 void hd_device_gates_put(hd_devices_t *devices, bool forget) {
+    /* relaxed: every user is gone */
+    hd_assert(forget || atomic_load_explicit(&devices->gates, memory_order_relaxed) == 0);
     while (devices->gate) {
         hd_device_gate_t *gate = devices->gate;
         devices->gate = gate->next;

@@ -1,5 +1,6 @@
-/* look.c: at init: whose memory a buffer is, and whether there is as much of it as the call says. A device that
- * reads or writes beyond an allocation is lost, with all that the process has there.
+/* look.c: finds out at init whose memory a buffer is, and whether there is as much of it as the
+ * call says. A device that reads or writes beyond an allocation is lost, with all that the process
+ * has there.
  */
 #include "device/internal.h"
 
@@ -18,7 +19,7 @@ static ucc_status_t bad(const hd_op_t *op, const char *field, const char *what) 
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* The call, its field, and why. */
+/* Logs the call, its field, and why it is refused. */
 static ucc_status_t refuse(const hd_op_t *op, const char *field, const char *why) {
     hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(op->call.type), op->team_ep, field,
              why);
@@ -37,7 +38,10 @@ ucc_status_t hd_device_become(hd_op_t *op) {
         return UCC_ERR_NO_MEMORY;
     }
     if (!op->call.device) {
-        op->device->side[HD_SIDE_SRC].memory = op->device->side[HD_SIDE_DST].memory = nothing;
+        for (int i = 0; i < HD_SIDES; i++) { /* what an earlier call of the request has left */
+            op->device->side[i].memory = nothing;
+            op->device->side[i].found = false;
+        }
     }
     op->call.device = true;
     return UCC_OK;
@@ -47,7 +51,8 @@ static hd_device_side_t *side_of(const hd_op_t *op, const char *field) {
     return &op->device->side[field[0] == 'd' ? HD_SIDE_DST : HD_SIDE_SRC];
 }
 
-/* All that is known: the driver says the same of a pointer to the host's memory, and of one that leads nowhere. */
+/* This is all that is known: the driver says the same of a pointer to the host's memory, and of one
+ * that leads nowhere. */
 #define NO_MEMORY                                                                                  \
     "has a device's memory type, but there is no device memory: is it the host's, freed, or "      \
     "outside of an allocation?"
@@ -65,11 +70,11 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
     if (told && hd_gpu_inherited()) {
         return refuse(op, field, "the child of a fork has no memory of devices");
     }
-    if (op->start && !op->call.device) { /* counts are taken anew, in a call on the host's memory */
+    if (op->start && !op->call.device) { /* counts of a call on the host's memory are taken anew */
         bool posted = hd_task_status(&op->task) == UCC_INPROGRESS;
         return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
     }
-    if (told && !op->call.device) { /* loads the driver, if nobody has */
+    if (told && !op->call.device) { /* this loads the driver, if nobody has */
         ucc_status_t status = hd_device_become(op);
         if (status != UCC_OK) {
             return status == UCC_ERR_NOT_SUPPORTED
@@ -94,24 +99,25 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
     }
     if (status == UCC_OK && op->call.device) {
         hd_device_side_t *side = side_of(op, field);
-        side->memory = told || !host ? memory : nothing; /* which is looked at when it is posted */
+        /* The host's is looked at when it is posted. */
+        side->memory = told || !host ? memory : nothing;
         side->at = buffer;
         side->found = false;
     }
     return status;
 }
 
-/* --- how much there is ------------------------------------------------------------------------------------------- */
+/* --- how much there is ----------------------------------------------------------------------- */
 
 /* What one block of a call needs. */
 typedef struct need {
     const char *field;
-    int64_t block; /* of a vector; -1: it is the whole buffer */
+    int64_t block; /* its number in a vector; -1: it is the whole buffer */
     const uint8_t *at;
     size_t bytes;
 } need_t;
 
-/* From there on to the end of its allocation. SIZE_MAX: the driver can't tell. */
+/* Returns the bytes from there on to the end of the allocation. SIZE_MAX: the driver can't tell. */
 static size_t left(const hd_gpu_memory_t *memory, const uint8_t *at) {
     uint64_t offset = (uintptr_t)at - memory->base;
     return memory->base == 0 || memory->bytes == 0 ? SIZE_MAX
@@ -119,8 +125,9 @@ static size_t left(const hd_gpu_memory_t *memory, const uint8_t *at) {
                                                    : memory->bytes - offset;
 }
 
-/* Memory that is mapped by the page may have several ranges in a row: whole units, of which the last one is asked for. Two
- * allocations of so many bytes may lie like that as well; what goes from one into the other loses no device. */
+/* Returns whether the memory goes on behind its range. What is mapped by the page may have several
+ * ranges in a row: whole units, of which the last one is asked for. Two allocations of so many
+ * bytes may lie like that as well; what goes from one into the other loses no device. */
 static bool goes_on(const hd_gpu_memory_t *memory, const uint8_t *at, size_t bytes) {
     enum { UNIT = 2 * 1024 * 1024 };
     hd_gpu_memory_t last;
@@ -152,7 +159,7 @@ static ucc_status_t check_fits(const hd_op_t *op, const hd_gpu_memory_t *memory,
                : too_small(op, need, left(memory, need->at));
 }
 
-/* Devices are given this side as it is: its memory; else NULL. */
+/* Returns the memory of a side that devices are given as it is; else NULL. */
 static const hd_gpu_memory_t *given(const hd_op_t *op, const char *field) {
     const hd_gpu_memory_t *memory = op->call.device ? &side_of(op, field)->memory : NULL;
     return memory && memory->kind != HD_GPU_HOST ? memory : NULL;
@@ -165,7 +172,7 @@ ucc_status_t hd_device_fits(const hd_op_t *op, const char *field, const void *bu
     return memory ? check_fits(op, memory, &need) : UCC_OK;
 }
 
-/* *memory: of the block before, and then of this one. */
+/* Checks a block. *memory is that of the block before, and then of this one. */
 static ucc_status_t check_block(const hd_op_t *op, hd_gpu_memory_t *memory, const need_t *need) {
     if ((uintptr_t)need->at - memory->base >= memory->bytes) {
         ucc_status_t status = hd_gpu_memory_of(need->at, memory);

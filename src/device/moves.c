@@ -1,9 +1,10 @@
-/* moves.c: what a device does where data is only moved: one launch for its share, unless large blocks are copied between
- * devices (copies.c).
+/* moves.c: what a device does where data is only moved: one launch for its share, unless large
+ * blocks are copied between devices (copies.c).
  *
- * Where all blocks are of one size, the addresses of the members' buffers are all that a kernel needs, and a share is the same
- * range of bytes of every block: each device reads it from all and writes it to all. Blocks of v types are rows of a table, and
- * each belongs to the device of the member that sends it, or of the one that gets it where one root sends all.
+ * Where all blocks are of one size, the addresses of the members' buffers are all that a kernel
+ * needs, and a share is the same range of bytes of every block: each device reads it from all and
+ * writes it to all. Blocks of v types are rows of a table, and each belongs to the device of the
+ * member that sends it, or of the one that gets it where one root sends all.
  *
  * Blocks of v types whose sizes don't agree are found here, as by the engine: see shm/work.c.
  */
@@ -11,7 +12,7 @@
 
 enum { GRAIN = 256 }; /* bytes: shares begin at lines of memory, if blocks do */
 
-/* --- blocks of one size ------------------------------------------------------------------------------- */
+/* --- blocks of one size ---------------------------------------------------------------------- */
 
 static hd_gpu_blocks_t blocks_of(const hd_device_view_t *v) {
     const hd_call_t *call = &v->op->call;
@@ -26,7 +27,7 @@ static hd_gpu_blocks_t blocks_of(const hd_device_view_t *v) {
                                  hd_device_cut(call->bytes, GRAIN, v->share + 1, v->shares) - at};
 }
 
-/* The root's buffer is there already, and is left out. */
+/* The root's own buffer has the data already, and is left out. */
 static ucc_status_t bcast(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     hd_gpu_blocks_t what = blocks_of(v);
@@ -47,7 +48,7 @@ static ucc_status_t bcast(const hd_device_view_t *v, hd_device_job_t *job) {
     return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
 }
 
-/* --- block by block ---------------------------------------------------------------------------------------- */
+/* --- block by block -------------------------------------------------------------------------- */
 
 typedef struct walk {
     const hd_device_view_t *v;
@@ -66,10 +67,10 @@ static block_t block_of(const void *buffer, const hd_vector_t *v, uint32_t i, si
                      hd_vector_count(v, i) * element};
 }
 
-/* What a member sends to another one, and where that one expects it. */
+/* Visits what a member sends to another one, and where that one expects it. */
 static void visit(walk_t *w, uint32_t from, uint32_t to, block_t src, block_t dst, bool swap) {
     if (src.bytes != dst.bytes) {
-        if (w->status == UCC_OK && w->v->share == 0) { /* once is enough */
+        if (w->status == UCC_OK && w->v->share == 0) { /* one share logs it */
             hd_op_say_sizes(w->v->op, from, to, src.bytes, dst.bytes);
         }
         w->status = UCC_ERR_INVALID_PARAM;
@@ -79,7 +80,7 @@ static void visit(walk_t *w, uint32_t from, uint32_t to, block_t src, block_t ds
     }
 }
 
-/* Block i of a buffer, where all are of one size. */
+/* Returns block i of a buffer where all are of one size. */
 static block_t even_block(const walk_t *w, const void *buffer, uint32_t i) {
     size_t bytes = w->v->op->call.bytes;
     return (block_t){hd_at(buffer, i * (uint64_t)bytes), bytes};
@@ -91,7 +92,8 @@ static void visit_gathered(walk_t *w, uint32_t s, uint32_t d) {
     block_t src = {(void *)(uintptr_t)work->src[s], from->bytes}, dst;
     if (hd_coll[to->type].vector) {
         dst = block_of(work->dst[d], &hd_device_part(w->v, d)->receive, s, to->element);
-        if (s == d && to->is_root) { /* is there, or is copied, by its own count */
+        /* The root's own block is there, or is copied, by its own count. */
+        if (s == d && to->is_root) {
             src.bytes = dst.bytes;
         }
     } else {
@@ -160,7 +162,7 @@ ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *e
     return walk.status;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------ */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 typedef struct rows {
     const hd_device_view_t *v;
@@ -168,19 +170,20 @@ typedef struct rows {
     uint32_t n;
 } rows_t;
 
+/* Returns the most rows that a device may have. */
+static size_t most_rows(const hd_device_view_t *v) {
+    size_t n = v->op->place.n;
+    return hd_coll[v->op->call.type].flow == HD_AMONG_ALL ? n * n : n;
+}
+
 static void add_row(void *arg, const hd_device_move_t *move) {
     rows_t *rows = arg;
     bool from_root = hd_coll[rows->v->op->call.type].flow == HD_FROM_ROOT;
     uint32_t owner = from_root ? move->to : move->from;
     if (hd_device_is_mine(rows->v, hd_device_part(rows->v, owner)->device)) {
+        hd_assert_lt(rows->n, most_rows(rows->v));
         rows->row[rows->n++] = (hd_gpu_row_t){move->src, move->dst, move->bytes, move->swap};
     }
-}
-
-/* Most rows of a device. */
-static size_t most_rows(const hd_device_view_t *v) {
-    size_t n = v->op->place.n;
-    return hd_coll[v->op->call.type].flow == HD_AMONG_ALL ? n * n : n;
 }
 
 static ucc_status_t move_rows(const hd_device_view_t *v, hd_device_job_t *job) {
@@ -194,12 +197,9 @@ static ucc_status_t move_rows(const hd_device_view_t *v, hd_device_job_t *job) {
                             : status;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------- */
+/* --- all of them ----------------------------------------------------------------------------- */
 
 uint32_t hd_device_move_words(const hd_device_view_t *v) {
-    if (v->way == HD_DEVICE_COPIES) {
-        return v->rows * HD_GPU_ROW_WORDS;
-    }
     return hd_coll[v->op->call.type].vector ? (uint32_t)most_rows(v) * HD_GPU_ROW_WORDS
                                             : 2 * v->op->place.n;
 }
@@ -207,9 +207,6 @@ uint32_t hd_device_move_words(const hd_device_view_t *v) {
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     hd_gpu_blocks_t what = blocks_of(v);
-    if (v->way == HD_DEVICE_COPIES) {
-        return hd_device_copies(v, job);
-    }
     switch (call->type) {
     case HD_BCAST:
     case HD_MCAST:
@@ -230,19 +227,4 @@ ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     default:
         return move_rows(v, job);
     }
-}
-
-/* --- rows without a collective ------------------------------------------------------------------------------------ */
-
-void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows) {
-    hd_gpu_launch_t launch = {.blocks = 0};
-    hd_gpu_width_t width = {.blocks = rows->line->info.width};
-    if (rows->status == UCC_OK) {
-        rows->status = hd_gpu_rows(&launch, rows->row, rows->n, width, NULL);
-    }
-    if (rows->status == UCC_OK && launch.blocks) {
-        rows->launches++;
-        rows->status = driver->launch(rows->line->stream, &launch);
-    }
-    rows->n = 0;
 }

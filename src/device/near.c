@@ -1,10 +1,11 @@
-/* near.c: which GPU the endpoints of a team should use (gpu/near.h). */
+/* near.c: proposes to each endpoint of a team which GPU to use (gpu/near.h). */
 #include "device/internal.h"
 
 #include "gpu/near.h"
 #include "span/span.h"
 
-/* In the team's processes of this host. Where other processes' endpoints run, this one does not know. */
+/* Counts the endpoints of the team's processes on this host. Where other processes' endpoints run,
+ * this one does not know. */
 static hd_gpu_crowd_t crowd_of(const ucc_team_h team) {
     const hd_crossing_t *crossing = team->crossing;
     hd_gpu_crowd_t crowd = {.all = 0};

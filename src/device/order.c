@@ -1,26 +1,34 @@
-/* order.c: collectives in the order of streams of the user's: device.h says what is recorded, and who waits for it.
+/* order.c: collectives in the order of streams of the user's: internal.h says what is recorded, and
+ * who waits for it.
  *
- * What is particular to a post is done before it, in the poster's thread (hd_device_arm): it looks at the stream and records `ready`. A
- * request of heddle_*_on is then over when everything is enqueued. One of a triggered post is over when the devices are,
- * but its stream has to be in order before the post returns (meet):
+ * What is particular to a post is done before it, in the poster's thread (hd_device_arm): it looks
+ * at the stream and records `ready`. A request of heddle_*_on is then over when everything is
+ * enqueued. One of a triggered post is over when the devices are, but its stream has to be in order
+ * before the post returns (meet):
  *
- *   - the poster (request/stream.c) progresses until its operation is enqueued, as all members do that are in their posts
- *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream, which the host opens at
- *     completion. Not by itself: what stands behind a gate in the same hardware queue waits with it, be it a peer's stream, or
- *     the line that the collective itself goes to.
+ *   - the poster (request/stream.c) progresses until its operation is enqueued, as all members do
+ *     that are in their posts
+ *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream,
+ *     which the host opens at completion. That is not done unasked: what stands behind a gate in
+ *     the same hardware queue waits with it, be it a peer's stream, or the line that the collective
+ *     itself goes to.
  *
- * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the host's; but who progresses
- * no context any more after its triggered post leaves its stream waiting for ever. And nothing that may come after a gate may
- * be enqueued in front of what opens it: two collectives of one team are enqueued in any order, on the same line. So while
- * any gate of the process is closed (gates.c), posts on streams are HELD: they publish when the host has seen their stream come
- * to them (streams may wait for each other by the user's events, hence all of them). What lines wait for is then never behind a
- * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and one that was held is ready.
+ * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the
+ * host's; but a poster that progresses no context any more after its triggered post leaves its
+ * stream waiting for ever. And nothing that may come after a gate may be enqueued in front of what
+ * opens it: two collectives of one team are enqueued in any order, on the same line. So while any
+ * gate of the process is closed (gates.c), posts on streams are HELD: they publish when the host
+ * has seen their stream come to them (streams may wait for each other by the user's events, hence
+ * all of them). What lines wait for is then never behind a gate: a post that was not held has
+ * recorded `ready` before any gate that is closed was put, and one that was held is ready.
  *
- * Among processes (span.c, flight.c) all of this holds as well, but that a member's part is enqueued when the
- * network has done its own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
+ * Among processes (span.c, flight.c) all of this holds as well, but that a member's part is
+ * enqueued when the network has done its own: the host has to have what is sent, so it waits, for a
+ * line that has waited for `ready`.
  *
- * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the others' work ends
- * on a line, behind which `joined` is recorded, and the poster lets its stream wait for that when it comes back.
+ * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the
+ * others' work ends on a line, behind which `joined` is recorded, and the poster lets its stream
+ * wait for that when it comes back.
  */
 #include "device/internal.h"
 
@@ -32,7 +40,7 @@ static bool same(hd_gpu_stream_t a, hd_gpu_stream_t b) {
     return a.handle == b.handle && a.device == b.device;
 }
 
-/* --- claimers ----------------------------------------------------------------------------------------------- */
+/* --- claimers -------------------------------------------------------------------------------- */
 
 static ucc_status_t await_member(const hd_gpu_driver_t *driver, const hd_device_order_t *order,
                                  hd_gpu_stream_t stream) {
@@ -52,7 +60,7 @@ ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream) {
     return await_member(op->team->devices->driver, order_of(op), stream);
 }
 
-/* Replaces an event of another device. */
+/* Makes sure that there is an event, and that it is of this device: one of another is replaced. */
 static ucc_status_t event_of(const hd_gpu_driver_t *driver, int device, hd_gpu_event_t **event,
                              int *of) {
     if (*event && *of != device) {
@@ -101,15 +109,11 @@ bool hd_device_captured_since(const hd_op_t *op) {
            (now.active || now.broken);
 }
 
-ucc_status_t hd_device_ready(hd_op_t *op) {
-    return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
-}
-
-/* --- members ------------------------------------------------------------------------------------------------- */
+/* --- members --------------------------------------------------------------------------------- */
 
 typedef ucc_status_t each_done_fn(hd_op_t *op, const struct hd_device_done *done, void *arg);
 
-/* What its stream comes after, so far as that is of this exchange. */
+/* What a member's stream is to come after: those of them that are of its exchange. */
 typedef struct ends {
     const struct hd_device_done *done;
     uint32_t n;
@@ -137,7 +141,7 @@ static ucc_status_t wait_in_line(hd_op_t *op, const struct hd_device_done *done,
     return op->team->devices->driver->wait(line->stream, done->event, HD_GPU_SITE_LATE);
 }
 
-/* The host waits, because a stream could not be told to. */
+/* Lets the host wait, because a stream could not be told to. */
 static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device) {
     if (hd_device_await_event(devices->driver, event, HD_GPU_SITE_NOT_JOINED) != UCC_OK) {
         hd_devices_abandon(devices, device);
@@ -150,7 +154,7 @@ static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, vo
     return UCC_OK; /* the other devices are waited for in any case */
 }
 
-/* By way of a line. */
+/* Lets a line wait for the ends, and records `joined` behind that, for a stream by thread. */
 static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t *order) {
     hd_devices_t *devices = op->team->devices;
     hd_line_t *line;
@@ -167,7 +171,7 @@ static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t
     return status;
 }
 
-/* The post's number, and how far it has come. */
+/* Makes the word of hd_device_order.meet: the post's number, and how far the post has come. */
 static uint64_t meeting(uint64_t number, uint64_t state) {
     return number * HD_MEET_STATES + state;
 }
@@ -188,8 +192,9 @@ static ucc_status_t join(hd_op_t *op, const ends_t *ends) {
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n) {
     hd_device_order_t *order = order_of(op);
     const ends_t ends = {done, n};
-    /* acquire: the gate, which I may be about to open; pairs with put_gate */
+    /* acquire: the gate, which I may be about to open; pairs with change */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_acquire);
+    hd_assert(order->is && word % HD_MEET_STATES != HD_MEET_JOINED); /* a post is joined once */
     if (word % HD_MEET_STATES == HD_MEET_GATED) {
         return UCC_OK;
     }
@@ -199,7 +204,8 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
     }
     uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
     hd_gpu_handed_over(order);
-    /* release: what I have enqueued; pairs with is_open. If a gate came first, that will do, too */
+    /* release: what I have enqueued; pairs with hd_device_post_is_open. If a gate came first, that
+     * will do, too */
     atomic_compare_exchange_strong_explicit(&order->meet, &open,
                                             meeting(word / HD_MEET_STATES, HD_MEET_JOINED),
                                             memory_order_release, memory_order_relaxed);
@@ -209,10 +215,12 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
 void hd_device_end_order(hd_op_t *op) {
     hd_device_order_t *order = order_of(op);
     order->is = false;
-    ucc_ee_h engine = order->engine; /* the next post's, when this one is over */
+    ucc_ee_h engine = order->engine; /* read now: when this post is over, it is the next one's */
     /* relaxed: the number is the poster's, who has published it with the operation */
     uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
-    /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees over */
+    hd_assert_lt(0, number); /* posts are counted from 1 */
+    /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees
+     * over */
     uint64_t before =
         atomic_exchange_explicit(&order->meet, meeting(number, HD_MEET_OVER), memory_order_acq_rel);
     if (before % HD_MEET_STATES == HD_MEET_GATED) {
@@ -233,7 +241,7 @@ void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order) {
     }
 }
 
-/* --- before the post --------------------------------------------------------------------------------------- */
+/* --- before the post ------------------------------------------------------------------------- */
 
 static ucc_status_t refuse(const hd_op_t *op, const char *why) {
     hd_error("%s at endpoint %u: in the order of a stream: %s", hd_op_type_name(op), op->team_ep,
@@ -245,7 +253,7 @@ ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why) {
     return refuse(op, why);
 }
 
-/* May the call be in the order of this stream? */
+/* Checks whether the call may be in the order of a stream that is captured like this. */
 static ucc_status_t check_capture(hd_op_t *op, const hd_gpu_capture_t *capture) {
     if (capture->broken) {
         (void)refuse(op, "the capture that it is part of has been broken");
@@ -285,13 +293,13 @@ static ucc_status_t take_stream(hd_op_t *op, const hd_device_posting_t *how) {
     order->stream = status == UCC_OK ? stream : (hd_gpu_stream_t){.device = -1};
     order->capture = capture.id;
     if (status == UCC_ERR_IO_ERROR) {
-        /* no mistake of the caller's: the others wait for it */
+        /* it is no mistake of the caller's, and the others wait for the call */
         hd_group_poison(op->group, status);
     }
     return status;
 }
 
-/* Before a triggered post: a gate, in case it will be needed. */
+/* Takes a gate before a triggered post, in case it will be needed. NULL: there may be none. */
 static hd_device_gate_t *take_gate(const hd_op_t *op) {
     const hd_device_order_t *order = order_of(op);
     hd_devices_t *devices = op->team->devices;
@@ -311,8 +319,9 @@ ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_devic
     if (status != UCC_OK) {
         return status;
     }
-    /* acquire: pairs with gates.c. A gate that comes later is put behind `ready`, in whatever stream: its poster, if
-       it is another thread, is ordered after this one by what makes its stream depend on this one, or not at all. */
+    /* acquire: pairs with gates.c. A gate that comes later is put behind `ready`, in whatever
+     * stream: its poster, if it is another thread, is ordered after this one by what makes its
+     * stream depend on this one, or not at all. */
     order->held = !order->capture &&
                   atomic_load_explicit(&op->team->devices->gates, memory_order_acquire) != 0;
     order->armed = true;
@@ -321,7 +330,9 @@ ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_devic
     order->engine = how->engine;
     order->engine_ends = how->engine_ends;
     /* relaxed, both: this request's last post is over; the next one publishes it */
-    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES + 1;
+    uint64_t last = atomic_load_explicit(&order->meet, memory_order_relaxed);
+    uint64_t number = last / HD_MEET_STATES + 1;
+    hd_assert_eq(last % HD_MEET_STATES, HD_MEET_OVER);
     atomic_store_explicit(&order->meet, meeting(number, HD_MEET_OPEN), memory_order_relaxed);
     *post = (hd_device_post_t){.devices = op->team->devices,
                                .order = order,
@@ -338,9 +349,9 @@ ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_devic
     return UCC_OK;
 }
 
-/* --- after the post ------------------------------------------------------------------------------------------ */
+/* --- after the post -------------------------------------------------------------------------- */
 
-/* The stream of a thread comes after what lines have done for it. */
+/* Lets the stream of a thread come after what lines have done for it. */
 static ucc_status_t join_by_thread(hd_devices_t *devices, hd_gpu_stream_t stream,
                                    hd_gpu_event_t *joined, uint64_t capture) {
     if (!stream.by_thread || !joined) {
@@ -366,16 +377,24 @@ bool hd_device_post_is_open(const hd_device_post_t *p) {
            meeting(p->number, HD_MEET_OPEN);
 }
 
-/* No member has joined this post, and none will, once this has returned true. False: one has. */
+/* Returns whether a poster may do this to its post: see HD_MEET_*. */
+static bool is_legal(uint64_t from, uint64_t to) {
+    return from == HD_MEET_OPEN ? to == HD_MEET_GATED || to == HD_MEET_OVER
+                                : from == HD_MEET_GATED && to == HD_MEET_OPEN;
+}
+
+/* Changes the state of the post. True: the operation has not come so far as to join or end it, and
+ * will see the new state. False: it has. */
 static bool change(const hd_device_post_t *p, uint64_t from, uint64_t to) {
     uint64_t word = meeting(p->number, from);
-    /* release: the gate's word, for who opens it; pairs with hd_device_end_order */
+    hd_assert(is_legal(from, to));
+    /* release: the gate's word, for whoever opens it; pairs with hd_device_end_order */
     return atomic_compare_exchange_strong_explicit(&p->order->meet, &word, meeting(p->number, to),
                                                    memory_order_release, memory_order_relaxed);
 }
 
-/* What is looked at here is the gate and the number alone: as soon as a gate may be there, the request may be over, and
- * another post's. */
+/* This looks at nothing but the gate and the post's number: as soon as a gate may be there, the
+ * request may be over, and another post's. */
 bool hd_device_post_gate(hd_device_post_t *p) {
     const hd_gpu_driver_t *driver = p->devices->driver;
     hd_device_gate_t *gate = p->gate;
@@ -385,15 +404,16 @@ bool hd_device_post_gate(hd_device_post_t *p) {
     p->gate = NULL;
     hd_device_gate_close(gate, p->group, p->order, p->number);
     if (!change(p, HD_MEET_OPEN, HD_MEET_GATED)) {
-        hd_device_gate_withdraw(gate); /* there was none */
+        /* Nothing waits for it: the operation has joined, or is over. */
+        hd_device_gate_withdraw(gate);
         return true;
     }
     ucc_status_t status = driver->gate(p->stream, gate->word, gate->value, HD_GPU_SITE_GATE);
     if (status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN)) {
-        hd_device_gate_withdraw(gate); /* likewise */
+        hd_device_gate_withdraw(gate); /* nothing waits for it: the driver has refused */
         return false;
     }
-    /* without the record, it is given back a little early */
+    /* without the record, the gate's word is given back a little early */
     hd_device_gate_leave(gate,
                          status == UCC_OK && driver->record(p->stream, gate->passed) == UCC_OK);
     return true;

@@ -1,68 +1,75 @@
-/* partials.c: reductions of large data over several devices that reach each other's memory: the operands of a whole node of
- * the canonical tree (core/reduce.h) that lie on one device come to a partial there, which the others read instead of them.
+/* partials.c: reductions of large data over several devices that reach each other's memory: the
+ * operands of a whole node of the canonical tree (core/reduce.h) that lie on one device come to a
+ * partial there, which the others read instead of them.
  *
- * A node has 8 operands, or 64 or more if all nodes of that size lie on one device each. Over each piece of the operands, as
- * large as there is memory for partials:
+ * A node has 8 operands, or 64 or more if all nodes of that size lie on one device each. Over each
+ * piece of the operands, as large as there is memory for partials:
  *
- *     make      each device reduces the nodes that lie there, the whole piece of them, to memory of its own; and of nodes that lie
- *               on several devices its share of the piece, which nobody else reads
- *     combine   each device takes its share of the piece through the rest of the tree, whose operands the partials are, and
- *               writes it to all results
+ *     make      each device reduces the nodes that lie there, the whole piece of them, to memory of
+ *               its own; and of nodes that lie on several devices its share of the piece, which
+ *               nobody else reads
+ *     combine   each device takes its share of the piece through the rest of the tree, whose
+ *               operands the partials are, and writes it to all results
  *
- * A node's value is rounded to its type where the tree does that, so the bits are those of one launch. One claimer enqueues all of it
- * (trip.c), under the locks of all lines that it uses, which it takes by number of device, so that nobody waits for it
- * who has what it waits for. Before partials are written, all who have combined those that were there are waited for (USED);
- * before they are combined, and results written that may be operands, all who have made some (MADE).
+ * A node's value is rounded to its type where the tree does that, so the bits are those of one
+ * launch. One claimer enqueues all of it (trip.c), under the locks of all lines that it uses, which
+ * it takes by number of device, so that no two claimers wait for each other. Before partials are
+ * written, all who have combined those that were there are waited for (USED); before they are
+ * combined, and results written that may be operands, all who have made some (MADE).
  *
- * Memory of partials is that of the lowest device's line. It is of a few sizes, all kept, so that none is given back while it is in use.
- * Where a device has none left, the same is done without partials: shares of the whole tree. Captures don't come here: their
- * graphs would have to keep that memory.
+ * Memory of partials is that of the lowest device's line. It is of a few sizes, all kept, so that
+ * none is given back while it is in use. Where a device has none left, the same is done without
+ * partials: shares of the whole tree. Captures don't come here: their graphs would have to keep
+ * that memory.
  */
 #include "device/internal.h"
 
 enum {
     LEAST = 256 * 1024, /* bytes of a device's partials */
-    SIZES = 9,          /* that, twice that, ... 64 MiB */
+    SIZES = 9,          /* of such memory: LEAST, twice that, ... 64 MiB */
     EMULATED_SIZES = 3  /* so that tests have many pieces */
 };
 
 typedef struct scratch {
     hd_gpu_block_t *block; /* NULL: never needed */
-    uint64_t reached;      /* bits by device: it is known that they reach it */
+    uint64_t reached;      /* devices that are known to reach it, by bit */
 } scratch_t;
 
-struct hd_partials {
+typedef struct partials {
+    hd_line_memory_t memory; /* must stay first */
     scratch_t scratch[HD_GPU_DEVICES][SIZES];
-    /* by device: it has made partials, or combined some, the last time */
+    /* By device: tells when it has made partials, or combined some, the last time. */
     hd_mark_t made[HD_GPU_DEVICES], combined[HD_GPU_DEVICES];
-    bool refused; /* there was no memory; nobody asks again */
-};
+    bool refused; /* there was no memory: nobody asks again */
+} partials_t;
 
-/* One collective that is being enqueued. */
+_Static_assert(offsetof(partials_t, memory) == 0, "a line knows it by that, and frees it");
+
+/* A collective that is being enqueued. */
 typedef struct making {
     hd_trip_t trip;
     const hd_device_view_t *v;
-    hd_partials_t *kept;
+    partials_t *kept;
     bool apart;           /* there are partials; else each operand is a node */
     uint32_t size, nodes; /* operands of a node; how many nodes there are */
-    uint32_t owned[HD_GPU_DEVICES],
-        shared;                        /* nodes that have partials: by device; on each device */
+    /* Nodes that have partials: by device; on each device. */
+    uint32_t owned[HD_GPU_DEVICES], shared;
     uint32_t which;                    /* scratch of each device */
     size_t region;                     /* bytes of a partial there */
     size_t first, count;               /* elements of this piece */
-    uint64_t made;                     /* devices that have made partials of it */
-    hd_line_t *locked[HD_GPU_DEVICES]; /* other lines than trip.line */
+    uint64_t made;                     /* devices that have made partials of this piece, by bit */
+    hd_line_t *locked[HD_GPU_DEVICES]; /* by device: lines that are locked besides trip.line */
     /* the slice's scratch */
     const void **src;    /* of nodes, as a device combines them */
     hd_gpu_part_t *part; /* of members */
-    uint32_t
-        *place;    /* of nodes: number of the partial, among those of its owner or of the shared */
+    /* Of nodes: number of the partial, among those of its owner or of the shared. */
+    uint32_t *place;
     int8_t *owner; /* of nodes; -1: they lie on several devices */
 } making_t;
 
 _Static_assert(HD_GPU_DEVICES <= INT8_MAX + 1, "a device's number fits");
 
-/* --- nodes ------------------------------------------------------------------------------------------------------- */
+/* --- nodes ----------------------------------------------------------------------------------- */
 
 static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -73,7 +80,8 @@ static int device_of_source(const hd_device_view_t *v, uint32_t i) {
     return side->stand_in || side->memory.kind != HD_GPU_DEVICE ? -1 : side->memory.device;
 }
 
-/* The working device on which so many operands from `first` on lie, as far as there are some; -1: there is none. */
+/* Returns the working device on which the operands of the node lie that begins with `first`, as far
+ * as there are some. -1: they lie on several, or on none that works. */
 static int owner_of(const hd_device_view_t *v, uint32_t first, uint32_t size) {
     uint32_t end = least(first + size, v->op->place.n);
     int owner = device_of_source(v, first);
@@ -109,7 +117,7 @@ static uint32_t operands_of(const making_t *m, uint32_t node) {
     return least(m->size, m->v->op->place.n - node * m->size);
 }
 
-/* Does the device make a partial of it? A node of one operand is that operand. */
+/* Returns whether the device makes a partial of the node. A node of one operand is that operand. */
 static bool makes(const making_t *m, uint32_t node, int device) {
     return operands_of(m, node) > 1 && (m->owner[node] == device || m->owner[node] < 0);
 }
@@ -130,7 +138,7 @@ static void choose_nodes(making_t *m) {
     }
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------ */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static bool is_worker(const making_t *m, int device) {
     return m->v->workers >> device & 1;
@@ -164,7 +172,8 @@ static bool take_scratch(const making_t *m, int device) {
     return yes;
 }
 
-/* Memory for partials of the whole, or of as much of it as may be. False: there is none. */
+/* Finds memory for partials of all elements, or of as many as there is memory for. False: there is
+ * none. */
 static bool find_memory(making_t *m) {
     const hd_gpu_driver_t *driver = m->v->devices->driver;
     uint32_t most = 0, sizes = driver->emulated ? EMULATED_SIZES : SIZES;
@@ -186,17 +195,19 @@ static bool find_memory(making_t *m) {
     return there;
 }
 
-/* Where its first element would be, of which it has those of this piece. */
+/* Returns where the first element of all would be in a node's partial, which has those of this
+ * piece. */
 static void *partial_at(const making_t *m, uint32_t node, int device) {
     int of = m->owner[node] < 0 ? device : m->owner[node];
     size_t i = m->place[node] + (m->owner[node] < 0 ? m->owned[device] : 0);
+    hd_assert_le((i + 1) * m->region, (size_t)LEAST << m->which);
     uintptr_t memory = (uintptr_t)m->kept->scratch[of][m->which].block->memory;
     return (void *)(memory + i * m->region - m->first * m->v->op->call.element); // NOLINT
 }
 
-/* --- a piece ----------------------------------------------------------------------------------------------------- */
+/* --- a piece --------------------------------------------------------------------------------- */
 
-/* What a working device does of this piece. */
+/* Returns the elements of this piece that a working device combines. */
 static hd_device_range_t share_of(const making_t *m, int device) {
     uint32_t share = 0;
     for (int d = 0; d < device; d++) {
@@ -223,7 +234,8 @@ static hd_gpu_width_t width_of(const making_t *m, const hd_line_t *line) {
                             .streaming = bytes > line->info.l2_bytes / 2};
 }
 
-/* What the line does next comes after the marks of other devices, as far as they are of these and recorded. */
+/* Lets what the line does next come after the marks of these other devices, as far as they are
+ * recorded. */
 static void await_marks(making_t *m, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
                         hd_gpu_site_t site) {
     hd_trip_t *t = &m->trip;
@@ -249,7 +261,8 @@ static void make(making_t *m, int device) {
         what.dst = &dst;
         what.k = operands_of(m, node);
         what.m = 1;
-        what.n = m->nodes == 1 ? what.k : 0; /* the root: what combines one node divides nothing */
+        /* A single node is the root: it divides here, as what combines one node does not. */
+        what.n = m->nodes == 1 ? what.k : 0;
         if (dst) {
             hd_trip_reduce(&m->trip, line, &what, width_of(m, line));
         }
@@ -274,7 +287,7 @@ static void list_nodes(making_t *m, int device, hd_gpu_reduction_t *what) {
     what->k = m->nodes;
 }
 
-/* Members' blocks, as far as they lie in the range. */
+/* Lists the members' blocks, as far as they lie in the range, as parts of the reduction. */
 static void list_parts(making_t *m, hd_gpu_reduction_t *what) {
     const hd_call_t *call = &m->v->op->call;
     size_t end = what->first + what->count, before = 0;
@@ -321,7 +334,7 @@ static void each_worker(making_t *m, void (*does)(making_t *m, int device)) {
     }
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static void enqueue(making_t *m) {
     size_t count = m->count;
@@ -338,6 +351,8 @@ static void enqueue(making_t *m) {
 }
 
 static void lock_line(making_t *m, int device) {
+    /* Locks are taken by number of device, from the trip's line on. */
+    hd_assert_le(m->v->device, device);
     if (device != m->v->device) {
         m->locked[device] = hd_devices_line(m->v->devices, device, m->v->op->group);
         if (m->locked[device]) {
@@ -356,18 +371,42 @@ static void unlock_lines(making_t *m) {
     }
 }
 
+static void put_partials(hd_devices_t *devices, hd_line_memory_t *memory) {
+    partials_t *partials = (partials_t *)(void *)memory;
+    hd_marks_put(devices->driver, partials->made, HD_GPU_DEVICES);
+    hd_marks_put(devices->driver, partials->combined, HD_GPU_DEVICES);
+    for (int d = 0; d < HD_GPU_DEVICES; d++) {
+        for (int i = 0; i < SIZES; i++) {
+            if (partials->scratch[d][i].block) {
+                devices->driver->put(partials->scratch[d][i].block);
+            }
+        }
+    }
+    hd_free(partials);
+}
+
+/* Returns the line's partials, which are made when they are first needed. NULL: there is no memory
+ * (logged). */
+static partials_t *find_partials(const hd_op_t *op, hd_line_t *line) {
+    partials_t *partials = (partials_t *)(void *)line->memory[HD_LINE_PARTIALS];
+    if (partials) {
+        return partials;
+    }
+    partials = hd_alloc(HD_LINE, sizeof(*partials));
+    if (!partials) {
+        hd_error("%s: no memory for what devices reduce apart", hd_op_type_name(op));
+        return NULL;
+    }
+    partials->memory.put = put_partials;
+    line->memory[HD_LINE_PARTIALS] = &partials->memory;
+    return partials;
+}
+
 ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *line) {
     const hd_op_t *op = v->op;
     making_t m = {.v = v, .count = hd_device_source_of(op).bytes / op->call.element};
-    if (!line->partials) {
-        line->partials = hd_alloc(HD_LINE, sizeof(*line->partials));
-    }
-    m.kept = line->partials;
-    if (!m.kept) {
-        hd_error("%s: no memory for what devices reduce apart", hd_op_type_name(op));
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = take_lists(&m);
+    m.kept = find_partials(op, line);
+    ucc_status_t status = m.kept ? take_lists(&m) : UCC_ERR_NO_MEMORY;
     if (status != UCC_OK) {
         return status;
     }
@@ -379,20 +418,4 @@ ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *li
     status = hd_trip_join(&m.trip);
     unlock_lines(&m);
     return status;
-}
-
-void hd_partials_put(hd_devices_t *devices, hd_partials_t *partials) {
-    if (!partials) {
-        return;
-    }
-    hd_marks_put(devices->driver, partials->made, HD_GPU_DEVICES);
-    hd_marks_put(devices->driver, partials->combined, HD_GPU_DEVICES);
-    for (int d = 0; d < HD_GPU_DEVICES; d++) {
-        for (int i = 0; i < SIZES; i++) {
-            if (partials->scratch[d][i].block) {
-                devices->driver->put(partials->scratch[d][i].block);
-            }
-        }
-    }
-    hd_free(partials);
 }

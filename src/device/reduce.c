@@ -1,5 +1,5 @@
-/* reduce.c: what a device does in a reduction or a scan: one launch for its share, which reads all sources and
- * writes all results of it. The order of operands is the host's, so the bits are, too.
+/* reduce.c: what a device does in a reduction or a scan: one launch for its share, which reads all
+ * sources and writes all results of it. The order of operands is the host's, so the bits are, too.
  *
  *   reduce, allreduce, (ex)scan   a share is a range of elements, of all operands
  *   reduce_scatter(v)             a share is the same range of each block
@@ -7,12 +7,6 @@
 #include "device/internal.h"
 
 #include "core/dtype.h"
-
-hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, uint32_t shares) {
-    size_t grain = hd_device_grain(element);
-    size_t first = hd_device_cut(count, grain, share, shares);
-    return (hd_device_range_t){first, hd_device_cut(count, grain, share + 1, shares) - first};
-}
 
 static hd_device_range_t range_of(const hd_device_view_t *v, size_t count) {
     return hd_device_range(count, v->op->call.element, v->share, v->shares);
@@ -23,7 +17,7 @@ uint32_t hd_device_reduce_words(const hd_device_view_t *v) {
     return v->op->place.n * (parts ? 1 + HD_GPU_PART_WORDS : 2);
 }
 
-/* One for each member's block. */
+/* Makes one part of the reduction for each member's block. */
 static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *what) {
     const hd_vector_t *blocks = &v->op->call.receive;
     uint32_t n = v->op->place.n;

@@ -1,9 +1,10 @@
-/* show.c: what heddle_info says of calls on devices. It decides nothing: for each type and size it has the work of an
- * exchange enqueued by those who always do it (hd_device_run), on devices that are like those of the process, by a driver
- * that only counts.
+/* show.c: what heddle_info says of calls on devices. It decides nothing: for each type and size it
+ * has the work of an exchange enqueued by those who always do it (hd_device_run), on devices that
+ * are like those of the process, by a driver that only counts.
  *
- * That driver's streams do everything at once, so that words are set and tables are free. Its buffers are addresses that
- * nobody looks at. Pinned memory is real, because tables are written there.
+ * That driver's streams do everything at once, so that words are set and tables are free. Its
+ * buffers are addresses that nobody looks at. Pinned memory is real, because tables are written
+ * there.
  */
 #include "device/internal.h"
 
@@ -15,15 +16,15 @@
 
 enum { MOST = 256 /* endpoints */ };
 
-/* --- a driver that counts ----------------------------------------------------------------------------------- */
+/* --- a driver that counts -------------------------------------------------------------------- */
 
 typedef struct counts {
     uint32_t launches, copies, tables;
     uint32_t on_lines; /* of these, so many are on internal streams */
 } counts_t;
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards all to the blank line: drivers have no self */
+/* Guards what follows, up to the blank line: drivers have no self. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const hd_gpu_driver_t *real;
 static counts_t counts;
 static uint8_t home[MOST]; /* device of each endpoint's buffers */
@@ -34,7 +35,7 @@ enum { BUFFER_SHIFT = 40 };
 static uint8_t *buffer_of(uint32_t member, int side) {
     return (uint8_t *)(uintptr_t)((uint64_t)(1 + 2 * member + (uint32_t)side) << BUFFER_SHIFT);
 }
-/* And those behind them: memory of the library's own. */
+/* The addresses behind them are memory of the library's own. */
 static uint8_t *memory_on(int device) {
     return buffer_of(MOST + (uint32_t)device, HD_SIDE_SRC);
 }
@@ -80,7 +81,7 @@ static void count_put(hd_gpu_block_t *block) {
     free(block);
 }
 
-/* Streams of lines; those of members have a handle. */
+/* Makes a line's stream: those of members have a handle. */
 static ucc_status_t count_stream(int device, uint32_t i, hd_gpu_stream_t *stream) {
     (void)i;
     *stream = (hd_gpu_stream_t){.device = device};
@@ -120,7 +121,7 @@ static void count_word_put(int device, hd_gpu_flag_t *word) {
 }
 static ucc_status_t count_signal(hd_gpu_stream_t stream, hd_gpu_flag_t *word, uint64_t value) {
     (void)stream;
-    atomic_store_explicit(word, value, memory_order_relaxed); /* of this thread alone */
+    atomic_store_explicit(word, value, memory_order_relaxed); /* this thread alone reads it */
     return UCC_OK;
 }
 
@@ -130,7 +131,7 @@ static ucc_status_t count_launch(hd_gpu_stream_t stream, const struct hd_gpu_lau
     counts.on_lines += !stream.handle;
     return UCC_OK;
 }
-/* What comes from the host is a table. */
+/* A copy that comes from the host is a table. */
 static ucc_status_t count_copy(hd_gpu_stream_t stream, void *to, int to_device, const void *from,
                                int from_device, size_t bytes) {
     (void)to, (void)to_device, (void)from, (void)bytes;
@@ -160,7 +161,7 @@ static const hd_gpu_driver_t counting = {
     .copy = count_copy,
 };
 
-/* --- an exchange that nobody waits for ----------------------------------------------------------------------- */
+/* --- an exchange that nobody waits for ------------------------------------------------------- */
 
 typedef struct show {
     uint32_t n;
@@ -170,7 +171,7 @@ typedef struct show {
     struct ucc_team team;
     hd_group_t *group;
     struct hd_device_done done[HD_GPU_DEVICES];
-    uint64_t counts[MOST], displacements[MOST]; /* of v types: all blocks are of one size */
+    uint64_t counts[MOST], displacements[MOST]; /* of v types, with all blocks of one size */
     hd_op_t op[MOST];
     hd_device_part_t part[MOST];
     const void *src[MOST];
@@ -178,7 +179,8 @@ typedef struct show {
     const hd_call_t *call[MOST];
 } show_t;
 
-/* Each endpoint gives so many bytes in all; false: that is nothing to a type that divides them. */
+/* Describes a call in which each endpoint gives so many bytes in all. False: that is nothing to a
+ * type that divides them. */
 static bool describe(show_t *s, uint8_t type, size_t bytes, hd_call_t *call) {
     const hd_coll_t *coll = &hd_coll[type];
     bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;
@@ -202,7 +204,7 @@ static bool describe(show_t *s, uint8_t type, size_t bytes, hd_call_t *call) {
                                                             UCC_OP_SUM, s->n) == UCC_OK);
 }
 
-/* As the members have posted. */
+/* Fills in the operations and parts, as if the members had posted. */
 static void post(show_t *s, const hd_call_t *call, bool on_streams) {
     for (uint32_t i = 0; i < s->n; i++) {
         hd_device_part_t *part = &s->part[i];
@@ -233,7 +235,7 @@ static void post(show_t *s, const hd_call_t *call, bool on_streams) {
     }
 }
 
-/* An endpoint whose buffers are there. */
+/* Returns an endpoint whose buffers are on the device. */
 static uint32_t find_claimer(const show_t *s, int device) {
     uint32_t i = s->n - 1;
     while (i > 0 && home[i] != device) {
@@ -242,7 +244,8 @@ static uint32_t find_claimer(const show_t *s, int device) {
     return i;
 }
 
-/* All shares. view: as the first of them was done. They are claimed by those who were found the last time. */
+/* Enqueues all shares. *view is how the first of them was done. They are claimed by those who were
+ * found the last time. */
 static ucc_status_t run(show_t *s, hd_device_view_t *view) {
     hd_work_t work = {.src = s->src, .dst = s->dst, .call = s->call};
     ucc_status_t status = UCC_OK;
@@ -260,7 +263,7 @@ static ucc_status_t run(show_t *s, hd_device_view_t *view) {
     return status;
 }
 
-/* --- for people ---------------------------------------------------------------------------------------------- */
+/* --- for people ------------------------------------------------------------------------------ */
 
 static const char *name_of(const hd_device_view_t *v) {
     switch (v->way) {
@@ -276,7 +279,7 @@ static const char *name_of(const hd_device_view_t *v) {
     return v->shares > 1 ? "shares" : "one";
 }
 
-/* "shares 2*": 16 characters. */
+/* Prints a cell, such as "shares 2*", in 16 characters. */
 static ucc_status_t print_cell(show_t *s, uint8_t type, size_t bytes, FILE *out) {
     hd_device_view_t view;
     hd_call_t call;
@@ -372,7 +375,7 @@ static ucc_status_t print_all(show_t *s, FILE *out) {
     return status;
 }
 
-/* What it takes, and back again. */
+/* Takes what showing needs, prints all, and gives it back. */
 static ucc_status_t show(ucc_lib_h lib, uint32_t n, FILE *out) {
     hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
     show_t *s = hd_alloc(HD_LINE, sizeof(*s));

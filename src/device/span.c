@@ -1,33 +1,41 @@
-/* span.c: collectives on memory of devices in teams that span processes. The network knows no device: pinned memory
- * stands in for each device buffer, and the operation is one of the host's, a flight or a swap, on the stand-ins.
+/* span.c: collectives on memory of devices in teams that span processes. The network knows no
+ * device: pinned memory stands in for each device buffer, and the operation is one of the host's, a
+ * flight or a swap, on the stand-ins.
  *
- *     FILLING    start: takes the stand-ins, and has what is sent copied into them. The operation has its number, and with it
- *                all that decides which call of the others it meets; but it has published nothing
- *     WAITING ...  the copies are done: the operation begins as any other does (part->start), its call naming the stand-ins
- *     ENQUEUED   finish: the call names the user's buffers again; what has come is copied to them (op.c waits)
+ *     FILLING    start takes the stand-ins, and has what is sent copied into them. The operation
+ *                has its number, and with it all that decides which call of the others it meets;
+ *                but it has published nothing.
+ *     WAITING    (and what comes after) The copies are done: the operation begins as any other does
+ *                (part->start), with a call that names the stand-ins.
+ *     ENQUEUED   finish lets the call name the user's buffers again, and has what has come copied
+ *                to them (await.c waits).
  *
- * Nobody waits inside the driver: both waits are for tickets of lines (device.h), by the steps of the operation.
+ * Nobody waits inside the driver: both waits are for tickets of lines (internal.h), by the steps of
+ * the operation.
  *
- * WHY OPERATIONS MAY BEGIN LATE. A member may have published number k + 1 while k is filling. Lanes and slots are each
- * number's own; what others conclude from a lane, or from a part or leg of another process, is how far its sender has
- * consumed, and that the window says at the launch, before anything is filled. What fills waits for nobody but its device,
- * so each number is published in the end, or the group fails.
+ * WHY OPERATIONS MAY BEGIN LATE. A member may have published number k + 1 while k is filling. Lanes
+ * and slots are each number's own. What others conclude from a lane, or from a part or leg of
+ * another process, is how far its sender has consumed, and the window has settled that at the
+ * launch, before anything is filled. An operation that fills waits for nobody but its device, so
+ * each number is published in the end, or the group fails.
  *
- * IN THE ORDER OF A STREAM (order.c) the line waits for `ready` before each copy; and where there is nothing to be copied
- * before the operation begins, but the host is going to read or write pinned memory of the user's, or there is no data at all,
- * for that alone: the operation begins when the host has seen the line come so far. What a member only receives does not hold
- * up its beginning. The stream comes after what is copied in the end; what is over by then, the host has seen, and so has who
- * enqueues anything later. The request is over then, while its line still reads the stand-in: that is put back later.
+ * IN THE ORDER OF A STREAM (order.c) the line waits for `ready` before each copy. If nothing is
+ * copied before the operation begins, but the host is going to read or write pinned memory of the
+ * user's, or if there is no data at all, the line waits for `ready` alone, and the operation begins
+ * when the host has seen the line come so far. What a member only receives does not hold up its
+ * beginning. In the end the stream comes after what is copied back. What is over by then, the host
+ * has seen, and so has whoever enqueues anything later. The request may be over while its line
+ * still reads a stand-in: that is put back later.
  *
- * Memory of the host, pinned or not, is used where it is. Active sets inside one process go the same way: the memory of
- * their exchanges is that of sets that cross.
+ * Memory of the host, pinned or not, is used where it is. Active sets inside one process go the
+ * same way: the memory of their exchanges is that of sets that cross.
  */
 #include "device/internal.h"
 #include "shm/phases.h"
 
 #include "span/span.h"
 
-/* --- which buffers ---------------------------------------------------------------------------------------- */
+/* --- which buffers --------------------------------------------------------------------------- */
 
 /* How much of a region is copied. */
 typedef enum share { SHARE_NONE, SHARE_OWN, SHARE_WHOLE } share_t;
@@ -36,7 +44,8 @@ typedef enum share { SHARE_NONE, SHARE_OWN, SHARE_WHOLE } share_t;
 typedef struct region {
     hd_device_extent_t whole;
     share_t fills, drains;
-    /* this endpoint's block of it, if that is all that is filled (then it is call.src) or drained (call.dst) */
+    /* This endpoint's block of it, if that is all that is filled (then it is call.src) or drained
+     * (then it is call.dst). */
     uint8_t *own;
     bool sends, receives; /* call.src, call.dst point into it */
 } region_t;
@@ -49,7 +58,8 @@ static uint32_t me(const hd_op_t *op) {
     return op->me;
 }
 
-/* Data goes from blocks of this buffer, in place, and not back into them, but for the own one. */
+/* Returns whether, in place, data goes from blocks of the buffer and not back into them, but for
+ * the own one. */
 static bool takes_from_source(const hd_coll_t *coll) {
     return coll->flow == HD_FROM_ROOT || (coll->reducing && coll->source == HD_BLOCKS);
 }
@@ -75,7 +85,7 @@ static region_t region_in_place(const hd_op_t *op) {
                       .receives = true};
 }
 
-/* Says how many. */
+/* Finds the call's regions, and returns how many there are. */
 static uint32_t find_regions(const hd_op_t *op, region_t region[HD_SIDES]) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
@@ -105,7 +115,8 @@ static uint32_t find_regions(const hd_op_t *op, region_t region[HD_SIDES]) {
     return n;
 }
 
-/* The side of the part that says whose memory it is. Of a single buffer, it is the one that was looked at. */
+/* Returns the side of the part that says whose memory the region is. Of a single buffer, that is
+ * the side that was looked at. */
 static hd_device_side_t *side_of(hd_device_part_t *part, const region_t *r) {
     hd_device_side_t *side = part->side;
     if (r->sends && r->receives) {
@@ -117,9 +128,9 @@ static hd_device_side_t *side_of(hd_device_part_t *part, const region_t *r) {
     return &side[HD_SIDE_DST];
 }
 
-/* --- copying ------------------------------------------------------------------------------------------------- */
+/* --- copying --------------------------------------------------------------------------------- */
 
-/* Copies that are being enqueued on a line: runs of bytes, those that follow each other as one. */
+/* Copies that are being enqueued on a line: runs of bytes. Runs that follow each other are one. */
 typedef struct copying {
     const hd_gpu_driver_t *driver;
     uint8_t *stand_in;
@@ -144,7 +155,7 @@ static void add_row(copying_t *c, uint8_t *user, size_t offset, size_t bytes) {
     rows->row[rows->n++] = row;
 }
 
-/* One run is a copy, for which devices have engines of their own. */
+/* Enqueues what is left. A single run is a copy, for which devices have engines of their own. */
 static ucc_status_t end_rows(copying_t *c) {
     hd_device_rows_t *rows = &c->rows;
     const hd_gpu_row_t *row = rows->row;
@@ -159,7 +170,7 @@ static ucc_status_t end_rows(copying_t *c) {
     return rows->status;
 }
 
-/* Where this endpoint's block of it begins in a stand-in. */
+/* Returns where this endpoint's block of the region begins in a stand-in. */
 static size_t own_offset(const hd_op_t *op, const region_t *r) {
     const hd_vector_t *vector = r->whole.vector;
     uint64_t before = 0;
@@ -199,10 +210,13 @@ static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, 
     return end_rows(&c);
 }
 
-/* Under the line's lock; r: NULL, or what is copied. Of an error, too, the part has a ticket if anything was enqueued that must
- * be waited for. */
+/* Enqueues the copy of a region, or, if r is NULL, nothing but a ticket behind the stream. The
+ * caller holds the line's lock. On an error, too, the part has a ticket if anything was enqueued
+ * that must be waited for. */
 static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, bool in) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert(hd_line_is_locked(line));
+    hd_assert_lt(part->waits, HD_SIDES); /* one for each buffer, or for the stream's coming */
     if (hd_line_is_broken(line)) {
         return UCC_ERR_IO_ERROR;
     }
@@ -222,7 +236,7 @@ static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, boo
     return status;
 }
 
-/* On the group's line of a device. */
+/* Enqueues it on the line that the group uses of a device. */
 static ucc_status_t enqueue_at(hd_op_t *op, int device, const region_t *r, bool in) {
     hd_line_t *line = hd_devices_line(op->team->devices, device, op->group);
     if (!line) {
@@ -234,7 +248,7 @@ static ucc_status_t enqueue_at(hd_op_t *op, int device, const region_t *r, bool 
     return status;
 }
 
-/* What of a region is the device's goes in, or out. */
+/* Copies the region into its stand-in, or out of it, if it has one. */
 static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_device_side_t *side = side_of(part, r);
@@ -256,13 +270,14 @@ static ucc_status_t copy_regions(hd_op_t *op, const region_t region[HD_SIDES], u
     return status;
 }
 
-/* The host uses memory of the user's itself, in the order of a stream. */
+/* Returns whether the host itself uses this memory of the user's, in the order of a stream. */
 static bool is_used_here(const hd_op_t *op, const region_t *r) {
     return hd_device_part_of(op)->order.is && r->whole.bytes &&
            !side_of(hd_device_part_of(op), r)->stand_in;
 }
 
-/* Must the host know that the stream has come to the post, before the operation begins? */
+/* Returns whether the host must know that the stream has come to the post before the operation
+ * begins. */
 static bool has_to_come(const hd_op_t *op, const region_t region[HD_SIDES], uint32_t n) {
     const hd_device_order_t *order = &hd_device_part_of(op)->order;
     bool used = false, data = false;
@@ -273,7 +288,7 @@ static bool has_to_come(const hd_op_t *op, const region_t region[HD_SIDES], uint
     return order->is && !order->held && (used || !data);
 }
 
-/* The emulator is told. */
+/* Tells the emulator of memory that the host uses itself. */
 static void touch_used(const hd_op_t *op, bool written) {
     region_t region[HD_SIDES];
     uint32_t n = find_regions(op, region);
@@ -285,10 +300,11 @@ static void touch_used(const hd_op_t *op, bool written) {
     }
 }
 
-/* --- the call names stand-ins, or the user's buffers ---------------------------------------------------------- */
+/* --- the call names stand-ins, or the user's buffers ----------------------------------------- */
 
 static ucc_status_t take_stand_in(hd_op_t *op, const region_t *r) {
     hd_device_side_t *side = side_of(hd_device_part_of(op), r);
+    hd_assert(!side->stand_in);
     if (!is_device(side) || r->whole.bytes == 0) {
         return UCC_OK;
     }
@@ -303,6 +319,7 @@ static ucc_status_t take_stand_in(hd_op_t *op, const region_t *r) {
 
 static void keep_users(hd_op_t *op) {
     const hd_call_t *call = &op->call;
+    hd_assert(!hd_device_part_of(op)->users.kept); /* else the call names stand-ins */
     hd_device_part_of(op)->users = (struct hd_device_users){.kept = true,
                                                             .src = call->src,
                                                             .dst = call->dst,
@@ -340,7 +357,7 @@ static ucc_status_t name_stand_in(hd_op_t *op, const region_t *r) {
     return r->whole.vector ? hd_device_make_dense(op, &call->receive, HD_SIDE_DST) : UCC_OK;
 }
 
-/* --- a member ------------------------------------------------------------------------------------------------ */
+/* --- a member -------------------------------------------------------------------------------- */
 
 static void touch_filled(const hd_device_part_t *part) {
     for (int i = 0; i < HD_SIDES; i++) {
@@ -353,15 +370,17 @@ static void touch_filled(const hd_device_part_t *part) {
 
 static ucc_status_t start(hd_op_t *op);
 
-/* What is sent is there: publishes. */
+/* Begins the operation, which publishes: what is sent is there. */
 static ucc_status_t begin(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_assert_eq(part->waits, 0);
+    hd_checked(hd_device_check_part(op));
     touch_filled(part);
     touch_used(op, false);
     op->task.impatient = false;
     op->state = HD_OP_WAITING;
     ucc_status_t status = part->start(op);
-    if (op->start != start) { /* it was decided as late as this */
+    if (op->start != start) { /* part->start has decided how the operation runs */
         part->start = op->start;
         op->start = start;
     }
@@ -375,7 +394,7 @@ static ucc_status_t begin(hd_op_t *op) {
 static ucc_status_t wait_filled(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_devices_t *devices = op->team->devices;
-    if (hd_group_is_inherited(op->group)) { /* its step sees that, too */
+    if (hd_group_is_inherited(op->group)) { /* the operation's step sees that, too */
         return UCC_INPROGRESS;
     }
     hd_gpu_taken_over(part);
@@ -399,38 +418,8 @@ static ucc_status_t wait_filled(hd_op_t *op) {
     return op->wait(op);
 }
 
-void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
-    hd_group_poison(op->group, why);
-    hd_crossing_abort(crossing, why);
-    (void)hd_net_pump(crossing->net);
-    hd_span_drain();
-}
-
-/* Its state until it begins. */
-static void fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
-    op->state = HD_OP_FILLING;
-    op->wait = wait;
-    op->task.impatient = HD_UNANNOUNCED;
-    hd_gpu_handed_over(hd_device_part_of(op));
-}
-
-static ucc_status_t wait_held(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    if (hd_group_poisoned(op->group) != UCC_OK) { /* its step sees that, too */
-        return UCC_INPROGRESS;
-    }
-    hd_gpu_taken_over(part);
-    ucc_status_t status = hd_device_ready(op);
-    return status == UCC_OK ? part->come(op) : status;
-}
-
-void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op)) {
-    hd_device_part_of(op)->come = come;
-    fill_by(op, wait_held);
-}
-
-/* What is sent, into the stand-ins, which the call names from then on; or a ticket for the stream's coming. */
+/* Has what is sent copied into the stand-ins, which the call names from then on; or takes a ticket
+ * for the stream's coming. */
 static ucc_status_t fill(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     region_t region[HD_SIDES];
@@ -451,7 +440,7 @@ static bool is_filled(hd_device_part_t *part) {
     return is;
 }
 
-/* Its stream has come to the post. */
+/* Fills the stand-ins of an operation that was held: its stream has come to the post. */
 static ucc_status_t fill_late(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     ucc_status_t status = fill(op);
@@ -459,7 +448,7 @@ static ucc_status_t fill_late(hd_op_t *op) {
         return status;
     }
     if (!is_filled(part)) {
-        fill_by(op, wait_filled);
+        hd_device_fill_by(op, wait_filled);
         return UCC_INPROGRESS;
     }
     status = begin(op);
@@ -495,7 +484,7 @@ static ucc_status_t start(hd_op_t *op) {
         hd_device_span_fail(op, status);
     }
     if (status < 0 && part->waits) {
-        status = UCC_OK; /* it ends when the device is done */
+        status = UCC_OK; /* the operation ends when the device is done */
     } else if (status == UCC_OK && is_filled(part)) {
         status = begin(op);
     }
@@ -506,13 +495,13 @@ static ucc_status_t start(hd_op_t *op) {
         return status;
     }
     if (part->waits) {
-        fill_by(op, wait_filled);
+        hd_device_fill_by(op, wait_filled);
     }
     hd_gpu_handed_over(part);
     return UCC_OK;
 }
 
-/* What has come is copied to where it belongs, and the stream comes after that. */
+/* Has what has come copied to where it belongs, and lets the stream come after that. */
 static ucc_status_t drain(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     region_t region[HD_SIDES];
@@ -529,7 +518,7 @@ static ucc_status_t drain(hd_op_t *op) {
     return status;
 }
 
-/* The operation is over: outside its own device, nobody uses the stand-ins any more. */
+/* Ends the operation: outside its own device, nobody uses the stand-ins any more. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     bool filling = op->state == HD_OP_FILLING;

@@ -1,7 +1,8 @@
 /* stage.c: memory of the host in a call on devices: pinned memory stands in for it.
  *
- * What an endpoint sends is copied there before it publishes, what it receives from there after the call is complete,
- * both by its owner. Blocks of v types lie densely in a stand-in, whatever lies between them in the user's buffer.
+ * What an endpoint sends is copied there before it publishes, what it receives from there after the
+ * call is complete, both by its owner. Blocks of v types lie densely in a stand-in, whatever lies
+ * between them in the user's buffer.
  */
 #include "device/internal.h"
 
@@ -11,7 +12,7 @@ static const hd_devices_t *devices_of(const hd_op_t *op) {
     return op->team->devices;
 }
 
-/* --- which bytes ------------------------------------------------------------------------------------------- */
+/* --- which bytes ----------------------------------------------------------------------------- */
 
 static size_t sum(const hd_vector_t *v, uint32_t n, size_t element) {
     uint64_t count = 0;
@@ -21,7 +22,7 @@ static size_t sum(const hd_vector_t *v, uint32_t n, size_t element) {
     return (size_t)count * element;
 }
 
-/* Members of the collective, in all processes. */
+/* Returns the number of the collective's members in all processes. */
 static uint32_t members_of(const hd_op_t *op) {
     return op->n;
 }
@@ -58,7 +59,7 @@ hd_device_extent_t hd_device_result_of(const hd_op_t *op) {
     return side;
 }
 
-/* --- copying ------------------------------------------------------------------------------------------------- */
+/* --- copying --------------------------------------------------------------------------------- */
 
 static void copy_in(const hd_op_t *op, const hd_device_extent_t *side, uint8_t *to) {
     if (!side->vector) {
@@ -90,16 +91,18 @@ static void copy_out(const hd_op_t *op, const hd_device_extent_t *side, const ui
     }
 }
 
-/* --- stand-ins ----------------------------------------------------------------------------------------------- */
+/* --- stand-ins ------------------------------------------------------------------------------- */
 
-/* All of it: what lies behind the allocation may be pageable. */
+/* Returns whether all of these bytes are pinned: what lies behind the allocation may be
+ * pageable. */
 static bool is_pinned(const hd_op_t *op, const void *at, size_t bytes, hd_gpu_memory_t *memory) {
     return hd_gpu_memory_of(at, memory) == UCC_OK && memory->kind != HD_GPU_HOST &&
            hd_device_holds(memory, at, bytes) &&
            (memory->kind != HD_GPU_PINNED || hd_devices_have_pinned(op->team->devices, memory, at));
 }
 
-/* What is said to be the host's may be pinned, all of it: then devices reach it as it is. *at: what was looked at last. */
+/* Returns whether memory that is said to be the host's is pinned, all of it: then devices reach it
+ * as it is. *at is what was looked at last. */
 static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gpu_memory_t *memory,
                         const void **at) {
     *at = side->at;
@@ -121,7 +124,8 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
 static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_extent_t *side) {
     hd_gpu_memory_t pinned;
     const void *at;
-    if (kept->found) { /* it may have been unregistered since */
+    hd_assert(!kept->stand_in);
+    if (kept->found) { /* the memory may have been unregistered since */
         kept->memory = (hd_gpu_memory_t){.kind = HD_GPU_HOST, .device = -1};
         kept->found = false;
     }
@@ -180,8 +184,8 @@ ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst) {
     bool sends, receives;
     hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, op->place.me, op->call.in_place,
                     &sends, &receives);
-    if (!sends ||
-        !receives) { /* its only buffer is a device's, or else this were no call on devices */
+    /* Without both, the only buffer is a device's, or else this were no call on devices. */
+    if (!sends || !receives) {
         return UCC_OK;
     }
     hd_device_extent_t source = hd_device_source_of(op), result = hd_device_result_of(op);
@@ -202,7 +206,7 @@ ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst) {
     return status;
 }
 
-/* The sides of a call that are significant here. */
+/* Finds the sides of a call that are significant at this endpoint; the others have no bytes. */
 static void sides_of(const hd_op_t *op, hd_device_extent_t side[HD_SIDES]) {
     bool sends, receives;
     hd_coll_buffers(&hd_coll[op->call.type], op->call.is_root, op->me, op->call.in_place, &sends,
@@ -225,7 +229,7 @@ bool hd_device_stages(const hd_op_t *op) {
     bool any = false;
     sides_of(op, side);
     for (int i = 0; i < HD_SIDES; i++) {
-        bool both = side[0].bytes && side[1].bytes; /* else its buffer is a device's */
+        bool both = side[0].bytes && side[1].bytes; /* else the only buffer is a device's */
         const hd_device_side_t *kept = &hd_device_part_of(op)->side[i];
         bool host = kept->found || kept->memory.kind == HD_GPU_HOST;
         hd_gpu_memory_t memory;
@@ -239,6 +243,7 @@ void hd_device_copy_out(hd_op_t *op) {
     const hd_device_side_t *kept = &hd_device_part_of(op)->side[HD_SIDE_DST];
     if (kept->stand_in && kept->memory.kind == HD_GPU_HOST) {
         hd_device_extent_t result = hd_device_result_of(op);
+        hd_assert_eq(result.bytes, kept->bytes);
         hd_gpu_touched(kept->stand_in->memory, kept->bytes, false);
         copy_out(op, &result, kept->stand_in->memory);
     }
@@ -248,7 +253,7 @@ void hd_device_put_stand_ins(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     for (int i = 0; i < HD_SIDES; i++) {
         if (part->side[i].stand_in) {
-            hd_gpu_handed_over(part->side[i].stand_in->memory); /* to who gets it next */
+            hd_gpu_handed_over(part->side[i].stand_in->memory); /* to whoever gets it next */
             devices_of(op)->driver->put(part->side[i].stand_in);
             part->side[i].stand_in = NULL;
         }
@@ -270,7 +275,7 @@ bool hd_device_leave_stand_ins(hd_op_t *op, const struct hd_device_wait *until) 
     for (int i = 0; i < HD_SIDES; i++) {
         hd_device_late_t *late = part->side[i].stand_in ? hd_alloc(HD_LINE, sizeof(*late)) : NULL;
         if (part->side[i].stand_in && !late) {
-            return false; /* then its owner waits for the device */
+            return false; /* then the owner waits for the device */
         }
         if (late) {
             *late = (hd_device_late_t){.block = part->side[i].stand_in, .ticket = until->ticket};

@@ -1,6 +1,7 @@
-/* trip.c: a collective that one claimer enqueues on the lines of several devices (windows.c, partials.c):
- * from the first step to the last, in the order of the data, so that each wait is for what has been enqueued above it. In the
- * end one line, whose lock the claimer holds, comes after all others: its ticket is everybody's.
+/* trip.c: a collective that one claimer enqueues on the lines of several devices (windows.c,
+ * partials.c): from the first step to the last, in the order of the data, so that each wait is for
+ * what has been enqueued above it. In the end one line, whose lock the claimer holds, comes after
+ * all others: its ticket is everybody's.
  */
 #include "device/internal.h"
 
@@ -10,7 +11,8 @@ void hd_trip_note(hd_trip_t *t, ucc_status_t status) {
     }
 }
 
-/* Nothing is enqueued there before the members' streams are where they posted. */
+/* Lets the line wait, before anything is enqueued there, until the members' streams have come to
+ * their posts. */
 static void await_ready(hd_trip_t *t, const hd_line_t *line) {
     uint64_t bit = UINT64_C(1) << line->stream.device;
     if (t->status == UCC_OK && !(t->ready & bit)) {
@@ -20,6 +22,8 @@ static void await_ready(hd_trip_t *t, const hd_line_t *line) {
 }
 
 hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end) {
+    hd_assert(hd_line_is_locked(line));
+    hd_assert_eq(line->stream.device, v->device);
     hd_trip_t t = {
         .v = v, .driver = v->devices->driver, .line = line, .end = end, .status = UCC_OK};
     await_ready(&t, line);
@@ -82,12 +86,12 @@ void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *wha
     if (t->status == UCC_OK) {
         hd_trip_note(t, t->driver->launch(line->stream, &launch));
     }
-    if (words.used && t->status == UCC_OK) { /* who waits for tables waits for its ticket */
+    if (words.used && t->status == UCC_OK) { /* whoever waits for the table waits for this ticket */
         hd_trip_note(t, hd_line_signal(devices, line));
     }
 }
 
-/* The line comes after all that this device was given. */
+/* Lets the trip's line come after all that this device was given. */
 static ucc_status_t join_device(hd_trip_t *t, hd_line_t *line) {
     hd_mark_t *end = &t->end[line->stream.device];
     t->status = UCC_OK;
@@ -98,21 +102,22 @@ static ucc_status_t join_device(hd_trip_t *t, hd_line_t *line) {
     if (t->status == UCC_OK) {
         return UCC_OK;
     }
-    ucc_status_t status = t->status; /* then the host waits for it instead */
+    ucc_status_t status = t->status; /* the host waits for the device instead */
     if (hd_line_drain(t->v->devices, line) != UCC_OK) {
         hd_line_break(t->line);
-        /* relaxed: read when all users are gone. What is there may wait for what never comes. */
+        /* relaxed: read when all users are gone. What is enqueued may wait for what never comes. */
         atomic_store_explicit(&t->v->devices->abandoned, true, memory_order_relaxed);
     }
     return status;
 }
 
-/* What has failed may have left something that no mark tells of: whoever uses its memory next waits for all of it. */
+/* A trip that has failed may have left something that no mark tells of: lets its marks tell of all
+ * that is on the line, for whoever uses the memory next. */
 static void mark_left(hd_trip_t *t, hd_line_t *line) {
     for (int i = 0; i < 2 && t->left[i]; i++) {
         t->status = UCC_OK;
         hd_trip_mark(t, &t->left[i][line->stream.device], line);
-        if (t->status != UCC_OK) { /* then the host waits */
+        if (t->status != UCC_OK) { /* the host waits instead */
             (void)hd_line_drain(t->v->devices, line);
         }
     }
@@ -135,7 +140,7 @@ ucc_status_t hd_trip_join(hd_trip_t *t) {
             status = status == UCC_OK ? joined : status;
         }
     }
-    if (hd_line_is_broken(t->line)) { /* whose stream waits for all that is joined */
+    if (hd_line_is_broken(t->line)) { /* its stream waits for all that is joined */
         (void)hd_line_drain(t->v->devices, t->line);
     }
     t->status = status;

@@ -1,40 +1,45 @@
-/* windows.c: collectives on devices that don't reach each other's memory: by way of pinned memory, which all of them
- * reach, window by window.
+/* windows.c: collectives on devices that don't reach each other's memory: by way of pinned memory,
+ * which all of them reach, window by window.
  *
- * One claimer enqueues all of it, on the lines' streams of all devices that have a buffer. The bounce memory has two slots; a
- * window goes through one of them:
+ * One claimer enqueues all of it, on the lines' streams of all devices that have a buffer. The
+ * bounce memory has two slots; a window goes through one of them:
  *
- *     fill     each device copies what its buffers have to give that others don't reach into the slot
- *     combine  (reductions) the working device reduces: what it reaches from where it is, the rest from the slot; results
- *              go straight to where it reaches, and to the slot for others
+ *     fill     each device copies what its buffers have to give that others don't reach into the
+ *              slot
+ *     combine  (reductions) the working device reduces: what it reaches from where it is, the rest
+ *              from the slot; results go straight to where it reaches, and to the slot for others
  *     drain    each device copies from the slot what its buffers are to get
  *
- * Between the steps events order the streams: a step waits for those that have recorded theirs before, in the same slot: each
- * wait is for what has been enqueued above it. Fills and drains of both slots overlap. While the line's lock is held, nobody
- * else uses its bounce memory; what the last collective still does there is waited for by the first fills (FREE).
- * In the end the line's stream waits for all others (END), so that its ticket is everybody's.
+ * Between the steps events order the streams: a step waits for those that have recorded theirs
+ * before, in the same slot: each wait is for what has been enqueued above it. Fills and drains of
+ * both slots overlap. While the line's lock is held, nobody else uses its bounce memory; what the
+ * last collective still does there is waited for by the first fills (FREE). In the end the line's
+ * stream waits for all others (END), so that its ticket is everybody's.
  *
- * Launches here have as many words as their arguments hold, but for reductions of many operands: each of them gets its ticket
- * at once, so that its table can be used again in the same collective.
+ * Launches here have as many words as their arguments hold, but for reductions of many operands:
+ * each of them gets its ticket at once, so that its table can be used again in the same collective.
  */
 #include "device/internal.h"
 
 enum { SLOTS = 2, SLOT_BYTES = 4 * 1024 * 1024, ALIGN = 256 };
 
-struct hd_bounce {
+typedef struct hd_bounce {
+    hd_line_memory_t memory; /* must stay first */
     hd_gpu_block_t *block;
-    /* by slot and device: it has last filled, combined, or drained there */
+    /* By slot and device: tells when it has last filled or combined, or drained, there. */
     hd_mark_t filled[SLOTS][HD_GPU_DEVICES], drained[SLOTS][HD_GPU_DEVICES];
     hd_mark_t end[HD_GPU_DEVICES];
-};
+} hd_bounce_t;
+
+_Static_assert(offsetof(hd_bounce_t, memory) == 0, "a line knows it by that, and frees it");
 
 static uint8_t *slot_at(const hd_trip_t *t, size_t offset) {
     return (uint8_t *)t->bounce->block->memory + t->slot * (size_t)SLOT_BYTES + offset;
 }
 
-/* --- streams and events ------------------------------------------------------------------------------------ */
+/* --- streams and events ---------------------------------------------------------------------- */
 
-/* Before this slot is written by the device: all that has used it. */
+/* Before the device writes to this slot: lets its line wait for all that has used the slot. */
 static void await_free(hd_trip_t *t, hd_line_t *line) {
     for (int d = 0; d < (int)t->driver->devices; d++) {
         hd_mark_t *marks[] = {&t->bounce->filled[t->slot][d], &t->bounce->drained[t->slot][d]};
@@ -46,7 +51,8 @@ static void await_free(hd_trip_t *t, hd_line_t *line) {
     }
 }
 
-/* Before it is read there: those that have filled it in this window. */
+/* Before the device reads this slot: lets its line wait for those that have filled it in this
+ * window. */
 static void await_filled(hd_trip_t *t, hd_line_t *line, uint64_t by) {
     for (int d = 0; d < (int)t->driver->devices; d++) {
         if (t->status == UCC_OK && by >> d & 1 && d != line->stream.device) {
@@ -56,7 +62,7 @@ static void await_filled(hd_trip_t *t, hd_line_t *line, uint64_t by) {
     }
 }
 
-/* --- rows of one device, in launches that need no table ------------------------------------------------------- */
+/* --- rows of one device, in launches that need no table -------------------------------------- */
 
 static void launch_run(hd_trip_t *t, hd_device_rows_t *run) {
     run->status = t->status;
@@ -75,9 +81,10 @@ static void add_row(hd_trip_t *t, hd_device_rows_t *run, const void *src, void *
     run->row[run->n++] = (hd_gpu_row_t){.src = src, .dst = dst, .bytes = bytes, .swap = swap};
 }
 
-/* --- where buffers are --------------------------------------------------------------------------------------- */
+/* --- where buffers are ----------------------------------------------------------------------- */
 
-/* The device that surely reaches it (pinned: hd_devices_have_pinned); -1: all do. */
+/* Returns a device that surely reaches the memory (for pinned memory, see hd_devices_have_pinned).
+ * -1: all do. */
 static int home_of(const hd_device_side_t *side) {
     return side->stand_in ? -1 : side->memory.device;
 }
@@ -90,7 +97,7 @@ static bool reaches(hd_trip_t *t, int device, const hd_device_side_t *side) {
     return yes;
 }
 
-/* --- moves: blocks are packed into windows --------------------------------------------------------------------- */
+/* --- moves: blocks are packed into windows --------------------------------------------------- */
 
 enum { PIECES = 256 };
 
@@ -105,7 +112,7 @@ typedef struct piece {
 
 typedef struct packing {
     hd_trip_t *t;
-    hd_device_move_t last; /* whose source is in the slot */
+    hd_device_move_t last; /* the last one that was packed: its source is in the slot */
     bool has_last;
     size_t used; /* bytes of the slot */
     uint32_t n;
@@ -159,7 +166,7 @@ static void each_device(packing_t *p, uint64_t devices,
     }
 }
 
-/* The slot is full, or there is no more. */
+/* Enqueues a window: the slot is full, or there is no more to pack. */
 static void flush(packing_t *p) {
     hd_trip_t *t = p->t;
     t->fills = t->drains = 0;
@@ -207,13 +214,14 @@ static void add_piece(packing_t *p, const hd_device_move_t *move, int from, int 
                            .swap = move->swap};
         piece->back = piece->at + rounded(bytes);
         p->used += again ? 0 : rounded(bytes) * copies;
+        hd_assert_le(p->used, SLOT_BYTES);
         done += bytes;
         p->has_last = bytes == move->bytes && !move->swap;
         p->last = *move;
     }
 }
 
-/* One device reaches both: straight there. */
+/* Moves a block straight to its place, by a device that reaches both. */
 static void move_directly(hd_trip_t *t, const hd_device_move_t *move, int device) {
     hd_line_t *line = hd_trip_line(t, device);
     if (line) {
@@ -228,7 +236,7 @@ static void take_move(void *arg, const hd_device_move_t *move) {
     hd_trip_t *t = p->t;
     const hd_device_side_t *src = hd_device_side_of(t->v, move->from, HD_SIDE_SRC);
     const hd_device_side_t *dst = hd_device_side_of(t->v, move->to, HD_SIDE_DST);
-    if (move->swap) { /* of two results */
+    if (move->swap) { /* a swap is of two results */
         src = hd_device_side_of(t->v, move->from, HD_SIDE_DST);
     }
     int from = home_of(src), to = home_of(dst);
@@ -253,9 +261,10 @@ static void move_in_windows(hd_trip_t *t) {
     flush(&p);
 }
 
-/* --- reductions: windows of elements ---------------------------------------------------------------------------- */
+/* --- reductions: windows of elements --------------------------------------------------------- */
 
-/* Operands and results of a reduction, and where they are in a slot: region r begins at r * region bytes. */
+/* Operands and results of a reduction, and where they are in a slot: region r begins at r * region
+ * bytes. */
 typedef struct pointers {
     hd_trip_t *t;
     const hd_op_t *op;
@@ -320,7 +329,7 @@ static void fill_sources(pointers_t *p, int device, size_t at, size_t bytes) {
     }
 }
 
-/* Where members have their results: `to_at` bytes from the beginning. */
+/* Drains results to where members have them, `to_at` bytes from the beginning. */
 static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes) {
     hd_trip_t *t = p->t;
     hd_line_t *line = NULL;
@@ -346,34 +355,44 @@ static void drain_results(pointers_t *p, int device, size_t to_at, size_t bytes)
     }
 }
 
-/* Bytes from `at` on of all operands, to results `to_at` bytes from their beginning. */
-static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, bool scans) {
+/* Lists where the kernel reads operands in this window, and where it writes results: returns how
+ * many of these there are. *stored: some of them go to the slot. */
+static uint32_t list_pointers(pointers_t *p, size_t at, size_t to_at, bool scans, bool *stored) {
     hd_trip_t *t = p->t;
-    const hd_call_t *call = &p->op->call;
-    t->fills = 0;
-    for (int d = 0; d < (int)t->driver->devices && t->status == UCC_OK; d++) {
-        fill_sources(p, d, at, bytes);
-    }
     uint32_t distinct = 0;
-    bool stored = false;
+    *stored = false;
     for (uint32_t i = 0; i < p->k; i++) {
         p->src[i] = p->src_region[i] == UINT32_MAX ? source_at(p, i, at)
                                                    : slot_at(t, p->src_region[i] * p->region);
     }
     for (uint32_t j = 0; j < p->m; j++) {
         bool away = p->dst_region[j] != UINT32_MAX;
-        if (away && !scans && stored) {
+        if (away && !scans && *stored) {
             continue; /* one result is there for all that don't reach theirs */
         }
-        stored = stored || away;
+        *stored = *stored || away;
         p->dst[distinct++] = away ? (void *)slot_at(t, p->dst_region[j] * p->region)
                                   : (uint8_t *)t->v->work->dst[p->to[j]] + to_at;
+    }
+    return distinct;
+}
+
+/* Reduces the bytes of all operands from `at` on, to results `to_at` bytes from their beginning. */
+static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, bool scans) {
+    hd_trip_t *t = p->t;
+    const hd_call_t *call = &p->op->call;
+    bool stored;
+    hd_assert_le(p->regions * p->region, SLOT_BYTES);
+    hd_assert_le(bytes, p->region);
+    t->fills = 0;
+    for (int d = 0; d < (int)t->driver->devices && t->status == UCC_OK; d++) {
+        fill_sources(p, d, at, bytes);
     }
     hd_gpu_reduction_t what = {.dt = call->reducer.dt,
                                .op = call->reducer.op,
                                .n = p->k,
                                .k = p->k,
-                               .m = distinct,
+                               .m = list_pointers(p, at, to_at, scans, &stored),
                                .form = HD_GPU_TO_ALL,
                                .src = p->src,
                                .dst = p->dst,
@@ -392,7 +411,7 @@ static void reduce_window(pointers_t *p, size_t at, size_t to_at, size_t bytes, 
     t->slot = (t->slot + 1) % SLOTS;
 }
 
-/* So many elements from `first` on, to these members. */
+/* Reduces so many elements from `first` on, for these members. */
 static void reduce_range(pointers_t *p, size_t first, size_t count, const uint32_t *to,
                          uint32_t m) {
     hd_trip_t *t = p->t;
@@ -452,31 +471,47 @@ static void reduce_in_windows(hd_trip_t *t) {
     }
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
-static ucc_status_t make_bounce(const hd_device_view_t *v, hd_line_t *line) {
-    if (!line->bounce) {
-        line->bounce = hd_alloc(HD_LINE, sizeof(*line->bounce));
+static void put_bounce(hd_devices_t *devices, hd_line_memory_t *memory) {
+    hd_bounce_t *bounce = (hd_bounce_t *)(void *)memory;
+    hd_marks_put(devices->driver, &bounce->filled[0][0],
+                 (sizeof(*bounce) - offsetof(hd_bounce_t, filled)) / sizeof(hd_mark_t));
+    if (bounce->block) {
+        devices->driver->put(bounce->block);
     }
-    if (!line->bounce) {
-        hd_error("%s: no memory to pass data on between devices", hd_op_type_name(v->op));
-        return UCC_ERR_NO_MEMORY;
+    hd_free(bounce);
+}
+
+/* Finds the line's bounce memory, which is made when it is first needed. On an error it may be
+ * there without a block, which the next caller tries to take. */
+static ucc_status_t find_bounce(const hd_device_view_t *v, hd_line_t *line, hd_bounce_t **out) {
+    hd_bounce_t *bounce = (hd_bounce_t *)(void *)line->memory[HD_LINE_BOUNCE];
+    if (!bounce) {
+        bounce = hd_alloc(HD_LINE, sizeof(*bounce));
+        if (!bounce) {
+            hd_error("%s: no memory to pass data on between devices", hd_op_type_name(v->op));
+            return UCC_ERR_NO_MEMORY;
+        }
+        bounce->memory.put = put_bounce;
+        line->memory[HD_LINE_BOUNCE] = &bounce->memory;
     }
-    return line->bounce->block
-               ? UCC_OK
-               : v->devices->driver->take(v->device, HD_GPU_PINNED, SLOTS * (size_t)SLOT_BYTES,
-                                          &line->bounce->block);
+    *out = bounce;
+    return bounce->block ? UCC_OK
+                         : v->devices->driver->take(v->device, HD_GPU_PINNED,
+                                                    SLOTS * (size_t)SLOT_BYTES, &bounce->block);
 }
 
 ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *line) {
-    ucc_status_t status = make_bounce(v, line);
+    hd_bounce_t *bounce;
+    ucc_status_t status = find_bounce(v, line, &bounce);
     if (status != UCC_OK) {
         return status;
     }
-    hd_trip_t t = hd_trip_begin(v, line, line->bounce->end);
-    t.bounce = line->bounce;
+    hd_trip_t t = hd_trip_begin(v, line, bounce->end);
+    t.bounce = bounce;
     for (int s = 0; s < SLOTS; s++) {
-        t.left[s] = line->bounce->drained[s];
+        t.left[s] = bounce->drained[s];
     }
     if (hd_coll[v->op->call.type].reducing) {
         reduce_in_windows(&t);
@@ -484,16 +519,4 @@ ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *lin
         move_in_windows(&t);
     }
     return hd_trip_join(&t);
-}
-
-void hd_bounce_put(hd_devices_t *devices, hd_bounce_t *bounce) {
-    if (!bounce) {
-        return;
-    }
-    hd_marks_put(devices->driver, &bounce->filled[0][0],
-                 (sizeof(*bounce) - offsetof(hd_bounce_t, filled)) / sizeof(hd_mark_t));
-    if (bounce->block) {
-        devices->driver->put(bounce->block);
-    }
-    hd_free(bounce);
 }

@@ -26,7 +26,7 @@ typedef enum hd_gpu_site {
     HD_GPU_SITE_GATE,   /* likewise, of a triggered post whose peers are late: the host opens it */
     HD_GPU_SITE_FAILED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITE_NOT_JOINED, /* likewise, where a stream can't be told to wait */
-    /* device/device.c */
+    /* device/line.c, device/device.c */
     HD_GPU_SITE_DRAINED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITE_LEFT,    /* before lines are given back: what was posted on streams */
     HD_GPU_SITES,

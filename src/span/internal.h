@@ -85,7 +85,7 @@ struct hd_flight {
     hd_cut_t cut;
     hd_reducer_t reducer;          /* of the partials of processes, and of the result */
     hd_scratch_t own, legs_own;    /* the passage's, and the legs' */
-    struct hd_device_relay *relay; /* of a passage of devices (device/flight.c): the members' */
+    struct hd_device_relay *relay; /* of a passage of devices (device/relay.c): the members' */
     _Atomic uint32_t lasting;      /* legs that have not ended well; not the exit's */
     hd_net_piece_t *pieces;
     hd_net_data_t *data; /* give[processes], take[processes] */
