@@ -10,13 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-bool hd_api_pointer(const void *pointer, const char *name, const char *caller) {
-    if (!pointer) {
-        hd_error("%s: %s is NULL", caller, name);
-    }
-    return pointer != NULL;
-}
-
 bool hd_lib_valid(ucc_lib_h lib) {
     return lib && lib->magic == HD_LIB_MAGIC;
 }
