@@ -1,4 +1,4 @@
-/* stack.c: a context's incoming stack (threads/runner.c) beside ck_stack: each thread pushes a node, and takes
+/* stack.c: a context's incoming stack (threads/list.h) beside ck_stack: each thread pushes a node, and takes
  * in all that there is. */
 #include "structures.h"
 #include "threads/clock.h"

@@ -85,6 +85,9 @@ bool hd_api_progress_group(heddle_group_t *group);
 bool hd_api_group_is_shared(heddle_group_t *group);
 /* For heddle_ep_failure(): a call at this endpoint's team has failed. Any team. */
 void hd_api_remember_failure(ucc_team_h team, ucc_status_t status);
+/* A request for these arguments. tag: NULL, or what the collective is matched by. */
+ucc_status_t hd_api_init(ucc_coll_args_t *args, const uint64_t *tag, ucc_coll_req_h *request,
+                         ucc_team_h team, const char *caller);
 /* Initialises and posts; *request is NULL unless that succeeded. */
 ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h *request,
                           const char *caller);

@@ -1,7 +1,54 @@
-/* blocking.c: the blocking collectives of heddle.h. Each fills in a ucc_coll_args_t on the stack and
- * runs it; no heap, and the calling thread works on chunks while it waits.
+/* blocking.c: the blocking collectives of heddle.h. heddle_collective takes a ucc_coll_args_t, each
+ * of the others fills one in on the stack; both run it. No heap, and the calling thread works on
+ * chunks while it waits. One thread at a time for each endpoint.
  */
 #include "api/calls.h"
+
+/* A call that is over without a wait has progressed nothing. Who only makes blocking calls (and
+ * tests for completion) must still see the rest of what it has outstanding end. */
+static void progress_others(ucc_team_h team) {
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
+        if (!hd_runner_is_empty(&team->contexts[i]->runner)) {
+            hd_api_look_at(team->contexts[i]);
+        }
+    }
+}
+
+ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published) {
+    ucc_coll_req_h request;
+    /* an endpoint's own team and arguments are in order: bad ones come from here only */
+    ucc_status_t status = hd_api_init(args, NULL, &request, team, "heddle_collective");
+    if (status != UCC_OK) {
+        if (published) {
+            hd_group_poison(team->group, status); /* the others have seen me come */
+        }
+        hd_api_remember_failure(team, status);
+        return status;
+    }
+    hd_request_t *r = (hd_request_t *)(void *)request;
+    if (__builtin_expect(published != 0, 0)) {
+        hd_request_resume(r, published);
+    } else {
+        status = hd_request_post(r);
+    }
+    if (status == UCC_OK && hd_task_status(&r->op.task) != UCC_INPROGRESS) {
+        progress_others(team);
+        status = hd_api_seen(r);
+    } else if (status == UCC_OK) {
+        status = heddle_wait(request, -1);
+    }
+    if (status != UCC_OK) {
+        hd_api_remember_failure(team, status);
+    } else if (!published && r->teaches) {
+        hd_team_learn(r);
+    }
+    hd_request_finalize(r);
+    return status;
+}
+
+ucc_status_t heddle_collective(ucc_coll_args_t *args, ucc_team_h team) {
+    return hd_api_run(args, team, 0);
+}
 
 /* Apart: the way of all calls stays short. */
 static __attribute__((noinline, cold)) ucc_status_t no_endpoint(const ucc_coll_args_t *args) {
@@ -10,7 +57,8 @@ static __attribute__((noinline, cold)) ucc_status_t no_endpoint(const ucc_coll_a
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* Not an endpoint, or one of a team of several processes, some of whose small collectives are over here. */
+/* Not an endpoint, or one of a team of several processes, some of whose small collectives are
+ * over here. */
 static __attribute__((noinline)) ucc_status_t cross(heddle_ep_t *ep, ucc_coll_args_t *args) {
     ucc_team_h team = heddle_ep_team(ep);
     if (!team) {

@@ -11,14 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hd_api_context(ucc_context_h context, const char *caller) {
-    if (!context || context->magic != HD_CONTEXT_MAGIC) {
-        hd_error("%s: not a context handle", caller);
-        return false;
-    }
-    return true;
-}
-
 static ucc_status_t check_oob(const ucc_context_params_t *p, bool unplaced) {
     const ucc_oob_coll_t *o = &p->oob;
     if ((p->mask & UCC_CONTEXT_PARAM_FIELD_OOB) &&

@@ -1,4 +1,4 @@
-/* lib.c: library handles: init, attributes, finalize, version, status names. Any thread. */
+/* lib.c: library handles: init, attributes, finalize, version. Any thread. */
 #include "api/api.h"
 #include "core/log.h"
 #include "gpu/gpu.h"
@@ -6,17 +6,9 @@
 #include "threads/stall.h"
 #include "threads/trace.h"
 
-#include <heddle/schedule.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-bool hd_api_pointer(const void *pointer, const char *name, const char *caller) {
-    if (!pointer) {
-        hd_error("%s: %s is NULL", caller, name);
-    }
-    return pointer != NULL;
-}
 
 bool hd_lib_valid(ucc_lib_h lib) {
     return lib && lib->magic == HD_LIB_MAGIC;
@@ -218,41 +210,4 @@ const char *heddle_version_string(void) {
 
 void heddle_loaded_as_ucc(void) {
     hd_log_set_default(STDOUT_FILENO);
-}
-
-const char *ucc_status_string(ucc_status_t status) {
-    switch ((int)status) {
-    case UCC_OK:
-        return "ok";
-    case UCC_INPROGRESS:
-        return "in progress";
-    case UCC_OPERATION_INITIALIZED:
-        return "initialized, not posted";
-    case UCC_ERR_NOT_SUPPORTED:
-        return "not supported";
-    case UCC_ERR_NOT_IMPLEMENTED:
-        return "not implemented";
-    case UCC_ERR_INVALID_PARAM:
-        return "invalid parameter";
-    case UCC_ERR_NO_MEMORY:
-        return "out of memory";
-    case UCC_ERR_NO_RESOURCE:
-        return "resource not available";
-    case UCC_ERR_NO_MESSAGE:
-        return "general error";
-    case UCC_ERR_NOT_FOUND:
-        return "not found";
-    case UCC_ERR_TIMED_OUT:
-        return "timed out";
-    case UCC_ERR_IO_ERROR:
-        return "input/output error";
-    case (int)HEDDLE_ERR_ABORTED:
-        return "team aborted";
-    case (int)HEDDLE_ERR_CANCELED:
-        return "schedule canceled";
-    case UCC_ERR_LAST:
-        return "last error code";
-    default:
-        return "unknown status";
-    }
 }

@@ -7,25 +7,6 @@
 
 #include <string.h>
 
-bool hd_api_team(ucc_team_h team, const char *caller) {
-    if (!team || team->magic != HD_TEAM_MAGIC) {
-        hd_error("%s: not a team handle", caller);
-        return false;
-    }
-    return true;
-}
-
-bool hd_api_active_team(ucc_team_h team, const char *caller) {
-    if (__builtin_expect(team && team->magic == HD_TEAM_MAGIC && team->state == HD_TEAM_ACTIVE,
-                         1)) {
-        return true;
-    }
-    if (hd_api_team(team, caller)) {
-        hd_error("%s: the team is not (or never will be) ready for collectives", caller);
-    }
-    return false;
-}
-
 /* EXCLUSIVE promises one team at a time; clients keep several, so it is a warning at most. */
 static ucc_status_t check_exclusive(ucc_context_h context) {
     /* relaxed: advice only */

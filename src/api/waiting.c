@@ -1,4 +1,4 @@
-/* waiting.c: testing and waiting for several requests, which may belong to several contexts.
+/* waiting.c: testing and waiting, for one request and for several, which may belong to several contexts.
  *
  * A caller that hands over a request vouches for its context: the requests of one call are driven by one
  * thread at a time, so all their contexts may be progressed here, without a lock.
@@ -7,6 +7,89 @@
 #include "threads/callback.h"
 
 enum { NAP_US = 100, MAX_CONTEXTS = 64 };
+
+/* --- one request --------------------------------------------------------------------------------- */
+
+/* A handle's operations are spread over its contexts, and one may wait for another in a second
+ * context: all are progressed. Sleeps are short naps, since no bell rings for several contexts. */
+static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
+    ucc_team_h team = r->op.team;
+    uint64_t began = hd_ticks(), vain = 0;
+    uint64_t may_spin = team->lib->park_after_us * hd_ticks_per_us;
+    for (;;) {
+        for (uint32_t i = 0; i < team->n_contexts; i++) {
+            if (hd_runner_progress(&team->contexts[i]->runner, &vain)) {
+                vain = 0;
+            }
+        }
+        ucc_status_t status = hd_task_status(&r->op.task);
+        if (status != UCC_INPROGRESS) {
+            return hd_api_seen(r);
+        }
+        if (hd_callback_refuses("heddle_wait")) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        double passed = hd_ticks_to_seconds(hd_ticks() - began);
+        if (timeout >= 0 && passed >= timeout) {
+            return UCC_INPROGRESS;
+        }
+        if (team->lib->may_park && vain >= may_spin) {
+            _Atomic uint32_t word = 0;
+            hd_park_sleep(&word, 0, NAP_US * 1000u);
+        }
+    }
+}
+
+/* Waits in the request's own context, and now and then looks after the group's others: one thread may drive
+ * endpoints on several, and what is awaited may depend on them. Seldom, as a rule other threads do that, and
+ * more so where none has joined twice; at once again where there was something to do. */
+static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
+    static const double SHORTEST = 50e-6, ALONE = 2e-3, LONGEST = 20e-3;
+    heddle_group_t *kin = r->op.team->kin;
+    hd_context_t *context = r->op.task.context;
+    uint64_t began = hd_ticks();
+    for (double slice = hd_api_group_is_shared(kin) ? SHORTEST : ALONE;;) {
+        double passed = hd_ticks_to_seconds(hd_ticks() - began);
+        bool last = timeout >= 0 && timeout - passed <= slice;
+        double left = timeout > passed ? timeout - passed : 0;
+        ucc_status_t status = hd_runner_wait(&context->runner, &r->op.task, last ? left : slice,
+                                             context->lib->may_park, context->lib->park_after_us);
+        if (status != UCC_INPROGRESS) {
+            return status;
+        }
+        bool any = hd_api_progress_group(kin);
+        if (last) {
+            return hd_task_status(&r->op.task) == UCC_INPROGRESS ? UCC_INPROGRESS : hd_api_seen(r);
+        }
+        slice = any ? 0 : slice < SHORTEST ? SHORTEST : slice < LONGEST / 2 ? 2 * slice : LONGEST;
+    }
+}
+
+ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
+    hd_request_t *r = hd_api_request(request, __func__);
+    if (!r) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    ucc_status_t status = hd_task_status(&r->op.task);
+    if (status == UCC_OPERATION_INITIALIZED) {
+        hd_error("%s: the request was never posted", __func__);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (status != UCC_INPROGRESS) {
+        return hd_api_seen(r);
+    }
+    if (r->op.team->n_contexts > 1) {
+        return wait_over_contexts(r, timeout);
+    }
+    if (r->op.team->kin && timeout != 0) { /* a test costs no round over the whole group */
+        return wait_with_kin(r, timeout);
+    }
+    hd_context_t *context = r->op.task.context;
+    return hd_runner_wait(&context->runner, &r->op.task, timeout, context->lib->may_park,
+                          context->lib->park_after_us);
+}
+
+/* --- several requests ---------------------------------------------------------------------------- */
 
 /* The contexts that one call progresses, each once per round as long as there is room to remember them. */
 typedef struct rounds {

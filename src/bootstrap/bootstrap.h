@@ -107,6 +107,8 @@ struct heddle_bootstrap {
     double deadline;
 };
 
+/* --- time and failure (failure.c) ------------------------------------------------------------------- */
+
 /* Seconds of a clock that only goes forward. */
 double hd_seconds(void);
 /* `seconds` from now; negative: never, which is a time too. */

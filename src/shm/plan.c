@@ -1,10 +1,10 @@
-/* plan.c: how a call runs: the one place that compares sizes and numbers of members with thresholds. Slow path: a
- * plan is made when a call is prepared and kept while it is repeated, but for the v types, whose counts each post
- * reads. What those decide is worked out by functions that are compiled for each of the v types, with nothing left in
- * them that its type settles.
+/* plan.c: how a call runs: the one place that compares sizes and numbers of members with
+ * thresholds. Slow path: a plan is made when a call is prepared and kept while it is repeated, but
+ * for the v types, whose counts each post reads. What those decide is worked out by functions that
+ * are compiled for each of the v types, with nothing left in them that its type settles.
  *
- * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all enter and leave
- * together):
+ * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all
+ * enter and leave together):
  *
  *   barrier                  lanes of a flat group, else its tree; two-sided, so do fanin and fanout
  *   fanin                    the root looks at all lanes where members are fixed: nobody else may be kept
@@ -18,72 +18,28 @@
  *   gatherv, scatterv, alltoallv   each source by its own total: nobody knows the others'
  *   user's reductions        the engine: it keeps the user's function to one thread at a time
  *
- * How the engine's work is cut goes by the row of its table (work.c), or by that of an outer stage. A unit touches
- * at most about group->chunk bytes over all its sources and destinations, and, where all members know the size, is
- * at most half of a member's share, unless that is small. Results that would not stay in their readers' caches are
- * written past them, by streaming stores: docs/performance.md has the figures.
+ * How the engine's work is cut goes by the row of its table (work.c), or by that of an outer stage.
+ * A unit touches at most about group->chunk bytes over all its sources and destinations, and, where
+ * all members know the size, is at most half of a member's share, unless that is small. Results
+ * that would not stay in their readers' caches are written past them, by streaming stores:
+ * docs/performance.md has the figures.
+ *
+ * A group's thresholds, and those that others ask for as well, are in thresholds.c, below those
+ * others.
  */
-#include "core/config.h"
 #include "shm/internal.h"
 
 enum {
     PREFIX_READERS = 64,     /* members up to which each reads the lanes of those before it */
     MAX_SHARES = 64,         /* slices of one block that all work on */
-    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
     UNSHARED = 32 * 1024,    /* a member's share of so many bytes is one unit */
     UNSHARED_PULL = 4 * 1024 /* less in a scatter, whose root is soon done with its own block */
 };
 
-/* --- thresholds --------------------------------------------------------------------------------- */
-
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
- * staging gain less from it. */
-void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
-    size_t staged = config->staged_max;
-    size_t room = ((size_t)1 << 20) / group->n;
-    if (staged > room) {
-        staged = room > 256 ? room : 256;
-    }
-    staged = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
-    size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
-    group->flat_max = config->flat_max;
-    group->lines_max = (uint32_t)lines;
-    group->lines_per_slot = (uint32_t)hd_lines_for(lines);
-    group->staged_slot = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
-    group->staged_max = group->staged_slot;
-    /* never less than lines carry: what came in lines, a relay of a bcast hands on through its slot */
-    lines = (lines + HD_LINE - 1) / HD_LINE * HD_LINE;
-    group->staging_slot = group->staged_slot > lines ? group->staged_slot : (uint32_t)lines;
-    if (group->staging_slot < config->staging_min) {
-        group->staging_slot = config->staging_min;
-    }
-    group->direct_above = config->direct_above;
-    group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
-    size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
-    cache = cache ? cache : (size_t)1 << 20;
-    bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
-    group->streaming_min = automatic ? cache : config->streaming_min;
-    group->copy_min = config->copy_min;
-    group->partial_min = config->partial_min;
-}
-
-void hd_plan_dedicated(hd_group_t *group) {
-    /* waiting for all costs little: not worth a copy */
-    group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
-}
-
-bool hd_plan_is_flat(const hd_group_t *group, uint32_t n) {
-    return !group->spanning && n <= group->flat_max;
-}
-
 /* --- regimes ------------------------------------------------------------------------------------ */
 
-/* Of what one member publishes, how much does each peer read? Uneven blocks count as even ones: the same
- * at all. */
+/* Of what one member publishes, how much does each peer read? Uneven blocks count as even ones:
+ * the same at all. */
 static size_t read_by_peers(const hd_coll_t *coll, uint32_t n, size_t bytes) {
     return coll->source == HD_BLOCKS ? bytes / n * (n - 1) : bytes;
 }
@@ -187,7 +143,8 @@ static KNOWN_TYPE size_t deciding_bytes(const facts_t *f) {
 
 /* --- the engine's work ---------------------------------------------------------------------------- */
 
-/* About as many bytes as one member receives. For v types each knows its own; only who copies minds. */
+/* About as many bytes as one member receives. For v types each knows its own; only who copies
+ * minds. */
 static size_t received(const hd_work_row_t *row, const hd_call_t *call, uint32_t n) {
     switch ((hd_work_receives_t)row->receives) {
     case HD_WORK_ALL_BLOCKS:
@@ -221,7 +178,7 @@ static size_t window_of(const facts_t *f, const hd_work_row_t *row) {
             share /= 2;
         }
         share += grain - 1; /* a remainder is not worth a unit of its own */
-        bytes = least(bytes, share);
+        bytes = bytes < share ? bytes : share;
     }
     bytes -= bytes % grain;
     return bytes ? bytes : grain;
@@ -247,14 +204,6 @@ static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan
     plan->stores = stores_of(f->group, row, f->call, f->n);
     plan->slices = slices_of(f, row);
     plan->window = window_of(f, row);
-}
-
-uint32_t hd_plan_batch(size_t block) {
-    return (uint32_t)(SMALL_BATCH / (block + 64) + 1);
-}
-
-size_t hd_plan_push(size_t element) {
-    return element < HD_PUSH_WINDOW ? HD_PUSH_WINDOW - HD_PUSH_WINDOW % element : element;
 }
 
 const char *hd_stores_name(hd_stores_t stores) {
@@ -291,7 +240,8 @@ static void take_tree(const facts_t *f, hd_plan_t *plan, bool all_wait) {
     plan->all_wait = all_wait;
 }
 
-/* Blocks of one source to all, of which `kept` bytes don't travel; their offsets come before them. */
+/* Blocks of one source to all, of which `kept` bytes don't travel; their offsets come before
+ * them. */
 static inline hd_regime_t regime_of_blocks(const hd_group_t *group, const hd_coll_t *coll,
                                            const hd_call_t *call, uint32_t n, size_t kept) {
     size_t bytes = hd_plan_table_bytes(n) + call->total;
@@ -299,8 +249,8 @@ static inline hd_regime_t regime_of_blocks(const hd_group_t *group, const hd_col
                                      : regime_by_size(group, coll, n, bytes - kept);
 }
 
-/* What follows from this member's counts where each source decides for itself. (A root's own block of a gatherv does
- * not travel.) */
+/* What follows from this member's counts where each source decides for itself. (A root's own
+ * block of a gatherv does not travel.) */
 static KNOWN_TYPE void plan_own_part(uint8_t type, const hd_group_t *group, const hd_call_t *call,
                                      uint32_t n, uint32_t me, hd_plan_t *plan) {
     const hd_coll_t *coll = &hd_coll[type];
@@ -326,7 +276,8 @@ static hd_plan_t plan_mixed(const hd_group_t *group, const hd_call_t *call,
                             const hd_place_t *place) {
     const hd_work_row_t *row = &hd_work_rows[call->type];
     facts_t f = facts_of(call->type, group, call, place);
-    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is safe */
+    /* in place, what is received lands where unsent blocks lie: only swapping by the engine is
+     * safe */
     if (group->two_sided || (f.coll->pairwise && call->in_place)) {
         return plan_of_engine(group, call, place, row);
     }

@@ -111,6 +111,8 @@ const char *hd_plan_name(const hd_plan_t *plan);
 const char *hd_regime_name(hd_regime_t regime);
 const char *hd_stores_name(hd_stores_t stores);
 
+/* --- thresholds (thresholds.c) --------------------------------------------------------------- */
+
 /* Blocks of so many bytes, each one unit: so many of them are taken by one claim. */
 uint32_t hd_plan_batch(size_t block);
 /* Results that are copied on while the first-level cache holds them are made in steps of so many bytes: whole

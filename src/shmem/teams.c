@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-/* Only the addresses of the first two matter (own_team); the third is the same at all PEs. */
-char shmem_handle_world, shmem_handle_shared;
+/* It is the same at all PEs. */
 struct shmem_context shmem_handle_default = {0, 1, 0, SHMEM_TEAM_WORLD, NULL};
 struct shmem_context shmem_handle_invalid = {0, 1, 0, SHMEM_TEAM_INVALID, NULL}; /* of no PE */
 

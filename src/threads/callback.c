@@ -5,6 +5,7 @@
 #include "threads/callback.h"
 
 #include "core/log.h"
+#include "threads/list.h"
 #include "threads/stall.h"
 #include "threads/trace.h"
 
@@ -155,6 +156,13 @@ typedef struct completing {
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) completing_t completing;
 
+/* On behalf of a completion callback that did not return: completes those that come after it. */
+static void go_on(hd_runner_t *runner, hd_task_t *finished) {
+    hd_runner_forget_waiter(runner);
+    hd_complete_all(runner, finished);
+    hd_bell_ring(&runner->bell);
+}
+
 static void end_completion(completion_t *c) {
     completing.depth = c->depth;
     held = c->held;
@@ -163,7 +171,7 @@ static void end_completion(completion_t *c) {
         return;
     }
     hd_stall_help(false); /* whoever set that is being left, too */
-    hd_runner_go_on(c->runner, c->others);
+    go_on(c->runner, c->others);
     held = (held_t){0};
     if (c->held.release) {
         c->held.release(c->held.arg);

@@ -29,6 +29,22 @@ void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
 void hd_callback_complete(hd_runner_t *runner, ucc_coll_callback_t callback, ucc_status_t status,
                           hd_task_t *others);
 
+/* Tells of all that have finished, one after the other: publishes the status, and calls the client
+ * back. */
+static inline void hd_complete_all(hd_runner_t *runner, hd_task_t *finished) {
+    while (finished) {
+        hd_task_t *next = finished->next; /* read first: completing may free the task */
+        hd_assert_eq(finished->req.status, UCC_INPROGRESS);
+        ucc_coll_callback_t callback = finished->callback;
+        ucc_status_t status = finished->outcome;
+        hd_task_publish(finished, status);
+        if (callback.cb) {
+            hd_callback_complete(runner, callback, status, next);
+        }
+        finished = next;
+    }
+}
+
 /* In the child of a fork: is its thread inside user's code of either kind that this context called, with tasks
  * of it in hand? Does it hold the context's lock there? Is it this task's datatype that it is inside of? */
 bool hd_callback_is_in(const hd_runner_t *runner);

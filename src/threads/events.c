@@ -1,8 +1,9 @@
-/* events.c: event managers: who subscribed, and how they are told. See schedule.h.
+/* events.c: event managers: who subscribed, and who is told next. See schedule.h; stage.c tells
+ * them.
  *
- * Raising an event walks the listeners by index: entries are appended and marked as gone, and the list is
- * closed up only while nobody walks it. So handlers may subscribe, unsubscribe, raise events here in turn,
- * and end the manager itself. The lock is held between handlers only.
+ * Raising an event walks the listeners by index: entries are appended and marked as gone, and the
+ * list is closed up only while nobody walks it. So handlers may subscribe, unsubscribe, raise
+ * events here in turn, and end the manager itself. The lock is held between handlers only.
  */
 #include "threads/schedule.h"
 
@@ -12,17 +13,12 @@
 
 #include <string.h>
 
-/* On the stack of whoever is raising an event. */
-struct hd_walk {
-    hd_walk_t *next;
-    bool gone; /* the manager has ended meanwhile; by the same thread */
-};
-
 /* So much of a stage's epoch is kept by a listener. */
 enum { KEPT = (1 << 30) - 1 };
 
 static uint32_t epoch_of(hd_stage_t *stage) {
-    /* relaxed: a run's beginning and end are ordered with an event that belongs to it by the client */
+    /* relaxed: a run's beginning and end are ordered with an event that belongs to it by the
+     * client */
     return atomic_load_explicit(&stage->epoch, memory_order_relaxed) & KEPT;
 }
 
@@ -42,18 +38,20 @@ bool hd_events_are_in_place(hd_events_t *events) {
     return in_place;
 }
 
-/* Under the lock, of one that ends: its stage does not wait for this manager any more, even if it has met it in
- * this run. */
+/* Under the lock, of one that ends: its stage does not wait for this manager any more, even if
+ * it has met it in this run. */
 static void await_no_more(const hd_listener_t *l) {
     hd_stage_t *stage = l->stage;
     if (l->event != HD_ON_COMPLETED) {
         return;
     }
-    /* relaxed, both: the schedule of a stage that has been told orders its runs with the teller's */
+    /* relaxed, both: the schedule of a stage that has been told orders its runs with the
+     * teller's */
     if (l->told == epoch_of(stage)) {
         atomic_fetch_sub_explicit(&stage->met, 1, memory_order_relaxed);
     }
-    /* release: who finds that it awaits one less finds that it has met one less; pairs with is_ready */
+    /* release: who finds that it awaits one less finds that it has met one less; pairs with
+     * is_ready */
     atomic_fetch_sub_explicit(&stage->awaits, 1, memory_order_release);
 }
 
@@ -117,7 +115,8 @@ ucc_status_t hd_events_subscribe(hd_events_t *events, hd_stage_event_t event, hd
         events->listener[events->n++] = (hd_listener_t){
             .stage = stage, .event = (uint32_t)event & 3u, .serial = events->serial++};
         if (event == HD_ON_COMPLETED) {
-            /* relaxed: its schedule reads it after having been started, or in the handler that called this */
+            /* relaxed: its schedule reads it after having been started, or in the handler that
+             * called this */
             atomic_fetch_add_explicit(&stage->awaits, 1, memory_order_relaxed);
         }
     }
@@ -157,11 +156,8 @@ bool hd_events_have(hd_events_t *events, hd_stage_event_t event) {
     return any;
 }
 
-/* The next that hears of `event`, from *at on, which then lies behind it; NULL: no more. *again: of COMPLETED not
- * for the first time in its run. Stages of other schedules that wait in vain for COMPLETED hear of CANCELED
- * instead: *vain. */
-static hd_stage_t *next_listener(hd_events_t *events, uint32_t *at, uint32_t before,
-                                 hd_stage_event_t event, bool *again, bool *vain) {
+hd_stage_t *hd_events_next_listener(hd_events_t *events, uint32_t *at, uint32_t before,
+                                    hd_stage_event_t event, bool *again, bool *vain) {
     hd_stage_t *found = NULL;
     hd_lock(&events->lock);
     while (!found && *at < events->n) {
@@ -180,31 +176,20 @@ static hd_stage_t *next_listener(hd_events_t *events, uint32_t *at, uint32_t bef
     return found;
 }
 
-void hd_events_tell(hd_events_t *events, hd_stage_event_t event) {
-    hd_walk_t walk = {.gone = false};
-    uint32_t at = 0;
-    bool vain, again = false;
-    hd_schedule_t *own = events->stage ? events->stage->schedule : NULL;
-    ucc_status_t status = events->stage ? events->stage->status : HD_STAGE_CANCELED;
+uint32_t hd_events_begin_walk(hd_events_t *events, hd_walk_t *walk) {
     hd_lock(&events->lock);
     uint32_t before = events->serial;
-    walk.next = events->walk;
-    events->walk = &walk;
+    walk->next = events->walk;
+    events->walk = walk;
     hd_unlock(&events->lock);
-    for (hd_stage_t *l; (l = next_listener(events, &at, before, event, &again, &vain));) {
-        if (!vain) {
-            hd_stage_tell(l, event, again);
-        } else if (l->schedule && l->schedule != own) {
-            hd_stage_give_up(l, status);
-        }
-        if (walk.gone) {
-            return; /* and so is its memory */
-        }
-    }
+    return before;
+}
+
+void hd_events_end_walk(hd_events_t *events, const hd_walk_t *walk) {
     hd_lock(&events->lock);
     for (hd_walk_t **w = &events->walk; *w; w = &(*w)->next) {
-        if (*w == &walk) {
-            *w = walk.next;
+        if (*w == walk) {
+            *w = walk->next;
             break;
         }
     }

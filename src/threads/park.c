@@ -1,4 +1,4 @@
-/* park.c: bells and the futex that sleepers sleep on.
+/* park.c: bells: where sleepers enlist, and how who rings finds and wakes them.
  *
  * Usage by a sleeper:   enlist on every bell that may ring; hd_park_fence(), or if all of them are watched a fence;
  *                       look once more; nothing -> until rung: seen = load(word); if still not rung,
@@ -24,18 +24,12 @@
  */
 #include "threads/threads.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 bool hd_park_has_membarrier = false;
-
-_Static_assert(sizeof(_Atomic uint32_t) == 4, "the kernel's futex is a plain word");
 
 static void park_init_once(void) {
     long commands = syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
@@ -163,24 +157,12 @@ static void bump(_Atomic uint32_t *word) {
     atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
 }
 
-static void wake_all(_Atomic uint32_t *word, uint32_t mask) {
-    syscall(__NR_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, mask);
-}
-
-void hd_park_signal(int event) {
-    const uint64_t one = 1;
-    int cancelling; /* a cancelled thread would end in the write, under its caller's locks */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    (void)!write(event, &one, sizeof(one));
-    pthread_setcancelstate(cancelling, NULL);
-}
-
 /* Who sleeps on a word of its own, or on another bell's. */
 static void wake(const hd_sleeper_t *s) {
     bump(s->word);
     int event = s->event ? atomic_load_explicit(s->event, memory_order_seq_cst) : -1;
     if (event < 0) {
-        wake_all(s->word, s->mask);
+        hd_park_wake(s->word, s->mask);
     } else {
         hd_park_signal(event);
     }
@@ -237,7 +219,7 @@ __attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
     }
     hd_unlock(&bell->lock);
     if (mask) {
-        wake_all(
+        hd_park_wake(
             &bell->word,
             mask); /* the bell may be gone: then there is nobody on this address, and no harm */
     }
@@ -262,17 +244,4 @@ void hd_bell_forget(hd_bell_t *bell) {
     bell->list = NULL;
     bell->masks = 0;
     hd_lock_forget(&bell->lock);
-}
-
-void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
-    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
-                             .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    syscall(__NR_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns == UINT64_MAX ? NULL : &limit,
-            NULL, 0);
-}
-
-bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
-                   const struct timespec *deadline) {
-    return syscall(__NR_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline, NULL, mask) == 0 ||
-           errno != ETIMEDOUT;
 }

@@ -4,6 +4,8 @@
  * UCC_THREAD_SINGLE and FUNNELED, or by a team's own thread mode).
  */
 #include "threads/callback.h"
+#include "threads/list.h"
+#include "threads/night.h"
 #include "threads/outside.h"
 
 #include "core/log.h"
@@ -12,8 +14,6 @@
 
 #include <pthread.h>
 
-#define ALL UINT32_MAX   /* a mask: whoever sleeps on the word */
-enum { MAX_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 enum {
     GLANCE_EVERY = 4096
 }; /* a look at the network takes about a microsecond: that is for free then */
@@ -53,16 +53,6 @@ void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance) {
     atomic_store_explicit(&runner->glance, glance, memory_order_relaxed);
 }
 
-static bool runner_enter(hd_runner_t *runner) {
-    return !runner->multiple || hd_lock_try(&runner->lock);
-}
-
-static void runner_leave(hd_runner_t *runner) {
-    if (runner->multiple) {
-        hd_unlock(&runner->lock);
-    }
-}
-
 #if HD_DEBUG >= 2 || defined(HD_TEST)
 /* Tasks that wait are in one list, those that are over in the other, each there once: a task that were there
  * twice would make the list go round in a circle. Returns the place of the list's end. */
@@ -90,62 +80,14 @@ void hd_runner_check(const hd_runner_t *runner) {
 #endif
 
 bool hd_runner_is_empty(hd_runner_t *runner) {
-    if (!runner_enter(runner)) {
+    if (!hd_runner_enter(runner)) {
         return false; /* somebody is at work in it */
     }
     bool empty = !runner->active &&
                  /* acquire: pairs with hd_runner_push, though only emptiness is asked here */
                  !atomic_load_explicit(&runner->incoming, memory_order_acquire);
-    runner_leave(runner);
+    hd_runner_leave(runner);
     return empty;
-}
-
-bool hd_runner_is_roomy(hd_runner_t *runner) {
-    if (!runner_enter(runner)) {
-        return false;
-    }
-    const hd_task_t *task = runner->active;
-    while (task && task->home && task->home->roomy) {
-        task = task->next;
-    }
-    bool roomy = runner->active && !task;
-    runner_leave(runner);
-    return roomy;
-}
-
-void hd_runner_push(hd_runner_t *runner, hd_task_t *task) {
-    hd_assert(hd_task_is_live(task));
-    hd_assert_eq(task->req.status, UCC_INPROGRESS);
-    hd_assert((void *)task->context == (void *)runner);
-    hd_task_t *head = atomic_load_explicit(&runner->incoming, memory_order_relaxed); /* a guess */
-    do {
-        task->next = head;
-        /* release: the task's fields, for whoever takes the stack in */
-    } while (!atomic_compare_exchange_weak_explicit(&runner->incoming, &head, task,
-                                                    memory_order_release, memory_order_relaxed));
-    hd_bell_ring(&runner->bell);
-}
-
-/* Moves what was posted to the end of the active list, oldest first. */
-static void take_in(hd_runner_t *runner) {
-    if (!atomic_load_explicit(&runner->incoming,
-                              memory_order_relaxed)) { /* a look before the RMW */
-        return;
-    }
-    /* acquire: pairs with hd_runner_push */
-    hd_task_t *stack = atomic_exchange_explicit(&runner->incoming, NULL, memory_order_acquire);
-    hd_task_t *queue = NULL;
-    while (stack) {
-        hd_task_t *next = stack->next;
-        stack->next = queue;
-        queue = stack;
-        stack = next;
-    }
-    hd_assert(!*runner->active_tail);
-    *runner->active_tail = queue;
-    while (*runner->active_tail) {
-        runner->active_tail = &(*runner->active_tail)->next;
-    }
 }
 
 /* One step of every active task; the finished ones are appended to runner->finished. Their status is not
@@ -180,34 +122,6 @@ static bool step_all(hd_runner_t *runner, uint32_t *looks) {
     return any;
 }
 
-/* Of a task that was finished before, and could not be completed then. */
-static ucc_status_t step_finished(hd_task_t *task) {
-    return task->outcome;
-}
-
-/* The calling thread waits no more. */
-static void forget_waiter(hd_runner_t *runner) {
-    int32_t me = runner->promised ? hd_thread_number() : 0;
-    if (me) { /* relaxed: see hd_runner_wait */
-        atomic_compare_exchange_strong_explicit(&runner->waiter, &me, 0, memory_order_relaxed,
-                                                memory_order_relaxed);
-    }
-}
-
-void hd_runner_abandon(hd_runner_t *runner) {
-    hd_task_t *finished = runner->finished;
-    forget_waiter(runner);
-    runner->finished = NULL;
-    runner_leave(runner);
-    while (finished) {
-        hd_task_t *next = finished->next;
-        finished->step = step_finished;
-        hd_runner_push(runner, finished);
-        finished = next;
-    }
-    hd_bell_ring(&runner->bell);
-}
-
 /* Some wait may have become too long. Under the lock. */
 static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, uint64_t now) {
     uint64_t next = now + runner->look_every;
@@ -222,26 +136,6 @@ static __attribute__((noinline, cold)) void look_after_all(hd_runner_t *runner, 
         hd_trace_tick();
     }
     pthread_setcancelstate(cancelling, NULL);
-}
-
-static inline void complete_all(hd_runner_t *runner, hd_task_t *finished) {
-    while (finished) {
-        hd_task_t *next = finished->next; /* read first: completing may free the task */
-        hd_assert_eq(finished->req.status, UCC_INPROGRESS);
-        ucc_coll_callback_t callback = finished->callback;
-        ucc_status_t status = finished->outcome;
-        hd_task_publish(finished, status);
-        if (callback.cb) {
-            hd_callback_complete(runner, callback, status, next);
-        }
-        finished = next;
-    }
-}
-
-void hd_runner_go_on(hd_runner_t *runner, hd_task_t *finished) {
-    forget_waiter(runner);
-    complete_all(runner, finished);
-    hd_bell_ring(&runner->bell);
 }
 
 __attribute__((noinline, cold)) void hd_runner_two_threads(hd_runner_t *runner, const char *where) {
@@ -294,7 +188,7 @@ static bool look_on(hd_runner_t *runner, uint64_t until) {
 /* By whoever entered, and has found nothing for the last of many times. */
 static __attribute__((noinline, cold)) bool leave_and_glance(hd_runner_t *runner) {
     runner->until_glance = GLANCE_EVERY;
-    runner_leave(runner);
+    hd_runner_leave(runner);
     /* relaxed: see hd_runner_glance */
     hd_glance_fn glance = atomic_load_explicit(&runner->glance, memory_order_relaxed);
     if (glance) {
@@ -308,13 +202,13 @@ static void doze(hd_runner_t *runner);
 /* By whoever entered. enlisted: it looks for the last time before it sleeps. */
 static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, uint64_t *vain,
                                                            bool enlisted) {
-    take_in(runner);
+    hd_runner_take_in(runner);
     hd_checked(hd_runner_check(runner));
     if (!runner->active && !vain) { /* idle loops call again and again: no clock, no yield */
         if (__builtin_expect(--runner->until_glance == 0, 0)) {
             return leave_and_glance(runner);
         }
-        runner_leave(runner);
+        hd_runner_leave(runner);
         return false;
     }
     uint32_t looks = 0;
@@ -343,12 +237,12 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
     hd_checked(hd_runner_check(runner));
     hd_task_t *finished = runner->finished;
     runner->finished = NULL;
-    runner_leave(runner);
+    hd_runner_leave(runner);
     if (any) {
         if (enlisted) { /* the clients' callbacks may do anything */
             hd_runner_rise();
         }
-        complete_all(runner, finished);
+        hd_complete_all(runner, finished);
         hd_bell_ring(&runner->bell);
         return true;
     }
@@ -367,7 +261,7 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
 
 /* *refused: another thread was inside, so nothing was looked at. */
 static inline bool progress(hd_runner_t *runner, uint64_t *vain, bool *refused, bool enlisted) {
-    *refused = !runner_enter(runner);
+    *refused = !hd_runner_enter(runner);
     if (*refused) {
         back_off(runner, vain);
         return false;
@@ -389,7 +283,7 @@ static __attribute__((noinline)) ucc_status_t refuse(hd_runner_t *runner) {
 }
 
 ucc_status_t hd_runner_poll(hd_runner_t *runner) {
-    if (!runner_enter(runner)) {
+    if (!hd_runner_enter(runner)) {
         return refuse(runner);
     }
     round_of(runner, NULL, false);
@@ -398,225 +292,15 @@ ucc_status_t hd_runner_poll(hd_runner_t *runner) {
 
 /* --- sleeping --------------------------------------------------------------------------------- */
 
-/* One thread's night: its places on bells, and the futex word that all of them bump. That is the bell's of the group
- * for whose sake it sleeps; or its own if there are several, or none. */
-typedef struct night {
-    _Atomic uint32_t own_word;
-    _Atomic uint32_t *word;
-    _Atomic int event; /* see outside.h */
-    uint32_t n_groups;
-    hd_outside_t
-        *outside; /* what those wait for that no bell tells; NULL: nothing, or not only that */
-    hd_awaited_t awaited;    /* if there is one task and no more */
-    hd_sleeper_t watching;   /* on its bell */
-    uint64_t until_deadline; /* us to the earliest deadline of the context's tasks */
-    hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
-    hd_sleeper_t group[MAX_BELLS];
-    hd_home_t *home[MAX_BELLS];
-    int cancelling; /* the thread's, while it is enlisted: a cancelled one would end on the bells */
-    bool often;     /* see hd_bell_enlist */
-    bool over;      /* on no bell any more */
-} night_t;
-
-/* The calling thread's, while it looks for the last time; initial-exec: one load */
-static _Thread_local __attribute__((tls_model("initial-exec"))) night_t *tonight;
-
-/* Nothing tells of what this task waits for but looking. */
-static bool needs_looks(const hd_task_t *task, const hd_outside_t *outside) {
-    bool announced = outside && task->home && task->home->outside == outside &&
-                     task->impatient != HD_UNANNOUNCED;
-    return task->impatient && !announced;
-}
-
-static bool any_impatient(hd_runner_t *runner) {
-    if (!runner_enter(runner)) {
-        return true;
-    }
-    bool any = false;
-    for (const hd_task_t *task = runner->active; task && !any; task = task->next) {
-        any = task->impatient;
-    }
-    runner_leave(runner);
-    return any;
-}
-
-/* What the context's only task waits for, as far as its group can tell. Under the runner's lock. */
-static hd_awaited_t awaited_in(const hd_runner_t *runner) {
-    hd_awaited_t awaited = {0};
-    const hd_task_t *task = runner->active;
-    if (task && !task->next && !task->impatient && task->home && task->home->awaits) {
-        task->home->awaits(task, &awaited);
-    }
-    return awaited;
-}
-
-/* Was the home enlisted on? A task that has come since then may be of another group. */
-static bool is_of(const night_t *night, const hd_home_t *home) {
-    uint32_t i = 0;
-    while (i < night->n_groups && night->home[i] != home) {
-        i++;
-    }
-    return i < night->n_groups || !home;
-}
-
-/* Would a bell tell of all that the context's tasks wait for now? */
-static bool bells_tell(hd_runner_t *runner, const night_t *night) {
-    if (!runner_enter(runner)) {
-        return false;
-    }
-    bool tell = true;
-    for (const hd_task_t *task = runner->active; task && tell; task = task->next) {
-        tell = !needs_looks(task, night->outside) && is_of(night, task->home);
-    }
-    if (tell && night->awaited.has_come) { /* it was enlisted for that */
-        hd_awaited_t now = awaited_in(runner);
-        tell = now.has_come == night->awaited.has_come && now.where == night->awaited.where &&
-               now.value == night->awaited.value;
-    }
-    runner_leave(runner);
-    return tell;
-}
-
-/* Finds every group in which this context has work, and pins it; false if that is not all that may end the wait
- * (another thread is inside the context, or is posting or completing the awaited task; or there are
- * too many groups): then the sleep must be short. */
-static bool find_groups(hd_runner_t *runner, const hd_task_t *awaited, night_t *night) {
-    if (!runner_enter(runner)) {
-        return false;
-    }
-    bool all = true, found = !awaited || awaited->queued;
-    take_in(runner);
-    uint64_t now = hd_ticks(), look = runner->look_due > now ? runner->look_due - now : 0;
-    night->until_deadline = look / hd_ticks_per_us + 1;
-    for (hd_task_t *task = runner->active; task; task = task->next) {
-        uint32_t i = 0;
-        found = found || task == awaited;
-        if (task->impatient && task->home && !night->outside) {
-            night->outside = task->home->outside;
-        }
-        all = all && !needs_looks(task, night->outside);
-        task->fruitless = HD_WATCH_EVERY - 1; /* the look that follows is a close one */
-        if (task->deadline) {
-            uint64_t us = task->deadline > now ? (task->deadline - now) / hd_ticks_per_us + 1 : 0;
-            night->until_deadline = us < night->until_deadline ? us : night->until_deadline;
-        }
-        while (i < night->n_groups && night->home[i] != task->home) {
-            i++;
-        }
-        if (i < night->n_groups || !task->home) {
-            continue;
-        }
-        if (i == MAX_BELLS) {
-            all = false;
-            break;
-        }
-        hd_home_pin(task->home);
-        night->home[i] = task->home;
-        night->n_groups++;
-    }
-    night->awaited = awaited_in(runner);
-    runner_leave(runner);
-    return all && found;
-}
-
-/* False: before it sleeps it must pass a fence. */
-static bool enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, night_t *night, uint32_t mask) {
-    sleeper->word = night->word;
-    sleeper->event = night->outside ? &night->event : NULL;
-    sleeper->mask = mask;
-    return hd_bell_enlist(bell, sleeper, night->often);
-}
-
-static void enlist_all(hd_runner_t *runner, night_t *night) {
-    bool watched = true;
-    bool one = night->n_groups == 1 && !night->outside;
-    night->word = one ? &night->home[0]->bell.word : &night->own_word;
-    for (uint32_t i = 0; i < night->n_groups; i++) {
-        night->group[i].awaited = night->awaited; /* of one group, or none */
-        watched &= enlist(&night->home[i]->bell, &night->group[i], night, ALL);
-    }
-    if (night->outside) {
-        watched &= enlist(&night->outside->bell, &night->watching, night, ALL);
-    }
-    watched &= enlist(&runner->bell, &night->own, night, one ? night->group[0].mask : ALL);
-    if (watched) {
-        atomic_thread_fence(memory_order_seq_cst); /* ringers fence, too */
-        return;
-    }
-    hd_park_fence();
-    for (uint32_t i = 0; i < night->n_groups; i++) {
-        hd_bell_begin_watch(&night->group[i]);
-    }
-    if (night->outside) {
-        hd_bell_begin_watch(&night->watching);
-    }
-    hd_bell_begin_watch(&night->own);
-}
-
-static void delist_all(night_t *night) {
-    hd_bell_delist(&night->own);
-    if (night->outside) {
-        hd_bell_delist(&night->watching);
-    }
-    for (uint32_t i = 0; i < night->n_groups; i++) {
-        hd_bell_delist(&night->group[i]);
-    }
-}
-
-static void rise(night_t *night) {
-    delist_all(night);
-    night->over = true;
-    tonight = NULL;
-    for (uint32_t i = 0; i < night->n_groups; i++) { /* which may end a group, and more */
-        hd_home_unpin(night->home[i]);
-    }
-    pthread_setcancelstate(night->cancelling, NULL);
-}
-
-void hd_runner_rise(void) {
-    night_t *night = tonight;
-    if (night) {
-        rise(night);
-        if (night->outside) {
-            hd_outside_leave(night->outside); /* the user's code may never return */
-        }
-    }
-}
-
-static bool is_rung(const night_t *night) {
-    bool rung =
-        hd_sleeper_is_rung(&night->own) || (night->outside && hd_sleeper_is_rung(&night->watching));
-    for (uint32_t i = 0; i < night->n_groups && !rung; i++) {
-        rung = hd_sleeper_is_rung(&night->group[i]);
-    }
-    return rung;
-}
-
-/* False: the time is over. */
-static bool sleep_until_rung(night_t *night, uint64_t us) {
-    enum { US = 1000000, NS_PER_US = 1000 };
-    struct timespec deadline;
-    uint32_t seen;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    uint64_t ns = (uint64_t)deadline.tv_nsec + us % US * NS_PER_US;
-    deadline.tv_sec += (time_t)(us / US + ns / (US * NS_PER_US));
-    deadline.tv_nsec = (long)(ns % (US * NS_PER_US));
-    do { /* the word is bumped for others, too */
-        /* acquire: who has rung me is seen, or will have bumped the word since */
-        seen = atomic_load_explicit(night->word, memory_order_acquire);
-    } while (!is_rung(night) && hd_park_until(night->word, seen, night->group[0].mask, &deadline));
-    return is_rung(night);
-}
-
 /* Nobody has told of what is awaited for so long: a peer may have called something else. */
 static void look_closely(hd_runner_t *runner) {
     enum { LOOKS = 64 };
     bool any = false, refused = false;
-    for (uint32_t i = 0; i < LOOKS && !any && !refused && runner_enter(runner); i++) {
+    for (uint32_t i = 0; i < LOOKS && !any && !refused && hd_runner_enter(runner); i++) {
         for (hd_task_t *task = runner->active; task; task = task->next) {
             task->fruitless = HD_WATCH_EVERY - 1;
         }
-        runner_leave(runner);
+        hd_runner_leave(runner);
         any = progress(runner, NULL, &refused, true);
     }
 }
@@ -626,15 +310,10 @@ static void look_closely(hd_runner_t *runner) {
 static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit,
                                 uint64_t may_spin) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
-    night_t night = {.n_groups = 0, .until_deadline = UINT64_MAX};
-    atomic_init(&night.own_word, 0);
-    atomic_init(&night.event, -1);
-    night.group[0].mask = ALL;
-    night.often = hd_processor_has_strangers();
-    uint64_t longest = find_groups(runner, task, &night) ? LONGEST_US : NAP_US;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &night.cancelling);
-    enlist_all(runner, &night);
-    tonight = &night;
+    hd_night_t night;
+    hd_night_init(&night);
+    uint64_t longest = hd_night_find_groups(runner, task, &night) ? LONGEST_US : NAP_US;
+    hd_night_enlist(runner, &night);
     bool rung = true, refused, any = progress(runner, NULL, &refused, true); /* the last look */
     if (night.over) {
         return night.outside;
@@ -642,24 +321,36 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
     if (!any && (!task || hd_task_status(task) == UCC_INPROGRESS)) {
         uint64_t us = limit / hd_ticks_per_us;
         /* refused: it was no look, something may have come before; or it waits for something else now */
-        longest = refused || !bells_tell(runner, &night) ? NAP_US : longest;
+        longest = refused || !hd_night_bells_tell(runner, &night) ? NAP_US : longest;
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
         if (night.outside) {
             rung = hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
         } else {
-            rung = sleep_until_rung(&night, us);
+            rung = hd_night_sleep(&night, us);
         }
         if (!night.often) {
             hd_idle_slept(&runner->idle, may_spin, hd_ticks() - began, rung);
         }
     }
-    rise(&night);
+    hd_night_end(&night);
     if (!rung && night.awaited.has_come) { /* what else happened in the group has woken nobody */
         look_closely(runner);
     }
     return night.outside;
+}
+
+static bool any_impatient(hd_runner_t *runner) {
+    if (!hd_runner_enter(runner)) {
+        return true;
+    }
+    bool any = false;
+    for (const hd_task_t *task = runner->active; task && !any; task = task->next) {
+        any = task->impatient;
+    }
+    hd_runner_leave(runner);
+    return any;
 }
 
 /* Instead of a yield: the caller may have more to do, so not for long. */

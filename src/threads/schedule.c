@@ -1,4 +1,5 @@
-/* schedule.c: stages and schedules: what a round does, how a run begins and ends. See schedule.h.
+/* schedule.c: schedules: what a round does, how a run begins and ends. See schedule.h; stage.c has
+ * the stages.
  */
 #include "threads/schedule.h"
 
@@ -9,308 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* --- who is inside ------------------------------------------------------------------------------ */
-
-/* A thread is known by the address of its own one. */
-static _Thread_local char here;
-
 _Thread_local uint8_t hd_schedule_depth;
-
-static bool is_root_of_caller(hd_schedule_t *root) {
-    /* relaxed: only the caller itself stores its own address */
-    return atomic_load_explicit(&root->inside, memory_order_relaxed) == &here;
-}
-
-hd_schedule_t *hd_stage_root(hd_stage_t *stage) {
-    hd_schedule_t *root = stage->schedule;
-    while (root && root->super.schedule) {
-        root = root->super.schedule;
-    }
-    return root;
-}
-
-static bool enter(hd_schedule_t *s) {
-    const void *nobody = NULL;
-    /* acquire: pairs with `leave`, for all that the last one inside has written */
-    return atomic_compare_exchange_strong_explicit(&s->inside, &nobody, &here, memory_order_acquire,
-                                                   memory_order_relaxed);
-}
-
-static void leave(hd_schedule_t *s) {
-    atomic_store_explicit(&s->inside, NULL, memory_order_release); /* see enter */
-}
-
-/* Something came from outside: whoever sleeps until this schedule is done looks again. The runner was read
- * before that could be seen, for the schedule may be gone by now. */
-static void wake(hd_runner_t *runner) {
-    if (runner) {
-        hd_bell_ring(&runner->bell);
-    }
-}
-
-static const char *name_of(const hd_schedule_t *s) {
-    return s->name ? s->name : "schedule";
-}
-
-static const hd_stage_class_t schedule_class;
-
-static hd_schedule_t *inner_of(hd_stage_t *stage) {
-    return stage->class == &schedule_class ? (hd_schedule_t *)stage : NULL;
-}
-
-/* --- stages ------------------------------------------------------------------------------------- */
-
-void hd_stage_init(hd_stage_t *stage, const hd_stage_class_t *class) {
-    memset(stage, 0, sizeof(*stage));
-    hd_events_init(&stage->events, stage);
-    atomic_init(&stage->epoch, 1); /* listeners begin with 0 */
-    stage->class = class;
-}
-
-/* It, and all in it. */
-static void hold(hd_stage_t *stage, bool holds) {
-    hd_schedule_t *inner = inner_of(stage);
-    for (hd_stage_t *i = inner ? inner->first : NULL; i; i = i->next) {
-        hold(i, holds);
-    }
-    if (stage->held != holds && stage->class && stage->class->hold) {
-        stage->held = holds;
-        stage->class->hold(stage, holds);
-    }
-}
-
-static void unlink_stage(hd_schedule_t *s, hd_stage_t *stage) {
-    hold(stage, false);
-    if (s->next == stage) {
-        s->next = stage->next;
-    }
-    if (s->current == stage) {
-        s->current = NULL;
-    }
-    *stage->at = stage->next;
-    if (stage->next) {
-        stage->next->at = stage->at;
-    } else {
-        s->last = stage->at;
-    }
-    s->n_stages--;
-    s->n_completed -= stage->over;
-    s->changes++;
-    stage->schedule = NULL;
-}
-
-/* By a step, in which what has been told from outside is taken up. */
-static bool ends_itself(const hd_stage_t *stage) {
-    return stage->started && stage->class && stage->class->is_busy;
-}
-
-static bool is_busy(hd_stage_t *stage) {
-    return ends_itself(stage) && !stage->over && stage->class->is_busy(stage);
-}
-
-/* Another thread may be inside its schedule, now or soon. */
-static bool is_anothers(hd_stage_t *stage) {
-    hd_schedule_t *root = hd_stage_root(stage);
-    return root && hd_schedule_result(root) == UCC_INPROGRESS && !is_root_of_caller(root);
-}
-
-static void end_for_good(hd_stage_t *stage) {
-    hd_schedule_t *root = hd_stage_root(stage);
-    bool in_use = root && hd_schedule_result(root) == UCC_INPROGRESS;
-    if (stage->schedule) {
-        unlink_stage(stage->schedule, stage);
-    }
-    hd_events_destroy(&stage->events, in_use);
-}
-
-static bool may_destroy(hd_stage_t *stage, const char *what) {
-    hd_schedule_t *inner = inner_of(stage);
-    if (inner &&
-        (hd_schedule_result(inner) == UCC_INPROGRESS || inner->phase != HD_SCHEDULE_IDLE)) {
-        hd_error("%s: destroyed while it runs", name_of(inner));
-        return false;
-    }
-    if (stage->schedule && is_busy(stage)) {
-        hd_error("%s: destroyed while its request is in progress", what);
-        return false;
-    }
-    if (is_anothers(stage)) {
-        hd_error("%s: destroyed by a thread that does not drive its schedule, which runs", what);
-        return false;
-    }
-    return true;
-}
-
-ucc_status_t hd_stage_destroy(hd_stage_t *stage) {
-    if (!may_destroy(stage, "a task")) {
-        return UCC_ERR_INVALID_PARAM;
-    }
-    end_for_good(stage);
-    return UCC_OK;
-}
-
-static void reset_stage(hd_stage_t *stage) {
-    stage->state = HD_STAGE_NOT_READY;
-    stage->status = UCC_OK;
-    stage->started = stage->over = stage->asked = false;
-    /* relaxed: nobody outside may end it before the run has begun */
-    atomic_store_explicit(&stage->letter, 0, memory_order_relaxed);
-}
-
-/* By whoever is inside. */
-static void end_stage(hd_stage_t *stage, ucc_status_t status) {
-    hd_schedule_t *s = stage->schedule;
-    stage->over = true;
-    stage->state = HD_STAGE_COMPLETED;
-    stage->status = status;
-    hold(stage, false);
-    if (s) {
-        s->n_completed++;
-        s->changes++;
-        if (status != UCC_OK && s->why == UCC_OK) {
-            s->why = status;
-        }
-    }
-    /* last: a listener may free the stage */
-    hd_events_tell(&stage->events, status == UCC_OK ? HD_ON_COMPLETED : HD_ON_CANCELED);
-}
-
-/* A busy one is to end so: its schedule need not wait with canceling the others. */
-static void note_failure(hd_stage_t *stage, ucc_status_t status) {
-    hd_schedule_t *s = stage->schedule;
-    if (s && status != UCC_OK && s->why == UCC_OK) {
-        s->why = status;
-        s->changes++;
-    }
-}
-
-static ucc_status_t refuse_end(const char *why) {
-    hd_error("a task of a schedule is ended %s", why);
-    return UCC_ERR_INVALID_PARAM;
-}
-
-/* False: it has been told before how to end. */
-static bool put_letter(hd_stage_t *stage, ucc_status_t status) {
-    int32_t none = 0, letter = status == UCC_OK ? HD_LETTER_OK : (int32_t)status;
-    hd_delay_point();
-    /* release: what the caller did for it happens before its end; pairs with take_letter */
-    return atomic_compare_exchange_strong_explicit(&stage->letter, &none, letter,
-                                                   memory_order_release, memory_order_relaxed);
-}
-
-/* Its schedule is another thread's, or nobody's, at the moment. */
-static ucc_status_t post_letter(hd_stage_t *stage, hd_schedule_t *root, ucc_status_t status) {
-    hd_runner_t *runner = root->runner;
-    if (hd_schedule_result(root) != UCC_INPROGRESS) {
-        return refuse_end("while its schedule does not run");
-    }
-    if (!put_letter(stage, status)) {
-        return refuse_end("twice");
-    }
-    wake(runner);
-    return UCC_OK;
-}
-
-/* By whoever is inside. */
-static ucc_status_t end_inside(hd_stage_t *stage, ucc_status_t status) {
-    int32_t letter = 0;
-    if (stage->over) {
-        return refuse_end("twice");
-    }
-    if (is_busy(stage)) {
-        stage->state = HD_STAGE_INPROGRESS;
-        if (!put_letter(stage, status)) {
-            return refuse_end("twice");
-        }
-        note_failure(stage, status);
-        return UCC_OK;
-    }
-    if (ends_itself(stage)) { /* it may have been told before how to end */
-        letter = atomic_load_explicit(&stage->letter, memory_order_acquire); /* see take_letter */
-    }
-    end_stage(stage, letter < 0 ? (ucc_status_t)letter : status);
-    return UCC_OK;
-}
-
-ucc_status_t hd_stage_end(hd_stage_t *stage, ucc_status_t status) {
-    hd_schedule_t *root = hd_stage_root(stage);
-    status = status > 0 ? UCC_ERR_INVALID_PARAM : status;
-    if (!root) {
-        if (stage->over) {
-            return refuse_end("twice");
-        }
-        end_stage(stage, status);
-        return UCC_OK;
-    }
-    return is_root_of_caller(root) ? end_inside(stage, status) : post_letter(stage, root, status);
-}
-
-void hd_stage_give_up(hd_stage_t *stage, ucc_status_t why) {
-    hd_schedule_t *root = hd_stage_root(stage);
-    if (is_root_of_caller(root)) {
-        if (!stage->over) {
-            (void)end_inside(stage, why);
-        }
-    } else if (hd_schedule_result(root) == UCC_INPROGRESS) {
-        hd_runner_t *runner = root->runner;
-        (void)put_letter(stage, why); /* one that is ended already stays so */
-        wake(runner);
-    }
-}
-
-/* What it has met so far does not count any more: a run of it is over, or it begins anew. */
-static void forget_met(hd_stage_t *stage) {
-    /* relaxed, both: see epoch_of */
-    atomic_store_explicit(&stage->met, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stage->epoch, 1, memory_order_relaxed);
-}
-
-static void hear(hd_stage_t *stage, hd_stage_event_t event, bool again) {
-    if (stage->over && stage->schedule) {
-        return;
-    }
-    stage->asked |= event == HD_ON_COMPLETED;
-    if (event == HD_ON_COMPLETED && !again) {
-        atomic_fetch_add_explicit(&stage->met, 1, memory_order_relaxed); /* the caller reads it */
-    }
-    if (stage->handler[event]) {
-        stage->handler[event](stage); /* the stage may be gone now */
-    }
-}
-
-void hd_stage_tell(hd_stage_t *stage, hd_stage_event_t event, bool again) {
-    hd_schedule_t *root = hd_stage_root(stage);
-    if (!root || is_root_of_caller(root)) {
-        hear(stage, event, again);
-        return;
-    }
-    hd_runner_t *runner = root->runner;
-    hd_delay_point();
-    if (again) {
-        /* relaxed: the addition below publishes it */
-        atomic_fetch_add_explicit(&stage->heard_again, 1, memory_order_relaxed);
-    }
-    /* release: what happened before the event happens before its handler; pairs with take_mail */
-    atomic_fetch_add_explicit(&stage->heard[event], 1, memory_order_release);
-    wake(runner);
-}
-
-ucc_status_t hd_events_raise(hd_events_t *events, hd_stage_event_t event) {
-    hd_stage_t *stage = events->stage;
-    hd_schedule_t *root = stage ? hd_stage_root(stage) : NULL;
-    if (root && (event == HD_ON_COMPLETED || event == HD_ON_CANCELED)) {
-        return hd_stage_end(stage, event == HD_ON_COMPLETED ? UCC_OK : HD_STAGE_CANCELED);
-    }
-    if (root && event == HD_ON_FRAGMENT_COMPLETED && !is_root_of_caller(root)) {
-        hd_runner_t *runner = root->runner;
-        hd_delay_point();
-        atomic_fetch_add_explicit(&stage->fragments, 1, memory_order_release); /* as in tell */
-        wake(runner);
-        return UCC_OK;
-    }
-    hd_events_tell(events, event);
-    return UCC_OK;
-}
 
 /* --- a round ------------------------------------------------------------------------------------ */
 
@@ -353,18 +53,18 @@ static bool is_there(const hd_schedule_t *s, const hd_stage_t *stage) {
 
 static void take_mail(hd_schedule_t *s, hd_stage_t *stage) {
     for (int event = 0; event < HD_ON_LAST && is_there(s, stage); event++) {
-        /* acquire: pairs with hd_stage_tell */
+        /* acquire: pairs with tell of stage.c */
         uint32_t n = atomic_exchange_explicit(&stage->heard[event], 0, memory_order_acquire);
         uint32_t again = 0;
         if (n > 0 && event == HD_ON_COMPLETED) {
-            /* relaxed, both: the exchange above has acquired what belongs to it; what is more belongs to an
-               addition still to come */
+            /* relaxed, both: the exchange above has acquired what belongs to it; what is more
+               belongs to an addition still to come */
             again = atomic_load_explicit(&stage->heard_again, memory_order_relaxed);
             again = again < n ? again : n;
             atomic_fetch_sub_explicit(&stage->heard_again, again, memory_order_relaxed);
         }
         for (; n > 0 && is_there(s, stage); n--) {
-            hear(stage, (hd_stage_event_t)event, n <= again);
+            hd_stage_hear(stage, (hd_stage_event_t)event, n <= again);
         }
     }
     if (is_there(s, stage)) {
@@ -382,12 +82,12 @@ static bool is_for_now(const hd_stage_t *stage, int32_t letter) {
 }
 
 static void take_letter(hd_stage_t *stage) {
-    /* acquire: pairs with post_letter */
+    /* acquire: pairs with put_letter of stage.c */
     int32_t letter = atomic_load_explicit(&stage->letter, memory_order_acquire);
-    if (is_for_now(stage, letter) && ends_itself(stage)) {
-        note_failure(stage, letter == HD_LETTER_OK ? UCC_OK : (ucc_status_t)letter);
+    if (is_for_now(stage, letter) && hd_stage_ends_itself(stage)) {
+        hd_stage_note_failure(stage, letter == HD_LETTER_OK ? UCC_OK : (ucc_status_t)letter);
     } else if (is_for_now(stage, letter)) {
-        end_stage(stage, letter == HD_LETTER_OK ? UCC_OK : (ucc_status_t)letter);
+        hd_stage_finish(stage, letter == HD_LETTER_OK ? UCC_OK : (ucc_status_t)letter);
     }
 }
 
@@ -402,7 +102,7 @@ static void visit(hd_schedule_t *s, hd_stage_t *stage) {
     }
     if (is_there(s, stage) && !stage->over && !stage->started) {
         if (s->phase == HD_SCHEDULE_CANCELING) { /* it was added since */
-            end_stage(stage, s->why);
+            hd_stage_finish(stage, s->why);
         } else if (is_ready(stage)) {
             start_stage(s, stage);
         }
@@ -417,7 +117,7 @@ static void visit(hd_schedule_t *s, hd_stage_t *stage) {
     if (is_there(s, stage) && !stage->over && stage->state == HD_STAGE_COMPLETED) {
         hd_error("%s: a handler put its task's state to COMPLETED, but the event was never raised",
                  s->name ? s->name : "a schedule");
-        (void)end_inside(stage, UCC_ERR_INVALID_PARAM);
+        (void)hd_stage_end_inside(stage, UCC_ERR_INVALID_PARAM);
     }
 }
 
@@ -430,8 +130,8 @@ static void visit_all(hd_schedule_t *s) {
     s->current = NULL;
 }
 
-/* Tells a stage that nobody wants it any more. What has not begun ends now; what has, and knows how to be
- * canceled, when it says so. */
+/* Tells a stage that nobody wants it any more. What has not begun ends now; what has, and knows
+ * how to be canceled, when it says so. */
 static void cancel_stage(hd_schedule_t *s, hd_stage_t *stage) {
     bool told = stage->handler[HD_ON_CANCELED] != NULL;
     s->current = stage;
@@ -443,7 +143,7 @@ static void cancel_stage(hd_schedule_t *s, hd_stage_t *stage) {
         stage->handler[HD_ON_CANCELED](stage);
     }
     if (is_there(s, stage) && !stage->over && !(stage->started && told)) {
-        end_stage(stage, s->why);
+        hd_stage_finish(stage, s->why);
     }
 }
 
@@ -508,9 +208,9 @@ static bool is_stage_due(const hd_schedule_t *s, hd_stage_t *stage) {
     if (stage->over) {
         return false;
     }
-    /* of one that ends itself, a failure is taken up once: see note_failure */
-    bool is_news =
-        !ends_itself(stage) || (letter < 0 && s->why == UCC_OK && s->phase == HD_SCHEDULE_RUNNING);
+    /* of one that ends itself, a failure is taken up once: see hd_stage_note_failure */
+    bool is_news = !hd_stage_ends_itself(stage) ||
+                   (letter < 0 && s->why == UCC_OK && s->phase == HD_SCHEDULE_RUNNING);
     if ((is_for_now(stage, letter) && is_news) || stage->handler[HD_ON_PROGRESS]) {
         return true;
     }
@@ -538,12 +238,13 @@ static bool is_due(hd_schedule_t *s) {
 
 /* --- a run: beginning and end ------------------------------------------------------------------- */
 
-/* All stages, those of inner schedules included: they may hear of events before their schedule's turn. */
+/* All stages, those of inner schedules included: they may hear of events before their schedule's
+ * turn. */
 static void reset(hd_schedule_t *s) {
     for (hd_stage_t *stage = s->first; stage; stage = stage->next) {
-        reset_stage(stage);
-        if (inner_of(stage)) {
-            reset(inner_of(stage));
+        hd_stage_reset(stage);
+        if (hd_stage_inner(stage)) {
+            reset(hd_stage_inner(stage));
         }
     }
     s->n_completed = 0;
@@ -562,13 +263,13 @@ static void begin_run(hd_schedule_t *s) {
     s->phase = HD_SCHEDULE_RUNNING;
 }
 
-/* Whom stages have met in this run is of no use to the next one; nor is, after a failure, what they have heard and
- * not taken up. */
+/* Whom stages have met in this run is of no use to the next one; nor is, after a failure, what
+ * they have heard and not taken up. */
 static void forget_run(hd_schedule_t *s, bool failed) {
     for (hd_stage_t *stage = s->first; stage; stage = stage->next) {
-        forget_met(stage);
-        if (inner_of(stage)) {
-            forget_run(inner_of(stage), failed);
+        hd_stage_forget_met(stage);
+        if (hd_stage_inner(stage)) {
+            forget_run(hd_stage_inner(stage), failed);
         }
         if (!failed) {
             continue;
@@ -582,8 +283,8 @@ static void forget_run(hd_schedule_t *s, bool failed) {
     }
 }
 
-/* All stages are over, and the schedule is nobody else's: tells its listeners. False: one of them has started it
- * anew. */
+/* All stages are over, and the schedule is nobody else's: tells its listeners. False: one of
+ * them has started it anew. */
 static bool wind_up(hd_schedule_t *s) {
     s->phase = HD_SCHEDULE_ENDING;
     s->super.state = HD_STAGE_COMPLETED;
@@ -592,11 +293,11 @@ static bool wind_up(hd_schedule_t *s) {
     hd_events_tell(&s->super.events, s->why == UCC_OK ? HD_ON_COMPLETED : HD_ON_CANCELED);
     if (s->again) {
         reset(s);
-        hold(&s->super, true);
+        hd_stage_hold(&s->super, true);
         begin_run(s);
         return false;
     }
-    hold(&s->super, false); /* of what a listener has just added */
+    hd_stage_hold(&s->super, false); /* of what a listener has just added */
     s->phase = HD_SCHEDULE_IDLE;
     return true;
 }
@@ -610,9 +311,10 @@ static void publish(hd_schedule_t *s) {
         /* relaxed: a count for context_destroy, which the client orders after the result */
         atomic_fetch_sub_explicit(&s->runner->schedules, 1, memory_order_relaxed);
     }
-    leave(s);
+    hd_schedule_leave(s);
     hd_delay_point();
-    /* release: all that the run did happens before whoever sees its result; pairs with hd_schedule_result */
+    /* release: all that the run did happens before whoever sees its result; pairs with
+     * hd_schedule_result */
     atomic_store_explicit(&s->result, (int32_t)result, memory_order_release);
     if (done) {
         done(arg, result);
@@ -642,7 +344,7 @@ static void say_stalled(const hd_schedule_t *s, uint64_t now) {
         hd_text_add(&text, "%stask %u (%s)", said == 1 ? "" : ", ", number,
                     state[stage->state <= HD_STAGE_COMPLETED ? stage->state : 0]);
     }
-    hd_stall_line("%s: has waited %.1f s for %s of %u", name_of(s),
+    hd_stall_line("%s: has waited %.1f s for %s of %u", hd_schedule_name(s),
                   hd_stall_seconds(&s->stall, now), said ? text.line : "none", s->n_stages);
 }
 
@@ -658,7 +360,7 @@ static void note_own_wait(hd_schedule_t *s) {
     uint64_t now = hd_ticks();
     if (hd_stall_is_due(&s->own_wait, now, s->patience)) {
         hd_stall_line("%s: has waited %.1f s for one of its own handlers, which waits for it",
-                      name_of(s), hd_stall_seconds(&s->own_wait, now));
+                      hd_schedule_name(s), hd_stall_seconds(&s->own_wait, now));
     }
 }
 
@@ -676,7 +378,8 @@ static void note_round(hd_schedule_t *s, uint64_t began, bool any) {
         return;
     }
     note_wait(s, began);
-    /* one yield for all schedules that this progress call plays: only the last of them has no next */
+    /* one yield for all schedules that this progress call plays: only the last of them has no
+     * next */
     if (!s->runner || !s->carrier.next) {
         (void)hd_idle_note(&s->idle, began, s->yield_max, NULL);
     }
@@ -718,11 +421,12 @@ static bool play_round(hd_schedule_t *s) {
 static void play_listed(void *arg, ucc_status_t status) {
     hd_schedule_t *s = arg;
     (void)status;
-    while (!enter(s)) { /* somebody who tries to start it finds in a moment that it runs */
+    while (
+        !hd_schedule_enter(s)) { /* somebody who tries to start it finds in a moment that it runs */
         hd_relax();
     }
     if (play_round(s)) {
-        leave(s);
+        hd_schedule_leave(s);
         push(s);
     }
 }
@@ -738,7 +442,7 @@ static void step_inner(hd_stage_t *stage) {
     play(s);
     if (is_finished(s)) {
         s->phase = HD_SCHEDULE_IDLE;
-        end_stage(stage, s->why);
+        hd_stage_finish(stage, s->why);
     }
 }
 
@@ -756,8 +460,11 @@ static bool is_inner_due(hd_stage_t *stage) {
     return is_due((hd_schedule_t *)stage);
 }
 
-static const hd_stage_class_t schedule_class = {
-    .start = start_inner, .step = step_inner, .cancel = cancel_inner, .is_due = is_inner_due};
+static const hd_stage_class_t schedule_class = {.start = start_inner,
+                                                .step = step_inner,
+                                                .cancel = cancel_inner,
+                                                .is_due = is_inner_due,
+                                                .is_schedule = true};
 
 enum { DEFAULT_YIELD_US = 200, DEFAULT_PATIENCE_S = 10 };
 
@@ -778,13 +485,13 @@ bool hd_schedule_is_in_place(const hd_schedule_t *schedule) {
 }
 
 ucc_status_t hd_schedule_destroy(hd_schedule_t *schedule) {
-    if (!may_destroy(&schedule->super, name_of(schedule))) {
+    if (!hd_stage_may_destroy(&schedule->super, hd_schedule_name(schedule))) {
         return UCC_ERR_INVALID_PARAM;
     }
     while (schedule->first) {
-        unlink_stage(schedule, schedule->first);
+        hd_stage_unlink(schedule, schedule->first);
     }
-    end_for_good(&schedule->super);
+    hd_stage_end_for_good(&schedule->super);
     return UCC_OK;
 }
 
@@ -792,20 +499,22 @@ ucc_status_t hd_schedule_add(hd_schedule_t *schedule, hd_stage_t *stage) {
     hd_schedule_t *root = hd_stage_root(&schedule->super);
     root = root ? root : schedule;
     if (stage->schedule || stage == &root->super) {
-        hd_error("%s: a task is added that is part of a schedule already", name_of(schedule));
+        hd_error("%s: a task is added that is part of a schedule already",
+                 hd_schedule_name(schedule));
         return UCC_ERR_INVALID_PARAM;
     }
-    if (hd_schedule_result(root) == UCC_INPROGRESS && !is_root_of_caller(root)) {
-        hd_error("%s: a task is added by a thread that does not drive it", name_of(schedule));
+    if (hd_schedule_result(root) == UCC_INPROGRESS && !hd_schedule_is_callers(root)) {
+        hd_error("%s: a task is added by a thread that does not drive it",
+                 hd_schedule_name(schedule));
         return UCC_ERR_INVALID_PARAM;
     }
-    reset_stage(stage);
-    forget_met(stage);
-    if (inner_of(stage)) {
-        reset(inner_of(stage));
+    hd_stage_reset(stage);
+    hd_stage_forget_met(stage);
+    if (hd_stage_inner(stage)) {
+        reset(hd_stage_inner(stage));
     }
     if (hd_schedule_result(root) == UCC_INPROGRESS) {
-        hold(stage, true);
+        hd_stage_hold(stage, true);
     }
     stage->schedule = schedule;
     stage->next = NULL;
@@ -825,7 +534,7 @@ void hd_schedule_attach(hd_schedule_t *schedule, hd_runner_t *runner, hd_home_t 
 }
 
 static ucc_status_t refuse_start(const hd_schedule_t *s, const char *why) {
-    hd_error("%s: started %s", name_of(s), why);
+    hd_error("%s: started %s", hd_schedule_name(s), why);
     return UCC_ERR_INVALID_PARAM;
 }
 
@@ -833,7 +542,7 @@ ucc_status_t hd_schedule_start(hd_schedule_t *s) {
     if (s->super.schedule) {
         return refuse_start(s, "though it is part of another, which starts it");
     }
-    if (is_root_of_caller(s)) {
+    if (hd_schedule_is_callers(s)) {
         if (s->phase != HD_SCHEDULE_ENDING || s->again) {
             return refuse_start(s, "by a task of its own");
         }
@@ -841,18 +550,18 @@ ucc_status_t hd_schedule_start(hd_schedule_t *s) {
         return UCC_OK;
     }
     bool entered = false; /* another thread that finds it idle, too, is out again at once */
-    while (hd_schedule_result(s) != UCC_INPROGRESS && !(entered = enter(s))) {
+    while (hd_schedule_result(s) != UCC_INPROGRESS && !(entered = hd_schedule_enter(s))) {
         hd_relax();
     }
     if (entered && hd_schedule_result(s) == UCC_INPROGRESS) { /* that one has started it */
-        leave(s);
+        hd_schedule_leave(s);
         entered = false;
     }
     if (!entered) {
         return refuse_start(s, "while it runs");
     }
     reset(s);
-    hold(&s->super, true);
+    hd_stage_hold(&s->super, true);
     begin_run(s);
     s->depth = (uint8_t)(hd_schedule_depth + (s->done != NULL));
     if (s->runner) {
@@ -862,7 +571,7 @@ ucc_status_t hd_schedule_start(hd_schedule_t *s) {
     /* release: the run's fields, for whoever sees that it has begun */
     atomic_store_explicit(&s->result, UCC_INPROGRESS, memory_order_release);
     hd_runner_t *runner = s->runner;
-    leave(s);
+    hd_schedule_leave(s);
     if (runner) { /* nobody can end it before */
         push(s);
     }
@@ -874,22 +583,22 @@ ucc_status_t hd_schedule_progress(hd_schedule_t *s) {
     if (result != UCC_INPROGRESS) {
         return result;
     }
-    if (is_root_of_caller(s)) {
+    if (hd_schedule_is_callers(s)) {
         note_own_wait(s);
     }
     if (s->runner) {
         (void)hd_runner_progress(s->runner, NULL);
         return hd_schedule_result(s);
     }
-    if (is_root_of_caller(s) || !enter(s)) {
+    if (hd_schedule_is_callers(s) || !hd_schedule_enter(s)) {
         return UCC_INPROGRESS; /* somebody is at it, perhaps the caller's caller */
     }
     if (s->phase == HD_SCHEDULE_IDLE) { /* it has ended meanwhile */
-        leave(s);
+        hd_schedule_leave(s);
         return hd_schedule_result(s);
     }
     if (play_round(s)) {
-        leave(s);
+        hd_schedule_leave(s);
         return UCC_INPROGRESS;
     }
     return hd_schedule_result(s);
@@ -905,6 +614,6 @@ bool hd_schedule_cancel(hd_schedule_t *s, ucc_status_t why) {
     /* release: pairs with look_for_cause; the first cause wins */
     (void)atomic_compare_exchange_strong_explicit(&s->asked, &none, (int32_t)why,
                                                   memory_order_release, memory_order_relaxed);
-    wake(runner);
+    hd_schedule_wake(runner);
     return true;
 }

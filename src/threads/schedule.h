@@ -112,6 +112,8 @@ typedef struct hd_stage_class {
     /* A run begins in which it will be started, or it is over there: what it needs has to stay till then. NULL: it
      * needs nothing. By whoever begins the run, too. */
     void (*hold)(hd_stage_t *stage, bool holds);
+    bool
+        is_schedule; /* the stage is the first member of a hd_schedule: schedule.c has that class */
 } hd_stage_class_t;
 
 struct hd_stage {

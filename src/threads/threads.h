@@ -32,6 +32,19 @@
 typedef struct hd_task hd_task_t;
 typedef struct ucc_context hd_context_t;
 
+/* --- words to sleep on (futex.c) ---------------------------------------------------------------- */
+
+/* Writes to an event descriptor. */
+void hd_park_signal(int event);
+/* Wakes those who sleep on the word with a bit of the mask. Its memory may be gone: then nobody
+ * sleeps there. */
+void hd_park_wake(_Atomic uint32_t *word, uint32_t mask);
+/* Sleeps while *word == seen, at most timeout_ns (UINT64_MAX: for ever). */
+void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+/* The same by those who share a word, until `deadline` (CLOCK_MONOTONIC). False: it is over. */
+bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
+                   const struct timespec *deadline);
+
 /* --- bells (park.c) --------------------------------------------------------------------------- */
 
 typedef struct hd_sleeper hd_sleeper_t;
@@ -119,13 +132,6 @@ static inline bool hd_sleeper_is_rung(const hd_sleeper_t *sleeper) {
 }
 /* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
 void hd_park_fence(void);
-/* Writes to an event descriptor. */
-void hd_park_signal(int event);
-/* Sleeps while *word == seen, at most timeout_ns (UINT64_MAX: for ever). */
-void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
-/* The same by those who share a word, until `deadline` (CLOCK_MONOTONIC). False: it is over. */
-bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
-                   const struct timespec *deadline);
 
 /* What threads/ knows of a group: the first member of hd_group. A sleeper pins it, because another
  * thread may complete the group's last task and destroy the team while this one is still enlisted. */
@@ -247,7 +253,7 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
     }
 }
 
-/* --- contexts (runner.c) ---------------------------------------------------------------------- */
+/* --- contexts (runner.c, list.c, night.c) -------------------------------------------------------- */
 
 /* Back-off state, in ticks. Atomic because it is kept after the context's lock is given back (nobody
  * should wait for a yielding thread); always relaxed: a lost update costs a yield more or less. */
@@ -313,8 +319,6 @@ void hd_runner_check(const hd_runner_t *runner);
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);
 /* From now on every so many progress calls that find the context empty call this, under no lock. Any thread. */
 void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance);
-/* True if all its tasks are of roomy homes; false as well if another thread is inside. */
-bool hd_runner_is_roomy(hd_runner_t *runner);
 /* True if no task is in it. */
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
@@ -331,8 +335,6 @@ void hd_runner_two_threads(hd_runner_t *runner, const char *where);
 bool hd_runner_waited_in(hd_runner_t *runner);
 /* On behalf of a progress call that will not go on: gives back the lock, and what was finished. */
 void hd_runner_abandon(hd_runner_t *runner);
-/* The same for a completion callback that did not return: completes those that come after it. */
-void hd_runner_go_on(hd_runner_t *runner, hd_task_t *finished);
 /* Before the calling thread runs user's code: it is on no bell any more, and will look again before it
  * sleeps. */
 void hd_runner_rise(void);
@@ -346,6 +348,8 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
  * nanoseconds if nobody does. */
 bool hd_processor_is_shared(void);
 
+/* True if all its tasks are of roomy homes; false as well if another thread is inside. */
+bool hd_runner_is_roomy(hd_runner_t *runner);
 void hd_idle_init(hd_idle_t *idle);
 /* The last yield found somebody else who wanted the processor. */
 static inline bool hd_idle_is_crowded(const hd_idle_t *idle) {

@@ -20,7 +20,7 @@
  * idle: the system leaves two of them on one processor where another program keeps the second one busy, and they take turns
  * there, at 2 us an allreduce; those who look busy it keeps apart.
  */
-#include "threads/threads.h"
+#include "threads/list.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -260,6 +260,19 @@ static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
     }
     note_strangers(began, now);
     return now;
+}
+
+bool hd_runner_is_roomy(hd_runner_t *runner) {
+    if (!hd_runner_enter(runner)) {
+        return false;
+    }
+    const hd_task_t *task = runner->active;
+    while (task && task->home && task->home->roomy) {
+        task = task->next;
+    }
+    bool roomy = runner->active && !task;
+    hd_runner_leave(runner);
+    return roomy;
 }
 
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_runner_t *runner) {

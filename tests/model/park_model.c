@@ -1,5 +1,5 @@
-/* park_model.c: bells and sleepers, src/threads/park.c, hd_bell_ring, and sleep_once of runner.c,
- * over memory with store buffers.
+/* park_model.c: bells and sleepers, src/threads/park.c, night.c, hd_bell_ring, and sleep_once of
+ * runner.c, over memory with store buffers.
  *
  * A store goes into its thread's buffer and reaches memory later, in order (x86-TSO); a thread
  * reads its own buffer first. A read-modify-write empties the thread's buffer before it acts.
@@ -74,7 +74,7 @@ enum {
     S_LINK,
     S_COUNT,
     S_UNLOCK,
-    S_GROUPS_TRY, /* helper: find_groups */
+    S_GROUPS_TRY, /* helper: hd_night_find_groups */
     S_GROUPS_LEAVE,
     S_BARRIER,
     S_FENCED,   /* hd_bell_begin_watch */
@@ -356,20 +356,20 @@ static bool step_groups(state_t *s, thread_t *t) {
             return false;
         }
         if (try_lock(s, t, RUNNER_LOCK)) {
-            model_say("find_groups: inside");
+            model_say("hd_night_find_groups: inside");
             t->at = S_GROUPS_LEAVE;
         } else if (bug == GROUPS_SKIPPED) {
-            model_say("find_groups: somebody is inside");
+            model_say("hd_night_find_groups: somebody is inside");
             t->bell = CONTEXT_BELL;
             t->at = S_LOCK;
         } else {
-            model_say("find_groups: somebody is inside: a short nap only");
+            model_say("hd_night_find_groups: somebody is inside: a short nap only");
             t->at = S_LOOK;
         }
         return true;
     case S_GROUPS_LEAVE:
         put(t, RUNNER_LOCK, 0);
-        model_say("find_groups: leaves");
+        model_say("hd_night_find_groups: leaves");
         t->at = S_LOCK;
         return true;
     case S_LAST_TRY:
@@ -451,7 +451,7 @@ static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
             rung = rung ||
                    ((t->enlisted >> bell & 1) && (load(s, t, (uint8_t)(RUNG_0 + bell)) >> me & 1));
         }
-        model_say("sleep_until_rung: the word is %u, %s", t->seen, rung ? "rung" : "not rung");
+        model_say("hd_night_sleep: the word is %u, %s", t->seen, rung ? "rung" : "not rung");
         t->at = S_SLEEP;
         if (rung) {
             leave_bed(t);

@@ -1,4 +1,5 @@
-/* runner_model.c: a context's task list, src/threads/runner.c: push, take in, step, complete.
+/* runner_model.c: a context's task list, src/threads/list.c and runner.c: push, take in, step,
+ * complete.
  *
  * Threads post tasks (hd_runner_push), post them again once they see them completed, as persistent
  * requests may be, and call hd_runner_progress, of which only the holder of the try-lock does
@@ -43,10 +44,10 @@ typedef struct task {
 typedef struct thread {
     uint8_t at;
     uint8_t task;            /* being pushed, number + 1 */
-    uint8_t seen;            /* `head` in push, `stack` in take_in */
+    uint8_t seen;            /* `head` in push, `stack` in hd_runner_take_in */
     uint8_t link;            /* `at` in step_all */
     uint8_t done, done_tail; /* the finished list, and its last task */
-    uint8_t rest;            /* `next` in complete_all */
+    uint8_t rest;            /* `next` in hd_complete_all */
     uint8_t order;           /* posts so far */
 } thread_t;
 
@@ -149,7 +150,7 @@ static void append(state_t *s, thread_t *t) {
     }
     t->seen = 0;
     t->link = 0;
-    model_say("take_in: the active list begins with %u", s->active);
+    model_say("hd_runner_take_in: the active list begins with %u", s->active);
 }
 
 static bool step_take_in(state_t *s, thread_t *t) {
@@ -165,7 +166,7 @@ static bool step_take_in(state_t *s, thread_t *t) {
         t->at = LOOK;
         return true;
     case LOOK:
-        model_say("take_in: the stack begins with %u", s->incoming);
+        model_say("hd_runner_take_in: the stack begins with %u", s->incoming);
         t->seen = bug == TAKE_BY_STORE ? s->incoming : 0;
         t->link = 0;
         t->at = !s->incoming ? STEP : bug == TAKE_BY_STORE ? TAKE_STORE : TAKE;
@@ -174,7 +175,7 @@ static bool step_take_in(state_t *s, thread_t *t) {
     case TAKE_STORE:
         t->seen = t->at == TAKE ? s->incoming : t->seen;
         s->incoming = 0;
-        model_say("take_in: takes the stack from %u on", t->seen);
+        model_say("hd_runner_take_in: takes the stack from %u on", t->seen);
         t->at = APPEND;
         return true;
     default: /* APPEND */
@@ -272,7 +273,7 @@ static bool step_complete(state_t *s, thread_t *t) {
         return true;
     case NEXT:
         t->rest = task->next;
-        model_say("complete_all: after task %u comes %u", t->done, t->rest);
+        model_say("hd_complete_all: after task %u comes %u", t->done, t->rest);
         t->at = STATUS;
         if (bug == NEXT_AFTER_COMPLETE) {
             t->done = t->rest;

@@ -51,20 +51,6 @@ Test(plan, of_a_few_blocks_goes_by_what_peers_read_while_there_is_room_for_all) 
     hd_home_unpin(&group->home);
 }
 
-/* A batch of small blocks is some 64 KiB; what is copied on at once fits the first-level cache. */
-Test(plan, takes_many_small_blocks_by_one_claim) {
-    cr_assert_gt(hd_plan_batch(0), 1000);
-    cr_assert_eq(hd_plan_batch((64 << 10) - 64), 2);
-    cr_assert_eq(hd_plan_batch(64 << 10), 1);
-}
-
-Test(plan, copies_whole_elements_on_in_steps_that_caches_hold) {
-    cr_assert_eq(hd_plan_push(1), HD_PUSH_WINDOW);
-    cr_assert_eq(hd_plan_push(24), HD_PUSH_WINDOW / 24 * 24);
-    cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW), HD_PUSH_WINDOW);
-    cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW + 1), HD_PUSH_WINDOW + 1);
-}
-
 Test(plan, of_an_operation_with_an_outer_stage_has_a_tree_among_few_as_well) {
     row_t row = {HD_ALLREDUCE, 2, HD_RESULT_MAX, "", "", 0, 0, 0, 0, 0, 0, 0, 0};
     hd_group_config_t config = small_config();

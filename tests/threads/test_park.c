@@ -1,4 +1,4 @@
-/* test_park.c: bells, and the sleep from which they wake. */
+/* test_park.c: bells, and the sleep from which they wake. Sleeping itself is in test_futex.c. */
 #include "threads/clock.h"
 #include "threads/threads.h"
 
@@ -11,10 +11,6 @@ static void init(void) {
 }
 
 TestSuite(park, .init = init, .timeout = 60);
-
-static uint64_t us_since(uint64_t ticks) {
-    return (hd_ticks() - ticks) / hd_ticks_per_us;
-}
 
 static uint32_t value(_Atomic uint32_t *word) {
     return atomic_load_explicit(word, memory_order_acquire);
@@ -88,18 +84,6 @@ Test(park, one_thread_may_stand_on_several_bells_with_one_word) {
     cr_assert_eq(value(&word), 2);
     hd_bell_delist(&on_b);
     hd_bell_delist(&on_a);
-}
-
-Test(park, sleep_ends_at_once_if_the_word_has_changed) {
-    _Atomic uint32_t word = 1;
-    hd_park_sleep(&word, 0, UINT64_MAX);
-}
-
-Test(park, sleep_ends_with_its_timeout) {
-    _Atomic uint32_t word = 0;
-    uint64_t began = hd_ticks();
-    hd_park_sleep(&word, 0, 20000000);
-    cr_assert_geq(us_since(began), 19000);
 }
 
 /* --- who is rung ---------------------------------------------------------------------------------- */

@@ -1,27 +1,14 @@
 /* context.c: devices, how they come into use and go, and the context that is current during a call.
  *
- * Each device has one context here, its primary one, which the program shares if it uses CUDA's runtime. It is retained
- * when the device is first used and released by close; its flags are the program's business, and it is never reset.
+ * Each device has one context here, its primary one, which the program shares if it uses CUDA's
+ * runtime. It is retained when the device is first used and released by close; its flags are the
+ * program's business, and it is never reset.
  */
 #include "gpu/cuda/cuda.h"
 
 #include "core/log.h"
 
 #include <string.h>
-
-hd_cuda_t hd_cuda;
-
-static bool is_number(int device) {
-    return device >= 0 && (uint32_t)device < hd_cuda.devices;
-}
-
-bool hd_cuda_lost(int device) {
-    if (!is_number(device)) {
-        return false;
-    }
-    /* relaxed: a fact, with which nothing is published */
-    return atomic_load_explicit(&hd_cuda.device[device].lost, memory_order_relaxed);
-}
 
 /* ---- what there is ---- */
 
@@ -102,7 +89,7 @@ ucc_status_t hd_cuda_find_devices(void) {
 }
 
 static ucc_status_t check_number(int device) {
-    if (!is_number(device)) {
+    if (!hd_cuda_is_number(device)) {
         hd_error("GPU %d: there are %u", device, hd_cuda.devices);
         return UCC_ERR_INVALID_PARAM;
     }
@@ -119,7 +106,7 @@ ucc_status_t hd_cuda_info(int device, hd_gpu_info_t *info) {
 
 /* ---- the current context ---- */
 
-static ucc_status_t push(hd_cuda_device_t *d, hd_cuda_scope_t *scope) {
+ucc_status_t hd_cuda_push(hd_cuda_device_t *d, hd_cuda_scope_t *scope) {
     int device = (int)(d - hd_cuda.device);
     *scope = (hd_cuda_scope_t){.device = d};
     ucc_status_t status =
@@ -185,7 +172,7 @@ static ucc_status_t enter(int device, hd_cuda_scope_t *scope, bool relaxed) {
     if (status != UCC_OK) {
         return status;
     }
-    status = push(d, scope);
+    status = hd_cuda_push(d, scope);
     if (status == UCC_OK && relaxed) {
         status = relax(scope);
         if (status != UCC_OK) {
@@ -205,8 +192,9 @@ ucc_status_t hd_cuda_enter_relaxed(int device, hd_cuda_scope_t *scope) {
 
 /* ---- into use ---- */
 
-/* The module and the name of each kernel. A real device's modules are loaded, and functions looked up, all at once: with the
- * driver's lazy loading, that is when code goes to the device, which must not happen while something is captured. */
+/* The module and the name of each kernel. A real device's modules are loaded, and functions
+ * looked up, all at once: with the driver's lazy loading, that is when code goes to the device,
+ * which must not happen while something is captured. */
 static ucc_status_t load_modules(int device, hd_cuda_device_t *d) {
     hd_gpu_image_t image[HD_GPU_MODULES] = {{0}};
     ucc_status_t status = UCC_OK;
@@ -232,7 +220,7 @@ static ucc_status_t load_modules(int device, hd_cuda_device_t *d) {
     return status;
 }
 
-static void unload_modules(int device, hd_cuda_device_t *d) {
+void hd_cuda_unload(int device, hd_cuda_device_t *d) {
     for (int i = 0; i < HD_GPU_MODULES; i++) {
         if (d->module[i]) {
             hd_cuda_check_freed(device, hd_cu.ModuleUnload(d->module[i]), "cuModuleUnload");
@@ -248,14 +236,14 @@ static ucc_status_t make_ready(int device, hd_cuda_device_t *d) {
     if (status != UCC_OK) {
         return status;
     }
-    status = push(d, &scope);
+    status = hd_cuda_push(d, &scope);
     if (status == UCC_OK) {
         status = relax(&scope);
         if (status == UCC_OK) {
             status = load_modules(device, d);
         }
         if (status != UCC_OK) {
-            unload_modules(device, d);
+            hd_cuda_unload(device, d);
         }
         hd_cuda_leave(&scope);
     }
@@ -287,31 +275,4 @@ ucc_status_t hd_cuda_use(int device) {
     }
     pthread_mutex_unlock(&d->lock);
     return status;
-}
-
-static void give_back(int device, hd_cuda_device_t *d) {
-    hd_cuda_scope_t scope;
-    /* Once more, in case that was a passing error. A lost device's things are given back all the same, as far as it lets
-     * us. */
-    bool entered = push(d, &scope) == UCC_OK || push(d, &scope) == UCC_OK;
-    hd_cuda_free_streams(d);
-    hd_cuda_free_memory(d);
-    unload_modules(device, d);
-    if (entered) {
-        hd_cuda_leave(&scope);
-    }
-    hd_cuda_check_freed(device, hd_cu.DevicePrimaryCtxRelease(d->handle),
-                        "cuDevicePrimaryCtxRelease");
-}
-
-void hd_cuda_close(void) {
-    for (uint32_t i = 0; i < hd_cuda.devices; i++) {
-        hd_cuda_device_t *d = &hd_cuda.device[i];
-        /* relaxed: nobody is in a call */
-        if (atomic_load_explicit(&d->ready, memory_order_relaxed)) {
-            give_back((int)i, d);
-        }
-        pthread_mutex_destroy(&d->lock);
-    }
-    hd_cuda.devices = 0;
 }

@@ -123,17 +123,23 @@ typedef struct hd_cuda {
 
 extern hd_cuda_t hd_cuda;
 
+/* ---- log.c ---- */
+
+/* Where lines go from now on; before anything else is called. */
+void hd_cuda_log_to(void (*line)(int level, const char *function, const char *line));
+
+/* ---- cuda.c ---- */
+
+bool hd_cuda_is_number(int device);
+bool hd_cuda_lost(int device);
+
 /* ---- error.c ---- */
 
+/* After such an error a device does nothing any more in this process. */
+bool hd_cuda_loses_device(CUresult result);
 /* UCC_OK for CUDA_SUCCESS. Otherwise a line, and what CUDA's error is here; an error that a device does not recover from
  * makes it lost. device -1: of none. */
 ucc_status_t hd_cuda_check(int device, CUresult result, const char *call);
-/* The same for a call on a stream of device that has to do with memory or events of others, too (-1: nobody's): whichever
- * of them turns out not to work is lost, or else device. */
-ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
-                                 const char *call);
-/* The same where nobody says which device it is about: those that turn out not to work are lost. */
-ucc_status_t hd_cuda_check_all(CUresult result, const char *call);
 /* For what gives back: a lost device's complaints are no news. */
 void hd_cuda_check_freed(int device, CUresult result, const char *call);
 /* The process may use CUDA: it is no child of a fork. */
@@ -149,6 +155,10 @@ typedef struct hd_cuda_scope {
     CUstreamCaptureMode mode; /* the caller's, if relaxed */
 } hd_cuda_scope_t;
 
+/* For a device that is not ready yet, or not any more: its context is current until hd_cuda_leave. */
+ucc_status_t hd_cuda_push(hd_cuda_device_t *d, hd_cuda_scope_t *scope);
+/* In the device's context. */
+void hd_cuda_unload(int device, hd_cuda_device_t *d);
 /* Makes the device ready, if it is not. */
 ucc_status_t hd_cuda_enter(int device, hd_cuda_scope_t *scope);
 /* The same for calls that could break the capture of a stream by any thread: this thread is allowed them. */
@@ -158,10 +168,17 @@ void hd_cuda_leave(hd_cuda_scope_t *scope);
 ucc_status_t hd_cuda_pop(int device, CUcontext before);
 
 ucc_status_t hd_cuda_use(int device);
-bool hd_cuda_lost(int device);
 ucc_status_t hd_cuda_info(int device, hd_gpu_info_t *info);
 ucc_status_t hd_cuda_find_devices(void);
-void hd_cuda_close(void);
+
+/* ---- probe.c ---- */
+
+/* As hd_cuda_check, for a call on a stream of device that has to do with memory or events of others,
+ * too (-1: nobody's): whichever of them turns out not to work is lost, or else device. */
+ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
+                                 const char *call);
+/* The same where nobody says which device it is about: those that turn out not to work are lost. */
+ucc_status_t hd_cuda_check_all(CUresult result, const char *call);
 
 /* ---- memory.c ---- */
 ucc_status_t hd_cuda_memory_of(const void *pointer, hd_gpu_memory_t *memory);

@@ -1,11 +1,15 @@
-/* error.c: the driver's errors, as statuses and lines of the log. */
+/* error.c: the driver's errors, as statuses and lines of the log. Each call of the driver passes
+ * its result through here, on any thread; which device an error is about, where nobody says so,
+ * probe.c finds out.
+ */
 #include "gpu/cuda/cuda.h"
 
 #include "core/log.h"
 
-/* Errors after which a device does nothing any more in this process. Numbers that cuda_abi.h does not name: the assertion
- * of a kernel, bad instructions and addresses, and links between devices. */
-static bool loses_device(CUresult result) {
+/* Errors after which a device does nothing any more in this process. Numbers that cuda_abi.h
+ * does not name: the assertion of a kernel, bad instructions and addresses, and links between
+ * devices. */
+bool hd_cuda_loses_device(CUresult result) {
     enum { NVLINK_UNCORRECTABLE = 220, ASSERT = 710, HARDWARE_STACK_ERROR = 714, INVALID_PC = 718 };
     switch ((int)result) {
     case CUDA_ERROR_DEINITIALIZED:
@@ -72,7 +76,7 @@ ucc_status_t hd_cuda_check(int device, CUresult result, const char *call) {
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) {
         return status_of(result);
     }
-    if (device < 0 || !loses_device(result)) {
+    if (device < 0 || !hd_cuda_loses_device(result)) {
         tell(device, result, call, "");
         return status_of(result);
     }
@@ -83,46 +87,6 @@ ucc_status_t hd_cuda_check(int device, CUresult result, const char *call) {
     return UCC_ERR_IO_ERROR;
 }
 
-/* An error that its context keeps comes again from any call there. */
-static bool still_works(int device, const char *call) {
-    hd_cuda_scope_t scope;
-    if (device < 0 || hd_cuda_lost(device) || hd_cuda_enter_relaxed(device, &scope) != UCC_OK) {
-        return device < 0 || !hd_cuda_lost(device);
-    }
-    CUevent probe;
-    CUresult result = hd_cu.EventCreate(&probe, CU_EVENT_DISABLE_TIMING);
-    if (result == CUDA_SUCCESS) {
-        hd_cuda_check_freed(device, hd_cu.EventDestroy(probe), "cuEventDestroy");
-    } else if (loses_device(result)) {
-        (void)hd_cuda_check(device, result, call);
-    }
-    hd_cuda_leave(&scope);
-    return !hd_cuda_lost(device);
-}
-
-ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
-                                 const char *call) {
-    if (!loses_device(result)) {
-        return hd_cuda_check(device, result, call);
-    }
-    other = other == device ? -1 : other;
-    another = another == device || another == other ? -1 : another;
-    bool others_work = still_works(other, call);
-    others_work = still_works(another, call) && others_work;
-    /* if it is this one as well, its next call says so */
-    return others_work ? hd_cuda_check(device, result, call) : UCC_ERR_IO_ERROR;
-}
-
-ucc_status_t hd_cuda_check_all(CUresult result, const char *call) {
-    bool lost = false;
-    for (uint32_t i = 0; i < hd_cuda.devices && loses_device(result); i++) {
-        /* acquire: pairs with the release in hd_cuda_use */
-        bool used = atomic_load_explicit(&hd_cuda.device[i].ready, memory_order_acquire);
-        lost = (used && !still_works((int)i, call)) || lost;
-    }
-    return lost ? UCC_ERR_IO_ERROR : hd_cuda_check(-1, result, call);
-}
-
 void hd_cuda_check_freed(int device, CUresult result, const char *call) {
     if (result != CUDA_SUCCESS && !hd_cuda_lost(device)) {
         (void)hd_cuda_check(device, result, call);
@@ -131,7 +95,8 @@ void hd_cuda_check_freed(int device, CUresult result, const char *call) {
 
 ucc_status_t hd_cuda_alive(void) {
     static _Atomic bool said;
-    /* relaxed, both: set in the child before it has other threads; and a line too many does no harm */
+    /* relaxed, both: set in the child before it has other threads; and a line too many does no
+     * harm */
     if (!atomic_load_explicit(&hd_cuda.forked, memory_order_relaxed)) {
         return UCC_OK;
     }

@@ -1,35 +1,45 @@
-/* open.c: what libheddle_cuda exports: the table of device.h, over the driver that it is given (plug.h). */
+/* open.c: what libheddle_cuda exports: the table of device.h, over the driver that it is given
+ * (plug.h). Libheddle opens it once, and closes it when nobody is in a call; in between, all calls
+ * go through the table.
+ */
 #include "gpu/plug.h"
 
 #include "core/log.h"
 #include "gpu/cuda/cuda.h"
 
 #include <heddle/heddle_version.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-hd_cuda_functions_t hd_cu;
-
 typedef __typeof__(&cuGetProcAddress_v2) find_fn;
 
-/* ---- the log of libheddle ---- */
+/* ---- the end ---- */
 
-static void (*log_line)(int level, const char *function, const char *line);
-
-atomic_int hd_log_threshold = HD_LOG_TRACE; /* libheddle's decides */
-
-int hd_log_init(void) {
-    return HD_LOG_TRACE;
+static void give_back(int device, hd_cuda_device_t *d) {
+    hd_cuda_scope_t scope;
+    /* Once more, in case that was a passing error. A lost device's things are given back all the
+     * same, as far as it lets us. */
+    bool entered = hd_cuda_push(d, &scope) == UCC_OK || hd_cuda_push(d, &scope) == UCC_OK;
+    hd_cuda_free_streams(d);
+    hd_cuda_free_memory(d);
+    hd_cuda_unload(device, d);
+    if (entered) {
+        hd_cuda_leave(&scope);
+    }
+    hd_cuda_check_freed(device, hd_cu.DevicePrimaryCtxRelease(d->handle),
+                        "cuDevicePrimaryCtxRelease");
 }
 
-void hd_log_line(hd_log_level_t level, const char *function, const char *format, ...) {
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    log_line((int)level, function, line);
+static void close_all(void) {
+    for (uint32_t i = 0; i < hd_cuda.devices; i++) {
+        hd_cuda_device_t *d = &hd_cuda.device[i];
+        /* relaxed: nobody is in a call */
+        if (atomic_load_explicit(&d->ready, memory_order_relaxed)) {
+            give_back((int)i, d);
+        }
+        pthread_mutex_destroy(&d->lock);
+    }
+    hd_cuda.devices = 0;
 }
 
 /* ---- the table ---- */
@@ -63,7 +73,7 @@ static hd_gpu_driver_t driver = {
     .copy = hd_cuda_copy,
     .capture = hd_cuda_capture,
     .keep = hd_cuda_keep,
-    .close = hd_cuda_close,
+    .close = close_all,
     .forked = forked,
 };
 
@@ -129,7 +139,7 @@ __attribute__((visibility("default"))) ucc_status_t heddle_cuda_open(const hd_gp
 
 ucc_status_t heddle_cuda_open(const hd_gpu_plug_t *plug, const hd_gpu_driver_t **out) {
     find_fn get;
-    log_line = plug->log;
+    hd_cuda_log_to(plug->log);
     if (plug->bytes != sizeof(driver) || strcmp(plug->version, HEDDLE_VERSION_STRING) != 0) {
         hd_error("GPUs: libheddle is %s, but libheddle_cuda is of another build, %s", plug->version,
                  HEDDLE_VERSION_STRING);
@@ -139,7 +149,7 @@ ucc_status_t heddle_cuda_open(const hd_gpu_plug_t *plug, const hd_gpu_driver_t *
     memcpy(&get, &plug->get_proc_address, sizeof(get)); /* a pointer to a function */
     ucc_status_t status = start(get);
     if (status != UCC_OK) {
-        hd_cuda_close();
+        close_all();
         return status;
     }
     driver.devices = hd_cuda.devices;

@@ -1,0 +1,64 @@
+/* thresholds.c: the sizes and numbers of members that decide how a call runs, without the deciding:
+ * what the configuration and the machine make of a group's thresholds when the group is created,
+ * and what plans, matching and the engine's rows (plan.c, match.c, work.c) ask alike. A group's
+ * thresholds are written by its creator and once more by whoever seals the group (group.c), before
+ * any call is planned, and are constant from then on. The other functions keep nothing, and any
+ * thread may call them.
+ */
+#include "core/config.h"
+#include "shm/internal.h"
+
+enum { SMALL_BATCH = 64 * 1024 }; /* bytes of small blocks taken by one claim */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
+ * staging gain less from it. */
+void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
+    size_t staged = config->staged_max;
+    size_t room = ((size_t)1 << 20) / group->n;
+    if (staged > room) {
+        staged = room > 256 ? room : 256;
+    }
+    staged = least(staged, (size_t)1 << 26); /* a lane's byte count has 28 bits */
+    size_t lines = group->n <= 64 ? least(config->lines_max, HD_LINES_LIMIT) : 0;
+    group->flat_max = config->flat_max;
+    group->lines_max = (uint32_t)lines;
+    group->lines_per_slot = (uint32_t)hd_lines_for(lines);
+    group->staged_slot = (uint32_t)(staged < 64 ? 64 : (staged + 63) / 64 * 64);
+    group->staged_max = group->staged_slot;
+    /* never less than lines carry: what came in lines, a relay of a bcast hands on through its
+     * slot */
+    lines = (lines + HD_LINE - 1) / HD_LINE * HD_LINE;
+    group->staging_slot = group->staged_slot > lines ? group->staged_slot : (uint32_t)lines;
+    if (group->staging_slot < config->staging_min) {
+        group->staging_slot = config->staging_min;
+    }
+    group->direct_above = config->direct_above;
+    group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
+    size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
+    cache = cache ? cache : (size_t)1 << 20;
+    bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
+    group->streaming_min = automatic ? cache : config->streaming_min;
+    group->copy_min = config->copy_min;
+    group->partial_min = config->partial_min;
+}
+
+void hd_plan_dedicated(hd_group_t *group) {
+    /* waiting for all costs little: not worth a copy */
+    group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+}
+
+bool hd_plan_is_flat(const hd_group_t *group, uint32_t n) {
+    return !group->spanning && n <= group->flat_max;
+}
+
+uint32_t hd_plan_batch(size_t block) {
+    return (uint32_t)(SMALL_BATCH / (block + 64) + 1);
+}
+
+size_t hd_plan_push(size_t element) {
+    return element < HD_PUSH_WINDOW ? HD_PUSH_WINDOW - HD_PUSH_WINDOW % element : element;
+}
