@@ -1,5 +1,5 @@
 /* addresses.c: fuzz target of what processes tell each other of themselves before they have a network: how they can be
- * reached (src/net/net.c), how they can be watched (src/net/watch_address.c), and the accounts and slices of which a
+ * reached (src/net/address.c), how they can be watched (src/net/watch_address.c), and the accounts and slices of which a
  * process's address is put together (src/form/roll.c).
  *
  * The first byte of an input says which. An address' checksum is put right in one of the modes, or nothing would get

@@ -48,7 +48,7 @@ static inline void next_bytes(input_t *in, void *to, size_t n) {
     in->left -= some;
 }
 
-/* Where these stand in a process's address (src/net/net.c). */
+/* Where these stand in a process's address (src/net/address.c). */
 enum { AT_ADDRESS_CHECK = 12, AT_ADDRESS_TOKEN = 56 };
 
 /* Puts an address's checksum right: over all, with 0 for itself. */
