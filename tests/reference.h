@@ -2,8 +2,8 @@
  *
  * The reference sees all endpoints' buffers at once and moves one element after the other. It
  * shares no code with src/; where a result depends on rounding it follows the documented canonical
- * order: blocks of up to 8 consecutive endpoints, recursively, each block folded from its left; scan and
- * exscan strictly from the left, rounding at each step.
+ * order: blocks of up to 8 consecutive endpoints, recursively, each block folded from its left;
+ * scan and exscan strictly from the left, rounding at each step.
  *
  * One description serves the plain and the v types: a plain type is one whose counts are all equal
  * and whose displacements are dense. Matrices have size * size entries; row i is endpoint i's view.
@@ -21,9 +21,9 @@
  *     reduce_scatter(v)        src[j], sum of counts[0][...]    dst[i], 0: block i of the result
  *
  * In place (where it has a meaning): gather(v), allgather(v): own block already in dst; scatter(v):
- * the root's block stays in its src; reduce: the root's operand is its dst; allreduce, scan, exscan, alltoall(v):
- * dst is operand and result; reduce_scatter(v): dst is the operand, and block i of endpoint i's dst
- * receives the result.
+ * the root's block stays in its src; reduce: the root's operand is its dst; allreduce, scan,
+ * exscan, alltoall(v): dst is operand and result; reduce_scatter(v): dst is the operand, and block
+ * i of endpoint i's dst receives the result.
  */
 #ifndef TESTS_REFERENCE_H_
 #define TESTS_REFERENCE_H_
@@ -97,9 +97,10 @@ void reference_reduce(const reference_dt_t *dt, ucc_reduction_op_t op,
                       unsigned char *const *sources, uint32_t n, uint64_t count,
                       unsigned char *dst);
 
-/* The same of sources that live in several processes: source i in process process_of[i], numbers that need not
- * be dense. In each process its sources are reduced in the canonical order, by their numbers among them; then the
- * processes' results are, ordered by the lowest number of a source in them. AVG divides once, at the end. */
+/* The same of sources that live in several processes: source i in process process_of[i], numbers
+ * that need not be dense. In each process its sources are reduced in the canonical order, by their
+ * numbers among them; then the processes' results are, ordered by the lowest number of a source in
+ * them. AVG divides once, at the end. */
 void reference_reduce_across(const reference_dt_t *dt, ucc_reduction_op_t op,
                              unsigned char *const *sources, const uint32_t *process_of, uint32_t n,
                              uint64_t count, unsigned char *dst);

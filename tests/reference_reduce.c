@@ -287,8 +287,8 @@ static void fold_block(const reference_dt_t *dt, ucc_reduction_op_t op, const un
     store(dt, out, &acc);
 }
 
-/* elements: n operands one behind the other; overwritten. The result is left in the first. n_total: AVG's divisor; 0:
- * the result is not the last one. */
+/* elements: n operands one behind the other; overwritten. The result is left in the first. n_total:
+ * AVG's divisor; 0: the result is not the last one. */
 static void reduce_element(const reference_dt_t *dt, ucc_reduction_op_t op, unsigned char *elements,
                            uint32_t n, uint32_t n_total) {
     uint32_t remaining = n;

@@ -1,6 +1,6 @@
 /* heddle_info.c: prints what the library knows: its build, the machine, the trees it would use, all
- * configuration variables, and which protocol runs per collective and size; and, for processes that it starts or
- * that a launcher has started, what connects them.
+ * configuration variables, and which protocol runs per collective and size; and, for processes that
+ * it starts or that a launcher has started, what connects them.
  */
 #include <getopt.h>
 #include <heddle/heddle.h>
@@ -48,7 +48,8 @@ static bool parse_endpoints(const char *text, uint32_t *endpoints) {
 
 #ifdef TOOL_HAVE_BOOTSTRAP
 
-/* Some traffic, small and large, so that UCX makes all that it wants to make; then process 0 tells. */
+/* Some traffic, small and large, so that UCX makes all that it wants to make; then process 0 tells.
+ */
 static ucc_status_t show_team(heddle_ep_t *ep, uint32_t processes) {
     enum { ELEMENTS = 1 << 18 };
     float *data = calloc(ELEMENTS, sizeof(*data));

@@ -1,4 +1,5 @@
-/* heddle_perf.c: measures and verifies all collectives among the endpoints of one process, or of several.
+/* heddle_perf.c: measures and verifies all collectives among the endpoints of one process, or of
+ * several.
  *
  * See heddle_perf --help for what is measured, and perf/perf.h for how the parts fit.
  */

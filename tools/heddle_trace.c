@@ -1,9 +1,11 @@
-/* heddle_trace.c: makes one trace of those that several processes have written (HEDDLE_TRACE=trace-%p.json).
+/* heddle_trace.c: makes one trace of those that several processes have written
+ * (HEDDLE_TRACE=trace-%p.json).
  *
- * A trace of the library's has a line for each event, behind one that says by which clock its times count (one per
- * system), and when they begin. Processes of one host have the same clock. Of different hosts, the offset is estimated from
- * the messages between them: no message is taken before it was sent, so with the shortest ways there and back, taken
- * to be equally long, the clocks are as far apart as half their difference.
+ * A trace of the library's has a line for each event, behind one that says by which clock its times
+ * count (one per system), and when they begin. Processes of one host have the same clock. Of
+ * different hosts, the offset is estimated from the messages between them: no message is taken
+ * before it was sent, so with the shortest ways there and back, taken to be equally long, the
+ * clocks are as far apart as half their difference.
  */
 #include <inttypes.h>
 #include <search.h>
@@ -31,8 +33,8 @@ typedef struct merger {
     input_t *input;
     uint32_t n, clocks;
     char (*clock)[64];
-    double *
-        least; /* ns from a message's sending to its taking, [clocks][clocks]; HUGE: there is none */
+    /* ns from a message's sending to its taking, [clocks][clocks]; HUGE: there is none */
+    double *least;
     double *offset; /* of each clock, to be taken off */
     bool *known;
     void *messages; /* a tree, by id */

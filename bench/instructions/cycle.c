@@ -1,22 +1,24 @@
-/* cycle.c: one thread drives all endpoints of a team through one kind of collective, for callgrind to count
- * the instructions of each phase (run.sh), and for lackey the cache lines (lines.sh).
+/* cycle.c: one thread drives all endpoints of a team through one kind of collective, for callgrind
+ * to count the instructions of each phase (run.sh), and for lackey the cache lines (lines.sh).
  *
  * usage: cycle ITERATIONS [COLLECTIVE [ENDPOINTS]]
  *
- * COLLECTIVE is barrier, bcast, allreduce, scatter, alltoall, alltoallv, allgatherv, reduce_scatterv (8 bytes per
- * endpoint; the default is allreduce), large (an allreduce of 64 KiB) or mixed (allreduce, bcast and reduce in turn,
- * from and to changing roots: no call is like the one before). The phases are functions of their own, never inlined,
- * so that a profile shows them by name:
- *     init, post_to_done, finalize   at all endpoints, by UCC's calls; post_to_done is post at each, then
- *                                    progress and test until all are complete
+ * COLLECTIVE is barrier, bcast, allreduce, scatter, alltoall, alltoallv, allgatherv,
+ * reduce_scatterv (8 bytes per endpoint; the default is allreduce), large (an allreduce of 64 KiB)
+ * or mixed (allreduce, bcast and reduce in turn, from and to changing roots: no call is like the
+ * one before). The phases are functions of their own, never inlined, so that a profile shows them
+ * by name:
+ *     init, post_to_done, finalize   at all endpoints, by UCC's calls; post_to_done is post at
+ *                                    each, then progress and test until all are complete
  *     persistent                     post_to_done of requests that are initialised once
- *     last_ucc                       init, post, test, finalize at endpoint 0, after all others have posted:
- *                                    what a collective costs whose peers are there already
- *     last_blocking                  the same by heddle.h's blocking call; mixed and v types, whose calls take wide
- *                                    counts only: by heddle_collective
+ *     last_ucc                       init, post, test, finalize at endpoint 0, after all others
+ *                                    have posted: what a collective costs whose peers are there
+ *                                    already
+ *     last_blocking                  the same by heddle.h's blocking call; mixed and v types, whose
+ *                                    calls take wide counts only: by heddle_collective
  *
- * A phase is called between two stores to `mark`, which a trace of memory shows, and whose address is printed:
- * outside of the phases, so that nothing of that is counted.
+ * A phase is called between two stores to `mark`, which a trace of memory shows, and whose address
+ * is printed: outside of the phases, so that nothing of that is counted.
  */
 #include <heddle/heddle.h>
 #include <stdio.h>
@@ -62,7 +64,7 @@ static void require(ucc_status_t status, const char *what) {
     }
 }
 
-/* --- phases -------------------------------------------------------------------------------------- */
+/* --- phases ----------------------------------------------------------------------------------- */
 
 PHASE phase_init(endpoint_t *endpoint) {
     for (uint32_t i = 0; i < endpoints; i++) {
@@ -129,7 +131,7 @@ PHASE phase_last_collective(endpoint_t *e) {
     require(heddle_collective(&e->args, e->team), "blocking call");
 }
 
-/* --- what is counted ------------------------------------------------------------------------------ */
+/* --- what is counted -------------------------------------------------------------------------- */
 
 /* always_inline: no phase is called through a pointer, which would be another way to be called. */
 static inline __attribute__((always_inline)) void
@@ -194,7 +196,7 @@ static void last_cycles(endpoint_t *endpoint, long iterations, phase_t number,
     }
 }
 
-/* --- the team ------------------------------------------------------------------------------------- */
+/* --- the team --------------------------------------------------------------------------------- */
 
 static bool is_vector(const char *collective) {
     return collective[strlen(collective) - 1] == 'v';

@@ -77,7 +77,7 @@ static uint32_t first_endpoint(const hd_tree_t *tree, uint32_t level, uint32_t i
     return tree->order[item];
 }
 
-/* --- up ---------------------------------------------------------------------------------------- */
+/* --- up --------------------------------------------------------------------------------------- */
 
 /* Static arrival: the path to the top block's being combined. */
 static path_t arrive(const hd_group_t *group, const hd_tree_t *tree, cost_t *cost) {
@@ -100,7 +100,7 @@ static path_t arrive(const hd_group_t *group, const hd_tree_t *tree, cost_t *cos
     return top;
 }
 
-/* --- down -------------------------------------------------------------------------------------- */
+/* --- down ------------------------------------------------------------------------------------- */
 
 typedef struct release {
     const hd_group_t *group;
@@ -158,7 +158,7 @@ static void release_all(const hd_group_t *group, uint32_t origin, path_t start, 
     free(r.readers);
 }
 
-/* --- collectives ------------------------------------------------------------------------------- */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 /* Everybody reads everybody (root == n), or the root. */
 static cost_t cost_of_flat(const hd_group_t *group, uint32_t root) {

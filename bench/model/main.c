@@ -1,7 +1,8 @@
 /* main.c: bench_model prints what barrier, bcast and allreduce of up to 48 bytes cost on machines
  * that nobody needs to own; see model.h for what is counted.
  *
- * usage: bench_model [--json] [--check | --check-growth] [--one-line] [--endpoints N] [TOPOLOGY ...]
+ * usage: bench_model [--json] [--check | --check-growth] [--one-line] [--endpoints N] [TOPOLOGY
+ * ...]
  *   TOPOLOGY       hwloc synthetic descriptions; without, a set that grows to 512 hardware threads
  *   --endpoints N  this count only; without, powers of two and some between
  *   --one-line     as with HEDDLE_TREE=number: trees by number, one line of release for all
@@ -9,19 +10,20 @@
  *                  borders between packages more often than it must
  *   --check-growth the same, but with a logarithmic bound for the way up of an allreduce
  *
- * The bound. A domain of c parts takes ceil(log8 c) <= 1 + log2(c) / 3 transfers each way; four kinds
- * of domains lie in each other (machine, package, NUMA node, cache), and their sizes multiply to n:
+ * The bound. A domain of c parts takes ceil(log8 c) <= 1 + log2(c) / 3 transfers each way; four
+ * kinds of domains lie in each other (machine, package, NUMA node, cache), and their sizes multiply
+ * to n:
  *
  *     transfers on the path <= 8 + 2/3 log2 n          readers of a line <= 64 + 8 log2 n
  *
  * Across packages, of which P are used: barrier P - 1 up and P - 1 down, bcast P - 1 down,
  * allreduce P - 1 down. Up, an allreduce must bring the operands together in the canonical order,
- * which no machine shapes: P - 1 where every package holds exactly one operand of each block that spans
- * packages (64 endpoints each, say); elsewhere one transfer for each operand, of an endpoint or
- * of a block, that its combiner finds in another package. --check demands P - 1 there, too: it is
- * what is wanted. --check-growth demands what follows from numbers along the machine: a border
- * lies within at most one block of each level, which has at most 7 operands behind it, so at most
- * 7 (P - 1) per level.
+ * which no machine shapes: P - 1 where every package holds exactly one operand of each block that
+ * spans packages (64 endpoints each, say); elsewhere one transfer for each operand, of an endpoint
+ * or of a block, that its combiner finds in another package. --check demands P - 1 there, too: it
+ * is what is wanted. --check-growth demands what follows from numbers along the machine: a border
+ * lies within at most one block of each level, which has at most 7 operands behind it, so at most 7
+ * (P - 1) per level.
  */
 #include "model.h"
 
@@ -55,7 +57,7 @@ enum {
     N_SERIES = sizeof(series) / sizeof(series[0])
 };
 
-/* --- what must hold ---------------------------------------------------------------------------- */
+/* --- what must hold --------------------------------------------------------------------------- */
 
 static bool complain(const char *machine, uint32_t n, collective_t c, const char *what) {
     fprintf(stderr, "FAILED: '%s', %" PRIu32 " endpoints, %s: %s\n", machine, n, collective_name[c],
@@ -94,7 +96,7 @@ static bool check(const char *machine, const hd_group_t *group, collective_t c, 
     return good;
 }
 
-/* --- output ------------------------------------------------------------------------------------ */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static void print_head(const char *machine, const options_t *options, bool first) {
     if (options->json) {
@@ -128,7 +130,7 @@ static void print_row(const options_t *options, const hd_group_t *group, collect
            hops[SAME_PACKAGE], hops[ACROSS], cost->transfers, cost->up, cost->down, cost->readers);
 }
 
-/* --- machines ---------------------------------------------------------------------------------- */
+/* --- machines --------------------------------------------------------------------------------- */
 
 /* The group that n endpoints form which are held where heddle_run would put them. Thresholds: the
  * library's defaults. */

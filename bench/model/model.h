@@ -11,8 +11,8 @@
  *   readers     is how many read the most wanted line
  *
  * Not counted: what a write costs (its line is taken away from those who read it last), reads of
- * the lines of an earlier exchange while waiting, watching for mismatches, and the scan by which a run
- * of bcasts learns how far everybody is.
+ * the lines of an earlier exchange while waiting, watching for mismatches, and the scan by which a
+ * run of bcasts learns how far everybody is.
  */
 #ifndef HD_BENCH_MODEL_H
 #define HD_BENCH_MODEL_H
@@ -41,8 +41,8 @@ typedef struct cost {
     bool sound; /* all are released, and every line that is read is written */
 } cost_t;
 
-/* How much later a transfer over that distance is complete than one in the same cache: decides which
- * of two chains is the longer one. */
+/* How much later a transfer over that distance is complete than one in the same cache: decides
+ * which of two chains is the longer one. */
 extern uint32_t distance_weight[N_DISTANCES];
 
 uint32_t path_length(const path_t *path);

@@ -1,7 +1,9 @@
-/* arrays.c: sums of arrays among the threads of a parallel region: OpenMP's reduction(+ : a[:n]) and <heddle/omp.h>, in turn, in
- * one run. Both do the same for a user: each thread clears an array of its own, adds to it, and all read the sums.
+/* arrays.c: sums of arrays among the threads of a parallel region: OpenMP's reduction(+ : a[:n])
+ * and <heddle/omp.h>, in turn, in one run. Both do the same for a user: each thread clears an array
+ * of its own, adds to it, and all read the sums.
  *
- *     arrays [THREADS [MOST_BYTES [SECONDS]]]      a line for each size: medians of the rounds, microseconds per call
+ *     arrays [THREADS [MOST_BYTES [SECONDS]]]      a line for each size: medians of the rounds,
+ *                                                  microseconds per call
  */
 #include <heddle/omp.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* heddle_calls.h: one collective as Heddle's blocking call; for participants that are threads of one process
- * (heddle.c) and of several (heddle_net.c).
+/* heddle_calls.h: one collective as Heddle's blocking call; for participants that are threads of
+ * one process (heddle.c) and of several (heddle_net.c).
  */
 #ifndef BENCH_HEDDLE_CALLS_H_
 #define BENCH_HEDDLE_CALLS_H_

@@ -1,6 +1,7 @@
-/* heddle_net.c: Heddle's blocking calls among the threads of several processes, one team over all. --variant 2x3 means 2
- * processes with 3 threads each, of which --threads must be the product. The loops' lines are in memory that the
- * processes inherit; they find each other over TCP, as programs without MPI do.
+/* heddle_net.c: Heddle's blocking calls among the threads of several processes, one team over all.
+ * --variant 2x3 means 2 processes with 3 threads each, of which --threads must be the product. The
+ * loops' lines are in memory that the processes inherit; they find each other over TCP, as programs
+ * without MPI do.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-/* limits.c: what the machine itself takes for the parts that every collective is made of, in the same
- * loops: see the last entries of bench_id_t.
+/* limits.c: what the machine itself takes for the parts that every collective is made of, in the
+ * same loops: see the last entries of bench_id_t.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -98,8 +98,8 @@ static void exchange(self_t *self, const bench_case_t *c) {
     }
 }
 
-/* Back to back this is faster than exchange(), because one transfer of the line carries both flags; it
- * is slower between participants that do something else in between. */
+/* Back to back this is faster than exchange(), because one transfer of the line carries both flags;
+ * it is slower between participants that do something else in between. */
 static void exchange_line(self_t *self, const bench_case_t *c) {
     uint64_t round = ++self->line_exchanges;
     /* release and acquire: as in exchange() */

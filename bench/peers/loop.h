@@ -1,9 +1,9 @@
 /* loop.h: the loops that every peer is measured in.
  *
- * A peer program is loop.c (with options.c and contents.c) plus one adapter: a bench_peer_t, and a main() that starts participants
- * and lets each call bench_participate(). Participants are threads or processes; what they share
- * (a spin barrier, decisions, samples) lies in one mapping that works for both. A participant walks
- * through collectives and sizes in step with the others:
+ * A peer program is loop.c (with options.c and contents.c) plus one adapter: a bench_peer_t, and a
+ * main() that starts participants and lets each call bench_participate(). Participants are threads
+ * or processes; what they share (a spin barrier, decisions, samples) lies in one mapping that works
+ * for both. A participant walks through collectives and sizes in step with the others:
  *
  *     allocate, fill, verify one call   ->   choose repetitions   ->   measure   ->   print
  *
@@ -129,8 +129,9 @@ typedef struct bench_peer {
     /** Before and after the calls of one case; NULL: nothing to do. */
     void (*prepare)(void *self, const bench_case_t *c);
     void (*release)(void *self, const bench_case_t *c);
-    /** Peers with buffers of their own, around a call that is verified: the source has been rewritten; the result
-     *  is to be copied to where the loops look for it. NULL: nothing to do. */
+    /** Peers with buffers of their own, around a call that is verified: the source has been
+     *  rewritten; the result is to be copied to where the loops look for it. NULL: nothing to
+     *  do. */
     void (*give)(void *self, const bench_case_t *c);
     void (*take)(void *self, bench_case_t *c);
     /** The collective, complete when it returns. */

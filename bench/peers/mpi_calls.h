@@ -1,5 +1,5 @@
-/* mpi_calls.h: one collective as MPI calls; for participants that are processes (mpi.c) and for those
- * that are threads of a thread communicator (threadcomm.c).
+/* mpi_calls.h: one collective as MPI calls; for participants that are processes (mpi.c) and for
+ * those that are threads of a thread communicator (threadcomm.c).
  */
 #ifndef BENCH_MPI_CALLS_H_
 #define BENCH_MPI_CALLS_H_

@@ -1,7 +1,8 @@
-/* mpi_openmp.c: what hybrid programs do by hand (MPI_THREAD_FUNNELED): the participants are the threads of OpenMP
- * regions in MPI processes, --variant 2x3 of them. In each collective the threads put together what their process
- * gives, one of them calls MPI, and all take what is theirs out again, with OpenMP's barriers in between. Whoever can
- * leave out a copy does: a gather goes straight into the root's buffer, a bcast straight into the first thread's.
+/* mpi_openmp.c: what hybrid programs do by hand (MPI_THREAD_FUNNELED): the participants are the
+ * threads of OpenMP regions in MPI processes, --variant 2x3 of them. In each collective the threads
+ * put together what their process gives, one of them calls MPI, and all take what is theirs out
+ * again, with OpenMP's barriers in between. Whoever can leave out a copy does: a gather goes
+ * straight into the root's buffer, a bcast straight into the first thread's.
  */
 #include <mpi.h>
 #include <omp.h>

@@ -6,9 +6,9 @@
 
 #include "loop.h"
 
-/* Three sums in turn: a call adds to one, reads it, and clears the next, which everybody has last read
- * before the barrier that ended the call in between. A reduction names its variable, so there are three
- * variables and not an array. */
+/* Three sums in turn: a call adds to one, reads it, and clears the next, which everybody has last
+ * read before the barrier that ended the call in between. A reduction names its variable, so there
+ * are three variables and not an array. */
 static double first, second, third;
 static uint64_t turn;
 #pragma omp threadprivate(turn)

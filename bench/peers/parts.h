@@ -11,7 +11,8 @@ extern const char *const bench_kinds[], *const bench_forms[], *const bench_roots
 void bench_parse(bench_options_t *o, int argc, char **argv);
 _Noreturn void bench_misuse(const char *option, const char *value);
 
-/** Before a call that is verified: the participant's own source, and no numbers in the destination. */
+/** Before a call that is verified: the participant's own source, and no numbers in the destination.
+ */
 void bench_fill(bench_case_t *c);
 /** Elements of this participant's result that are wrong after a call with that root. */
 uint64_t bench_check(const bench_case_t *c, uint32_t root);

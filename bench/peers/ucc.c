@@ -1,6 +1,7 @@
-/* ucc.c: any library with the UCC interface, used as an unmodified UCC program would: every thread, or by
- * --variant processes every process, has a library and a context of its own, and the team is formed with an
- * allgather among them. Nonblocking: init, post, test and progress until complete, finalize. Persistent: post, test.
+/* ucc.c: any library with the UCC interface, used as an unmodified UCC program would: every thread,
+ * or by --variant processes every process, has a library and a context of its own, and the team is
+ * formed with an allgather among them. Nonblocking: init, post, test and progress until complete,
+ * finalize. Persistent: post, test.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -22,8 +23,8 @@
  * The allgather, in memory that processes inherit
  * ---------------------------------------------------------------------------------------------- */
 
-/* A participant's contribution to rounds k and k + 1. It writes round k + 2 only after everybody has
- * published k + 1, that is, has finished reading k. */
+/* A participant's contribution to rounds k and k + 1. It writes round k + 2 only after everybody
+ * has published k + 1, that is, has finished reading k. */
 enum { ROOM = 1 << 20 };
 
 typedef struct slot {

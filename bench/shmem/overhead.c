@@ -1,7 +1,9 @@
-/* overhead.c: what OpenSHMEM's calls cost beside Heddle's own: a program for shmemrun. Rounds of either
- * alternate in one run; printed are the medians of rounds, in nanoseconds per call at PE 0, and their differences.
+/* overhead.c: what OpenSHMEM's calls cost beside Heddle's own: a program for shmemrun. Rounds of
+ * either alternate in one run; printed are the medians of rounds, in nanoseconds per call at PE 0,
+ * and their differences.
  *
- * usage: shmemrun -n N bench_shmem_overhead [ROUNDS [CALLS]]      (default 101 rounds of 2,000 calls)
+ * usage: shmemrun -n N bench_shmem_overhead [ROUNDS [CALLS]]      (default 101 rounds of 2,000
+ * calls)
  */
 #include <heddle/heddle.h>
 #include <shmem.h>

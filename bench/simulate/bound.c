@@ -1,7 +1,9 @@
-/* bound.c: what no algorithm can be faster than by the model: the largest of what follows from each of these alone.
+/* bound.c: what no algorithm can be faster than by the model: the largest of what follows from each
+ * of these alone.
  *
- *   news      somebody must hear of somebody at the farthest: by the fastest tree there is by L, o and g (who has heard
- *             tells others, one after the other), where all are alike; else one message from host to host
+ *   news      somebody must hear of somebody at the farthest: by the fastest tree there is by L, o
+ *             and g (who has heard tells others, one after the other), where all are alike; else
+ *             one message from host to host
  *   bytes     what a process, or a host, must send, or receive, through its port
  *   handling  what a processor must do for those bytes
  */

@@ -1,8 +1,8 @@
 /* call.c: the calls of all processes, their data, and what must come of them: see simulate.h.
  *
- * Bytes that are moved tell where they come from. What is combined are numbers, by a function that is neither
- * commutative nor associative: a result is right only if it was made by the canonical tree (core/reduce.h), and finished
- * once.
+ * Bytes that are moved tell where they come from. What is combined are numbers, by a function that
+ * is neither commutative nor associative: a result is right only if it was made by the canonical
+ * tree (core/reduce.h), and finished once.
  */
 #include "simulate.h"
 
@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t a, uint64_t b) {
     return x ^ x >> 29;
 }
 
-/* --- plans ----------------------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 const uint8_t *sim_algorithms(uint8_t type) {
     static const uint8_t barrier[] = {HD_NET_DIRECT, HD_NET_DISSEMINATION, 0},
@@ -101,7 +101,7 @@ hd_net_plan_t sim_plan(const sim_call_t *call) {
     return plan_of(call, &base);
 }
 
-/* --- combining -------------------------------------------------------------------------------------------------- */
+/* --- combining -------------------------------------------------------------------------------- */
 
 static uint64_t combine_words(uint64_t *word, uint32_t k) {
     while (k > 1) {
@@ -181,7 +181,7 @@ void __wrap_hd_net_unpack(const hd_net_data_t *data, const void *from) {
     }
 }
 
-/* --- data of a chaotic run ------------------------------------------------------------------------------------------ */
+/* --- data of a chaotic run -------------------------------------------------------------------- */
 
 /* What a process has; of each buffer, GUARD bytes after it must stay as they are. */
 typedef struct holding {
@@ -298,7 +298,8 @@ static shape_t takes(const sim_call_t *c, uint32_t me) {
     }
 }
 
-/* Whose block it is that `me` gives to `other`, in terms of size_of; the bytes of a bcast are of the root. */
+/* Whose block it is that `me` gives to `other`, in terms of size_of; the bytes of a bcast are of
+ * the root. */
 static size_t given(const sim_call_t *c, uint32_t me, uint32_t other, shape_t shape,
                     uint64_t *what) {
     uint8_t type = c->type;
@@ -418,7 +419,7 @@ static void forget(holding_t *h) {
     free(h->scratch);
 }
 
-/* --- what must come of it ----------------------------------------------------------------------------------------- */
+/* --- what must come of it --------------------------------------------------------------------- */
 
 /* expected[i]: of the i-th element of all. */
 static uint64_t *reference(const sim_call_t *c, size_t elements) {
@@ -557,10 +558,11 @@ bool sim_check(const sim_call_t *c) {
     return right;
 }
 
-/* --- a timed run ---------------------------------------------------------------------------------------------------- */
+/* --- a timed run ------------------------------------------------------------------------------ */
 
 sim_result_t sim_time(const sim_call_t *c, const sim_model_t *model) {
-    /* No data is moved: one address serves for all, and data of several blocks has no pieces to be packed. */
+    /* No data is moved: one address serves for all, and data of several blocks has no pieces to be
+     * packed. */
     static uint8_t nowhere[1];
     bool reduces = hd_coll[c->type].reducing, whole = c->type == HD_BCAST || c->type == HD_MCAST;
     size_t entries = (size_t)c->n * sizeof(hd_net_data_t), scratch = 0;

@@ -1,10 +1,12 @@
 /* fabric.c: the network that is made up: see simulate.h.
  *
- * A message is known by its receiver, its sender and its step. It is SENT and EXPECTED in either order, and over when its
- * data is in place; a sender's memory may be read until its send has ended. What happens:
+ * A message is known by its receiver, its sender and its step. It is SENT and EXPECTED in either
+ * order, and over when its data is in place; a sender's memory may be read until its send has
+ * ended. What happens:
  *
- *     sent --> ARRIVES at the receiver; if it is small, or expected, its data is taken;
- *              else it is large: ASKED for, as soon as it is expected; then its data LEAVES the sender, and COMES
+ *     sent --> ARRIVES at the receiver; if it is small, or expected, its data is taken; else it is
+ *              large: ASKED for, as soon as it is expected; then its data LEAVES the sender, and
+ *              COMES
  *     send ENDS at the sender: at once, if it is small
  */
 #include "simulate.h"
@@ -32,7 +34,7 @@ struct sim_message {
     happening_t what;
 };
 
-/* --- messages, by what they are known by -------------------------------------------------------------------- */
+/* --- messages, by what they are known by ------------------------------------------------------ */
 
 enum { BLOCK = 4096 };
 
@@ -112,7 +114,7 @@ static sim_message_t *message_of(sim_t *sim, uint32_t to, uint32_t from, uint32_
     return q->table[slot];
 }
 
-/* --- events --------------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static bool is_before(const event_t *a, const event_t *b) {
     return a->at < b->at || (a->at == b->at && a->order < b->order);
@@ -175,7 +177,7 @@ void sim_complain(sim_t *sim, const char *what, uint32_t at, uint32_t with, uint
     }
 }
 
-/* --- the model ------------------------------------------------------------------------------------------------ */
+/* --- the model -------------------------------------------------------------------------------- */
 
 static uint32_t host_of(const sim_t *sim, const sim_process_t *p) {
     return p->place / sim->model->per_host;
@@ -205,7 +207,7 @@ static double handling(const sim_path_t *path, size_t bytes) {
     return path->o + path->O * (double)bytes;
 }
 
-/* --- sending ---------------------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 static void copy_pieces(const hd_net_data_t *data, uint8_t *bytes, bool out) {
     for (uint32_t i = 0; i < data->n; i++) {
@@ -299,7 +301,7 @@ void hd_leg_send_bytes(hd_leg_t *leg, uint32_t step, uint32_t to, const void *at
     send_data(leg, step, to, &data, true);
 }
 
-/* --- receiving -------------------------------------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------------------- */
 
 /* It is in place. */
 static void end_message(sim_t *sim, sim_message_t *m) {
@@ -376,7 +378,7 @@ void hd_leg_receive_bytes(hd_leg_t *leg, uint32_t step, uint32_t from, void *at,
     expect(leg, step, from, &data, true);
 }
 
-/* --- a process's turns ------------------------------------------------------------------------------------------ */
+/* --- a process's turns ------------------------------------------------------------------------ */
 
 static ucc_status_t go(hd_leg_t *leg) {
     bool nothing = leg->plan.algorithm == HD_NET_NOTHING && !hd_coll[leg->call.type].reducing;
@@ -467,7 +469,8 @@ static void happen(sim_t *sim, const event_t *e) {
         turn(sim, p, e->at);
         return;
     }
-    /* A message is in one list at most: what happens to it next is caused by this, but for the end of its send. */
+    /* A message is in one list at most: what happens to it next is caused by this, but for the end
+     * of its send. */
     if (e->what == ENDS) {
         p->seat->cpu = p->seat->cpu > e->at ? p->seat->cpu : e->at;
         handle(sim, p, e->message, ENDS);
@@ -538,7 +541,7 @@ void sim_wake(sim_t *sim, sim_process_t *p) {
     push(sim, p->seat->cpu + some_time(sim), WAKES, NULL, p);
 }
 
-/* --- a run's memory ----------------------------------------------------------------------------------------------- */
+/* --- a run's memory --------------------------------------------------------------------------- */
 
 sim_t *sim_create(const sim_model_t *model, uint64_t random, uint32_t n, const uint32_t *place_of,
                   uint32_t places, uint32_t segments) {

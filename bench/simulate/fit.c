@@ -1,7 +1,8 @@
-/* fit.c: a model of this machine, of what bench_measure_legs has measured, and what it predicts of the rest.
+/* fit.c: a model of this machine, of what bench_measure_legs has measured, and what it predicts of
+ * the rest.
  *
- * Between two processes, a stream of small messages takes o each, a message from one to the other L + 2 o, and bytes
- * O each in a stream and 2 O + G each way. What is left is predicted.
+ * Between two processes, a stream of small messages takes o each, a message from one to the other L
+ * + 2 o, and bytes O each in a stream and 2 O + G each way. What is left is predicted.
  */
 #include "tables.h"
 

@@ -1,7 +1,8 @@
-/* main.c: bench_simulate runs the library's algorithms among thousands of processes that do not exist; see simulate.h.
+/* main.c: bench_simulate runs the library's algorithms among thousands of processes that do not
+ * exist; see simulate.h.
  *
- * usage: bench_simulate --check [--brief]
- *            every algorithm of every collective, with data, among 1 to 1,000 processes: exit status 1 if anything is wrong
+ * usage: bench_simulate --check [--brief] every algorithm of every collective, with data, among 1
+ *            to 1,000 processes: exit status 1 if anything is wrong
  *        bench_simulate --plans
  *            where the plan's algorithm takes longer than the best one, by each of some models
  *        bench_simulate --scaling
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- checking ------------------------------------------------------------------------------------------------- */
+/* --- checking --------------------------------------------------------------------------------- */
 
 static const uint8_t types[] = {
     HD_BARRIER,    HD_FANIN,     HD_FANOUT,    HD_BCAST,          HD_MCAST,          HD_ALLGATHER,
@@ -81,7 +82,8 @@ static void check_few(uint32_t n, uint32_t times) {
     }
 }
 
-/* Where plans change: with data as large as they ask for, so only where that is not too much of it. */
+/* Where plans change: with data as large as they ask for, so only where that is not too much of it.
+ */
 static void check_edges(uint32_t n) {
     static const size_t sizes[] = {2048, 8192, 16384, 65536, 262144, 262152};
     for (uint32_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -131,7 +133,7 @@ static int check(bool brief) {
     return failures > 0;
 }
 
-/* --- one time --------------------------------------------------------------------------------------------------- */
+/* --- one time --------------------------------------------------------------------------------- */
 
 static uint8_t type_named(const char *name) {
     for (uint32_t t = 0; t < HD_N_TYPES; t++) {

@@ -1,16 +1,19 @@
-/* simulate.h: collectives among thousands of processes in one program: the library's plan (net/plan.c) and its
- * algorithms (net/barrier.c, bcast.c, ...), as they are, on a network that is made up (fabric.c).
+/* simulate.h: collectives among thousands of processes in one program: the library's plan
+ * (net/plan.c) and its algorithms (net/barrier.c, bcast.c, ...), as they are, on a network that is
+ * made up (fabric.c).
  *
- * fabric.c stands for net/leg.c: it has the functions by which algorithms send and receive, keeps the messages in a queue
- * of events, and goes on with a process's leg whenever something has happened to it. It has two ways to say when that is:
+ * fabric.c stands for net/leg.c: it has the functions by which algorithms send and receive, keeps
+ * the messages in a queue of events, and goes on with a process's leg whenever something has
+ * happened to it. It has two ways to say when that is:
  *
- *   TIMED     by a LogGP model (sim_model_t). Data is not moved; what a collective takes is the time when its last process
- *             has ended
- *   CHAOTIC   at random, in any order, with data: processes begin late, messages overtake each other, are read from their
- *             sender's memory when they are sent, or when the receiver is there, or later still; sends end as they like
+ *   TIMED     by a LogGP model (sim_model_t). Data is not moved; what a collective takes is the
+ *             time when its last process has ended
+ *   CHAOTIC   at random, in any order, with data: processes begin late, messages overtake each
+ *             other, are read from their sender's memory when they are sent, or when the receiver
+ *             is there, or later still; sends end as they like
  *
- * It also says what no algorithm may do: two messages of one pair at one step, a message that nobody receives, one of
- * another size than is expected, one to oneself.
+ * It also says what no algorithm may do: two messages of one pair at one step, a message that
+ * nobody receives, one of another size than is expected, one to oneself.
  *
  * call.c makes the calls of all processes with their data, and knows what must come of them.
  */
@@ -19,10 +22,11 @@
 
 #include "net/internal.h"
 
-/* --- the model --------------------------------------------------------------------------------------------- */
+/* --- the model -------------------------------------------------------------------------------- */
 
-/* Times in ns. A message of b bytes keeps its sender's processor for o + O b, then a port for max(g, G b), is L on its
- * way, keeps the receiver's port for as long as the sender's, and its processor for o + O b. */
+/* Times in ns. A message of b bytes keeps its sender's processor for o + O b, then a port for
+ * max(g, G b), is L on its way, keeps the receiver's port for as long as the sender's, and its
+ * processor for o + O b. */
 typedef struct sim_path {
     double L, o, O, g, G;
 } sim_path_t;
@@ -38,7 +42,7 @@ typedef struct sim_model {
     double copy;         /* ns per byte that an algorithm packs, or unpacks */
 } sim_model_t;
 
-/* --- a run ------------------------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 typedef struct sim_message sim_message_t;
 
@@ -91,7 +95,8 @@ typedef struct sim_result {
     bool right;
 } sim_result_t;
 
-/* Makes a run of n processes. place_of: their numbers in a team of so many `places`; NULL: 0, 1, ... */
+/* Makes a run of n processes. place_of: their numbers in a team of so many `places`; NULL: 0, 1,
+ * ... */
 sim_t *sim_create(const sim_model_t *model, uint64_t random, uint32_t n, const uint32_t *place_of,
                   uint32_t places, uint32_t segments);
 void sim_destroy(sim_t *sim);
@@ -105,11 +110,12 @@ void sim_wake(sim_t *sim, sim_process_t *p);
 static inline sim_process_t *sim_process_of(const hd_leg_t *leg) {
     return (sim_process_t *)(uintptr_t)leg;
 }
-/* The run that is under way, and whose turn it is: algorithms know their leg only, and their packing not even that. */
+/* The run that is under way, and whose turn it is: algorithms know their leg only, and their
+ * packing not even that. */
 extern sim_t *sim_now;
 extern sim_process_t *sim_turn;
 
-/* --- calls ------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 typedef struct sim_call {
     uint8_t type; /* enum hd_type */

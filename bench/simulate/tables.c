@@ -21,13 +21,14 @@ static const sim_model_t models[] = {
     {"InfiniBand, 4 a host", SHARED_MEMORY, INFINIBAND, 4, 0, 16 * KIB, 0.1, 0.1}};
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
-/* --- plans ---------------------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static const uint8_t planned[] = {HD_BARRIER,   HD_FANIN,      HD_FANOUT,   HD_BCAST,
                                   HD_ALLGATHER, HD_ALLGATHERV, HD_ALLTOALL, HD_GATHER,
                                   HD_SCATTER,   HD_ALLREDUCE,  HD_REDUCE};
 
-/* Among very many, only what needs few messages of each: the others take too long here, and there. */
+/* Among very many, only what needs few messages of each: the others take too long here, and there.
+ */
 static bool is_short(const sim_call_t *call, uint8_t algorithm) {
     bool each_to_each = algorithm == HD_NET_RING || algorithm == HD_NET_PAIRWISE ||
                         algorithm == HD_NET_SCATTER_ALLGATHER ||
@@ -117,7 +118,7 @@ int table_of_plans(void) {
     return 0;
 }
 
-/* --- scaling -------------------------------------------------------------------------------------------------- */
+/* --- scaling ---------------------------------------------------------------------------------- */
 
 enum { THREADS = 64, LINE_NS = 60, LINES = 3 };
 static const double memory =
@@ -164,7 +165,8 @@ static void scaling_row(sim_call_t call) {
     fflush(stdout);
 }
 
-/* What happens inside a process of 64 threads: arriving and being released, each a path of lines; and copying. */
+/* What happens inside a process of 64 threads: arriving and being released, each a path of lines;
+ * and copying. */
 static double local_ns(size_t copied) {
     return 2 * LINES * LINE_NS + memory * (double)copied;
 }

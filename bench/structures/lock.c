@@ -1,5 +1,6 @@
-/* lock.c: hd_lock_t, which is a ck_spinlock with our waiting, beside the same in C11's atomics, and beside
- * ck_spinlock_lock, which never yields. A section writes one line; between two a thread is away for a moment.
+/* lock.c: hd_lock_t, which is a ck_spinlock with our waiting, beside the same in C11's atomics, and
+ * beside ck_spinlock_lock, which never yields. A section writes one line; between two a thread is
+ * away for a moment.
  */
 #include "structures.h"
 #include "threads/lock.h"
@@ -63,7 +64,8 @@ static void with_ck(void *shared, uint32_t thread, uint64_t operations) {
 }
 
 static inline bool try_c11(c11_lock_t *lock) {
-    /* relaxed look first: keeps a contended line shared; acquire pairs with the release that ends a section */
+    /* relaxed look first: keeps a contended line shared; acquire pairs with the release that ends a
+     * section */
     return atomic_load_explicit(&lock->held, memory_order_relaxed) == 0 &&
            atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0;
 }

@@ -1,5 +1,5 @@
-/* stack.c: a context's incoming stack (threads/list.h) beside ck_stack: each thread pushes a node, and takes
- * in all that there is. */
+/* stack.c: a context's incoming stack (threads/list.h) beside ck_stack: each thread pushes a node,
+ * and takes in all that there is. */
 #include "structures.h"
 #include "threads/clock.h"
 

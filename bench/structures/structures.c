@@ -1,11 +1,12 @@
-/* structures.c: our general structures beside Concurrency Kit's: what an operation takes, among one thread,
- * two, and more than there are processors.
+/* structures.c: our general structures beside Concurrency Kit's: what an operation takes, among one
+ * thread, two, and more than there are processors.
  *
  * usage: bench_structures [--rounds N] [--threads N]... [NAME]...
  *
- * In every round both do the same work, one after the other, and who begins alternates. Printed are the
- * fastest and the median round of each, in ns per operation of all threads together, and the quartiles of
- * Concurrency Kit's time over ours within a round: above 1, ours is faster. NAME: contests that contain it.
+ * In every round both do the same work, one after the other, and who begins alternates. Printed are
+ * the fastest and the median round of each, in ns per operation of all threads together, and the
+ * quartiles of Concurrency Kit's time over ours within a round: above 1, ours is faster. NAME:
+ * contests that contain it.
  */
 #include "structures.h"
 
@@ -37,7 +38,7 @@ static double now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* --- one round ------------------------------------------------------------------------------------ */
+/* --- one round -------------------------------------------------------------------------------- */
 
 typedef struct worker {
     const rival_t *rival;
@@ -94,7 +95,7 @@ static double run_round(const rival_t *rival, uint32_t threads, uint64_t operati
     return ended - began;
 }
 
-/* --- all rounds ----------------------------------------------------------------------------------- */
+/* --- all rounds ------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

@@ -1,7 +1,8 @@
-/* table.c: the table of open exchanges (shm/match.c) beside one of ck_ht. Both have a shard of their own lock
- * for each of 64 hashes; in a shard ours is a list, oldest first, and Concurrency Kit's a hash table that
- * grows, whose entries are queues of exchanges with equal labels. An operation opens an exchange by the join of
- * one member, and closes it by that of another, while others are open all the time.
+/* table.c: the table of open exchanges (shm/match.c) beside one of ck_ht. Both have a shard of
+ * their own lock for each of 64 hashes; in a shard ours is a list, oldest first, and Concurrency
+ * Kit's a hash table that grows, whose entries are queues of exchanges with equal labels. An
+ * operation opens an exchange by the join of one member, and closes it by that of another, while
+ * others are open all the time.
  */
 #include "structures.h"
 #include "threads/lock.h"
@@ -62,7 +63,7 @@ static bool join_exchange(exchange_t *x, uint32_t me) {
     return ++x->n_joined == 2;
 }
 
-/* --- ours ----------------------------------------------------------------------------------------- */
+/* --- ours ------------------------------------------------------------------------------------- */
 
 static bool same(const label_t *a, const label_t *b) {
     return a->class == b->class && a->key == b->key && a->n == b->n && a->start == b->start &&
@@ -92,7 +93,7 @@ static void join_ours(tables_t *t, const label_t *label, uint32_t me, exchange_t
     hd_unlock(&shard->lock);
 }
 
-/* --- Concurrency Kit's ---------------------------------------------------------------------------- */
+/* --- Concurrency Kit's ------------------------------------------------------------------------ */
 
 static void *allocate(size_t bytes) {
     return malloc(bytes);
@@ -131,8 +132,8 @@ static void put_ck(shard_t *shard, ck_ht_hash_t hash, exchange_t *x) {
     must(ck_ht_put_spmc(&shard->table, hash, &entry));
 }
 
-/* What is removed leaves its place marked for ever, and what is looked for in vain passes by all marks: now and
- * then the table has to be made anew. */
+/* What is removed leaves its place marked for ever, and what is looked for in vain passes by all
+ * marks: now and then the table has to be made anew. */
 static void renew_ck(shard_t *shard) {
     ck_ht_t anew;
     ck_ht_iterator_t at = CK_HT_ITERATOR_INITIALIZER;
@@ -189,7 +190,7 @@ static void join_ck(tables_t *t, const label_t *label, uint32_t me, exchange_t *
     hd_unlock(&shard->lock);
 }
 
-/* --- both ----------------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 typedef void join_fn_t(tables_t *, const label_t *, uint32_t me, exchange_t *spare);
 

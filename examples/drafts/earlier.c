@@ -1,10 +1,11 @@
 /* earlier.c: how a bar cools, written to the earlier of the two drafts from which UCC came.
  *
- * Each thread is an endpoint and has a piece of the bar. In every step it shows its two outermost cells to
- * the others and computes the mean of neighbours; now and then all learn by how much the bar has changed, and
- * stop when that is little. Endpoint 0 says how, and collects the pieces. In the end, the threads with even
- * endpoints make a team of their own, and find how hot their pieces are together. Endpoints form the team by
- * an allgather that the program lends to the library ("out of band"), here a table under a lock.
+ * Each thread is an endpoint and has a piece of the bar. In every step it shows its two outermost
+ * cells to the others and computes the mean of neighbours; now and then all learn by how much the
+ * bar has changed, and stop when that is little. Endpoint 0 says how, and collects the pieces. In
+ * the end, the threads with even endpoints make a team of their own, and find how hot their pieces
+ * are together. Endpoints form the team by an allgather that the program lends to the library ("out
+ * of band"), here a table under a lock.
  *
  * Checked here: every cell, against the same bar computed by one thread.
  *

@@ -1,9 +1,9 @@
 /* later.c: a sample sort, written to the later of the two drafts from which UCC came.
  *
- * Each thread is an endpoint. It sorts its own keys and contributes samples of them; by the samples of all,
- * the range of keys is split among the threads; each sends every other one the keys that are for it. The
- * draft's way to begin: a library, a context per thread, and a team for which the program lends an allgather
- * ("out of band"), here a table under a lock.
+ * Each thread is an endpoint. It sorts its own keys and contributes samples of them; by the samples
+ * of all, the range of keys is split among the threads; each sends every other one the keys that
+ * are for it. The draft's way to begin: a library, a context per thread, and a team for which the
+ * program lends an allgather ("out of band"), here a table under a lock.
  *
  * Checked here: every thread's keys are in order and in its range, and all keys are there.
  *

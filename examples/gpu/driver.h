@@ -1,6 +1,6 @@
-/* driver.h: the few functions of the CUDA driver that train.c calls, found at run time, so that the example also runs where
- * there is no GPU. A program that has CUDA anyway includes cuda.h, or cuda_runtime.h, and needs nothing of this: Heddle uses
- * the same contexts as CUDA's runtime.
+/* driver.h: the few functions of the CUDA driver that train.c calls, found at run time, so that the
+ * example also runs where there is no GPU. A program that has CUDA anyway includes cuda.h, or
+ * cuda_runtime.h, and needs nothing of this: Heddle uses the same contexts as CUDA's runtime.
  */
 #ifndef DRIVER_H_
 #define DRIVER_H_
@@ -49,7 +49,8 @@ static void cu_must(int result, const char *call) {
     }
 }
 
-/* The driver that Heddle uses: of a GPU, or with HEDDLE_GPU=emulated:N the emulated one, which a group has loaded. */
+/* The driver that Heddle uses: of a GPU, or with HEDDLE_GPU=emulated:N the emulated one, which a
+ * group has loaded. */
 static void cu_load(int emulated) {
     char name[64] = "libcuda.so.1";
     void *found;
@@ -65,7 +66,8 @@ static void cu_load(int emulated) {
     DRIVER(DRIVER_FIND)
 }
 
-/* What the emulated driver has found: work that is not ordered, or that touches what it must not. */
+/* What the emulated driver has found: work that is not ordered, or that touches what it must not.
+ */
 static uint64_t cu_findings(void) {
     heddle_emucuda_report_t r;
     void (*report)(heddle_emucuda_report_t *, size_t);

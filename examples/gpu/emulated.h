@@ -1,6 +1,6 @@
-/* emulated.h: the same kernels for the emulated driver: a module, which is a table of functions. For each kernel there are two:
- * what runs a block of it, and what says which memory the whole launch touches, with which the emulator finds what is not
- * ordered.
+/* emulated.h: the same kernels for the emulated driver: a module, which is a table of functions.
+ * For each kernel there are two: what runs a block of it, and what says which memory the whole
+ * launch touches, with which the emulator finds what is not ordered.
  */
 #ifndef EMULATED_H_
 #define EMULATED_H_

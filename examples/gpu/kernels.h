@@ -1,9 +1,11 @@
-/* kernels.h: a small network's arithmetic, as functions of one thread of a kernel each. nvcc makes kernels of them (train.cu);
- * the host's compiler makes functions, which the emulated driver runs, and with which train.c computes what must come out.
+/* kernels.h: a small network's arithmetic, as functions of one thread of a kernel each. nvcc makes
+ * kernels of them (train.cu); the host's compiler makes functions, which the emulated driver runs,
+ * and with which train.c computes what must come out.
  *
- * The network: INPUTS numbers, HIDDEN rectified sums of them, one output. Its weights lie in one array, and its gradient in
- * another of the same shape. No thread adds up what others have computed, and no multiplication and addition become one
- * instruction, so that the same bits come out everywhere.
+ * The network: INPUTS numbers, HIDDEN rectified sums of them, one output. Its weights lie in one
+ * array, and its gradient in another of the same shape. No thread adds up what others have
+ * computed, and no multiplication and addition become one instruction, so that the same bits come
+ * out everywhere.
  */
 #ifndef KERNELS_H_
 #define KERNELS_H_

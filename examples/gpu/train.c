@@ -1,11 +1,13 @@
 /* train.c: data-parallel training on GPUs, by a few threads of one process.
  *
- * Each thread has a device (or a share of one: Heddle proposes which), a stream, a copy of the network's weights, and some
- * of the samples. In a step it computes the gradient of its samples; Heddle adds up all threads' gradients, in the
- * devices' memory; each thread changes its weights by the sum. So all copies stay the same, bit by bit.
+ * Each thread has a device (or a share of one: Heddle proposes which), a stream, a copy of the
+ * network's weights, and some of the samples. In a step it computes the gradient of its samples;
+ * Heddle adds up all threads' gradients, in the devices' memory; each thread changes its weights by
+ * the sum. So all copies stay the same, bit by bit.
  *
- * Then one thread does the same on the host: the samples of each, one after the other. Heddle adds in an order that depends
- * on the number of endpoints alone: up to eight one after the other. So the bits must be those of the devices.
+ * Then one thread does the same on the host: the samples of each, one after the other. Heddle adds
+ * in an order that depends on the number of endpoints alone: up to eight one after the other. So
+ * the bits must be those of the devices.
  *
  * usage: train [threads [steps]]      (default 4 and 200; at most 8 threads)
  *
@@ -143,8 +145,9 @@ static void launch(const trainer_t *t, void *kernel, train_args_t args, uint32_t
                     NULL));
 }
 
-/* The sum of all threads' gradients, in each thread's array on its device: after the kernels before, and before those that
- * follow. Threads meet until it is enqueued; nobody waits for a device. */
+/* The sum of all threads' gradients, in each thread's array on its device: after the kernels
+ * before, and before those that follow. Threads meet until it is enqueued; nobody waits for a
+ * device. */
 static void sum_gradients(const trainer_t *t) {
     check(heddle_allreduce_on(t->ep, t->stream, HEDDLE_IN_PLACE, t->memory.gradient, WEIGHTS,
                               UCC_DT_FLOAT32, UCC_OP_SUM),

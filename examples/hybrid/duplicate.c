@@ -1,7 +1,7 @@
-/* duplicate.c: two teams of all processes and threads, used at the same time by different threads: what MPI programs
- * duplicate a communicator for. In each process half of the threads belong to one library, which sums by its own team,
- * and half to another one, which broadcasts and gathers by its own; neither needs to know of the other, and no message
- * of one is ever taken for the other's.
+/* duplicate.c: two teams of all processes and threads, used at the same time by different threads:
+ * what MPI programs duplicate a communicator for. In each process half of the threads belong to one
+ * library, which sums by its own team, and half to another one, which broadcasts and gathers by its
+ * own; neither needs to know of the other, and no message of one is ever taken for the other's.
  *
  *     mpicc -fopenmp duplicate.c $(pkg-config --cflags --libs heddle) -o duplicate
  *     mpiexec -n 2 ./duplicate [THREADS_OF_EACH [ROUNDS]]

@@ -1,12 +1,14 @@
-/* heat.c: MPI processes x OpenMP threads, where every thread is an endpoint of one Heddle team over all processes. A
- * rod is heated at one end; its cells are divided among all threads. Each step exchanges the cells at the edges with
- * the neighbours (an alltoallv with two partners), and the heat that is in the rod is summed by an allreduce that goes
- * on while the next step is computed. Heat is neither made nor lost inside, so the sums tell whether all is well.
+/* heat.c: MPI processes x OpenMP threads, where every thread is an endpoint of one Heddle team over
+ * all processes. A rod is heated at one end; its cells are divided among all threads. Each step
+ * exchanges the cells at the edges with the neighbours (an alltoallv with two partners), and the
+ * heat that is in the rod is summed by an allreduce that goes on while the next step is computed.
+ * Heat is neither made nor lost inside, so the sums tell whether all is well.
  *
  *     mpicc -fopenmp heat.c $(pkg-config --cflags --libs heddle) -lm -o heat
  *     mpiexec -n 2 ./heat [THREADS [CELLS [STEPS]]]
  *
- * MPI is needed to find the other processes, and by one thread at a time: MPI_THREAD_FUNNELED is enough.
+ * MPI is needed to find the other processes, and by one thread at a time: MPI_THREAD_FUNNELED is
+ * enough.
  */
 #include <heddle/heddle.h>
 /* mpi.h is for bootstrap_mpi.h to include */

@@ -2,12 +2,12 @@
  *
  * Solves the 2-D Poisson equation on a square grid (five-point stencil, zero border), without ever
  * storing the matrix. The vectors are shared, each thread owns a band of rows; two dot products per
- * step are heddle_allreduce(), and a heddle_barrier() makes the neighbours' rows of p complete before
- * the stencil reads them. So the region is entered once, not once per loop.
+ * step are heddle_allreduce(), and a heddle_barrier() makes the neighbours' rows of p complete
+ * before the stencil reads them. So the region is entered once, not once per loop.
  *
- * Checked here: the answer agrees with a serial run within rounding, and a second parallel run gives
- * the same bits, because Heddle's reductions combine operands in an order that depends on nothing but
- * their number.
+ * Checked here: the answer agrees with a serial run within rounding, and a second parallel run
+ * gives the same bits, because Heddle's reductions combine operands in an order that depends on
+ * nothing but their number.
  *
  * usage: cg [grid [threads]]      (default 96 and 4)
  */

@@ -1,8 +1,10 @@
-/* deposit.c: particles that leave their charge on a grid, as in particle-in-cell codes: every thread has its own particles
- * and its own copy of the grid, and the copies have to be added up, at each step.
+/* deposit.c: particles that leave their charge on a grid, as in particle-in-cell codes: every
+ * thread has its own particles and its own copy of the grid, and the copies have to be added up, at
+ * each step.
  *
- * Twice: by OpenMP's reduction(+ : grid[:n]), and by heddle_omp_reduce() of <heddle/omp.h>. Both charges must agree within
- * rounding; a second run by Heddle must give the same bits. How long each took stands in the last line.
+ * Twice: by OpenMP's reduction(+ : grid[:n]), and by heddle_omp_reduce() of <heddle/omp.h>. Both
+ * charges must agree within rounding; a second run by Heddle must give the same bits. How long each
+ * took stands in the last line.
  *
  * usage: deposit [cells [threads [steps]]]      (default 2000, 4 and 200)
  */

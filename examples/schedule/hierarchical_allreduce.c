@@ -1,9 +1,9 @@
-/* hierarchical_allreduce.c: an allreduce over nodes and leaders as a schedule of collectives, after the example
- * of "UCC Schedule and Tasks".
+/* hierarchical_allreduce.c: an allreduce over nodes and leaders as a schedule of collectives, after
+ * the example of "UCC Schedule and Tasks".
  *
- * Every `node` endpoints form a sub-team, and their first ones another. Three tasks, each a collective of one of
- * them: reduce to the node's leader; allreduce among the leaders, which the others don't have; bcast in
- * the node.
+ * Every `node` endpoints form a sub-team, and their first ones another. Three tasks, each a
+ * collective of one of them: reduce to the node's leader; allreduce among the leaders, which the
+ * others don't have; bcast in the node.
  *
  * usage: hierarchical_allreduce [threads [node [count [times]]]]      (default 6, 2, 1000 and 50)
  */

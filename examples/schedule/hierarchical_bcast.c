@@ -1,13 +1,13 @@
-/* hierarchical_bcast.c: a bcast over nodes and leaders as a schedule, after the example of "UCC Schedule and
- * Tasks", whose root need not be a leader.
+/* hierarchical_bcast.c: a bcast over nodes and leaders as a schedule, after the example of "UCC
+ * Schedule and Tasks", whose root need not be a leader.
  *
- * Every `node` endpoints form a sub-team, and their first ones another. In the root's node the data first goes to
- * all of the node, its leader included, then from that leader to the others; in the other nodes, from
- * their leader to the node. So the same two collectives are tasks everywhere, in one order or the other,
- * which the subscriptions say; who is no leader has one of them.
+ * Every `node` endpoints form a sub-team, and their first ones another. In the root's node the data
+ * first goes to all of the node, its leader included, then from that leader to the others; in the
+ * other nodes, from their leader to the node. So the same two collectives are tasks everywhere, in
+ * one order or the other, which the subscriptions say; who is no leader has one of them.
  *
- * usage: hierarchical_bcast [threads [node [count [rounds]]]]      (default 6, 3, 1000 and 3; every endpoint is
- *        the root once in each round)
+ * usage: hierarchical_bcast [threads [node [count [rounds]]]]      (default 6, 3, 1000 and 3; every
+ *        endpoint is the root once in each round)
  */
 #include <heddle/heddle.h>
 #include <heddle/schedule.h>

@@ -1,11 +1,12 @@
-/* own_algorithm.c: an allreduce of one's own, registered with a team, which a program that was written for UCC then
- * runs without knowing.
+/* own_algorithm.c: an allreduce of one's own, registered with a team, which a program that was
+ * written for UCC then runs without knowing.
  *
- * The algorithm passes everything around a ring: in step i each endpoint sends to the next what it received in
- * step i - 1 from the one before, and adds it to its result. It is slower than the library's; it is here to show
- * how one is made: a schedule of tasks, each a message or a sum; messages are bcasts over active sets of
- * two, under the tags that each run is given. Then endpoint 1 is made to fail half-way: whoever had what it
- * needs before may end well, the others are told, and all are at the next call.
+ * The algorithm passes everything around a ring: in step i each endpoint sends to the next what it
+ * received in step i - 1 from the one before, and adds it to its result. It is slower than the
+ * library's; it is here to show how one is made: a schedule of tasks, each a message or a sum;
+ * messages are bcasts over active sets of two, under the tags that each run is given. Then endpoint
+ * 1 is made to fail half-way: whoever had what it needs before may end well, the others are told,
+ * and all are at the next call.
  *
  * usage: own_algorithm [threads [count [times]]]      (default 4, 1000 and 20)
  */
@@ -24,7 +25,7 @@ static void check(ucc_status_t status, const char *what) {
     }
 }
 
-/* --- the algorithm -------------------------------------------------------------------------------- */
+/* --- the algorithm ---------------------------------------------------------------------------- */
 
 typedef struct ring ring_t;
 
@@ -157,7 +158,7 @@ static void finalize(void *self) {
     free(r);
 }
 
-/* --- a client ------------------------------------------------------------------------------------- */
+/* --- a client --------------------------------------------------------------------------------- */
 
 /* As in any program that is written for UCC. */
 static ucc_status_t allreduce(ucc_team_h team, ucc_context_h context, const double *src,

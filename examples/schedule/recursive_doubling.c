@@ -1,10 +1,13 @@
-/* recursive_doubling.c: an allreduce as a schedule of tasks, after the example of "UCC Schedule and Tasks".
+/* recursive_doubling.c: an allreduce as a schedule of tasks, after the example of "UCC Schedule and
+ * Tasks".
  *
- * Task i exchanges what it has with the endpoint whose number differs in bit i, and adds what comes; task i + 1
- * begins when task i has completed. To send and to receive are bcasts over an active set of two (see
- * examples/teams/neighbours.c). The context drives the schedule: its owner does nothing but to call progress.
+ * Task i exchanges what it has with the endpoint whose number differs in bit i, and adds what
+ * comes; task i + 1 begins when task i has completed. To send and to receive are bcasts over an
+ * active set of two (see examples/teams/neighbours.c). The context drives the schedule: its owner
+ * does nothing but to call progress.
  *
- * usage: recursive_doubling [threads [count [times]]]      (default 4, 1000 and 50; threads: a power of two)
+ * usage: recursive_doubling [threads [count [times]]]      (default 4, 1000 and 50; threads: a
+ * power of two)
  */
 #include <heddle/heddle.h>
 #include <heddle/schedule.h>

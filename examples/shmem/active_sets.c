@@ -1,5 +1,5 @@
-/* active_sets.c: the deprecated collectives, of the PEs 1, 1 + 2^s, 1 + 2 * 2^s, ... for several s, and of all; and the
- * deprecated calls about caches.
+/* active_sets.c: the deprecated collectives, of the PEs 1, 1 + 2^s, 1 + 2 * 2^s, ... for several s,
+ * and of all; and the deprecated calls about caches.
  */
 #include <mpp/shmem.h> /* its deprecated name */
 #include <string.h>

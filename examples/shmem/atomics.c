@@ -1,4 +1,5 @@
-/* atomics.c: every atomic operation with every type: all PEs on one object of PE 0, and each on one of the next PE. */
+/* atomics.c: every atomic operation with every type: all PEs on one object of PE 0, and each on one
+ * of the next PE. */
 #include "verify.h"
 
 static int me, n, next, before;

@@ -1,5 +1,5 @@
-/* collectives.c: every collective of teams with every type, on the world and on a team that counts backwards, beside what
- * a loop says.
+/* collectives.c: every collective of teams with every type, on the world and on a team that counts
+ * backwards, beside what a loop says.
  */
 #include "operands.h"
 #include "verify.h"

@@ -1,5 +1,6 @@
-/* heap.c: the symmetric heap: blocks do not overlap, have the same offset at every PE and the alignment that was asked for,
- * keep their contents when they grow, and are one block again when all are free.
+/* heap.c: the symmetric heap: blocks do not overlap, have the same offset at every PE and the
+ * alignment that was asked for, keep their contents when they grow, and are one block again when
+ * all are free.
  */
 #include "verify.h"
 

@@ -1,5 +1,5 @@
-/* histogram.c: bins are spread over the PEs; each PE counts its own samples into whichever PE's bin by atomic adds. A second
- * table keeps the largest sample of each bin, by compare and swap.
+/* histogram.c: bins are spread over the PEs; each PE counts its own samples into whichever PE's bin
+ * by atomic adds. A second table keeps the largest sample of each bin, by compare and swap.
  */
 #include "verify.h"
 

@@ -1,5 +1,5 @@
-/* launch.c: how shmemrun begins and ends a program, which is this one: as one PE it runs shmemrun again, with 2 PEs, which
- * do what the argument says.
+/* launch.c: how shmemrun begins and ends a program, which is this one: as one PE it runs shmemrun
+ * again, with 2 PEs, which do what the argument says.
  */
 #include "verify.h"
 
@@ -8,7 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The status of `shmemrun -n 2 PROGRAM what`, with such a heap. Its input is a pipe in which nothing comes. */
+/* The status of `shmemrun -n 2 PROGRAM what`, with such a heap. Its input is a pipe in which
+ * nothing comes. */
 static int run(const char *program, const char *what, const char *heap) {
     int input[2], state;
     VERIFY(pipe(input) == 0);

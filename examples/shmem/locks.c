@@ -1,4 +1,5 @@
-/* locks.c: a counter and a longer record at PE 0 that PEs change under a lock, by plain gets and puts. */
+/* locks.c: a counter and a longer record at PE 0 that PEs change under a lock, by plain gets and
+ * puts. */
 #include "verify.h"
 
 enum { TURNS = 200, RECORD = 100 };

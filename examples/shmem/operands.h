@@ -1,5 +1,6 @@
-/* operands.h: what programs that check reductions fold, and which operations there are for a type. CHECK_REDUCE(OP, FOLD, VALUE,
- * TYPE, NAME), which each defines, makes reduce_<OP>_<NAME>(): it combines VALUE(pe, i) of all PEs and folds a and b itself.
+/* operands.h: what programs that check reductions fold, and which operations there are for a type.
+ * CHECK_REDUCE(OP, FOLD, VALUE, TYPE, NAME), which each defines, makes reduce_<OP>_<NAME>(): it
+ * combines VALUE(pe, i) of all PEs and folds a and b itself.
  */
 #ifndef OPERANDS_H_
 #define OPERANDS_H_

@@ -1,5 +1,5 @@
-/* ring.c: a block goes round the ring of PEs; each adds its number to every element and passes it on together with a
- * signal, which tells the next PE that the block is there.
+/* ring.c: a block goes round the ring of PEs; each adds its number to every element and passes it
+ * on together with a signal, which tells the next PE that the block is there.
  */
 #include "verify.h"
 

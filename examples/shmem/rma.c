@@ -1,5 +1,5 @@
-/* rma.c: put, get and their kin, with each type, between a PE and the next, on globals and on the heap, with and without
- * a context.
+/* rma.c: put, get and their kin, with each type, between a PE and the next, on globals and on the
+ * heap, with and without a context.
  */
 #include "verify.h"
 

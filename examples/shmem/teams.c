@@ -1,5 +1,5 @@
-/* teams.c: teams of every form: strided, reversed, of one PE, two dimensions, teams of teams; contexts of teams, and
- * numbers from one team to another.
+/* teams.c: teams of every form: strided, reversed, of one PE, two dimensions, teams of teams;
+ * contexts of teams, and numbers from one team to another.
  */
 #include "verify.h"
 

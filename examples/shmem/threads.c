@@ -1,4 +1,5 @@
-/* threads.c: several threads of each PE at a time: collectives of active sets of their own, puts and atomics. */
+/* threads.c: several threads of each PE at a time: collectives of active sets of their own, puts
+ * and atomics. */
 #include "verify.h"
 
 #include <pthread.h>
@@ -31,7 +32,8 @@ static void *with_all(void *argument) {
     return NULL;
 }
 
-/* With every second PE, and alone: two sets, of which the library has to find the other one each time. */
+/* With every second PE, and alone: two sets, of which the library has to find the other one each
+ * time. */
 static void *with_half(void *argument) {
     int me = shmem_my_pe(), first = me % 2;
     (void)argument;

@@ -1,5 +1,5 @@
-/* transpose.c: a matrix whose rows are spread over the PEs is transposed: every PE cuts its rows into a square for each
- * PE, transposes the squares, and all exchange them by one alltoall.
+/* transpose.c: a matrix whose rows are spread over the PEs is transposed: every PE cuts its rows
+ * into a square for each PE, transposes the squares, and all exchange them by one alltoall.
  */
 #include "verify.h"
 

@@ -1,8 +1,8 @@
 /* coroutines.cpp: C++20's coroutines as endpoints; a collective is something that they co_await.
  *
- * A thousand coroutines are run by a few threads, each of which resumes whatever is ready and progresses its context when
- * nothing is. A coroutine that awaits is not on any thread; whichever thread sees its collective complete makes it ready again,
- * and whichever is free goes on with it.
+ * A thousand coroutines are run by a few threads, each of which resumes whatever is ready and
+ * progresses its context when nothing is. A coroutine that awaits is not on any thread; whichever
+ * thread sees its collective complete makes it ready again, and whichever is free goes on with it.
  *
  * usage: coroutines [coroutines [collectives [threads]]]      (default 1000, 100 and 2)
  */
@@ -51,7 +51,8 @@ class ready_queue {
     std::deque<std::coroutine_handle<>> ready_;
 };
 
-/* co_await collective(ep, args, ready): posts it, and goes on when it is complete. Throws if it failed. */
+/* co_await collective(ep, args, ready): posts it, and goes on when it is complete. Throws if it
+ * failed. */
 class collective {
   public:
     collective(heddle_ep_t *ep, const ucc_coll_args_t &args, ready_queue &ready)

@@ -1,13 +1,16 @@
 /* detached.c: OpenMP's tasks as endpoints, by the detach clause.
  *
- * A task starts its first collective and returns: no thread waits inside of it. Each completion callback hands the
- * endpoint's next step to the runtime as a task, and the last one fulfils the event of the detached task, which is only
- * complete with that. What the runtime can't know is that somebody has to progress: here the thread that made the tasks.
+ * A task starts its first collective and returns: no thread waits inside of it. Each completion
+ * callback hands the endpoint's next step to the runtime as a task, and the last one fulfils the
+ * event of the detached task, which is only complete with that. What the runtime can't know is that
+ * somebody has to progress: here the thread that made the tasks.
  *
- * Tasks come in teams, one after the other, because GCC's runtime defers 64 tasks per thread at most: a detached task
- * beyond that is run at once, and its creator waits for its event, that is for peers that it has not created yet.
+ * Tasks come in teams, one after the other, because GCC's runtime defers 64 tasks per thread at
+ * most: a detached task beyond that is run at once, and its creator waits for its event, that is
+ * for peers that it has not created yet.
  *
- * usage: detached [tasks [collectives [threads]]]      (default 1000, 100 and 2; at least 2 threads)
+ * usage: detached [tasks [collectives [threads]]]      (default 1000, 100 and 2; at least 2
+ * threads)
  */
 #include <heddle/heddle.h>
 #include <omp.h>

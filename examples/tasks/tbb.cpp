@@ -1,8 +1,9 @@
-/* tbb.cpp: oneTBB's tasks as endpoints; a task that waits for a collective is suspended, and resumed by its completion.
+/* tbb.cpp: oneTBB's tasks as endpoints; a task that waits for a collective is suspended, and
+ * resumed by its completion.
  *
- * No worker is blocked by a thousand tasks that wait: tbb::task::suspend() takes the task off its thread, with its stack.
- * While all are suspended somebody has to progress: a task that enqueues itself again and again, behind everything
- * that is ready.
+ * No worker is blocked by a thousand tasks that wait: tbb::task::suspend() takes the task off its
+ * thread, with its stack. While all are suspended somebody has to progress: a task that enqueues
+ * itself again and again, behind everything that is ready.
  *
  * usage: tbb [tasks [collectives [threads]]]      (default 1000, 100 and 2)
  */
@@ -130,8 +131,8 @@ int run(uint32_t n, uint32_t collectives, int threads) {
     return wrong == 0 ? 0 : 1;
 }
 
-/* A task that waits keeps its stack, which is two mappings: it, and what guards it. A process may have so many, and needs
- * some itself; oneTBB does not look whether it got a stack.
+/* A task that waits keeps its stack, which is two mappings: it, and what guards it. A process may
+ * have so many, and needs some itself; oneTBB does not look whether it got a stack.
  */
 void check_stacks(int tasks) {
     constexpr long others = 1000;

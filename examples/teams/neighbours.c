@@ -1,12 +1,13 @@
 /* neighbours.c: point to point between the endpoints of a team.
  *
  * Heddle has collectives and no send or receive. What an exchange at the edges of a grid needs is a
- * collective of two: a bcast over an active set (UCC_COLL_ARGS_FIELD_ACTIVE_SET) of the pair, whose root
- * is the sender. Each pair is a set of its own, and operations on one set match in the order of their
- * posts: so both ends of a pair post first what the lower sends, then what the upper sends.
+ * collective of two: a bcast over an active set (UCC_COLL_ARGS_FIELD_ACTIVE_SET) of the pair, whose
+ * root is the sender. Each pair is a set of its own, and operations on one set match in the order
+ * of their posts: so both ends of a pair post first what the lower sends, then what the upper
+ * sends.
  *
- * Here: heat spreads along a rod, of which each thread owns a piece. Checked: the rod has the same bits
- * as one that a single thread computed.
+ * Here: heat spreads along a rod, of which each thread owns a piece. Checked: the rod has the same
+ * bits as one that a single thread computed.
  *
  * usage: neighbours [threads [cells [steps]]]      (default 4, 200 and 300)
  */

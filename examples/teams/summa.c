@@ -1,9 +1,10 @@
 /* summa.c: a matrix product on a grid of threads, with a team for each row and each column.
  *
- * Thread (r, c) owns block (r, c) of A, B and C. In step k the owners of A's block column k send their
- * block along their row, those of B's block row k along their column, and every thread adds the product
- * of what it got to its block of C. The blocks of step k + 1 travel while those of step k are
- * multiplied: heddle_ibcast() starts them, heddle_wait_all() waits for what is then still missing.
+ * Thread (r, c) owns block (r, c) of A, B and C. In step k the owners of A's block column k send
+ * their block along their row, those of B's block row k along their column, and every thread adds
+ * the product of what it got to its block of C. The blocks of step k + 1 travel while those of step
+ * k are multiplied: heddle_ibcast() starts them, heddle_wait_all() waits for what is then still
+ * missing.
  *
  * Checked here: every element of C, against the sum that it stands for.
  *

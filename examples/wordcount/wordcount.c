@@ -1,7 +1,7 @@
 /* wordcount.c: counts the words of text files with several threads, as a map, shuffle and reduce.
  *
- *     map      every thread counts the words of its byte range; a word belongs to the range in which
- *              it begins
+ *     map      every thread counts the words of its byte range; a word belongs to the range in
+ *              which it begins
  *     shuffle  alltoallv: each (word, count) record goes to the thread that owns the word's hash
  *     reduce   owners add up; gatherv brings the totals to endpoint 0, which sorts them
  *
@@ -11,8 +11,8 @@
  *
  * usage: wordcount [-n threads] [-t top] [-r rounds] [file...]     (no file: a text made up here)
  *
- * Both counts are timed as a whole, with the start of the threads and the merging of their lists; of
- * several rounds, the best.
+ * Both counts are timed as a whole, with the start of the threads and the merging of their lists;
+ * of several rounds, the best.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -164,8 +164,8 @@ static bool is_letter(unsigned char c) {
 }
 
 /* FNV-1a over the lower-case word, then mixed so that any of its bits serve: tables take the low
- * ones, owners are chosen by the high ones. With bits in common, an owner's words would crowd into a
- * part of its table. */
+ * ones, owners are chosen by the high ones. With bits in common, an owner's words would crowd into
+ * a part of its table. */
 static uint64_t hash_word(const unsigned char *word, uint64_t length) {
     uint64_t hash = UINT64_C(14695981039346656037);
     for (uint64_t i = 0; i < length; i++) {

@@ -1,7 +1,8 @@
-/* bootstrap_mpi.h: the out-of-band exchange of programs that use MPI (ucc_oob_coll_t), from a communicator.
+/* bootstrap_mpi.h: the out-of-band exchange of programs that use MPI (ucc_oob_coll_t), from a
+ * communicator.
  *
- * Everything is in this header, and compiled with the program: neither libheddle nor libheddle_bootstrap is
- * linked with MPI, and any MPI-3 library works, from C and from C++.
+ * Everything is in this header, and compiled with the program: neither libheddle nor
+ * libheddle_bootstrap is linked with MPI, and any MPI-3 library works, from C and from C++.
  *
  *     ucc_oob_coll_t oob;
  *     heddle_bootstrap_mpi(MPI_COMM_WORLD, &oob);
@@ -20,7 +21,8 @@
 extern "C" {
 #endif
 
-/** Blocks of more bytes than this are gathered as elements of a derived datatype, for MPI counts in int. */
+/** Blocks of more bytes than this are gathered as elements of a derived datatype, for MPI counts in
+ * int. */
 #ifndef HEDDLE_BOOTSTRAP_MPI_LARGEST
 #define HEDDLE_BOOTSTRAP_MPI_LARGEST (INT_MAX / 2)
 #endif
@@ -99,15 +101,15 @@ static inline ucc_status_t heddle_bootstrap_mpi_free(void *request) {
     return heddle_bootstrap_mpi_status(error);
 }
 
-/** Fills in an allgather among the processes of a communicator, one participant each: n_oob_eps is its size,
- *  oob_ep the rank in it. Works on a duplicate, so its messages meet no others, and errors of MPI end as a
- *  status, not the program. MPI must have been initialized, and the thread that calls this or
- *  uses the exchange must be one that may call MPI.
+/** Fills in an allgather among the processes of a communicator, one participant each: n_oob_eps is
+ *  its size, oob_ep the rank in it. Works on a duplicate, so its messages meet no others, and
+ *  errors of MPI end as a status, not the program. MPI must have been initialized, and the thread
+ *  that calls this or uses the exchange must be one that may call MPI.
  *
  *  Collective over comm, as MPI_Comm_dup is, and blocking. Blocks may have any size.
  *  @param [out] oob  valid until heddle_bootstrap_mpi_end()
- *  @return UCC_OK; UCC_ERR_NO_MEMORY; UCC_ERR_NO_MESSAGE: an error of MPI; UCC_ERR_INVALID_PARAM: NULL, or
- *          an intercommunicator */
+ *  @return UCC_OK; UCC_ERR_NO_MEMORY; UCC_ERR_NO_MESSAGE: an error of MPI; UCC_ERR_INVALID_PARAM:
+ *          NULL, or an intercommunicator */
 static inline ucc_status_t heddle_bootstrap_mpi(MPI_Comm comm, ucc_oob_coll_t *oob) {
     int size = 0, rank = 0, inter = 0;
     if (!oob || comm == MPI_COMM_NULL || MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
@@ -135,8 +137,9 @@ static inline ucc_status_t heddle_bootstrap_mpi(MPI_Comm comm, ucc_oob_coll_t *o
     return UCC_OK;
 }
 
-/** Frees the duplicate: before MPI_Finalize(), by every process, when no exchange is under way and nothing will
- *  use oob any more. Collective, as MPI_Comm_free is. NULL, or one that has ended, is UCC_OK. */
+/** Frees the duplicate: before MPI_Finalize(), by every process, when no exchange is under way and
+ *  nothing will use oob any more. Collective, as MPI_Comm_free is. NULL, or one that has ended, is
+ *  UCC_OK. */
 static inline ucc_status_t heddle_bootstrap_mpi_end(ucc_oob_coll_t *oob) {
     if (!oob || !oob->coll_info) {
         return UCC_OK;

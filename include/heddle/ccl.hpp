@@ -8,10 +8,11 @@
  *         comm.allreduce(&x, &sum, 1, ccl::reduction::sum)->wait();
  *     }
  *
- * Ranks are threads of one process (kvs.hpp). Collectives are methods of communicators (communicator.hpp; on memory of
- * devices device.hpp) and, as oneCCL has them now, functions (functions.hpp). A program is linked with libheddle and nothing else. Every call that fails
- * throws an exception whose base is ccl::exception, which has the status. What the specification's calls are here:
- * docs/ccl.md.
+ * Ranks are threads of one process (kvs.hpp). Collectives are methods of communicators
+ * (communicator.hpp; on memory of devices device.hpp) and, as oneCCL has them now, functions
+ * (functions.hpp). A program is linked with libheddle and nothing else. Every call that fails
+ * throws an exception whose base is ccl::exception, which has the status. What the specification's
+ * calls are here: docs/ccl.md.
  */
 #ifndef HEDDLE_CCL_HPP_
 #define HEDDLE_CCL_HPP_

@@ -1,43 +1,47 @@
-/* drafts.h: the two drafts from which UCC 1.x came. A program that was written to one of them includes this
- * file in place of the draft's header, and runs.
+/* drafts.h: the two drafts from which UCC 1.x came. A program that was written to one of them
+ * includes this file in place of the draft's header, and runs.
  *
- *     #define HEDDLE_DRAFT 1        the earlier draft: UCC_SUCCESS, ucc_op_t, requested_coll_types, ...
- *     #define HEDDLE_DRAFT 2        the later one: UCC_OK, ucc_reduction_op_t, coll_types, ...; the default
+ *     #define HEDDLE_DRAFT 1        the earlier draft: UCC_SUCCESS, ucc_op_t, requested_coll_types,
+ *                                   ...
+ *     #define HEDDLE_DRAFT 2        the later one: UCC_OK, ucc_reduction_op_t, coll_types, ...; the
+ *                                   default
  *     #include <heddle/drafts.h>
  *
- * All types, fields, values and calls have the draft's names, and the values that it gives them. Where 1.x
- * uses a name of the draft for something else, the name means the draft's from this include on; so this
- * file comes after all others that include UCC's or Heddle's headers. What differs from the drafts' text is
- * in docs/ucc.md. HEDDLE_NO_UNPREFIXED leaves out what has no prefix: LOCAL, SYMMETRIC, REMOTE_ATOMICS and
- * their like.
+ * All types, fields, values and calls have the draft's names, and the values that it gives them.
+ * Where 1.x uses a name of the draft for something else, the name means the draft's from this
+ * include on; so this file comes after all others that include UCC's or Heddle's headers. What
+ * differs from the drafts' text is in docs/ucc.md. HEDDLE_NO_UNPREFIXED leaves out what has no
+ * prefix: LOCAL, SYMMETRIC, REMOTE_ATOMICS and their like.
  *
  * What the drafts leave open is settled so:
- * - Masks. Only ucc_lib_params_t and ucc_context_params_t have bits with names; there, fields outside the
- *   mask are not read. Elsewhere the mask is not read: zero a structure, and set what is wanted. The
- *   attribute calls fill in every field.
- * - buffer_info.size is in bytes, as in the out-of-band allgather; reduction_info.count and the counts and
- *   displacements are in elements. size is one block: what an endpoint gives to, or gets from, one other;
- *   in bcast and mcast, the whole buffer. It is a multiple of both datatypes' sizes. Reductions take count
- *   and datatype from reduction_info, and no size.
- * - Blocks of different sizes: allgather and gather with dst_counts, scatter with scounts, alltoall with
- *   both. Whoever of the team gives such an array, all do, with an entry for each endpoint; size is then
- *   not read. Displacements may be NULL: the blocks lie one behind the other.
- * - bcast and mcast read src_buffer at the root and write dst_buffer elsewhere; the other one of the two is
- *   used where that is NULL. The root's dst_buffer is not written.
- * - buffer_info.flags: UCC_COLL_ARGS_FLAG_IN_PLACE, UCC_COLL_ARGS_FLAG_PERSISTENT (without it, a request is
- *   posted once), HEDDLE_COLL_FLAG_SYMMETRIC, HEDDLE_COLL_FLAG_PERSISTENT_BUFFER and HEDDLE_COLL_FLAG_READY
- *   are the four that the drafts list without names. Not read for barrier, fanin and fanout, of whose
- *   ext_args only root and tag are.
+ * - Masks. Only ucc_lib_params_t and ucc_context_params_t have bits with names; there, fields
+ *   outside the mask are not read. Elsewhere the mask is not read: zero a structure, and set what
+ *   is wanted. The attribute calls fill in every field.
+ * - buffer_info.size is in bytes, as in the out-of-band allgather; reduction_info.count and the
+ *   counts and displacements are in elements. size is one block: what an endpoint gives to, or gets
+ *   from, one other; in bcast and mcast, the whole buffer. It is a multiple of both datatypes'
+ *   sizes. Reductions take count and datatype from reduction_info, and no size.
+ * - Blocks of different sizes: allgather and gather with dst_counts, scatter with scounts, alltoall
+ *   with both. Whoever of the team gives such an array, all do, with an entry for each endpoint;
+ *   size is then not read. Displacements may be NULL: the blocks lie one behind the other.
+ * - bcast and mcast read src_buffer at the root and write dst_buffer elsewhere; the other one of
+ *   the two is used where that is NULL. The root's dst_buffer is not written.
+ * - buffer_info.flags: UCC_COLL_ARGS_FLAG_IN_PLACE, UCC_COLL_ARGS_FLAG_PERSISTENT (without it, a
+ *   request is posted once), HEDDLE_COLL_FLAG_SYMMETRIC, HEDDLE_COLL_FLAG_PERSISTENT_BUFFER and
+ *   HEDDLE_COLL_FLAG_READY are the four that the drafts list without names. Not read for barrier,
+ *   fanin and fanout, of whose ext_args only root and tag are.
  * - ucc_collective_test() looks, and moves nothing: that is ucc_context_progress().
  * - tag is read on unordered teams only: there every operation has one. root is an endpoint.
- * - Endpoints. All the same `ep` (such as 0): the library numbers the endpoints, by their places in the
- *   out-of-band allgather. Else each needs one of its own; collectives order blocks by it. ep_range is not
- *   read: the library sees for itself, and says so in the attributes. A team without an out-of-band
- *   allgather has all contexts of its context's out-of-band allgather as members.
+ * - Endpoints. All the same `ep` (such as 0): the library numbers the endpoints, by their places in
+ *   the out-of-band allgather. Else each needs one of its own; collectives order blocks by it.
+ *   ep_range is not read: the library sees for itself, and says so in the attributes. A team
+ *   without an out-of-band allgather has all contexts of its context's out-of-band allgather as
+ *   members.
  *
- * heddle.h's collectives take datatypes and operations by 1.x's values, not by the draft's: here, they are
- * out of reach. A file that needs both defines HEDDLE_DRAFT_KEEP_1X: then no name changes its meaning, and
- * the draft's types and calls are those beginning with heddle_draft_ below, its values HEDDLE_DRAFT_*.
+ * heddle.h's collectives take datatypes and operations by 1.x's values, not by the draft's: here,
+ * they are out of reach. A file that needs both defines HEDDLE_DRAFT_KEEP_1X: then no name changes
+ * its meaning, and the draft's types and calls are those beginning with heddle_draft_ below, its
+ * values HEDDLE_DRAFT_*.
  */
 #ifndef HEDDLE_DRAFTS_H_
 #define HEDDLE_DRAFTS_H_
@@ -68,7 +72,8 @@ extern "C" {
  * Values
  * ---------------------------------------------------------------------------------------------- */
 
-/** Collectives, as bits. The earlier draft names them in its text only, as it does the two aliases. */
+/** Collectives, as bits. The earlier draft names them in its text only, as it does the two aliases.
+ */
 typedef enum heddle_draft_coll_type {
     UCC_BARRIER = UCC_BIT(0),
     UCC_BCAST = UCC_BIT(1),
@@ -86,11 +91,12 @@ typedef enum heddle_draft_coll_type {
     UCC_MULTICAST = UCC_MCAST
 } heddle_draft_coll_type_t;
 
-/** Number n of the drafts' list of operations: n itself in the earlier draft, bit n in the later one. */
+/** Number n of the drafts' list of operations: n itself in the earlier draft, bit n in the later
+ * one. */
 #define HEDDLE_DRAFT_OP(n) HEDDLE_DRAFT_EITHER(n, UCC_BIT(n))
 
-/** Reduction operations. AND, OR and XOR are BAND, BOR and BXOR. A set of them (reduction_op_types) has bit n
- *  for number n, in both drafts. */
+/** Reduction operations. AND, OR and XOR are BAND, BOR and BXOR. A set of them (reduction_op_types)
+ *  has bit n for number n, in both drafts. */
 typedef enum heddle_draft_reduction_op
 #ifdef __cplusplus
     : uint32_t /* in the earlier draft, sets of operations are more than their numbers' bits hold */
@@ -113,8 +119,8 @@ typedef enum heddle_draft_reduction_op
   UCC_OP_LAST_PREDEFINED = HEDDLE_DRAFT_OP(15), /**< no operation, as the next */
   UCC_OP_UNSUPPORTED = HEDDLE_DRAFT_OP(16) } heddle_draft_reduction_op_t;
 
-/** Datatypes, numbered in a row. A field of this type takes the pair datatypes of heddle_dt.h and those that
- *  only 1.x has, too. */
+/** Datatypes, numbered in a row. A field of this type takes the pair datatypes of heddle_dt.h and
+ *  those that only 1.x has, too. */
 typedef enum heddle_draft_datatype
 #ifdef __cplusplus
     : uint32_t
@@ -135,8 +141,9 @@ typedef enum heddle_draft_datatype
   UCC_DT_LAST_PREDEFINED, /**< no datatype, as the next */
   UCC_DT_UNSUPPORTED } heddle_draft_datatype_t;
 
-/** Memory constraints, and who learns of a failure: 1.x's and drafts_names.h's, but for the earlier draft's
- *  names. That numbers the constraints; here they are bits, so that none, or several, can be said as well. */
+/** Memory constraints, and who learns of a failure: 1.x's and drafts_names.h's, but for the earlier
+ *  draft's names. That numbers the constraints; here they are bits, so that none, or several, can
+ *  be said as well. */
 #if HEDDLE_DRAFT == 1 && !defined(HEDDLE_NO_UNPREFIXED)
 typedef enum heddle_draft_mem_constraints {
     SYMMETRIC = UCC_MEM_SYMMETRIC,
@@ -154,8 +161,8 @@ typedef ucc_mem_constraints_t heddle_draft_mem_constraints_t;
 typedef ucc_error_type_t heddle_draft_error_type_t;
 #endif
 
-/** Mask bits of ucc_lib_params_t and ucc_lib_attribs_t. The first two without a field are the earlier
- *  draft's, and mean nothing. */
+/** Mask bits of ucc_lib_params_t and ucc_lib_attribs_t. The first two without a field are the
+ *  earlier draft's, and mean nothing. */
 typedef enum ucc_lib_params_mask {
     UCC_THREAD_MODE = UCC_BIT(0),
 #if HEDDLE_DRAFT == 1
@@ -173,8 +180,8 @@ enum heddle_draft_context_params_field {
     UCC_COLL_SYNC_TYPE = HEDDLE_DRAFT_EITHER(UCC_BIT(2), UCC_BIT(1)),
     UCC_COLL_OOB = HEDDLE_DRAFT_EITHER(UCC_BIT(3), UCC_BIT(2)),
 #if HEDDLE_DRAFT == 1
-    /** Has no field. The draft gives it UCC_COLL_OOB's bit, by which a field that was never set would be
-     *  read. */
+    /** Has no field. The draft gives it UCC_COLL_OOB's bit, by which a field that was never set
+     *  would be read. */
     UCC_COLL_USAGE_TYPE = UCC_BIT(1)
 #endif
 };
@@ -183,8 +190,8 @@ enum heddle_draft_context_params_field {
  * Structures
  * ---------------------------------------------------------------------------------------------- */
 
-/** A library's configuration, of which programs have pointers: what 1.x calls ucc_lib_config_h is a pointer
- *  to this. So the calls for it are 1.x's. Likewise a context's. */
+/** A library's configuration, of which programs have pointers: what 1.x calls ucc_lib_config_h is a
+ *  pointer to this. So the calls for it are 1.x's. Likewise a context's. */
 typedef struct ucc_lib_config heddle_draft_lib_config_t;
 typedef struct ucc_context_config heddle_draft_context_config_t;
 
@@ -207,9 +214,10 @@ typedef struct heddle_draft_lib_attribs {
     ucc_coll_sync_type_t HEDDLE_DRAFT_EITHER(provided_sync_type, sync_type);
 } heddle_draft_lib_attribs_t;
 
-/** An allgather that the program lends to the library; as ucc_oob_coll_t, but that it does not say which of
- *  the participants the caller is: the library finds out. allgather returns a negative number if it fails.
- *  The later draft writes reg_test; the earlier one does not show the structure. */
+/** An allgather that the program lends to the library; as ucc_oob_coll_t, but that it does not say
+ *  which of the participants the caller is: the library finds out. allgather returns a negative
+ *  number if it fails. The later draft writes reg_test; the earlier one does not show the
+ *  structure. */
 typedef struct heddle_draft_oob_coll {
     int (*allgather)(void *src_buf, void *recv_buf, size_t size, void *allgather_info,
                      void **request);
@@ -236,8 +244,8 @@ typedef struct heddle_draft_context_attribs {
     ucc_coll_sync_type_t HEDDLE_DRAFT_EITHER(provided_sync_type, sync_type);
 } heddle_draft_context_attribs_t;
 
-/** The caller's part of a team's memory: none if address and len are 0; the library allocates len bytes if
- *  only address is. */
+/** The caller's part of a team's memory: none if address and len are 0; the library allocates len
+ *  bytes if only address is. */
 typedef struct heddle_draft_mem_map_params {
     void *address;
     size_t len;                                 /**< bytes */
@@ -300,8 +308,8 @@ typedef struct heddle_draft_reduction_info {
     size_t count; /**< elements */
 } heddle_draft_reduction_info_t;
 
-/** A tag. The drafts name this type in a table, call it an unsigned 64-bit integer in their text, and give
- *  their structure one of 16 bits (ucc_coll_id_t), which fits. */
+/** A tag. The drafts name this type in a table, call it an unsigned 64-bit integer in their text,
+ *  and give their structure one of 16 bits (ucc_coll_id_t), which fits. */
 typedef uint64_t ucc_coll_tag_t;
 
 typedef struct heddle_draft_coll_ext_op_args {
@@ -312,7 +320,8 @@ typedef struct heddle_draft_coll_ext_op_args {
     uint64_t root;
 } heddle_draft_coll_ext_op_args_t;
 
-/** A collective. In the earlier draft nothing leads from here to the rest; here, ext_args does in both. */
+/** A collective. In the earlier draft nothing leads from here to the rest; here, ext_args does in
+ * both. */
 typedef struct heddle_draft_coll_op_args {
     uint64_t mask; /**< not read */
     heddle_draft_coll_type_t coll_type;
@@ -369,8 +378,8 @@ static inline ucc_oob_coll_t heddle_draft_oob_to_1x(const heddle_draft_oob_coll_
 
 /* ------------------------------------------------------------------------------------------------
  * Calls. Those that are not here are 1.x's: ucc_finalize, ucc_lib_config_modify and _release,
- * ucc_context_destroy and _progress, ucc_team_create_test, ucc_collective_post, _test and _finalize, and
- * those of drafts_names.h.
+ * ucc_context_destroy and _progress, ucc_team_create_test, ucc_collective_post, _test and
+ * _finalize, and those of drafts_names.h.
  * ---------------------------------------------------------------------------------------------- */
 
 /** env_prefix: variables UCC_<env_prefix>_X come before UCC_X. */
@@ -513,8 +522,8 @@ static inline ucc_status_t heddle_draft_team_destroy(ucc_team_h team) {
     return status;
 }
 
-/** All endpoints of the parent call. Those that are not included get a handle that may be tested and destroyed,
- *  and need not be. */
+/** All endpoints of the parent call. Those that are not included get a handle that may be tested and
+ *  destroyed, and need not be. */
 static inline ucc_status_t heddle_draft_team_create_from_parent(uint64_t my_ep, bool included,
                                                                 ucc_team_h parent_team,
                                                                 ucc_team_h *new_ucc_team) {
@@ -561,8 +570,8 @@ static inline ucc_status_t heddle_draft_team_get_attribs(ucc_team_h team,
     return status;
 }
 
-/** A new team of the parent's endpoints that are listed, as ucc_team_get_all_eps() names them. Only these
- *  call, each with the same list; member i of it becomes endpoint i. */
+/** A new team of the parent's endpoints that are listed, as ucc_team_get_all_eps() names them. Only
+ *  these call, each with the same list; member i of it becomes endpoint i. */
 static inline ucc_status_t heddle_draft_create_team_from_eps(ucc_team_h parent_ucc_team,
                                                              uint64_t **ep, uint64_t num_eps,
                                                              ucc_team_h *new_team) {
@@ -659,8 +668,8 @@ typedef ucc_thread_mode_t ucs_thread_mode_t;
 #endif
 
 /* ------------------------------------------------------------------------------------------------
- * Names that mean something else in 1.x, structures' tags among them. Nothing may stand behind these lines
- * that is in 1.x's words.
+ * Names that mean something else in 1.x, structures' tags among them. Nothing may stand behind
+ * these lines that is in 1.x's words.
  * ---------------------------------------------------------------------------------------------- */
 
 #ifndef HEDDLE_DRAFT_KEEP_1X

@@ -1,9 +1,9 @@
-/* drafts_names.h: what the drafts of UCC 1.x had, 1.x dropped, and a program of 1.x may still want, beside
- * everything that 1.x itself has.
+/* drafts_names.h: what the drafts of UCC 1.x had, 1.x dropped, and a program of 1.x may still want,
+ * beside everything that 1.x itself has.
  *
- * heddle.h includes this file unless HEDDLE_NO_DRAFTS is defined. REMOTE_ATOMICS and REMOTE_COUNTERS, which
- * have no prefix, are left out where HEDDLE_NO_UNPREFIXED is. A program that was written to a draft includes
- * drafts.h, for which these names are part of the draft.
+ * heddle.h includes this file unless HEDDLE_NO_DRAFTS is defined. REMOTE_ATOMICS and
+ * REMOTE_COUNTERS, which have no prefix, are left out where HEDDLE_NO_UNPREFIXED is. A program that
+ * was written to a draft includes drafts.h, for which these names are part of the draft.
  */
 #ifndef HEDDLE_DRAFTS_NAMES_H_
 #define HEDDLE_DRAFTS_NAMES_H_
@@ -32,8 +32,8 @@ typedef enum {
     UCC_MEM_ALIGN128 = UCC_BIT(4)    /**< address is a multiple of 128 bytes */
 } ucc_mem_constraints_t;
 
-/** Memory hints (bit mask, so that both may be given); accepted and reported, no behaviour depends on
- *  them. */
+/** Memory hints (bit mask, so that both may be given); accepted and reported, no behaviour depends
+ *  on them. */
 typedef enum {
     UCC_REMOTE_ATOMICS = UCC_BIT(0),
     UCC_REMOTE_COUNTERS = UCC_BIT(1),
@@ -60,8 +60,8 @@ ucc_status_t ucc_get_team_size(ucc_team_h team, uint32_t *size);
 ucc_status_t ucc_get_team_my_ep(ucc_team_h team, uint64_t *ep);
 ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num_eps);
 
-/** ucc_lib_get_attr(), ucc_context_get_attr() and ucc_team_get_attr() by other names, of 1.x's structures
- *  and masks. (Where drafts.h is included, of the draft's.) */
+/** ucc_lib_get_attr(), ucc_context_get_attr() and ucc_team_get_attr() by other names, of 1.x's
+ *  structures and masks. (Where drafts.h is included, of the draft's.) */
 typedef ucc_lib_attr_t ucc_lib_attrib_t;
 typedef ucc_context_attr_t ucc_context_attrib_t;
 typedef ucc_team_attr_t ucc_team_attrib_t;

@@ -134,9 +134,9 @@ typedef struct heddle_group_params {
     uint32_t progress_thread;
 } heddle_group_params_t;
 
-/** Starts forming a team. Any one thread calls it; every endpoint then calls heddle_join().
- *  O(1) memory per endpoint while forming. Without an oob it never blocks. With one, what is refused at one process is an
- *  error at all, unless its oob itself is wrong: then the others wait for it.
+/** Starts forming a team. Any one thread calls it; every endpoint then calls heddle_join(). O(1)
+ *  memory per endpoint while forming. Without an oob it never blocks. With one, what is refused at
+ *  one process is an error at all, unless its oob itself is wrong: then the others wait for it.
  *  @param [in]  params  copied; NULL, or endpoints out of their range, is UCC_ERR_INVALID_PARAM
  *  @param [out] group   to be given to heddle_join() and, after all joins have returned,
  *                       heddle_group_destroy() */
@@ -213,9 +213,9 @@ ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub);
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
 /** The status of the first call of a collective of heddle.h (blocking, not blocking, or on a stream)
- *  that has failed at this endpoint since the last call of this function; if none has, the status with which its team has failed since then; UCC_OK if
- *  neither has. A failure is returned once: neither this function nor heddle_run() returns it
- *  again. The endpoint's thread calls. */
+ *  that has failed at this endpoint since the last call of this function; if none has, the status
+ *  with which its team has failed since then; UCC_OK if neither has. A failure is returned once:
+ *  neither this function nor heddle_run() returns it again. The endpoint's thread calls. */
 ucc_status_t heddle_ep_failure(heddle_ep_t *ep);
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:

@@ -1,5 +1,5 @@
-/* heddle_dt.h: (value, index) pair datatypes for UCC_OP_MAXLOC and UCC_OP_MINLOC, and other names of the
- * bitwise operations.
+/* heddle_dt.h: (value, index) pair datatypes for UCC_OP_MAXLOC and UCC_OP_MINLOC, and other names
+ * of the bitwise operations.
  *
  * The interface has the two operations but no datatype they could work on. The pairs below are
  * ordinary ucc_datatype_t values: every collective moves them, the reducing ones take them with
@@ -76,7 +76,8 @@ typedef struct heddle_float128_int32 {
     int32_t index;
 } heddle_float128_int32_t;
 
-/** The drafts' AND, OR and XOR (drafts_names.h has them as UCC_OP_AND and so on): bit by bit, on integers. */
+/** The drafts' AND, OR and XOR (drafts_names.h has them as UCC_OP_AND and so on): bit by bit, on
+ * integers. */
 #define HEDDLE_OP_AND UCC_OP_BAND
 #define HEDDLE_OP_OR  UCC_OP_BOR
 #define HEDDLE_OP_XOR UCC_OP_BXOR

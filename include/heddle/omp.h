@@ -2,39 +2,46 @@
  *
  *     #pragma omp parallel
  *     {
- *         double *mine = ...;                                  // n of them, any n; each thread has its own
+ *         double *mine = ...;                                  // n of them, any n; each thread has
+ *                                                              its own
  *         heddle_omp_allreduce(mine, n, UCC_DT_FLOAT64, UCC_OP_SUM);
  *     }                                                        // every thread had all sums
  *
- * Every thread of the innermost parallel region calls, as for the region's own barrier: not from explicit tasks, and
- * not inside of work-sharing constructs. Endpoint i is the thread whose omp_get_thread_num() is i, so results have the
- * same bits in every run with the same number of threads. Where a region spans processes, its team has all their threads:
- * those of process 0 first, then those of process 1, and so on, each process's in the order of omp_get_thread_num().
- * heddle_ep_index() and heddle_ep_size() of heddle_omp_ep()'s endpoint say which one of how many a thread is.
+ * Every thread of the innermost parallel region calls, as for the region's own barrier: not from
+ * explicit tasks, and not inside of work-sharing constructs. Endpoint i is the thread whose
+ * omp_get_thread_num() is i, so results have the same bits in every run with the same number of
+ * threads. Where a region spans processes, its team has all their threads: those of process 0
+ * first, then those of process 1, and so on, each process's in the order of omp_get_thread_num().
+ * heddle_ep_index() and heddle_ep_size() of heddle_omp_ep()'s endpoint say which one of how many a
+ * thread is.
  *
- * The threads of a region form a heddle group when they first call. It is kept: the next region of the same size finds
- * it, whichever threads the runtime takes. Nested regions, and the regions of a league's teams, have their own.
- * A thread finds its endpoint again in some nanoseconds.
+ * The threads of a region form a heddle group when they first call. It is kept: the next region of
+ * the same size finds it, whichever threads the runtime takes. Nested regions, and the regions of a
+ * league's teams, have their own. A thread finds its endpoint again in some nanoseconds.
  *
- * Calls stay inside the process, until heddle_omp_across says how to reach others: then the same call spans the outermost
- * regions of all of them.
+ * Calls stay inside the process, until heddle_omp_across says how to reach others: then the same
+ * call spans the outermost regions of all of them.
  *
- * Threads that are made otherwise (pthreads, std::thread) and open parallel regions of their own AT THE SAME TIME can't be
- * told apart by OpenMP's means. Each of them has to have an object of its own then:
+ * Threads that are made otherwise (pthreads, std::thread) and open parallel regions of their own AT
+ * THE SAME TIME can't be told apart by OpenMP's means. Each of them has to have an object of its
+ * own then:
  *
- *     static heddle_omp_t mine = HEDDLE_OMP_INITIALIZER;       // for all regions that this thread opens
+ *     static heddle_omp_t mine = HEDDLE_OMP_INITIALIZER;       // for all regions that this thread
+ *     opens
  *     #pragma omp parallel
  *     {
  *         heddle_ep_t *ep;
- *         heddle_omp_ep_in(&mine, &ep);                        // then any call of <heddle/heddle.h>
+ *         heddle_omp_ep_in(&mine, &ep);                        // then any call of
+ *                                                              <heddle/heddle.h>
  *     }
  *
- * Where they have not, UCC_ERR_INVALID_PARAM says so at a thread that finds its endpoint in use, and the group is aborted; until
- * two threads meet like that, regions may have got each other's data.
+ * Where they have not, UCC_ERR_INVALID_PARAM says so at a thread that finds its endpoint in use,
+ * and the group is aborted; until two threads meet like that, regions may have got each other's
+ * data.
  *
- * With -mcmodel=medium, gcc 12 refuses a thread-local variable of more than 64 KiB, such as a threadprivate array, beside any
- * other one, such as this header's ("section type conflict"): -mlarge-data-threshold=BYTES beyond its size, or a file of
- * its own, helps.
+ * With -mcmodel=medium, gcc 12 refuses a thread-local variable of more than 64 KiB, such as a
+ * threadprivate array, beside any other one, such as this header's ("section type conflict"):
+ * -mlarge-data-threshold=BYTES beyond its size, or a file of its own, helps.
  */
 #ifndef HEDDLE_OMP_H_
 #define HEDDLE_OMP_H_
@@ -85,7 +92,8 @@ typedef struct heddle_omp {
     uint64_t id; /* of no other object, nor of this one before heddle_omp_free; 0: it has nothing */
     /* Of outermost regions with those of other processes; n_oob_eps is 0: there are none. */
     ucc_oob_coll_t oob;
-    /* Of one of those that could not be made, until heddle_omp_free: the others are not told of a second try. */
+    /* Of one of those that could not be made, until heddle_omp_free: the others are not told of a
+     * second try. */
     ucc_status_t failure;
 } heddle_omp_t;
 
@@ -94,8 +102,9 @@ typedef struct heddle_omp {
 #define HEDDLE_OMP_INITIALIZER                                                                     \
     { PTHREAD_MUTEX_INITIALIZER, NULL, 0, HEDDLE_OMP_ALONE_, UCC_OK }
 
-/* One for the whole program, however many files include this; but each module that is loaded with names of its own has another
- * (dlopen's RTLD_LOCAL), and the same heddle_omp_t may be known to several. */
+/* One for the whole program, however many files include this; but each module that is loaded with
+ * names of its own has another (dlopen's RTLD_LOCAL), and the same heddle_omp_t may be known to
+ * several. */
 #define HEDDLE_OMP_ONCE __attribute__((weak, visibility("default")))
 
 /** What the calls without an object use. */
@@ -117,7 +126,8 @@ static __thread heddle_omp_memory_t heddle_omp_memory_;
  * Which region is this?
  * ---------------------------------------------------------------------------------------------- */
 
-/* Steps of the way from the outermost region to this one: a team's size, and who in it opened the next one. */
+/* Steps of the way from the outermost region to this one: a team's size, and who in it opened the
+ * next one. */
 static inline int heddle_omp_step_(int i) {
     return i % 2 == 0 ? omp_get_team_size(i / 2 + 1) : omp_get_ancestor_thread_num(i / 2 + 1);
 }
@@ -177,8 +187,8 @@ static inline heddle_omp_region_t *heddle_omp_record_(heddle_group_t *group) {
     return r;
 }
 
-/* Under the lock. First of all the group: other processes wait in its exchange, and once it is there, they learn that it
- * ends. */
+/* Under the lock. First of all the group: other processes wait in its exchange, and once it is
+ * there, they learn that it ends. */
 static inline ucc_status_t heddle_omp_make_(heddle_omp_t *omp, heddle_omp_region_t **out) {
     int wide = heddle_omp_is_wide_(omp);
     heddle_group_t *group;
@@ -264,10 +274,10 @@ static inline ucc_status_t heddle_omp_sit_(heddle_omp_t *omp, heddle_omp_seat_t 
  * Endpoints
  * ---------------------------------------------------------------------------------------------- */
 
-/** The calling thread's endpoint in the innermost parallel region, for all calls of <heddle/heddle.h>; outside of
- *  regions one of a team of one. It is kept: not to be given to heddle_leave(). Does not wait for the others.
- *  @param [in]  omp  regions of the one thread that opens them
- *  @param [out] ep   until the region ends */
+/** The calling thread's endpoint in the innermost parallel region, for all calls of
+ *  <heddle/heddle.h>; outside of regions one of a team of one. It is kept: not to be given to
+ *  heddle_leave(). Does not wait for the others. @param [in]  omp  regions of the one thread that
+ *  opens them @param [out] ep   until the region ends */
 static inline ucc_status_t heddle_omp_ep_in(heddle_omp_t *omp, heddle_ep_t **ep) {
     heddle_omp_seat_t *seat;
     ucc_status_t status = heddle_omp_sit_(omp, &seat);
@@ -289,10 +299,11 @@ static inline int heddle_omp_in_use_(const heddle_omp_t *omp) {
     return r && omp_in_parallel();
 }
 
-/** Gives back all that is kept, outside of parallel regions, with all operations complete. What comes next
- *  makes new groups. Also the way on after a group was aborted. &heddle_omp_default: of the calls without an object.
- *  In a region, whose threads may be in calls, it says so and gives back nothing. After heddle_omp_across() the regions that
- *  come next span processes as before: all processes call this, then. */
+/** Gives back all that is kept, outside of parallel regions, with all operations complete. What
+ *  comes next makes new groups. Also the way on after a group was aborted. &heddle_omp_default: of
+ *  the calls without an object. In a region, whose threads may be in calls, it says so and gives
+ *  back nothing. After heddle_omp_across() the regions that come next span processes as before: all
+ *  processes call this, then. */
 static inline void heddle_omp_free(heddle_omp_t *omp) {
     pthread_mutex_lock(&omp->lock);
     if (heddle_omp_in_use_(omp)) {
@@ -313,18 +324,21 @@ static inline void heddle_omp_free(heddle_omp_t *omp) {
     pthread_mutex_unlock(&omp->lock);
 }
 
-/** From now on the outermost parallel regions span processes: their teams have the threads of this process's region and
- *  of those that the others open, numbered by process; nested regions, those in a league of several teams, and the calls
- *  outside of regions stay what they are. All processes call this, and then open regions in the same order, of any numbers
- *  of threads: the first call in a region of a new size meets the others by the exchange, and waits for them. Where a size
- *  comes again in one process, it does in all. If such a team can't be made, or fails, calls fail in all processes, until
- *  all call heddle_omp_free(). Outside of parallel regions; gives back what is kept, as that does.
- *  The exchange is used by the thread of a region that comes first, whichever that is, one at a time: that of
- *  <heddle/bootstrap_mpi.h> needs MPI_THREAD_SERIALIZED, or MPI_THREAD_MULTIPLE if the program calls MPI meanwhile.
- *  @param [in]  omp  as there
- *  @param [in]  oob  an exchange among the processes (UCC's: <heddle/bootstrap.h> and <heddle/bootstrap_mpi.h> have some);
- *                    copied, but in use until the next call of this, after heddle_omp_free() too: before the
- *                    exchange ends, heddle_omp_across(omp, NULL). NULL: regions stay inside the process again
+/** From now on the outermost parallel regions span processes: their teams have the threads of this
+ *  process's region and of those that the others open, numbered by process; nested regions, those
+ *  in a league of several teams, and the calls outside of regions stay what they are. All processes
+ *  call this, and then open regions in the same order, of any numbers of threads: the first call in
+ *  a region of a new size meets the others by the exchange, and waits for them. Where a size comes
+ *  again in one process, it does in all. If such a team can't be made, or fails, calls fail in all
+ *  processes, until all call heddle_omp_free(). Outside of parallel regions; gives back what is
+ *  kept, as that does. The exchange is used by the thread of a region that comes first, whichever
+ *  that is, one at a time: that of <heddle/bootstrap_mpi.h> needs MPI_THREAD_SERIALIZED, or
+ *  MPI_THREAD_MULTIPLE if the program calls MPI meanwhile. @param [in]  omp  as there @param [in]
+ *  oob  an exchange among the processes (UCC's: <heddle/bootstrap.h> and <heddle/bootstrap_mpi.h>
+ *  have some);
+ *                    copied, but in use until the next call of this, after heddle_omp_free() too:
+ *                    before the exchange ends, heddle_omp_across(omp, NULL). NULL: regions stay
+ *                    inside the process again
  *  @return UCC_ERR_INVALID_PARAM: in a parallel region, or oob is not valid */
 static inline ucc_status_t heddle_omp_across(heddle_omp_t *omp, const ucc_oob_coll_t *oob) {
     if (omp_in_parallel() ||
@@ -363,7 +377,8 @@ static inline ucc_status_t heddle_omp_begin_(heddle_omp_seat_t **seat) {
     if (status != UCC_OK) {
         return status;
     }
-    /* relaxed, here and in heddle_omp_end_: to find a mistake; what comes after a region is ordered by OpenMP */
+    /* relaxed, here and in heddle_omp_end_: to find a mistake; what comes after a region is ordered
+     * by OpenMP */
     if (__atomic_load_n(&(*seat)->busy, __ATOMIC_RELAXED)) {
         return heddle_omp_clash_(*seat);
     }
@@ -383,7 +398,8 @@ static inline ucc_status_t heddle_omp_barrier(void) {
     return status == UCC_OK ? heddle_omp_end_(seat, heddle_barrier(seat->ep)) : status;
 }
 
-/** x: count elements of each thread's own; combined elementwise, the result replaces them everywhere. */
+/** x: count elements of each thread's own; combined elementwise, the result replaces them
+ * everywhere. */
 static inline ucc_status_t heddle_omp_allreduce(void *x, uint64_t count, ucc_datatype_t dt,
                                                 ucc_reduction_op_t op) {
     heddle_omp_seat_t *seat;
@@ -393,8 +409,9 @@ static inline ucc_status_t heddle_omp_allreduce(void *x, uint64_t count, ucc_dat
                             : status;
 }
 
-/* In a team that spans processes, each one's thread 0 gets an endpoint of a team of these. Every thread calls; all that
- * comes after the first time is free. If it fails at one, nobody waits for that. */
+/* In a team that spans processes, each one's thread 0 gets an endpoint of a team of these. Every
+ * thread calls; all that comes after the first time is free. If it fails at one, nobody waits for
+ * that. */
 static inline ucc_status_t heddle_omp_split_(heddle_omp_seat_t *seat) {
     if (seat->split) {
         return UCC_OK;
@@ -408,8 +425,8 @@ static inline ucc_status_t heddle_omp_split_(heddle_omp_seat_t *seat) {
     return status;
 }
 
-/* The first process's thread 0 gets the result, and hands it to those of the others. Each step is everybody's, also after
- * one that has failed: the others may not know of that. */
+/* The first process's thread 0 gets the result, and hands it to those of the others. Each step is
+ * everybody's, also after one that has failed: the others may not know of that. */
 static inline ucc_status_t heddle_omp_to_firsts_(heddle_omp_seat_t *seat, const void *mine,
                                                  void *shared, uint64_t count, ucc_datatype_t dt,
                                                  ucc_reduction_op_t op) {
@@ -423,8 +440,8 @@ static inline ucc_status_t heddle_omp_to_firsts_(heddle_omp_seat_t *seat, const 
     return status;
 }
 
-/* Thread 0 gets the result, in each process. Few elements cross in both directions at once: faster than one direction
- * after the other. */
+/* Thread 0 gets the result, in each process. Few elements cross in both directions at once: faster
+ * than one direction after the other. */
 static inline ucc_status_t heddle_omp_to_first_(heddle_omp_seat_t *seat, const void *mine,
                                                 void *shared, uint64_t count, ucc_datatype_t dt,
                                                 ucc_reduction_op_t op) {
@@ -444,8 +461,8 @@ static inline ucc_status_t heddle_omp_await_first_(const heddle_omp_seat_t *seat
     return seat->wide ? heddle_barrier(seat->ep) : heddle_bcast(seat->ep, &said, 1, UCC_DT_INT8, 0);
 }
 
-/* Thread 0 alone uses shared, and the others' mine must not be marked: what not all would refuse by themselves. All
- * pass the same, so all refuse it here, and nobody waits for those who have. */
+/* Thread 0 alone uses shared, and the others' mine must not be marked: what not all would refuse by
+ * themselves. All pass the same, so all refuse it here, and nobody waits for those who have. */
 static inline int heddle_omp_is_reducible_(const void *mine, const void *shared, uint64_t count) {
     if (mine != HEDDLE_IN_PLACE && (shared || !count)) {
         return 1;
@@ -456,10 +473,10 @@ static inline int heddle_omp_is_reducible_(const void *mine, const void *shared,
     return 0;
 }
 
-/** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined elementwise into an
- *  array that all threads share, and read as soon as they return. Unlike there, what was in it before is no operand. Where
- *  the region spans processes, each one's threads share an array, and all arrays get the same.
- *  mine: not written; must not overlap shared. */
+/** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined
+ *  elementwise into an array that all threads share, and read as soon as they return. Unlike there,
+ *  what was in it before is no operand. Where the region spans processes, each one's threads share
+ *  an array, and all arrays get the same. mine: not written; must not overlap shared. */
 static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uint64_t count,
                                              ucc_datatype_t dt, ucc_reduction_op_t op) {
     heddle_omp_seat_t *seat;
@@ -476,7 +493,8 @@ static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uin
     return heddle_omp_end_(seat, status);
 }
 
-/** x: count elements; root's replace everybody's. root: an endpoint's number (inside a process omp_get_thread_num()). */
+/** x: count elements; root's replace everybody's. root: an endpoint's number (inside a process
+ * omp_get_thread_num()). */
 static inline ucc_status_t heddle_omp_bcast(void *x, uint64_t count, ucc_datatype_t dt,
                                             uint32_t root) {
     heddle_omp_seat_t *seat;
@@ -495,8 +513,9 @@ static inline ucc_status_t heddle_omp_scan(void *x, uint64_t count, ucc_datatype
                : status;
 }
 
-/** dst: heddle_ep_size(ep) * count elements, ep being heddle_omp_ep()'s, each thread's own array; block i is endpoint i's src.
- *  Inside a process that is omp_get_num_threads() * count, block i thread i's; after heddle_omp_across() it is more. */
+/** dst: heddle_ep_size(ep) * count elements, ep being heddle_omp_ep()'s, each thread's own array;
+ *  block i is endpoint i's src. Inside a process that is omp_get_num_threads() * count, block i
+ *  thread i's; after heddle_omp_across() it is more. */
 static inline ucc_status_t heddle_omp_allgather(const void *src, void *dst, uint64_t count,
                                                 ucc_datatype_t dt) {
     heddle_omp_seat_t *seat;

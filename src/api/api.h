@@ -14,8 +14,8 @@ enum {
     HD_EP_LEFT = 0x6e0dde0du
 };
 
-/* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it: the last
- * of them to leave destroys it, or whoever is just progressing it. */
+/* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it:
+ * the last of them to leave destroys it, or whoever is just progressing it. */
 typedef struct hd_own_context {
     heddle_group_t *group;
     ucc_context_h context;
@@ -33,8 +33,8 @@ struct heddle_ep {
     ucc_context_h context;
     hd_own_context_t *own; /* NULL: the context is the group's */
     bool is_sub;           /* of a sub-team */
-    /* Under the group's lock: among those of `own`, or of the group that have left; and where the list of
-     * `own` points to this one. */
+    /* Under the group's lock: among those of `own`, or of the group that have left; and where the
+     * list of `own` points to this one. */
     heddle_ep_t *next, **at;
 };
 
@@ -55,7 +55,8 @@ hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller);
 /* NULL pointers: false, and a line that names the argument. */
 bool hd_api_pointer(const void *pointer, const char *name, const char *caller);
 
-/* Of an operation that is over: its status, as a waiting client is told. Another thread may have ended it. */
+/* Of an operation that is over: its status, as a waiting client is told. Another thread may have
+ * ended it. */
 static inline ucc_status_t hd_api_seen(const hd_request_t *r) {
     if (hd_trace_is_on()) {
         hd_trace_waited(r);
@@ -63,25 +64,27 @@ static inline ucc_status_t hd_api_seen(const hd_request_t *r) {
     return hd_task_status(&r->op.task);
 }
 
-/* A round by a caller who has more to do: it never sleeps in that context, whoever wants the processor. True if anything
- * was completed. */
+/* A round by a caller who has more to do: it never sleeps in that context, whoever wants the
+ * processor. True if anything was completed. */
 static inline bool hd_api_look_at(ucc_context_h context) {
     uint64_t vain = 0;
     return hd_runner_progress(&context->runner, &vain);
 }
 
-/* A collective from its arguments to its end. published: 0, or the number under which its lane is out
- * already (request/shortcut.c). */
+/* A collective from its arguments to its end. published: 0, or the number under which its lane is
+ * out already (request/shortcut.c). */
 ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t published);
 /* Called by libucc.so.1 when it is loaded: exported for it, and declared in no public header. */
 __attribute__((visibility("default"))) void heddle_loaded_as_ucc(void);
 
-/* An endpoint of a sub-team on the context of `parent`, or NULL (logged). It takes the handle over. */
+/* An endpoint of a sub-team on the context of `parent`, or NULL (logged). It takes the handle over.
+ */
 heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team);
-/* One round over those contexts of the group that have work; its contexts have locks. True if anything
- * was completed. */
+/* One round over those contexts of the group that have work; its contexts have locks. True if
+ * anything was completed. */
 bool hd_api_progress_group(heddle_group_t *group);
-/* Has a thread joined as several endpoints? Else each is likely to be driven by a thread of its own. */
+/* Has a thread joined as several endpoints? Else each is likely to be driven by a thread of its
+ * own. */
 bool hd_api_group_is_shared(heddle_group_t *group);
 /* For heddle_ep_failure(): a call at this endpoint's team has failed. Any team. */
 void hd_api_remember_failure(ucc_team_h team, ucc_status_t status);
@@ -94,7 +97,8 @@ ucc_status_t hd_api_start(ucc_coll_args_t *args, ucc_team_h team, ucc_coll_req_h
 struct heddle_request_task;
 /* A task without a request (request_task.c). */
 void hd_api_request_task_init(struct heddle_request_task *task);
-/* ucc_context_create, with and without a configuration object; unplaced: oob.oob_ep is not known. */
+/* ucc_context_create, with and without a configuration object; unplaced: oob.oob_ep is not known.
+ */
 ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *params,
                                 const ucc_context_config_h config, bool unplaced,
                                 ucc_context_h *context);

@@ -1,5 +1,5 @@
-/* calls.h: the collectives of heddle.h as UCC arguments: what a blocking call and its nonblocking variant
- * have in common. Vectors are 64 bits wide throughout heddle.h.
+/* calls.h: the collectives of heddle.h as UCC arguments: what a blocking call and its nonblocking
+ * variant have in common. Vectors are 64 bits wide throughout heddle.h.
  */
 #ifndef HD_API_CALLS_H
 #define HD_API_CALLS_H

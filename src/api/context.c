@@ -1,8 +1,8 @@
 /* context.c: context handles: create, progress, attributes, destroy.
  *
  * progress may be called from any thread if the library was initialised with UCC_THREAD_MULTIPLE,
- * else from one thread at a time. It waits for nobody; where it would yield to strangers, it may doze instead, for half a
- * millisecond at most.
+ * else from one thread at a time. It waits for nobody; where it would yield to strangers, it may
+ * doze instead, for half a millisecond at most.
  */
 #include "api/api.h"
 #include "request/algorithm.h"
@@ -47,7 +47,8 @@ static uint64_t shorter(uint64_t a, uint64_t b) {
     return !a || (b && b < a) ? b : a;
 }
 
-/* Often enough that lines about long waits, default time-outs and traces of waits come when they should. */
+/* Often enough that lines about long waits, default time-outs and traces of waits come when they
+ * should. */
 static uint64_t look_every(ucc_lib_h lib) {
     enum { LOOKS = 16, TRACE_US = 250000 };
     uint64_t every = shorter(lib->stall, lib->timeout);
@@ -211,9 +212,9 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
     return UCC_OK;
 }
 
-/* One-sided clients allocate this much scratch per endpoint; threads share memory and need none, but
- * clients take zero for "one-sided collectives are missing", and the size that the released library's
- * default transport has for granted. */
+/* One-sided clients allocate this much scratch per endpoint; threads share memory and need none,
+ * but clients take zero for "one-sided collectives are missing", and the size that the released
+ * library's default transport has for granted. */
 enum { WORK_BUFFER_BYTES = 5 };
 
 ucc_status_t ucc_context_get_attr(ucc_context_h context, ucc_context_attr_t *context_attr) {

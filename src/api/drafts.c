@@ -1,8 +1,9 @@
-/* drafts.c: what the inline calls of drafts.h are made of, and the drafts' spellings of calls of 1.x.
+/* drafts.c: what the inline calls of drafts.h are made of, and the drafts' spellings of calls of
+ * 1.x.
  *
- * A draft's call becomes a call of 1.x here: sets and numbers are translated, sizes in bytes become counts,
- * endpoints' labels their numbers. What the draft's arguments get wrong is logged by the draft's names;
- * everything else is found by whoever finds it in a call of 1.x.
+ * A draft's call becomes a call of 1.x here: sets and numbers are translated, sizes in bytes become
+ * counts, endpoints' labels their numbers. What the draft's arguments get wrong is logged by the
+ * draft's names; everything else is found by whoever finds it in a call of 1.x.
  */
 #define HEDDLE_DRAFT_KEEP_1X
 #include <heddle/drafts.h>
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-/* --- the same calls by other names ------------------------------------------------------------------ */
+/* --- the same calls by other names ------------------------------------------------------------ */
 
 ucc_status_t ucc_lib_get_attribs(ucc_lib_h lib, ucc_lib_attrib_t *attr) {
     return ucc_lib_get_attr(lib, attr);
@@ -42,7 +43,7 @@ ucc_status_t ucc_get_team_all_eps(ucc_team_h team, uint64_t **eps, uint64_t *num
     return ucc_team_get_all_eps(team, eps, num_eps);
 }
 
-/* --- values ------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* By the number in the drafts' lists. */
 static const uint8_t types[] = {HD_BARRIER,  HD_BCAST,     HD_ALLREDUCE, HD_REDUCE,
@@ -96,7 +97,7 @@ uint64_t heddle_draft_ops_from_1x(uint64_t set) {
     return result;
 }
 
-/* --- libraries, contexts, teams ----------------------------------------------------------------------- */
+/* --- libraries, contexts, teams --------------------------------------------------------------- */
 
 ucc_status_t heddle_draft_config(const char *env_prefix, const char *filename,
                                  heddle_draft_lib_config_t **config) {
@@ -182,8 +183,8 @@ static uint64_t number_of(ucc_team_h team, uint64_t label) {
     return UINT64_MAX;
 }
 
-/* The handle of all who take no part in a team split from theirs: may be tested and destroyed, or just be
- * forgotten, since a draft's program sees no team there. */
+/* The handle of all who take no part in a team split from theirs: may be tested and destroyed, or
+ * just be forgotten, since a draft's program sees no team there. */
 static struct ucc_team no_team = {.magic = HD_TEAM_MAGIC, .state = HD_TEAM_EXCLUDED};
 
 ucc_status_t heddle_draft_team_of_parent(uint64_t my_ep, bool included, ucc_team_h parent,
@@ -254,7 +255,7 @@ ucc_status_t heddle_draft_team_of_eps(ucc_team_h parent, uint64_t **eps, uint64_
     return make_team_of_eps(parent, *eps, num_eps, team);
 }
 
-/* --- collectives -------------------------------------------------------------------------------------- */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 typedef heddle_draft_coll_buffer_info_t buffers_t;
 
@@ -264,8 +265,8 @@ static ucc_status_t bad(ucc_team_h team, const char *field, uint64_t value, cons
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* The drafts' own, or one that only 1.x and heddle_dt.h have a name for, which is a number of theirs. A field
- * of 32 bits has no room for users' datatypes. */
+/* The drafts' own, or one that only 1.x and heddle_dt.h have a name for, which is a number of
+ * theirs. A field of 32 bits has no room for users' datatypes. */
 static bool is_datatype(heddle_draft_datatype_t dt) {
     uint64_t number = (uint32_t)dt;
     return number < UCC_DT_LAST_PREDEFINED ||
@@ -278,7 +279,8 @@ static ucc_datatype_t datatype_of(heddle_draft_datatype_t dt) {
     return number < UCC_DT_LAST_PREDEFINED ? UCC_PREDEFINED_DT(number) : number;
 }
 
-/* Bytes that are too many for whole elements. A division would be most of what a draft's call costs. */
+/* Bytes that are too many for whole elements. A division would be most of what a draft's call
+ * costs. */
 static uint64_t left_over(uint64_t bytes, heddle_draft_datatype_t dt) {
     static const uint8_t shift[] = {0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 1, 2, 3};
     return (uint32_t)dt < sizeof(shift) ? bytes & ((1u << shift[dt]) - 1)
@@ -295,7 +297,8 @@ static ucc_status_t check_datatypes(ucc_team_h team, const buffers_t *b) {
     return UCC_OK;
 }
 
-/* Blocks of one size move as bytes: all agree on them, whatever the datatypes at both ends are called. */
+/* Blocks of one size move as bytes: all agree on them, whatever the datatypes at both ends are
+ * called. */
 static ucc_coll_buffer_info_t bytes_at(void *buffer, uint64_t bytes) {
     return (ucc_coll_buffer_info_t){buffer, bytes, UCC_DT_INT8, UCC_MEMORY_TYPE_HOST};
 }

@@ -1,5 +1,6 @@
-/* endpoints.c: heddle_group, heddle_join, heddle_leave, heddle_run: teams of threads and tasks without
- * any exchange: whoever creates the group makes its memory, endpoints just take their places.
+/* endpoints.c: heddle_group, heddle_join, heddle_leave, heddle_run: teams of threads and tasks
+ * without any exchange: whoever creates the group makes its memory, endpoints just take their
+ * places.
  */
 #include "api/api.h"
 #include "span/span.h"
@@ -92,7 +93,7 @@ static void release_group(heddle_group_t *g) {
     }
 }
 
-/* --- progress of all contexts -------------------------------------------------------------------- */
+/* --- progress of all contexts ----------------------------------------------------------------- */
 
 static void release_context(hd_own_context_t *own) {
     heddle_group_t *g = own->group;
@@ -231,8 +232,8 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
     return UCC_OK;
 }
 
-/* There is no group here: the other processes must not wait for this one. If its oob is so wrong that this can't be said
- * there, they do. */
+/* There is no group here: the other processes must not wait for this one. If its oob is so wrong
+ * that this can't be said there, they do. */
 static void refuse(const heddle_group_params_t *p, ucc_status_t why) {
     const ucc_oob_coll_t *oob = p->oob;
     if (oob && oob->oob_ep < oob->n_oob_eps && oob->allgather && oob->req_test && oob->req_free) {
@@ -407,7 +408,7 @@ ucc_status_t heddle_group_destroy(heddle_group_t *group) {
     return UCC_OK;
 }
 
-/* --- endpoints ---------------------------------------------------------------------------------- */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 static hd_own_context_t *make_context(heddle_group_t *g, uint32_t index) {
     hd_own_context_t *own = hd_alloc(HD_LINE, sizeof(*own));
@@ -500,7 +501,8 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
 /* A thread that joins twice may be the one that drives both endpoints. */
 static void note_joiner(heddle_group_t *g, uint32_t index) {
     int32_t me = hd_thread_number();
-    /* relaxed, all: what a thread has written itself it sees, and nothing follows from the others' numbers */
+    /* relaxed, all: what a thread has written itself it sees, and nothing follows from the others'
+     * numbers */
     bool shared = atomic_load_explicit(&g->shared, memory_order_relaxed);
     for (uint32_t i = 0; i < g->params.endpoints && !shared; i++) {
         shared = atomic_load_explicit(&g->joiner[i], memory_order_relaxed) == me;
@@ -573,7 +575,8 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
     return heddle_join_at(group, index, NULL, ep);
 }
 
-/* The first failure of which nobody took note: of a call, or else of the team, which has `failed` or is UCC_OK. */
+/* The first failure of which nobody took note: of a call, or else of the team, which has `failed`
+ * or is UCC_OK. */
 static ucc_status_t unnoticed_failure(const heddle_ep_t *ep, ucc_status_t failed) {
     /* relaxed, here and below: see hd_api_remember_failure */
     int32_t status = atomic_load_explicit(&ep->team->unnoticed, memory_order_relaxed);
@@ -637,7 +640,8 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
     }
     const hd_request_t *r = find_in_progress(ep);
     if (r && !hd_callback_refuses(__func__) && hd_group_poisoned(ep->team->group) != UCC_OK) {
-        /* of a callback that left a blocking call, nobody else may ever look at what it left behind */
+        /* of a callback that left a blocking call, nobody else may ever look at what it left behind
+         */
         hd_api_look_at(ep->context);
         r = find_in_progress(ep);
     }
@@ -706,7 +710,7 @@ ucc_context_h heddle_ep_context(const heddle_ep_t *ep) {
     return hd_api_is_ep(ep) ? ep->context : NULL;
 }
 
-/* --- heddle_run --------------------------------------------------------------------------------- */
+/* --- heddle_run ------------------------------------------------------------------------------- */
 
 /* Where the threads of one heddle_run are bound, by HEDDLE_PIN. */
 typedef struct pinning {
@@ -827,9 +831,10 @@ static void disown_requests(ucc_team_h team) {
     }
 }
 
-/* By pthread_exit or cancellation: the endpoint leaves all the same, and so do those of sub-teams that were
- * made from it. What they have in progress works on the thread's stack: nobody may touch that any more when
- * this returns. The thread was their only user: nobody else changes the list, or ends their engines. */
+/* By pthread_exit or cancellation: the endpoint leaves all the same, and so do those of sub-teams
+ * that were made from it. What they have in progress works on the thread's stack: nobody may touch
+ * that any more when this returns. The thread was their only user: nobody else changes the list, or
+ * ends their engines. */
 static void ended_in_work(void *arg) {
     runner_arg_t *r = arg;
     hd_error("heddle_run: the thread of endpoint %u has ended in work instead of returning from it",

@@ -39,8 +39,8 @@ static void print_trees(FILE *out, uint32_t n) {
     hd_free(where);
 }
 
-/* A call of this type in which every member gives as many bytes (allgather, gather: one block of so many);
- * of member 1, or of whoever has the data. Blocks are even. */
+/* A call of this type in which every member gives as many bytes (allgather, gather: one block of so
+ * many); of member 1, or of whoever has the data. Blocks are even. */
 static hd_call_t call_of(uint8_t type, uint32_t n, size_t bytes, const uint32_t *counts) {
     const hd_coll_t *coll = &hd_coll[type];
     bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;

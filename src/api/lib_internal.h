@@ -15,12 +15,12 @@
  * far as a magic number can tell. */
 bool hd_lib_valid(ucc_lib_h lib);
 
-/* Requires a valid handle. All that the names of the program's own variables begin with; "" if it gave no
- * prefix. */
+/* Requires a valid handle. All that the names of the program's own variables begin with; "" if it
+ * gave no prefix. */
 const char *hd_lib_own_prefix(ucc_lib_h lib);
 
-/* ucc_lib_config_read, where the names of the program's own variables begin with before, env_prefix and
- * behind. Neither is NULL. */
+/* ucc_lib_config_read, where the names of the program's own variables begin with before, env_prefix
+ * and behind. Neither is NULL. */
 ucc_status_t hd_lib_config_read(const char *before, const char *env_prefix, const char *behind,
                                 const char *filename, ucc_lib_config_h *config);
 

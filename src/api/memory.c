@@ -1,10 +1,11 @@
 /* memory.c: ucc_mem_map and ucc_mem_unmap.
  *
- * Nothing is registered anywhere: a handle says where memory is, and in which process. All that it is used for is to find
- * an endpoint's own (one_sided.c), so handles of other processes' memory are taken for what they say.
+ * Nothing is registered anywhere: a handle says where memory is, and in which process. All that it
+ * is used for is to find an endpoint's own (one_sided.c), so handles of other processes' memory are
+ * taken for what they say.
  *
- * A handle is one flat malloc'd record without pointers into itself: clients copy it, pad it, send it.
- * Export makes one for exactly one segment. Import turns the client's own malloc'd copy into a
+ * A handle is one flat malloc'd record without pointers into itself: clients copy it, pad it, send
+ * it. Export makes one for exactly one segment. Import turns the client's own malloc'd copy into a
  * handle in place. Unmap frees either with free(), as the released library does, and clears the
  * client's pointer.
  */

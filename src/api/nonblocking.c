@@ -1,5 +1,5 @@
-/* nonblocking.c: the nonblocking collectives of heddle.h: the arguments of the blocking call (calls.h),
- * initialised and posted. A request that could not be started is not given out.
+/* nonblocking.c: the nonblocking collectives of heddle.h: the arguments of the blocking call
+ * (calls.h), initialised and posted. A request that could not be started is not given out.
  */
 #include "api/calls.h"
 

@@ -1,4 +1,5 @@
-/* objects.c: what the C++ headers have one of in the process, however many copies of them it has. */
+/* objects.c: what the C++ headers have one of in the process, however many copies of them it has.
+ */
 #define _GNU_SOURCE
 #include "api/api.h"
 #include "core/fork.h"
@@ -37,8 +38,9 @@ static object_t *add(const char *name) {
     return object;
 }
 
-/* The caller's module stays in the process: an object has, beside its maker's code, what each of its users puts into it.
- * Not under the lock, for a module that is just being loaded may ask for an object under the loader's. */
+/* The caller's module stays in the process: an object has, beside its maker's code, what each of
+ * its users puts into it. Not under the lock, for a module that is just being loaded may ask for an
+ * object under the loader's. */
 static void keep_module(void *(*make)(void)) {
     Dl_info module;
     if (dladdr((void *)make, &module) &&

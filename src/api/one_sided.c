@@ -1,14 +1,16 @@
-/* one_sided.c: the alltoallv that UCC's clients ask for by TUNE, "alltoallv:0-inf:@onesided", with a global work buffer and
- * buffers in mapped memory.
+/* one_sided.c: the alltoallv that UCC's clients ask for by TUNE, "alltoallv:0-inf:@onesided", with
+ * a global work buffer and buffers in mapped memory.
  *
- * There dst.displacements[p] says where in endpoint p's memory my block for it goes, and what dst.counts say is of no
- * interest: only senders know. As in UCC, the place is given as an address of mine, dst.buffer plus displacement: what it
- * is in one of my segments, the place is in p's segment of the same number. Segments are those of the context, in order,
- * and that of dst_memh. So a dst that lies alike at all endpoints is all that clients think of.
+ * There dst.displacements[p] says where in endpoint p's memory my block for it goes, and what
+ * dst.counts say is of no interest: only senders know. As in UCC, the place is given as an address
+ * of mine, dst.buffer plus displacement: what it is in one of my segments, the place is in p's
+ * segment of the same number. Segments are those of the context, in order, and that of dst_memh. So
+ * a dst that lies alike at all endpoints is all that clients think of.
  *
- * Here it is an algorithm of two steps (request/algorithm.c): an alltoall of PLACEs, by which all say to each other what goes
- * where, and an alltoallv of the usual meaning, whose displacements each receiver has worked out from what it was told. No
- * byte goes anywhere but into a segment of its receiver. As in UCC, it is over at an endpoint when all blocks for it have come.
+ * Here it is an algorithm of two steps (request/algorithm.c): an alltoall of PLACEs, by which all
+ * say to each other what goes where, and an alltoallv of the usual meaning, whose displacements
+ * each receiver has worked out from what it was told. No byte goes anywhere but into a segment of
+ * its receiver. As in UCC, it is over at an endpoint when all blocks for it have come.
  * global_work_buffer is not touched.
  */
 #include "api/api.h"
@@ -45,7 +47,7 @@ typedef struct one_sided {
     uint64_t *send_bytes, *send_at, *receive_bytes, *receive_at;
 } one_sided_t;
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static bool find_segment(const one_sided_t *o, uint64_t number, ucc_mem_map_t *segment) {
     const ucc_mem_map_params_t *mapped = &o->team->contexts[0]->mem_params;
@@ -77,7 +79,7 @@ static bool find_place(const one_sided_t *o, uintptr_t address, place_t *place) 
     return o->of_handle.address && holds(&o->of_handle, address, place);
 }
 
-/* --- the two steps -------------------------------------------------------------------------------- */
+/* --- the two steps ---------------------------------------------------------------------------- */
 
 static const char name[] = "alltoallv";
 
@@ -167,7 +169,7 @@ static void begin_to_move(ucc_coll_task_t *task) {
     }
 }
 
-/* --- init and finalize ---------------------------------------------------------------------------- */
+/* --- init and finalize ------------------------------------------------------------------------ */
 
 static void finalize(void *self) {
     one_sided_t *o = self;
@@ -283,7 +285,7 @@ static ucc_status_t init(const heddle_algorithm_call_t *call, void *arg, ucc_sch
     return UCC_OK;
 }
 
-/* --- what TUNE says ------------------------------------------------------------------------------- */
+/* --- what TUNE says --------------------------------------------------------------------------- */
 
 /* By its name, or by UCC's number for it; and in an entry that UCC understands. */
 static bool is_one_sided(const hd_tune_t *tune, uint64_t coll_type) {
@@ -298,7 +300,8 @@ static bool takes_memory(const hd_tune_t *tune, const ucc_coll_buffer_info_v_t *
                                                      : tune->mem_types & ~of_host);
 }
 
-/* Where UCC takes this algorithm. Where it takes the next one, displacements have their usual meaning. */
+/* Where UCC takes this algorithm. Where it takes the next one, displacements have their usual
+ * meaning. */
 static bool redefines(ucc_team_h team, const ucc_coll_args_t *args, void *arg,
                       ucc_coll_args_t *checked) {
     const ucc_context_h context = arg;
@@ -351,8 +354,8 @@ static void add(char line[LINE], hd_piece_t piece) {
     }
 }
 
-/* May there be a call that it decides on? What alltoall gives is the same by any algorithm; and alltoallv counts as a message
- * of 0 bytes. */
+/* May there be a call that it decides on? What alltoall gives is the same by any algorithm; and
+ * alltoallv counts as a message of 0 bytes. */
 static bool counts(const hd_tune_t *tune) {
     const uint64_t alike = UCC_COLL_TYPE_ALLTOALL | UCC_COLL_TYPE_ALLTOALLV;
     return is_one_sided(tune, alike) && !(tune->coll_types & ~alike) &&

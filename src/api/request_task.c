@@ -1,8 +1,9 @@
-/* request_task.c: a request as a task of a schedule: posted when the task begins, over when the request is.
+/* request_task.c: a request as a task of a schedule: posted when the task begins, over when the
+ * request is.
  *
- * It makes the calls that a client would make. A request is progressed by its own context; where that is not the
- * one that drives the schedule, the task does it: whoever handed the schedule over vouches for its
- * requests' contexts, as with heddle_wait_all().
+ * It makes the calls that a client would make. A request is progressed by its own context; where
+ * that is not the one that drives the schedule, the task does it: whoever handed the schedule over
+ * vouches for its requests' contexts, as with heddle_wait_all().
  */
 #include "api/api.h"
 #include "threads/schedule.h"
@@ -74,8 +75,8 @@ static void step(hd_stage_t *stage) {
     }
 }
 
-/* What was posted can't be taken back: the peers may be at work on it. Either it is waited for, or its team
- * fails. */
+/* What was posted can't be taken back: the peers may be at work on it. Either it is waited for, or
+ * its team fails. */
 static void cancel(hd_stage_t *stage, ucc_status_t why) {
     hd_request_t *r = request_of(task_of(stage));
     hd_schedule_t *root = hd_stage_root(stage);

@@ -1,14 +1,16 @@
-/* schedule.c: the public face of threads/schedule.h: the same structures under their public names. */
+/* schedule.c: the public face of threads/schedule.h: the same structures under their public names.
+ */
 #include "api/api.h"
 #include "request/algorithm.h"
 
 #include <heddle/schedule.h>
 #include <stddef.h>
 
-/* --- one memory, two types ----------------------------------------------------------------------- */
+/* --- one memory, two types -------------------------------------------------------------------- */
 
-/* Programs read and write the public fields, the library those of its own types at the same places: never both
- * in one translation unit, so that the optimiser need not know that they are the same. */
+/* Programs read and write the public fields, the library those of its own types at the same places:
+ * never both in one translation unit, so that the optimiser need not know that they are the
+ * same. */
 
 _Static_assert((int)UCC_EVENT_PROGRESS == HD_ON_PROGRESS &&
                    (int)UCC_EVENT_COMPLETED == HD_ON_COMPLETED &&
@@ -72,7 +74,7 @@ static bool has_schedule(ucc_schedule_t *schedule, const char *caller) {
            is_in_place(hd_schedule_is_in_place(schedule_of(schedule)), "schedule", caller);
 }
 
-/* --- event managers ------------------------------------------------------------------------------ */
+/* --- event managers --------------------------------------------------------------------------- */
 
 static bool is_event(ucc_event_t event, const char *caller) {
     if ((unsigned)event < (unsigned)UCC_EVENT_LAST) {
@@ -121,7 +123,7 @@ ucc_status_t heddle_event_manager_destroy(ucc_event_manager_t *em) {
     return UCC_OK;
 }
 
-/* --- tasks --------------------------------------------------------------------------------------- */
+/* --- tasks ------------------------------------------------------------------------------------ */
 
 ucc_status_t ucc_coll_task_init(ucc_coll_task_t *task) {
     if (!hd_api_pointer(task, "task", __func__)) {
@@ -150,7 +152,7 @@ ucc_status_t heddle_coll_task_destroy(ucc_coll_task_t *task) {
     return hd_stage_destroy(stage_of(task));
 }
 
-/* --- schedules ----------------------------------------------------------------------------------- */
+/* --- schedules -------------------------------------------------------------------------------- */
 
 ucc_status_t ucc_schedule_init(ucc_schedule_t *schedule) {
     if (!hd_api_pointer(schedule, "schedule", __func__)) {
@@ -221,7 +223,7 @@ ucc_status_t heddle_schedule_destroy(ucc_schedule_t *schedule) {
                                             : UCC_ERR_INVALID_PARAM;
 }
 
-/* --- requests as tasks --------------------------------------------------------------------------- */
+/* --- requests as tasks ------------------------------------------------------------------------ */
 
 ucc_status_t heddle_request_task_init(heddle_request_task_t *task, ucc_coll_req_h request) {
     if (!hd_api_pointer(task, "task", __func__)) {
@@ -252,7 +254,7 @@ ucc_status_t heddle_collective_task_init(heddle_request_task_t *task, ucc_team_h
     return UCC_OK;
 }
 
-/* --- algorithms ---------------------------------------------------------------------------------- */
+/* --- algorithms ------------------------------------------------------------------------------- */
 
 static bool are_params(const heddle_algorithm_params_t *p, const char *caller) {
     const uint64_t all = ((uint64_t)1 << HD_N_TYPES) - 1;

@@ -1,5 +1,5 @@
-/* split.c: endpoints of sub-teams: heddle_split and heddle_subset. The members of a list meet by that list
- * (form/meet.c); a split first finds out, by an allgather, who is on which list.
+/* split.c: endpoints of sub-teams: heddle_split and heddle_subset. The members of a list meet by
+ * that list (form/meet.c); a split first finds out, by an allgather, who is on which list.
  */
 #include "api/api.h"
 

@@ -1,5 +1,5 @@
-/* stream.c: collectives in the order of a stream (heddle.h): the arguments of the blocking calls (calls.h), whose memory is
- * looked at, posted on the stream.
+/* stream.c: collectives in the order of a stream (heddle.h): the arguments of the blocking calls
+ * (calls.h), whose memory is looked at, posted on the stream.
  */
 #include "api/calls.h"
 #include "threads/callback.h"

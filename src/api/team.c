@@ -1,5 +1,5 @@
-/* team.c: team handles: create, test, attributes, destroy, teams from teams; and the queries that 1.x has
- * dropped.
+/* team.c: team handles: create, test, attributes, destroy, teams from teams; and the queries that
+ * 1.x has dropped.
  */
 #include "api/api.h"
 #include "gpu/near.h"
@@ -115,7 +115,7 @@ ucc_status_t ucc_team_get_attr(ucc_team_h team, ucc_team_attr_t *attr) {
     return UCC_OK;
 }
 
-/* --- teams from teams ------------------------------------------------------------------------------ */
+/* --- teams from teams ------------------------------------------------------------------------- */
 
 ucc_status_t ucc_team_create_from_parent(uint64_t my_ep, uint32_t included, ucc_team_h parent_team,
                                          ucc_team_h *new_team) {
@@ -147,7 +147,7 @@ ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left) {
     return hd_team_shrink(team, left);
 }
 
-/* --- queries ---------------------------------------------------------------------------------------- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
 ucc_status_t ucc_team_get_size(ucc_team_h team, uint32_t *size) {
     if (!hd_api_active_team(team, __func__) || !hd_api_pointer(size, "size", __func__)) {

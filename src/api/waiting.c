@@ -1,14 +1,15 @@
-/* waiting.c: testing and waiting, for one request and for several, which may belong to several contexts.
+/* waiting.c: testing and waiting, for one request and for several, which may belong to several
+ * contexts.
  *
- * A caller that hands over a request vouches for its context: the requests of one call are driven by one
- * thread at a time, so all their contexts may be progressed here, without a lock.
+ * A caller that hands over a request vouches for its context: the requests of one call are driven
+ * by one thread at a time, so all their contexts may be progressed here, without a lock.
  */
 #include "api/api.h"
 #include "threads/callback.h"
 
 enum { NAP_US = 100, MAX_CONTEXTS = 64 };
 
-/* --- one request --------------------------------------------------------------------------------- */
+/* --- one request ------------------------------------------------------------------------------ */
 
 /* A handle's operations are spread over its contexts, and one may wait for another in a second
  * context: all are progressed. Sleeps are short naps, since no bell rings for several contexts. */
@@ -40,9 +41,10 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
     }
 }
 
-/* Waits in the request's own context, and now and then looks after the group's others: one thread may drive
- * endpoints on several, and what is awaited may depend on them. Seldom, as a rule other threads do that, and
- * more so where none has joined twice; at once again where there was something to do. */
+/* Waits in the request's own context, and now and then looks after the group's others: one thread
+ * may drive endpoints on several, and what is awaited may depend on them. Seldom, as a rule other
+ * threads do that, and more so where none has joined twice; at once again where there was something
+ * to do. */
 static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
     static const double SHORTEST = 50e-6, ALONE = 2e-3, LONGEST = 20e-3;
     heddle_group_t *kin = r->op.team->kin;
@@ -89,9 +91,10 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
                           context->lib->park_after_us);
 }
 
-/* --- several requests ---------------------------------------------------------------------------- */
+/* --- several requests ------------------------------------------------------------------------- */
 
-/* The contexts that one call progresses, each once per round as long as there is room to remember them. */
+/* The contexts that one call progresses, each once per round as long as there is room to remember
+ * them. */
 typedef struct rounds {
     const ucc_coll_req_h *request;
     size_t n, first; /* those before `first` are over */
@@ -162,8 +165,9 @@ static void progress(rounds_t *w, ucc_context_h context) {
     }
 }
 
-/* What a request awaits may depend on endpoints of its group on other contexts: one round over the groups of
- * those in progress. Requests of one group are neighbours as a rule, so one group is remembered. */
+/* What a request awaits may depend on endpoints of its group on other contexts: one round over the
+ * groups of those in progress. Requests of one group are neighbours as a rule, so one group is
+ * remembered. */
 static bool progress_kin(const rounds_t *w) {
     const heddle_group_t *last = NULL;
     bool any = false;

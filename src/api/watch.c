@@ -1,5 +1,5 @@
-/* watch.c: waits that the library does not do itself, to which HEDDLE_STALL and HEDDLE_TIMEOUT go as well. Called a few
- * times in a long wait, so the configuration is read each time.
+/* watch.c: waits that the library does not do itself, to which HEDDLE_STALL and HEDDLE_TIMEOUT go
+ * as well. Called a few times in a long wait, so the configuration is read each time.
  */
 #include "core/config.h"
 #include "core/log.h"

@@ -2,14 +2,15 @@
  *
  *   WIRE       what goes over a connection (wire.h)
  *   CONN       a connection: its socket, its wire, and what is still to be sent (conn.c)
- *   BOOTSTRAP  this process's part: rank 0 has a conn to every other rank, the others have one to rank 0
+ *   BOOTSTRAP  this process's part: rank 0 has a conn to every other rank, the others have one to
+ *              rank 0
  *
- * Forming (root.c at rank 0, join.c at the others) blocks; what it begins, an exchange (exchange.c) goes on
- * with, without blocking. Nothing here is shared by threads.
+ * Forming (root.c at rank 0, join.c at the others) blocks; what it begins, an exchange (exchange.c)
+ * goes on with, without blocking. Nothing here is shared by threads.
  *
- * Failure. The first cause is the bootstrap's for good (hd_bootstrap_fail): it is logged, and told to all whom
- * a conn still reaches, by an ABORT between two frames. Rank 0 tells all others; they tell rank 0. Telling takes
- * HD_TELL_SECONDS at most, then conns are closed, which tells as well.
+ * Failure. The first cause is the bootstrap's for good (hd_bootstrap_fail): it is logged, and told
+ * to all whom a conn still reaches, by an ABORT between two frames. Rank 0 tells all others; they
+ * tell rank 0. Telling takes HD_TELL_SECONDS at most, then conns are closed, which tells as well.
  */
 #ifndef HD_BOOTSTRAP_BOOTSTRAP_H
 #define HD_BOOTSTRAP_BOOTSTRAP_H
@@ -29,7 +30,7 @@
 
 enum { HD_NAME_BYTES = 96, HD_LARGEST_KEY = 4096 };
 
-/* --- connections (conn.c) --------------------------------------------------------------------------- */
+/* --- connections (conn.c) --------------------------------------------------------------------- */
 
 typedef struct hd_conn {
     int fd;    /* non-blocking and close-on-exec; -1: closed */
@@ -39,7 +40,8 @@ typedef struct hd_conn {
     char name[HD_NAME_BYTES]; /* whom log lines speak of */
     hd_wire_t wire;
     hd_transfer_t giving; /* open: its pieces are sent one after the other */
-    /* The message that is being sent: head, payload (in the transfer's memory) and the HMAC behind it. */
+    /* The message that is being sent: head, payload (in the transfer's memory) and the HMAC behind
+     * it. */
     uint8_t head[HD_WIRE_HEAD + HD_WIRE_FAIL + HD_WIRE_MAC];
     const uint8_t *payload;
     uint8_t mac[HD_WIRE_MAC];
@@ -53,15 +55,15 @@ typedef struct hd_read {
     bool closed;           /* with HD_WIRE_BAD: the other end has closed, or the connection broke */
 } hd_read_t;
 
-/* Takes over the descriptor, and sets its options. rank: of this process. NULL: no memory (logged); fd is
- * closed then. */
+/* Takes over the descriptor, and sets its options. rank: of this process. NULL: no memory (logged);
+ * fd is closed then. */
 hd_conn_t *hd_conn_create(int fd, bool accepting, const heddle_bootstrap_t *b, uint32_t rank,
                           const char *name);
 void hd_conn_destroy(hd_conn_t *conn);
 /* The descriptor only: what is under way is lost. */
 void hd_conn_close(hd_conn_t *conn);
-/* Sends no more. The descriptor stays open: to close one with bytes unread could cost the peer what was sent
- * last. */
+/* Sends no more. The descriptor stays open: to close one with bytes unread could cost the peer what
+ * was sent last. */
 void hd_conn_end(hd_conn_t *conn);
 /* Reads until an event; a bounded number of bytes at a time. */
 hd_read_t hd_conn_read(hd_conn_t *conn);
@@ -75,7 +77,7 @@ bool hd_conn_busy(const hd_conn_t *conn);
 /* After the frame that is being sent, an ABORT, and nothing more. */
 void hd_conn_tell(hd_conn_t *conn, ucc_status_t status, const char *text);
 
-/* --- the bootstrap (bootstrap.c) -------------------------------------------------------------------- */
+/* --- the bootstrap (bootstrap.c) -------------------------------------------------------------- */
 
 typedef enum hd_exchange_state {
     HD_EXCHANGE_NONE,    /* no request */
@@ -107,13 +109,14 @@ struct heddle_bootstrap {
     double deadline;
 };
 
-/* --- time and failure (failure.c) ------------------------------------------------------------------- */
+/* --- time and failure (failure.c) ------------------------------------------------------------- */
 
 /* Seconds of a clock that only goes forward. */
 double hd_seconds(void);
 /* `seconds` from now; negative: never, which is a time too. */
 double hd_deadline(double seconds);
-/* For poll: milliseconds until then, rounded up; at most a second, so that whoever waits looks at the clock. */
+/* For poll: milliseconds until then, rounded up; at most a second, so that whoever waits looks at
+ * the clock. */
 int hd_milliseconds_until(double deadline);
 
 /* Records and logs the first cause, and queues an ABORT for every peer that can still be told. */
@@ -121,24 +124,25 @@ void hd_bootstrap_fail(heddle_bootstrap_t *b, ucc_status_t status, const char *f
     __attribute__((format(printf, 3, 4)));
 /* What a peer's event means where nothing but an ABORT may come; also for its end. */
 void hd_bootstrap_lost(heddle_bootstrap_t *b, hd_conn_t *conn, hd_read_t read);
-/* Writes what is still to be told. True when there is no more, or its time is over: nothing is sent any more. */
+/* Writes what is still to be told. True when there is no more, or its time is over: nothing is sent
+ * any more. */
 bool hd_bootstrap_told(heddle_bootstrap_t *b);
 /* The same, waiting. */
 void hd_bootstrap_tell_all(heddle_bootstrap_t *b);
 /* "3, 7, 8 and 12 more": ranks without a conn (forming), or whose blocks are missing. */
 void hd_bootstrap_name_missing(const heddle_bootstrap_t *b, bool forming, char *out, size_t size);
 
-/* --- forming ---------------------------------------------------------------------------------------- */
+/* --- forming ---------------------------------------------------------------------------------- */
 
 /* By rank 0. listener: a socket that listens, or -1 to make one for the address. root.c */
 ucc_status_t hd_root_form(heddle_bootstrap_t *b, const char *address, int listener);
 /* By all others. join.c */
 ucc_status_t hd_join(heddle_bootstrap_t *b, const char *address);
-/* By a rank 0 that finds its address in use: whether rank 0 of the same job listens there (which fails by this).
- * join.c */
+/* By a rank 0 that finds its address in use: whether rank 0 of the same job listens there (which
+ * fails by this). join.c */
 bool hd_join_finds_twin(heddle_bootstrap_t *b, const char *address);
 
-/* --- where things come from ------------------------------------------------------------------------- */
+/* --- where things come from ------------------------------------------------------------------- */
 
 /* The job's key, from params or the environment, into b->key. key.c */
 ucc_status_t hd_key_load(heddle_bootstrap_t *b, const heddle_bootstrap_params_t *params);
@@ -153,9 +157,11 @@ struct sockaddr;
 void hd_address_name(const struct sockaddr *address, uint32_t bytes, char *out, size_t size);
 /* Rank and size of this process as its launcher says. launcher.c */
 ucc_status_t hd_launcher_place(uint32_t *rank, uint32_t *size);
-/* Where a step of SLURM has no address: "host:port" of its first host; false: this is none. launcher.c */
+/* Where a step of SLURM has no address: "host:port" of its first host; false: this is none.
+ * launcher.c */
 bool hd_launcher_address(char *out, size_t size);
-/* The first host of a node list such as "rack[3-5,9]-n[01-16],login". False: malformed. launcher.c */
+/* The first host of a node list such as "rack[3-5,9]-n[01-16],login". False: malformed. launcher.c
+ */
 bool hd_launcher_first_host(const char *list, char *out, size_t size);
 /* A decimal number of at most `most`, and nothing else. launcher.c */
 bool hd_launcher_number(const char *text, uint64_t most, uint64_t *value);

@@ -1,9 +1,9 @@
 /* exchange.c: an allgather among the processes of a bootstrap.
  *
- * Every rank sends its block to rank 0, which receives them where they belong in its own result; when it has
- * all, it sends that to everybody. A rank has begun the next exchange only after it has received all of this one,
- * so rank 0 may read a conn until it has sent all to it, and no longer: what comes up to then can only be an
- * ABORT, or the conn's end.
+ * Every rank sends its block to rank 0, which receives them where they belong in its own result;
+ * when it has all, it sends that to everybody. A rank has begun the next exchange only after it has
+ * received all of this one, so rank 0 may read a conn until it has sent all to it, and no longer:
+ * what comes up to then can only be an ABORT, or the conn's end.
  */
 #include "bootstrap/bootstrap.h"
 

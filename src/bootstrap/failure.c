@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* --- time ------------------------------------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 double hd_seconds(void) {
     struct timespec now;
@@ -28,7 +28,7 @@ int hd_milliseconds_until(double deadline) {
     return left <= 0 ? 0 : left >= 1 ? 1000 : (int)(left * 1e3) + 1;
 }
 
-/* --- failure ---------------------------------------------------------------------------------------- */
+/* --- failure ---------------------------------------------------------------------------------- */
 
 void hd_bootstrap_fail(heddle_bootstrap_t *b, ucc_status_t status, const char *format, ...) {
     if (b->failure != UCC_OK) {

@@ -1,9 +1,10 @@
-/* join.c: forming, by all but rank 0: connect until rank 0 listens, prove to know the key, be judged, and wait for
- * the others.
+/* join.c: forming, by all but rank 0: connect until rank 0 listens, prove to know the key, be
+ * judged, and wait for the others.
  *
- * What is not rank 0's word does not count: a connection that breaks before the verdict, or one to somebody who
- * does not know the key, is tried again; the last reason is told when time is over. Three refusals without a
- * verdict are enough, though: keys differ then, or another program listens there.
+ * What is not rank 0's word does not count: a connection that breaks before the verdict, or one to
+ * somebody who does not know the key, is tried again; the last reason is told when time is over.
+ * Three refusals without a verdict are enough, though: keys differ then, or another program listens
+ * there.
  */
 #include "bootstrap/bootstrap.h"
 

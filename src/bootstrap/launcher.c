@@ -12,8 +12,8 @@ typedef struct places {
     const char *rank, *size, *or_size; /* or_size: where size is not set; NULL: nothing */
 } places_t;
 
-/* In the order in which they count: what is set by hand, then what is nearest to the process. A program that
- * mpiexec starts within an allocation of SLURM sees SLURM's variables, too. */
+/* In the order in which they count: what is set by hand, then what is nearest to the process. A
+ * program that mpiexec starts within an allocation of SLURM sees SLURM's variables, too. */
 static const places_t launchers[] = {
     {"HEDDLE_BOOTSTRAP_RANK", "HEDDLE_BOOTSTRAP_SIZE", NULL},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
@@ -60,8 +60,8 @@ static ucc_status_t read_number(const char *name, const char *beside, uint32_t *
     return UCC_OK;
 }
 
-/* SLURM's number of tasks is also in the environment of programs that srun has not started: it alone says
- * nothing. */
+/* SLURM's number of tasks is also in the environment of programs that srun has not started: it
+ * alone says nothing. */
 static bool counts(const places_t *p) {
     return getenv(p->rank) || (strncmp(p->size, "SLURM_", 6) != 0 && getenv(p->size));
 }
@@ -92,7 +92,7 @@ ucc_status_t hd_launcher_place(uint32_t *rank, uint32_t *size) {
     return status;
 }
 
-/* --- SLURM's address -------------------------------------------------------------------------------- */
+/* --- SLURM's address -------------------------------------------------------------------------- */
 
 bool hd_launcher_first_host(const char *list, char *out, size_t size) {
     size_t used = 0;

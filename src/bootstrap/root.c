@@ -1,6 +1,7 @@
-/* root.c: forming, by rank 0. It listens; a connection is a stranger's until it has proved that it knows the job's
- * key. Strangers have little time, are few at once, and what they say or not has no effect but a line. A process
- * that knows the key and does not fit, or goes before all are there, ends the forming for everybody.
+/* root.c: forming, by rank 0. It listens; a connection is a stranger's until it has proved that it
+ * knows the job's key. Strangers have little time, are few at once, and what they say or not has no
+ * effect but a line. A process that knows the key and does not fit, or goes before all are there,
+ * ends the forming for everybody.
  */
 #include "bootstrap/bootstrap.h"
 
@@ -36,7 +37,7 @@ typedef struct root {
     struct pollfd *polls; /* the listener, strangers, peers */
 } root_t;
 
-/* --- listening -------------------------------------------------------------------------------------- */
+/* --- listening -------------------------------------------------------------------------------- */
 
 static int bind_and_listen(const struct addrinfo *at, int backlog) {
     int fd = socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
@@ -109,7 +110,7 @@ static ucc_status_t check_descriptors(const heddle_bootstrap_t *b) {
     return UCC_OK;
 }
 
-/* --- strangers -------------------------------------------------------------------------------------- */
+/* --- strangers -------------------------------------------------------------------------------- */
 
 static void forget_stranger(root_t *root, uint32_t i) {
     root->stranger[i] = root->stranger[--root->strangers];
@@ -185,7 +186,7 @@ static bool accept_one(root_t *root) {
     return true;
 }
 
-/* --- processes that know the key -------------------------------------------------------------------- */
+/* --- processes that know the key -------------------------------------------------------------- */
 
 /* Whether a process fits. If it does not, that ends the forming. */
 static hd_wire_verdict_t judge(root_t *root, const hd_conn_t *conn) {
@@ -265,7 +266,7 @@ static void serve_stranger(root_t *root, uint32_t i) {
     }
 }
 
-/* --- waiting ---------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 /* One per descriptor, never more: poll refuses more than there may be open files. */
 static uint32_t fill_polls(root_t *root) {

@@ -38,7 +38,7 @@ static uint64_t get64(const uint8_t *from) {
     return get32(from) | (uint64_t)get32(from + 4) << 32;
 }
 
-/* --- HMACs ------------------------------------------------------------------------------------------ */
+/* --- HMACs ------------------------------------------------------------------------------------ */
 
 /* Of the handshake: every one covers the hello and the challenge, and so both nonces. */
 static void handshake_mac(const hd_wire_t *w, const char *label, const uint8_t *fields,
@@ -80,7 +80,7 @@ static void derive_session(hd_wire_t *w) {
     handshake_mac(w, "session", NULL, 0, w->session);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void enter(hd_wire_t *w, hd_wire_stage_t stage) {
     static const size_t bytes[] = {[HD_WIRE_AT_HELLO] = HD_WIRE_HELLO,
@@ -185,7 +185,7 @@ size_t hd_wire_write_abort(hd_wire_t *w, ucc_status_t status, const char *text, 
     return HD_WIRE_HEAD + bytes + HD_WIRE_MAC;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static hd_wire_event_t bad(hd_wire_t *w, const char *why) {
     w->why = why;

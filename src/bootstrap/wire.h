@@ -1,6 +1,7 @@
-/* wire.h: what goes over a connection of the TCP bootstrap, written and parsed here and nowhere else. Knows no
- * sockets: whoever reads asks where the next bytes belong (hd_wire_space), puts them there, and tells
- * (hd_wire_took); what comes out are events. So all parsing can be fuzzed in memory (tests/fuzz/bootstrap.c).
+/* wire.h: what goes over a connection of the TCP bootstrap, written and parsed here and nowhere
+ * else. Knows no sockets: whoever reads asks where the next bytes belong (hd_wire_space), puts them
+ * there, and tells (hd_wire_took); what comes out are events. So all parsing can be fuzzed in
+ * memory (tests/fuzz/bootstrap.c).
  *
  * The handshake, in messages of fixed size. K is the job's key, H = hello, C = challenge:
  *
@@ -9,18 +10,20 @@
  *     rank -> 0   proof      HMAC(K, "proof", H, C)
  *     0 -> rank   verdict    code, version, size, HMAC(K, "verdict", H, C, the fields)
  *
- * Both nonces are in every HMAC, so nothing can be replayed, and each kind has a label of its own, so nothing
- * can be reflected. Nothing that a peer says counts before its HMAC was right: what is wrong with a hello is
- * told in the verdict. The handshake is the same in all versions: versions tell what follows.
+ * Both nonces are in every HMAC, so nothing can be replayed, and each kind has a label of its own,
+ * so nothing can be reflected. Nothing that a peer says counts before its HMAC was right: what is
+ * wrong with a hello is told in the verdict. The handshake is the same in all versions: versions
+ * tell what follows.
  *
  * Then frames, under S = HMAC(K, "session", H, C):
  *
  *     header of 32 bytes, HMAC(S, sender, 'h', number, header)
  *     payload of up to 64 KiB, HMAC(S, sender, 'p', number, payload); neither if it is empty
  *
- * number counts the frames of a direction, and is not sent. A header's fields are used after its HMAC was right,
- * and checked all the same. DATA carries the next piece of a transfer: a rank's block to rank 0, or all
- * blocks from it. The receiver knows beforehand how large each piece must be, and where it belongs.
+ * number counts the frames of a direction, and is not sent. A header's fields are used after its
+ * HMAC was right, and checked all the same. DATA carries the next piece of a transfer: a rank's
+ * block to rank 0, or all blocks from it. The receiver knows beforehand how large each piece must
+ * be, and where it belongs.
  *
  * All numbers are little-endian.
  */
@@ -148,11 +151,12 @@ void hd_wire_write_verdict(hd_wire_t *w, hd_wire_verdict_t code, uint8_t out[HD_
 
 /* A frame without payload. */
 void hd_wire_write_start(hd_wire_t *w, uint8_t out[HD_WIRE_HEAD]);
-/* The next piece of a transfer: its head, which bytes follow, and the HMAC behind them. The caller moves
- * transfer->at on by *bytes. */
+/* The next piece of a transfer: its head, which bytes follow, and the HMAC behind them. The caller
+ * moves transfer->at on by *bytes. */
 void hd_wire_write_piece(hd_wire_t *w, const hd_transfer_t *transfer, uint8_t head[HD_WIRE_HEAD],
                          size_t *bytes, uint8_t mac[HD_WIRE_MAC]);
-/* Returns the bytes of it: HD_WIRE_HEAD + HD_WIRE_FAIL + HD_WIRE_MAC at most. Long texts are cut. */
+/* Returns the bytes of it: HD_WIRE_HEAD + HD_WIRE_FAIL + HD_WIRE_MAC at most. Long texts are cut.
+ */
 size_t hd_wire_write_abort(hd_wire_t *w, ucc_status_t status, const char *text, uint8_t *out);
 
 #endif

@@ -1,11 +1,12 @@
 /* coll.h: what a collective is, as data: its types, the facts about each, and one call of it.
  *
- * The facts stand in one table, hd_coll. Whoever wants to know who has a source, how far a result reaches or
- * whether there is a root asks it, and does not look at the type.
+ * The facts stand in one table, hd_coll. Whoever wants to know who has a source, how far a result
+ * reaches or whether there is a root asks it, and does not look at the type.
  *
- * A CALL is what is asked of one endpoint, checked. It is written at init and not changed after it, except
- * that a v type's counts, and what follows from them, are taken anew before each post. Peers may read it
- * while a claim pins its exchange (shm/engine.c). It says nothing of how the collective runs.
+ * A CALL is what is asked of one endpoint, checked. It is written at init and not changed after it,
+ * except that a v type's counts, and what follows from them, are taken anew before each post. Peers
+ * may read it while a claim pins its exchange (shm/engine.c). It says nothing of how the collective
+ * runs.
  */
 #ifndef HD_CORE_COLL_H
 #define HD_CORE_COLL_H
@@ -57,7 +58,7 @@ _Static_assert(1u << HD_ALLGATHER == UCC_COLL_TYPE_ALLGATHER &&
                    1u << HD_EXSCAN == UCC_COLL_TYPE_EXSCAN && HD_N_TYPES == HD_EXSCAN + 1,
                "types are numbered as their bits in ucc_coll_type_t are");
 
-/* --- facts ------------------------------------------------------------------------------------- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 /* The members that have a buffer. */
 typedef enum hd_holder {
@@ -133,11 +134,11 @@ static inline bool hd_holds(uint8_t holder, bool is_root, uint32_t me) {
 /* Which buffers of a call have a meaning at this member: any may be garbage that has none. */
 void hd_coll_buffers(const hd_coll_t *coll, bool is_root, uint32_t me, bool in_place, bool *src,
                      bool *dst);
-/* Which of them says how much there is, and of what: src, or else dst. (In exscan, whose first member has no
- * result, and in scan alike: the one that is read.) */
+/* Which of them says how much there is, and of what: src, or else dst. (In exscan, whose first
+ * member has no result, and in scan alike: the one that is read.) */
 bool hd_coll_goes_by_src(const hd_coll_t *coll, bool is_root, bool in_place);
 
-/* --- a call ------------------------------------------------------------------------------------ */
+/* --- a call ----------------------------------------------------------------------------------- */
 
 /* Counts and displacements of a v collective, 32 or 64 bits wide. */
 typedef struct hd_vector {

@@ -2,8 +2,8 @@
  * Configuration objects: see config.h.
  *
  * Values are kept as text, for printing, and parsed, for reading. A value is only ever replaced by
- * one that parsed. Sources are asked from the best to the worst until one gives a value that parses;
- * a default that does not is a fault of the table, which the tests find.
+ * one that parsed. Sources are asked from the best to the worst until one gives a value that
+ * parses; a default that does not is a fault of the table, which the tests find.
  */
 #include "core/config.h"
 

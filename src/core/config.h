@@ -7,15 +7,16 @@
  *
  * A value comes from, best first:
  *   1. hd_config_modify
- *   2. <PREFIX>_UCC_NAME in the environment, if the program gave a prefix (UCC_<PREFIX>_NAME in a program
- *      that was written to a draft of UCC; api/config_calls.c and api/drafts.c put the names' beginning together)
+ *   2. <PREFIX>_UCC_NAME in the environment, if the program gave a prefix (UCC_<PREFIX>_NAME in a
+ *      program that was written to a draft of UCC; api/config_calls.c and api/drafts.c put the
+ *      names' beginning together)
  *   3. HEDDLE_NAME, then UCC_NAME in the environment
  *   4. a file: the given one, else the one that HEDDLE_CONFIG_FILE or UCC_CONFIG_FILE names
  *   5. the default
  * A malformed value from 2 to 4, or one out of its bounds, is reported, once per variable, and the
- * next source is used: a typing error in the environment must not stop a program. In a file the last
- * line about a variable counts; keys are UCC_NAME, HEDDLE_NAME, <PREFIX>_UCC_NAME or NAME. Variables
- * of a component carry its name: NPOLLS of tl/ucp is UCC_TL_UCP_NPOLLS.
+ * next source is used: a typing error in the environment must not stop a program. In a file the
+ * last line about a variable counts; keys are UCC_NAME, HEDDLE_NAME, <PREFIX>_UCC_NAME or NAME.
+ * Variables of a component carry its name: NPOLLS of tl/ucp is UCC_TL_UCP_NPOLLS.
  *
  * An object belongs to one owner; it may be read by several threads while nobody modifies it.
  */
@@ -92,8 +93,8 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_LOST_AFTER,    /* double: seconds */
     HD_CFG_LIB_NET_GRACE,         /* double: seconds */
     HD_CFG_LIB_NET_CUT_OFF,       /* double: seconds; 0: never */
-    HD_CFG_LIB_NET_BARRIER, /* choice: words that net/net.c knows, as in the following; in the order of
-                                    hd_net_family_t */
+    /* choices: words that net/algorithm.c knows; in the order of hd_net_family_t */
+    HD_CFG_LIB_NET_BARRIER,
     HD_CFG_LIB_NET_BCAST,
     HD_CFG_LIB_NET_ALLGATHER,
     HD_CFG_LIB_NET_ALLTOALL,
@@ -167,8 +168,9 @@ typedef struct hd_config_variable {
 
 typedef struct hd_config hd_config_t;
 
-/* own_prefix: all that the names of the program's own variables begin with ("OMPI_UCC_"). It and filename
- * may be NULL. A file that does not exist or can't be read is no error: it is reported, and ignored. */
+/* own_prefix: all that the names of the program's own variables begin with ("OMPI_UCC_"). It and
+ * filename may be NULL. A file that does not exist or can't be read is no error: it is reported,
+ * and ignored. */
 ucc_status_t hd_config_read(hd_cfg_scope_t scope, const char *own_prefix, const char *filename,
                             hd_config_t **out);
 /* NULL when memory is short. */
@@ -211,12 +213,13 @@ int hd_config_choice(const hd_config_t *cfg, hd_cfg_id_t id);
 /* The table, in the order of hd_cfg_id_t. */
 size_t hd_config_count(void);
 const hd_config_variable_t *hd_config_variable(size_t i);
-/* Every variable with its meaning, its default, the value that a program without an environment prefix
- * would get now, and where that value comes from. */
+/* Every variable with its meaning, its default, the value that a program without an environment
+ * prefix would get now, and where that value comes from. */
 ucc_status_t hd_config_describe(FILE *stream);
 
-/* Warns of each variable under HEDDLE_, UCC_ and the program's own prefix in the environment that nobody
- * reads, and names the one that was probably meant; once per process. The prefix may be "". */
+/* Warns of each variable under HEDDLE_, UCC_ and the program's own prefix in the environment that
+ * nobody reads, and names the one that was probably meant; once per process. The prefix may be
+ * "". */
 void hd_config_check_environment(const char *own_prefix);
 
 #endif

@@ -17,8 +17,8 @@
 #include "core/log.h"
 #include "core/mem.h"
 
-/* Unknown keys are reported by the first reading of a file that has some, not by every context; so is a
- * file that can't be read. */
+/* Unknown keys are reported by the first reading of a file that has some, not by every context; so
+ * is a file that can't be read. */
 static atomic_bool unknown_reported, unreadable_reported;
 
 typedef struct reader {
@@ -131,7 +131,8 @@ ucc_status_t hd_config_file_read(const char *filename, const char *own_prefix,
     reader_t reader = {file, name, own_prefix, !reported, false};
     ucc_status_t status;
 
-    /* "auto" is the released library's word for its own places, where it may find nothing either. */
+    /* "auto" is the released library's word for its own places, where it may find nothing either.
+     */
     if (name == NULL || name[0] == '\0' || strcasecmp(name, "auto") == 0) {
         return UCC_OK;
     }

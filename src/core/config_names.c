@@ -3,8 +3,8 @@
  *
  * A variable that is spelt wrong does nothing, and says nothing by itself. So the environment is
  * searched once for names under our prefixes that the table lacks, and each is told, with the name
- * that was probably meant. What the released library reads and we have no use for is no mistake, nor
- * is what build systems and scripts call the place where it is installed.
+ * that was probably meant. What the released library reads and we have no use for is no mistake,
+ * nor is what build systems and scripts call the place where it is installed.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -16,8 +16,8 @@ extern char **environ;
 
 enum { NAME_BYTES = 128 };
 
-/* Names and beginnings (ending in '_') of the released library's variables that the table lacks, and
- * of those that this project's own checks and libheddle_bootstrap read. */
+/* Names and beginnings (ending in '_') of the released library's variables that the table lacks,
+ * and of those that this project's own checks and libheddle_bootstrap read. */
 static const char *const elsewhere[] = {
     "CL_",
     "TL_",

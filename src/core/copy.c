@@ -2,10 +2,11 @@
  * Plain copies are memcpy: no loop of our own was faster between 1 KiB and 1 MiB, neither in one
  * core's caches nor out of another core's.
  *
- * Streaming copies: up to the first whole line of the destination by plain stores, then whole lines,
- * then the rest. A line has to be written whole and at once, or its parts go to memory one by one.
- * Sources are read at any alignment. Long copies walk through four pages at a time, some lines of
- * each in turn: the hardware then prefetches four sources at once, and more banks of memory are open.
+ * Streaming copies: up to the first whole line of the destination by plain stores, then whole
+ * lines, then the rest. A line has to be written whole and at once, or its parts go to memory one
+ * by one. Sources are read at any alignment. Long copies walk through four pages at a time, some
+ * lines of each in turn: the hardware then prefetches four sources at once, and more banks of
+ * memory are open.
  *
  * One source to several destinations goes window by window: the first destination's copy brings the
  * window to the first cache level, the others find it there.
@@ -64,7 +65,8 @@ TARGET_AVX512 static inline void line_avx512(char *dst, const char *src) {
     _mm512_stream_si512((void *)dst, _mm512_loadu_si512(src));
 }
 
-/* A function per vector unit around its line, for a call per line would cost as much as the line. */
+/* A function per vector unit around its line, for a call per line would cost as much as the line.
+ */
 #define DEFINE_STREAM(_name, _line, _target)                                                       \
     _target static void _name(char *dst, const char *src, size_t bytes) {                          \
         size_t at = 0;                                                                             \
@@ -87,8 +89,8 @@ DEFINE_STREAM(stream_base, line_base, TARGET_BASE)
 DEFINE_STREAM(stream_avx2, line_avx2, TARGET_AVX2)
 DEFINE_STREAM(stream_avx512, line_avx512, TARGET_AVX512)
 
-/* To two destinations: some lines of one, then of the other, which the source's lines still in the first
- * cache level serve. */
+/* To two destinations: some lines of one, then of the other, which the source's lines still in the
+ * first cache level serve. */
 #define DEFINE_STREAM_TWO(_name, _line, _target)                                                   \
     _target static void _name(char *dst, char *dst2, const char *src, size_t bytes) {              \
         for (size_t turn = 0; turn < bytes; turn += TURN) {                                        \

@@ -1,10 +1,11 @@
 /*
  * Moving bytes: by plain stores or by streaming ones, to one destination or to several.
  *
- * Plain stores leave the data in the caches of the core that copies. Streaming (non-temporal) stores
- * go past the caches: a line that is written whole need not be read first, and nothing is evicted
- * for it. They win, by up to half of the time, where the data would not stay in the caches anyway,
- * and cost several times as much where they would. Which is the case only the caller can know.
+ * Plain stores leave the data in the caches of the core that copies. Streaming (non-temporal)
+ * stores go past the caches: a line that is written whole need not be read first, and nothing is
+ * evicted for it. They win, by up to half of the time, where the data would not stay in the caches
+ * anyway, and cost several times as much where they would. Which is the case only the caller can
+ * know.
  *
  * A release store does not order streaming stores. Whoever asked for them calls hd_copy_fence()
  * before it publishes that the data are there: once per chunk, not once per copy.

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* One write, past the log: its level and its destination may be anything, and this is not to be missed. */
+/* One write, past the log: its level and its destination may be anything, and this is not to be
+ * missed. */
 _Noreturn void hd_assert_failed(const char *file, int line, const char *expression, int n,
                                 uint64_t left, uint64_t right) {
     char text[512], values[96] = "";

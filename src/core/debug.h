@@ -5,8 +5,9 @@
  *   1  hd_assert and its like, at every step of a protocol
  *   2  also hd_runner_check, hd_group_check, hd_board_check, which walk a whole structure
  *
- * A check that fails writes one line with its place, its expression and the values, and aborts. So what
- * is checked is the library's own promise; what callers may get wrong is an error with a status instead.
+ * A check that fails writes one line with its place, its expression and the values, and aborts. So
+ * what is checked is the library's own promise; what callers may get wrong is an error with a
+ * status instead.
  */
 #ifndef HD_CORE_DEBUG_H
 #define HD_CORE_DEBUG_H

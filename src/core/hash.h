@@ -1,4 +1,5 @@
-/* hash.h: mixing values into one: by which things are named on the wire, and looked up. The same in all processes. */
+/* hash.h: mixing values into one: by which things are named on the wire, and looked up. The same in
+ * all processes. */
 #ifndef HD_CORE_HASH_H
 #define HD_CORE_HASH_H
 

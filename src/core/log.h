@@ -9,9 +9,9 @@
  *
  * Lines read "[heddle ERROR] text", the text led by the function's name where that is one of the
  * interface: internal names mean nothing to those who read the log. They go to stderr, or to where
- * LOG_FILE says: stdout, stderr, NAME or file:NAME, where %p stands for the process id and %h for the
- * host. In a program that found this library under the name libucc.so.1 they go to stdout by default, as
- * the released library's do.
+ * LOG_FILE says: stdout, stderr, NAME or file:NAME, where %p stands for the process id and %h for
+ * the host. In a program that found this library under the name libucc.so.1 they go to stdout by
+ * default, as the released library's do.
  */
 #ifndef HD_CORE_LOG_H
 #define HD_CORE_LOG_H
@@ -44,8 +44,8 @@ void hd_log_set_level(hd_log_level_t level);
  * levels (data, func, poll) mean trace. */
 int hd_log_level_parse(const char *name);
 
-/* Sends lines to this file, or to "stdout" or "stderr" (NULL or "": the default). Meant for start-up: a
- * line that is being written while the destination changes may go to either. */
+/* Sends lines to this file, or to "stdout" or "stderr" (NULL or "": the default). Meant for
+ * start-up: a line that is being written while the destination changes may go to either. */
 void hd_log_set_file(const char *pattern);
 
 /* Where lines go when no file is named: STDERR_FILENO, or STDOUT_FILENO from now on. */

@@ -26,9 +26,9 @@ void hd_free(void *block);
 void *hd_alloc_local(size_t bytes, int numa_node);
 void hd_free_local(void *block);
 
-/* The part of a team's memory that one endpoint has: reads as zero, aligned to HD_LINE_PAIR at least. Of a large one
- * no page is touched here: that memory costs nothing before it is used, and lies where its user runs. Freed by
- * hd_free_part with the same bytes. */
+/* The part of a team's memory that one endpoint has: reads as zero, aligned to HD_LINE_PAIR at
+ * least. Of a large one no page is touched here: that memory costs nothing before it is used, and
+ * lies where its user runs. Freed by hd_free_part with the same bytes. */
 void *hd_alloc_part(size_t bytes);
 void hd_free_part(void *block, size_t bytes);
 

@@ -9,8 +9,8 @@
  *
  * The operations:
  *   - Integers: SUM and PROD wrap (two's complement). LAND, LOR, LXOR give 0 or 1. BAND, BOR, BXOR
- *     bit by bit. MAX and MIN. AVG, up to 64 bits, is SUM (which wraps), divided by n at the root and
- *     truncated toward zero.
+ *     bit by bit. MAX and MIN. AVG, up to 64 bits, is SUM (which wraps), divided by n at the root
+ *     and truncated toward zero.
  *   - float32, float64: SUM and PROD round each step to nearest even in their own format, never
  *     fused. AVG is SUM, divided by n (in that format) at the root. A NaN result is the positive
  *     quiet NaN without payload, whatever the NaN operands were.
@@ -50,8 +50,8 @@ enum {
 typedef void (*hd_kernel_fn)(uint32_t k, const void *const *src, void *dst, size_t count,
                              uint32_t n);
 
-/* The same at the root, to m destinations by streaming stores. Destinations begin at lines; bytes is
- * a multiple of HD_REDUCE_TURN. */
+/* The same at the root, to m destinations by streaming stores. Destinations begin at lines; bytes
+ * is a multiple of HD_REDUCE_TURN. */
 typedef void (*hd_stream_fn)(uint32_t k, const void *const *src, uint32_t m, void *const *dst,
                              size_t bytes, uint32_t n);
 
@@ -90,8 +90,8 @@ ucc_status_t hd_reduce_block(const hd_reducer_t *r, uint32_t k, const void *cons
 /* The whole tree over the n operands src[i] + src_offset (bytes), written to each of the m
  * destinations dst[j] + dst_offset. m may be 0. Any dst may be any src: the work is done in small
  * windows, and all sources of a window are read before its first destination is written. n is the
- * one given to hd_reducer_init(). With streaming stores, hd_copy_fence() is left to the caller. Uses
- * 48 KiB of stack at most; fails like hd_reduce_block(). */
+ * one given to hd_reducer_init(). With streaming stores, hd_copy_fence() is left to the caller.
+ * Uses 48 KiB of stack at most; fails like hd_reduce_block(). */
 ucc_status_t hd_reduce_tree(const hd_reducer_t *r, uint32_t n, const void *const *src,
                             size_t src_offset, uint32_t m, void *const *dst, size_t dst_offset,
                             size_t count, hd_stores_t stores);

@@ -113,8 +113,8 @@ HD_ORDERED_TYPES(HD_DEFINE_ORDERED)
 HD_DEFINE_ORDERED(u128, hd_uint128)
 HD_DEFINE_ORDERED(i128, hd_int128)
 
-/* The sum wraps; its quotient is truncated toward zero. In double it is exact up to 32 bits: both are
- * below 2^32, so a quotient that is no integer is further from one than double's rounding. */
+/* The sum wraps; its quotient is truncated toward zero. In double it is exact up to 32 bits: both
+ * are below 2^32, so a quotient that is no integer is further from one than double's rounding. */
 #define HD_AVG_NARROW(_type, x, _n) ((_type)((double)(_type)(x) / (double)(_n)))
 #define HD_AVG_U8(x, _n)            HD_AVG_NARROW(uint8_t, x, _n)
 #define HD_AVG_I8(x, _n)            ((uint8_t)HD_AVG_NARROW(int8_t, x, _n))

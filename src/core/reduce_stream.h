@@ -3,10 +3,10 @@
  * vector unit for the types that most sums are made of. Everything else streams through a scratch
  * window (reduce_tree.c), which takes 2 to 20 % longer: there, reading and writing alternate.
  *
- * The including file defines HD_TARGET, HD_VECTOR_BYTES, HD_STREAM(to, vector), and HD_STREAM_KERNELS,
- * the table to define. A turn is some lines of each source, added from left to right as everywhere,
- * then written to one destination after the other. All sources of a turn are read before any
- * destination is written, so a destination may be a source.
+ * The including file defines HD_TARGET, HD_VECTOR_BYTES, HD_STREAM(to, vector), and
+ * HD_STREAM_KERNELS, the table to define. A turn is some lines of each source, added from left to
+ * right as everywhere, then written to one destination after the other. All sources of a turn are
+ * read before any destination is written, so a destination may be a source.
  */
 #include "core/copy.h"
 #include "core/reduce_kernels.h"

@@ -33,8 +33,9 @@ void hd_sanitizer_leave_callback(void) {
     hd_sanitizer_release(&hd_sanitizer_callbacks);
 }
 
-/* The linker gives the shared library these for memcpy, memmove and memset (--wrap): one jump, as the
- * procedure linkage table has it, through pointers that can be turned away from what is intercepted. */
+/* The linker gives the shared library these for memcpy, memmove and memset (--wrap): one jump, as
+ * the procedure linkage table has it, through pointers that can be turned away from what is
+ * intercepted. */
 #ifdef HD_WRAP_COPIES
 typedef void *copy_fn_t(void *, const void *, size_t);
 typedef void *fill_fn_t(void *, int, size_t);

@@ -1,9 +1,9 @@
 /*
  * What ThreadSanitizer of a user's program is told, by a library that was built without it.
  *
- * Such a library's stores and loads are invisible to it, and so is the order that a collective makes
- * among its callers: everything that is separated by a barrier would be reported as a race. Where the
- * sanitizer's runtime is in the process (its symbols are weak here), we say so:
+ * Such a library's stores and loads are invisible to it, and so is the order that a collective
+ * makes among its callers: everything that is separated by a barrier would be reported as a race.
+ * Where the sanitizer's runtime is in the process (its symbols are weak here), we say so:
  *
  *     post        release(group)     what this thread did before it posted ...
  *     completion  acquire(group)     ... comes before what another does after it has completed
@@ -11,13 +11,15 @@
  *     a user's    acquire(callbacks)
  *     callback    release(callbacks) the library calls these in turn, on any thread
  *
- * and take no part otherwise: the library's memcpy, which the sanitizer would intercept, becomes the
- * C library's own (copies between users' buffers are the collective's business, not the caller's).
+ * and take no part otherwise: the library's memcpy, which the sanitizer would intercept, becomes
+ * the C library's own (copies between users' buffers are the collective's business, not the
+ * caller's).
  *
- * In a process without the sanitizer nothing of this costs anything: the hooks stand where those of the
- * trace do, behind its switch, which also turns off the express. A library that is itself built with
- * the sanitizer needs none of it, but for the order that is made in assembly, which the sanitizer does not
- * look into: of that it is told by the last two functions, which are nothing in any other build.
+ * In a process without the sanitizer nothing of this costs anything: the hooks stand where those of
+ * the trace do, behind its switch, which also turns off the express. A library that is itself built
+ * with the sanitizer needs none of it, but for the order that is made in assembly, which the
+ * sanitizer does not look into: of that it is told by the last two functions, which are nothing in
+ * any other build.
  */
 #ifndef HD_CORE_SANITIZER_H
 #define HD_CORE_SANITIZER_H
@@ -52,7 +54,8 @@ void __tsan_acquire(void *object);
 void __tsan_release(void *object);
 #endif
 
-/* Everything before this comes before whatever follows the other of another thread on this object. */
+/* Everything before this comes before whatever follows the other of another thread on this object.
+ */
 static inline void hd_sanitizer_before_assembly(void *object) {
 #if HD_BUILT_FOR_TSAN
     __tsan_release(object);

@@ -261,8 +261,9 @@ static int use_description(hwloc_topology_t hw, const char *description) {
     return hwloc_topology_set_synthetic(hw, description);
 }
 
-/* Asks only those who know something that we keep: devices are none of it, and the processor's own account
- * (x86), for which hwloc visits every processor, says what the kernel says, too. Most of the time goes there. */
+/* Asks only those who know something that we keep: devices are none of it, and the processor's own
+ * account (x86), for which hwloc visits every processor, says what the kernel says, too. Most of
+ * the time goes there. */
 static void ask_few(hwloc_topology_t hw) {
     static const char *const unused[] = {"x86", "pci", "opencl", "cuda", "nvml", "rsmi", "gl"};
 
@@ -325,8 +326,8 @@ void hd_topo_destroy(hd_topo_t *topo) {
 static pthread_once_t get_once = PTHREAD_ONCE_INIT;
 static const hd_topo_t *process_topo = &one_core; /* written under get_once only */
 
-/* A fork waits for a thread that reads the topology: hwloc keeps a lock meanwhile, which nobody would ever give up
- * in the child. Not for its own: what hwloc loads may fork. */
+/* A fork waits for a thread that reads the topology: hwloc keeps a lock meanwhile, which nobody
+ * would ever give up in the child. Not for its own: what hwloc loads may fork. */
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool reads;
 

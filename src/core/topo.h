@@ -57,8 +57,8 @@ _Static_assert(offsetof(hd_locality_t, package) == HD_TOPO_PACKAGE * sizeof(int3
  * XML file. Never NULL: when discovery fails it describes one core. */
 const hd_topo_t *hd_topo_get(void);
 
-/* A topology of one's own, for tests and tools. description: as in HEDDLE_TOPOLOGY; NULL or "": this
- * machine. UCC_ERR_INVALID_PARAM: the description can't be read. */
+/* A topology of one's own, for tests and tools. description: as in HEDDLE_TOPOLOGY; NULL or "":
+ * this machine. UCC_ERR_INVALID_PARAM: the description can't be read. */
 ucc_status_t hd_topo_create(const char *description, hd_topo_t **out);
 void hd_topo_destroy(hd_topo_t *topo);
 
@@ -75,13 +75,14 @@ uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t 
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level);
 /* The operating system's number of a NUMA node, for hd_alloc_local; -1 for numa < 0 or unknown. */
 int hd_topo_node_os(const hd_topo_t *topo, int32_t numa);
-/* What of the machine a device on the PCI bus is attached to, "0000:65:00.0": the domain of each level that contains all
- * processors that it is nearest to. -1 in all: unknown. Linux is asked (`folder` has a folder for each device, like
- * /sys/bus/pci/devices, which NULL means); in a topology that is a description, the description. */
+/* What of the machine a device on the PCI bus is attached to, "0000:65:00.0": the domain of each
+ * level that contains all processors that it is nearest to. -1 in all: unknown. Linux is asked
+ * (`folder` has a folder for each device, like /sys/bus/pci/devices, which NULL means); in a
+ * topology that is a description, the description. */
 void hd_topo_locate_pci(const hd_topo_t *topo, const char *bus, const char *folder,
                         hd_locality_t *out);
-/* How near the two are: the deepest level that has several domains and of which both are in the same one, and one more; 0:
- * none, as far as is known. */
+/* How near the two are: the deepest level that has several domains and of which both are in the
+ * same one, and one more; 0: none, as far as is known. */
 int hd_topo_nearness(const hd_topo_t *topo, const hd_locality_t *a, const hd_locality_t *b);
 
 /*
@@ -102,7 +103,8 @@ void hd_topo_place(const hd_topo_t *topo, uint32_t i, uint32_t n, hd_locality_t 
  * described topology. */
 ucc_status_t hd_topo_bind_thread(const hd_topo_t *topo, const hd_locality_t *where);
 
-/* The processor with that number of the operating system's; false: the process may not use it. Trusted. */
+/* The processor with that number of the operating system's; false: the process may not use it.
+ * Trusted. */
 bool hd_topo_find(const hd_topo_t *topo, int os_index, hd_locality_t *out);
 
 /* The calling thread's affinity, as it was before a bind, and back to it. */

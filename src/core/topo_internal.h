@@ -1,5 +1,5 @@
-/* topo_internal.h: what the files of the topology have in common: topo.c, which reads it and answers, and topo_pci.c,
- * devices.
+/* topo_internal.h: what the files of the topology have in common: topo.c, which reads it and
+ * answers, and topo_pci.c, devices.
  */
 #ifndef HD_CORE_TOPO_INTERNAL_H
 #define HD_CORE_TOPO_INTERNAL_H

@@ -57,8 +57,9 @@ ucc_status_t hd_topo_note_devices(hd_topo_t *topo, hwloc_topology_t hw) {
     return UCC_OK;
 }
 
-/* What Linux says of the NUMA node that a device is attached to, which is also what hwloc goes by: -1 is unknown. hwloc itself
- * would have to look at all devices each time that a machine is discovered. */
+/* What Linux says of the NUMA node that a device is attached to, which is also what hwloc goes by:
+ * -1 is unknown. hwloc itself would have to look at all devices each time that a machine is
+ * discovered. */
 static int32_t node_of_pci(const hd_topo_t *topo, const unsigned address[4], const char *folder) {
     char path[256];
     int os = -1;

@@ -18,14 +18,15 @@
  * release only. Both are pure functions of their arguments: every process and thread that asks
  * with the same input gets the same tree.
  *
- * Release runs the other way. One endpoint, the origin, knows (it combined the top block, or has the
- * data of a bcast) and writes a line. A tree by topology gives further lines to some blocks, namely
- * to those whose parent joins another domain, and to those of more than HD_TREE_FANIN endpoints. The
- * first endpoint of such a block (who combines it, too) reads the line above and writes the block's;
- * the others in the block read that. So what goes down crosses a border once per domain behind it,
- * and no line has more than a few dozen readers, however large the machine. The origin's line stands
- * for the lines of all blocks that contain the origin. Trees by number have no lines, nor have those of
- * up to HD_TREE_FANIN^2 endpoints within one NUMA node: all read the origin's line.
+ * Release runs the other way. One endpoint, the origin, knows (it combined the top block, or has
+ * the data of a bcast) and writes a line. A tree by topology gives further lines to some blocks,
+ * namely to those whose parent joins another domain, and to those of more than HD_TREE_FANIN
+ * endpoints. The first endpoint of such a block (who combines it, too) reads the line above and
+ * writes the block's; the others in the block read that. So what goes down crosses a border once
+ * per domain behind it, and no line has more than a few dozen readers, however large the machine.
+ * The origin's line stands for the lines of all blocks that contain the origin. Trees by number
+ * have no lines, nor have those of up to HD_TREE_FANIN^2 endpoints within one NUMA node: all read
+ * the origin's line.
  *
  * Trees are immutable, O(n) in memory, one allocation each; any thread may read one.
  */
@@ -40,8 +41,9 @@
 
 enum {
     HD_TREE_FANIN = 8,
-    /* By number, 11 levels reach 2^32 endpoints. By topology each of the four stages (L3, NUMA node,
-     * package, machine) may need that many, if its domains are all fed through one narrow path. */
+    /* By number, 11 levels reach 2^32 endpoints. By topology each of the four stages (L3, NUMA
+     * node, package, machine) may need that many, if its domains are all fed through one narrow
+     * path. */
     HD_TREE_MAX_LEVELS = 44
 };
 
@@ -66,10 +68,10 @@ typedef struct hd_tree {
 /* n >= 1. */
 ucc_status_t hd_tree_by_number(uint32_t n, hd_tree_t **out);
 
-/* loc has n entries; fan_in >= 2 bounds every block. Endpoints with equal locality keep the order of
- * their numbers. An item whose domain is already combined while its neighbours still combine theirs
- * passes through blocks of one. UCC_ERR_NOT_SUPPORTED: more than HD_TREE_MAX_LEVELS levels, which
- * takes a fan-in below 8 and a machine that does not exist. */
+/* loc has n entries; fan_in >= 2 bounds every block. Endpoints with equal locality keep the order
+ * of their numbers. An item whose domain is already combined while its neighbours still combine
+ * theirs passes through blocks of one. UCC_ERR_NOT_SUPPORTED: more than HD_TREE_MAX_LEVELS levels,
+ * which takes a fan-in below 8 and a machine that does not exist. */
 ucc_status_t hd_tree_by_topology(uint32_t n, const hd_locality_t *loc, uint32_t fan_in,
                                  hd_tree_t **out);
 

@@ -49,7 +49,7 @@ static uint64_t number_of(hd_piece_t piece) {
     return value;
 }
 
-/* --- qualifiers: each says whether the piece is one ------------------------------------------------- */
+/* --- qualifiers: each says whether the piece is one ------------------------------------------- */
 
 enum { UCC_TYPES = 16 }; /* the others are ours, and in no tune of UCC's */
 
@@ -167,7 +167,7 @@ static bool take_algorithm(hd_piece_t piece, hd_tune_t *tune) {
     return true;
 }
 
-/* --- entries ---------------------------------------------------------------------------------------- */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 bool hd_tune_next(const char **at, uint32_t team_size, hd_tune_t *tune) {
     hd_piece_t rest = {*at, strlen(*at)}, qualifier;

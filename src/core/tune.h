@@ -1,7 +1,8 @@
 /* tune.h: TUNE, the text by which UCC's clients choose algorithms, read as UCC reads it.
  *
- * Entries stand between '#'. An entry is a list of qualifiers between ':', each of which is, whichever fits first: types of
- * collectives, types of memory, a score, ranges of bytes, sizes of teams in [], or @ and an algorithm.
+ * Entries stand between '#'. An entry is a list of qualifiers between ':', each of which is,
+ * whichever fits first: types of collectives, types of memory, a score, ranges of bytes, sizes of
+ * teams in [], or @ and an algorithm.
  */
 #ifndef HD_CORE_TUNE_H
 #define HD_CORE_TUNE_H
@@ -21,8 +22,8 @@ typedef struct hd_tune {
     hd_piece_t wrong;    /* its first qualifier that is none; empty: they all are */
     uint64_t coll_types; /* ucc_coll_type_t, or-ed; 0: it names none, and means all */
     uint32_t mem_types;  /* bits by ucc_memory_type_t; likewise */
-    bool
-        takes_size; /* its ranges have the 0 bytes for which UCC takes a message whose size nobody knows alone */
+    /* its ranges have the 0 bytes for which UCC takes a message whose size nobody knows alone */
+    bool takes_size;
     bool takes_team;      /* and its sizes of teams the given one */
     bool disables;        /* score 0 */
     hd_piece_t algorithm; /* without '@'; empty: it names none */

@@ -155,7 +155,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p
     return emu_leave(CUDA_SUCCESS);
 }
 
-/* Pinned memory -----------------------------------------------------------------------------------*/
+/* Pinned memory -----------------------------------------------------------------------------------
+ */
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
     CUcontext context;

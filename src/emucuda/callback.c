@@ -1,6 +1,7 @@
-/* callback.c: the emulator's two threads, each started when it is first needed. One runs the program's host functions
- * and destructors, which may wait for anything but may make no driver call. The other runs work while the program makes no
- * calls and yet uses the processor, or for long: it may wait for memory to change.
+/* callback.c: the emulator's two threads, each started when it is first needed. One runs the
+ * program's host functions and destructors, which may wait for anything but may make no driver
+ * call. The other runs work while the program makes no calls and yet uses the processor, or for
+ * long: it may wait for memory to change.
  */
 #include "emu.h"
 
@@ -92,8 +93,8 @@ static void push(job_t job) {
     pthread_cond_signal(&work);
 }
 
-/* Waits for it, so that the order of what follows does not depend on threads; but not forever, for it may wait for
- * what the waiting thread would do next. */
+/* Waits for it, so that the order of what follows does not depend on threads; but not forever, for
+ * it may wait for what the waiting thread would do next. */
 void emu_callback_run(emu_queue_t *queue) {
     struct timespec end;
     until(&end, emu.config.patience);
@@ -117,8 +118,8 @@ static uint64_t milliseconds(clockid_t clock) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Time that the process did not run does not count as idle, unless it lasts: schedules would depend on the machine's
- * load. */
+/* Time that the process did not run does not count as idle, unless it lasts: schedules would depend
+ * on the machine's load. */
 static void *run_idle(void *arg) {
     uint64_t calls = 0, cpu = 0, wall = 0;
     pthread_mutex_lock(&emu.lock);

@@ -1,6 +1,7 @@
-/* calls.h: the driver's functions that are emulated, under the names that its library exports. Names with _v2 are
- * what cuda.h makes of the plain ones; names with _ptsz and _ptds are the same for programs whose default stream is one
- * per thread. Each is defined where its subject is, the last two in default_stream.c.
+/* calls.h: the driver's functions that are emulated, under the names that its library exports.
+ * Names with _v2 are what cuda.h makes of the plain ones; names with _ptsz and _ptds are the same
+ * for programs whose default stream is one per thread. Each is defined where its subject is, the
+ * last two in default_stream.c.
  */
 #ifndef EMUCUDA_CALLS_H_
 #define EMUCUDA_CALLS_H_

@@ -1,8 +1,8 @@
 /* capture.c: streams that write a graph instead of working.
  *
- * A capture begins in one stream, and spreads to those that wait for an event recorded in it. What a stream's next node
- * depends on is the stream's list; an event keeps a copy of it. What breaks a rule invalidates the capture: nothing is
- * captured any more, and its end says so.
+ * A capture begins in one stream, and spreads to those that wait for an event recorded in it. What
+ * a stream's next node depends on is the stream's list; an event keeps a copy of it. What breaks a
+ * rule invalidates the capture: nothing is captured any more, and its end says so.
  */
 #include "emu.h"
 
@@ -23,8 +23,9 @@ void emu_capture_invalidate(emu_capture_t *capture) {
     capture->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
-/* A thread may not make calls that are unsafe while it captures itself, other than relaxed, or another one captures
- * globally; unless its own mode says that it knows what it does. Such a call spoils those captures. */
+/* A thread may not make calls that are unsafe while it captures itself, other than relaxed, or
+ * another one captures globally; unless its own mode says that it knows what it does. Such a call
+ * spoils those captures. */
 CUresult emu_capture_unsafe(void) {
     if (!emu.captures) {
         return CUDA_SUCCESS;
@@ -67,7 +68,8 @@ CUresult emu_capture_legacy(CUcontext context) {
     return legacy(context, true);
 }
 
-/* Dependencies ------------------------------------------------------------------------------------*/
+/* Dependencies ------------------------------------------------------------------------------------
+ */
 
 static void set_dependencies(CUgraphNode **list, size_t *count, const CUgraphNode *from,
                              size_t from_count) {
@@ -123,7 +125,8 @@ void emu_event_uncapture(CUevent event) {
     }
 }
 
-/* What streams do ---------------------------------------------------------------------------------*/
+/* What streams do ---------------------------------------------------------------------------------
+ */
 
 CUresult emu_capture_node(CUstream stream, emu_op_t *op) {
     emu_capture_t *capture = stream->capture;
@@ -161,7 +164,8 @@ CUresult emu_capture_wait(CUstream stream, CUevent event) {
     }
     if (mine && (!other || !other->graph)) {
         emu_capture_invalidate(mine);
-        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION; /* it would wait for work outside of the capture */
+        /* it would wait for work outside of the capture */
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
     if (mine && mine != other) {
         emu_capture_invalidate(mine);
@@ -185,7 +189,8 @@ CUresult emu_capture_wait(CUstream stream, CUevent event) {
     return CUDA_SUCCESS;
 }
 
-/* Begin and end -----------------------------------------------------------------------------------*/
+/* Begin and end -----------------------------------------------------------------------------------
+ */
 
 static CUresult enter_stream(CUstream handle, CUstream *stream) {
     CUcontext context;
@@ -311,7 +316,8 @@ void emu_capture_stream_gone(CUstream stream) {
     }
 }
 
-/* Questions ---------------------------------------------------------------------------------------*/
+/* Questions ---------------------------------------------------------------------------------------
+ */
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *captures) {
     CUstream stream;

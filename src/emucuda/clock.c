@@ -1,14 +1,16 @@
 /* clock.c: what comes before what, by vector clocks.
  *
- * Streams and host threads are timelines. An operation comes after what its stream did before, what the host knew when it
- * was enqueued, and what the waits before it in the stream waited for. All this is known when it is enqueued, since
- * events are recorded before they are waited for; so the clock pass goes over operations in the order of calls,
- * and what it finds does not depend on the order in which they run.
+ * Streams and host threads are timelines. An operation comes after what its stream did before, what
+ * the host knew when it was enqueued, and what the waits before it in the stream waited for. All
+ * this is known when it is enqueued, since events are recorded before they are waited for; so the
+ * clock pass goes over operations in the order of calls, and what it finds does not depend on the
+ * order in which they run.
  *
- * Only a wait for a value may be enqueued before the write that ends it. Its stream is blocked for the clock pass, and
- * its operations from there on are kept in stream->unknown, until a cuStreamWriteValue with such a value is enqueued; or
- * at last until the wait is over, when the word's token says who released or signalled it. An event recorded in a
- * blocked stream blocks the streams that wait for it, likewise.
+ * Only a wait for a value may be enqueued before the write that ends it. Its stream is blocked for
+ * the clock pass, and its operations from there on are kept in stream->unknown, until a
+ * cuStreamWriteValue with such a value is enqueued; or at last until the wait is over, when the
+ * word's token says who released or signalled it. An event recorded in a blocked stream blocks the
+ * streams that wait for it, likewise.
  */
 #include "emu.h"
 
@@ -17,7 +19,8 @@
 
 enum { FREE_TIMELINES = 1024 };
 
-/* Vectors -----------------------------------------------------------------------------------------*/
+/* Vectors -----------------------------------------------------------------------------------------
+ */
 
 static void reserve(emu_vector_t *vector, uint32_t count) {
     if (count > vector->count) {
@@ -47,10 +50,11 @@ void emu_vector_free(emu_vector_t *vector) {
     *vector = (emu_vector_t){.count = 0};
 }
 
-/* Timelines ---------------------------------------------------------------------------------------*/
+/* Timelines ---------------------------------------------------------------------------------------
+ */
 
-/* The clock of a timeline goes on where its last owner left it, which then counts as done before: so numbers are used
- * again only when there are many. */
+/* The clock of a timeline goes on where its last owner left it, which then counts as done before:
+ * so numbers are used again only when there are many. */
 uint32_t emu_timeline_new(CUstream stream) {
     uint32_t timeline;
     if (emu.free_count >= FREE_TIMELINES) {
@@ -80,7 +84,8 @@ void emu_timeline_end(uint32_t timeline, const emu_vector_t *clock) {
     emu.free_timeline[emu.free_count++] = timeline;
 }
 
-/* Tokens ------------------------------------------------------------------------------------------*/
+/* Tokens ------------------------------------------------------------------------------------------
+ */
 
 static emu_token_t *token_at(uint64_t address) {
     emu_token_t **list = &emu.token[(address >> 2) % (sizeof(emu.token) / sizeof(*emu.token))];
@@ -145,7 +150,8 @@ static void unblock(CUstream *list, CUstream stream) {
     }
 }
 
-/* The pass ----------------------------------------------------------------------------------------*/
+/* The pass ----------------------------------------------------------------------------------------
+ */
 
 static void resume(CUstream stream);
 
@@ -317,7 +323,8 @@ void emu_clock_executed(emu_op_t *op) {
     }
 }
 
-/* The host ----------------------------------------------------------------------------------------*/
+/* The host ----------------------------------------------------------------------------------------
+ */
 
 void emu_host_join(const emu_vector_t *clock) {
     emu_host_t *host = emu_self()->host;

@@ -1,4 +1,5 @@
-/* context.c: contexts, which of them is current, and what access they have to each other's memory. */
+/* context.c: contexts, which of them is current, and what access they have to each other's memory.
+ */
 #include "emu.h"
 
 #include <stdlib.h>
@@ -150,7 +151,8 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
     return emu_leave(planted);
 }
 
-/* The stack of a thread ---------------------------------------------------------------------------*/
+/* The stack of a thread ---------------------------------------------------------------------------
+ */
 
 void emu_context_push(CUcontext context) {
     emu_thread_t *self = emu_self();
@@ -216,7 +218,8 @@ CUresult cuCtxGetCurrent(CUcontext *context) {
     return emu_leave(context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Questions ---------------------------------------------------------------------------------------*/
+/* Questions ---------------------------------------------------------------------------------------
+ */
 
 /* Enters with a current context, whatever has happened to it. */
 static CUresult enter_current(CUcontext *context) {
@@ -341,7 +344,8 @@ CUresult cuCtxSynchronize(void) {
     return emu_leave(status);
 }
 
-/* Peers -------------------------------------------------------------------------------------------*/
+/* Peers -------------------------------------------------------------------------------------------
+ */
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
     CUcontext context;

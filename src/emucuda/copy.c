@@ -1,8 +1,9 @@
 /* copy.c: copies and fills, asynchronous and not.
  *
- * How far a copy is asynchronous depends on the memory, and is as asynchronous here as the driver's documentation allows
- * ("API synchronization behavior"): memory of the host that is not pinned is read before the call returns, and is
- * written before it does; a synchronous copy within devices returns before it is done.
+ * How far a copy is asynchronous depends on the memory, and is as asynchronous here as the driver's
+ * documentation allows ("API synchronization behavior"): memory of the host that is not pinned is
+ * read before the call returns, and is written before it does; a synchronous copy within devices
+ * returns before it is done.
  */
 #include "emu.h"
 
@@ -23,7 +24,8 @@ static uint64_t extent(uint64_t pitch, uint64_t width, uint64_t height) {
     return height == 0 || width == 0 ? 0 : pitch * (height - 1) + width;
 }
 
-/* What lies in an allocation lies there with all its bytes, and nothing lies in a device where there is none. */
+/* What lies in an allocation lies there with all its bytes, and nothing lies in a device where
+ * there is none. */
 static bool valid_range(uint64_t address, uint64_t bytes) {
     const emu_allocation_t *allocation = emu_allocation_at(address);
     if (allocation) {
@@ -81,7 +83,8 @@ static CUresult submit(CUstream stream, emu_copy_t copy, bool synchronous) {
     return status == CUDA_SUCCESS && wait ? emu_wait_stream(stream) : status;
 }
 
-/* Synchronous ones may not be called while a stream is captured that the NULL stream would have to wait for. */
+/* Synchronous ones may not be called while a stream is captured that the NULL stream would have to
+ * wait for. */
 static CUresult copy_rows(CUstream handle, const emu_copy_t *copy, bool synchronous) {
     CUcontext context;
     CUstream stream;
@@ -184,7 +187,8 @@ CUresult cuMemcpyPeer_ptds(CUdeviceptr target, CUcontext target_context, CUdevic
     return copy_peer(target, target_context, source, source_context, bytes, CU_STREAM_PER_THREAD);
 }
 
-/* Two dimensions ----------------------------------------------------------------------------------*/
+/* Two dimensions ----------------------------------------------------------------------------------
+ */
 
 static bool end_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch, size_t x,
                    size_t y, uint64_t *begin) {
@@ -235,7 +239,8 @@ CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *copy) {
     return copy_plane(copy, CU_STREAM_PER_THREAD, true);
 }
 
-/* Fills -------------------------------------------------------------------------------------------*/
+/* Fills -------------------------------------------------------------------------------------------
+ */
 
 static CUresult fill(CUstream handle, emu_fill_t fill, bool synchronous) {
     CUcontext context;

@@ -1,6 +1,7 @@
-/* cuda_abi.h: the part of the CUDA driver's binary interface that is emulated, in our own words: numbers, layouts and
- * signatures as of CUDA 12.2. tests/emucuda/abi_*.cpp compare all of it with cuda.h where there is one. Tags and names
- * are those of cuda.h, so that both say the same type to a debugger, and to that test.
+/* cuda_abi.h: the part of the CUDA driver's binary interface that is emulated, in our own words:
+ * numbers, layouts and signatures as of CUDA 12.2. tests/emucuda/abi_*.cpp compare all of it with
+ * cuda.h where there is one. Tags and names are those of cuda.h, so that both say the same type to
+ * a debugger, and to that test.
  */
 #ifndef EMUCUDA_CUDA_ABI_H_
 #define EMUCUDA_CUDA_ABI_H_

@@ -1,4 +1,5 @@
-/* default_stream.c: calls of programs whose default stream is one of each thread. Those of synchronous copies are in copy.c. */
+/* default_stream.c: calls of programs whose default stream is one of each thread. Those of
+ * synchronous copies are in copy.c. */
 #include "emu.h"
 
 CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr pointer, size_t bytes, CUdevice device,

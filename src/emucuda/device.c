@@ -88,8 +88,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     return emu_leave(bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Those of a device of compute capability 9.0, with few multiprocessors: grids sized by them are run one block after the
- * other. What is not listed, and up to the last one of 12.2, is 0. */
+/* Those of a device of compute capability 9.0, with few multiprocessors: grids sized by them are
+ * run one block after the other. What is not listed, and up to the last one of 12.2, is 0. */
 static int attribute(CUdevice_attribute attribute, CUdevice device) {
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -231,7 +231,8 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute what, CUdevic
     return emu_leave(CUDA_SUCCESS);
 }
 
-/* Primary contexts --------------------------------------------------------------------------------*/
+/* Primary contexts --------------------------------------------------------------------------------
+ */
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     CUresult status = enter_device(device);
@@ -314,7 +315,8 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
     return emu_leave(CUDA_SUCCESS);
 }
 
-/* Pools of devices --------------------------------------------------------------------------------*/
+/* Pools of devices --------------------------------------------------------------------------------
+ */
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
     CUresult status = enter_device(device);
@@ -350,7 +352,8 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
     return emu_leave(CUDA_SUCCESS);
 }
 
-/* The end of devices ------------------------------------------------------------------------------*/
+/* The end of devices ------------------------------------------------------------------------------
+ */
 
 void emu_device_lose(int device) {
     emu.device[device].lost = true;

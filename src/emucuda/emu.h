@@ -1,18 +1,20 @@
 /* emu.h: the emulator's data structures.
  *
- * A driver call takes the one lock (emu_enter), and gives it back in the end (emu_leave), where some of the work that is
- * queued runs: there is no thread for streams or devices. A call that orders work makes an operation (emu_op_t) and
- * submits it to a stream: to the graph that the stream captures, or to the stream's queue. Then
+ * A driver call takes the one lock (emu_enter), and gives it back in the end (emu_leave), where
+ * some of the work that is queued runs: there is no thread for streams or devices. A call that
+ * orders work makes an operation (emu_op_t) and submits it to a stream: to the graph that the
+ * stream captures, or to the stream's queue. Then
  *
- *   - the clock pass (clock.c) goes over it at once, in the order of calls: it joins vector clocks along streams, events
- *     and the host, and checks the operation's ranges against who touched these bytes before;
+ *   - the clock pass (clock.c) goes over it at once, in the order of calls: it joins vector clocks
+ *     along streams, events and the host, and checks the operation's ranges against who touched
+ *     these bytes before;
  *   - the scheduler (queue.c) executes it at some time, in an order of its own.
  *
- * A record is a point in a stream: what an event's recording made, waited for by others. Everything here is read and
- * written under the lock, unless it is said otherwise.
+ * A record is a point in a stream: what an event's recording made, waited for by others. Everything
+ * here is read and written under the lock, unless it is said otherwise.
  *
- * Objects that programs hold handles of are never freed before heddle_emucuda_reset, only used again late: a dead handle
- * is recognized by its mark.
+ * Objects that programs hold handles of are never freed before heddle_emucuda_reset, only used
+ * again late: a dead handle is recognized by its mark.
  */
 #ifndef EMUCUDA_EMU_H_
 #define EMUCUDA_EMU_H_
@@ -38,9 +40,11 @@ typedef struct emu_allocation emu_allocation_t;
 typedef struct emu_capture emu_capture_t;
 typedef struct emu_token emu_token_t;
 
-/* Clocks (clock.c, race.c) -------------------------------------------------------------------------*/
+/* Clocks (clock.c, race.c)
+ * ------------------------------------------------------------------------- */
 
-/* at[t] says how much of timeline t comes before; what lies beyond count is 0. Timelines are streams and host threads. */
+/* at[t] says how much of timeline t comes before; what lies beyond count is 0. Timelines are
+ * streams and host threads. */
 typedef struct emu_vector {
     uint32_t count, capacity;
     uint32_t *at;
@@ -59,8 +63,8 @@ typedef struct emu_epoch {
     const char *what; /* lives as long as the emulator */
 } emu_epoch_t;
 
-/* Bytes [begin, begin of the next cell) of an allocation have this history: who wrote last, and who has read since, at
- * most one of each timeline. */
+/* Bytes [begin, begin of the next cell) of an allocation have this history: who wrote last, and who
+ * has read since, at most one of each timeline. */
 typedef struct emu_cell {
     uint64_t begin;
     emu_epoch_t write;
@@ -76,8 +80,9 @@ typedef struct emu_shadow {
 typedef struct emu_host {
     uint32_t timeline;
     emu_vector_t clock;
-    uint64_t
-        version; /* of clock, another one after each change, and no other host's: streams know whether they have seen it */
+    /* of clock, another one after each change, and no other host's: streams know whether they have
+     * seen it */
+    uint64_t version;
     bool handed_on; /* to streams or other threads, since its own clock last advanced */
 } emu_host_t;
 
@@ -92,7 +97,8 @@ typedef struct emu_thread {
     CUstreamCaptureMode mode;
 } emu_thread_t;
 
-/* Memory (memory.c) --------------------------------------------------------------------------------*/
+/* Memory (memory.c)
+ * -------------------------------------------------------------------------------- */
 
 typedef enum emu_memory_kind {
     EMU_DEVICE_MEMORY,
@@ -121,7 +127,8 @@ typedef struct emu_gap {
     uint64_t begin, bytes;
 } emu_gap_t;
 
-/* The memory of a device: `user` is what programs get, and can't touch; what it holds lies at user + shift. */
+/* The memory of a device: `user` is what programs get, and can't touch; what it holds lies at user
+ * + shift. */
 typedef struct emu_arena {
     uint64_t user, bytes;
     int64_t shift;
@@ -130,7 +137,8 @@ typedef struct emu_arena {
     uint32_t gaps, capacity, last;
 } emu_arena_t;
 
-/* Objects (object.c) -------------------------------------------------------------------------------*/
+/* Objects (object.c)
+ * ------------------------------------------------------------------------------- */
 
 typedef enum emu_mark {
     EMU_DEAD = 0,
@@ -250,7 +258,8 @@ struct CUkern_st {
     uint32_t index;
 };
 
-/* Work (op.c, queue.c) -----------------------------------------------------------------------------*/
+/* Work (op.c, queue.c)
+ * ----------------------------------------------------------------------------- */
 
 /* A point in a stream. */
 struct emu_record {
@@ -360,7 +369,8 @@ struct emu_op {
     };
 };
 
-/* Operations in the order in which they begin: of a stream, or of all streams of a device that share a channel. */
+/* Operations in the order in which they begin: of a stream, or of all streams of a device that
+ * share a channel. */
 struct emu_queue {
     emu_op_t *head, *tail;
     int device;
@@ -382,7 +392,8 @@ struct emu_token {
     CUstream blocked; /* streams whose clock pass waits for a value */
 };
 
-/* Graphs (capture.c, graph.c) ----------------------------------------------------------------------*/
+/* Graphs (capture.c, graph.c)
+ * ---------------------------------------------------------------------- */
 
 struct CUgraphNode_st {
     emu_object_t object;
@@ -452,7 +463,8 @@ struct emu_capture {
     CUgraph graph; /* NULL once it has ended */
 };
 
-/* All of it ----------------------------------------------------------------------------------------*/
+/* All of it
+ * ---------------------------------------------------------------------------------------- */
 
 typedef enum emu_policy { EMU_RANDOM, EMU_LAZY, EMU_STARVE, EMU_NEWEST } emu_policy_t;
 
@@ -540,7 +552,8 @@ typedef struct emu_state {
 } emu_state_t;
 
 extern emu_state_t emu;
-/* This thread runs what may make no call: a kernel, or a driver's callback; and the operation of a host function. */
+/* This thread runs what may make no call: a kernel, or a driver's callback; and the operation of a
+ * host function. */
 extern _Thread_local bool emu_forbidden;
 extern _Thread_local emu_op_t *emu_callback_op;
 
@@ -549,7 +562,8 @@ extern _Thread_local emu_op_t *emu_callback_op;
 CUresult emu_enter(void);
 /* The same, for calls that need a current context which has not failed. */
 CUresult emu_enter_context(CUcontext *context);
-/* For what frees or destroys: an error that a test planted is in *planted, and the work is to be done all the same. */
+/* For what frees or destroys: an error that a test planted is in *planted, and the work is to be
+ * done all the same. */
 CUresult emu_enter_freeing(CUresult *planted);
 /* Runs some queued work, gives the lock back, and returns status. */
 CUresult emu_leave(CUresult status);
@@ -558,7 +572,8 @@ emu_thread_t *emu_self(void);
 CUcontext emu_current(void);
 /* A random number below that bound, by the seed. */
 uint64_t emu_draw(uint64_t below);
-/* Zeroed memory, and an array with room for `needed` elements: never NULL, for the program ends without memory. */
+/* Zeroed memory, and an array with room for `needed` elements: never NULL, for the program ends
+ * without memory. */
 void *emu_alloc(size_t count, size_t bytes);
 void *emu_grow(void *array, uint32_t *capacity, uint32_t needed, size_t bytes);
 /* A text that lives as long as the emulator. */
@@ -575,7 +590,8 @@ void emu_find(heddle_emucuda_finding_t kind, const char *format, ...)
 size_t emu_name_timeline(uint32_t timeline, char *text, size_t bytes);
 
 /* object.c */
-/* A dead object's memory stays readable: emu_object_is tells whether a handle is alive and of that kind. */
+/* A dead object's memory stays readable: emu_object_is tells whether a handle is alive and of that
+ * kind. */
 void *emu_object_new(emu_mark_t mark, size_t bytes);
 void emu_object_kill(void *object);
 bool emu_object_is(const void *object, emu_mark_t mark);
@@ -591,8 +607,8 @@ emu_allocation_t *emu_allocate(int device, CUcontext context, emu_memory_kind_t 
                                uint64_t bytes);
 emu_allocation_t *emu_allocation_list(uint64_t base, uint64_t bytes, emu_memory_kind_t kind,
                                       int device, CUcontext context);
-/* An allocation lives while it is listed (programs can name it), alive (its bytes may be touched), or pending (operations
- * hold it). These end one of the three each. */
+/* An allocation lives while it is listed (programs can name it), alive (its bytes may be touched),
+ * or pending (operations hold it). These end one of the three each. */
 void emu_allocation_unlist(emu_allocation_t *allocation);
 void emu_allocation_end(emu_allocation_t *allocation);
 void emu_allocation_drop(emu_allocation_t *allocation);
@@ -618,7 +634,8 @@ void emu_timeline_begin(uint32_t timeline, emu_vector_t *clock);
 void emu_timeline_end(uint32_t timeline, const emu_vector_t *clock);
 /* Goes over an operation that was just enqueued. */
 void emu_clock_pass(CUstream stream, emu_op_t *op);
-/* The operation begins to run: a wait for a value that is over, though the clock pass could not know why. */
+/* The operation begins to run: a wait for a value that is over, though the clock pass could not
+ * know why. */
 void emu_clock_force(emu_op_t *op);
 /* The operation has run: hands on the clocks of what it signals. */
 void emu_clock_executed(emu_op_t *op);
@@ -637,7 +654,8 @@ emu_op_t *emu_op_new(emu_kind_t kind, const char *what);
 emu_op_t *emu_op_copy(const emu_op_t *op);
 void emu_op_free(emu_op_t *op);
 void emu_ops_free(void);
-/* Fills the ranges of an operation that a stream of the context is to run, and its fault, if one is wrong. */
+/* Fills the ranges of an operation that a stream of the context is to run, and its fault, if one is
+ * wrong. */
 void emu_op_declare(emu_op_t *op, CUcontext context);
 void emu_op_range(emu_op_t *op, uint64_t begin, uint64_t bytes, emu_access_t access);
 emu_record_t *emu_record_new(void);
@@ -656,9 +674,11 @@ void emu_queue_push(emu_queue_t *queue, emu_op_t *op);
 void emu_queue_finish(emu_queue_t *queue);
 /* The stream has come to the record: wakes who waits for it. */
 void emu_record_reached(emu_record_t *record);
-/* Takes out all operations of the stream, none of which is a host function that runs, without running them. */
+/* Takes out all operations of the stream, none of which is a host function that runs, without
+ * running them. */
 void emu_stream_purge(CUstream stream);
-/* Runs a piece of some operation that is drawn, or of one that the record needs; false if none can run. */
+/* Runs a piece of some operation that is drawn, or of one that the record needs; false if none can
+ * run. */
 bool emu_step(void);
 bool emu_step_towards(const emu_record_t *record);
 /* What a call runs in the end, as the policy has it. */
@@ -667,15 +687,16 @@ void emu_drive(void);
 bool emu_word_satisfied(const emu_op_t *op);
 
 /* wait.c */
-/* Run work until there is no need to wait; then the calling thread comes after it. CUDA_ERROR_TIMEOUT: a deadlock, which
- * was told. */
+/* Run work until there is no need to wait; then the calling thread comes after it.
+ * CUDA_ERROR_TIMEOUT: a deadlock, which was told. */
 CUresult emu_wait(emu_record_t *record, CUcontext context);
 CUresult emu_wait_stream(CUstream stream);
 CUresult emu_wait_context(CUcontext context);
 CUresult emu_wait_allocation(emu_allocation_t *allocation);
 
 /* callback.c */
-/* Hands the host function at the queue's head to the thread for callbacks, and waits for it a while. */
+/* Hands the host function at the queue's head to the thread for callbacks, and waits for it a
+ * while. */
 void emu_callback_run(emu_queue_t *queue);
 void emu_destroy_later(CUhostFn function, void *pointer);
 /* Sees to it that queued work goes on while nobody calls. */
@@ -703,8 +724,8 @@ CUresult emu_submit(CUstream stream, emu_op_t *op);
 CUresult emu_enqueue(CUstream stream, emu_op_t *op);
 /* A record of all that is pending, to be dropped by the caller; NULL if nothing is. */
 emu_record_t *emu_stream_tail(CUstream stream);
-/* These three enqueue an operation, a wait for a record, and a wait for all that another stream has pending, without
- * regard to captures and NULL streams. */
+/* These three enqueue an operation, a wait for a record, and a wait for all that another stream has
+ * pending, without regard to captures and NULL streams. */
 void emu_stream_push(CUstream stream, emu_op_t *op);
 void emu_stream_wait(CUstream stream, emu_record_t *record);
 void emu_stream_follow(CUstream stream, CUstream other);
@@ -728,8 +749,8 @@ CUmemoryPool emu_pool_new(int device, bool standard);
 void emu_pool_used(emu_allocation_t *allocation, bool begins);
 
 /* capture.c */
-/* Whether the calling thread may make a call that is unsafe, or use the NULL stream of the context, while others capture:
- * else, their captures are invalid from now on. */
+/* Whether the calling thread may make a call that is unsafe, or use the NULL stream of the context,
+ * while others capture: else, their captures are invalid from now on. */
 CUresult emu_capture_unsafe(void);
 CUresult emu_capture_legacy(CUcontext context);
 CUresult emu_capture_node(CUstream stream, emu_op_t *op);

@@ -1,4 +1,5 @@
-/* event.c: events. Recording one makes a record, and a wait takes the record that there is at its call. */
+/* event.c: events. Recording one makes a record, and a wait takes the record that there is at its
+ * call. */
 #include "emu.h"
 
 #include <stdlib.h>

@@ -49,14 +49,16 @@ static bool check_memory(const emu_op_t *op) {
     return true;
 }
 
-/* Kernels -----------------------------------------------------------------------------------------*/
+/* Kernels -----------------------------------------------------------------------------------------
+ */
 
 static int by_begin(const void *a, const void *b) {
     const emu_span_t *x = a, *y = b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* What the kernel has declared, as spans that neither overlap nor touch, ascending: kernels ask for each access. */
+/* What the kernel has declared, as spans that neither overlap nor touch, ascending: kernels ask for
+ * each access. */
 static void declare(const emu_op_t *op) {
     emu.declared = 0;
     emu.declared_span =
@@ -138,7 +140,8 @@ static bool run_window(emu_op_t *op) {
     return kernel->next == kernel->blocks;
 }
 
-/* Memory ------------------------------------------------------------------------------------------*/
+/* Memory ------------------------------------------------------------------------------------------
+ */
 
 static void run_copy(const emu_copy_t *copy) {
     char *target = emu_bytes_at(copy->target);

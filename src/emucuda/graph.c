@@ -1,15 +1,17 @@
 /* graph.c: graphs, and how they run.
  *
- * An executable graph has its nodes in lanes, which are streams of its own: a node goes behind one that it depends on,
- * or behind one that comes before it anyway. Edges between lanes are records and waits. So branches run, and are checked
- * for races, as streams do. Launches of the same graph follow each other.
+ * An executable graph has its nodes in lanes, which are streams of its own: a node goes behind one
+ * that it depends on, or behind one that comes before it anyway. Edges between lanes are records
+ * and waits. So branches run, and are checked for races, as streams do. Launches of the same graph
+ * follow each other.
  */
 #include "emu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Graphs ------------------------------------------------------------------------------------------*/
+/* Graphs ------------------------------------------------------------------------------------------
+ */
 
 CUgraph emu_graph_new(void) {
     return emu_object_new(EMU_GRAPH, sizeof(struct CUgraph_st));
@@ -105,7 +107,8 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
     return emu_leave(CUDA_SUCCESS);
 }
 
-/* Lanes -------------------------------------------------------------------------------------------*/
+/* Lanes -------------------------------------------------------------------------------------------
+ */
 
 typedef struct plan {
     CUgraphExec exec;
@@ -207,7 +210,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
     return emu_leave(CUDA_SUCCESS);
 }
 
-/* Launches ----------------------------------------------------------------------------------------*/
+/* Launches ----------------------------------------------------------------------------------------
+ */
 
 /* An event's recording, or a wait for one, at this launch. */
 static bool bind_event(emu_op_t *op) {
@@ -330,7 +334,8 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
     return status == CUDA_SUCCESS ? emu_leave(CUDA_SUCCESS) : status;
 }
 
-/* The end -----------------------------------------------------------------------------------------*/
+/* The end -----------------------------------------------------------------------------------------
+ */
 
 void emu_exec_free(CUgraphExec exec) {
     for (size_t i = 0; i < exec->steps; i++) {

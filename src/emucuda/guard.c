@@ -1,4 +1,5 @@
-/* guard.c: a host that touches device memory ends as it would with a real device, but is told what it touched. */
+/* guard.c: a host that touches device memory ends as it would with a real device, but is told what
+ * it touched. */
 #include "emu.h"
 
 #include <signal.h>
@@ -9,7 +10,8 @@
 static struct sigaction before;
 static bool installed;
 
-/* Without the lock, which this thread may hold: what it reads may be changing, and only the line suffers. */
+/* Without the lock, which this thread may hold: what it reads may be changing, and only the line
+ * suffers. */
 static void tell(uint64_t address) {
     char line[256];
     for (int d = 0; d < emu.config.devices; d++) {

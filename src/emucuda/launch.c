@@ -123,7 +123,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     return launch_in(function, &launch, stream, params, extra);
 }
 
-/* Attributes change how a kernel runs, not what it may assume here; but for blocks that wait for each other. */
+/* Attributes change how a kernel runs, not what it may assume here; but for blocks that wait for
+ * each other. */
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
                           void **extra) {
     if (!config || (config->numAttrs > 0 && !config->attrs)) {
@@ -161,7 +162,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Functions ---------------------------------------------------------------------------------------*/
+/* Functions ---------------------------------------------------------------------------------------
+ */
 
 static CUresult enter_function(CUfunction *function) {
     CUcontext context;

@@ -1,8 +1,8 @@
 /* memory.c: address ranges, allocations, and who may touch them.
  *
- * A device's memory is a range of addresses that nobody can touch, which programs get their pointers from, and a second
- * one of the same size, where the bytes are. Pinned and managed memory is memory of the host: its bytes are where its
- * address says.
+ * A device's memory is a range of addresses that nobody can touch, which programs get their
+ * pointers from, and a second one of the same size, where the bytes are. Pinned and managed memory
+ * is memory of the host: its bytes are where its address says.
  */
 #include "emu.h"
 
@@ -17,7 +17,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* Arenas ------------------------------------------------------------------------------------------*/
+/* Arenas ------------------------------------------------------------------------------------------
+ */
 
 bool emu_arena_open(emu_arena_t *arena, uint64_t bytes) {
     /* Twice the addresses: freed ones are used again late, and fragments don't matter. */
@@ -135,7 +136,8 @@ void *emu_bytes_at(uint64_t address) {
     return (void *)(uintptr_t)address;
 }
 
-/* Allocations -------------------------------------------------------------------------------------*/
+/* Allocations -------------------------------------------------------------------------------------
+ */
 
 /* The first of those listed that begins behind address. */
 static uint32_t find_behind(uint64_t address) {

@@ -1,11 +1,12 @@
-/* module.c: modules, whose kernels are functions of the host, and libraries, which are modules of every context. */
+/* module.c: modules, whose kernels are functions of the host, and libraries, which are modules of
+ * every context. */
 #include "emu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL: it is none of ours. What it is instead begins with other bytes, of which the first that differs is the last one
- * looked at. */
+/* NULL: it is none of ours. What it is instead begins with other bytes, of which the first that
+ * differs is the last one looked at. */
 const heddle_emucuda_module_t *emu_image(const void *image) {
     const heddle_emucuda_module_t *module = image;
     for (size_t i = 0; i < sizeof(module->magic); i++) {
@@ -127,7 +128,8 @@ static uint32_t kernel_named(const heddle_emucuda_module_t *image, const char *n
     return i;
 }
 
-/* Modules -----------------------------------------------------------------------------------------*/
+/* Modules -----------------------------------------------------------------------------------------
+ */
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     CUcontext context;
@@ -236,7 +238,8 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule modu
     return status == CUDA_SUCCESS ? emu_leave(get_global(pointer, bytes, module, name)) : status;
 }
 
-/* Libraries ---------------------------------------------------------------------------------------*/
+/* Libraries ---------------------------------------------------------------------------------------
+ */
 
 CUresult cuLibraryLoadData(CUlibrary *library, const void *data, CUjit_option *options,
                            void **values, unsigned int count, CUlibraryOption *library_options,
@@ -360,7 +363,8 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUlibrary libra
     return status == CUDA_SUCCESS ? emu_leave(get_global(pointer, bytes, module, name)) : status;
 }
 
-/* A function, or a kernel in the context. NULL: neither, or the context has no memory left for it. */
+/* A function, or a kernel in the context. NULL: neither, or the context has no memory left for it.
+ */
 CUfunction emu_function(CUfunction handle, CUcontext context) {
     if (emu_object_is(handle, EMU_FUNCTION)) {
         return handle;

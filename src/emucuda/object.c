@@ -1,5 +1,5 @@
-/* object.c: what programs hold handles of. A dead object is kept, and used again only when many others have died, so
- * that the handle of something destroyed is an error instead of a crash.
+/* object.c: what programs hold handles of. A dead object is kept, and used again only when many
+ * others have died, so that the handle of something destroyed is an error instead of a crash.
  */
 #include "emu.h"
 

@@ -121,7 +121,8 @@ void emu_record_drop(emu_record_t *record) {
     }
 }
 
-/* Ranges ------------------------------------------------------------------------------------------*/
+/* Ranges ------------------------------------------------------------------------------------------
+ */
 
 void emu_op_range(emu_op_t *op, uint64_t begin, uint64_t bytes, emu_access_t access) {
     if (bytes == 0) {

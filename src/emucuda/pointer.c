@@ -110,7 +110,8 @@ static size_t size_of(CUpointer_attribute attribute) {
     }
 }
 
-/* What does not apply is zero, and no error: a pointer that nobody knows has type 0. Its device is -2. */
+/* What does not apply is zero, and no error: a pointer that nobody knows has type 0. Its device is
+ * -2. */
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **values,
                                 CUdeviceptr pointer) {
     CUresult status = emu_enter();

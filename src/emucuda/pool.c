@@ -1,5 +1,6 @@
-/* pool.c: memory that is allocated and freed in stream order. An allocation has its addresses at the call; its bytes may
- * be touched after the allocation's turn in the stream, and before the free's.
+/* pool.c: memory that is allocated and freed in stream order. An allocation has its addresses at
+ * the call; its bytes may be touched after the allocation's turn in the stream, and before the
+ * free's.
  */
 #include "emu.h"
 
@@ -21,7 +22,8 @@ void emu_pool_used(emu_allocation_t *allocation, bool begins) {
         pool->used_high > pool->reserved_high ? pool->used_high : pool->reserved_high;
 }
 
-/* Memory that is freed in stream order comes back when that is executed: work goes on until there is enough. */
+/* Memory that is freed in stream order comes back when that is executed: work goes on until there
+ * is enough. */
 static emu_allocation_t *allocate(CUmemoryPool pool, size_t bytes) {
     emu_allocation_t *allocation = emu_allocate(pool->device, NULL, EMU_POOL_MEMORY, bytes);
     while (!allocation && emu_step()) {
@@ -126,7 +128,8 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
     return emu_leave(planted != CUDA_SUCCESS ? planted : status);
 }
 
-/* Pools -------------------------------------------------------------------------------------------*/
+/* Pools -------------------------------------------------------------------------------------------
+ */
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
     CUresult status = emu_enter();

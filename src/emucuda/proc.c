@@ -5,8 +5,9 @@
 
 typedef void (*function_t)(void);
 
-/* A form of a function: the one that programs of CUDA `since`, in units of 1/1000, and later mean by `name`, up to the
- * next form; and the same for programs whose default stream is one of each thread. */
+/* A form of a function: the one that programs of CUDA `since`, in units of 1/1000, and later mean
+ * by `name`, up to the next form; and the same for programs whose default stream is one of each
+ * thread. */
 typedef struct form {
     const char *name;
     int since;

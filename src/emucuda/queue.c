@@ -1,7 +1,8 @@
 /* queue.c: queues of operations, and the scheduler, which draws what runs next.
  *
- * A queue is ready if its head can run. Its head can't while it waits for a record (then it is in the record's list),
- * for a value (then the queue is polled), or runs in the thread for callbacks (then the queue is busy).
+ * A queue is ready if its head can run. Its head can't while it waits for a record (then it is in
+ * the record's list), for a value (then the queue is polled), or runs in the thread for callbacks
+ * (then the queue is busy).
  */
 #include "emu.h"
 
@@ -276,7 +277,8 @@ bool emu_step(void) {
     return true;
 }
 
-/* Follows the waits from the record's queue to one that can run. A wait for a value may be ended by anybody. */
+/* Follows the waits from the record's queue to one that can run. A wait for a value may be ended by
+ * anybody. */
 static emu_queue_t *needed(const emu_record_t *record) {
     emu_queue_t *queue = record->queue;
     for (uint64_t hops = 0; queue && hops <= emu.pending; hops++) {

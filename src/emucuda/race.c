@@ -115,7 +115,8 @@ typedef struct access {
     emu_epoch_t told; /* the last one that this access is said to race with */
 } access_t;
 
-/* Of a stream whose context has failed: it touches nothing any more, and nobody can be ordered after it. */
+/* Of a stream whose context has failed: it touches nothing any more, and nobody can be ordered
+ * after it. */
 static bool is_over(const emu_epoch_t *before) {
     CUstream stream = emu.timeline[before->timeline].stream;
     return stream && stream->context->error != CUDA_SUCCESS;

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* Streams -----------------------------------------------------------------------------------------*/
+/* Streams -----------------------------------------------------------------------------------------
+ */
 
 CUstream emu_stream_new(CUcontext context, unsigned int flags, bool internal) {
     CUstream stream = emu_object_new(EMU_STREAM, sizeof(*stream));
@@ -65,7 +66,8 @@ CUresult emu_stream(CUstream handle, CUcontext context, CUstream *stream) {
     return (*stream)->context->error;
 }
 
-/* Order -------------------------------------------------------------------------------------------*/
+/* Order -------------------------------------------------------------------------------------------
+ */
 
 void emu_stream_push(CUstream stream, emu_op_t *op) {
     op->stream = stream;
@@ -114,7 +116,8 @@ void emu_stream_follow(CUstream stream, CUstream other) {
     }
 }
 
-/* The NULL stream waits for all streams of its context, and they for it, unless they are non-blocking. */
+/* The NULL stream waits for all streams of its context, and they for it, unless they are
+ * non-blocking. */
 static void follow_default(CUstream stream) {
     CUstream null = stream->context->legacy;
     if (stream->legacy) {
@@ -164,7 +167,8 @@ CUresult emu_stream_after(CUstream stream, emu_record_t *record) {
     return status;
 }
 
-/* Calls -------------------------------------------------------------------------------------------*/
+/* Calls -------------------------------------------------------------------------------------------
+ */
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority) {
     CUcontext context;

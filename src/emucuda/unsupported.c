@@ -1,5 +1,6 @@
-/* unsupported.c: calls that are there, so that programs that have them can be linked, and say that they are not supported:
- * memory and events of other processes, and the management of virtual memory.
+/* unsupported.c: calls that are there, so that programs that have them can be linked, and say that
+ * they are not supported: memory and events of other processes, and the management of virtual
+ * memory.
  */
 #include "emu.h"
 

@@ -62,8 +62,8 @@ static uint64_t now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Nothing can run. Others may change that: callbacks, threads that store a value, and threads that enqueue the write of
- * one. False: it has lasted too long since *since. */
+/* Nothing can run. Others may change that: callbacks, threads that store a value, and threads that
+ * enqueue the write of one. False: it has lasted too long since *since. */
 static bool wait_for_others(uint64_t *since) {
     struct timespec end;
     if (*since == 0) {

@@ -1,6 +1,7 @@
-/* derive.c: teams from teams: those that all endpoints of a parent make together (split.c), those of a list, and those that
- * are left of a team of several processes (shrink.c). A handle is made that inherits from the parent's; where its endpoints
- * meet, and how it is driven on, is as for any other team.
+/* derive.c: teams from teams: those that all endpoints of a parent make together (split.c), those
+ * of a list, and those that are left of a team of several processes (shrink.c). A handle is made
+ * that inherits from the parent's; where its endpoints meet, and how it is driven on, is as for any
+ * other team.
  */
 #include "form/internal.h"
 #include "span/span.h"
@@ -56,7 +57,8 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     f->split_of = parent->n;
     f->excluded = status == UCC_OK && !included;
     if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
-        /* the last one here starts what comes next, and drives it; how that ends, create_test will tell */
+        /* the last one here starts what comes next, and drives it; how that ends, create_test will
+         * tell */
         (void)hd_form_split(team);
     } else if (f->excluded) {
         hd_form_drop(team); /* has been counted; takes no further part */

@@ -1,5 +1,5 @@
-/* destroy.c: the end of a team handle, as its user asks for it: also while the team is forming, or others still use what this
- * endpoint has.
+/* destroy.c: the end of a team handle, as its user asks for it: also while the team is forming, or
+ * others still use what this endpoint has.
  */
 #include "form/internal.h"
 #include "span/span.h"

@@ -1,15 +1,16 @@
 /* form.c: how endpoints become a team. All ways end in the same: a group that every endpoint has
  * joined (shm/group.c).
  *
- *   OOB      one allgather of a record per endpoint; with the record of number 0 the others find its
- *            notice, and there the group
+ *   OOB      one allgather of a record per endpoint; with the record of number 0 the others find
+ *            its notice, and there the group
  *   EP_MAP   contexts that were created by one exchange meet by the list of members
  *   ID       no exchange at all: endpoints meet by the team's id and size
  *
  * create_post never blocks; create_test drives. One OOB call is outstanding at a time.
  *
- * An endpoint that fails, or is destroyed before the team is complete, says so where the others look: in the
- * group, in the meeting, in its notice. So all of them fail, each with a status that stays.
+ * An endpoint that fails, or is destroyed before the team is complete, says so where the others
+ * look: in the group, in the meeting, in its notice. So all of them fail, each with a status that
+ * stays.
  */
 #include "form/internal.h"
 #include "span/span.h"
@@ -18,7 +19,7 @@
 
 #include <sched.h>
 
-/* --- the team's memory ----------------------------------------------------------------------------- */
+/* --- the team's memory ------------------------------------------------------------------------ */
 
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
     hd_forming_t *f = team->forming;
@@ -43,7 +44,7 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
     return UCC_OK;
 }
 
-/* --- create ---------------------------------------------------------------------------------------- */
+/* --- create ----------------------------------------------------------------------------------- */
 
 static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
     uint64_t mask = p->mask;
@@ -79,8 +80,8 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
                 (int)extra->thread_mode, (int)team->lib->params.thread_mode);
             return UCC_ERR_INVALID_PARAM;
         }
-        /* The handle keeps its locks: the promise is about calls on this endpoint, and other threads
-           may still progress the context it shares. */
+        /* The handle keeps its locks: the promise is about calls on this endpoint, and other
+           threads may still progress the context it shares. */
         team->thread_mode = extra->thread_mode;
     }
     if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_LOCALITY) {
@@ -174,7 +175,7 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
     return status;
 }
 
-/* --- driving --------------------------------------------------------------------------------------- */
+/* --- driving ---------------------------------------------------------------------------------- */
 
 static ucc_status_t step_join(ucc_team_h team) {
     hd_forming_t *f = team->forming;
@@ -313,7 +314,8 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
     return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
 }
 
-/* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the same. */
+/* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the
+ * same. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     enum { PATIENCE_US = 5000 }; /* with endpoints that still have an earlier team (shrink.c) */
     ucc_status_t status = UCC_OK;

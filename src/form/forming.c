@@ -1,5 +1,6 @@
-/* forming.c: what all ways of forming a team use: the state of an endpoint that forms one, from its beginning to its end, and
- * the exchanges and meetings that it waits for. One exchange is outstanding at a time.
+/* forming.c: what all ways of forming a team use: the state of an endpoint that forms one, from its
+ * beginning to its end, and the exchanges and meetings that it waits for. One exchange is
+ * outstanding at a time.
  */
 #include "form/internal.h"
 

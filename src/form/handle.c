@@ -1,5 +1,5 @@
-/* handle.c: team handles: made, attached to a group, freed, with all that is kept with them. Whoever forms a team calls
- * these.
+/* handle.c: team handles: made, attached to a group, freed, with all that is kept with them.
+ * Whoever forms a team calls these.
  */
 #include "device/device.h"
 #include "form/internal.h"
@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* In the child of a fork: r is in no list. Does something there wait for it? Then a step must end that. */
+/* In the child of a fork: r is in no list. Does something there wait for it? Then a step must end
+ * that. */
 typedef enum waiting { NOBODY, FOR_ITS_STEP, FOR_ANOTHER } waiting_t;
 
 static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {

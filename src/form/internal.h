@@ -13,9 +13,9 @@ enum {
     HD_AGREED = 16
 }; /* variables of the configuration by which processes have to agree, at most */
 
-/* What an endpoint says of itself in the exchange. No addresses: who holds this may come late, or be
- * another process, of another version of the library even: it begins with that, and has the same size in all.
- * Small: teams of hundreds keep hundreds of each other's. */
+/* What an endpoint says of itself in the exchange. No addresses: who holds this may come late, or
+ * be another process, of another version of the library even: it begins with that, and has the same
+ * size in all. Small: teams of hundreds keep hundreds of each other's. */
 typedef struct hd_record {
     alignas(64) uint32_t version;
     uint32_t number; /* endpoint number */
@@ -48,8 +48,8 @@ struct hd_forming {
     void *request;
     hd_record_t mine, *all;
     uint64_t *seen; /* a bit per number, for check_records */
-    /* several processes: by an exchange, `told` lies behind `all`; without, the roll has a span and a net alone. Who
-       makes the group gives those two away */
+    /* several processes: by an exchange, `told` lies behind `all`; without, the roll has a span and
+       a net alone. Who makes the group gives those two away */
     hd_roll_t roll;
     hd_net_process_t *process; /* then, at whoever makes the group */
     uint64_t wire;             /* then, likewise */
@@ -102,8 +102,8 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why);
 /* Gets ready for the exchange; and enters it. */
 ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_enter_oob(ucc_team_h team);
-/* A handle for who has no memory to get ready: it enters the exchange to say so there, and fails. NULL: no memory for that
- * either (logged). */
+/* A handle for who has no memory to get ready: it enters the exchange to say so there, and fails.
+ * NULL: no memory for that either (logged). */
 ucc_team_h hd_form_refuse_oob(ucc_context_h context, const ucc_team_params_t *params,
                               bool unplaced);
 ucc_status_t hd_form_gather(ucc_team_h team);
@@ -118,7 +118,8 @@ const char *hd_form_disagreed(const uint16_t one[HD_AGREED], const uint16_t othe
 /* and one number for all that, which processes compare as they greet each other. */
 uint32_t hd_form_terms(const uint16_t hashes[HD_AGREED], bool two_sided, uint32_t n);
 
-/* span.c: what comes between finding the records and the group, if endpoints live in several processes */
+/* span.c: what comes between finding the records and the group, if endpoints live in several
+ * processes */
 /* Into my record, before the exchange. */
 void hd_form_sign(ucc_team_h team);
 /* Do all agree in what a team of several processes needs? Logs what differs. */
@@ -128,16 +129,18 @@ void hd_form_span(ucc_team_h team);
 ucc_status_t hd_form_open(ucc_team_h team);
 ucc_status_t hd_form_accounts(ucc_team_h team);
 ucc_status_t hd_form_addresses(ucc_team_h team);
-/* The group with its crossing, by one endpoint of the process. NULL: logged, and the others know. */
+/* The group with its crossing, by one endpoint of the process. NULL: logged, and the others know.
+ */
 hd_group_t *hd_form_make_spanning(ucc_team_h team);
 /* To who has asked for a group, and got none. */
 ucc_status_t hd_form_why_no_group(const ucc_team_h team);
 /* There will be no group here: tells the other processes. By who would have made it. */
 void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
 
-/* What a team needs to cross processes, by whoever may make its group: the span of members whom a list names by their
- * numbers in `of`, the me-th of which is the caller's (NULL: no memory, logged); and the rest, of processes that `process`
- * names by their numbers there, or as a crossing knows them. Both take the span, whatever comes of it. */
+/* What a team needs to cross processes, by whoever may make its group: the span of members whom a
+ * list names by their numbers in `of`, the me-th of which is the caller's (NULL: no memory,
+ * logged); and the rest, of processes that `process` names by their numbers there, or as a crossing
+ * knows them. Both take the span, whatever comes of it. */
 hd_span_t *hd_form_span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n, uint32_t me);
 ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of,
                            const uint64_t *list, const hd_net_process_t *process);
@@ -146,7 +149,8 @@ ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_cross
 
 /* split.c: in a team of several processes, f->parent */
 ucc_status_t hd_form_split(ucc_team_h team);
-/* Instead of a group that this endpoint needs: tells whoever has to know. The group, if there is one. */
+/* Instead of a group that this endpoint needs: tells whoever has to know. The group, if there is
+ * one. */
 hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
 /* By an endpoint that goes: its process has not told and heard all. Not for ever. */
 bool hd_form_split_lingers(ucc_team_h team);
@@ -169,11 +173,13 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
 ucc_status_t hd_form_meet(ucc_team_h team);
 /* The caller's team has been waiting in this step for long: says for whom. */
 void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
-/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
+/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the
+ * counts. */
 uint64_t hd_form_count_list(hd_ordinals_t *lists, hd_fingerprint_t list);
 /* Its entries are below limit, and none comes twice. */
 ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit);
-/* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
+/* The members of the list who live here meet; the others are met by the greeting. key: as if all
+ * lived here. */
 ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
                                     uint64_t origin, uint32_t me);
 

@@ -1,11 +1,11 @@
 /* kin.c: what contexts that were created by one out-of-band exchange know of each other: how many
  * they are, in which processes they live, and a number by which teams over them meet.
  *
- * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing that
- * could be gone when the others hear of it. Identity tells processes apart after a fork, too.
+ * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing
+ * that could be gone when the others hear of it. Identity tells processes apart after a fork, too.
  *
- * If they live in several processes, two more exchanges tell how each is reached (roll.h), so that teams over them
- * need none. A process keeps that once for all its contexts of the exchange.
+ * If they live in several processes, two more exchanges tell how each is reached (roll.h), so that
+ * teams over them need none. A process keeps that once for all its contexts of the exchange.
  */
 #include "form/internal.h"
 #include "form/kin.h"
@@ -84,7 +84,7 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, v
     return hd_roll_exchange(oob, "context", context->lib->stall, mine, all, bytes);
 }
 
-/* --- contexts in several processes ----------------------------------------------------------------------- */
+/* --- contexts in several processes ------------------------------------------------------------ */
 
 static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and references */
 static hd_kin_t *all_kin;
@@ -155,7 +155,8 @@ static ucc_status_t settle_accounts(ucc_context_h context, const ucc_oob_coll_t 
     return status;
 }
 
-/* By all contexts of the exchange. Without a network they are good for teams inside their processes. */
+/* By all contexts of the exchange. Without a network they are good for teams inside their
+ * processes. */
 static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, hd_roll_t *roll,
                               hd_kin_t *kin) {
     uint32_t number;
@@ -219,7 +220,7 @@ static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *
     return status;
 }
 
-/* --- contexts ---------------------------------------------------------------------------------------------- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 static bool is_same(const record_t *a, const record_t *b) {
     return a->serial == b->serial && memcmp(a->process, b->process, sizeof(a->process)) == 0;
@@ -288,7 +289,7 @@ ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, b
     return status;
 }
 
-/* --- contexts that can't be created ---------------------------------------------------------------------- */
+/* --- contexts that can't be created ----------------------------------------------------------- */
 
 void hd_context_refuse(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why) {
     record_t mine = {.trouble = (int32_t)why};

@@ -1,4 +1,5 @@
-/* kin.h: what the contexts of one out-of-band exchange over several processes know, once per process (kin.c). */
+/* kin.h: what the contexts of one out-of-band exchange over several processes know, once per
+ * process (kin.c). */
 #ifndef HD_TEAM_KIN_H
 #define HD_TEAM_KIN_H
 

@@ -7,7 +7,7 @@
 #include "core/hash.h"
 #include "form/kin.h"
 
-/* --- meeting without an exchange ------------------------------------------------------------------- */
+/* --- meeting without an exchange -------------------------------------------------------------- */
 
 typedef struct making {
     ucc_team_h team;
@@ -132,9 +132,10 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     return UCC_OK;
 }
 
-/* --- members in several processes ---------------------------------------------------------------------- */
+/* --- members in several processes ------------------------------------------------------------- */
 
-/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the counts. */
+/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the
+ * counts. */
 uint64_t hd_form_count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
     hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
     return hd_ordinals_next(lists, &label);
@@ -155,7 +156,8 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     return UCC_OK;
 }
 
-/* The members of the list who live here meet; the others are met by the greeting. key: as if all lived here. */
+/* The members of the list who live here meet; the others are met by the greeting. key: as if all
+ * lived here. */
 ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
                                     uint64_t origin, uint32_t me) {
     hd_forming_t *f = team->forming;
@@ -202,7 +204,7 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
     return status;
 }
 
-/* --- maps over contexts -------------------------------------------------------------------------- */
+/* --- maps over contexts ----------------------------------------------------------------------- */
 
 /* Every entry below limit, and none twice: else somebody would be waited for in vain. */
 ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
@@ -262,9 +264,9 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
         .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
 }
 
-/* What teams of this list meet by. One thread that waits for each of them makes them in the same order in all processes,
- * which names them. Of several threads, or of teams that form at once, each process may see another order, and the id has to
- * tell. */
+/* What teams of this list meet by. One thread that waits for each of them makes them in the same
+ * order in all processes, which names them. Of several threads, or of teams that form at once, each
+ * process may see another order, and the id has to tell. */
 static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, bool has_id) {
     hd_fingerprint_t name = hd_fingerprint(list, team->n);
     if (has_id && team->contexts[0]->peers.by_id) {
@@ -297,8 +299,9 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
         return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_cross(team, span, kin->span, list, kin->process);
-    /* Clients that form one team at a time, whichever thread asked for it, may form them in different orders in two
-       processes: if each waited for the other's, both would wait for ever. */
+    /* Clients that form one team at a time, whichever thread asked for it, may form them in
+       different orders in two processes: if each waited for the other's, both would wait for
+       ever. */
     team->forming->ahead = has_id && context->peers.by_id;
     return status == UCC_OK ? hd_form_start_crossing(team, &key, ordinal, kin->serial, me) : status;
 }

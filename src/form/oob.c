@@ -1,11 +1,13 @@
-/* oob.c: forming a team by one out-of-band allgather. Each endpoint puts up a notice (threads/meet.h)
- * and contributes a record with its number. Number 0 makes the group and hangs it on its notice for the
- * others to find; it stays there until number 0 has seen the team complete, so all have found it then. Of several
- * processes, each has a group, made by the lowest number in it (span.c has what comes before that).
+/* oob.c: forming a team by one out-of-band allgather. Each endpoint puts up a notice
+ * (threads/meet.h) and contributes a record with its number. Number 0 makes the group and hangs it
+ * on its notice for the others to find; it stays there until number 0 has seen the team complete,
+ * so all have found it then. Of several processes, each has a group, made by the lowest number in
+ * it (span.c has what comes before that).
  *
- * The exchange may fail at some endpoints only, or an endpoint may fail after it. What it leaves behind is its
- * notice, with the failure on it, or taken down: whoever misses it looks there now and then. One that lacks memory before
- * the exchange enters it all the same, and its record says why nobody will have the team.
+ * The exchange may fail at some endpoints only, or an endpoint may fail after it. What it leaves
+ * behind is its notice, with the failure on it, or taken down: whoever misses it looks there now
+ * and then. One that lacks memory before the exchange enters it all the same, and its record says
+ * why nobody will have the team.
  */
 #include "form/internal.h"
 
@@ -53,7 +55,8 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
                  team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    /* all that may be needed before the second exchange, so that nobody has to leave the others there */
+    /* all that may be needed before the second exchange, so that nobody has to leave the others
+     * there */
     size_t sorting = f->unplaced ? sizeof(named_t) : 0;
     f->all =
         hd_alloc(HD_LINE_PAIR, team->n * (sizeof(hd_record_t) + sizeof(hd_account_t) + sorting));
@@ -104,7 +107,7 @@ ucc_team_h hd_form_refuse_oob(ucc_context_h context, const ucc_team_params_t *pa
     return team;
 }
 
-/* --- endpoints whose places nobody has told ------------------------------------------------------- */
+/* --- endpoints whose places nobody has told --------------------------------------------------- */
 
 static int compare_labels(const void *a, const void *b) {
     uint64_t left = ((const named_t *)a)->label, right = ((const named_t *)b)->label;
@@ -176,7 +179,7 @@ static ucc_status_t find_places(ucc_team_h team) {
     return status;
 }
 
-/* --- the records ------------------------------------------------------------------------------------- */
+/* --- the records ------------------------------------------------------------------------------ */
 
 static bool is_mine(const hd_forming_t *f, const hd_record_t *r) {
     return memcmp(r->process, f->mine.process, sizeof(r->process)) == 0;

@@ -1,9 +1,11 @@
-/* processes.c: the group of a heddle_group that spans processes. One thread of each process comes here and takes
- * part in an exchange among the processes, blocking, as it may by contract; the endpoints join later, without one.
+/* processes.c: the group of a heddle_group that spans processes. One thread of each process comes
+ * here and takes part in an exchange among the processes, blocking, as it may by contract; the
+ * endpoints join later, without one.
  *
- * Four exchanges, in which nobody waits in vain: whoever is in trouble says so in the next one, and then all leave. What
- * each process is and brings, or why it can't; how it got on with the network (roll.h, each process being one member there); the
- * addresses; and whether it has made its group. They greet each other when all endpoints have joined.
+ * Four exchanges, in which nobody waits in vain: whoever is in trouble says so in the next one, and
+ * then all leave. What each process is and brings, or why it can't; how it got on with the network
+ * (roll.h, each process being one member there); the addresses; and whether it has made its group.
+ * They greet each other when all endpoints have joined.
  */
 #include "core/hash.h"
 #include "form/internal.h"

@@ -225,7 +225,7 @@ ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64
     return status < 0 ? status : UCC_OK;
 }
 
-/* --- where there is no memory -------------------------------------------------------------------------- */
+/* --- where there is no memory ----------------------------------------------------------------- */
 
 /* Several: threads of one process may wait for each other in one exchange. */
 enum { SPARES = 8, SPARE_BYTES = 1 << 17 };

@@ -1,17 +1,20 @@
-/* roll.h: calling the roll: what members of an exchange (endpoints that form a team, or contexts) have to find out when
- * they live in several processes: who lives where, and how each process is reached by the network.
+/* roll.h: calling the roll: what members of an exchange (endpoints that form a team, or contexts)
+ * have to find out when they live in several processes: who lives where, and how each process is
+ * reached by the network.
  *
- *     take      after a first exchange, which told each member's process and number: makes the span. From now on all
- *               members go the same way together
- *     open      every member gets the process's network; the first to come makes it. Each has a reference, so its
- *               address stays what it is until the last of them is done
- *     accounts  a second exchange: how each got on, and how long its process's address is. Whoever is in trouble says
- *               so here, instead of leaving the others waiting for its part. All memory that the rest needs is there
- *               before it; if an address is longer than that, all see it, make more room, and exchange accounts again
+ *     take      after a first exchange, which told each member's process and number: makes the
+ *               span. From now on all members go the same way together
+ *     open      every member gets the process's network; the first to come makes it. Each has a
+ *               reference, so its address stays what it is until the last of them is done
+ *     accounts  a second exchange: how each got on, and how long its process's address is. Whoever
+ *               is in trouble says so here, instead of leaving the others waiting for its part. All
+ *               memory that the rest needs is there before it; if an address is longer than that,
+ *               all see it, make more room, and exchange accounts again
  *     slices    a third: the addresses, of which each member of a process gives a slice
  *
- * So whoever lacks memory, or anything else, tells the others before it leaves: nobody waits for it in an exchange. Who
- * lacks it before the first exchange takes part in that one all the same, with a record that says why it can't go on.
+ * So whoever lacks memory, or anything else, tells the others before it leaves: nobody waits for it
+ * in an exchange. Who lacks it before the first exchange takes part in that one all the same, with
+ * a record that says why it can't go on.
  *
  * By its owner alone.
  */
@@ -51,23 +54,25 @@ typedef struct hd_roll {
 void hd_roll_take(hd_roll_t *roll, hd_called_t *called, uint32_t n, uint32_t my_number);
 /* UCC_INPROGRESS: come again; else UCC_OK: `mine` is to be exchanged. */
 ucc_status_t hd_roll_open(hd_roll_t *roll, const hd_config_t *config);
-/* After the second exchange, the same at all: UCC_OK: the third follows, of `slice` bytes; UCC_INPROGRESS: `mine` is to
- * be exchanged once more; else what the first member in trouble says, and its number. */
+/* After the second exchange, the same at all: UCC_OK: the third follows, of `slice` bytes;
+ * UCC_INPROGRESS: `mine` is to be exchanged once more; else what the first member in trouble says,
+ * and its number. */
 ucc_status_t hd_roll_heard(hd_roll_t *roll, uint32_t *number);
-/* After the third: processes as the net knows them, by number, in one block with their addresses, which is the caller's
- * then (hd_free). */
+/* After the third: processes as the net knows them, by number, in one block with their addresses,
+ * which is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);
 void hd_roll_end(hd_roll_t *roll);
 
-/* An allgather of `oob`, from its beginning to its end: for calls that block by contract. who: takes part, for the log
- * ("context"); stall: ticks after which the wait is talked about. */
+/* An allgather of `oob`, from its beginning to its end: for calls that block by contract. who:
+ * takes part, for the log ("context"); stall: ticks after which the wait is talked about. */
 ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64_t stall,
                               void *mine, void *all, size_t bytes);
 /* The same by who can't go on, as `mine` says; what the others say is of no interest any more. */
 void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, void *mine,
                     size_t bytes);
-/* Zeroed memory to take part in an exchange with, from HD_LINE_PAIR on: of the heap; or, where that has none, one of a few
- * pieces that the library has for this. NULL: they are in use, or too small (logged). */
+/* Zeroed memory to take part in an exchange with, from HD_LINE_PAIR on: of the heap; or, where that
+ * has none, one of a few pieces that the library has for this. NULL: they are in use, or too small
+ * (logged). */
 void *hd_roll_room(size_t bytes);
 void hd_roll_end_room(void *room);
 

@@ -1,16 +1,19 @@
-/* shrink.c: a team of those that are left of a team of several processes. No exchange is needed, nor possible, on the
- * team that has failed: every process knows which others are lost (net/news.c), and what all know sooner or later is the
- * same. So each makes the team of those that it believes to be left, under a wire id that follows from who they are.
- * Who believes the same meets in the greeting. Who is mistaken greets one that is gone, or waits for processes that
- * know better, until it hears of the loss too: then it fails, and its caller comes again.
+/* shrink.c: a team of those that are left of a team of several processes. No exchange is needed,
+ * nor possible, on the team that has failed: every process knows which others are lost
+ * (net/news.c), and what all know sooner or later is the same. So each makes the team of those that
+ * it believes to be left, under a wire id that follows from who they are. Who believes the same
+ * meets in the greeting. Who is mistaken greets one that is gone, or waits for processes that know
+ * better, until it hears of the loss too: then it fails, and its caller comes again.
  *
- * One who dies in the greeting leaves some with a team that they believe to be good, and others who come again. The
- * former find it broken and shrink it: ids must be the same then, whether a team was left by the first loss or by the
- * second. So every team that was made here knows its ORIGIN, the team that all of them come from, and an id follows
- * from the origin's and the origin's endpoints that are left. If nobody is lost, it follows from the team itself.
+ * One who dies in the greeting leaves some with a team that they believe to be good, and others who
+ * come again. The former find it broken and shrink it: ids must be the same then, whether a team
+ * was left by the first loss or by the second. So every team that was made here knows its ORIGIN,
+ * the team that all of them come from, and an id follows from the origin's and the origin's
+ * endpoints that are left. If nobody is lost, it follows from the team itself.
  *
- * Endpoints of one process must believe the same at their k-th call: the first of them decides (a VERDICT), and if one
- * of them fails at its k-th call, so do the others at theirs, whenever they come: numbers do not part.
+ * Endpoints of one process must believe the same at their k-th call: the first of them decides (a
+ * VERDICT), and if one of them fails at its k-th call, so do the others at theirs, whenever they
+ * come: numbers do not part.
  */
 #include "form/internal.h"
 
@@ -179,7 +182,8 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     status = hd_form_start_meeting(team, &key, here, local, true);
     team->ep = me;
     if (status != UCC_OK && status != UCC_ERR_NO_MEMORY) {
-        /* Another endpoint has given up: then this team has failed to form, as for those who had come before. */
+        /* Another endpoint has given up: then this team has failed to form, as for those who had
+         * come before. */
         hd_form_drop(team);
         team->state = HD_TEAM_FAILED;
         team->failure = status;

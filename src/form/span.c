@@ -1,7 +1,8 @@
-/* span.c: what forming by an exchange has more when the endpoints live in several processes. The records have
- * told so; everybody has the same ones, so all go the same way together: two more exchanges call the roll (roll.h).
- * Then in each process its lowest endpoint, the leader, makes the group of this process with its crossing
- * (crossing.c), for the other endpoints here to find. From then on a process that fails says so through the network.
+/* span.c: what forming by an exchange has more when the endpoints live in several processes. The
+ * records have told so; everybody has the same ones, so all go the same way together: two more
+ * exchanges call the roll (roll.h). Then in each process its lowest endpoint, the leader, makes the
+ * group of this process with its crossing (crossing.c), for the other endpoints here to find. From
+ * then on a process that fails says so through the network.
  *
  * Teams that form without an exchange, over contexts or from a team, come here for the group alone.
  */
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what must agree ----------------------------------------------------------------------------------- */
+/* --- what must agree -------------------------------------------------------------------------- */
 
 /* Variables that decide how an exchange among processes goes. */
 static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_CHECK,
@@ -109,7 +110,7 @@ ucc_status_t hd_form_check_signs(const ucc_team_h team) {
     return UCC_OK;
 }
 
-/* --- the exchanges --------------------------------------------------------------------------------------- */
+/* --- the exchanges ---------------------------------------------------------------------------- */
 
 void hd_form_span(ucc_team_h team) {
     hd_forming_t *f = team->forming;
@@ -194,7 +195,7 @@ ucc_status_t hd_form_addresses(ucc_team_h team) {
     return UCC_OK;
 }
 
-/* --- without an exchange ---------------------------------------------------------------------------------- */
+/* --- without an exchange ---------------------------------------------------------------------- */
 
 hd_span_t *hd_form_span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n,
                                 uint32_t me) {
@@ -257,7 +258,7 @@ ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_cross
     return status;
 }
 
-/* --- the group -------------------------------------------------------------------------------------------- */
+/* --- the group -------------------------------------------------------------------------------- */
 
 /* The other processes wait for a greeting that won't come: a team that nobody uses tells them. */
 static void ignore(void *arg, ucc_status_t why) {

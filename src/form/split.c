@@ -1,13 +1,15 @@
 /* split.c: teams that all endpoints of a parent make together, each saying whether it takes part.
  *
- * The parent's endpoints in this process meet (threads/meet.h). If the parent has several processes, each then tells
- * the others which of its endpoints take part: a SPLIT, an allgather among the processes on the parent's own network
- * team, started by whoever completes the meeting here, or fails it. So all know the new team: its span, and a wire id
- * that follows from the parent's and the number of the split. It goes on as any other.
+ * The parent's endpoints in this process meet (threads/meet.h). If the parent has several
+ * processes, each then tells the others which of its endpoints take part: a SPLIT, an allgather
+ * among the processes on the parent's own network team, started by whoever completes the meeting
+ * here, or fails it. So all know the new team: its span, and a wire id that follows from the
+ * parent's and the number of the split. It goes on as any other.
  *
- * Whoever completes the meeting drives the exchange, also if it takes no part in the team: its handle is being formed
- * until its process has told and heard all. (Messages go from each to each: nobody depends on a third.) Should it be
- * destroyed before, then it stays for a while, and the parent's group for as long as it takes.
+ * Whoever completes the meeting drives the exchange, also if it takes no part in the team: its
+ * handle is being formed until its process has told and heard all. (Messages go from each to each:
+ * nobody depends on a third.) Should it be destroyed before, then it stays for a while, and the
+ * parent's group for as long as it takes.
  */
 #include "form/internal.h"
 
@@ -34,7 +36,7 @@ typedef struct hd_split {
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
 
-/* --- its memory ------------------------------------------------------------------------------------------ */
+/* --- its memory ------------------------------------------------------------------------------- */
 
 static void unref(hd_split_t *split) {
     /* acq_rel: what either did happens before the end */
@@ -54,7 +56,8 @@ static void drop_split(void *object) {
     unref(object);
 }
 
-/* Splits whose legs are over, under a lane's lock, where groups can't end: they are let go of by who has pumped. */
+/* Splits whose legs are over, under a lane's lock, where groups can't end: they are let go of by
+ * who has pumped. */
 static _Atomic(hd_split_t *) over;
 
 void hd_form_settle(void) {
@@ -104,7 +107,7 @@ static hd_split_t *allocate(const hd_span_t *span) {
     return split;
 }
 
-/* --- the exchange ------------------------------------------------------------------------------------------ */
+/* --- the exchange ----------------------------------------------------------------------------- */
 
 static bool step_split(hd_leg_t *leg) {
     hd_split_t *split = (hd_split_t *)(void *)leg;
@@ -118,7 +121,8 @@ static bool step_split(hd_leg_t *leg) {
     atomic_store_explicit(&split->status, (int32_t)status, memory_order_release);
     atomic_fetch_sub_explicit(&crossing->splits, 1, memory_order_relaxed); /* only looked at */
     split->next = atomic_load_explicit(&over, memory_order_relaxed);       /* a guess */
-    /* release: the leg is out of use; pairs with the acquire in hd_form_settle, after which the split may be gone */
+    /* release: the leg is out of use; pairs with the acquire in hd_form_settle, after which the
+     * split may be gone */
     while (!atomic_compare_exchange_weak_explicit(&over, &split->next, split, memory_order_release,
                                                   memory_order_relaxed)) {
     }
@@ -192,7 +196,7 @@ static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
     return split;
 }
 
-/* --- the team ------------------------------------------------------------------------------------------------- */
+/* --- the team --------------------------------------------------------------------------------- */
 
 static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     const hd_span_t *span = split->crossing->span;

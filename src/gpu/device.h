@@ -1,16 +1,20 @@
-/* device.h: GPUs, as the rest of Heddle sees them: one table of functions, which knows no type of CUDA.
+/* device.h: GPUs, as the rest of Heddle sees them: one table of functions, which knows no type of
+ * CUDA.
  *
- * The only implementation is libheddle_cuda (cuda/), over the CUDA driver interface, real or emulated
- * (heddle_emucuda.h). gpu.h says how a process gets the table; it stays until the last hd_gpu_close.
+ * The only implementation is libheddle_cuda (cuda/), over the CUDA driver interface, real or
+ * emulated (heddle_emucuda.h). gpu.h says how a process gets the table; it stays until the last
+ * hd_gpu_close.
  *
- * Every function may be called by any thread, with whatever context current, and leaves that current again. Streams and
- * addresses are the driver's: a cudaStream_t, a device pointer. Nothing here waits for a device except event_await; nothing
- * allocates on the way of a collective if what it needs was taken before: what is put back is kept for the next who asks.
+ * Every function may be called by any thread, with whatever context current, and leaves that
+ * current again. Streams and addresses are the driver's: a cudaStream_t, a device pointer. Nothing
+ * here waits for a device except event_await; nothing allocates on the way of a collective if what
+ * it needs was taken before: what is put back is kept for the next who asks.
  *
- * Errors: a status, and one line in the log with the driver's call and its error. After an error that a device does not
- * recover from, or when it is gone, it is lost: lost() says so, every later call there returns UCC_ERR_IO_ERROR without
- * asking the driver and without a line, and what was put back is not used again. In the child of a fork all
- * functions return UCC_ERR_NOT_SUPPORTED, with one line in all.
+ * Errors: a status, and one line in the log with the driver's call and its error. After an error
+ * that a device does not recover from, or when it is gone, it is lost: lost() says so, every later
+ * call there returns UCC_ERR_IO_ERROR without asking the driver and without a line, and what was
+ * put back is not used again. In the child of a fork all functions return UCC_ERR_NOT_SUPPORTED,
+ * with one line in all.
  */
 #ifndef HD_GPU_DEVICE_H
 #define HD_GPU_DEVICE_H
@@ -54,9 +58,9 @@ typedef struct hd_gpu_memory {
     int device;    /* where it was allocated; -1: HOST */
     uint64_t base; /* the allocation that the pointer lies in; 0: HOST, or unknown */
     size_t bytes;
-    uint64_t
-        id; /* of the allocation: no other gets it in this process, so that it tells whether memory was freed and
-                    allocated anew; 0: HOST */
+    /* of the allocation: no other gets it in this process, so that it tells whether memory was freed
+     * and allocated anew; 0: HOST */
+    uint64_t id;
 } hd_gpu_memory_t;
 
 typedef struct hd_gpu_block {
@@ -82,8 +86,9 @@ typedef struct hd_gpu_capture {
 
 typedef struct hd_gpu_event hd_gpu_event_t;
 
-/* 64 bits in pinned memory, on a line of its own, that a stream or the host sets, and the other awaits. Devices have it at
- * the same address. The host reads it by an acquire load (hd_gpu_word_reached) and sets it by hd_gpu_word_open. */
+/* 64 bits in pinned memory, on a line of its own, that a stream or the host sets, and the other
+ * awaits. Devices have it at the same address. The host reads it by an acquire load
+ * (hd_gpu_word_reached) and sets it by hd_gpu_word_open. */
 typedef _Atomic uint64_t hd_gpu_flag_t;
 
 struct hd_gpu_launch; /* kernel.h */
@@ -93,32 +98,37 @@ typedef struct hd_gpu_driver {
     uint32_t devices;
     bool emulated;
     ucc_status_t (*info)(int device, hd_gpu_info_t *info);
-    /* Makes a device ready: retains its primary context, loads all kernels. Others do that when they first need it; this
-     * is to have it done where time does not matter, and before anything is captured. */
+    /* Makes a device ready: retains its primary context, loads all kernels. Others do that when
+     * they first need it; this is to have it done where time does not matter, and before anything
+     * is captured. */
     ucc_status_t (*use)(int device);
     bool (*lost)(int device);
 
     /* ---- memory ---- */
     /* Never an error for memory of which the driver knows nothing; that is HOST. */
     ucc_status_t (*memory_of)(const void *pointer, hd_gpu_memory_t *memory);
-    /* Whether kernels of the device may read and write there. To be asked once for each allocation. */
+    /* Whether kernels of the device may read and write there. To be asked once for each allocation.
+     */
     ucc_status_t (*reachable)(int device, const void *pointer, bool *yes);
-    /* A block of so many bytes or more, with any content, aligned to 256: of DEVICE memory there, or of PINNED, which every
-     * device has at the same address. Who puts one back knows that nothing uses it. */
+    /* A block of so many bytes or more, with any content, aligned to 256: of DEVICE memory there,
+     * or of PINNED, which every device has at the same address. Who puts one back knows that
+     * nothing uses it. */
     ucc_status_t (*take)(int device, hd_gpu_kind_t kind, size_t bytes, hd_gpu_block_t **block);
     void (*put)(hd_gpu_block_t *block);
 
     /* ---- streams ---- */
-    /* Internal number i, modulo HD_GPU_STREAMS, of a device: it does not wait for the NULL stream. */
+    /* Internal number i, modulo HD_GPU_STREAMS, of a device: it does not wait for the NULL stream.
+     */
     ucc_status_t (*stream)(int device, uint32_t i, hd_gpu_stream_t *stream);
-    /* A caller's. NULL and the driver's other special values mean those of the context that is current. Streams of
-     * contexts other than devices' primary ones are UCC_ERR_NOT_SUPPORTED. */
+    /* A caller's. NULL and the driver's other special values mean those of the context that is
+     * current. Streams of contexts other than devices' primary ones are UCC_ERR_NOT_SUPPORTED. */
     ucc_status_t (*stream_of)(void *handle, hd_gpu_stream_t *stream);
 
     /* ---- events: of one device, without time ---- */
     ucc_status_t (*event_take)(int device, hd_gpu_event_t **event);
     void (*event_put)(hd_gpu_event_t *event); /* nobody is going to wait for it */
-    /* All that was enqueued there so far: replaces what it was before. The stream is of the event's device. */
+    /* All that was enqueued there so far: replaces what it was before. The stream is of the event's
+     * device. */
     ucc_status_t (*record)(hd_gpu_stream_t stream, hd_gpu_event_t *event);
     /* What is enqueued there later comes after what event was last recorded behind. */
     ucc_status_t (*wait)(hd_gpu_stream_t stream, hd_gpu_event_t *event, hd_gpu_site_t site);
@@ -129,25 +139,28 @@ typedef struct hd_gpu_driver {
     /* ---- words ---- */
     ucc_status_t (*word_take)(int device, hd_gpu_flag_t **word); /* 0 */
     void (*word_put)(int device, hd_gpu_flag_t *word);           /* nobody is going to set it */
-    /* The word gets the value after all earlier work in stream; whoever reads it (acquire) sees what that wrote. */
+    /* The word gets the value after all earlier work in stream; whoever reads it (acquire) sees
+     * what that wrote. */
     ucc_status_t (*signal)(hd_gpu_stream_t stream, hd_gpu_flag_t *word, uint64_t value);
-    /* Later work in stream waits until the word is the value, or more. UCC_ERR_NOT_SUPPORTED, without a line: the device
-     * can't (info.words). Only the host may open it: a gate for what a stream is to do later breaks the rule that
-     * no wait is for anything that is not yet enqueued. */
+    /* Later work in stream waits until the word is the value, or more. UCC_ERR_NOT_SUPPORTED,
+     * without a line: the device can't (info.words). Only the host may open it: a gate for what a
+     * stream is to do later breaks the rule that no wait is for anything that is not yet
+     * enqueued. */
     ucc_status_t (*gate)(hd_gpu_stream_t stream, hd_gpu_flag_t *word, uint64_t value,
                          hd_gpu_site_t site);
 
     /* ---- work ---- */
     ucc_status_t (*launch)(hd_gpu_stream_t stream, const struct hd_gpu_launch *launch);
-    /* Between memory of devices and pinned memory; to_device, from_device: where it is, -1 for the host's. Devices need not
-     * reach each other. */
+    /* Between memory of devices and pinned memory; to_device, from_device: where it is, -1 for the
+     * host's. Devices need not reach each other. */
     ucc_status_t (*copy)(hd_gpu_stream_t stream, void *to, int to_device, const void *from,
                          int from_device, size_t bytes);
 
     /* ---- capture ---- */
     ucc_status_t (*capture)(hd_gpu_stream_t stream, hd_gpu_capture_t *capture);
-    /* The graph that stream is captured into, and all that are made of it, have to be gone before release is called: once,
-     * by any thread, also later than hd_gpu_close; it calls no function of this table. On an error it never is. */
+    /* The graph that stream is captured into, and all that are made of it, have to be gone before
+     * release is called: once, by any thread, also later than hd_gpu_close; it calls no function of
+     * this table. On an error it never is. */
     ucc_status_t (*keep)(hd_gpu_stream_t stream, void (*release)(void *arg), void *arg);
 
     /* ---- for gpu.c ---- */

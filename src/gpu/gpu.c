@@ -22,7 +22,8 @@ static bool
 static uint32_t users;
 static bool ever; /* a driver was started in this process */
 
-/* Those who have opened it know that it is there; memory_of may be called all the same while others close it. */
+/* Those who have opened it know that it is there; memory_of may be called all the same while others
+ * close it. */
 static const hd_gpu_driver_t *_Atomic opened;
 static _Atomic bool inherited; /* the process is a child of a fork, and its parent had GPUs */
 _Atomic bool hd_gpu_told;
@@ -36,8 +37,9 @@ static struct {
 
 /* ---- forks ---- */
 
-/* Another thread may have held the lock, or been anywhere: of what it guards, only what `inherited` leaves is used. The
- * lock is not held over forks because drivers have handlers of their own, with locks that are taken under it. */
+/* Another thread may have held the lock, or been anywhere: of what it guards, only what `inherited`
+ * leaves is used. The lock is not held over forks because drivers have handlers of their own, with
+ * locks that are taken under it. */
 static void in_child(hd_heirloom_t *heirloom) {
     (void)heirloom;
     /* relaxed, all: the child has no other thread */
@@ -242,7 +244,8 @@ void hd_gpu_unconfigure(void) {
 
 /* ---- memory ---- */
 
-/* Nothing is open. If the program has CUDA all the same, and that knows the pointer, there will be. */
+/* Nothing is open. If the program has CUDA all the same, and that knows the pointer, there will be.
+ */
 static ucc_status_t look(const void *pointer) {
     enum { MEMORY_TYPE = 2 };
     static void *loaded; /* libcuda, which stays loaded: found once */

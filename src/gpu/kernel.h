@@ -1,19 +1,21 @@
 /* kernel.h: the kernels of devices, as the rest of src/gpu knows them.
  *
- * There are two images of the same bodies (kernel/): modules for devices, compiled by nvcc where there was one, and a module
- * of functions of the host for the emulated driver (heddle_emucuda.h). Both have the kernels of hd_gpu_kernel, under the same
- * names and with the same arguments, so whoever launches them does not ask which it is.
+ * There are two images of the same bodies (kernel/): modules for devices, compiled by nvcc where
+ * there was one, and a module of functions of the host for the emulated driver (heddle_emucuda.h).
+ * Both have the kernels of hd_gpu_kernel, under the same names and with the same arguments, so
+ * whoever launches them does not ask which it is.
  *
- * A launch is described, and then enqueued by somebody else: hd_gpu_reduce and its like fill in the kernel, the grid and
- * the arguments. They touch no device, and any thread may call. A kernel takes one parameter, a struct of
- * hd_gpu_kernel[kernel].args_bytes.
+ * A launch is described, and then enqueued by somebody else: hd_gpu_reduce and its like fill in the
+ * kernel, the grid and the arguments. They touch no device, and any thread may call. A kernel takes
+ * one parameter, a struct of hd_gpu_kernel[kernel].args_bytes.
  *
- * Addresses of buffers are words in that struct. If they are too many, they go into a table in the device's memory, which the
- * caller provides (hd_gpu_table_t). That is for the largest teams: tables have to be copied before the launch and kept
- * until the kernel is over, while arguments are the driver's, and captured with the launch.
+ * Addresses of buffers are words in that struct. If they are too many, they go into a table in the
+ * device's memory, which the caller provides (hd_gpu_table_t). That is for the largest teams:
+ * tables have to be copied before the launch and kept until the kernel is over, while arguments are
+ * the driver's, and captured with the launch.
  *
- * Buffers need no alignment; those that agree modulo 16 are fastest. A destination may be exactly a source, where it says
- * so; otherwise no two buffers may overlap. There is no limit to sizes.
+ * Buffers need no alignment; those that agree modulo 16 are fastest. A destination may be exactly a
+ * source, where it says so; otherwise no two buffers may overlap. There is no limit to sizes.
  */
 #ifndef HD_GPU_KERNEL_H
 #define HD_GPU_KERNEL_H
@@ -92,8 +94,8 @@ typedef struct hd_gpu_launch {
     } args;
 } hd_gpu_launch_t;
 
-/* For words that do not fit into arguments. Those that fill it write host, which is to be copied to the device before the
- * kernel runs, and is not looked at after the launch. */
+/* For words that do not fit into arguments. Those that fill it write host, which is to be copied to
+ * the device before the kernel runs, and is not looked at after the launch. */
 typedef struct hd_gpu_table {
     uint64_t device; /* its address there, a multiple of 8 */
     uint64_t *host;
@@ -114,15 +116,16 @@ typedef struct hd_gpu_part {
     size_t first, count; /* elements of the sources */
 } hd_gpu_part_t;
 
-/* Elements [first, first + count) of k sources. With HD_GPU_TO_ALL each of m destinations gets them, at the same place. With
- * HD_GPU_BLOCKS destination p gets elements [first, first + count) of block p of the sources, which are m blocks of
- * `block` elements. With HD_GPU_PARTS part p describes what its destination gets, from its beginning on. */
+/* Elements [first, first + count) of k sources. With HD_GPU_TO_ALL each of m destinations gets
+ * them, at the same place. With HD_GPU_BLOCKS destination p gets elements [first, first + count) of
+ * block p of the sources, which are m blocks of `block` elements. With HD_GPU_PARTS part p
+ * describes what its destination gets, from its beginning on. */
 typedef struct hd_gpu_reduction {
     ucc_datatype_t dt;
     ucc_reduction_op_t op;
-    uint32_t
-        n; /* operands in all, for AVG; 0: this is part of a larger tree, which divides: a node of it, that is, 8 or 64
-                   or ... operands from a multiple of as many on, or what is left behind those */
+    /* operands in all, for AVG; 0: this is part of a larger tree, which divides: a node of it, that
+     * is, 8 or 64 or ... operands from a multiple of as many on, or what is left behind those */
+    uint32_t n;
     uint32_t k, m;
     int form;
     const void *const *src;
@@ -131,15 +134,16 @@ typedef struct hd_gpu_reduction {
     size_t first, count, block;
 } hd_gpu_reduction_t;
 
-/* The canonical tree over the sources, as hd_reduce_tree() on the host: the same bits. A destination may be exactly a source,
- * where both are read and written at the same elements. UCC_ERR_NOT_SUPPORTED: no kernel has this type and operation
- * (float128; generic types), more than HD_GPU_OPERANDS sources, or 65535 parts. UCC_ERR_NO_RESOURCE: too
- * many words, and the table is too small or NULL. All are logged. */
+/* The canonical tree over the sources, as hd_reduce_tree() on the host: the same bits. A
+ * destination may be exactly a source, where both are read and written at the same elements.
+ * UCC_ERR_NOT_SUPPORTED: no kernel has this type and operation (float128; generic types), more than
+ * HD_GPU_OPERANDS sources, or 65535 parts. UCC_ERR_NO_RESOURCE: too many words, and the table is
+ * too small or NULL. All are logged. */
 ucc_status_t hd_gpu_reduce(hd_gpu_launch_t *launch, const hd_gpu_reduction_t *what,
                            hd_gpu_width_t width, hd_gpu_table_t *table);
 
-/* Prefixes: k destinations (m is ignored, form is TO_ALL), of which i may be exactly source i. Exclusively, the first one is
- * not touched. Any number of sources. */
+/* Prefixes: k destinations (m is ignored, form is TO_ALL), of which i may be exactly source i.
+ * Exclusively, the first one is not touched. Any number of sources. */
 ucc_status_t hd_gpu_scan(hd_gpu_launch_t *launch, const hd_gpu_reduction_t *what, bool exclusive,
                          hd_gpu_width_t width, hd_gpu_table_t *table);
 
@@ -148,7 +152,8 @@ uint32_t hd_gpu_reduce_words(const hd_gpu_reduction_t *what);
 
 /* ---- moves ---- */
 
-/* Bytes [at, at + bytes) of every block; blocks are `block` bytes apart, in sources and destinations. */
+/* Bytes [at, at + bytes) of every block; blocks are `block` bytes apart, in sources and
+ * destinations. */
 typedef struct hd_gpu_blocks {
     uint32_t k, m;
     const void *const *src;
@@ -156,8 +161,8 @@ typedef struct hd_gpu_blocks {
     size_t block, at, bytes;
 } hd_gpu_blocks_t;
 
-/* Block s of each destination gets source s, which is one block: allgather; gather (m = 1); bcast (k = 1). What is in its place
- * already is not moved. */
+/* Block s of each destination gets source s, which is one block: allgather; gather (m = 1); bcast
+ * (k = 1). What is in its place already is not moved. */
 ucc_status_t hd_gpu_spread(hd_gpu_launch_t *launch, const hd_gpu_blocks_t *what,
                            hd_gpu_width_t width, hd_gpu_table_t *table);
 
@@ -182,14 +187,14 @@ ucc_status_t hd_gpu_rows(hd_gpu_launch_t *launch, const hd_gpu_row_t *row, uint3
 
 /* ---- words ---- */
 
-/* Writes a 64-bit word, a multiple of 8, in pinned memory of the host: whoever sees the value there (acquire) sees
- * what all work before it has written. Where cuStreamWriteValue64 can't. */
+/* Writes a 64-bit word, a multiple of 8, in pinned memory of the host: whoever sees the value there
+ * (acquire) sees what all work before it has written. Where cuStreamWriteValue64 can't. */
 void hd_gpu_write_word(hd_gpu_launch_t *launch, uint64_t *address, uint64_t value);
 
 /* ---- for who looks after races ---- */
 
-/* What a launch touches: each range of bytes, once or in pieces. `args` is the kernel's parameter; a table is read by its
- * host_table. */
+/* What a launch touches: each range of bytes, once or in pieces. `args` is the kernel's parameter;
+ * a table is read by its host_table. */
 typedef void (*hd_gpu_touch_fn)(void *arg, const void *pointer, size_t bytes, bool written);
 void hd_gpu_ranges(uint32_t kernel, const void *args, hd_gpu_touch_fn touch, void *arg);
 

@@ -1,7 +1,7 @@
 /* launch.c: which kernel does it, on what grid, with what arguments. See gpu/kernel.h.
  *
- * All that depends on addresses is decided here once, for all threads of the kernel: whether vectors are possible, and how
- * wide a unit is that can be moved.
+ * All that depends on addresses is decided here once, for all threads of the kernel: whether
+ * vectors are possible, and how wide a unit is that can be moved.
  */
 #include "gpu/kernel.h"
 
@@ -118,7 +118,8 @@ static uint64_t address(const void *pointer) {
     return (uint64_t)(uintptr_t)pointer;
 }
 
-/* Where `words` words are to be written: `here` if they fit, else a table, which head then names. NULL: no place. */
+/* Where `words` words are to be written: `here` if they fit, else a table, which head then names.
+ * NULL: no place. */
 static uint64_t *place_words(uint64_t words, uint64_t *here, uint32_t here_words,
                              hd_gpu_table_t *table, uint64_t *head_table, uint64_t *head_host) {
     *head_table = *head_host = 0;
@@ -149,7 +150,8 @@ static uint64_t divided_up(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
 }
 
-/* For so many items for one thread each in every part. Less than a block's threads need no whole block. */
+/* For so many items for one thread each in every part. Less than a block's threads need no whole
+ * block. */
 static void set_grid(hd_gpu_launch_t *launch, uint64_t items, uint32_t parts, uint32_t width) {
     uint64_t each = width / parts;
     launch->threads = items >= HD_GPU_THREADS ? HD_GPU_THREADS : (uint32_t)(items + 31) / 32 * 32;
@@ -314,8 +316,8 @@ static uint32_t power_above(uint64_t n) {
     return power;
 }
 
-/* Teams and chunks for pieces of up to `bytes`, of which there are `pieces`. Chunks grow with what there is to do, for
- * each costs its team some arithmetic. */
+/* Teams and chunks for pieces of up to `bytes`, of which there are `pieces`. Chunks grow with what
+ * there is to do, for each costs its team some arithmetic. */
 static void set_chunks(hd_gpu_move_t *head, uint64_t bytes, uint64_t pieces, uint32_t unit,
                        hd_gpu_width_t width) {
     uint64_t units = divided_up(bytes, unit);
@@ -340,8 +342,8 @@ static void set_move_grid(hd_gpu_launch_t *launch, uint32_t kernel, uint32_t wid
     }
 }
 
-/* Bits in which what moves from block d of source s to block s of destination d is apart modulo 16, for any of them. Source s
- * stands for its address less s blocks. */
+/* Bits in which what moves from block d of source s to block s of destination d is apart modulo 16,
+ * for any of them. Source s stands for its address less s blocks. */
 static uint64_t pair_bits(const hd_gpu_blocks_t *what, const void *const *src, uint32_t k) {
     uint64_t to = address(what->dst[0]), bits = 0;
     for (uint32_t s = 0; s < k; s++) {

@@ -1,5 +1,5 @@
-/* load.c: see load.h. Two libraries: the driver, that is libcuda.so.1 or libheddle_emucuda; and libheddle_cuda, which
- * speaks to it.
+/* load.c: see load.h. Two libraries: the driver, that is libcuda.so.1 or libheddle_emucuda; and
+ * libheddle_cuda, which speaks to it.
  */
 #define _GNU_SOURCE
 #include "gpu/load.h"
@@ -23,8 +23,8 @@ bool hd_gpu_look_up(void *library, const char *name, void *pointer) {
     return found != NULL;
 }
 
-/* libheddle_NAME of this version: the one that is loaded, or the one beside this library, or wherever the loader finds
- * it. */
+/* libheddle_NAME of this version: the one that is loaded, or the one beside this library, or
+ * wherever the loader finds it. */
 static void *load_own(const char *name) {
     char file[64], path[PATH_MAX];
     Dl_info self;
@@ -63,8 +63,8 @@ static bool asks_for(const char *config, int devices) {
     return strcmp(config, text) == 0;
 }
 
-/* An emulator that is running stays as it is. It is joined if this configured it so, or if all that is asked for is as
- * many devices as it has. */
+/* An emulator that is running stays as it is. It is joined if this configured it so, or if all that
+ * is asked for is as many devices as it has. */
 static bool configure(void *handle, const char *config) {
     enum { NOT_INITIALIZED = 3 };
     static char *before; /* for ever */

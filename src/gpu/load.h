@@ -1,4 +1,5 @@
-/* load.h: the libraries that GPUs need (load.c); for gpu.c, under its lock. What was loaded stays. */
+/* load.h: the libraries that GPUs need (load.c); for gpu.c, under its lock. What was loaded stays.
+ */
 #ifndef HD_GPU_LOAD_H
 #define HD_GPU_LOAD_H
 
@@ -8,7 +9,8 @@
 void *hd_gpu_load_cuda(void);
 /* With that configuration, or NULL: with whatever it has. */
 void *hd_gpu_load_emulator(const char *config);
-/* Loads libheddle_cuda (library: its file; "": where it belongs), and opens the driver, which one of the above returned. */
+/* Loads libheddle_cuda (library: its file; "": where it belongs), and opens the driver, which one
+ * of the above returned. */
 ucc_status_t hd_gpu_load_driver(void *driver, const char *library, const hd_gpu_driver_t **table);
 
 /* A function of a library. */

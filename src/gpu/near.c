@@ -141,7 +141,8 @@ static void find_open(sharing_t *s) {
     }
 }
 
-/* For endpoints that have nothing yet; true: some still have nothing, because what they wanted is full. */
+/* For endpoints that have nothing yet; true: some still have nothing, because what they wanted is
+ * full. */
 static bool share_out_once(sharing_t *s, const hd_locality_t *where, uint32_t n, uint32_t before,
                            uint8_t *device) {
     bool more = false;

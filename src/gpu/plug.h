@@ -1,5 +1,5 @@
-/* plug.h: where libheddle and libheddle_cuda meet. The former loads the latter (gpu.c), which is linked with the C library
- * alone and is given all it needs.
+/* plug.h: where libheddle and libheddle_cuda meet. The former loads the latter (gpu.c), which is
+ * linked with the C library alone and is given all it needs.
  */
 #ifndef HD_GPU_PLUG_H
 #define HD_GPU_PLUG_H
@@ -16,7 +16,8 @@ typedef struct hd_gpu_plug {
     void *get_proc_address;
     /* A line for libheddle's log; level is an hd_log_level_t. */
     void (*log)(int level, const char *function, const char *line);
-    /* The operating system's number of the NUMA node that a device on the PCI bus is nearest to; -1: unknown. */
+    /* The operating system's number of the NUMA node that a device on the PCI bus is nearest to;
+     * -1: unknown. */
     int (*node_of)(const char *bus);
 } hd_gpu_plug_t;
 

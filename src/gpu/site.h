@@ -1,8 +1,8 @@
 /* site.h: every wait in the source that a device, or the host for a device, makes has a number.
  *
- * An emulated driver is told the number before the wait, and a test can have all waits of one number dropped: somebody
- * must notice, else the wait is not needed, or not tested. So each number stands at one place of the source. Numbers change
- * nothing with a real driver.
+ * An emulated driver is told the number before the wait, and a test can have all waits of one
+ * number dropped: somebody must notice, else the wait is not needed, or not tested. So each number
+ * stands at one place of the source. Numbers change nothing with a real driver.
  */
 #ifndef HD_GPU_SITE_H
 #define HD_GPU_SITE_H
@@ -22,7 +22,8 @@ typedef enum hd_gpu_site {
     HD_GPU_SITE_DONE,      /* before what comes later in a member's stream: the devices */
     HD_GPU_SITE_LATE,      /* likewise, where only its own thread may use the stream: for a line, */
     HD_GPU_SITE_BY_THREAD, /* and for that in the stream */
-    HD_GPU_SITE_HELD, /* by the host, while a gate is closed: for the member's stream, before it publishes */
+    /* by the host, while a gate is closed: for the member's stream, before it publishes */
+    HD_GPU_SITE_HELD,
     HD_GPU_SITE_GATE,   /* likewise, of a triggered post whose peers are late: the host opens it */
     HD_GPU_SITE_FAILED, /* after a failure: before buffers are said to be free */
     HD_GPU_SITE_NOT_JOINED, /* likewise, where a stream can't be told to wait */

@@ -1,23 +1,25 @@
 /* algorithm.c: algorithms that users register for a team's collectives.
  *
- * Registering puts an OFFER on the team handle's list (or on its context's, from which new handles take theirs).
- * A call that no kept plan fits looks through the offers; the first that takes it makes a schedule, and the
- * request becomes the schedule's face: it takes no number of the team, posting it starts a RUN of the
- * schedule in the handle's first context, and the end of the run completes it.
+ * Registering puts an OFFER on the team handle's list (or on its context's, from which new handles
+ * take theirs). A call that no kept plan fits looks through the offers; the first that takes it
+ * makes a schedule, and the request becomes the schedule's face: it takes no number of the team,
+ * posting it starts a RUN of the schedule in the handle's first context, and the end of the run
+ * completes it.
  *
- * The library has one of its own, by which a call means something else (api/one_sided.c): it is asked before the arguments
- * are looked at, and runs the call, or the call is refused.
+ * The library has one of its own, by which a call means something else (api/one_sided.c): it is
+ * asked before the arguments are looked at, and runs the call, or the call is refused.
  *
- * Calls with a tag or an active set stay with us: they are what algorithms are made of. Each run has 65536 tags of
- * its own: which ones follows from the order of the posts (of the inits, for a persistent request or a team
- * that orders those), which all endpoints agree on.
+ * Calls with a tag or an active set stay with us: they are what algorithms are made of. Each run
+ * has 65536 tags of its own: which ones follows from the order of the posts (of the inits, for a
+ * persistent request or a team that orders those), which all endpoints agree on.
  *
- * A run that fails poisons the group, so that nobody waits for what this endpoint will not do; and a group that is
- * poisoned cancels its runs. Inner operations that are in progress then may belong to other groups, where
- * peers are waited for that have been canceled, too: those groups are poisoned as well (api/request_task.c).
+ * A run that fails poisons the group, so that nobody waits for what this endpoint will not do; and
+ * a group that is poisoned cancels its runs. Inner operations that are in progress then may belong
+ * to other groups, where peers are waited for that have been canceled, too: those groups are
+ * poisoned as well (api/request_task.c).
  *
- * Lifetimes. An algorithm is counted by its offers, its registration and its requests, so that those go on after
- * it was unregistered.
+ * Lifetimes. An algorithm is counted by its offers, its registration and its requests, so that
+ * those go on after it was unregistered.
  */
 #include "request/algorithm.h"
 #include "request/internal.h"
@@ -63,7 +65,7 @@ struct hd_run {
     char title[160];
 };
 
-/* --- registering ---------------------------------------------------------------------------------- */
+/* --- registering ------------------------------------------------------------------------------ */
 
 static void unref(heddle_algorithm_t *a) {
     /* acq_rel: everybody's use happens before the end */
@@ -202,7 +204,7 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context) {
     return status;
 }
 
-/* --- init ----------------------------------------------------------------------------------------- */
+/* --- init ------------------------------------------------------------------------------------- */
 
 static void over(void *arg, ucc_status_t status);
 
@@ -336,7 +338,8 @@ static void become_face(ucc_team_h team, hd_request_t *r) {
     draw_number(team, r);
 }
 
-/* Of checked arguments that mean what they always do: true, if an algorithm runs the call, or has failed to. */
+/* Of checked arguments that mean what they always do: true, if an algorithm runs the call, or has
+ * failed to. */
 static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
                        ucc_status_t *status) {
     if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
@@ -368,7 +371,7 @@ static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
     return true;
 }
 
-/* --- calls that mean something else ----------------------------------------------------------------- */
+/* --- calls that mean something else ----------------------------------------------------------- */
 
 /* The offer whose meaning they have; NULL: they mean what they always do. */
 static hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
@@ -453,7 +456,7 @@ void hd_algorithm_release(hd_request_t *r) {
     hd_free(run);
 }
 
-/* --- post ----------------------------------------------------------------------------------------- */
+/* --- post ------------------------------------------------------------------------------------- */
 
 enum { TAG_BITS = 16, OCCURRENCE_BITS = 24, NUMBER_BITS = 22 };
 

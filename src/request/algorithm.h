@@ -7,8 +7,9 @@
 
 #include <heddle/schedule.h>
 
-/* Of the library's own: does this call ask for the algorithm, which gives its arguments another meaning? Then nothing
- * else can run it. *checked: what of the arguments is to be checked as always. */
+/* Of the library's own: does this call ask for the algorithm, which gives its arguments another
+ * meaning? Then nothing else can run it. *checked: what of the arguments is to be checked as
+ * always. */
 typedef bool (*hd_algorithm_redefines_fn)(ucc_team_h team, const ucc_coll_args_t *args, void *arg,
                                           ucc_coll_args_t *checked);
 
@@ -24,11 +25,13 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context);
 /* At the end of a handle or a context. */
 void hd_algorithms_end(struct hd_offer *offers);
 
-/* hd_args_prepare, where a handle has offers: its result in *status. True: an algorithm runs this call, or has failed to, or
- * it redefines the call and can't run it: UCC_ERR_NOT_SUPPORTED (logged), if that has a tag, an active set or no order. */
+/* hd_args_prepare, where a handle has offers: its result in *status. True: an algorithm runs this
+ * call, or has failed to, or it redefines the call and can't run it: UCC_ERR_NOT_SUPPORTED
+ * (logged), if that has a tag, an active set or no order. */
 bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
                           hd_request_t *r, ucc_status_t *status);
-/* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is over. */
+/* The post of such a request. UCC_INPROGRESS: on its way, and no longer the caller's; else it is
+ * over. */
 ucc_status_t hd_algorithm_post(hd_request_t *r);
 /* Is it such a request's schedule? */
 bool hd_algorithm_has(const hd_schedule_t *schedule);

@@ -1,12 +1,12 @@
 /* args.c: from ucc_coll_args_t to what an operation needs.
  *
- * Only the fields that are significant for the collective at this endpoint are looked at: all others
- * may be garbage (ucc-contract: an in-place source, a non-root destination, anything outside the
- * mask). What is wrong is logged by the name of its field. No heap but for densely packed vectors,
- * whose displacements are worked out here once.
+ * Only the fields that are significant for the collective at this endpoint are looked at: all
+ * others may be garbage (ucc-contract: an in-place source, a non-root destination, anything outside
+ * the mask). What is wrong is logged by the name of its field. No heap but for densely packed
+ * vectors, whose displacements are worked out here once.
  *
- * What an operation gets: bytes = one block (bcast, reduce, allreduce: everything); total = all that
- * this member gives; src, dst as the family's file says.
+ * What an operation gets: bytes = one block (bcast, reduce, allreduce: everything); total = all
+ * that this member gives; src, dst as the family's file says.
  */
 #include "device/device.h"
 #include "request/internal.h"
@@ -18,9 +18,10 @@ static uint64_t flags_of(const ucc_coll_args_t *a) {
     return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
 }
 
-/* Less than an element for each member, and nothing to send: what is left over when dst is divided among
- * the members is nobody's. Not where bytes are divided (pack.c), nor where src has something for which dst
- * has no room, nor for an active set that can't be: all that is looked at as usual. */
+/* Less than an element for each member, and nothing to send: what is left over when dst is divided
+ * among the members is nobody's. Not where bytes are divided (pack.c), nor where src has something
+ * for which dst has no room, nor for an active set that can't be: all that is looked at as
+ * usual. */
 static bool is_left_over(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
     bool subset = (a->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) != 0;
@@ -92,9 +93,9 @@ static uint64_t hash_of_counts(const hd_intake_t *c) {
     return hash;
 }
 
-/* What must agree across endpoints: block bytes for movements (never for v types, where only a pair must
- * agree); datatype, operation and count for reductions; the root; in place where it changes what peers
- * do; for the one-sided variant, where the buffer lies. */
+/* What must agree across endpoints: block bytes for movements (never for v types, where only a pair
+ * must agree); datatype, operation and count for reductions; the root; in place where it changes
+ * what peers do; for the one-sided variant, where the buffer lies. */
 static hd_terms_t terms_of(const hd_intake_t *c) {
     const hd_op_t *op = c->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -196,7 +197,8 @@ static ucc_status_t take_timeout(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* In a team of several processes: its place is its place here, and the operation goes on outside. */
+/* In a team of several processes: its place is its place here, and the operation goes on outside.
+ */
 static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
     hd_crossing_t *crossing = c->team->crossing;
     hd_request_t *r = c->r;
@@ -230,8 +232,8 @@ static ucc_status_t settle(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* Zero bytes, under CHECK: takes part with nothing but its type, so that a peer that has data finds it. The
- * root and all else may be garbage. */
+/* Zero bytes, under CHECK: takes part with nothing but its type, so that a peer that has data finds
+ * it. The root and all else may be garbage. */
 static ucc_status_t prepare_empty(hd_intake_t *c) {
     hd_op_t *op = c->op;
     uint64_t root = c->args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET ? c->args->active_set.start : 0;
@@ -253,8 +255,8 @@ static ucc_status_t prepare_empty(hd_intake_t *c) {
     return status == UCC_OK ? settle(c) : status;
 }
 
-/* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that have
- * one. Only flags that all endpoints give alike: they are part of the signature. */
+/* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that
+ * have one. Only flags that all endpoints give alike: they are part of the signature. */
 static ucc_status_t choose_one_sided(hd_intake_t *c) {
     const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
     hd_op_t *op = c->op;
@@ -271,7 +273,7 @@ static ucc_status_t choose_one_sided(hd_intake_t *c) {
                              "does not lie in the team's symmetric memory");
 }
 
-/* --- v types ------------------------------------------------------------------------------------- */
+/* --- v types ---------------------------------------------------------------------------------- */
 
 /* Counts and displacements are the client's until the post, and its again from completion on: what
  * init summed may be out of date. Before every launch the shape is worked out again, by the same
@@ -406,15 +408,16 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     return status == UCC_OK ? settle(&c) : status;
 }
 
-/* --- the plan of the call before ------------------------------------------------------------------ */
+/* --- the plan of the call before -------------------------------------------------------------- */
 
-/* Arguments that only the whole preparation understands: matching, symmetric memory, persistence. */
+/* Arguments that only the whole preparation understands: matching, symmetric memory, persistence.
+ */
 static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
     return (a->mask & ~(uint64_t)(UCC_COLL_ARGS_FIELD_FLAGS | UCC_COLL_ARGS_FIELD_CB)) == 0 &&
            (flags & ~(uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE) == 0;
 }
 
-/* --- the same for v types: each call's counts and addresses are taken anew -------------------------- */
+/* --- the same for v types: each call's counts and addresses are taken anew -------------------- */
 
 /* As is_plain, but for how wide counts and displacements are. */
 static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
@@ -422,8 +425,8 @@ static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
                                            UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT));
 }
 
-/* Noted if plain: not in place, no user's reduction; what else is significant depends on the root alone. A reduction's
- * counts are signed by each post. */
+/* Noted if plain: not in place, no user's reduction; what else is significant depends on the root
+ * alone. A reduction's counts are signed by each post. */
 static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flags) {
     const hd_op_t *op = &r->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -468,7 +471,7 @@ bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *a, ucc_status
     return true;
 }
 
-/* --- and for all others ------------------------------------------------------------------------------ */
+/* --- and for all others ----------------------------------------------------------------------- */
 
 void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     const hd_op_t *op = &r->op;
@@ -557,7 +560,7 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
     return repeat(r, a);
 }
 
-/* --- memory of which nothing is said ------------------------------------------------------------------ */
+/* --- memory of which nothing is said ---------------------------------------------------------- */
 
 /* Says that it is the host's, if it is. */
 static void find_host(ucc_coll_buffer_info_t *info, uint64_t mask) {

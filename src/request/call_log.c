@@ -1,5 +1,5 @@
-/* call_log.c: what COLL_TRACE logs: a line per collective, at init and at post. Off, it costs one load of
- * a flag in each caller.
+/* call_log.c: what COLL_TRACE logs: a line per collective, at init and at post. Off, it costs one
+ * load of a flag in each caller.
  */
 #include "device/device.h"
 #include "request/algorithm.h"

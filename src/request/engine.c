@@ -1,7 +1,8 @@
 /* engine.c: execution engines: events, and collectives that an event starts.
  *
- * Of a stream of a device, everything that it does by its order (device/order.c); a triggered post there (stream.c) posts
- * and queues COLLECTIVE_POST. Its clients destroy teams before their engines: it outlives its team.
+ * Of a stream of a device, everything that it does by its order (device/order.c); a triggered post
+ * there (stream.c) posts and queues COLLECTIVE_POST. Its clients destroy teams before their
+ * engines: it outlives its team.
  *
  * Of a processor thread, a triggered post arms the request's trigger:
  *
@@ -10,18 +11,20 @@
  *        +------ the team failed, or its time is up --------------------------------------+
  *
  * While it waits, the trigger itself is a task of the team's first context: whoever progresses that
- * looks for an event, and posts the operation like any other. Each event starts one operation, the one
- * that has waited longest; an event that nobody waits for yet is kept. One start at a time per engine, so
- * that operations get their numbers in the order of their triggered posts.
+ * looks for an event, and posts the operation like any other. Each event starts one operation, the
+ * one that has waited longest; an event that nobody waits for yet is kept. One start at a time per
+ * engine, so that operations get their numbers in the order of their triggered posts.
  *
- * The request's status is UCC_INPROGRESS from the triggered post on. Its callback is the trigger's until
- * it is idle again: a magic number of its own sends the next call on the request through
+ * The request's status is UCC_INPROGRESS from the triggered post on. Its callback is the trigger's
+ * until it is idle again: a magic number of its own sends the next call on the request through
  * hd_request_unhook, so that other requests pay nothing for this.
  *
- * Compiled with -fexceptions: a start ends also when the client's callback throws or ends its thread in it.
+ * Compiled with -fexceptions: a start ends also when the client's callback throws or ends its
+ * thread in it.
  *
- * Lifetimes. A trigger belongs to its request and is freed with it. It is idle, and its engine no longer
- * knows it, before the client's callback runs; whoever would free engine or handle waits for that.
+ * Lifetimes. A trigger belongs to its request and is freed with it. It is idle, and its engine no
+ * longer knows it, before the client's callback runs; whoever would free engine or handle waits for
+ * that.
  */
 #include "device/device.h"
 #include "request/engine.h"
@@ -72,7 +75,7 @@ struct hd_trigger {
 
 _Static_assert(offsetof(hd_trigger_t, carrier) == 0, "a trigger is a request, and so a task");
 
-/* --- engines ------------------------------------------------------------------------------------- */
+/* --- engines ---------------------------------------------------------------------------------- */
 
 static void inherited(hd_heirloom_t *self) {
     ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, heirloom));
@@ -256,7 +259,7 @@ void hd_team_leave_engines(ucc_team_h team) {
     }
 }
 
-/* --- events -------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 /* What has no place is lost, which OVERFLOW tells when the queue is empty. */
 static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
@@ -383,7 +386,7 @@ ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
     return hd_ee_ack_event(ee, ev);
 }
 
-/* --- triggers ------------------------------------------------------------------------------------ */
+/* --- triggers --------------------------------------------------------------------------------- */
 
 /* Takes an event for this trigger, if it is its turn. */
 static bool take_ready(ucc_ee_h ee) {
@@ -440,7 +443,8 @@ __attribute__((noinline)) static void fire(void *data, ucc_status_t status) {
         hd_task_complete(&r->op.task, status);
         return;
     }
-    /* step_trigger took a reference: the client may destroy it in a callback, which may throw, too */
+    /* step_trigger took a reference: the client may destroy it in a callback, which may throw, too
+     */
     __attribute__((cleanup(end_start))) ucc_ee_h ee = t->ee;
     put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
     hd_request_start(r); /* after this, trigger and request may be gone */
@@ -495,8 +499,8 @@ static hd_trigger_t *trigger_of(hd_request_t *r) {
     return r->trigger;
 }
 
-/* Makes a task of the trigger. What is copied into the carrier's operation is for those who tell what a
- * context waits for. */
+/* Makes a task of the trigger. What is copied into the carrier's operation is for those who tell
+ * what a context waits for. */
 static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     hd_op_t *op = &t->carrier.op;
     hd_task_t *task = &op->task;

@@ -6,7 +6,8 @@
 #include "request/request.h"
 #include "threads/stall.h"
 
-/* A wait for something that no bell announces, in all contexts of a handle: begins with what the lines about it say. */
+/* A wait for something that no bell announces, in all contexts of a handle: begins with what the
+ * lines about it say. */
 typedef struct hd_team_waiting {
     const char *what, *awaited;
     uint64_t vain;
@@ -24,7 +25,8 @@ ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out
 ucc_status_t hd_ee_destroy(ucc_ee_h ee);
 bool hd_ee_is_live(ucc_ee_h ee);
 ucc_team_h hd_ee_team(ucc_ee_h ee);
-/* The oldest event for the client; UCC_ERR_NOT_FOUND: none. It ends with ack, which knows its events. */
+/* The oldest event for the client; UCC_ERR_NOT_FOUND: none. It ends with ack, which knows its
+ * events. */
 ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev);
 ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev);
 /* Starts the operation that has waited longest, or the next one. */
@@ -38,7 +40,8 @@ void hd_ee_keep(ucc_ee_h ee);
 void hd_ee_let_go(ucc_ee_h ee);
 /* Queues COLLECTIVE_POST for its client. */
 void hd_ee_posted(ucc_ee_h ee, ucc_coll_req_h req);
-/* Of a stream: an operation that was posted on it is over when all it has done with the engine is. */
+/* Of a stream: an operation that was posted on it is over when all it has done with the engine is.
+ */
 void hd_ee_begin(ucc_ee_h ee);
 void hd_ee_end(ucc_ee_h ee);
 /* A triggered post on a thread's engine. The request may be posted, and is of the engine's team. */

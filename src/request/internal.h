@@ -28,18 +28,21 @@ const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t f
  * what the operation needs into r. Logs the field that is wrong. */
 ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 /* The same for a request whose plan can be kept: true if r was prepared for arguments of this shape
- * and now has these addresses. hd_args_note_shape says, after all of init succeeded, that it can. */
+ * and now has these addresses. hd_args_note_shape says, after all of init succeeded, that it
+ * can. */
 bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *args);
 void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *args);
-/* Is r the one to be prepared for these arguments? It keeps a plan for them; or none, if none can be kept for
- * them. */
+/* Is r the one to be prepared for these arguments? It keeps a plan for them; or none, if none can
+ * be kept for them. */
 bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *args, bool tagged);
-/* Likewise for v types, whose counts are checked in any case: their status, if true is returned. UCC_INPROGRESS: it is the
- * same but for the memory, and has to be prepared. */
+/* Likewise for v types, whose counts are checked in any case: their status, if true is returned.
+ * UCC_INPROGRESS: it is the same but for the memory, and has to be prepared. */
 bool hd_args_repeat_vector(hd_request_t *r, const ucc_coll_args_t *args, ucc_status_t *status);
-/* hd_args_repeat for memory of which nothing is said (UCC_MEMORY_TYPE_UNKNOWN) and which turns out to be the host's. */
+/* hd_args_repeat for memory of which nothing is said (UCC_MEMORY_TYPE_UNKNOWN) and which turns out
+ * to be the host's. */
 bool hd_args_repeat_unknown(hd_request_t *r, const ucc_coll_args_t *args);
-/* A call without a byte here, that is to be in the order of a stream: one of devices from now on. */
+/* A call without a byte here, that is to be in the order of a stream: one of devices from now on.
+ */
 ucc_status_t hd_args_become_device(hd_request_t *r);
 /* Datatypes that only the user can pack: contiguous copies stand in for the user's buffers. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);

@@ -1,6 +1,6 @@
-/* pack.c: datatypes that only their user can pack. A contiguous copy stands in for the user's buffer:
- * packed just before the operation is published, unpacked just after it succeeded, both by the
- * endpoint that owns the buffer, so a user's callbacks never run concurrently for one buffer.
+/* pack.c: datatypes that only their user can pack. A contiguous copy stands in for the user's
+ * buffer: packed just before the operation is published, unpacked just after it succeeded, both by
+ * the endpoint that owns the buffer, so a user's callbacks never run concurrently for one buffer.
  *
  * For collectives of data that is only moved. The v types would need the extent of an
  * element to find a block, which the interface does not give: not supported (args.c says so).

@@ -3,9 +3,9 @@
  * Each handle keeps one request at hand, taken and given back by one exchange each; the free list
  * under the handle's lock is the slow path. Requests are never freed before the handle.
  *
- * A request keeps the plan of its last call. A call that is not like the last one of the request at hand is
- * looked for among the next ones on the free list, whose newest is first: so a loop that makes a few different
- * calls in turn plans each of them once.
+ * A request keeps the plan of its last call. A call that is not like the last one of the request at
+ * hand is looked for among the next ones on the free list, whose newest is first: so a loop that
+ * makes a few different calls in turn plans each of them once.
  *
  * Post decides which board and number the operation gets:
  *   NUMBER       the main board, next number; it may have to wait there (shm/queue.c)
@@ -37,7 +37,7 @@ uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
     return hd_op_look_after(&r->op, &r->waits, now);
 }
 
-/* --- taking and giving back ---------------------------------------------------------------------- */
+/* --- taking and giving back ------------------------------------------------------------------- */
 
 static hd_request_t *make(ucc_team_h team) {
     hd_request_t *r = hd_alloc(HD_LINE_PAIR, sizeof(*r));
@@ -55,7 +55,8 @@ static hd_request_t *make(ucc_team_h team) {
     return r;
 }
 
-/* Exchanges the request at hand; a handle that one thread uses at a time needs no locked instruction. */
+/* Exchanges the request at hand; a handle that one thread uses at a time needs no locked
+ * instruction. */
 static hd_request_t *swap_cached(ucc_team_h team, hd_request_t *r) {
     if (team->locked) {
         /* acq_rel: hands on r's fields; takes in those of the one it displaces */
@@ -114,8 +115,8 @@ static bool keeps_plan(const hd_request_t *r) {
     return r->shape.type || r->shape.vector;
 }
 
-/* Under the handle's lock: a request that suits these arguments; if there is none, and any will do, one that keeps
- * nothing; if there is none, and there are enough, the oldest of those looked at. */
+/* Under the handle's lock: a request that suits these arguments; if there is none, and any will do,
+ * one that keeps nothing; if there is none, and there are enough, the oldest of those looked at. */
 static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, bool any,
                                bool enough) {
     hd_task_t **link = &team->free, **empty = NULL, **last = NULL;
@@ -132,8 +133,8 @@ static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, boo
     return any && last ? unlink_free(last) : NULL;
 }
 
-/* What r keeps is of no use to this call, but may be to the next: gives r back and returns another request, or
- * returns r itself. */
+/* What r keeps is of no use to this call, but may be to the next: gives r back and returns another
+ * request, or returns r itself. */
 static __attribute__((noinline)) hd_request_t *
 exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t *r) {
     if (hd_args_suit(r, args, tagged)) {
@@ -162,7 +163,7 @@ exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t
     return other;
 }
 
-/* --- init ---------------------------------------------------------------------------------------- */
+/* --- init ------------------------------------------------------------------------------------- */
 
 /* The number fixes the exchange at init; its board is looked up at the first post. */
 static void take_init_number(ucc_team_h team, hd_request_t *r) {
@@ -236,7 +237,8 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
     return status;
 }
 
-/* Its preparation has failed; or it is like the last one but for the memory, and needs all of it (UCC_INPROGRESS). */
+/* Its preparation has failed; or it is like the last one but for the memory, and needs all of it
+ * (UCC_INPROGRESS). */
 static __attribute__((noinline, cold)) ucc_status_t
 prepare_anew(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r, ucc_status_t status) {
     if (status == UCC_INPROGRESS) {
@@ -279,7 +281,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     return UCC_OK;
 }
 
-/* --- post ---------------------------------------------------------------------------------------- */
+/* --- post ------------------------------------------------------------------------------------- */
 
 /* For operations that fail without having been launched. */
 static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
@@ -317,10 +319,10 @@ static hd_board_t *find_board(hd_request_t *r) {
     return op->place.board;
 }
 
-/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise: a post
- * takes less time than it takes two threads to meet in it. So a thread that did not post last stays in its
- * post for long enough that the other one, if it goes on posting, comes in; whoever hands the endpoint
- * over properly only waits. */
+/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise:
+ * a post takes less time than it takes two threads to meet in it. So a thread that did not post
+ * last stays in its post for long enough that the other one, if it goes on posting, comes in;
+ * whoever hands the endpoint over properly only waits. */
 static __attribute__((noinline, cold)) void check_order(ucc_team_h team) {
     enum { LINGER_US = 300 };
     int32_t me = hd_thread_number();
@@ -345,7 +347,8 @@ static void end_check(ucc_team_h team) {
 }
 
 /* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
- * set: then it may already be somebody else's. listed: the task is in its context's list already. */
+ * set: then it may already be somebody else's. listed: the task is in its context's list
+ * already. */
 static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
     hd_assert(op->start && op->place.n == board->n);
@@ -377,7 +380,7 @@ static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
     return hd_op_launch(op);
 }
 
-/* --- posted before all endpoints have joined: there is no board to be matched on yet ------------- */
+/* --- posted before all endpoints have joined: there is no board to be matched on yet ---------- */
 
 /* Matches the head of the list, under the handle's lock; UCC_INPROGRESS if it is not r's turn. */
 static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t failed) {
@@ -582,7 +585,7 @@ void hd_request_release(hd_request_t *r) {
     }
 }
 
-/* --- finalize ------------------------------------------------------------------------------------ */
+/* --- finalize --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {

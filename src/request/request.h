@@ -1,5 +1,5 @@
-/* request.h: requests: how a collective gets from its arguments to a launched operation. What those may call who own handles:
- * api/, and form/ at a handle's end.
+/* request.h: requests: how a collective gets from its arguments to a launched operation. What those
+ * may call who own handles: api/, and form/ at a handle's end.
  */
 #ifndef HD_REQUEST_REQUEST_H
 #define HD_REQUEST_REQUEST_H
@@ -38,8 +38,8 @@ struct hd_request {
     hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
     double timeout;                  /* seconds; 0: none */
     hd_shape_t shape;
-    /* Small, flat, nothing special: all of it if the others are there, and what is left of it if they are not. NULL: it has
-     * no such way. Its place has a board when it is known. */
+    /* Small, flat, nothing special: all of it if the others are there, and what is left of it if
+     * they are not. NULL: it has no such way. Its place has a board when it is known. */
     uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
     ucc_status_t (*resumed)(hd_op_t *op);
     uint64_t *prefix; /* displacements of densely packed vectors */
@@ -63,7 +63,7 @@ struct hd_request {
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
 
-/* --- small collectives (shortcut.c) --------------------------------------------------------------- */
+/* --- small collectives (shortcut.c) ----------------------------------------------------------- */
 
 /* At the end of init: decides whether posts may try the express. */
 void hd_request_plan_express(hd_request_t *r);
@@ -72,7 +72,8 @@ ucc_status_t hd_request_linger(hd_request_t *r);
 /* On an engine's stream, triggered; or ee NULL: on that with this handle. */
 ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on);
 ucc_status_t hd_request_join(hd_request_t *r);
-/* The post of such a request, and blocking calls: results are those of hd_express_barrier and its like. */
+/* The post of such a request, and blocking calls: results are those of hd_express_barrier and its
+ * like. */
 uint64_t hd_request_express(hd_request_t *r);
 uint64_t hd_team_barrier(ucc_team_h team);
 uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
@@ -94,7 +95,7 @@ void hd_team_end_engines(ucc_team_h team);
 /* Those of streams are on their own from now on. */
 void hd_team_leave_engines(ucc_team_h team);
 
-/* --- requests (request.c) ------------------------------------------------------------------------ */
+/* --- requests (request.c) --------------------------------------------------------------------- */
 
 ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                              hd_request_t **out);

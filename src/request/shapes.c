@@ -1,8 +1,9 @@
-/* shapes.c: the buffers of each collective: which are significant at this endpoint, how large they must
- * be relative to each other, and what the operation gets of them (src, dst, bytes, total, vectors).
+/* shapes.c: the buffers of each collective: which are significant at this endpoint, how large they
+ * must be relative to each other, and what the operation gets of them (src, dst, bytes, total,
+ * vectors).
  *
- * Only significant fields are looked at. No heap but for densely packed vectors, whose displacements
- * are worked out here once, into memory that the request keeps.
+ * Only significant fields are looked at. No heap but for densely packed vectors, whose
+ * displacements are worked out here once, into memory that the request keeps.
  */
 #include "device/device.h"
 #include "request/internal.h"
@@ -14,7 +15,7 @@ ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *wh
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* --- buffers ------------------------------------------------------------------------------------ */
+/* --- buffers ---------------------------------------------------------------------------------- */
 
 /* So many bytes there are significant. */
 static inline ucc_status_t check_memory(const hd_intake_t *c, const char *field,
@@ -176,7 +177,7 @@ static size_t block_bytes(const hd_intake_t *c, const ucc_coll_buffer_info_t *in
     return info->count / c->n * hd_dt_size(info->datatype);
 }
 
-/* --- one function per shape of collective -------------------------------------------------------- */
+/* --- one function per shape of collective ----------------------------------------------------- */
 
 static ucc_status_t prepare_bcast(hd_intake_t *c) {
     hd_op_t *op = c->op;
@@ -241,8 +242,8 @@ static ucc_status_t prepare_scan(hd_intake_t *c) {
     return status;
 }
 
-/* In place, of a count that is no multiple of n: the first count % n members get one element more, as
- * in released UCC. A reduce_scatterv whose counts nobody has written down. */
+/* In place, of a count that is no multiple of n: the first count % n members get one element more,
+ * as in released UCC. A reduce_scatterv whose counts nobody has written down. */
 static ucc_status_t split_unevenly(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_buffer_info_t *dst = &c->args->dst.info;
@@ -523,7 +524,7 @@ static ucc_status_t prepare_alltoallv(hd_intake_t *c) {
     return status;
 }
 
-/* --- the table ----------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c) = {
     [HD_ALLGATHER] = prepare_allgather,

@@ -1,9 +1,9 @@
 /* shortcut.c: which calls may take the express (shm/express.c), and with what.
  *
- * A request knows from its preparation whether it may; then post publishes and looks, and only if a peer
- * is late an operation is launched for the rest. A blocking call does not even need a request: the first
- * of its kind runs with one, which checks everything, and what it was prepared to is remembered in the
- * handle for the next call with the same arguments.
+ * A request knows from its preparation whether it may; then post publishes and looks, and only if a
+ * peer is late an operation is launched for the rest. A blocking call does not even need a request:
+ * the first of its kind runs with one, which checks everything, and what it was prepared to is
+ * remembered in the handle for the next call with the same arguments.
  *
  * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
  * processors) goes the ordinary way.
@@ -21,7 +21,7 @@ static bool is_ordinary(const ucc_team_h team) {
            !hd_idle_is_crowded(&team->contexts[0]->runner.idle);
 }
 
-/* --- plans ---------------------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 void hd_request_plan_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
@@ -49,12 +49,12 @@ void hd_request_plan_express(hd_request_t *r) {
     }
 }
 
-/* --- lingering ------------------------------------------------------------------------------------ */
+/* --- lingering -------------------------------------------------------------------------------- */
 
-/* When all come at about the same time, the last line is in flight while post would hand the task over:
- * looking for it a hundred nanoseconds more ends the collective here. A handle whose peers come later
- * (or are driven by this very thread) soon stops doing so: each look in vain doubles the number of
- * posts that don't. */
+/* When all come at about the same time, the last line is in flight while post would hand the task
+ * over: looking for it a hundred nanoseconds more ends the collective here. A handle whose peers
+ * come later (or are driven by this very thread) soon stops doing so: each look in vain doubles the
+ * number of posts that don't. */
 static uint32_t looks_of(ucc_team_h team) {
     /* relaxed, here and below: see linger_skip */
     uint32_t skip = atomic_load_explicit(&team->linger_skip, memory_order_relaxed);
@@ -93,7 +93,7 @@ ucc_status_t hd_request_linger(hd_request_t *r) {
     return status;
 }
 
-/* --- posts by the express ------------------------------------------------------------------------- */
+/* --- posts by the express --------------------------------------------------------------------- */
 
 uint64_t hd_request_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
@@ -108,13 +108,13 @@ uint64_t hd_request_express(hd_request_t *r) {
     return k;
 }
 
-/* --- blocking calls ------------------------------------------------------------------------------- */
+/* --- blocking calls --------------------------------------------------------------------------- */
 
 const hd_lessons_t hd_no_lessons;
 
-/* Not while something is outstanding in the caller's context: it needs the progress that the ordinary
- * way makes, and somebody who only makes blocking calls makes no other. The context is the caller's
- * alone, as the handle is (hd_team_learn). */
+/* Not while something is outstanding in the caller's context: it needs the progress that the
+ * ordinary way makes, and somebody who only makes blocking calls makes no other. The context is the
+ * caller's alone, as the handle is (hd_team_learn). */
 static inline bool is_alone(const ucc_team_h team) {
     const hd_runner_t *runner = &team->contexts[0]->runner;
     return !runner->active &&
@@ -206,8 +206,8 @@ uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t c
     return hd_express_scatter_of(&lessons->place, &lesson->call, src, dst, BLOCKING_LOOKS);
 }
 
-/* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory, and
- * nothing is remembered. */
+/* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory,
+ * and nothing is remembered. */
 static hd_lessons_t *own_lessons(const hd_op_t *op) {
     struct ucc_team *team = op->team;
     if (team->lessons != &hd_no_lessons) {
@@ -230,8 +230,8 @@ void hd_team_forget_lessons(ucc_team_h team) {
     }
 }
 
-/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not a bcast to those who
- * compare signatures.) */
+/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not a bcast to
+ * those who compare signatures.) */
 static const uint8_t lesson_of[HD_N_TYPES] = {
     [HD_BARRIER] = HD_LESSON_BARRIER + 1,
     [HD_ALLREDUCE] = HD_LESSON_ALLREDUCE + 1,
@@ -248,8 +248,8 @@ static hd_lesson_t *lesson_for(const hd_op_t *op) {
 
 void hd_team_learn(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
-    /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory; lessons
-       have one reader and writer */
+    /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory;
+       lessons have one reader and writer */
     if (r->shape.type == 0 || op->place.locked || op->team->n_contexts > 1) {
         return;
     }

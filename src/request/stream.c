@@ -1,6 +1,7 @@
-/* stream.c: posts in the order of a stream of the user's: heddle_*_on, heddle_post_on and triggered posts on an engine of a
- * stream. What devices have to know is recorded before the post (device/order.c); a triggered post then progresses its
- * handle's contexts until the operation is enqueued, or a gate keeps its stream in order (HEDDLE_GPU_GATE).
+/* stream.c: posts in the order of a stream of the user's: heddle_*_on, heddle_post_on and triggered
+ * posts on an engine of a stream. What devices have to know is recorded before the post
+ * (device/order.c); a triggered post then progresses its handle's contexts until the operation is
+ * enqueued, or a gate keeps its stream in order (HEDDLE_GPU_GATE).
  */
 #include "device/device.h"
 #include "request/engine.h"
@@ -8,7 +9,8 @@
 
 enum { LINGER_US = 100 };
 
-/* A call without a byte becomes one of devices here; one whose memory no device reaches is refused. */
+/* A call without a byte becomes one of devices here; one whose memory no device reaches is refused.
+ */
 static ucc_status_t check_kind(hd_request_t *r) {
     const hd_op_t *op = &r->op;
     if (r->run) {
@@ -33,7 +35,8 @@ static ucc_status_t check_kind(hd_request_t *r) {
     return status;
 }
 
-/* Progresses until the stream is in order: the operation is enqueued, or a gate stands in its stream. */
+/* Progresses until the stream is in order: the operation is enqueued, or a gate stands in its
+ * stream. */
 static ucc_status_t meet(ucc_team_h team, hd_device_post_t *post) {
     uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us;
     hd_team_waiting_t waiting = {.what = "a triggered post", .awaited = "the others to post"};
@@ -82,7 +85,8 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     return status;
 }
 
-/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for the next one. */
+/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for
+ * the next one. */
 static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
     ucc_coll_req_h request = &r->op.task.req;
     ucc_team_h team = hd_ee_team(ee);

@@ -1,5 +1,5 @@
-/* allgather.c: allgather and allgatherv. Small: everybody publishes its block and copies all others'
- * as they come. Large: the engine copies parts of each block to all.
+/* allgather.c: allgather and allgatherv. Small: everybody publishes its block and copies all
+ * others' as they come. Large: the engine copies parts of each block to all.
  *
  * For allgatherv the regime follows the largest block, which all know, so that all agree on it.
  * op->call.src is my block of op->call.bytes bytes (inside op->call.dst in place).
@@ -52,8 +52,8 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
     return take_all(op, true);
 }
 
-/* allgatherv: only a member whose exchange is DIRECT, too, has registered: before any chunk of its work
- * is claimed, all lanes must say so. */
+/* allgatherv: only a member whose exchange is DIRECT, too, has registered: before any chunk of its
+ * work is claimed, all lanes must say so. */
 static ucc_status_t wait_for_direct(hd_op_t *op) {
     ucc_status_t status = hd_arrived(op);
     for (uint32_t i = 0; status == UCC_OK && i < op->place.n; i++) {

@@ -13,7 +13,7 @@ static const uint8_t *source(const hd_op_t *op) {
     return op->call.in_place ? op->call.dst : op->call.src;
 }
 
-/* --- alltoall ----------------------------------------------------------------------------------- */
+/* --- alltoall --------------------------------------------------------------------------------- */
 
 static ucc_status_t wait_for_all(hd_op_t *op) {
     const hd_lane_t *lane;
@@ -38,7 +38,7 @@ static ucc_status_t wait_for_all(hd_op_t *op) {
     return UCC_OK;
 }
 
-/* --- alltoallv ---------------------------------------------------------------------------------- */
+/* --- alltoallv -------------------------------------------------------------------------------- */
 
 /* The block for itself, which does not travel. Never in place. */
 static ucc_status_t take_own(hd_op_t *op) {

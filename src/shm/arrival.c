@@ -12,26 +12,27 @@
  *
  * Release: all read the result line, unless arrival is static and the machine has several domains.
  * Then the result travels from domain to domain over lines of release, as hd_tree_release says; the
- * tree by topology shapes that also for reductions. Only where all members wait for all: elsewhere a
- * member that waits for nobody would have to stay for others' sake. A bcast's data travels
- * the same way from the root's lane.
+ * tree by topology shapes that also for reductions. Only where all members wait for all: elsewhere
+ * a member that waits for nobody would have to stay for others' sake. A bcast's data travels the
+ * same way from the root's lane.
  *
- * A line of slot k is used again at k + depth without a lock: its writer w publishes k + depth before
- * it writes, so (floor, types.h) all have consumed k: whoever was to read the line has done so, and its
- * reads happen before the write (consume releases, the floor's scan acquires). And who waits for
- * k in that slot finds k or an older number, never a newer one. On boards of depth 1 nobody starts a
- * use before all have left the last. Nobody is waited for in vain: w owes the line from its launch
- * on, can't end alone before (hd_arrive_help), and if it ends it has poisoned the group.
+ * A line of slot k is used again at k + depth without a lock: its writer w publishes k + depth
+ * before it writes, so (floor, types.h) all have consumed k: whoever was to read the line has done
+ * so, and its reads happen before the write (consume releases, the floor's scan acquires). And who
+ * waits for k in that slot finds k or an older number, never a newer one. On boards of depth 1
+ * nobody starts a use before all have left the last. Nobody is waited for in vain: w owes the line
+ * from its launch on, can't end alone before (hd_arrive_help), and if it ends it has poisoned the
+ * group.
  *
  * Combining compares signatures and, for small reductions, applies the operation to the block's
  * payloads in the order of their numbers: the operand order never depends on who came last. A
  * reduction therefore arrives by the canonical tree, everything else by the tree that follows the
  * machine.
  *
- * An operation with an outer stage (outer.h) ends its arrival otherwise: whoever combines the top block calls
- * the stage, and the result line is written by hd_outer_release, by any thread. Nobody reads the line before,
- * nobody else writes it, and who combined the top stays until nobody will: so all that is said here of lines
- * that are used again holds for it as well.
+ * An operation with an outer stage (outer.h) ends its arrival otherwise: whoever combines the top
+ * block calls the stage, and the result line is written by hd_outer_release, by any thread. Nobody
+ * reads the line before, nobody else writes it, and who combined the top stays until nobody will:
+ * so all that is said here of lines that are used again holds for it as well.
  *
  * Counters only grow: each use of a slot adds exactly the block's size, so "last" is a remainder.
  */
@@ -187,7 +188,7 @@ static bool combine_mine(hd_op_t *op) {
     return true;
 }
 
-/* --- release ------------------------------------------------------------------------------------ */
+/* --- release ---------------------------------------------------------------------------------- */
 
 /* A bcast combines nothing. */
 #define BEYOND_ALL_LEVELS UINT32_MAX
@@ -250,7 +251,8 @@ const void *hd_arrive_result(const hd_op_t *op) {
                                               : line_at(op, op->release.from)->payload;
 }
 
-/* Hands on to my blocks what has come, and so many bytes of payload with it; true when I owe them nothing. */
+/* Hands on to my blocks what has come, and so many bytes of payload with it; true when I owe them
+ * nothing. */
 static bool relay_mine(hd_op_t *op, size_t carried) {
     ucc_status_t status;
     if (op->release.relays == 0) {
@@ -396,7 +398,7 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
     return UCC_OK;
 }
 
-/* --- arriving ----------------------------------------------------------------------------------- */
+/* --- arriving --------------------------------------------------------------------------------- */
 
 _Static_assert(HD_ARRIVE_REDUCING == true, "a bool says it");
 

@@ -3,8 +3,8 @@
  *   barrier  everybody waits for all
  *   fanin    the root waits for all, the others for nobody
  *   fanout   the others wait for the root, the root for nobody
- * Two-sided (SYNC, CHECK), all three wait for all; under CHECK, so does a data collective at a member that
- * has no data.
+ * Two-sided (SYNC, CHECK), all three wait for all; under CHECK, so does a data collective at a
+ * member that has no data.
  */
 #include "shm/internal.h"
 
@@ -16,8 +16,8 @@ static ucc_status_t publish_and_arrive(hd_op_t *op) {
     return status;
 }
 
-/* All lanes, also where there is a tree: whoever combined arrivals for the root would have to stay for others'
- * sake. The next lanes are on their way while one is looked at. */
+/* All lanes, also where there is a tree: whoever combined arrivals for the root would have to stay
+ * for others' sake. The next lanes are on their way while one is looked at. */
 static ucc_status_t wait_for_lanes(hd_op_t *op) {
     enum { AHEAD = 8 };
     for (uint32_t i = op->cursor; i < op->place.n && i < op->cursor + AHEAD; i++) {

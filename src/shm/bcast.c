@@ -2,7 +2,8 @@
  * copies it from the root's lane; or, over several domains of a machine, from a line that the first
  * member of its domain writes. Large: the engine copies windows to all.
  *
- * op->call.src is the buffer at the root, op->call.dst the same buffer elsewhere; op->call.bytes its size.
+ * op->call.src is the buffer at the root, op->call.dst the same buffer elsewhere; op->call.bytes
+ * its size.
  */
 #include "shm/internal.h"
 

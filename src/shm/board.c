@@ -1,4 +1,5 @@
-/* board.c: rings of lanes, and the flow control that makes their reuse safe (types.h has the proof).
+/* board.c: rings of lanes, and the flow control that makes their reuse safe (types.h has the
+ * proof).
  *
  * Who may call: create, add_member, destroy, reset: whoever forms or frees the board. may_publish
  * and consume: under the member's lock (or alone on it).

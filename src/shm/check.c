@@ -1,9 +1,9 @@
-/* check.c: the equations of types.h, checked over whole boards and groups in builds for that (HD_DEBUG=2) and by
- * tests.
+/* check.c: the equations of types.h, checked over whole boards and groups in builds for that
+ * (HD_DEBUG=2) and by tests.
  *
- * Others are at work meanwhile. So only what holds at any moment is checked, and values that only grow are
- * loaded in the order in which the equation stays true: what is smaller first, where it is a lower bound of
- * what may grow in between; last, where the larger one is bounded by its growth.
+ * Others are at work meanwhile. So only what holds at any moment is checked, and values that only
+ * grow are loaded in the order in which the equation stays true: what is smaller first, where it is
+ * a lower bound of what may grow in between; last, where the larger one is bounded by its growth.
  */
 #include "shm/internal.h"
 
@@ -35,7 +35,8 @@ static uint32_t n_peers(const hd_board_t *board) {
     return board->n < MOST_PEERS ? board->n : MOST_PEERS;
 }
 
-/* What waits is numbered without a gap up to the last number given out, and nothing of it is over. */
+/* What waits is numbered without a gap up to the last number given out, and nothing of it is over.
+ */
 static void check_queue(const hd_member_t *m, uint64_t consumed) {
     const hd_op_t *op = m->queue;
     uint64_t next = op ? op->place.k : m->taken + 1;

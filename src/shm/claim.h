@@ -1,4 +1,5 @@
-/* claim.h: the words by which units of work are claimed and finished; engine.c says what they mean. */
+/* claim.h: the words by which units of work are claimed and finished; engine.c says what they mean.
+ */
 #ifndef HD_SHM_CLAIM_H
 #define HD_SHM_CLAIM_H
 

@@ -2,11 +2,11 @@
  * member in progress claims.
  *
  * Every member registers its buffers and initialises its own slice of the work before it publishes;
- * when all have arrived, whoever is in progress claims units, its own slice first (its lines stay in
- * its caches from one iteration to the next), then those of others. The exchange is over when every
- * slice is. Few members (flat) look at each slice's count of finished units themselves: the last finisher
- * is one line transfer away. Beyond, slices are counted, and whoever finishes the last one writes the
- * end line, for which all wait.
+ * when all have arrived, whoever is in progress claims units, its own slice first (its lines stay
+ * in its caches from one iteration to the next), then those of others. The exchange is over when
+ * every slice is. Few members (flat) look at each slice's count of finished units themselves: the
+ * last finisher is one line transfer away. Beyond, slices are counted, and whoever finishes the
+ * last one writes the end line, for which all wait.
  *
  * The claim word of a slice is (generation:32 | closed:1 | next:31), the generation being the low
  * half of k. It is only ever changed by CAS:
@@ -22,8 +22,9 @@
  * Memory of slices is type-stable while the board lives, so a late look at a claim word is safe.
  *
  * The same generation comes back after 2^32 numbers, with what a slot's last use left there. Nobody
- * minds: members work on slices that their owners have registered anew. Who cancels may come before an owner,
- * and goes by the owner's lane, whose number is 64 bits wide. A closed slice or a failure was the group's end.
+ * minds: members work on slices that their owners have registered anew. Who cancels may come before
+ * an owner, and goes by the owner's lane, whose number is 64 bits wide. A closed slice or a failure
+ * was the group's end.
  */
 #include "shm/claim.h"
 #include "shm/internal.h"
@@ -206,8 +207,8 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
 /* How many units of a slice may be claimed, whose claim word is this. */
 static inline uint32_t claimable(uint64_t gen, const hd_slice_t *slice, uint64_t word) {
     uint32_t next = (uint32_t)(word & NEXT_MASK);
-    /* acquire: what made the units ready; pairs with hd_outer_ready. It is this generation's: a slot
-       is registered anew when all have consumed its last use, and I have not */
+    /* acquire: what made the units ready; pairs with hd_outer_ready. It is this generation's: a
+       slot is registered anew when all have consumed its last use, and I have not */
     uint32_t ready = atomic_load_explicit(&slice->ready, memory_order_acquire);
     if (!is_generation(word, gen) || (word & CLOSED) || next >= ready) {
         return 0;
@@ -322,7 +323,7 @@ static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     return true;
 }
 
-/* --- the user's reduction ------------------------------------------------------------------------- */
+/* --- the user's reduction --------------------------------------------------------------------- */
 
 typedef struct turn {
     hd_op_t *op;
@@ -353,15 +354,16 @@ static void abandon_turn(hd_task_t *task) {
     end_turn(op);
 }
 
-/* The user's reduction never runs concurrently in one exchange: whoever finds it taken comes back in its next
- * step. Others' run meanwhile, so that no team waits for another one's. */
+/* The user's reduction never runs concurrently in one exchange: whoever finds it taken comes back
+ * in its next step. Others' run meanwhile, so that no team waits for another one's. */
 static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_work_t *work,
                                                        uint32_t s) {
     if (hd_group_poisoned(op->group) != UCC_OK) {
         return false; /* the user's code is not called for a team that has failed */
     }
     const hd_slice_t *slice = &work->slice[s];
-    /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep, this thread too */
+    /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep,
+     * this thread too */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
     if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->exchange->turn)) {
         return false;
@@ -404,8 +406,9 @@ static bool is_finished(const hd_op_t *op, hd_slice_t *slice) {
            (generation(op) | slice->units);
 }
 
-/* Few members: my slice, then what the others have left of theirs, beginning with my neighbour's; over when
- * every slice says so. One look at a slice's line tells what there is to do: nothing is fetched in vain. */
+/* Few members: my slice, then what the others have left of theirs, beginning with my neighbour's;
+ * over when every slice says so. One look at a slice's line tells what there is to do: nothing is
+ * fetched in vain. */
 static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     uint32_t slices = op->plan.slices, chunks = 0; /* bounded: others use this context, too */
     hd_slice_t *unfinished = NULL;
@@ -530,7 +533,7 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
     return hd_engine_work(op);
 }
 
-/* --- cancelling --------------------------------------------------------------------------------- */
+/* --- cancelling ------------------------------------------------------------------------------- */
 
 /* Closes slice s for this generation; true when no claimed unit of it is unfinished. */
 static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
@@ -540,8 +543,8 @@ static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
         atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
     uint64_t shut;
     do {
-        /* nothing is claimed before the owner's lane is out: the same generation without it is that of
-           2^32 numbers ago. (If it is out by now, the owner has changed the word.) */
+        /* nothing is claimed before the owner's lane is out: the same generation without it is that
+           of 2^32 numbers ago. (If it is out by now, the owner has changed the word.) */
         shut =
             (is_generation(word, gen) && hd_lane_is_there(lane, op->place.k) ? word : gen) | CLOSED;
         /* acq_rel: claims before it are known, claims after it fail */

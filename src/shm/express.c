@@ -1,22 +1,24 @@
 /* express.c: small collectives of few endpoints that are over within one blocking call.
  *
- * When everybody comes at about the same time, a barrier is one line transfer: publish my lane, look at
- * the others'. This file is that and nothing else: no operation, no request, no task. What it publishes
- * is what the operation would publish (same number, same lane, same signature), so a peer cannot tell
- * and need not care; and if the others are not there after some looks, the caller goes on with an
- * operation whose lane is out already (hd_op_resume), and which is left the family's wait. Errors are found there, too: a lane that
- * does not match ends the looking, and the operation that takes over finds and reports it.
+ * When everybody comes at about the same time, a barrier is one line transfer: publish my lane,
+ * look at the others'. This file is that and nothing else: no operation, no request, no task. What
+ * it publishes is what the operation would publish (same number, same lane, same signature), so a
+ * peer cannot tell and need not care; and if the others are not there after some looks, the caller
+ * goes on with an operation whose lane is out already (hd_op_resume), and which is left the
+ * family's wait. Errors are found there, too: a lane that does not match ends the looking, and the
+ * operation that takes over finds and reports it.
  *
- * Payloads in lines: reader and writer know the size, so the reader looks at the lane and at all lines at
- * once, and their misses overlap. (One after the other, the lane's and the first line's would add up.)
+ * Payloads in lines: reader and writer know the size, so the reader looks at the lane and at all
+ * lines at once, and their misses overlap. (One after the other, the lane's and the first line's
+ * would add up.)
  *
- * Who may call: an endpoint of a flat group of at most HD_REDUCE_BLOCK members that is complete, not
- * poisoned, and not two-sided. The reduction is one of a predefined datatype, which can't fail.
+ * Who may call: an endpoint of a flat group of at most HD_REDUCE_BLOCK members that is complete,
+ * not poisoned, and not two-sided. The reduction is one of a predefined datatype, which can't fail.
  */
 #include "shm/internal.h"
 
-/* How a payload travels whose plan has the express: in lines, or else in the lane. A plan says so, too; to ask
- * it would take one more load. */
+/* How a payload travels whose plan has the express: in lines, or else in the lane. A plan says so,
+ * too; to ask it would take one more load. */
 static inline bool in_lines(size_t bytes) {
     return bytes > HD_INLINE_MAX;
 }
@@ -213,7 +215,7 @@ allreduce(const hd_place_t *at, const hd_call_t *call, const void *src, void *ds
     return end(at, k, true);
 }
 
-/* --- by the addresses of the call, and by a caller's own ------------------------------------------- */
+/* --- by the addresses of the call, and by a caller's own -------------------------------------- */
 
 uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
     return barrier(at, call, looks);

@@ -1,7 +1,7 @@
 /* family.c: which family carries out which collective, and from when on its plan is known.
  *
- * A collective that gets an algorithm for few bytes among few members has it here under `express`; what its plan
- * says (plan.c) decides which calls take it.
+ * A collective that gets an algorithm for few bytes among few members has it here under `express`;
+ * what its plan says (plan.c) decides which calls take it.
  */
 #include "shm/internal.h"
 

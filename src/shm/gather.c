@@ -1,5 +1,6 @@
-/* gather.c: gather and gatherv. A small block is published with its lane, and its source is done; the
- * root copies blocks as they come. A large one waits for the engine, which copies it to the root.
+/* gather.c: gather and gatherv. A small block is published with its lane, and its source is done;
+ * the root copies blocks as they come. A large one waits for the engine, which copies it to the
+ * root.
  *
  * In gatherv nobody but the root knows the others' sizes, so both kinds meet in one exchange: all
  * register with the engine, and the root finds out from the lanes whether there is work for it.

@@ -118,7 +118,8 @@ static bool is_overfull(const hd_group_t *group, hd_topo_level_t level) {
     return false;
 }
 
-/* More endpoints than processors, of all or of a domain, or two held on one: some of them can't be running. */
+/* More endpoints than processors, of all or of a domain, or two held on one: some of them can't be
+ * running. */
 static bool is_crowded(const hd_group_t *group) {
     if (group->n > hd_topo_n_pus(hd_topo_get())) {
         return true;
@@ -145,7 +146,8 @@ static bool spans_packages(const hd_group_t *group) {
     return false;
 }
 
-/* A flat group gets a tree after all. Nobody uses the board yet, but its members may be looked up. */
+/* A flat group gets a tree after all. Nobody uses the board yet, but its members may be looked up.
+ */
 static ucc_status_t plant_tree(hd_group_t *group) {
     hd_board_t *board = group->board;
     ucc_status_t status = hd_tree_by_number(group->n, &group->canonical);

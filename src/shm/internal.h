@@ -1,5 +1,6 @@
-/* internal.h: what the files of shm/ have for each other. None of them calls one that calls it: from the bottom,
- * poison and plan; board, match and mismatch; lane, arrival, work, engine; the families; op, queue, express.
+/* internal.h: what the files of shm/ have for each other. None of them calls one that calls it:
+ * from the bottom, poison and plan; board, match and mismatch; lane, arrival, work, engine; the
+ * families; op, queue, express.
  */
 #ifndef HD_SHM_INTERNAL_H
 #define HD_SHM_INTERNAL_H
@@ -24,8 +25,8 @@ void hd_board_unlock(hd_board_t *board);
 /* Puts all sequence state back to the start; nobody may be using the board. */
 void hd_board_reset(hd_board_t *board);
 #if HD_DEBUG >= 2 || defined(HD_TEST)
-/* check.c: all equations that hold at any moment between a board's members, as one of them sees it. Under
- * that member's lock. */
+/* check.c: all equations that hold at any moment between a board's members, as one of them sees it.
+ * Under that member's lock. */
 void hd_board_check(const hd_board_t *board, uint32_t me);
 /* Everybody is done with what was in the slot of number k, which is about to be published. */
 void hd_board_check_slot(const hd_board_t *board, uint64_t k);
@@ -52,8 +53,8 @@ static inline bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, 
            hd_board_floor_reaches(board, member, k - depth);
 }
 
-/* k is over for this member; the caller rings the group's bell after unlocking. saw_all: it saw every
- * lane of k, which bounds the floor. Under the member's lock. */
+/* k is over for this member; the caller rings the group's bell after unlocking. saw_all: it saw
+ * every lane of k, which bounds the floor. Under the member's lock. */
 static inline void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k,
                                     bool saw_all) {
     uint64_t half = board->depth / 2;
@@ -85,7 +86,7 @@ static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, u
     return lines ? lines + (k & board->mask) * board->group->lines_per_slot : NULL;
 }
 
-/* --- lane.c: publishing, and looking at what the others have published --------------------------- */
+/* --- lane.c: publishing, and looking at what the others have published ------------------------ */
 
 /* Lines that take so many bytes. */
 static inline size_t hd_lines_for(size_t bytes) {
@@ -108,8 +109,9 @@ static inline void hd_lane_fill(hd_lane_t *lane, uint64_t k, uint32_t signature,
 /* The same for a payload in lines. */
 void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
                         const uint8_t *data, size_t bytes);
-/* Publishes `bytes` from data under the plan's regime; DIRECT: op->expose; NONE: no data. hd_lane_put wakes nobody: for
- * lanes that nobody waits for by itself. The two after them, for those who know the regime. */
+/* Publishes `bytes` from data under the plan's regime; DIRECT: op->expose; NONE: no data.
+ * hd_lane_put wakes nobody: for lanes that nobody waits for by itself. The two after them, for
+ * those who know the regime. */
 ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes);
 ucc_status_t hd_lane_put(hd_op_t *op, const void *data, size_t bytes);
 ucc_status_t hd_lane_expose(hd_op_t *op);
@@ -128,8 +130,8 @@ static inline bool hd_lane_is_there(const hd_lane_t *lane, uint64_t k) {
     /* acquire: pairs with the release in publish; the payload is readable after it */
     return atomic_load_explicit(&lane->seq, memory_order_acquire) == k;
 }
-/* Asks for the beginning of a payload that will be read in several steps, each of which tells where the
- * next is. */
+/* Asks for the beginning of a payload that will be read in several steps, each of which tells where
+ * the next is. */
 static inline void hd_lane_prefetch(const hd_lane_t *lane) {
     enum { MOST = 1024 };
     size_t bytes = hd_lane_regime(lane) == HD_REGIME_STAGED ? hd_lane_bytes(lane) : 0;
@@ -140,8 +142,8 @@ static inline void hd_lane_prefetch(const hd_lane_t *lane) {
 /* The payload is one block; takes it if it has as many bytes as expected, else fails the team. */
 ucc_status_t hd_lane_take(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
                           void *dst);
-/* Publishes op->call.send's blocks of so large elements, but for that of member `but`, with a table of their
- * offsets (n + 1 of uint32_t) before them. */
+/* Publishes op->call.send's blocks of so large elements, but for that of member `but`, with a table
+ * of their offsets (n + 1 of uint32_t) before them. */
 ucc_status_t hd_lane_publish_blocks(hd_op_t *op, size_t element, uint32_t but);
 /* The payload is such blocks; takes mine, likewise. */
 ucc_status_t hd_lane_take_own(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
@@ -149,8 +151,8 @@ ucc_status_t hd_lane_take_own(hd_op_t *op, uint32_t from, const hd_lane_t *lane,
 /* Copies part of a published payload; false if a line of it is still being written. */
 bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst);
 const void *hd_lane_view_outside(const hd_lane_t *lane, uint64_t k, void *scratch);
-/* The payload as contiguous memory, in place or gathered into scratch; NULL: not complete yet. Most payloads are in the
- * lane: those of small reductions are seen without a call. */
+/* The payload as contiguous memory, in place or gathered into scratch; NULL: not complete yet. Most
+ * payloads are in the lane: those of small reductions are seen without a call. */
 static inline const void *hd_lane_view(const hd_lane_t *lane, uint64_t k, void *scratch) {
     return hd_lane_regime(lane) == HD_REGIME_INLINE ? lane->payload
                                                     : hd_lane_view_outside(lane, k, scratch);
@@ -168,28 +170,30 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
 /* sleep.c: hd_home_t's awaits, for the operations of a group. */
 void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited);
 
-/* --- mismatch.c: what is said of calls that disagree ----------------------------------------------- */
+/* --- mismatch.c: what is said of calls that disagree ------------------------------------------ */
 
 /* In the child of a fork: the table is nobody's at the moment. */
 void hd_terms_unlock(void);
-/* Member i of op's board: which one of the group that is, and its endpoint's number in the team, for people. */
+/* Member i of op's board: which one of the group that is, and its endpoint's number in the team,
+ * for people. */
 uint32_t hd_op_member(const hd_op_t *op, uint32_t i);
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i);
 /* The caller's member of the group. */
 static inline uint32_t hd_op_own_member(const hd_op_t *op) {
     return hd_group_member(op->group, op->team_ep);
 }
-/* "bcast 17", "bcast with tag 5": how messages name an operation that has its board. Returns text. */
+/* "bcast 17", "bcast with tag 5": how messages name an operation that has its board. Returns text.
+ */
 const char *hd_op_title(const hd_op_t *op, const char *type, char *text, size_t size);
-/* Peer's lane differs from mine, or somebody's (peer is me): poisons the group, logs who calls what,
- * returns the status to fail with. */
+/* Peer's lane differs from mine, or somebody's (peer is me): poisons the group, logs who calls
+ * what, returns the status to fail with. */
 ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) __attribute__((cold));
 /* The same for blocks of a v type: peer sent so many bytes where I expected others. */
 ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected);
 /* The line alone, about any two members. */
 void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected);
 
-/* --- match.c ------------------------------------------------------------------------------------ */
+/* --- match.c ---------------------------------------------------------------------------------- */
 
 /* For a group of n endpoints. */
 hd_match_t *hd_match_create(uint32_t n);
@@ -212,8 +216,8 @@ void hd_arrive(hd_op_t *op, bool reducing);
 /* Static arrival: do my share of combining and of handing the release on; true when I owe nothing
  * more. */
 bool hd_arrive_help(hd_op_t *op);
-/* The same three for an operation with an outer stage (outer.h), whose arrival ends in hd_outer_arrived;
- * carried: bytes that the release brings. */
+/* The same three for an operation with an outer stage (outer.h), whose arrival ends in
+ * hd_outer_arrived; carried: bytes that the release brings. */
 void hd_arrive_outer(hd_op_t *op, bool reducing, bool all_wait, size_t carried);
 bool hd_arrive_help_outer(hd_op_t *op, size_t carried);
 ucc_status_t hd_arrived_outer(hd_op_t *op);
@@ -221,7 +225,8 @@ ucc_status_t hd_arrived_outer(hd_op_t *op);
 ucc_status_t hd_arrived(hd_op_t *op);
 /* The wait of a member that waits for nobody: over when it owes nobody anything. */
 ucc_status_t hd_arrive_done(hd_op_t *op);
-/* For stall.c: does member i owe a line to those who wait in this exchange, and has all it needs for it? */
+/* For stall.c: does member i owe a line to those who wait in this exchange, and has all it needs
+ * for it? */
 bool hd_arrive_owes(const hd_op_t *op, uint32_t i);
 /* Likewise: is member i one of those whose arrivals I combine? */
 bool hd_arrive_is_mine(const hd_op_t *op, uint32_t i);
@@ -237,7 +242,7 @@ ucc_status_t hd_relay_data(hd_op_t *op, const void **data);
 /* I have the data: hands it on. */
 ucc_status_t hd_relay(hd_op_t *op, const void *data);
 
-/* --- engine.c: the DIRECT regime ----------------------------------------------------------------- */
+/* --- engine.c: the DIRECT regime -------------------------------------------------------------- */
 
 /* Registers my buffers and my slice; before publishing. */
 ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst);
@@ -250,8 +255,8 @@ ucc_status_t hd_engine_step(hd_op_t *op);
 /* The same when the caller has already seen every lane. */
 ucc_status_t hd_engine_work(hd_op_t *op);
 /* For members that wait for all lanes, of which some may be DIRECT: take() gets what came with each
- * lane (NULL: my own; it sets op->any_direct, or returns UCC_INPROGRESS to be called again), then the
- * engine works on the rest, if there is any. */
+ * lane (NULL: my own; it sets op->any_direct, or returns UCC_INPROGRESS to be called again), then
+ * the engine works on the rest, if there is any. */
 ucc_status_t hd_engine_after_lanes(hd_op_t *op,
                                    ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
 /* Most slices that an exchange on this board can have. */
@@ -260,14 +265,15 @@ uint32_t hd_board_slices(const hd_board_t *board);
 void hd_work_free(hd_work_t *work);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
-/* Works on all slices that have units to claim, in whatever order they become ready. Only on boards with a
- * tree. */
+/* Works on all slices that have units to claim, in whatever order they become ready. Only on boards
+ * with a tree. */
 ucc_status_t hd_engine_work_unordered(hd_op_t *op);
-/* In an exchange that can't end yet: notes the failure of a unit; one more slice is finished, of so many. */
+/* In an exchange that can't end yet: notes the failure of a unit; one more slice is finished, of so
+ * many. */
 void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
 void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices);
 
-/* --- work.c: what the units are -------------------------------------------------------------------- */
+/* --- work.c: what the units are --------------------------------------------------------------- */
 
 /* Of the collectives inside one process. */
 extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
@@ -284,13 +290,13 @@ static inline void hd_slice_set(hd_slice_t *slice, uint32_t units, uint32_t part
 /* Runs a claimed unit, and makes its results visible to whoever is told that it is finished. */
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);
 
-/* Reduces the small operands that all members of a flat board published, from this offset (bytes) on; mine is
- * known. UCC_INPROGRESS: a line is still being written. */
+/* Reduces the small operands that all members of a flat board published, from this offset (bytes)
+ * on; mine is known. UCC_INPROGRESS: a line is still being written. */
 ucc_status_t hd_reduce_lanes(const hd_board_t *board, uint32_t me, uint64_t k,
                              const hd_reducer_t *reducer, const uint8_t *operand, size_t offset,
                              void *dst, size_t count);
 
-/* --- families ----------------------------------------------------------------------------------- */
+/* --- families --------------------------------------------------------------------------------- */
 
 /* One-sided variants of bcast, mcast, allgather, alltoall into symmetric memory (put.c). */
 ucc_status_t hd_put_start(hd_op_t *op);
@@ -317,12 +323,13 @@ ucc_status_t hd_scatterv_start(hd_op_t *op);
 ucc_status_t hd_alltoall_start(hd_op_t *op);
 ucc_status_t hd_alltoallv_start(hd_op_t *op);
 
-/* --- stall.c, leave.c ---------------------------------------------------------------------------- */
+/* --- stall.c, leave.c ------------------------------------------------------------------------- */
 
 /* One line: it has timed out, waiting for whom. */
 void hd_op_log_timeout(const hd_op_t *op);
-/* Of an operation that waits on its board: UCC_ERR_NOT_FOUND, logged, and the group poisoned, if it needs an
- * endpoint that left before it. Under no lock of the board but the caller's own member's. */
+/* Of an operation that waits on its board: UCC_ERR_NOT_FOUND, logged, and the group poisoned, if it
+ * needs an endpoint that left before it. Under no lock of the board but the caller's own
+ * member's. */
 ucc_status_t hd_op_watch_leavers(hd_op_t *op);
 /* From now on a child's copy of this group fails. */
 void hd_group_watch_forks(hd_group_t *group);

@@ -215,7 +215,7 @@ const void *hd_lane_view_outside(const hd_lane_t *lane, uint64_t k, void *scratc
     return NULL;
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------ */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 ucc_status_t hd_lane_take(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
                           void *dst) {
@@ -275,7 +275,7 @@ ucc_status_t hd_lane_take_own(hd_op_t *op, uint32_t from, const hd_lane_t *lane,
                : UCC_INPROGRESS;
 }
 
-/* --- looking at the others' ------------------------------------------------------------------------ */
+/* --- looking at the others' ------------------------------------------------------------------- */
 
 ucc_status_t hd_op_lane(hd_op_t *op, uint32_t i, const hd_lane_t **out) {
     const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);

@@ -1,10 +1,11 @@
 /* leave.c: endpoints that are gone while others go on: those that have left the team (heddle_leave,
  * ucc_team_destroy), and, in the child of a fork, all the others.
  *
- * Leaving is local, and right while the others only finish what the leaver took part in: its lanes are out.
- * But nothing can complete that it never took part in. Whoever waits for such a thing finds out here, on its
- * slow path, and fails the team. A child's copy of a group can complete nothing at all: it is poisoned before
- * fork() returns, and its locks and bells forget the threads that are not there.
+ * Leaving is local, and right while the others only finish what the leaver took part in: its lanes
+ * are out. But nothing can complete that it never took part in. Whoever waits for such a thing
+ * finds out here, on its slow path, and fails the team. A child's copy of a group can complete
+ * nothing at all: it is poisoned before fork() returns, and its locks and bells forget the threads
+ * that are not there.
  */
 #include "shm/internal.h"
 
@@ -13,13 +14,13 @@
 /* What can't be known any more is not waited for; both are the same for every operation. */
 enum { LEFT = UCC_ERR_NOT_FOUND, INHERITED = UCC_ERR_NOT_SUPPORTED };
 
-/* --- leaving ------------------------------------------------------------------------------------- */
+/* --- leaving ---------------------------------------------------------------------------------- */
 
 void hd_group_leave(hd_group_t *group, uint32_t ep) {
     /* release: the numbers I have taken; pairs with has_left */
     if (atomic_exchange_explicit(&group->board->member[ep]->left, 1, memory_order_release) == 0) {
-        /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers must see it or
-           be seen by a leaver who looks for them after this */
+        /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers
+           must see it or be seen by a leaver who looks for them after this */
         uint32_t before = atomic_fetch_add_explicit(&group->n_left, 1, memory_order_seq_cst);
         hd_assert_lt(before, group->n);
         (void)before;
@@ -68,9 +69,10 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
     return UCC_OK;
 }
 
-/* --- inheriting ---------------------------------------------------------------------------------- */
+/* --- inheriting ------------------------------------------------------------------------------- */
 
-/* In the child, before fork() returns: whatever threads are there in the copy, they are not here. */
+/* In the child, before fork() returns: whatever threads are there in the copy, they are not here.
+ */
 static void inherited(hd_heirloom_t *self) {
     hd_group_t *group = (hd_group_t *)(void *)((char *)self - offsetof(hd_group_t, heirloom));
     hd_bell_forget(&group->home.bell);

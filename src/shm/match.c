@@ -1,16 +1,18 @@
 /* match.c: finding the exchange of a collective that is not matched by its number: tagged ones,
  * those of INIT_* ordered teams, persistent ones, and active sets.
  *
- * A table of open exchanges, sharded by key, each shard under a tiny lock. Exchanges with equal keys
- * form a queue; a member joins the oldest that it has not joined yet, so its j-th operation with a
- * key meets everybody's j-th. When all have joined, the exchange leaves the table; when all have
- * left, its board goes back to the pool. Boards and entries are only freed with the group.
+ * A table of open exchanges, sharded by key, each shard under a tiny lock. Exchanges with equal
+ * keys form a queue; a member joins the oldest that it has not joined yet, so its j-th operation
+ * with a key meets everybody's j-th. When all have joined, the exchange leaves the table; when all
+ * have left, its board goes back to the pool. Boards and entries are only freed with the group.
  *
- * Active sets leave nothing behind: a set is part of the key, and boards are shared by all sets of a size,
- * so there are as many as were ever in use at once. There are about as many shards as endpoints.
+ * Active sets leave nothing behind: a set is part of the key, and boards are shared by all sets of
+ * a size, so there are as many as were ever in use at once. There are about as many shards as
+ * endpoints.
  *
- * A spanning group counts, for each tag and each active set, how many exchanges it has opened, also after
- * they have left the table: so the processes of a team agree on what each is called (ordinals.c).
+ * A spanning group counts, for each tag and each active set, how many exchanges it has opened, also
+ * after they have left the table: so the processes of a team agree on what each is called
+ * (ordinals.c).
  *
  * Any thread may call join and leave at any time while it holds a reference to the group.
  */
@@ -186,7 +188,8 @@ static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
     return entry->board;
 }
 
-/* Under the shard's lock: the oldest exchange with this label that `me` has not joined, or the end. */
+/* Under the shard's lock: the oldest exchange with this label that `me` has not joined, or the end.
+ */
 static entry_t **find(shard_t *shard, const label_t *label, uint32_t me) {
     entry_t **at = &shard->head;
     while (*at && (!hd_match_same(&(*at)->label, label) || has_joined(*at, me))) {

@@ -1,11 +1,11 @@
 /* mismatch.c: endpoints whose calls disagree: finding out who calls what, and saying it.
  *
- * A lane carries 32 bits of what must agree, a hash of the call's terms: its signature. What a signature
- * stands for is kept in a table of the process, written when a call is prepared; repetitions of a call
- * find their entry there, or don't even look. So when two lanes differ, whoever finds it looks up both and
- * names the field. The table belongs to nobody: a peer's request may be gone, its signature still
- * says what it was. It holds the last two thousand different terms or so; of those that were pushed
- * out, the message says less.
+ * A lane carries 32 bits of what must agree, a hash of the call's terms: its signature. What a
+ * signature stands for is kept in a table of the process, written when a call is prepared;
+ * repetitions of a call find their entry there, or don't even look. So when two lanes differ,
+ * whoever finds it looks up both and names the field. The table belongs to nobody: a peer's request
+ * may be gone, its signature still says what it was. It holds the last two thousand different terms
+ * or so; of those that were pushed out, the message says less.
  *
  * Who may call: anybody at any time; hd_op_mismatch and hd_op_sizes_differ for an operation that is
  * published and not yet over, so that the lanes of its number stay as they are.
@@ -19,7 +19,7 @@
 
 enum { SETS = 256, WAYS = 8, TEXT = 256, TYPE_SHIFT = 27 };
 
-/* --- signatures --------------------------------------------------------------------------------- */
+/* --- signatures ------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
     return (hash ^ value) * 0x9e3779b97f4a7c15u ^ hash >> 29;
@@ -39,7 +39,7 @@ uint32_t hd_terms_signature(const hd_terms_t *call) {
     return (uint32_t)call->type << TYPE_SHIFT | (uint32_t)(hash >> 37);
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 /* signature and dt are also read without the lock: to see that there is nothing to be written. */
 typedef struct entry {
@@ -78,7 +78,8 @@ static entry_t *find(set_t *set, uint32_t signature) {
 
 static bool is_known(set_t *set, uint32_t signature, uint64_t dt) {
     const entry_t *entry = find(set, signature);
-    /* relaxed: only compared; at worst an entry is written once more, or not while another takes its way */
+    /* relaxed: only compared; at worst an entry is written once more, or not while another takes
+     * its way */
     uint64_t known = entry ? atomic_load_explicit(&entry->dt, memory_order_relaxed) : 0;
     return entry && (known == dt || known == HD_TERMS_ANY_DT);
 }
@@ -124,7 +125,7 @@ uint32_t hd_terms_captured(uint32_t signature, uint64_t capture) {
     return captured;
 }
 
-/* --- words -------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static const hd_subset_t *set_of_board(const hd_op_t *op) {
     return op->place.board && op->place.board->subset.n ? &op->place.board->subset : NULL;
@@ -257,7 +258,7 @@ static void add_differences(words_t *words, const hd_op_t *op, const hd_terms_t 
     }
 }
 
-/* --- reporting ---------------------------------------------------------------------------------- */
+/* --- reporting -------------------------------------------------------------------------------- */
 
 /* Of a member other than me; 0: its lane is not out. */
 static uint32_t signature_of(const hd_op_t *op, uint32_t i) {
@@ -278,7 +279,8 @@ static uint32_t find_peer(const hd_op_t *op) {
     return i;
 }
 
-/* Is it rather me who calls something else than the others? Of two, the one with the higher number. */
+/* Is it rather me who calls something else than the others? Of two, the one with the higher number.
+ */
 static bool i_am_odd(const hd_op_t *op, uint32_t peer, uint32_t theirs) {
     uint32_t like_me = 1, like_peer = 0;
     for (uint32_t i = 0; i < op->place.n; i++) {

@@ -1,8 +1,8 @@
 /* op.c: what all families share: launching, stepping, lane checks, ending.
  *
- * An operation goes QUEUED -> (FILLING) -> WAITING -> (ENGINE) -> over, or through CANCEL when it fails while
- * peers may be working on its buffers. Its step is called by one thread at a time: the poster until
- * it hands the task to its context, then the holder of the context's lock.
+ * An operation goes QUEUED -> (FILLING) -> WAITING -> (ENGINE) -> over, or through CANCEL when it
+ * fails while peers may be working on its buffers. Its step is called by one thread at a time: the
+ * poster until it hands the task to its context, then the holder of the context's lock.
  */
 #include "shm/outer.h"
 #include "shm/phases.h"
@@ -10,9 +10,9 @@
 #include "threads/callback.h"
 #include "threads/trace.h"
 
-/* Now and then a waiting operation looks at one more lane: a peer that called something else for the
- * same number would otherwise be waited for in vain (two leaves that believe in different roots).
- * Not at every step: most operations end after a few, and each lane is a cache miss. */
+/* Now and then a waiting operation looks at one more lane: a peer that called something else for
+ * the same number would otherwise be waited for in vain (two leaves that believe in different
+ * roots). Not at every step: most operations end after a few, and each lane is a cache miss. */
 static ucc_status_t watch(hd_op_t *op) {
     if (++op->task.fruitless % HD_WATCH_EVERY != 0) {
         return UCC_OK;
@@ -143,7 +143,7 @@ ucc_status_t hd_op_step(hd_task_t *task) {
     return status;
 }
 
-/* --- operations that call user's code ------------------------------------------------------------ */
+/* --- operations that call user's code --------------------------------------------------------- */
 
 /* As stepped by its context: posts call hd_op_step or launch it. */
 static ucc_status_t step_listed(hd_task_t *task) {

@@ -1,7 +1,8 @@
-/* ordinals.c: see ordinals.h. Of exchanges: how many of each tag and active set a process has opened. The processes of
- * a team tell exchanges with one name apart by that. A count stays as long as its group: whether a peer is
- * done with the exchanges that were counted, nobody knows here. So a team of several processes has 40 bytes,
- * and up to as many again, for each tag and each active set that was ever used on it.
+/* ordinals.c: see ordinals.h. Of exchanges: how many of each tag and active set a process has
+ * opened. The processes of a team tell exchanges with one name apart by that. A count stays as long
+ * as its group: whether a peer is done with the exchanges that were counted, nobody knows here. So
+ * a team of several processes has 40 bytes, and up to as many again, for each tag and each active
+ * set that was ever used on it.
  *
  * A hash table with open addressing. Who may call: the holder of the lock that guards it.
  */

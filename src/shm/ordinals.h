@@ -1,5 +1,6 @@
-/* ordinals.h: how often something has been done under a label: exchanges that were opened (match.c), teams that were made of
- * a list (form/meet.c). The processes of a team agree on these counts without asking each other.
+/* ordinals.h: how often something has been done under a label: exchanges that were opened
+ * (match.c), teams that were made of a list (form/meet.c). The processes of a team agree on these
+ * counts without asking each other.
  */
 #ifndef HD_SHM_ORDINALS_H
 #define HD_SHM_ORDINALS_H

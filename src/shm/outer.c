@@ -1,11 +1,11 @@
-/* outer.c: operations that go on outside their group: starting, waiting, ending. By members, in steps of their
- * operations. outer.h has the protocol and its proof.
+/* outer.c: operations that go on outside their group: starting, waiting, ending. By members, in
+ * steps of their operations. outer.h has the protocol and its proof.
  */
 #include "shm/outer_word.h"
 
 #include <string.h>
 
-/* --- ending ------------------------------------------------------------------------------------------ */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 /* No act begins any more. */
 static void close_exchange(const hd_op_t *op) {
@@ -66,9 +66,10 @@ static ucc_status_t leave_exchange(hd_op_t *op) {
     return UCC_OK;
 }
 
-/* --- waiting ----------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
-/* The release brings so much, to be handed on along lines of release: the payload, or where it is. */
+/* The release brings so much, to be handed on along lines of release: the payload, or where it is.
+ */
 static size_t carried(const hd_op_t *op) {
     switch ((hd_regime_t)op->plan.data) {
     case HD_REGIME_INLINE:
@@ -81,7 +82,8 @@ static size_t carried(const hd_op_t *op) {
 }
 
 static void pump(hd_op_t *op) {
-    /* a failed group's members are about to cancel; and in the child of a fork nothing may be touched */
+    /* a failed group's members are about to cancel; and in the child of a fork nothing may be
+     * touched */
     if (hd_group_poisoned(op->group) == UCC_OK) {
         op->task.impatient = !op->outer->pump(op->outer, op);
     }
@@ -106,8 +108,9 @@ static bool has_its_own(hd_op_t *op) {
            op->outer->take_early(op->outer, op);
 }
 
-/* Helps the arrival. What this member starts by that, as the last arriver, it also moves on: this may be its last look
- * before it sleeps, and nobody is told of a leg that was only handed. False: not all have arrived. */
+/* Helps the arrival. What this member starts by that, as the last arriver, it also moves on: this
+ * may be its last look before it sleeps, and nobody is told of a leg that was only handed. False:
+ * not all have arrived. */
 static bool help(hd_op_t *op) {
     bool completed = op->completer;
     pump(op);
@@ -157,8 +160,8 @@ static void begin(hd_op_t *op, uint32_t shape) {
     op->exposed = true; /* whoever fails cancels */
 }
 
-/* Counted arrivals wake those who sleep when all are there. A wake-up for each of them would take processors from the
- * process that is waited for. */
+/* Counted arrivals wake those who sleep when all are there. A wake-up for each of them would take
+ * processors from the process that is waited for. */
 static ucc_status_t publish(hd_op_t *op, const void *data, size_t bytes) {
     bool awaited =
         op->outer_shape & HD_OUTER_GIVES && bytes && !(op->outer_shape & HD_OUTER_ALL_WAIT);

@@ -1,4 +1,5 @@
-/* outer_arrival.c: where the arrival of an exchange meets its outer stage. By members, in steps of their operations.
+/* outer_arrival.c: where the arrival of an exchange meets its outer stage. By members, in steps of
+ * their operations.
  */
 #include "shm/outer_word.h"
 

@@ -1,4 +1,5 @@
-/* outer_ticket.c: what anybody does for an exchange who holds a ticket of it. outer.h has the protocol and its proof.
+/* outer_ticket.c: what anybody does for an exchange who holds a ticket of it. outer.h has the
+ * protocol and its proof.
  */
 #include "shm/outer_word.h"
 
@@ -58,8 +59,8 @@ bool hd_outer_release(const hd_ticket_t *t, ucc_status_t status, const void *pay
             return false;
         }
         hd_delay_point();
-        /* acq_rel: the result line is mine: nobody reads it before I have written it, nobody else writes it,
-           and whoever closes waits for me */
+        /* acq_rel: the result line is mine: nobody reads it before I have written it, nobody else
+           writes it, and whoever closes waits for me */
     } while (!atomic_compare_exchange_weak_explicit(&x->outer, &word, word | HD_OUTER_RELEASED,
                                                     memory_order_acq_rel, memory_order_relaxed));
     hd_assert_lt(x->arrived, t->k); /* once */
@@ -70,8 +71,8 @@ bool hd_outer_release(const hd_ticket_t *t, ucc_status_t status, const void *pay
         memcpy(x->result, payload, bytes);
     }
     hd_delay_point();
-    /* release: the result line, and what it points to; pairs with has_come in arrival.c. After this the
-       exchange may be over */
+    /* release: the result line, and what it points to; pairs with has_come in arrival.c. After this
+       the exchange may be over */
     atomic_store_explicit(&x->arrived, t->k, memory_order_release);
     hd_bell_ring(&group->home.bell);
     return true;
@@ -84,8 +85,8 @@ bool hd_outer_ready(const hd_ticket_t *t, uint32_t s, uint32_t ready) {
     hd_slice_t *slice = slice_of(t, s);
     ready = ready < slice->units ? ready : slice->units;
     uint32_t before = atomic_load_explicit(&slice->ready, memory_order_relaxed); /* a guess */
-    /* release: what the units need; pairs with claim in engine.c. Every raise is an RMW, so a claimer that sees
-       a later one takes in the earlier ones, too */
+    /* release: what the units need; pairs with claim in engine.c. Every raise is an RMW, so a
+       claimer that sees a later one takes in the earlier ones, too */
     while (before < ready &&
            !atomic_compare_exchange_weak_explicit(&slice->ready, &before, ready,
                                                   memory_order_release, memory_order_relaxed)) {

@@ -1,4 +1,5 @@
-/* outer_word.h: the word of an exchange that says who may act for it from outside; outer.h has its protocol. */
+/* outer_word.h: the word of an exchange that says who may act for it from outside; outer.h has its
+ * protocol. */
 #ifndef HD_SHM_OUTER_WORD_H
 #define HD_SHM_OUTER_WORD_H
 

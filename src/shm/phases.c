@@ -1,5 +1,5 @@
-/* phases.c: an operation's phases, from its plan and its outer stage, and how they are printed (phases.h). Pure; any thread that
- * may read the operation.
+/* phases.c: an operation's phases, from its plan and its outer stage, and how they are printed
+ * (phases.h). Pure; any thread that may read the operation.
  */
 #include "shm/outer.h"
 #include "shm/phases.h"

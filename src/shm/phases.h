@@ -1,8 +1,9 @@
-/* phases.h: how a call runs, from its beginning to its end, as a value that people are shown: by the call log, the timeline
- * and heddle_info. Nothing else prints a plan.
+/* phases.h: how a call runs, from its beginning to its end, as a value that people are shown: by
+ * the call log, the timeline and heddle_info. Nothing else prints a plan.
  *
- * Each wing lists its own phases, by the functions that it runs by: shm by the operation's plan (plan.h), an outer stage by
- * hd_outer_t.phases, devices by hd_device_phases. So what is printed is what runs.
+ * Each wing lists its own phases, by the functions that it runs by: shm by the operation's plan
+ * (plan.h), an outer stage by hd_outer_t.phases, devices by hd_device_phases. So what is printed is
+ * what runs.
  */
 #ifndef HD_SHM_PHASES_H
 #define HD_SHM_PHASES_H
@@ -26,8 +27,8 @@ typedef struct hd_phase {
     /* LOCAL: bytes of a unit, 0: not known; and by which stores results are written */
     size_t unit;
     const char *stores;
-    /* NETWORK: what crosses (NULL: one message for each), among so many processes, by trees of this radix (0: none); and in
-       how many segments of so many bytes */
+    /* NETWORK: what crosses (NULL: one message for each), among so many processes, by trees of this
+       radix (0: none); and in how many segments of so many bytes */
     const char *type;
     uint32_t processes, radix, segments;
     size_t segment;
@@ -43,12 +44,14 @@ static inline void hd_phases_add(hd_phases_t *phases, hd_phase_t phase) {
     phases->phase[phases->n++] = phase;
 }
 
-/* Of a prepared operation: what this plan and its outer stage say; n is 0 while the group is not complete. plan: the
- * operation's own, once it has begun; before, hd_op_next_plan. */
+/* Of a prepared operation: what this plan and its outer stage say; n is 0 while the group is not
+ * complete. plan: the operation's own, once it has begun; before, hd_op_next_plan. */
 hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan);
-/* The plan by which a post would run now: of v types, whose posts decide anew, by the counts of the last preparation. */
+/* The plan by which a post would run now: of v types, whose posts decide anew, by the counts of the
+ * last preparation. */
 hd_plan_t hd_op_next_plan(const hd_op_t *op);
-/* "inline, arrival flat", "lines tree, arrival static, allreduce among 2 processes by exchange/8", ... */
+/* "inline, arrival flat", "lines tree, arrival static, allreduce among 2 processes by exchange/8",
+ * ... */
 void hd_phases_print(const hd_phases_t *phases, hd_text_t *text);
 
 #endif

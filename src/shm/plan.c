@@ -6,9 +6,12 @@
  * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all
  * enter and leave together):
  *
- *   barrier                  lanes of a flat group, else its tree; two-sided, so do fanin and fanout
- *   fanin                    the root looks at all lanes where members are fixed: nobody else may be kept
- *   bcast, mcast             by what the root sends; over several domains of a machine, down lines of release
+ *   barrier                  lanes of a flat group, else its tree; two-sided, so do fanin and
+ *                            fanout
+ *   fanin                    the root looks at all lanes where members are fixed: nobody else may
+ *                            be kept
+ *   bcast, mcast             by what the root sends; over several domains of a machine, down lines
+ *                            of release
  *   reduce, allreduce        by one operand; in a tree only what fits its records
  *   reduce_scatter(v)        by a whole operand, and only among few: each reads them all
  *   scan, exscan             by one operand, and not among many: each reads those before it
@@ -36,7 +39,7 @@ enum {
     UNSHARED_PULL = 4 * 1024 /* less in a scatter, whose root is soon done with its own block */
 };
 
-/* --- regimes ------------------------------------------------------------------------------------ */
+/* --- regimes ---------------------------------------------------------------------------------- */
 
 /* Of what one member publishes, how much does each peer read? Uneven blocks count as even ones:
  * the same at all. */
@@ -72,7 +75,7 @@ const char *hd_regime_name(hd_regime_t regime) {
     return name[regime];
 }
 
-/* --- what a plan is made from --------------------------------------------------------------------- */
+/* --- what a plan is made from ----------------------------------------------------------------- */
 
 /* Compiled into each caller: for a caller that knows the type, without what does not concern it. */
 #define KNOWN_TYPE inline __attribute__((always_inline))
@@ -141,7 +144,7 @@ static KNOWN_TYPE size_t deciding_bytes(const facts_t *f) {
     return f->coll->vector ? f->call->total : f->call->bytes * f->n;
 }
 
-/* --- the engine's work ---------------------------------------------------------------------------- */
+/* --- the engine's work ------------------------------------------------------------------------ */
 
 /* About as many bytes as one member receives. For v types each knows its own; only who copies
  * minds. */
@@ -210,7 +213,7 @@ const char *hd_stores_name(hd_stores_t stores) {
     return stores == HD_STORES_STREAMING ? "streaming" : "plain";
 }
 
-/* --- paths ---------------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 static uint8_t arrival_of(const facts_t *f) {
     if (f->flat) {
@@ -444,7 +447,7 @@ const char *hd_plan_name(const hd_plan_t *plan) {
     }
     return "";
 }
-/* --- what a post of a v type decides anew ----------------------------------------------------------- */
+/* --- what a post of a v type decides anew ----------------------------------------------------- */
 
 void hd_plan_post_allgatherv(const hd_group_t *group, const hd_call_t *call,
                              const hd_place_t *place, hd_plan_t *plan) {

@@ -1,13 +1,15 @@
 /* plan.h: how a call runs among the endpoints of one process, as data.
  *
- * One function decides it, hd_plan_of (plan.c). The families and the engine do what it returns; the trace, the
- * logs and heddle_info print it. Nothing else compares a size, or a number of members, with a threshold.
+ * One function decides it, hd_plan_of (plan.c). The families and the engine do what it returns; the
+ * trace, the logs and heddle_info print it. Nothing else compares a size, or a number of members,
+ * with a threshold.
  *
- * A plan is made from what all members of a call agree on: its type, sizes and operation, the team, and what the
- * team's endpoints exchanged when it was formed. So all of them have the same `path`, `arrival` and `all_wait`
- * without a word. The other fields are a member's own: `regime` and `lines` follow from its part in the
- * collective (root or not) and, in the v types, from its own counts, which the others find in its lane. So
- * do a v type's `stores`, which only who copies minds.
+ * A plan is made from what all members of a call agree on: its type, sizes and operation, the team,
+ * and what the team's endpoints exchanged when it was formed. So all of them have the same `path`,
+ * `arrival` and `all_wait` without a word. The other fields are a member's own: `regime` and
+ * `lines` follow from its part in the collective (root or not) and, in the v types, from its own
+ * counts, which the others find in its lane. So do a v type's `stores`, which only who copies
+ * minds.
  */
 #ifndef HD_SHM_PLAN_H
 #define HD_SHM_PLAN_H
@@ -70,26 +72,29 @@ typedef struct hd_plan {
     const struct hd_work_row *row; /* what the units are; NULL: the engine has no part */
 } hd_plan_t;
 
-/* Member place->me of place->n, of an active set or of the whole team; the rest of place is not looked at. The
- * group is complete. */
+/* Member place->me of place->n, of an active set or of the whole team; the rest of place is not
+ * looked at. The group is complete. */
 hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
                      const struct hd_place *place);
-/* Of an operation with an outer stage (outer.h), by its shape: its arrival combines operands, its release brings
- * op->call.bytes, all wait for it. */
+/* Of an operation with an outer stage (outer.h), by its shape: its arrival combines operands, its
+ * release brings op->call.bytes, all wait for it. */
 hd_plan_t hd_plan_of_outer(const struct hd_op *op, bool reduces, bool brings, bool all_wait);
 /* What a release brings travels in its line (INLINE), or is read where it is (STAGED). */
 hd_regime_t hd_plan_release(size_t bytes);
-/* Of one whose members have so many bytes in their lanes, and whose release says where its payload is. */
+/* Of one whose members have so many bytes in their lanes, and whose release says where its payload
+ * is. */
 hd_plan_t hd_plan_of_outer_giving(const struct hd_op *op, size_t bytes, bool all_wait);
 /* Of one whose work a row of the stage's cuts. Its slices are the row's to count. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
-/* Of a call of whose members some have their buffers on devices: the row's units enqueue it there. */
+/* Of a call of whose members some have their buffers on devices: the row's units enqueue it there.
+ */
 hd_plan_t hd_plan_of_device(const struct hd_op *op, const struct hd_work_row *row);
-/* Of such a type nobody knows the others' sizes: its path is MIXED unless the engine does all of it. */
+/* Of such a type nobody knows the others' sizes: its path is MIXED unless the engine does all of
+ * it. */
 bool hd_plan_is_mixed(uint8_t type);
-/* What a post of a v type decides anew, its plan being one of an earlier post or of init: by its counts on
- * everything, or, on the path MIXED, on this member's part; or, where such a type always takes the engine, on the
- * stores. */
+/* What a post of a v type decides anew, its plan being one of an earlier post or of init: by its
+ * counts on everything, or, on the path MIXED, on this member's part; or, where such a type always
+ * takes the engine, on the stores. */
 void hd_plan_post_allgatherv(const struct hd_group *group, const hd_call_t *call,
                              const struct hd_place *place, hd_plan_t *plan);
 void hd_plan_post_reduce_scatterv(const struct hd_group *group, const hd_call_t *call,
@@ -102,8 +107,9 @@ void hd_plan_post_scatterv(const struct hd_group *group, const hd_call_t *call,
                            const struct hd_place *place, hd_plan_t *plan);
 void hd_plan_post_directly(const struct hd_group *group, const hd_call_t *call,
                            const struct hd_place *place, hd_plan_t *plan);
-/* family.c, at the end of a preparation: makes op->plan and sets op->start; or, where the plan depends on what is
- * known only at a post (counts, or who will have joined), lets op->start do so. */
+/* family.c, at the end of a preparation: makes op->plan and sets op->start; or, where the plan
+ * depends on what is known only at a post (counts, or who will have joined), lets op->start do
+ * so. */
 void hd_op_choose_plan(struct hd_op *op);
 
 /* "inline", "staged tree", "direct", ...: what a plan says to people. A constant. */
@@ -115,12 +121,13 @@ const char *hd_stores_name(hd_stores_t stores);
 
 /* Blocks of so many bytes, each one unit: so many of them are taken by one claim. */
 uint32_t hd_plan_batch(size_t block);
-/* Results that are copied on while the first-level cache holds them are made in steps of so many bytes: whole
- * elements, and no more than HD_PUSH_WINDOW unless one element is larger. */
+/* Results that are copied on while the first-level cache holds them are made in steps of so many
+ * bytes: whole elements, and no more than HD_PUSH_WINDOW unless one element is larger. */
 enum { HD_PUSH_WINDOW = 8 * 1024 };
 size_t hd_plan_push(size_t element);
 
-/* A group's thresholds, as configured; and what changes if every endpoint has a processor of its own. */
+/* A group's thresholds, as configured; and what changes if every endpoint has a processor of its
+ * own. */
 void hd_plan_thresholds(struct hd_group *group, const struct hd_group_config *config);
 void hd_plan_dedicated(struct hd_group *group);
 /* Does a set of n endpoints need no tree, unless the configuration or the machine wants one? */

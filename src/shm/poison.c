@@ -1,15 +1,16 @@
 /* poison.c: whether a group may still be used.
  *
- * What all operations of a group end with, once something has gone wrong in it for good: set once, looked at by
- * whoever waits. A child's copy of a group is poisoned before fork() returns (leave.c).
+ * What all operations of a group end with, once something has gone wrong in it for good: set once,
+ * looked at by whoever waits. A child's copy of a group is poisoned before fork() returns
+ * (leave.c).
  */
 #include "shm/outer.h"
 
 void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     int32_t clean = 0;
     hd_assert(status < UCC_OK);
-    /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first: see
-       put.c, whose writers must see it or be seen by those who look for them after this */
+    /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first:
+       see put.c, whose writers must see it or be seen by those who look for them after this */
     bool first = atomic_compare_exchange_strong_explicit(
         &group->poison, &clean, (int32_t)status, memory_order_seq_cst, memory_order_seq_cst);
     hd_bell_ring(&group->home.bell);

@@ -1,22 +1,25 @@
-/* put.c: one-sided bcast, allgather and alltoall into the team's symmetric memory. Every member said that
- * its buffers lie there and may be touched before it posts (HEDDLE_COLL_FLAG_SYMMETRIC and _READY), so
- * the source writes straight into its peers' buffers, whether they have entered or not, and its lane
- * only says that the data is there. One copy, one synchronization, at any size.
+/* put.c: one-sided bcast, allgather and alltoall into the team's symmetric memory. Every member
+ * said that its buffers lie there and may be touched before it posts (HEDDLE_COLL_FLAG_SYMMETRIC
+ * and _READY), so the source writes straight into its peers' buffers, whether they have entered or
+ * not, and its lane only says that the data is there. One copy, one synchronization, at any size.
  *
- * A buffer has the same offset in every member's part of the memory (group->region): it is part of the
- * signature, so that a member with another one is found, if too late for what was overwritten. Whether a
- * peer still reads what is overwritten is the caller's business: that is what READY promises.
+ * A buffer has the same offset in every member's part of the memory (group->region): it is part of
+ * the signature, so that a member with another one is found, if too late for what was overwritten.
+ * Whether a peer still reads what is overwritten is the caller's business: that is what READY
+ * promises.
  *
- * When a request reports an error, nobody touches its buffers any more, as everywhere. Here a peer may be
- * writing to them without their owner's doing, so a failure is everybody's: it poisons the group, and a
- * request ends only when no writer is left inside. A writer says that it is inside before it looks for the
- * poison, and who has seen the poison looks for writers after that; all four accesses are seq_cst, so
- * either the writer sees the poison and writes nothing, or it is seen and waited for.
+ * When a request reports an error, nobody touches its buffers any more, as everywhere. Here a peer
+ * may be writing to them without their owner's doing, so a failure is everybody's: it poisons the
+ * group, and a request ends only when no writer is left inside. A writer says that it is inside
+ * before it looks for the poison, and who has seen the poison looks for writers after that; all
+ * four accesses are seq_cst, so either the writer sees the poison and writes nothing, or it is seen
+ * and waited for.
  *
- * The same holds for an endpoint that leaves the team, whose memory may be gone then: it counts itself
- * among the leavers before it looks for writers, and who sees a leaver writes nothing. No collective that can
- * complete is lost by that: all endpoints take part in it, and none of them is done with it before it has seen
- * the lane that its writer publishes after writing. So whoever left before that will never take part.
+ * The same holds for an endpoint that leaves the team, whose memory may be gone then: it counts
+ * itself among the leavers before it looks for writers, and who sees a leaver writes nothing. No
+ * collective that can complete is lost by that: all endpoints take part in it, and none of them is
+ * done with it before it has seen the lane that its writer publishes after writing. So whoever left
+ * before that will never take part.
  */
 #include "shm/internal.h"
 
@@ -48,13 +51,14 @@ static ucc_status_t wait_for_root(hd_op_t *op) {
 }
 
 /* Its data is not there and won't be: the failure that kept it from being written ends it. After an
- * endpoint has left, that is still to be found (by hd_op_step: a leaver, or a call that differs). */
+ * endpoint has left, that is still to be found (by hd_op_step: a leaver, or a call that
+ * differs). */
 static ucc_status_t wait_for_failure(hd_op_t *op) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     return failure == UCC_OK ? UCC_INPROGRESS : failure;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static _Atomic uint32_t *writing(const hd_group_t *group, uint32_t ep) {
     return &group->board->member[ep]->writing;
@@ -109,14 +113,15 @@ ucc_status_t hd_put_start(hd_op_t *op) {
     return hd_lane_announce(op);
 }
 
-/* --- failing ------------------------------------------------------------------------------------ */
+/* --- failing ---------------------------------------------------------------------------------- */
 
 bool hd_put_lingers(hd_group_t *group) {
     if (hd_group_is_inherited(group)) { /* who writes there writes in the parent */
         return false;
     }
-    /* An RMW, because it reads the latest count. acq_rel: if not all have joined yet, whoever writes does so
-       after the last one has, and sees what I did before this; else I see everybody's member */
+    /* An RMW, because it reads the latest count. acq_rel: if not all have joined yet, whoever
+       writes does so after the last one has, and sees what I did before this; else I see
+       everybody's member */
     uint32_t joined = atomic_fetch_add_explicit(&group->joined, 0, memory_order_acq_rel);
     if ((joined & ~HD_GROUP_ABANDONED) != group->n) {
         return false;

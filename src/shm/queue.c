@@ -1,12 +1,15 @@
-/* queue.c: a board gives numbers to its members' operations, and keeps those that may not be published yet.
+/* queue.c: a board gives numbers to its members' operations, and keeps those that may not be
+ * published yet.
  *
- * A post may not block, and there is no limit to how many a member makes. What the board's flow control (or
- * a team that is not complete) holds up waits in the member's queue, in the order of its numbers. Only the
- * head of the queue is in its context's list: its step tries to launch it, and puts its successor into the
- * list when it leaves the queue. So a long queue costs its contexts one look, whatever its length.
+ * A post may not block, and there is no limit to how many a member makes. What the board's flow
+ * control (or a team that is not complete) holds up waits in the member's queue, in the order of
+ * its numbers. Only the head of the queue is in its context's list: its step tries to launch it,
+ * and puts its successor into the list when it leaves the queue. So a long queue costs its contexts
+ * one look, whatever its length.
  *
- * Who may call: enter, by whoever posts for this member, one thread at a time; the step, by the holder of the
- * context's lock. The queue is guarded by the member's lock where several threads use the endpoint.
+ * Who may call: enter, by whoever posts for this member, one thread at a time; the step, by the
+ * holder of the context's lock. The queue is guarded by the member's lock where several threads use
+ * the endpoint.
  */
 #include "shm/outer.h"
 
@@ -86,7 +89,8 @@ static ucc_status_t step_queued(hd_task_t *task) {
         hd_lock(&member->lock);
     }
     bool leaves = failure != UCC_OK || head_may_go(op);
-    /* only the head is stepped: it watches the deadlines of all that wait behind it, while it must wait */
+    /* only the head is stepped: it watches the deadlines of all that wait behind it, while it must
+     * wait */
     const hd_op_t *late = leaves ? NULL : find_late(member);
     hd_assert(member->queue == op);
     hd_op_t *next = leaves ? dequeue(member) : NULL;

@@ -7,7 +7,8 @@
  *   else           the engine reduces windows, each once, and writes them where they are wanted
  *
  * All three apply the operation in the canonical order (core/reduce.h): same bits everywhere.
- * op->call.src is my operand (op->call.dst in place), op->call.dst where I want the result, op->call.bytes its size.
+ * op->call.src is my operand (op->call.dst in place), op->call.dst where I want the result,
+ * op->call.bytes its size.
  */
 #include "shm/internal.h"
 

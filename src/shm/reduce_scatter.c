@@ -1,8 +1,9 @@
-/* reduce_scatter.c: reduce_scatter and reduce_scatterv. Small and flat: everybody publishes its whole
- * operand and reduces its own block from all. Else: the engine reduces each block once.
+/* reduce_scatter.c: reduce_scatter and reduce_scatterv. Small and flat: everybody publishes its
+ * whole operand and reduces its own block from all. Else: the engine reduces each block once.
  *
- * op->call.src is my operand of op->call.total bytes (the same buffer that holds op->call.dst in place), op->call.dst
- * where my block of op->call.bytes bytes goes; block i starts where the blocks before it end.
+ * op->call.src is my operand of op->call.total bytes (the same buffer that holds op->call.dst in
+ * place), op->call.dst where my block of op->call.bytes bytes goes; block i starts where the blocks
+ * before it end.
  */
 #include "shm/internal.h"
 

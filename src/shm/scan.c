@@ -1,13 +1,14 @@
 /* scan.c: scan and exscan: prefixes over the sources in the order of the members' numbers.
  *
- *   small   everybody publishes its source; member i reads those before it and combines them itself.
- *           It waits for nobody behind it, and member 0 for nobody at all.
- *   else    the engine: whoever claims a window takes the running prefix through it, over all members
+ *   small   everybody publishes its source; member i reads those before it and combines them
+ *           itself. It waits for nobody behind it, and member 0 for nobody at all.
+ *   else    the engine: whoever claims a window takes the running prefix through it, over all
+ *           members
  *
- * Both combine strictly from the left, one operand at a time, each step rounded in the datatype: same
- * bits everywhere. n members read n * n / 2 lanes in the small way, which is why many don't take it:
- * the engine's one claimer takes n steps.
- * op->call.src is my source (op->call.dst in place), op->call.dst where I want the prefix, op->call.bytes its size.
+ * Both combine strictly from the left, one operand at a time, each step rounded in the datatype:
+ * same bits everywhere. n members read n * n / 2 lanes in the small way, which is why many don't
+ * take it: the engine's one claimer takes n steps. op->call.src is my source (op->call.dst in
+ * place), op->call.dst where I want the prefix, op->call.bytes its size.
  */
 #include "shm/internal.h"
 
@@ -28,8 +29,8 @@ static const uint8_t *operand(const hd_op_t *op, uint32_t i, size_t at, uint8_t 
     return view ? view + at : NULL;
 }
 
-/* dst gets the prefix over k operands. It may be my own source: that is the last operand, or none, and
- * dst is written by the last step only. */
+/* dst gets the prefix over k operands. It may be my own source: that is the last operand, or none,
+ * and dst is written by the last step only. */
 static ucc_status_t combine(const hd_op_t *op, uint32_t k, size_t at, size_t bytes) {
     alignas(HD_LINE) uint8_t prefix[PREFIX], scratch[2][HD_LINES_LIMIT];
     const void *source[2] = {operand(op, 0, at, scratch[0]), NULL};

@@ -1,9 +1,9 @@
-/* scatter.c: scatter and scatterv. Small: the root publishes all blocks, each member copies its own.
- * Large: the engine copies.
+/* scatter.c: scatter and scatterv. Small: the root publishes all blocks, each member copies its
+ * own. Large: the engine copies.
  *
  * In scatterv only the root knows the total: all register with the engine, and find out from the
- * root's lane.
- * op->call.dst takes my block of op->call.bytes bytes; op->call.src is the root's buffer of op->call.total bytes.
+ * root's lane. op->call.dst takes my block of op->call.bytes bytes; op->call.src is the root's
+ * buffer of op->call.total bytes.
  */
 #include "shm/internal.h"
 

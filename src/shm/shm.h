@@ -1,5 +1,5 @@
-/* shm.h: collectives among the endpoints of one process, through shared memory: what those may call who make
- * operations of requests. types.h has the data structures, and how it works.
+/* shm.h: collectives among the endpoints of one process, through shared memory: what those may call
+ * who make operations of requests. types.h has the data structures, and how it works.
  */
 #ifndef HD_SHM_H
 #define HD_SHM_H
@@ -7,7 +7,7 @@
 #include "shm/types.h"
 #include "threads/stall.h"
 
-/* --- group.c ------------------------------------------------------------------------------------ */
+/* --- group.c ---------------------------------------------------------------------------------- */
 
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
@@ -26,24 +26,25 @@ typedef struct hd_group_config {
 
 /* One reference, for the creator. */
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
-/* What follows from where the endpoints run (group->locality): trees, who combines arrivals, thresholds. By the
- * last one to join, or for a group that nobody will use (heddle_info). */
+/* What follows from where the endpoints run (group->locality): trees, who combines arrivals,
+ * thresholds. By the last one to join, or for a group that nobody will use (heddle_info). */
 ucc_status_t hd_group_seal(hd_group_t *group);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
-/* All have joined, and what follows from that is decided: operations may begin. If something hangs on the group
- * (group->outside), it is only sealed then, and complete when that is ready, too, which may be first. */
+/* All have joined, and what follows from that is decided: operations may begin. If something hangs
+ * on the group (group->outside), it is only sealed then, and complete when that is ready, too,
+ * which may be first. */
 bool hd_group_is_complete(const hd_group_t *group);
 bool hd_group_is_sealed(const hd_group_t *group);
 void hd_group_ready(hd_group_t *group);
 /* The same, but for the deciding, which may be under way. */
 bool hd_group_all_joined(const hd_group_t *group);
-/* By an endpoint that has joined and goes: the group will never be complete, and is poisoned. False if all have
- * joined: then it can only be left. */
+/* By an endpoint that has joined and goes: the group will never be complete, and is poisoned. False
+ * if all have joined: then it can only be left. */
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 
-/* --- board.c: members and endpoints -------------------------------------------------------------------- */
+/* --- board.c: members and endpoints ----------------------------------------------------------- */
 
 /* Which member the team's endpoint of this number is; group->n: it lives in another process. */
 uint32_t hd_group_member(const hd_group_t *group, uint32_t number);
@@ -52,22 +53,25 @@ static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member)
     return group->numbers ? group->numbers[member] : member;
 }
 
-/* --- poison.c: whether a group may still be used --------------------------------------------------- */
+/* --- poison.c: whether a group may still be used ---------------------------------------------- */
 
-/* All its operations, outstanding and later, end with this status, or with that of an earlier call. */
+/* All its operations, outstanding and later, end with this status, or with that of an earlier call.
+ */
 void hd_group_poison(hd_group_t *group, ucc_status_t status);
 static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     /* acquire: pairs with hd_group_poison, though only the value matters */
     return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
 }
-/* Whoever finds out that the group has failed calls this, for what waits where nobody looks; if that has been so before, it is
- * called now. The same for all who ask; it takes no lock but its own. */
+/* Whoever finds out that the group has failed calls this, for what waits where nobody looks; if
+ * that has been so before, it is called now. The same for all who ask; it takes no lock but its
+ * own. */
 void hd_group_on_poison(hd_group_t *group, void (*does)(const hd_group_t *group));
-/* The caller is in the child of a fork, and this is the copy of a group of its parent; and one line that says so. */
+/* The caller is in the child of a fork, and this is the copy of a group of its parent; and one line
+ * that says so. */
 bool hd_group_is_inherited(const hd_group_t *group);
 void hd_group_say_inherited(hd_group_t *group);
 
-/* --- match.c: boards for collectives that are not matched by their number ----------------------- */
+/* --- match.c: boards for collectives that are not matched by their number --------------------- */
 
 typedef enum hd_match_class {
     HD_MATCH_TAG,        /* key: the user's tag */
@@ -77,9 +81,8 @@ typedef enum hd_match_class {
     HD_MATCH_NUMBERED    /* not matched: of the main board; only in names (hd_exchange_name_t) */
 } hd_match_class_t;
 
-/* Joins the oldest exchange of (class, key, subset) that member `me` has not joined, or opens one. subset
- * NULL: all endpoints.
- * Any thread. NULL: out of memory (logged). */
+/* Joins the oldest exchange of (class, key, subset) that member `me` has not joined, or opens one.
+ * subset NULL: all endpoints. Any thread. NULL: out of memory (logged). */
 hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
                           uint64_t key, uint32_t me);
 /* The caller is done with the board; the last one gives it back to the pool. */
@@ -89,34 +92,36 @@ void hd_match_leave(hd_board_t *board);
 typedef struct hd_exchange_name {
     hd_match_class_t class;
     uint64_t key; /* see hd_match_class_t; NUMBERED: the number */
-    uint64_t
-        ordinal; /* how-manieth exchange of that class, key and subset it is, from 1; INIT and NUMBERED, whose
-                         keys don't come again: 1 */
+    /* how-manieth exchange of that class, key and subset it is, from 1; of INIT and NUMBERED, whose
+     * keys don't come again: 1 */
+    uint64_t ordinal;
     const hd_subset_t *subset; /* NULL: all endpoints; the board's, as long as the exchange lasts */
 } hd_exchange_name_t;
 
 /* Of an operation whose board and number are known. */
 hd_exchange_name_t hd_op_exchange_name(const hd_op_t *op);
 
-/* --- queue.c: the order in which a member's operations are published ----------------------------------- */
+/* --- queue.c: the order in which a member's operations are published -------------------------- */
 
 typedef enum hd_turn {
     HD_TURN_NOW, /* the caller launches it */
-    HD_TURN_NEXT, /* queued, and the caller puts its task into the context's list, if it is not there */
+    /* queued, and the caller puts its task into the context's list, if it is not there */
+    HD_TURN_NEXT,
     HD_TURN_LATER /* queued behind others: it may already be somebody else's */
 } hd_turn_t;
 
 /* Gives the operation its place on this board and its number there. */
 hd_turn_t hd_board_enter(hd_op_t *op, hd_board_t *board);
-/* An operation that was not launched in time: the others will miss it. Says so, and poisons the group. */
+/* An operation that was not launched in time: the others will miss it. Says so, and poisons the
+ * group. */
 void hd_op_time_out(const hd_op_t *op);
 
-/* --- op.c: an operation under way ------------------------------------------------------------------- */
+/* --- op.c: an operation under way ------------------------------------------------------------- */
 
 /* Gives a prepared operation (group, board, member, k, me, n set) its first push. */
 ucc_status_t hd_op_launch(hd_op_t *op);
-/* The same for one that the express has put out, short of the first step: the caller has just looked. wait: what is left
- * of it (hd_family_t, or who has an express of its own). */
+/* The same for one that the express has put out, short of the first step: the caller has just
+ * looked. wait: what is left of it (hd_family_t, or who has an express of its own). */
 void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
 /* From op->prepare of an operation that calls user's code (callback.h). */
 ucc_status_t hd_op_calls_user(hd_op_t *op);
@@ -124,24 +129,25 @@ ucc_status_t hd_op_calls_user(hd_op_t *op);
 void hd_op_abandon(hd_task_t *task);
 /* From op->finish: it needs its board no more, but is not over. */
 void hd_op_leave(hd_op_t *op);
-/* In progress, in a group that was poisoned, and its buffers are gone: its steps neither read nor write them, and
- * end it when no peer does. By the only user of its context. */
+/* In progress, in a group that was poisoned, and its buffers are gone: its steps neither read nor
+ * write them, and end it when no peer does. By the only user of its context. */
 void hd_op_disown(hd_op_t *op);
-/* An operation that fails without having been launched. Its memory may be a peer's to write to all the
- * same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
+/* An operation that fails without having been launched. Its memory may be a peer's to write to all
+ * the same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
 /* task.step of a launched operation: the family's wait, poison, deadline, mismatch watch. */
 ucc_status_t hd_op_step(hd_task_t *task);
-/* As the caller calls it: a reduce_scatter in place, of uneven blocks, runs as a reduce_scatterv. */
+/* As the caller calls it: a reduce_scatter in place, of uneven blocks, runs as a reduce_scatterv.
+ */
 static inline const char *hd_op_type_name(const hd_op_t *op) {
     return hd_type_name(hd_call_asked(&op->call));
 }
 
-/* --- express.c: small collectives of few endpoints ---------------------------------------------- */
+/* --- express.c: small collectives of few endpoints -------------------------------------------- */
 
-/* HD_EXPRESS_OVER: it is over. 0: nothing has happened. Else the number whose lane is out, to be gone on with by
- * an operation. looks: how often one lane that is awaited is looked at again. The place's number is not looked
- * at. */
+/* HD_EXPRESS_OVER: it is over. 0: nothing has happened. Else the number whose lane is out, to be
+ * gone on with by an operation. looks: how often one lane that is awaited is looked at again. The
+ * place's number is not looked at. */
 #define HD_EXPRESS_OVER UINT64_MAX
 uint64_t hd_express_barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
 uint64_t hd_express_bcast(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
@@ -155,7 +161,7 @@ uint64_t hd_express_scatter_of(const hd_place_t *at, const hd_call_t *call, cons
 uint64_t hd_express_allreduce_of(const hd_place_t *at, const hd_call_t *call, const void *src,
                                  void *dst, uint32_t looks);
 
-/* --- family.c: who carries a collective out ------------------------------------------------------ */
+/* --- family.c: who carries a collective out --------------------------------------------------- */
 
 typedef struct hd_family {
     ucc_status_t (*start)(hd_op_t *op); /* publishes, and sets op->wait */
@@ -166,7 +172,7 @@ typedef struct hd_family {
 
 extern const hd_family_t hd_family[HD_N_TYPES];
 
-/* --- mismatch.c: what must agree ------------------------------------------------------------------- */
+/* --- mismatch.c: what must agree -------------------------------------------------------------- */
 
 /* What all endpoints of a collective must call alike; fields without a meaning for it are 0. */
 typedef struct hd_terms {
@@ -196,35 +202,38 @@ void hd_terms_note(const hd_terms_t *terms, uint32_t signature);
 /* The signature of the same call in a capture; noted. */
 uint32_t hd_terms_captured(uint32_t signature, uint64_t capture);
 
-/* --- put.c: one-sided variants into symmetric memory ------------------------------------------------ */
+/* --- put.c: one-sided variants into symmetric memory ------------------------------------------ */
 
 /* The buffer lies in every member's part of the memory. */
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes);
 /* How far from the beginning of my part my buffer lies; the same at all. */
 size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer);
-/* By whoever has poisoned the group, or left it: is a member still inside its copy? None enters any more. */
+/* By whoever has poisoned the group, or left it: is a member still inside its copy? None enters any
+ * more. */
 bool hd_put_lingers(hd_group_t *group);
 
-/* --- stall.c ------------------------------------------------------------------------------------ */
+/* --- stall.c ---------------------------------------------------------------------------------- */
 
-/* A look, now, whether all have joined was in vain: says who has not, if that is due (threads/stall.h). */
+/* A look, now, whether all have joined was in vain: says who has not, if that is due
+ * (threads/stall.h). */
 void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me);
-/* How long a post has waited. Nothing is written at a post: another number, board or use of the board (a
- * persistent one's numbers begin anew with each) than these means that the wait is a new one. */
+/* How long a post has waited. Nothing is written at a post: another number, board or use of the
+ * board (a persistent one's numbers begin anew with each) than these means that the wait is a new
+ * one. */
 typedef struct hd_op_waits {
     hd_stall_t stall;
     uint64_t k, use;
     const hd_board_t *board;
 } hd_op_waits_t;
 
-/* Of an operation in its context's list, between two steps: says whom it waits for, if that is due; lets it
- * time out. Returns when (ticks) to be called again at the latest. */
+/* Of an operation in its context's list, between two steps: says whom it waits for, if that is due;
+ * lets it time out. Returns when (ticks) to be called again at the latest. */
 uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 
-/* --- leave.c: endpoints that are gone ------------------------------------------------------------ */
+/* --- leave.c: endpoints that are gone --------------------------------------------------------- */
 
-/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Says once too often
- * is harmless. */
+/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Says
+ * once too often is harmless. */
 void hd_group_leave(hd_group_t *group, uint32_t ep);
 
 #endif

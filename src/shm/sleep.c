@@ -1,14 +1,15 @@
 /* sleep.c: what an operation waits for, told to those who ring for its sleepers.
  *
- * Everybody who publishes anything in a group rings, and n endpoints that sleep in one barrier would be woken n times each,
- * n - 1 of them in vain. So a sleeper says what it waits for: the word of the hint (hd_task_t), or where that is
- * the lane of one member and all members are waited for, all lanes. Or that the group fails, or loses a member. What else may
- * end a wait (a peer that called something else) is found by who looks, and sleepers do that now and then.
+ * Everybody who publishes anything in a group rings, and n endpoints that sleep in one barrier
+ * would be woken n times each, n - 1 of them in vain. So a sleeper says what it waits for: the word
+ * of the hint (hd_task_t), or where that is the lane of one member and all members are waited for,
+ * all lanes. Or that the group fails, or loses a member. What else may end a wait (a peer that
+ * called something else) is found by who looks, and sleepers do that now and then.
  */
 #include "shm/internal.h"
 
-/* relaxed, here and below: a ringer sees what it has published, and what was there when somebody was enlisted, or else
- * the sleeper does in its last look (park.c) */
+/* relaxed, here and below: a ringer sees what it has published, and what was there when somebody
+ * was enlisted, or else the sleeper does in its last look (park.c) */
 static uint32_t losses(const hd_group_t *group) {
     return atomic_load_explicit(&group->n_left, memory_order_relaxed);
 }

@@ -1,9 +1,9 @@
-/* stall.c: what is said of endpoints that are waited for too long: who they are and what they do, as far
- * as shared memory tells.
+/* stall.c: what is said of endpoints that are waited for too long: who they are and what they do,
+ * as far as shared memory tells.
  *
- * Who may call: whoever waits, for a wait of its own. Nothing here is on a path that is taken before STALL
- * seconds have passed without a result. Peers may go on at any moment, so what is read of them is read
- * atomically, and may be old when it is printed; nothing is decided by it.
+ * Who may call: whoever waits, for a wait of its own. Nothing here is on a path that is taken
+ * before STALL seconds have passed without a result. Peers may go on at any moment, so what is read
+ * of them is read atomically, and may be old when it is printed; nothing is decided by it.
  */
 #include "shm/internal.h"
 
@@ -36,7 +36,7 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
                   hd_stall_seconds(stall, now), text.line);
 }
 
-/* --- whom an operation waits for ------------------------------------------------------------------ */
+/* --- whom an operation waits for -------------------------------------------------------------- */
 
 /* What is missing, and from which members of the operation's board. */
 typedef struct need {
@@ -127,8 +127,8 @@ static bool waits_for_root(const hd_op_t *op) {
            op->wait != hd_engine_step && op->wait != hd_arrived;
 }
 
-/* Does this endpoint only combine arrivals for others' sake, before it may end? (Nobody waits for all in
- * these, but their roots for what they are sent; root: in scatterv, it has come.) */
+/* Does this endpoint only combine arrivals for others' sake, before it may end? (Nobody waits for
+ * all in these, but their roots for what they are sent; root: in scatterv, it has come.) */
 static bool only_combines(const hd_op_t *op) {
     if (!op->arriving || !op->group->static_arrival || op->wait == hd_engine_step) {
         return false;
@@ -182,7 +182,7 @@ static need_t need_of(const hd_op_t *op) {
     return op->state == HD_OP_QUEUED ? of_queued(op) : of_launched(op);
 }
 
-/* --- what a peer does ----------------------------------------------------------------------------- */
+/* --- what a peer does ------------------------------------------------------------------------- */
 
 static const char *type_of(const hd_lane_t *lane) {
     /* relaxed: only told */
@@ -325,7 +325,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     hd_text_add(text, "%s", need.what);
 }
 
-/* --- lines ---------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 enum { TITLE = 192, ALL_SPEAK = 8 /* endpoints, of which each speaks for itself */ };
 

@@ -1,4 +1,5 @@
-/* types.h: the data structures of collectives among the endpoints of one process, and what always holds of them.
+/* types.h: the data structures of collectives among the endpoints of one process, and what always
+ * holds of them.
  *
  * GROUP     all endpoints of one team in this process. Refcounted; holds everything a peer may
  *           touch, except the requests that a claim pins (see the engine).
@@ -25,13 +26,13 @@
  * floor cheap: seeing a peer's lane carry j proves (window) that it has consumed j - H, so whoever
  * sees all lanes of j knows floor >= j - H, which covers every k up to j - H + D = j + H. A run of
  * synchronizing operations never scans; only runs of one-way operations do (hd_board_may_publish).
- * No deadlock: let k be the smallest number not consumed by all. Nobody is kept from publishing k by
- * the floor (k - D < k is consumed by all) nor by the window (all before k are consumed), so all
- * publish k once their callers have posted it, and an exchange all have published completes.
- * Boards of depth 1 are not subject to this: the pool hands one out only when all have left it.
+ * No deadlock: let k be the smallest number not consumed by all. Nobody is kept from publishing k
+ * by the floor (k - D < k is consumed by all) nor by the window (all before k are consumed), so all
+ * publish k once their callers have posted it, and an exchange all have published completes. Boards
+ * of depth 1 are not subject to this: the pool hands one out only when all have left it.
  *
- * Nobody looks at its own lane: a load from a line that peers are just fetching from here takes as long
- * as their fetch. What is in it is known anyway.
+ * Nobody looks at its own lane: a load from a line that peers are just fetching from here takes as
+ * long as their fetch. What is in it is known anyway.
  *
  * REGIMES (chosen by the source of the data by its own byte count, see hd_lane_publish):
  *   INLINE   in the lane's own line
@@ -124,8 +125,8 @@ _Static_assert(offsetof(hd_member_t, lock) == HD_LINE_PAIR,
                "what peers read of a member has lines of its own");
 _Static_assert(offsetof(hd_member_t, lane) % HD_LINE_PAIR == 0, "lanes begin at a pair of lines");
 
-/* A block's line of release (core/tree.h): what came down from the origin. Written by the block's first
- * endpoint, read by those to whom hd_tree_release names it. */
+/* A block's line of release (core/tree.h): what came down from the origin. Written by the block's
+ * first endpoint, read by those to whom hd_tree_release names it. */
 typedef struct hd_release {
     alignas(HD_LINE) _Atomic uint64_t seq; /* k once written */
     int32_t status;
@@ -138,7 +139,8 @@ typedef struct hd_release {
 
 _Static_assert(sizeof(hd_release_t) == HD_LINE, "what is released is in the line of its number");
 
-/* One block of an arrival tree in one exchange. Who uses the first line is decided once per group. */
+/* One block of an arrival tree in one exchange. Who uses the first line is decided once per group.
+ */
 typedef struct hd_block {
     union {
         /* arrival by counter: arrivals ever; each use of the slot adds `size` */
@@ -172,8 +174,8 @@ typedef struct hd_slice {
 
 _Static_assert(sizeof(hd_slice_t) == HD_LINE, "one look at a slice tells all about it");
 
-/* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board.
- * src, dst, call: entry i written by member i before it publishes, read after all arrived, or (call)
+/* Memory for DIRECT work in one exchange; installed on first use, lives as long as the board. src,
+ * dst, call: entry i written by member i before it publishes, read after all arrived, or (call)
  * after a successful claim; not used where lanes or slices carry the same (engine.c). */
 typedef struct hd_work {
     hd_slice_t *slice;
@@ -183,16 +185,17 @@ typedef struct hd_work {
 } hd_work_t;
 
 /* How the work of a DIRECT exchange is cut, and what is to be done: the engine knows no more of a
- * collective. Pure functions of the arguments that all members agree on, but for the v types, where a
- * slice's units are counted by its owner. Slice s belongs to member s mod n of the exchange's n members: it
- * registers the slice, and begins its work with it. There may be fewer slices than members, or more, as far
- * as hd_board_slices goes. */
+ * collective. Pure functions of the arguments that all members agree on, but for the v types, where
+ * a slice's units are counted by its owner. Slice s belongs to member s mod n of the exchange's n
+ * members: it registers the slice, and begins its work with it. There may be fewer slices than
+ * members, or more, as far as hd_board_slices goes. */
 typedef struct hd_work_row {
     /* by the owner of slice s, by way of hd_slice_set or what outer.h has */
     void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
     /* after a claim: does one unit of slice s */
     ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
-    /* an outer stage's, or devices': how many slices there are, at least 1; of work.c's rows plan.c decides it */
+    /* an outer stage's, or devices': how many slices there are, at least 1; of work.c's rows plan.c
+     * decides it */
     uint32_t (*slices)(const hd_op_t *op);
     /* by what plan.c cuts the work */
     uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
@@ -216,8 +219,8 @@ typedef struct hd_exchange {
     /* end line: written once per use by whoever finishes the last slice (trees only) */
     alignas(HD_LINE) _Atomic uint64_t done; /* k when all work is finished */
     int32_t done_status;
-    /* work line: touched once per slice (trees only), but for the status. The first two are put to 0 by
-     * member 0 before it publishes: nobody works before that */
+    /* work line: touched once per slice (trees only), but for the status. The first two are put to
+     * 0 by member 0 before it publishes: nobody works before that */
     alignas(HD_LINE) _Atomic uint32_t slices_done;
     _Atomic uint32_t hint;        /* first slice that may still have units */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
@@ -297,8 +300,8 @@ struct hd_group {
     uint32_t team_n;  /* endpoints of the team in all its processes */
     size_t
         copy_min; /* bytes of a block from which devices copy it to each other (device/copies.c) */
-    size_t
-        partial_min; /* bytes of an operand from which devices reduce blocks apart (device/partials.c) */
+    /* bytes of an operand from which devices reduce blocks apart (device/partials.c) */
+    size_t partial_min;
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;
     hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */
@@ -309,7 +312,8 @@ struct hd_group {
     } * region;                /* by endpoint: the team's memory */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
-    /* of a group with something outside: all have joined; and how many of this and that are ready (hd_group_ready) */
+    /* of a group with something outside: all have joined; and how many of this and that are ready
+     * (hd_group_ready) */
     _Atomic uint32_t sealed, halves;
     hd_heirloom_t heirloom; /* see leave.c */
     uint32_t forks;         /* hd_forks() when it was made */
@@ -328,7 +332,8 @@ typedef enum hd_op_state {
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
     HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
     HD_OP_ENQUEUED, /* its board is left; waits for what devices have yet to do (device/device.h) */
-    HD_OP_ARMED /* no post yet: a stand-in for an operation that waits for its event (request/engine.c) */
+    /* no post yet: a stand-in for an operation that waits for its event (request/engine.c) */
+    HD_OP_ARMED
 } hd_op_state_t;
 
 /* Where an endpoint stands: its member of a board, and the number of its exchange there. */
@@ -349,8 +354,9 @@ struct hd_op {
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
     ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
-    /* packed datatypes, devices: when it ends with this status; returns that with which it does end. NULL: nothing to do.
-     * UCC_INPROGRESS: it has left its board (hd_op_leave), and task.step is another one. */
+    /* packed datatypes, devices: when it ends with this status; returns that with which it does
+     * end. NULL: nothing to do. UCC_INPROGRESS: it has left its board (hd_op_leave), and task.step
+     * is another one. */
     ucc_status_t (*finish)(hd_op_t *op, ucc_status_t status);
     void (*drop)(hd_op_t *op); /* when it ends without having been launched; NULL: nothing to do */
     /* set per post */
@@ -381,7 +387,8 @@ struct hd_op {
     uint32_t outer_shape; /* HD_OUTER_* of outer.h */
     bool completer;       /* outer: I have completed the arrival */
     uint32_t turn;        /* the user's reduction: the slice that I work on */
-    /* of the whole collective, in whichever processes its endpoints live; place has what this board counts */
+    /* of the whole collective, in whichever processes its endpoints live; place has what this board
+     * counts */
     uint32_t n, me;
     const struct hd_span *span; /* which of those live where (span/span.h); NULL: all live here */
     struct hd_device_part

@@ -3,26 +3,28 @@
  *   bcast, reduce, allreduce, (ex)scan  a unit is a byte window; slices are equal runs of windows
  *   allgather(v), gather(v)       slice s holds the parts of member s's block
  *   scatter(v), reduce_scatter(v) slice d holds the parts of member d's block
- *   alltoall(v)                   slice s holds, destination by destination, the parts of the pair's
- *                                 block; in place, only members above s, and a unit swaps the pair
+ *   alltoall(v)                   slice s holds, destination by destination, the parts of the
+ *                                 pair's block; in place, only members above s, and a unit swaps
+ *                                 the pair
  *
- * How large a window is, how many slices there are and by which stores results are written, the plan says
- * (plan.c). Every byte is read and written as often as the collective needs it and no more: a window of an
- * allreduce is reduced once and written to all; of a bcast, read once and written to all.
+ * How large a window is, how many slices there are and by which stores results are written, the
+ * plan says (plan.c). Every byte is read and written as often as the collective needs it and no
+ * more: a window of an allreduce is reduced once and written to all; of a bcast, read once and
+ * written to all.
  *
- * Results are pushed: who has the source writes them to all, so that each byte is read once, and cores
- * write to each other's lines at the same time, which measured faster than reading from them.
+ * Results are pushed: who has the source writes them to all, so that each byte is read once, and
+ * cores write to each other's lines at the same time, which measured faster than reading from them.
  *
  * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
- * slices needs no knowledge of their contents. Which member a slice belongs to is the engine's rule, and
- * the same for all rows: number s to member s mod n.
+ * slices needs no knowledge of their contents. Which member a slice belongs to is the engine's
+ * rule, and the same for all rows: number s to member s mod n.
  */
 #include "core/copy.h"
 #include "shm/internal.h"
 
 #include <string.h>
 
-/* --- slices, and the units they have ---------------------------------------------------------------- */
+/* --- slices, and the units they have ---------------------------------------------------------- */
 
 /* So many windows are in a block. */
 static size_t windows(const hd_op_t *op, size_t block) {
@@ -99,7 +101,7 @@ static void lay_out_alltoallv(const hd_op_t *op, uint32_t s, hd_slice_t *slice) 
                   slice);
 }
 
-/* --- moving data -------------------------------------------------------------------------------- */
+/* --- moving data ------------------------------------------------------------------------------ */
 
 static void swap(uint8_t *a, uint8_t *b, size_t bytes) {
     uint8_t held[4096];
@@ -124,8 +126,8 @@ static span_t span_of(const hd_op_t *op, size_t block, size_t index) {
     return (span_t){at, block - at < w ? block - at : w};
 }
 
-/* A window of the result in the caches: to the claimer's own destination first, where the stores are
- * cheapest, and from there to the others'. All operands are read before any is overwritten. */
+/* A window of the result in the caches: to the claimer's own destination first, where the stores
+ * are cheapest, and from there to the others'. All operands are read before any is overwritten. */
 static ucc_status_t push_window(const hd_op_t *op, const hd_work_t *work, size_t at, size_t bytes) {
     uint8_t *own = (uint8_t *)work->dst[op->place.me] + at;
     ucc_status_t status =
@@ -148,9 +150,9 @@ static ucc_status_t push_windows(const hd_op_t *op, const hd_work_t *work, span_
     return status;
 }
 
-/* Prefixes through a window that the first-level cache holds: each is made from the one before. A scan's
- * lie in the destinations. Those of an exscan are made before the destination is written: it may be the
- * operand. */
+/* Prefixes through a window that the first-level cache holds: each is made from the one before. A
+ * scan's lie in the destinations. Those of an exscan are made before the destination is written: it
+ * may be the operand. */
 static ucc_status_t scan_window(const hd_op_t *op, const hd_work_t *work, size_t at, size_t bytes,
                                 bool exclusive, uint8_t *const held[2]) {
     const void *source[2] = {(const uint8_t *)work->src[0] + at, NULL};
@@ -346,7 +348,8 @@ static ucc_status_t reduce_part(const hd_op_t *op, const hd_work_t *work, uint32
                           &work->dst[d], span.at, span.bytes / op->call.element, op->plan.stores);
 }
 
-/* Whose block a unit belongs to, and which part of it it is: slice by slice, or, exclusively, all in slice
+/* Whose block a unit belongs to, and which part of it it is: slice by slice, or, exclusively, all
+ * in slice
  * 0. False: the empty unit. */
 static bool find_part(const hd_op_t *op, const hd_work_t *work, uint32_t *d, uint32_t *unit) {
     if (op->call.exclusive) {
@@ -439,10 +442,10 @@ ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slic
     return status;
 }
 
-/* --- the table ----------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
-/* Streams of memory that one byte of a window touches: from one to one, from or to one and all, or all and
- * all. */
+/* Streams of memory that one byte of a window touches: from one to one, from or to one and all, or
+ * all and all. */
 #define ONE_ONE .streams_more = 2
 #define ONE_ALL .streams_each = 1, .streams_more = 1
 #define ALL_ALL .streams_each = 2

@@ -1,6 +1,6 @@
-/* active_sets.c: the deprecated collectives, whose PEs are given with each call: start, start + 2^log_stride, ... A PE
- * makes an endpoint for each set when it first takes part, and keeps it; for that, nobody waits for anybody. The work
- * arrays of the calls are not used.
+/* active_sets.c: the deprecated collectives, whose PEs are given with each call: start, start +
+ * 2^log_stride, ... A PE makes an endpoint for each set when it first takes part, and keeps it; for
+ * that, nobody waits for anybody. The work arrays of the calls are not used.
  */
 #include "collectives.h"
 
@@ -46,7 +46,8 @@ static active_set_t *make(int start, int log_stride, int size, const char *call)
     return set;
 }
 
-/* NULL: this PE has not made it. One that is found becomes the first of the list, where the next call looks first. */
+/* NULL: this PE has not made it. One that is found becomes the first of the list, where the next
+ * call looks first. */
 static active_set_t *find(int start, int log_stride, int size) {
     active_set_t **link = &this_pe->sets, *set;
     while ((set = *link) != NULL &&

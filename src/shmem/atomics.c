@@ -1,8 +1,8 @@
-/* atomics.c: atomic operations on other PEs' memory are C11's, on objects that programs declare plainly: all types of
- * the lists are as wide when _Atomic.
+/* atomics.c: atomic operations on other PEs' memory are C11's, on objects that programs declare
+ * plainly: all types of the lists are as wide when _Atomic.
  *
- * Their order is acquire and release: OpenSHMEM promises less, but a program may pass a turn by them (a lock of its
- * own), and on processors of today it costs nothing beside the operation.
+ * Their order is acquire and release: OpenSHMEM promises less, but a program may pass a turn by
+ * them (a lock of its own), and on processors of today it costs nothing beside the operation.
  */
 #include "pe.h"
 

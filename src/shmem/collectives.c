@@ -1,5 +1,5 @@
-/* collectives.c: collectives of teams that move data, in bytes, by Heddle's; those of active sets call them, too
- * (collectives.h).
+/* collectives.c: collectives of teams that move data, in bytes, by Heddle's; those of active sets
+ * call them, too (collectives.h).
  */
 #include "collectives.h"
 
@@ -74,7 +74,8 @@ int team_alltoall(const struct shmem_team *team, void *dest, const void *source,
     return heddle_alltoall(team->endpoint, source, dest, bytes, UCC_DT_UINT8) != UCC_OK;
 }
 
-/* Elements with gaps go straight to their places, which the specification wants to be ready before anybody calls. */
+/* Elements with gaps go straight to their places, which the specification wants to be ready before
+ * anybody calls. */
 int team_alltoalls(const struct shmem_team *team, void *dest, const void *source, ptrdiff_t dst,
                    ptrdiff_t sst, size_t n, size_t size, const char *call) {
     must_be_two(dest, source, n, call);

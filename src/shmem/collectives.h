@@ -1,5 +1,5 @@
-/* collectives.h: collectives of a team of this PE's, for teams and for active sets. They return 0, or 1 when Heddle's
- * failed; buffers must be symmetric where there is any data.
+/* collectives.h: collectives of a team of this PE's, for teams and for active sets. They return 0,
+ * or 1 when Heddle's failed; buffers must be symmetric where there is any data.
  */
 #ifndef SHMEM_COLLECTIVES_H_
 #define SHMEM_COLLECTIVES_H_

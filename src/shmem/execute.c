@@ -10,7 +10,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Where shmemrun lies as seen from this library's folder: of lib, of lib/x86_64-linux-gnu, and in a build. */
+/* Where shmemrun lies as seen from this library's folder: of lib, of lib/x86_64-linux-gnu, and in a
+ * build. */
 static const char *const launchers[] = {"../bin/shmemrun", "../../bin/shmemrun", "shmemrun"};
 
 _Noreturn static void give_up(const char *program) {

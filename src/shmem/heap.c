@@ -1,7 +1,7 @@
-/* heap.c: the symmetric heap. Every PE keeps a list of the blocks of its own heap, free ones included, and gives out the
- * first that fits. PEs call in the same order with the same sizes, so their lists are equal and objects have the same
- * offset everywhere, without a word exchanged. Lists are not in the heap: what a program overwrites there does not
- * break them.
+/* heap.c: the symmetric heap. Every PE keeps a list of the blocks of its own heap, free ones
+ * included, and gives out the first that fits. PEs call in the same order with the same sizes, so
+ * their lists are equal and objects have the same offset everywhere, without a word exchanged.
+ * Lists are not in the heap: what a program overwrites there does not break them.
  */
 #include "pe.h"
 
@@ -17,7 +17,8 @@ struct block {
     struct block *before;
 };
 
-/* A cache line: objects of different PEs' interest do not share one. Larger than any type's alignment. */
+/* A cache line: objects of different PEs' interest do not share one. Larger than any type's
+ * alignment. */
 static const size_t unit = 64;
 
 void heap_begin(pe_t *pe) {
@@ -96,7 +97,8 @@ static block_t *take(size_t alignment, size_t bytes) {
     return NULL;
 }
 
-/* At the first that fails, and never again. All PEs allocate alike: the one that comes first says it. */
+/* At the first that fails, and never again. All PEs allocate alike: the one that comes first says
+ * it. */
 static void say_full(const char *call, size_t bytes) {
     size_t unused = 0, largest = 0;
     /* relaxed: only decides who says it */

@@ -1,12 +1,14 @@
 /* launch.c: what shmemrun does: it runs a program as N PEs, threads of this process.
  *
- * The program is a shared module with a main. Each PE gets a copy of the file, loaded on its own, so that globals are
- * private to the PE; those of the same name have the same offset from where the copy begins. The names shmem_* that the
- * module needs are this library's, which shmemrun has loaded already. With several N, a process for each, one after the
- * other.
- *     A program's threads belong to the PE that started them, and exit() ends its PE only: so pthread_create(),
- * thrd_create() and exit() are defined here. The loader looks for a module's names in shmemrun first and then in the
- * libraries that it needs, in their order: this one comes before the C library.
+ * The program is a shared module with a main. Each PE gets a copy of the file, loaded on its own,
+ * so that globals are private to the PE; those of the same name have the same offset from where the
+ * copy begins. The names shmem_* that the module needs are this library's, which shmemrun has
+ * loaded already. With several N, a process for each, one after the other.
+ *     A program's threads belong to the PE that started them, and exit() ends its PE only: so
+ *     pthread_create(),
+ * thrd_create() and exit() are defined here. The loader looks for a module's names in shmemrun
+ * first and then in the libraries that it needs, in their order: this one comes before the C
+ * library.
  */
 #include "launcher.h"
 #include "pe.h"
@@ -104,7 +106,8 @@ __attribute__((visibility("default"))) int thrd_create(thrd_t *thread, thrd_star
     return thrd_success;
 }
 
-/* A PE that fails before shmem_finalize leaves others waiting, in shmem_init for one: then all end. */
+/* A PE that fails before shmem_finalize leaves others waiting, in shmem_init for one: then all end.
+ */
 static void leave(runner_t *runner, int status) {
     if (status != 0 && !runner->pe->finalized) {
         shmem_global_exit(status);
@@ -131,7 +134,8 @@ __attribute__((visibility("default"))) _Noreturn void exit(int status) {
 
 /* ---- copies ---- */
 
-/* The file's contents in memory; dlopen takes files with different numbers for different modules. */
+/* The file's contents in memory; dlopen takes files with different numbers for different modules.
+ */
 static int copy_file(const char *path) {
     struct stat state;
     char name[128]; /* which debuggers show: the path's end, since its length is limited */

@@ -1,6 +1,6 @@
-/* locks.c: set, test and clear. A lock is the long at PE 0; those at other PEs are not used. Its upper half is the next
- * number to be drawn, its lower half the number whose turn it is: first come, first served. When nobody holds it and
- * nobody waits it is 0, as the program made it.
+/* locks.c: set, test and clear. A lock is the long at PE 0; those at other PEs are not used. Its
+ * upper half is the next number to be drawn, its lower half the number whose turn it is: first
+ * come, first served. When nobody holds it and nobody waits it is 0, as the program made it.
  */
 #include "pe.h"
 
@@ -14,7 +14,8 @@ static _Atomic uint64_t *lock_at_0(long *lock, const char *call) {
 
 void shmem_set_lock(long *lock) {
     _Atomic uint64_t *there = lock_at_0(lock, __func__);
-    /* Acquire, here and below: the holder sees what the one before did until its release in clear. */
+    /* Acquire, here and below: the holder sees what the one before did until its release in clear.
+     */
     uint64_t mine = atomic_fetch_add_explicit(there, ticket, memory_order_acquire);
     for (waiting_t waiting = {0}; (uint32_t)mine != (uint32_t)(mine >> 32);) {
         pause_in_wait(&waiting, __func__, "the lock", lock);

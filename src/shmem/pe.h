@@ -1,7 +1,9 @@
-/* pe.h: what the files of libheddle_shmem share. A PE is a thread; threads that it starts belong to it.
+/* pe.h: what the files of libheddle_shmem share. A PE is a thread; threads that it starts belong to
+ * it.
  *
- * Two parts of a PE's memory are symmetric: its heap, and its copy of the program, where globals lie. An object has
- * the same offset in that part at every PE, so a remote address is the other PE's part plus the offset (remote_address).
+ * Two parts of a PE's memory are symmetric: its heap, and its copy of the program, where globals
+ * lie. An object has the same offset in that part at every PE, so a remote address is the other
+ * PE's part plus the offset (remote_address).
  */
 #ifndef SHMEM_PE_H_
 #define SHMEM_PE_H_
@@ -26,7 +28,8 @@ struct shmem_team {
     struct shmem_team *next; /**< in pe_t::teams */
 };
 
-/** PEs of a call are numbered as in the team that the context was made from, of which it keeps the numbers. */
+/** PEs of a call are numbered as in the team that the context was made from, of which it keeps the
+ * numbers. */
 struct shmem_context {
     int start;
     int stride;
@@ -38,7 +41,8 @@ struct shmem_context {
 typedef struct block block_t;           /* heap.c */
 typedef struct active_set active_set_t; /* active_sets.c */
 
-/** One PE. Others read heap and image only, which do not change between shmem_init and shmem_finalize. */
+/** One PE. Others read heap and image only, which do not change between shmem_init and
+ * shmem_finalize. */
 typedef struct pe {
     alignas(128) char
         *heap;   /**< before the first barrier of shmem_init the PE writes it; NULL before */
@@ -56,7 +60,8 @@ typedef struct pe {
     struct shmem_context *contexts;
 } pe_t;
 
-/** The launcher fills it before there are PEs; group is made by the PE that comes first to shmem_init. */
+/** The launcher fills it before there are PEs; group is made by the PE that comes first to
+ * shmem_init. */
 typedef struct world {
     int size;
     size_t heap_bytes;
@@ -141,8 +146,8 @@ static inline shmem_team_t own_team(shmem_team_t team) {
     return team == SHMEM_TEAM_SHARED ? &this_pe->shared : team;
 }
 
-/** The same for a call that every member makes, and nobody else. Looked at last, the mistake costs SHMEM_TEAM_WORLD
- *  nothing. */
+/** The same for a call that every member makes, and nobody else. Looked at last, the mistake costs
+ *  SHMEM_TEAM_WORLD nothing. */
 static inline shmem_team_t member_team(shmem_team_t team, const char *call) {
     if (team == SHMEM_TEAM_WORLD) {
         return &this_pe->world;
@@ -156,19 +161,20 @@ static inline shmem_team_t member_team(shmem_team_t team, const char *call) {
     return team;
 }
 
-/** A wait for what another PE shall do, of which no one else tells when it lasts long. All 0 when it begins. */
+/** A wait for what another PE shall do, of which no one else tells when it lasts long. All 0 when it
+ * begins. */
 typedef struct waiting {
     unsigned looks;
     double began; /**< seconds; 0: no clock has been read yet */
     double next;  /**< see heddle_watch_wait */
 } waiting_t;
 
-/** Says after HEDDLE_STALL seconds (10), and again and again, who waits in which call for the variable at this address; fails
- *  after HEDDLE_TIMEOUT. Now and then. */
+/** Says after HEDDLE_STALL seconds (10), and again and again, who waits in which call for the
+ *  variable at this address; fails after HEDDLE_TIMEOUT. Now and then. */
 void watch_wait(waiting_t *waiting, const char *call, const char *what, const void *address);
 
-/** Between two looks at what another PE shall change. There may be more PEs than processors: whoever looked often
- *  gives its own away. */
+/** Between two looks at what another PE shall change. There may be more PEs than processors: whoever
+ *  looked often gives its own away. */
 static inline void pause_between(unsigned *looks) {
     if (++*looks < the_world.spins) {
 #if defined(__x86_64__)

@@ -1,8 +1,8 @@
 /* rma.c: put and get. A PE's memory is this process's, so both are copies and complete at once.
  *
- * A block of up to 64 bytes is stored in words, each an atomic store with release order, for another PE may wait for
- * one of them to change and then read what was put before. Larger blocks are copied plainly: whoever reads them has
- * been told by a signal, a flag or a barrier.
+ * A block of up to 64 bytes is stored in words, each an atomic store with release order, for
+ * another PE may wait for one of them to change and then read what was put before. Larger blocks
+ * are copied plainly: whoever reads them has been told by a signal, a flag or a barrier.
  */
 #include "pe.h"
 

@@ -1,5 +1,5 @@
-/* sync.c: order, waits and tests, signals. Looks at variables are loads with acquire order: whoever sees a value sees
- * what was put before it (rma.c, atomics.c).
+/* sync.c: order, waits and tests, signals. Looks at variables are loads with acquire order: whoever
+ * sees a value sees what was put before it (rma.c, atomics.c).
  */
 #include "pe.h"
 
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Operations are complete when they return. What is left to do is for processors that would let a store of a later call
- * overtake one of an earlier: fence; or a load: quiet. ThreadSanitizer does not know fences, and needs none, since it
- * follows the release stores. */
+/* Operations are complete when they return. What is left to do is for processors that would let a
+ * store of a later call overtake one of an earlier: fence; or a load: quiet. ThreadSanitizer does
+ * not know fences, and needs none, since it follows the release stores. */
 #ifdef __SANITIZE_THREAD__
 #define order_accesses(order) (void)(order)
 #else
@@ -69,7 +69,8 @@ __attribute__((noinline, cold)) void watch_wait(waiting_t *waiting, const char *
          call);
 }
 
-/* What is waited for: of n variables those whose status is 0, each compared with its value, or all with one. */
+/* What is waited for: of n variables those whose status is 0, each compared with its value, or all
+ * with one. */
 typedef bool holds_t(const void *variable, int cmp, const void *value);
 typedef struct condition {
     holds_t *holds;
@@ -139,7 +140,8 @@ static int test_all(const condition_t *c) {
     return told(true);
 }
 
-/* Begins after the one that was found last, so that none is forgotten while others hold all the time. */
+/* Begins after the one that was found last, so that none is forgotten while others hold all the
+ * time. */
 static size_t test_any(const condition_t *c) {
     static _Thread_local size_t next;
     for (size_t k = 0; k < c->n; k++) {

@@ -1,6 +1,6 @@
-/* teams.c: teams and contexts. All that the library needs of a team is three numbers and an endpoint: a split is arithmetic
- * and heddle_subset(), without an exchange. A context is the numbers of its team, since all operations are complete when
- * they return.
+/* teams.c: teams and contexts. All that the library needs of a team is three numbers and an
+ * endpoint: a split is arithmetic and heddle_subset(), without an exchange. A context is the
+ * numbers of its team, since all operations are complete when they return.
  */
 #include "pe.h"
 
@@ -135,7 +135,8 @@ int shmem_team_split_2d(shmem_team_t parent, int xrange, const shmem_team_config
     return 0;
 }
 
-/* Takes the first context out of the list that is this one, or of that team; NULL when there is none. */
+/* Takes the first context out of the list that is this one, or of that team; NULL when there is
+ * none. */
 static shmem_ctx_t unlink_context(shmem_ctx_t ctx, shmem_team_t team) {
     pthread_mutex_lock(&this_pe->lock);
     shmem_ctx_t *link = &this_pe->contexts;

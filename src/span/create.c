@@ -1,11 +1,12 @@
-/* create.c: a crossing is made while its team forms, hung on the team's group, and ends with that group. Here alone is known
- * by which stages operations cross processes.
+/* create.c: a crossing is made while its team forms, hung on the team's group, and ends with that
+ * group. Here alone is known by which stages operations cross processes.
  */
 #include "span/internal.h"
 
 #include "threads/trace.h"
 
-/* The other processes have said so, or can't be reached: they need not be told. Under a lane's lock. */
+/* The other processes have said so, or can't be reached: they need not be told. Under a lane's
+ * lock. */
 static void lost(void *arg, ucc_status_t why) {
     hd_crossing_t *crossing = arg;
     atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed); /* a flag, no more */
@@ -76,7 +77,8 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         crossing->identity[p][0] = process[p].identity[0];
         crossing->identity[p][1] = process[p].identity[1];
     }
-    /* In a team whose wire id may be used again, a part that comes too late might be taken for one of the next. */
+    /* In a team whose wire id may be used again, a part that comes too late might be taken for one
+     * of the next. */
     size_t most = hd_net_swap_most(span->processes);
     crossing->swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
     crossing->swap_most = crossing->swap_most < most ? crossing->swap_most : most;

@@ -1,18 +1,21 @@
 /* crossing.c: what a team of several processes has beside its group (span.h), from its greeting on.
  *
- * Processes greet each other before the team may be used: a barrier among them, by a leg of the net's. Whoever has
- * passed it knows that all processes welcome messages of this team. Any endpoint that forms the team pumps it. It lies
- * in the crossing, so the group must not end while it is under way: endpoints that are destroyed earlier make it end
- * first (hd_crossing_lingers). A team that is AHEAD does not wait for it, only its operations do, and a process may be
- * through with the team before others have formed it: there, the greeting keeps the group.
+ * Processes greet each other before the team may be used: a barrier among them, by a leg of the
+ * net's. Whoever has passed it knows that all processes welcome messages of this team. Any endpoint
+ * that forms the team pumps it. It lies in the crossing, so the group must not end while it is
+ * under way: endpoints that are destroyed earlier make it end first (hd_crossing_lingers). A team
+ * that is AHEAD does not wait for it, only its operations do, and a process may be through with the
+ * team before others have formed it: there, the greeting keeps the group.
  *
- * Warming. Before the first large message on a way UCX asks the other end for a number. Up to version 1.13 it ends the
- * process if the way breaks while that question or its answer waits for a connection, or behind data (wireup_ep.c,
- * "pending_count == 0"; ucp_request.c, "got REP message"). So few processes have this behind them before their team
- * is used: in each lane, when a barrier has made all connections and nothing else is on them, they exchange a word
- * each to each by rendezvous. Among more, and in teams that are ahead, ways are made when they are needed.
+ * Warming. Before the first large message on a way UCX asks the other end for a number. Up to
+ * version 1.13 it ends the process if the way breaks while that question or its answer waits for a
+ * connection, or behind data (wireup_ep.c, "pending_count == 0"; ucp_request.c, "got REP message").
+ * So few processes have this behind them before their team is used: in each lane, when a barrier
+ * has made all connections and nothing else is on them, they exchange a word each to each by
+ * rendezvous. Among more, and in teams that are ahead, ways are made when they are needed.
  *
- * Failing. A group that fails tells the other processes, unless it failed because they have told it.
+ * Failing. A group that fails tells the other processes, unless it failed because they have told
+ * it.
  */
 #include "span/internal.h"
 #include "core/log.h"
@@ -20,18 +23,19 @@
 
 enum { WARM_PROCESSES = 8, LANES = 8 }; /* most of a team whose ways are made before it is used */
 
-/* --- greeting -------------------------------------------------------------------------------------- */
+/* --- greeting --------------------------------------------------------------------------------- */
 
-/* Everybody is watched before a process says hello: so what happens to those who have passed the greeting is noticed. Who
- * can't be watched soon is not waited for. */
+/* Everybody is watched before a process says hello: so what happens to those who have passed the
+ * greeting is noticed. Who can't be watched soon is not waited for. */
 static bool may_greet(const hd_crossing_t *crossing) {
     enum { PATIENCE_MS = 1000 };
     return hd_net_team_is_watched(crossing->team) ||
            hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
-/* What goes each to each when ways are warmed: first what is given, then what is taken. Nobody reads it, and it may come when
- * the team is gone: so it stays, for all teams. In a lane one thread at a time takes it. */
+/* What goes each to each when ways are warmed: first what is given, then what is taken. Nobody
+ * reads it, and it may come when the team is gone: so it stays, for all teams. In a lane one thread
+ * at a time takes it. */
 static uint64_t word[LANES][2 * WARM_PROCESSES];
 
 typedef struct hd_words {
@@ -48,7 +52,8 @@ static void set_words(hd_words_t *words, uint32_t lane) {
 
 static bool step_hello(hd_leg_t *leg);
 
-/* The next of: the greeting, in lane 0; then in each lane a barrier, but for lane 0, and words. False: all was. */
+/* The next of: the greeting, in lane 0; then in each lane a barrier, but for lane 0, and words.
+ * False: all was. */
 static bool begin_next(hd_crossing_t *crossing) {
     hd_leg_t *leg = &crossing->hello;
     uint32_t n = crossing->span->processes, i = crossing->hellos++, lane = i / 2;
@@ -108,8 +113,8 @@ static bool step_hello(hd_leg_t *leg) {
         hd_group_ready(crossing->group);
     }
     bool ahead = crossing->ahead;
-    /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after this, if the leg
-       does not keep it */
+    /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after
+       this, if the leg does not keep it */
     atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
     if (ahead) {
         hd_span_defer_unref(crossing);
@@ -204,7 +209,7 @@ bool hd_crossing_lingers(hd_crossing_t *crossing) {
     return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING;
 }
 
-/* --- active sets ------------------------------------------------------------------------------------- */
+/* --- active sets ------------------------------------------------------------------------------ */
 
 static const hd_span_t *find_set(const hd_span_t *first, const hd_subset_t *set) {
     while (first && (first->set.start != set->start || first->set.stride != set->stride ||
@@ -235,7 +240,7 @@ const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set
     return found;
 }
 
-/* --- failing ------------------------------------------------------------------------------------------- */
+/* --- failing ---------------------------------------------------------------------------------- */
 
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why) {
     /* relaxed: only one is to tell; what it tells is not read here */

@@ -1,6 +1,7 @@
-/* drain.c: groups that are let go of later. A leg that ends under its lane's lock must not end its group there, for a group's end
- * destroys a team of the network's: the reference is noted with the crossing (hd_span_defer_unref), and given up by whoever
- * has pumped the network and holds no lock any more (hd_span_drain). Any thread.
+/* drain.c: groups that are let go of later. A leg that ends under its lane's lock must not end its
+ * group there, for a group's end destroys a team of the network's: the reference is noted with the
+ * crossing (hd_span_defer_unref), and given up by whoever has pumped the network and holds no lock
+ * any more (hd_span_drain). Any thread.
  */
 #include "span/span.h"
 
@@ -41,8 +42,8 @@ void hd_span_drain(void) {
     }
 }
 
-/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that groups end; those whose
- * flights were under way stay. */
+/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that
+ * groups end; those whose flights were under way stay. */
 static void inherit_debts(hd_heirloom_t *self) {
     (void)self;
     hd_lock_forget(&debtors_lock);

@@ -1,15 +1,19 @@
-/* flight.c: how the operations of a team of several processes live: the stage that shm calls (shm/outer.h), and the
- * steps of a flight's legs, which the network calls (net/net.h). flight.h has the data structures.
+/* flight.c: how the operations of a team of several processes live: the stage that shm calls
+ * (shm/outer.h), and the steps of a flight's legs, which the network calls (net/net.h). flight.h
+ * has the data structures.
  *
  *   a member     hd_flight_choose at init; its start publishes, as any operation's does
- *   `arrived`    by the completer of the local arrival: sets the flight up, claims a unit for each leg (small flights:
- *                holds the exchange), releases the members of a work flight, and hands the legs to the network
- *   a leg's step by whoever pumps: waits for the slices that it needs, goes on, makes ready what follows, and ends
- *                with the unit's finish or the release
- *   `closed`     the exchange has failed: the other processes are told, and the legs see `closing` and cancel
+ *   `arrived`    by the completer of the local arrival: sets the flight up, claims a unit for each
+ *                leg (small flights: holds the exchange), releases the members of a work flight,
+ *                and hands the legs to the network
+ *   a leg's step by whoever pumps: waits for the slices that it needs, goes on, makes ready what
+ *                follows, and ends with the unit's finish or the release
+ *   `closed`     the exchange has failed: the other processes are told, and the legs see `closing`
+ *                and cancel
  *
- * A flight keeps its group from `arrived` on. What lets go of it is under the lane's lock, where the group can't end
- * (its end destroys a team of the net's): it is noted with the crossing, and settled by who has pumped.
+ * A flight keeps its group from `arrived` on. What lets go of it is under the lane's lock, where
+ * the group can't end (its end destroys a team of the net's): it is noted with the crossing, and
+ * settled by who has pumped.
  */
 #include "span/internal.h"
 
@@ -19,7 +23,7 @@ static hd_crossing_t *crossing_of(hd_outer_t *stage) {
     return (hd_crossing_t *)(void *)stage;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------ */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void free_flight(hd_outer_memory_t *memory) {
     hd_flight_t *f = (hd_flight_t *)(void *)memory;
@@ -58,7 +62,8 @@ static hd_flight_t *take_flight(hd_op_t *op) {
 
 enum { KEPT_SCRATCH = 4 * 1024 };
 
-/* More is given back when the flight is used next: a slot that has seen one large call must not keep its memory. */
+/* More is given back when the flight is used next: a slot that has seen one large call must not
+ * keep its memory. */
 static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, size_t bytes) {
     if (bytes <= scratch->room && (scratch->room <= KEPT_SCRATCH || bytes > KEPT_SCRATCH)) {
         return UCC_OK;
@@ -74,7 +79,7 @@ static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, si
     return UCC_OK;
 }
 
-/* --- combining --------------------------------------------------------------------------------------- */
+/* --- combining -------------------------------------------------------------------------------- */
 
 /* A partial result is not divided, where the operation is an average. */
 static void make_partial(hd_reducer_t *reducer) {
@@ -123,7 +128,8 @@ static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
     return UCC_OK;
 }
 
-/* The passage's, which lends it: large memory goes from flight to flight like a leg's, for it is in the caches. */
+/* The passage's, which lends it: large memory goes from flight to flight like a leg's, for it is in
+ * the caches. */
 static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
     if (!f->passage->lends || bytes <= KEPT_SCRATCH) {
         return take_scratch(f, &f->own, bytes);
@@ -138,7 +144,8 @@ static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
     return UCC_OK;
 }
 
-/* A leg has ended well. With all of them, what they have read is over: LOCAL before they began, COMBINE since. */
+/* A leg has ended well. With all of them, what they have read is over: LOCAL before they began,
+ * COMBINE since. */
 static void give_own(hd_flight_t *f) {
     /* acq_rel: the last takes in what the others have done with the memory */
     uint32_t lasting = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel);
@@ -150,14 +157,14 @@ static void give_own(hd_flight_t *f) {
     }
 }
 
-/* The leg has ended well, or has not begun. One that has failed keeps its scratch as long as the flight lives, for a
- * member may still be combining what lies there. */
+/* The leg has ended well, or has not begun. One that has failed keeps its scratch as long as the
+ * flight lives, for a member may still be combining what lies there. */
 static void give_leg_scratch(hd_segment_t *s) {
     hd_pool_give(&s->flight->crossing->pool, s->scratch);
     s->scratch = (hd_scratch_t){NULL, 0};
 }
 
-/* --- the steps of a leg, under its lane's lock ---------------------------------------------------------- */
+/* --- the steps of a leg, under its lane's lock ------------------------------------------------ */
 
 /* UCC_INPROGRESS, or how the leg has ended. */
 static ucc_status_t advance(hd_segment_t *s, bool may_begin) {
@@ -247,7 +254,7 @@ static bool step_work(hd_leg_t *leg) {
     return true;
 }
 
-/* --- departure: by the completer of the arrival ---------------------------------------------------------- */
+/* --- departure: by the completer of the arrival ----------------------------------------------- */
 
 static hd_net_key_t key_of(const hd_op_t *op, const hd_span_t *span) {
     static const uint8_t class_of[] = {
@@ -393,7 +400,8 @@ static bool claim_units(hd_flight_t *f) {
     return true;
 }
 
-/* All that the legs and the slices need. The units are claimed, so other members' calls may be read. */
+/* All that the legs and the slices need. The units are claimed, so other members' calls may be
+ * read. */
 static ucc_status_t prepare_legs(hd_flight_t *f) {
     ucc_status_t status = take_own(f, f->passage->scratch ? f->passage->scratch(f) : 0);
     /* relaxed: handed on with the legs */
@@ -443,7 +451,7 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
     }
 }
 
-/* --- the stage --------------------------------------------------------------------------------------- */
+/* --- the stage -------------------------------------------------------------------------------- */
 
 static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *ticket, ucc_status_t status,
                     const void *payload) {
@@ -490,7 +498,7 @@ void hd_flight_stage(hd_outer_t *stage) {
         .arrived = arrived, .pump = pump, .closed = closed, .phases = hd_flight_phases};
 }
 
-/* --- operations -------------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 /* HD_OUTER_* of a small call. */
 static uint32_t small_shape(const hd_op_t *op) {

@@ -1,10 +1,11 @@
-/* flight_apart.c: reductions whose bits are to be those of one process, wherever endpoints are, and whose endpoints do not
- * live so that combining them process by process would give those (span.h): what crosses is an operand of each block
- * of endpoints that is whole in a process, a level of the canonical tree. Where there is none, that is each endpoint's.
- * Whoever has a part of the elements combines it of all these operands, in the order of the endpoints.
+/* flight_apart.c: reductions whose bits are to be those of one process, wherever endpoints are, and
+ * whose endpoints do not live so that combining them process by process would give those (span.h):
+ * what crosses is an operand of each block of endpoints that is whole in a process, a level of the
+ * canonical tree. Where there is none, that is each endpoint's. Whoever has a part of the elements
+ * combines it of all these operands, in the order of the endpoints.
  *
- * Lists, at the beginning of the flight's memory: by process, where its operands begin; by operand, which block it is;
- * and the addresses of this process's.
+ * Lists, at the beginning of the flight's memory: by process, where its operands begin; by operand,
+ * which block it is; and the addresses of this process's.
  */
 #include "span/internal.h"
 

@@ -1,22 +1,24 @@
-/* flight_blocks.c: allgather, gather, scatter and alltoall across processes, and their v variants: blocks that belong
- * to an endpoint, or to a pair of them.
+/* flight_blocks.c: allgather, gather, scatter and alltoall across processes, and their v variants:
+ * blocks that belong to an endpoint, or to a pair of them.
  *
- *   allgather  LOCAL: each member's block into the result of member 0 (the LEADER); NET: blocks of a process from
- *              there, and into there; SPREAD: the leader's result to the others
- *   gather     LOCAL: in the root's process, the members' blocks into the root's result; NET: straight from the
- *              members' blocks, and straight into the root's result
+ *   allgather  LOCAL: each member's block into the result of member 0 (the LEADER); NET: blocks of
+ *              a process from there, and into there; SPREAD: the leader's result to the others
+ *   gather     LOCAL: in the root's process, the members' blocks into the root's result; NET:
+ *              straight from the members' blocks, and straight into the root's result
  *   scatter    the same the other way round
- *   alltoall   LOCAL: pairs inside the process; NET: straight from and into the members' buffers, for each pair of
- *              processes in the order of the receivers. In place, what is sent is put aside first (LOCAL)
+ *   alltoall   LOCAL: pairs inside the process; NET: straight from and into the members' buffers,
+ *              for each pair of processes in the order of the receivers. In place, what is sent is
+ *              put aside first (LOCAL)
  *
- * Between two processes, the blocks come in an order that both know: by endpoint. A v type's sizes are compared inside
- * the process here, and across processes by the network, which knows how much a message has to bring.
+ * Between two processes, the blocks come in an order that both know: by endpoint. A v type's sizes
+ * are compared inside the process here, and across processes by the network, which knows how much a
+ * message has to bring.
  */
 #include "span/internal.h"
 
 #include <string.h>
 
-/* --- blocks ------------------------------------------------------------------------------------------ */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 typedef struct block {
     uint8_t *at;
@@ -58,7 +60,7 @@ static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t 
     return UCC_OK;
 }
 
-/* --- slices: a unit of LOCAL and SPREAD is a member -------------------------------------------------- */
+/* --- slices: a unit of LOCAL and SPREAD is a member ------------------------------------------- */
 
 static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     hd_cut_t cut = hd_flight_cut(op);
@@ -96,7 +98,7 @@ static bool never(const hd_flight_t *f) {
     return false;
 }
 
-/* --- allgather --------------------------------------------------------------------------------------- */
+/* --- allgather -------------------------------------------------------------------------------- */
 
 /* Member i's own block; a v type's size is its own word. */
 static block_t own_block(const hd_work_t *work, uint32_t i) {
@@ -153,7 +155,7 @@ static ucc_status_t prepare_allgather(hd_segment_t *s) {
     return UCC_OK;
 }
 
-/* --- gather and scatter -------------------------------------------------------------------------------- */
+/* --- gather and scatter ----------------------------------------------------------------------- */
 
 /* Member i's block at the root. */
 static block_t root_block(const hd_flight_t *f, const hd_work_t *work, bool sends, uint32_t e) {
@@ -236,10 +238,11 @@ static ucc_status_t prepare_scatter(hd_segment_t *s) {
     return prepare_rooted(s, true);
 }
 
-/* --- alltoall ---------------------------------------------------------------------------------------- */
+/* --- alltoall --------------------------------------------------------------------------------- */
 
-/* In place, what is sent to other processes is put aside first: at the flight's memory a table says where each block
- * goes, and the blocks lie behind it: by process, by its members, and by the members here who send. */
+/* In place, what is sent to other processes is put aside first: at the flight's memory a table says
+ * where each block goes, and the blocks lie behind it: by process, by its members, and by the
+ * members here who send. */
 static size_t *aside_table(const hd_flight_t *f) {
     return (size_t *)(void *)f->own.at;
 }

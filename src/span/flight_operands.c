@@ -1,17 +1,19 @@
-/* flight_operands.c: reduce_scatter(v), scan and exscan across processes: reductions in which each endpoint has a
- * result of its own.
+/* flight_operands.c: reduce_scatter(v), scan and exscan across processes: reductions in which each
+ * endpoint has a result of its own.
  *
- *   reduce_scatter  LOCAL: the members' operands, block by block, into memory of the flight, where a process's blocks
- *                   lie together; NET: to each process its blocks; COMBINE: straight into the members' results
- *   scan            LOCAL: the members' operands into memory of the flight, where there is room for everybody's;
- *                   NET: an allgather of them; SPREAD: the prefixes, in the order of all endpoints, one operand at
- *                   a time, as inside a process: so the bits are those of one process
+ *   reduce_scatter  LOCAL: the members' operands, block by block, into memory of the flight, where
+ *                   a process's blocks lie together; NET: to each process its blocks; COMBINE:
+ *                   straight into the members' results
+ *   scan            LOCAL: the members' operands into memory of the flight, where there is room for
+ *                   everybody's; NET: an allgather of them; SPREAD: the prefixes, in the order of
+ *                   all endpoints, one operand at a time, as inside a process: so the bits are
+ *                   those of one process
  */
 #include "span/internal.h"
 
 #include <string.h>
 
-/* --- blocks, process by process ----------------------------------------------------------------------- */
+/* --- blocks, process by process --------------------------------------------------------------- */
 
 static bool is_prefix(const hd_call_t *call) {
     return hd_coll[call->type].prefix;
@@ -79,7 +81,7 @@ static void list_process(const hd_flight_t *f, hd_pieces_t *pieces, hd_net_data_
     hd_pieces_add(pieces, data, blocks(f) + from, to - from);
 }
 
-/* --- slices: a unit of LOCAL is an endpoint's block, or (scan) a member's operand ------------------------ */
+/* --- slices: a unit of LOCAL is an endpoint's block, or (scan) a member's operand ------------- */
 
 static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     hd_cut_t cut = hd_flight_cut(op);
@@ -97,7 +99,7 @@ static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     }
 }
 
-/* --- reduce_scatter -------------------------------------------------------------------------------------- */
+/* --- reduce_scatter --------------------------------------------------------------------------- */
 
 /* Of block e in the members' operands. */
 static size_t offset_of(const hd_call_t *call, uint32_t e) {
@@ -176,7 +178,7 @@ static ucc_status_t prepare_reduce_scatter(hd_segment_t *s) {
     return UCC_OK;
 }
 
-/* --- scan ------------------------------------------------------------------------------------------------ */
+/* --- scan ------------------------------------------------------------------------------------- */
 
 static ucc_status_t put_operand(const hd_flight_t *f, const hd_work_t *work, uint32_t i) {
     uint8_t *to = blocks(f) + table(f)[f->span->first[f->span->mine] + i];
@@ -184,7 +186,8 @@ static ucc_status_t put_operand(const hd_flight_t *f, const hd_work_t *work, uin
     return UCC_OK;
 }
 
-/* Prefixes through a window: `held` has the one before. An exscan's does not reach its own operand. */
+/* Prefixes through a window: `held` has the one before. An exscan's does not reach its own operand.
+ */
 static ucc_status_t make_prefixes(const hd_flight_t *f, const hd_work_t *work, hd_range_t r,
                                   uint8_t *const held[2]) {
     bool with_own = hd_coll[f->call.type].result_at == HD_EVERYBODY;

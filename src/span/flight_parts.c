@@ -1,11 +1,12 @@
-/* flight_parts.c: what the files of collectives share: what a slice's number means, lists of pieces for legs, and a unit of
- * COMBINE. Slices are asked about by members and by whoever steps a leg; lists are written by the completer of the arrival.
+/* flight_parts.c: what the files of collectives share: what a slice's number means, lists of pieces
+ * for legs, and a unit of COMBINE. Slices are asked about by members and by whoever steps a leg;
+ * lists are written by the completer of the arrival.
  */
 #include "span/internal.h"
 
 #include <string.h>
 
-/* --- slices ------------------------------------------------------------------------------------------ */
+/* --- slices ----------------------------------------------------------------------------------- */
 
 uint32_t hd_flight_slices(const hd_op_t *op) {
     hd_cut_t cut = hd_flight_cut(op);
@@ -18,7 +19,7 @@ bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_
     return s < hd_slice_exit(cut);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------------ */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 ucc_status_t hd_flight_room(hd_flight_t *f, size_t pieces, hd_pieces_t *out) {
     size_t lists = 2 * (size_t)f->span->processes;
@@ -60,7 +61,7 @@ void hd_pieces_add(hd_pieces_t *pieces, hd_net_data_t *data, const void *at, siz
     data->n++;
 }
 
-/* --- combining --------------------------------------------------------------------------------------- */
+/* --- combining -------------------------------------------------------------------------------- */
 
 ucc_status_t hd_flight_combine(const hd_flight_t *f, uint32_t segment, uint32_t unit) {
     const hd_segment_t *s = &f->segment[segment];

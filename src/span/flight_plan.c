@@ -1,6 +1,6 @@
-/* flight_plan.c: how a call of a team of several processes is cut: small or not, into which segments, windows and
- * legs. The one place where sizes of what crosses processes are compared with thresholds; how a leg runs among the
- * processes, net/plan.c says.
+/* flight_plan.c: how a call of a team of several processes is cut: small or not, into which
+ * segments, windows and legs. The one place where sizes of what crosses processes are compared with
+ * thresholds; how a leg runs among the processes, net/plan.c says.
  *
  * From what all endpoints agree on, and nothing else: all processes must come to the same legs.
  */
@@ -15,8 +15,8 @@ enum {
         32 * 1024 /* of one process's part of a reduction: else who pumps combines it at once */
 };
 
-/* Must operands cross, for the sake of the bits? Combined process by process they would be others. A prefix needs all
- * operands anyway. */
+/* Must operands cross, for the sake of the bits? Combined process by process they would be others.
+ * A prefix needs all operands anyway. */
 static bool is_apart(const hd_op_t *op) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -34,8 +34,8 @@ static bool is_small(const hd_op_t *op) {
            !op->call.exclusive && op->call.bytes <= HD_FLIGHT_PAYLOAD;
 }
 
-/* Of a reduce_scatter all blocks are empty. Nobody would send anything, and a process might run ahead of another without end,
- * beyond what numbers on the wire can tell apart. */
+/* Of a reduce_scatter all blocks are empty. Nobody would send anything, and a process might run
+ * ahead of another without end, beyond what numbers on the wire can tell apart. */
 static bool has_no_block(const hd_op_t *op) {
     bool scatters = op->call.type == HD_REDUCE_SCATTER || op->call.type == HD_REDUCE_SCATTERV;
     return scatters && op->call.total == 0;
@@ -49,7 +49,8 @@ static uint8_t leg_of(const hd_op_t *op) {
         return HD_BARRIER;
     }
     if (type == HD_REDUCE && two_sided && is_small(op)) {
-        return HD_ALLREDUCE; /* who has the result knows that all have come; work has a barrier behind it */
+        /* who has the result knows that all have come; work has a barrier behind it */
+        return HD_ALLREDUCE;
     }
     if (hd_coll[type].prefix) {
         type = HD_ALLGATHER; /* of the operands: each process makes its prefixes itself */

@@ -1,15 +1,18 @@
-/* flight_whole.c: bcast, reduce and allreduce across processes: one piece of data, in segments that are in flight
- * together.
+/* flight_whole.c: bcast, reduce and allreduce across processes: one piece of data, in segments that
+ * are in flight together.
  *
- *   bcast      NET: from the root's buffer, into the buffer of member 0 of each other process (its LEADER)
- *              LOCAL: in the root's process, from the root to the others; SPREAD: elsewhere, from the leader
- *   allreduce  LOCAL: the members' operands into the leader's result; NET: partials among the processes, into the
- *              leader's result; COMBINE: of this process's part; SPREAD: from the leader to the others
- *   reduce     the same into the root's result, or into memory of the flight where there is no root, and no SPREAD
+ *   bcast      NET: from the root's buffer, into the buffer of member 0 of each other process (its
+ *              LEADER) LOCAL: in the root's process, from the root to the others; SPREAD:
+ *              elsewhere, from the leader
+ *   allreduce  LOCAL: the members' operands into the leader's result; NET: partials among the
+ *              processes, into the leader's result; COMBINE: of this process's part; SPREAD: from
+ *              the leader to the others
+ *   reduce     the same into the root's result, or into memory of the flight where there is no
+ *              root, and no SPREAD
  * Of one member, the operand is the partial, and stays where it is.
  *
- * Where operands cross (flight_apart.c), LOCAL combines those of blocks, if they are of several members, into memory of
- * the flight; NET brings the result as above.
+ * Where operands cross (flight_apart.c), LOCAL combines those of blocks, if they are of several
+ * members, into memory of the flight; NET brings the result as above.
  */
 #include "span/internal.h"
 
@@ -50,7 +53,7 @@ static size_t scratch(const hd_flight_t *f) {
     return f->n > 1 && leader(f) == f->n ? f->call.bytes : 0;
 }
 
-/* --- slices -------------------------------------------------------------------------------------- */
+/* --- slices ----------------------------------------------------------------------------------- */
 
 static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
     hd_cut_t cut = hd_flight_cut(op);
@@ -129,7 +132,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     return kind == HD_LOCAL ? run_local(f, op, work, r) : run_spread(f, work, r);
 }
 
-/* --- legs ------------------------------------------------------------------------------------------- */
+/* --- legs ------------------------------------------------------------------------------------- */
 
 ucc_status_t hd_flight_prepare_bcast(hd_segment_t *s, uint8_t *whole) {
     hd_flight_t *f = s->flight;

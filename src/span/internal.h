@@ -1,21 +1,26 @@
-/* internal.h: between the files that carry operations of teams of several processes: flight.c (how a flight lives),
- * flight_plan.c (how it is cut), and one file per kind of collective.
+/* internal.h: between the files that carry operations of teams of several processes: flight.c (how
+ * a flight lives), flight_plan.c (how it is cut), and one file per kind of collective.
  *
- * A FLIGHT is the network side of one exchange, one per process, shared by its endpoints. It lives in the memory of
- * the exchange's slot on the board, so an operation's request may go when its owner wants. There are two kinds:
+ * A FLIGHT is the network side of one exchange, one per process, shared by its endpoints. It lives
+ * in the memory of the exchange's slot on the board, so an operation's request may go when its
+ * owner wants. There are two kinds:
  *
- *   small   the arrival combines the operands; one leg exchanges what came of it; the release brings the result.
- *           No user's buffer is touched by anybody but its owner.
- *   work    the buffers are named to all, and the release comes at once. The work is cut into slices of four kinds:
+ *   small   the arrival combines the operands; one leg exchanges what came of it; the release
+ *           brings the result. No user's buffer is touched by anybody but its owner.
+ *   work    the buffers are named to all, and the release comes at once. The work is cut into
+ *           slices of four kinds:
  *             LOCAL    copies and reductions that need nothing from outside
  *             NET      outer requests: one unit, which stands for a leg and lasts as long as that
- *             COMBINE  what a leg has to combine that is worth more than one thread, or is the user's operation
+ *             COMBINE  what a leg has to combine that is worth more than one thread, or is the
+ *                      user's operation
  *             SPREAD   copies of what has come from outside
- *           Whole data (bcast, reductions) comes in several segments, each with slices of its own, in flight
- *           together. A two-sided group's work has one more leg, a barrier after all that.
+ *           Whole data (bcast, reductions) comes in several segments, each with slices of its own,
+ *           in flight together. A two-sided group's work has one more leg, a barrier after all
+ *           that.
  *
- * All of a flight but what `arrived` sets belongs to whoever steps its legs, under the lane's lock. Members read what
- * `arrived` set before the release, and what a step wrote before it raised `ready`.
+ * All of a flight but what `arrived` sets belongs to whoever steps its legs, under the lane's lock.
+ * Members read what `arrived` set before the release, and what a step wrote before it raised
+ * `ready`.
  */
 #ifndef HD_SPAN_INTERNAL_H
 #define HD_SPAN_INTERNAL_H
@@ -54,8 +59,8 @@ typedef struct hd_passage {
     bool (*is_filled)(const hd_segment_t *segment);
     /* Bytes of scratch memory that this process needs beside the legs'; NULL: none. */
     size_t (*scratch)(const hd_flight_t *flight);
-    bool
-        lends; /* nobody needs that memory when all legs have ended well: it goes to the next flight */
+    /* nobody needs that memory when all legs have ended well: it goes to the next flight */
+    bool lends;
 } hd_passage_t;
 
 /* How a call is cut, from what all endpoints agree on. */
@@ -101,7 +106,7 @@ static inline hd_flight_t *hd_flight_of(const hd_op_t *op) {
     return (hd_flight_t *)(void *)atomic_load_explicit(&op->exchange->flight, memory_order_acquire);
 }
 
-/* --- slices -------------------------------------------------------------------------------------- */
+/* --- slices ----------------------------------------------------------------------------------- */
 
 typedef enum hd_slice_kind {
     HD_LOCAL,
@@ -122,7 +127,8 @@ static inline uint32_t hd_slice_exit(const hd_cut_t *cut) {
 uint32_t hd_flight_slices(const hd_op_t *op);
 bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment);
 
-/* Elements [first, first + count) of the whole data, and where they begin: what a segment, or a unit of it, is. */
+/* Elements [first, first + count) of the whole data, and where they begin: what a segment, or a
+ * unit of it, is. */
 typedef struct hd_range {
     size_t at, bytes;
 } hd_range_t;
@@ -139,8 +145,8 @@ static inline hd_range_t hd_cut_window(const hd_cut_t *cut, hd_range_t range, ui
     return (hd_range_t){range.at + skip, left < cut->window ? left : cut->window};
 }
 
-/* flight_plan.c: the one place where sizes of what crosses processes are compared with thresholds. op->place and
- * the request's span are set. */
+/* flight_plan.c: the one place where sizes of what crosses processes are compared with thresholds.
+ * op->place and the request's span are set. */
 hd_cut_t hd_flight_cut(const hd_op_t *op);
 /* How a leg runs that is cut like that; its call has all but scratch. */
 hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *span,
@@ -154,10 +160,10 @@ void hd_flight_print_cuts(FILE *out);
 enum { HD_COMBINE_UNITS = 16 };
 hd_range_t hd_cut_combine(size_t count, uint32_t unit);
 
-/* --- for the files of collectives ------------------------------------------------------------------- */
+/* --- for the files of collectives ------------------------------------------------------------- */
 
-/* The lists of pieces that a leg gives and takes, one after the other: between `begin` of one rank and the next all
- * pieces added are that rank's. */
+/* The lists of pieces that a leg gives and takes, one after the other: between `begin` of one rank
+ * and the next all pieces added are that rank's. */
 typedef struct hd_pieces {
     hd_net_piece_t *piece;
     uint32_t n;
@@ -190,9 +196,11 @@ static inline bool hd_flight_has_root(const hd_flight_t *flight) {
 static inline uint32_t hd_flight_root(const hd_flight_t *flight) {
     return flight->span->local_of[flight->call.root];
 }
-/* flight_apart.c: calls whose operands cross (cut.apart). Bytes that their lists take, a multiple of a line. */
+/* flight_apart.c: calls whose operands cross (cut.apart). Bytes that their lists take, a multiple
+ * of a line. */
 size_t hd_apart_bytes(const hd_span_t *span);
-/* Fills the lists in, which lie at the beginning of the flight's memory: no addresses of operands yet. */
+/* Fills the lists in, which lie at the beginning of the flight's memory: no addresses of operands
+ * yet. */
 hd_net_several_t hd_apart_list(const hd_flight_t *flight);
 /* Where the address of this process's operand i belongs. */
 const void **hd_apart_mine(const hd_flight_t *flight, uint32_t i);

@@ -24,7 +24,8 @@ static int by_lowest(const void *a, const void *b) {
     return order ? order : (x->endpoint > y->endpoint) - (x->endpoint < y->endpoint);
 }
 
-/* Process by process, in the order of their lowest endpoints, ascending in each; says how many there are. */
+/* Process by process, in the order of their lowest endpoints, ascending in each; says how many
+ * there are. */
 static uint32_t sort_homes(home_t *home, uint32_t n, const uint32_t *process_of) {
     uint32_t processes = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -97,7 +98,8 @@ static void find_blocks(hd_span_t *span) {
 }
 
 #if HD_DEBUG >= 2
-/* Each endpoint is where its process counts it, and processes are numbered by their lowest endpoints. */
+/* Each endpoint is where its process counts it, and processes are numbered by their lowest
+ * endpoints. */
 static void check_span(const hd_span_t *span) {
     hd_always_lt(span->mine, span->processes);
     hd_always_eq(span->first[0], 0);

@@ -1,15 +1,17 @@
 /* swap.c: small collectives of teams of few processes (net/swap.c).
  *
- * ALONE: this process has one endpoint of the team. There is nothing to gather, so the call itself gives its part to the
- * others, looks for theirs, and takes what they bring. Such an operation has a number of the main board like any other. It
- * is marked as exposed though nobody touches its buffers: so one that fails or times out fails the team, in all processes,
- * as all do that cross them (shm/outer.c).
+ * ALONE: this process has one endpoint of the team. There is nothing to gather, so the call itself
+ * gives its part to the others, looks for theirs, and takes what they bring. Such an operation has
+ * a number of the main board like any other. It is marked as exposed though nobody touches its
+ * buffers: so one that fails or times out fails the team, in all processes, as all do that cross
+ * them (shm/outer.c).
  *
- * TOGETHER: it has several. These arrive and are released as in a flight (flight.c), by a stage of their own: the completer
- * of the arrival gives the process's parts, and whoever finds there first all that is needed, by the place where the
- * completer has left the ticket, makes the results of it and releases. There is nothing to keep the group for: all this
- * is done by members that are in the exchange. Reductions that fit into the arrival's lines are combined there, and
- * their result comes with the release; else members publish their contributions, which stay in their lanes until all
+ * TOGETHER: it has several. These arrive and are released as in a flight (flight.c), by a stage of
+ * their own: the completer of the arrival gives the process's parts, and whoever finds there first
+ * all that is needed, by the place where the completer has left the ticket, makes the results of it
+ * and releases. There is nothing to keep the group for: all this is done by members that are in the
+ * exchange. Reductions that fit into the arrival's lines are combined there, and their result comes
+ * with the release; else members publish their contributions, which stay in their lanes until all
  * have left the exchange, and the release says where the results are.
  *
  * Which of the two is a process's own affair: on the wire they are the same.
@@ -43,8 +45,9 @@ static bool fits(const hd_op_t *op, const hd_swap_t *swap) {
     return odd == swap->span->processes;
 }
 
-/* Where others may need this processor, it is given up at the first look in vain. But those that run on other processors may
- * just be giving their parts, and then all that comes of giving it up is one more change of processes. */
+/* Where others may need this processor, it is given up at the first look in vain. But those that
+ * run on other processors may just be giving their parts, and then all that comes of giving it up
+ * is one more change of processes. */
 static bool is_there_soon(const hd_crossing_t *crossing, uint64_t k) {
     enum { LOOKS = 4 };
     uint32_t left = crossing->crowded ? LOOKS : 0;
@@ -55,7 +58,7 @@ static bool is_there_soon(const hd_crossing_t *crossing, uint64_t k) {
     return there;
 }
 
-/* --- alone ------------------------------------------------------------------------------------------- */
+/* --- alone ------------------------------------------------------------------------------------ */
 
 static ucc_status_t end(hd_op_t *op, ucc_status_t status) {
     op->exposed = status != UCC_OK;
@@ -113,14 +116,15 @@ static ucc_status_t start_alone(hd_op_t *op) {
     return status;
 }
 
-/* --- together ---------------------------------------------------------------------------------------- */
+/* --- together --------------------------------------------------------------------------------- */
 
 /* Contributions are in lanes, and results in memory of the crossing's. */
 static bool is_by_lanes(const hd_op_t *op) {
     return hd_coll[op->call.type].moves_data && !(op->outer_shape & HD_OUTER_REDUCES);
 }
 
-/* Members have published, and are in the exchange, or not out of the numbers after which their lanes are used again. */
+/* Members have published, and are in the exchange, or not out of the numbers after which their
+ * lanes are used again. */
 static void find_contributions(const hd_op_t *op, const void *data[HD_SWAP_MEMBERS]) {
     for (uint32_t i = 0; i < op->place.n; i++) {
         const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
@@ -139,7 +143,8 @@ static uint8_t *results_of(const hd_crossing_t *crossing, uint64_t k) {
     return all + k % HD_SWAP_SLOTS * bytes_of_results(crossing);
 }
 
-/* Under its completer, or whoever waits in it: is all there that is needed? Then one of those releases. */
+/* Under its completer, or whoever waits in it: is all there that is needed? Then one of those
+ * releases. */
 static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     const void *data[HD_SWAP_MEMBERS] = {NULL}; /* gcc takes a const pointer to it for a read */
@@ -147,7 +152,8 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
     hd_reducer_t reducer;
-    /* acquire: pairs with all_are_here, though who saw the parts has the ticket by them; of many, one gets it */
+    /* acquire: pairs with all_are_here, though who saw the parts has the ticket by them; of many,
+     * one gets it */
     if (!atomic_compare_exchange_strong_explicit(&place->k, &k, 0, memory_order_acquire,
                                                  memory_order_relaxed) ||
         !fits(op, &swap)) {
@@ -156,7 +162,8 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     hd_ticket_t ticket = place->ticket; /* as long as I am in the exchange */
     bool by_lanes = is_by_lanes(op), brings = op->outer_shape & HD_OUTER_BRINGS;
     uint8_t *results = by_lanes ? results_of(crossing, op->place.k) : small;
-    /* the operation's own makes partial results; its datatype and operation have been checked with that */
+    /* the operation's own makes partial results; its datatype and operation have been checked with
+     * that */
     if (hd_coll[op->call.type].reducing &&
         hd_reducer_init(&reducer, op->call.reducer.dt, op->call.reducer.op, crossing->span->n) !=
             UCC_OK) {
@@ -181,8 +188,9 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     }
 }
 
-/* Parts that members may take before they are all here stay until all have left the exchange: that they have, their lanes of
- * a later one say, by the board's window. By the completer of exchange k. */
+/* Parts that members may take before they are all here stay until all have left the exchange: that
+ * they have, their lanes of a later one say, by the board's window. By the completer of exchange
+ * k. */
 static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
     uint64_t left = op->place.k - op->place.board->depth / 2;
     if (op->place.k <= op->place.board->depth / 2) {
@@ -280,9 +288,10 @@ static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
     memcpy(op->call.dst, (const uint8_t *)results + at, bytes);
 }
 
-/* From a root: its lane, or its process's part, has what this member waits for, before the others of this process are here.
- * That stays until this member is out of the exchange: nobody publishes a lane in the same place before he knows that, and
- * no part takes another's place before (end_read). What is of another call is for the completer to find. */
+/* From a root: its lane, or its process's part, has what this member waits for, before the others
+ * of this process are here. That stays until this member is out of the exchange: nobody publishes a
+ * lane in the same place before he knows that, and no part takes another's place before (end_read).
+ * What is of another call is for the completer to find. */
 static bool take_early(hd_outer_t *stage, hd_op_t *op) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_span_t *span = crossing->span;
@@ -360,7 +369,7 @@ static ucc_status_t start_together(hd_op_t *op) {
     return hd_outer_start_giving(op, shape, source, hd_swap_gives(span, call));
 }
 
-/* --- which ------------------------------------------------------------------------------------------- */
+/* --- which ------------------------------------------------------------------------------------ */
 
 /* The same in all processes. */
 static bool swaps(const hd_op_t *op) {
@@ -444,7 +453,7 @@ bool hd_swap_choose(hd_op_t *op) {
     return true;
 }
 
-/* --- the express ---------------------------------------------------------------------------------------- */
+/* --- the express ------------------------------------------------------------------------------ */
 
 /* One look is a turn of the lane: as long as so many at memory. */
 enum { A_TURN = 8 };

@@ -1,13 +1,19 @@
-/* swap_parts.c: what is in the parts of a swap, by collective. b: call->bytes; of process p with n_p endpoints:
+/* swap_parts.c: what is in the parts of a swap, by collective. b: call->bytes; of process p with
+ * n_p endpoints:
  *
- *                           contribution           part of p for q                        results of q
+ *                           contribution           part of p for q                        results
+ *                                                  of q
  *   allreduce, reduce       b                      b, reduced                             b
  *   bcast, mcast            b of the root          b                                      b
- *   allgather, gather       b                      n_p b, its endpoints' in their order   n b, in the endpoints' order
- *   scatter                 n b of the root        n_q b, for its endpoints in their order   n_q b, likewise
- *   alltoall                n b                    n_p n_q b, in rows by sender           n b for each of its endpoints
+ *   allgather, gather       b                      n_p b, its endpoints' in their order   n b, in
+ *                           the endpoints' order
+ *   scatter                 n b of the root        n_q b, for its endpoints in their order   n_q b,
+ *                           likewise
+ *   alltoall                n b                    n_p n_q b, in rows by sender           n b for
+ *                           each of its endpoints
  *
- * Bytes are where they are in users' buffers, but for those. Everything is small: one thread does it at once.
+ * Bytes are where they are in users' buffers, but for those. Everything is small: one thread does
+ * it at once.
  */
 #include "span/swap.h"
 

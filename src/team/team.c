@@ -1,4 +1,5 @@
-/* team.c: what of a team handle needs nothing that lies above: how its group is configured, and who still needs it. */
+/* team.c: what of a team handle needs nothing that lies above: how its group is configured, and who
+ * still needs it. */
 #include "team/team.h"
 
 #include "net/net.h"

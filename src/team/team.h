@@ -1,5 +1,6 @@
-/* team.h: what a user holds: libraries, contexts, team handles, as data. Form fills them in, requests are kept with
- * them, devices and what crosses processes find here what belongs to them; all of those lie above.
+/* team.h: what a user holds: libraries, contexts, team handles, as data. Form fills them in,
+ * requests are kept with them, devices and what crosses processes find here what belongs to them;
+ * all of those lie above.
  *
  *   lib      configuration and promises (thread mode); no state on any hot path
  *   context  a runner (threads/) plus, when created with an out-of-band exchange, its place among
@@ -103,7 +104,8 @@ typedef struct hd_lesson {
     hd_call_t call; /* but for its addresses */
 } hd_lesson_t;
 
-/* Where a kind's lesson lies; where there is a root, one for each of as many as the express takes. */
+/* Where a kind's lesson lies; where there is a root, one for each of as many as the express takes.
+ */
 enum {
     HD_LESSON_BARRIER = 0,
     HD_LESSON_ALLREDUCE,
@@ -129,8 +131,8 @@ struct ucc_team {
     ucc_context_h *contexts, context; /* the address of the other, where there is one only */
     uint32_t n_contexts;
     _Atomic uint32_t next_context; /* spreads operations over them */
-    /* how many posts from now on don't linger, and how many did not after the last vain one; relaxed:
-       a lost update costs some looks more or less */
+    /* how many posts from now on don't linger, and how many did not after the last vain one;
+       relaxed: a lost update costs some looks more or less */
     _Atomic uint32_t linger_skip, linger_penalty;
     bool locked; /* several threads may use this handle */
     bool debug_order;
@@ -151,7 +153,8 @@ struct ucc_team {
     heddle_group_t *kin;     /* NULL, or whose contexts long waits progress, too: they have locks */
     bool owned_by_ep;        /* belongs to a heddle_ep_t: not for ucc_team_destroy */
     bool refuses;            /* FORMING: only to say why it can't, from memory of form/oob.c's */
-    /* of such: what the first call since heddle_ep_failure has failed with; whether that was asked since the team failed */
+    /* of such: what the first call since heddle_ep_failure has failed with; whether that was asked
+     * since the team failed */
     _Atomic int32_t unnoticed;
     _Atomic bool noticed;
     /* debug_order: the thread whose post is under way, and the one that posted last */
@@ -195,13 +198,13 @@ static inline bool hd_is_address(const void *p) {
     return (uintptr_t)p + 1 > 1;
 }
 
-/* --- team.c ---------------------------------------------------------------------------------------------- */
+/* --- team.c ----------------------------------------------------------------------------------- */
 
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
 /* Of this process's group in a team of several. */
 hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
-/* Engines end before their team, and so do runs of schedules that have collectives on it to start; logs that some
- * have not. */
+/* Engines end before their team, and so do runs of schedules that have collectives on it to start;
+ * logs that some have not. */
 bool hd_team_is_needed(ucc_team_h team);
 /* Such a collective of a run that begins, or is over. */
 void hd_team_hold(ucc_team_h team, bool holds);

@@ -1,5 +1,5 @@
-/* callback.c: see callback.h. Compiled with -fexceptions, so that cleanups run when a foreign exception or
- * the end of the thread passes through.
+/* callback.c: see callback.h. Compiled with -fexceptions, so that cleanups run when a foreign
+ * exception or the end of the thread passes through.
  */
 #define _GNU_SOURCE
 #include "threads/callback.h"
@@ -23,8 +23,8 @@ typedef struct held {
     void *arg;
 } held_t;
 
-/* The calling thread's callback; task NULL: none. A copy of what hd_callback_run was called with, because
- * after a longjmp its frame is gone. */
+/* The calling thread's callback; task NULL: none. A copy of what hd_callback_run was called with,
+ * because after a longjmp its frame is gone. */
 typedef struct inside {
     hd_task_t *task;
     void (*abandon)(hd_task_t *task);
@@ -117,8 +117,8 @@ __attribute__((noinline)) void hd_callback_run(hd_task_t *task, void (*run)(void
     frame.returned = true;
 }
 
-/* Do both addresses lie on the stack that the system gave to this thread? Tasks bring stacks of their own,
- * of which nothing is known. */
+/* Do both addresses lie on the stack that the system gave to this thread? Tasks bring stacks of
+ * their own, of which nothing is known. */
 static bool on_threads_stack(const void *a, const void *b) {
     pthread_attr_t attributes;
     void *low = NULL;
@@ -132,7 +132,7 @@ static bool on_threads_stack(const void *a, const void *b) {
     return known && (uintptr_t)a - base < size && (uintptr_t)b - base < size;
 }
 
-/* --- completion callbacks --------------------------------------------------------------------------- */
+/* --- completion callbacks --------------------------------------------------------------------- */
 
 typedef struct completion {
     hd_runner_t *runner;
@@ -143,8 +143,9 @@ typedef struct completion {
     bool returned;
 } completion_t;
 
-/* The completion callbacks that the calling thread is inside of, each called by the one before. Copies, because
- * after a longjmp their frames are gone. More than DEEPEST are counted as one more. */
+/* The completion callbacks that the calling thread is inside of, each called by the one before.
+ * Copies, because after a longjmp their frames are gone. More than DEEPEST are counted as one
+ * more. */
 enum { DEEPEST = 4 };
 typedef struct completing {
     struct {
@@ -178,7 +179,8 @@ static void end_completion(completion_t *c) {
     }
 }
 
-/* A callback whose frame lies at or below `here` can't have called what runs there: it was left by longjmp. */
+/* A callback whose frame lies at or below `here` can't have called what runs there: it was left by
+ * longjmp. */
 static __attribute__((noinline, cold)) void forget_left(const void *here) {
     uint32_t i = completing.depth < DEEPEST ? completing.depth : DEEPEST;
     for (; i > 0 && (uintptr_t)completing.entry[i - 1].frame <= (uintptr_t)here &&
@@ -232,9 +234,10 @@ bool hd_callback_is_of(const hd_task_t *task) {
     return inside.task == task;
 }
 
-/* --- calls from inside ------------------------------------------------------------------------------ */
+/* --- calls from inside ------------------------------------------------------------------------ */
 
-/* A caller whose frame lies above that of hd_callback_run can't be called by it: stacks grow downwards. */
+/* A caller whose frame lies above that of hd_callback_run can't be called by it: stacks grow
+ * downwards. */
 static __attribute__((noinline)) bool was_jumped_out_of(void) {
     const void *here = __builtin_frame_address(0);
     return (uintptr_t)here > (uintptr_t)inside.frame && on_threads_stack(here, inside.frame);

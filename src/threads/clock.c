@@ -1,8 +1,8 @@
 /* clock.c: decides what ticks are, and calibrates them against CLOCK_MONOTONIC, once per process.
  *
- * Both clocks are read as a pair whose halves are as close together as they can be had: a preemption between
- * the two would bend the rate for the life of the process. A rate counts when a second measurement
- * agrees with it.
+ * Both clocks are read as a pair whose halves are as close together as they can be had: a
+ * preemption between the two would bend the rate for the life of the process. A rate counts when a
+ * second measurement agrees with it.
  */
 #include "threads/clock.h"
 
@@ -77,7 +77,8 @@ static bool is_invariant(void) {
     return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & 1u << 8);
 }
 
-/* The kernel watches whether the processors' counters agree, and strikes them off this list if not. */
+/* The kernel watches whether the processors' counters agree, and strikes them off this list if not.
+ */
 static const char *clock_sources(char *line, int size) {
     FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/available_clocksource", "re");
     char *got = file ? fgets(line, size, file) : NULL;

@@ -1,7 +1,8 @@
 /* clock.h: a cheap monotonic clock in ticks, and the tiny pause between two looks at a cache line.
  *
- * Ticks are the time-stamp counter where there is one that keeps time (about 20 cycles a read, no system
- * call), nanoseconds elsewhere. hd_clock_init() must have run once in the process (ucc_init does it).
+ * Ticks are the time-stamp counter where there is one that keeps time (about 20 cycles a read, no
+ * system call), nanoseconds elsewhere. hd_clock_init() must have run once in the process (ucc_init
+ * does it).
  */
 #ifndef HD_THREADS_CLOCK_H
 #define HD_THREADS_CLOCK_H

@@ -1,5 +1,6 @@
-/* delay.c: test builds only: seeded random delays at every publication point, to widen the windows in
- * which a wrong ordering or a missed hand-over shows. Off until armed; costs nothing in the product.
+/* delay.c: test builds only: seeded random delays at every publication point, to widen the windows
+ * in which a wrong ordering or a missed hand-over shows. Off until armed; costs nothing in the
+ * product.
  */
 #include "threads/delay.h"
 

@@ -1,18 +1,18 @@
 /* inherit.c: what the child of a fork finds of a context whose threads are not there.
  *
- * Called before fork() returns in the child, by its only thread: nothing here is shared. If that thread is
- * inside user's code that was called from the context, it will go on where it is, with what it holds in hand:
- * then nothing of that context is lost, and no task of it is touched.
+ * Called before fork() returns in the child, by its only thread: nothing here is shared. If that
+ * thread is inside user's code that was called from the context, it will go on where it is, with
+ * what it holds in hand: then nothing of that context is lost, and no task of it is touched.
  *
- * Other threads ran while the memory was copied, page by page: a list may be of several moments, even one that
- * runs in a circle, or into another one.
+ * Other threads ran while the memory was copied, page by page: a list may be of several moments,
+ * even one that runs in a circle, or into another one.
  */
 #include "threads/callback.h"
 
 #include "core/log.h"
 
-/* In `fruitless`, which is a hint. LISTED: of a task in one of the lists, and 0 in all others; ACTIVE: while the
- * lists are compared. */
+/* In `fruitless`, which is a hint. LISTED: of a task in one of the lists, and 0 in all others;
+ * ACTIVE: while the lists are compared. */
 enum { LISTED = UINT32_MAX, ACTIVE = UINT32_MAX - 1 };
 
 /* Where a list runs in a circle, it ends with the last task before it would come back. */

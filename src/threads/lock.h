@@ -1,11 +1,11 @@
 /* lock.h: a one-word lock for sections of a few dozen instructions (request free lists, a handle's
  * sequence window, a bucket of the tag table). Never held across a callback, a copy of user data or
- * a system call. The waiting side yields soon, because the holder may have been preempted, and sleeps in
- * the end: under SCHED_FIFO a yield lets nobody run whose priority is lower.
+ * a system call. The waiting side yields soon, because the holder may have been preempted, and
+ * sleeps in the end: under SCHED_FIFO a yield lets nobody run whose priority is lower.
  *
- * The word is Concurrency Kit's ck_spinlock: swapped in by its trylock, which orders the section after the swap
- * (acquire), and cleared by its unlock, which orders it before the store (release). The waiting is ours, because
- * ck_spinlock_lock spins for as long as it takes.
+ * The word is Concurrency Kit's ck_spinlock: swapped in by its trylock, which orders the section
+ * after the swap (acquire), and cleared by its unlock, which orders it before the store (release).
+ * The waiting is ours, because ck_spinlock_lock spins for as long as it takes.
  */
 #ifndef HD_THREADS_LOCK_H
 #define HD_THREADS_LOCK_H
@@ -29,7 +29,8 @@ static inline void hd_lock_init(hd_lock_t *lock) {
 }
 
 static inline bool hd_lock_try(hd_lock_t *lock) {
-    /* A look first, without any order, keeps a contended line shared; the swap pairs with hd_unlock. */
+    /* A look first, without any order, keeps a contended line shared; the swap pairs with
+     * hd_unlock. */
     if (ck_pr_load_uint(&lock->word.value) != 0 || !ck_spinlock_trylock(&lock->word)) {
         return false;
     }
@@ -42,7 +43,8 @@ static inline void hd_lock_alone(hd_lock_t *lock) {
     ck_pr_store_uint(&lock->word.value, 1);
 }
 
-/* By whoever has spun in vain: takes the lock, giving up the processor between the looks (wait.c). */
+/* By whoever has spun in vain: takes the lock, giving up the processor between the looks (wait.c).
+ */
 void hd_lock_wait(hd_lock_t *lock);
 
 static inline void hd_lock(hd_lock_t *lock) {
@@ -61,8 +63,8 @@ static inline void hd_unlock(hd_lock_t *lock) {
     ck_spinlock_unlock(&lock->word); /* publishes the section */
 }
 
-/* The same, and what is read after it is read after others can see that the lock is free: by a swap, which takes half as
- * long as a store and a full fence. */
+/* The same, and what is read after it is read after others can see that the lock is free: by a
+ * swap, which takes half as long as a store and a full fence. */
 static inline void hd_unlock_first(hd_lock_t *lock) {
     hd_assert(ck_spinlock_locked(&lock->word));
     hd_sanitizer_before_assembly(lock);

@@ -1,5 +1,6 @@
-/* meet.c: the table of meetings (meet.h), under one mutex, which is held for a few lines of code: lists
- * are compared by their fingerprints, and what a meeting is about is made under the meeting's own lock.
+/* meet.c: the table of meetings (meet.h), under one mutex, which is held for a few lines of code:
+ * lists are compared by their fingerprints, and what a meeting is about is made under the meeting's
+ * own lock.
  */
 #include "threads/meet.h"
 
@@ -29,7 +30,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static hd_meeting_t
     *table[N_BUCKETS]; /* oldest first; under table_lock, like every meeting in it */
 
-/* --- keys ------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t value) {
     h = (h ^ value) * 0x9e3779b97f4a7c15u;
@@ -71,7 +72,7 @@ static bool same(const hd_meet_key_t *a, const hd_meet_key_t *b) {
            a->list.word[0] == b->list.word[0] && a->list.word[1] == b->list.word[1];
 }
 
-/* --- made and freed ---------------------------------------------------------------------------------- */
+/* --- made and freed --------------------------------------------------------------------------- */
 
 static void free_meeting(hd_meeting_t *m) {
     if (m->object && m->drop) {
@@ -101,7 +102,7 @@ static hd_meeting_t *make_meeting(const hd_meet_key_t *key, uint32_t size) {
     return m;
 }
 
-/* --- meeting ----------------------------------------------------------------------------------------- */
+/* --- meeting ---------------------------------------------------------------------------------- */
 
 ucc_status_t hd_meeting_failed(const hd_meeting_t *m) {
     /* acquire: pairs with hd_meeting_fail, though only the value matters */
@@ -258,8 +259,8 @@ static bool is_numbered(const hd_meeting_t *m) {
     return m->key.kind == HD_MEET_SPLIT || m->key.kind == HD_MEET_SHRINK;
 }
 
-/* A meeting that is never completed (a participant gave up) leaves the table with its last reference: others
- * may try the same again. But whoever still comes to a number is told. */
+/* A meeting that is never completed (a participant gave up) leaves the table with its last
+ * reference: others may try the same again. But whoever still comes to a number is told. */
 void hd_meeting_release(hd_meeting_t *m, bool early) {
     pthread_mutex_lock(&table_lock);
     bool open = arrived(m) < m->size;

@@ -1,19 +1,23 @@
-/* meet.h: where endpoints of one process find each other without a registry or name service, for forming
- * teams (never on a collective's path): a process-wide table of meetings, and one of notices.
+/* meet.h: where endpoints of one process find each other without a registry or name service, for
+ * forming teams (never on a collective's path): a process-wide table of meetings, and one of
+ * notices.
  *
  * A MEETING is known by its kind, the object it belongs to (a parent group, a set of contexts, or
- * nothing), a number and the fingerprint of a list of members; participants with equal keys join the
- * oldest such meeting that they have not joined yet. It leaves the table when `size` participants have
- * come, and is freed when all of them have released it. If a participant gives up before, the meeting has
- * failed: all who are in it learn that, and so does who comes while one of them is. After that a new meeting of
- * the same key can be made, but for a SPLIT or a SHRINK, whose keys are used once: who comes later learns it, too.
+ * nothing), a number and the fingerprint of a list of members; participants with equal keys join
+ * the oldest such meeting that they have not joined yet. It leaves the table when `size`
+ * participants have come, and is freed when all of them have released it. If a participant gives up
+ * before, the meeting has failed: all who are in it learn that, and so does who comes while one of
+ * them is. After that a new meeting of the same key can be made, but for a SPLIT or a SHRINK, whose
+ * keys are used once: who comes later learns it, too.
  *
- * Ids are unique among the teams that are formed at once. So whoever comes to an open meeting of its id
- * with another size, another kind or a number that is taken contradicts it: that fails the meeting, too.
+ * Ids are unique among the teams that are formed at once. So whoever comes to an open meeting of
+ * its id with another size, another kind or a number that is taken contradicts it: that fails the
+ * meeting, too.
  *
- * A NOTICE is what one endpoint has to say to those who know its serial number (they heard of it in an
- * out-of-band exchange): that it is still at work, that it failed, or that a group is there to be joined.
- * It lives with the endpoint that put it up; who comes later than that finds nothing, and knows so.
+ * A NOTICE is what one endpoint has to say to those who know its serial number (they heard of it in
+ * an out-of-band exchange): that it is still at work, that it failed, or that a group is there to
+ * be joined. It lives with the endpoint that put it up; who comes later than that finds nothing,
+ * and knows so.
  */
 #ifndef HD_THREADS_MEET_H
 #define HD_THREADS_MEET_H
@@ -54,8 +58,8 @@ typedef struct hd_meeting hd_meeting_t;
 enum { HD_MEET_ANY = UINT32_MAX }; /* me: take the next free number */
 
 /* Joins as participant *me of `size`; with HD_MEET_ANY, *me becomes the order of arrival. label and
- * included can be asked for by all once the meeting is complete. An error has been logged: no memory, a
- * contradiction, or the meeting has failed. */
+ * included can be asked for by all once the meeting is complete. An error has been logged: no
+ * memory, a contradiction, or the meeting has failed. */
 ucc_status_t hd_meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uint64_t label,
                      bool included, hd_meeting_t **out);
 bool hd_meeting_is_complete(const hd_meeting_t *meeting);
@@ -67,16 +71,16 @@ uint64_t hd_meeting_label(const hd_meeting_t *meeting, uint32_t i);
 bool hd_meeting_included(const hd_meeting_t *meeting, uint32_t i);
 /* Has participant i come? Also of a meeting that is not complete. */
 bool hd_meeting_has_come(const hd_meeting_t *meeting, uint32_t i);
-/* What this meeting is about: made by the first caller; dropped, if given, when the meeting is freed.
- * NULL if make returned NULL. */
+/* What this meeting is about: made by the first caller; dropped, if given, when the meeting is
+ * freed. NULL if make returned NULL. */
 void *hd_meeting_object(hd_meeting_t *meeting, void *(*make)(void *arg), void *arg,
                         void (*drop)(void *object));
 /* Has the first caller come there? */
 bool hd_meeting_is_made(hd_meeting_t *meeting);
 /* early: this participant only had to be counted, and does not wait for the rest. */
 void hd_meeting_release(hd_meeting_t *meeting, bool early);
-/* The object of this serial number is gone: nobody comes to its meetings any more. Frees those that were only
- * kept for who may still come. */
+/* The object of this serial number is gone: nobody comes to its meetings any more. Frees those that
+ * were only kept for who may still come. */
 void hd_meetings_end(uint64_t scope);
 
 typedef struct hd_notice {
@@ -86,13 +90,13 @@ typedef struct hd_notice {
     struct hd_notice *next;
 } hd_notice_t;
 
-/* The writer's. What status says: UCC_INPROGRESS at first, then UCC_OK (home, and one reference to it, is
- * handed over) or an error. take_down may be called at any time. */
+/* The writer's. What status says: UCC_INPROGRESS at first, then UCC_OK (home, and one reference to
+ * it, is handed over) or an error. take_down may be called at any time. */
 void hd_notice_put_up(hd_notice_t *notice);
 void hd_notice_change(hd_notice_t *notice, ucc_status_t status, hd_home_t *home);
 void hd_notice_take_down(hd_notice_t *notice);
-/* Anybody's: the status of that notice, with UCC_OK the group, pinned; UCC_ERR_NOT_FOUND if it is not up
- * any more (or was never in this process). home may be NULL. */
+/* Anybody's: the status of that notice, with UCC_OK the group, pinned; UCC_ERR_NOT_FOUND if it is
+ * not up any more (or was never in this process). home may be NULL. */
 ucc_status_t hd_notice_read(uint64_t serial, hd_home_t **home);
 
 #endif

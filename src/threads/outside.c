@@ -67,8 +67,9 @@ void hd_outside_rouse(hd_outside_t *outside) {
 }
 
 void hd_outside_leave(hd_outside_t *outside) {
-    /* seq_cst, both: who enlists, and then finds a watcher, is found by that watcher when it leaves; so are the
-       counting and the trying of the other side (hd_bell_enlist, hd_outside_sleep) */
+    /* seq_cst, both: who enlists, and then finds a watcher, is found by that watcher when it
+       leaves; so are the counting and the trying of the other side (hd_bell_enlist,
+       hd_outside_sleep) */
     if (atomic_load_explicit(&outside->watched, memory_order_seq_cst) == 0 &&
         atomic_load_explicit(&outside->bell.sleepers, memory_order_seq_cst) != 0) {
         hd_bell_wake_one(&outside->bell);

@@ -1,24 +1,28 @@
 /* park.c: bells: where sleepers enlist, and how who rings finds and wakes them.
  *
- * Usage by a sleeper:   enlist on every bell that may ring; hd_park_fence(), or if all of them are watched a fence;
- *                       look once more; nothing -> until rung: seen = load(word); if still not rung,
- *                       hd_park_until(word, seen); delist from all.
+ * Usage by a sleeper:   enlist on every bell that may ring; hd_park_fence(), or if all of them are
+ *                       watched a fence; look once more; nothing -> until rung: seen = load(word);
+ *                       if still not rung, hd_park_until(word, seen); delist from all.
  * Usage by a ringer:    release store of whatever was awaited; hd_bell_ring(bell).
  *
  * No wake-up is lost: the ringer's load of `sleepers` comes after its store. If it reads zero, the
  * sleeper's increment comes later in the line's order, so the sleeper's fence (membarrier: every
  * running thread passes a full barrier) comes after the ringer's store too, and the sleeper's last
- * look sees it. If it reads non-zero, the ringer marks the sleeper and bumps the word under the bell's lock; the sleeper
- * either reads the bumped value, and sees the mark, or does not fall asleep on the old one, or is woken.
+ * look sees it. If it reads non-zero, the ringer marks the sleeper and bumps the word under the
+ * bell's lock; the sleeper either reads the bumped value, and sees the mark, or does not fall
+ * asleep on the old one, or is woken.
  *
- * A watched bell spares the sleeper the membarrier, which takes 10 us where processors must be interrupted: `sleepers` is
- * not zero, so every ringer passes a full fence between its store and its second look at `sleepers`. Only ringers that
- * came before the watch began did not; their stores are everywhere once the membarrier of the sleeper that began it
- * is over, and then that sleeper sets FENCED. A sleeper that finds FENCED in the operation that counts it needs no membarrier: until
- * it leaves, the count alone keeps ringers fencing. Only both bits together, without sleepers, are taken back.
+ * A watched bell spares the sleeper the membarrier, which takes 10 us where processors must be
+ * interrupted: `sleepers` is not zero, so every ringer passes a full fence between its store and
+ * its second look at `sleepers`. Only ringers that came before the watch began did not; their
+ * stores are everywhere once the membarrier of the sleeper that began it is over, and then that
+ * sleeper sets FENCED. A sleeper that finds FENCED in the operation that counts it needs no
+ * membarrier: until it leaves, the count alone keeps ringers fencing. Only both bits together,
+ * without sleepers, are taken back.
  *
- * A ringer passes by a sleeper whose wait is not over as far as it sees (hd_awaited_t). Of several that publish parts of
- * what is awaited, each fences before it looks at the others' parts, or was seen by the sleeper's last look: one sees all.
+ * A ringer passes by a sleeper whose wait is not over as far as it sees (hd_awaited_t). Of several
+ * that publish parts of what is awaited, each fences before it looks at the others' parts, or was
+ * seen by the sleeper's last look: one sees all.
  *
  * tests/model/park_model.c explores all of this.
  */
@@ -51,7 +55,8 @@ void hd_park_fence(void) {
        word, so one of them comes first and the later one sees the other's past */
 }
 
-/* One that nobody else has, if there is any: those who share one wake together. Under the bell's lock. */
+/* One that nobody else has, if there is any: those who share one wake together. Under the bell's
+ * lock. */
 static uint32_t free_mask(const hd_bell_t *bell) {
     enum { BITS = 32 };
     uint32_t unused = ~bell->masks;
@@ -88,8 +93,8 @@ bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often) {
         added += watched ? 0 : HD_BELL_WATCHED;
     }
     sleeper->begins = added & HD_BELL_WATCHED;
-    /* seq_cst: see hd_park_fence; and if fenced, the ringer's fence, and what the first sleeper's membarrier has made
-       visible. By one operation: the watch may end now */
+    /* seq_cst: see hd_park_fence; and if fenced, the ringer's fence, and what the first sleeper's
+       membarrier has made visible. By one operation: the watch may end now */
     uint32_t before = atomic_fetch_add_explicit(&bell->sleepers, added, memory_order_seq_cst);
     hd_assert(!(before & HD_BELL_WATCHED) || !sleeper->begins);
     hd_unlock(&bell->lock);
@@ -98,7 +103,8 @@ bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often) {
 
 void hd_bell_begin_watch(const hd_sleeper_t *sleeper) {
     if (sleeper->begins) {
-        /* seq_cst: hands on that the membarrier is over; pairs with the counting in hd_bell_enlist */
+        /* seq_cst: hands on that the membarrier is over; pairs with the counting in hd_bell_enlist
+         */
         uint32_t before = atomic_fetch_or_explicit(&sleeper->bell->sleepers, HD_BELL_FENCED,
                                                    memory_order_seq_cst);
         hd_assert_eq(before & (HD_BELL_WATCHED | HD_BELL_FENCED), HD_BELL_WATCHED);
@@ -109,8 +115,8 @@ void hd_bell_begin_watch(const hd_sleeper_t *sleeper) {
 /* By a ringer that finds nobody asleep. */
 static void end_watch(hd_bell_t *bell) {
     uint32_t over = HD_BELL_WATCHED | HD_BELL_FENCED;
-    /* relaxed, all: whoever enlists after this is not told that the bell is watched. If somebody has enlisted
-       meanwhile, or the first sleeper's fence is still under way, it stays */
+    /* relaxed, all: whoever enlists after this is not told that the bell is watched. If somebody
+       has enlisted meanwhile, or the first sleeper's fence is still under way, it stays */
     if (hd_ticks() >= atomic_load_explicit(&bell->watched_until, memory_order_relaxed)) {
         atomic_compare_exchange_strong_explicit(&bell->sleepers, &over, 0, memory_order_relaxed,
                                                 memory_order_relaxed);
@@ -153,7 +159,8 @@ static void mark(hd_bell_t *bell, hd_sleeper_t *s) {
 }
 
 static void bump(_Atomic uint32_t *word) {
-    /* seq_cst: what was published before the ring is visible to who sees the new value; and outside.h */
+    /* seq_cst: what was published before the ring is visible to who sees the new value; and
+     * outside.h */
     atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
 }
 
@@ -168,7 +175,8 @@ static void wake(const hd_sleeper_t *s) {
     }
 }
 
-/* What sleepers wait for is most often the same: looked at once for all of them that stand in a row. */
+/* What sleepers wait for is most often the same: looked at once for all of them that stand in a
+ * row. */
 typedef struct answer {
     const hd_awaited_t *asked;
     bool has_come;
@@ -190,8 +198,9 @@ static bool is_due(const hd_sleeper_t *s, answer_t *last) {
     return last->has_come;
 }
 
-/* Not inlined, here and below: those who ring, and wake nobody, would pay for it. The system call that wakes those on
- * the bell's word comes after the lock: the first one woken may take the ringer's processor, and wants the lock. */
+/* Not inlined, here and below: those who ring, and wake nobody, would pay for it. The system call
+ * that wakes those on the bell's word comes after the lock: the first one woken may take the
+ * ringer's processor, and wants the lock. */
 __attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
     uint32_t mask = 0;
     /* seq_cst: my publication comes before I look at others'; see the head */

@@ -54,8 +54,9 @@ void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance) {
 }
 
 #if HD_DEBUG >= 2 || defined(HD_TEST)
-/* Tasks that wait are in one list, those that are over in the other, each there once: a task that were there
- * twice would make the list go round in a circle. Returns the place of the list's end. */
+/* Tasks that wait are in one list, those that are over in the other, each there once: a task that
+ * were there twice would make the list go round in a circle. Returns the place of the list's
+ * end. */
 static hd_task_t *const *check_list(const hd_runner_t *runner, hd_task_t *const *list, bool over) {
     enum { LONGEST = 1 << 24 }; /* more than anybody posts */
     uint32_t n = 0;
@@ -90,9 +91,9 @@ bool hd_runner_is_empty(hd_runner_t *runner) {
     return empty;
 }
 
-/* One step of every active task; the finished ones are appended to runner->finished. Their status is not
- * published here: the client may destroy everything once it sees it, and the lock is still held.
- * Adds the number of steps to *looks. */
+/* One step of every active task; the finished ones are appended to runner->finished. Their status
+ * is not published here: the client may destroy everything once it sees it, and the lock is still
+ * held. Adds the number of steps to *looks. */
 static bool step_all(hd_runner_t *runner, uint32_t *looks) {
     bool any = false;
     hd_task_t **finished = &runner->finished;
@@ -305,8 +306,8 @@ static void look_closely(hd_runner_t *runner) {
     }
 }
 
-/* Sleeps until something rings, at most `limit` ticks from now; task: it waits for the end of that, or NULL. Returns the
- * outside for whose sake it has slept, too; or NULL. */
+/* Sleeps until something rings, at most `limit` ticks from now; task: it waits for the end of that,
+ * or NULL. Returns the outside for whose sake it has slept, too; or NULL. */
 static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit,
                                 uint64_t may_spin) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
@@ -320,7 +321,8 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
     }
     if (!any && (!task || hd_task_status(task) == UCC_INPROGRESS)) {
         uint64_t us = limit / hd_ticks_per_us;
-        /* refused: it was no look, something may have come before; or it waits for something else now */
+        /* refused: it was no look, something may have come before; or it waits for something else
+         * now */
         longest = refused || !hd_night_bells_tell(runner, &night) ? NAP_US : longest;
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
@@ -366,17 +368,18 @@ static __attribute__((noinline, cold)) void doze(hd_runner_t *runner) {
     }
 }
 
-/* Who sleeps looks idle, so the system leaves processes that wait for each other on one processor; and each message takes
- * a wake-up there. Where all have processors, they look for so many times as long. */
+/* Who sleeps looks idle, so the system leaves processes that wait for each other on one processor;
+ * and each message takes a wake-up there. Where all have processors, they look for so many times as
+ * long. */
 enum { ROOMY_SPINS = 128 };
 
 /* *outside: for whose sake this thread has slept; it leaves that when it has waited. */
 static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double timeout,
                                   bool may_park, uint64_t park_after_us, hd_outside_t **outside) {
     uint64_t began = 0, limit = UINT64_MAX, vain = 0;
-    /* Counted in time spent looking, not in time passed: among many runnable threads of ours a wait takes
-       long although nobody sleeps, and a yield per turn costs far less than a sleep and a wake-up. Beside
-       strangers it is the other way round (wait.c): HD_IDLE_SLEEP. */
+    /* Counted in time spent looking, not in time passed: among many runnable threads of ours a wait
+       takes long although nobody sleeps, and a yield per turn costs far less than a sleep and a
+       wake-up. Beside strangers it is the other way round (wait.c): HD_IDLE_SLEEP. */
     uint64_t may_spin = park_after_us * hd_ticks_per_us,
              spin = hd_idle_spin(&runner->idle, may_spin);
     uint64_t roomy_spin = may_spin * ROOMY_SPINS;

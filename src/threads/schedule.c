@@ -12,7 +12,7 @@
 
 _Thread_local uint8_t hd_schedule_depth;
 
-/* --- a round ------------------------------------------------------------------------------------ */
+/* --- a round ---------------------------------------------------------------------------------- */
 
 /* Is everything there that it waits for? */
 static bool is_ready(hd_stage_t *stage) {
@@ -236,7 +236,7 @@ static bool is_due(hd_schedule_t *s) {
     return any;
 }
 
-/* --- a run: beginning and end ------------------------------------------------------------------- */
+/* --- a run: beginning and end ----------------------------------------------------------------- */
 
 /* All stages, those of inner schedules included: they may hear of events before their schedule's
  * turn. */
@@ -321,7 +321,7 @@ static void publish(hd_schedule_t *s) {
     }
 }
 
-/* --- driven by a context ------------------------------------------------------------------------ */
+/* --- driven by a context ---------------------------------------------------------------------- */
 
 static hd_schedule_t *schedule_of(hd_task_t *carrier) {
     return (hd_schedule_t *)(void *)((char *)carrier - offsetof(hd_schedule_t, carrier));
@@ -431,7 +431,7 @@ static void play_listed(void *arg, ucc_status_t status) {
     }
 }
 
-/* --- schedules ---------------------------------------------------------------------------------- */
+/* --- schedules -------------------------------------------------------------------------------- */
 
 static void start_inner(hd_stage_t *stage) {
     begin_run((hd_schedule_t *)stage);

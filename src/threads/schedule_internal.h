@@ -5,7 +5,7 @@
 
 #include "threads/schedule.h"
 
-/* --- events.c ------------------------------------------------------------------------------------ */
+/* --- events.c --------------------------------------------------------------------------------- */
 
 /* On the stack of whoever is raising an event. */
 struct hd_walk {
@@ -24,7 +24,7 @@ hd_stage_t *hd_events_next_listener(hd_events_t *events, uint32_t *at, uint32_t 
                                     hd_stage_event_t event, bool *again, bool *vain);
 void hd_events_end_walk(hd_events_t *events, const hd_walk_t *walk);
 
-/* --- stage.c: who is inside ---------------------------------------------------------------------- */
+/* --- stage.c: who is inside ------------------------------------------------------------------- */
 
 /* Is the calling thread inside this schedule, which is part of no other? */
 bool hd_schedule_is_callers(hd_schedule_t *root);
@@ -38,7 +38,7 @@ const char *hd_schedule_name(const hd_schedule_t *s);
 /* The schedule that this stage is, or NULL. */
 hd_schedule_t *hd_stage_inner(hd_stage_t *stage);
 
-/* --- stage.c: stages ----------------------------------------------------------------------------- */
+/* --- stage.c: stages -------------------------------------------------------------------------- */
 
 /* Tells all who have subscribed so far. When it returns, the manager may be gone. */
 void hd_events_tell(hd_events_t *events, hd_stage_event_t event);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* --- who is inside ------------------------------------------------------------------------------ */
+/* --- who is inside ---------------------------------------------------------------------------- */
 
 /* A thread is known by the address of its own one. */
 static _Thread_local char here;
@@ -56,7 +56,7 @@ hd_schedule_t *hd_stage_inner(hd_stage_t *stage) {
     return stage->class && stage->class->is_schedule ? (hd_schedule_t *)stage : NULL;
 }
 
-/* --- stages ------------------------------------------------------------------------------------- */
+/* --- stages ----------------------------------------------------------------------------------- */
 
 void hd_stage_init(hd_stage_t *stage, const hd_stage_class_t *class) {
     memset(stage, 0, sizeof(*stage));

@@ -44,7 +44,7 @@ void hd_stall_line(const char *format, ...) {
     hd_log_line(HD_LOG_WARN, __func__, "stall: %s", line);
 }
 
-/* --- text that grows ------------------------------------------------------------------------------ */
+/* --- text that grows -------------------------------------------------------------------------- */
 
 void hd_text_add(hd_text_t *text, const char *format, ...) {
     size_t room = sizeof(text->line) - text->used;
@@ -104,7 +104,7 @@ uint32_t hd_text_numbers(hd_text_t *text, uint32_t n, bool (*in)(const void *arg
     return count;
 }
 
-/* --- threads ------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 int32_t hd_thread_number(void) {
     static _Thread_local int32_t number; /* a cache: a thread keeps its number, but over a fork */

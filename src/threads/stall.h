@@ -1,7 +1,8 @@
-/* stall.h: waits that last too long say so: after STALL seconds, and again whenever they have lasted
- * twice as long as at the last line.
+/* stall.h: waits that last too long say so: after STALL seconds, and again whenever they have
+ * lasted twice as long as at the last line.
  *
- * Who waits keeps a hd_stall_t (zero: nothing is waited for) and asks now and then, after a look in vain:
+ * Who waits keeps a hd_stall_t (zero: nothing is waited for) and asks now and then, after a look in
+ * vain:
  *
  *     uint64_t now = hd_ticks();
  *     if (hd_stall_is_due(&stall, now, lib->stall)) {
@@ -11,8 +12,9 @@
  *                       hd_stall_seconds(&stall, now), text.line);
  *     }
  *
- * and sets it to zero when the wait is over. Reading the clock costs about 20 cycles, so the place to ask is
- * where nothing was found. Operations need not ask: their context does it for them (runner.c, shm/stall.c).
+ * and sets it to zero when the wait is over. Reading the clock costs about 20 cycles, so the place
+ * to ask is where nothing was found. Operations need not ask: their context does it for them
+ * (runner.c, shm/stall.c).
  *
  * Who may call: anybody; a hd_stall_t and a hd_text_t belong to their caller.
  */
@@ -43,7 +45,7 @@ uint64_t hd_stall_ticks(double seconds);
 /* One warning. */
 void hd_stall_line(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* --- text that grows ------------------------------------------------------------------------------ */
+/* --- text that grows -------------------------------------------------------------------------- */
 
 /* Begins as {0}. What does not fit is left out. */
 typedef struct hd_text {
@@ -52,12 +54,12 @@ typedef struct hd_text {
 } hd_text_t;
 
 void hd_text_add(hd_text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The numbers below n that are `in`, as "endpoint 3", "endpoints 1, 3 and 4", or, of many, as "37 of 64
- * endpoints: 3, 5-9, 11, ...". Returns how many there are. */
+/* The numbers below n that are `in`, as "endpoint 3", "endpoints 1, 3 and 4", or, of many, as "37
+ * of 64 endpoints: 3, 5-9, 11, ...". Returns how many there are. */
 uint32_t hd_text_numbers(hd_text_t *text, uint32_t n, bool (*in)(const void *arg, uint32_t i),
                          const void *arg);
 
-/* --- threads ------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 /* The calling thread progresses contexts that are others': it is not whose waits it finds there. */
 void hd_stall_help(bool helps);
@@ -65,7 +67,8 @@ bool hd_stall_is_helping(void);
 
 /* The system's number of the calling thread. */
 int32_t hd_thread_number(void);
-/* What that thread of this process is doing: "runs", "sleeps", "is stopped", "has ended"; NULL: not known. */
+/* What that thread of this process is doing: "runs", "sleeps", "is stopped", "has ended"; NULL: not
+ * known. */
 const char *hd_thread_state(int32_t thread);
 
 #endif

@@ -32,7 +32,7 @@
 typedef struct hd_task hd_task_t;
 typedef struct ucc_context hd_context_t;
 
-/* --- words to sleep on (futex.c) ---------------------------------------------------------------- */
+/* --- words to sleep on (futex.c) -------------------------------------------------------------- */
 
 /* Writes to an event descriptor. */
 void hd_park_signal(int event);
@@ -50,7 +50,8 @@ bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
 typedef struct hd_sleeper hd_sleeper_t;
 
 typedef struct hd_bell {
-    /* HD_BELL_SLEEPER for each that is not rung yet; + HD_BELL_WATCHED, _FENCED; read by every ringer */
+    /* HD_BELL_SLEEPER for each that is not rung yet; + HD_BELL_WATCHED, _FENCED; read by every
+     * ringer */
     alignas(64) _Atomic uint32_t sleepers;
     alignas(64) hd_lock_t lock; /* guards what follows */
     hd_sleeper_t *list;
@@ -60,12 +61,14 @@ typedef struct hd_bell {
     _Atomic uint64_t watched_until; /* ticks */
 } hd_bell_t;
 
-/* A bell is watched while its sleepers come and go often: then every ringer fences, and looks whether somebody sleeps.
- * FENCED: so has every ringer that came before the watch began, whose first sleeper has stopped all processors once. From
- * then on who falls asleep need not do that (park.c). */
+/* A bell is watched while its sleepers come and go often: then every ringer fences, and looks
+ * whether somebody sleeps. FENCED: so has every ringer that came before the watch began, whose
+ * first sleeper has stopped all processors once. From then on who falls asleep need not do that
+ * (park.c). */
 enum { HD_BELL_WATCHED = 1, HD_BELL_FENCED = 2, HD_BELL_SLEEPER = 4 };
 
-/* What a sleeper waits for, for those who ring to see whether that is there. A copy: its task may end meanwhile. */
+/* What a sleeper waits for, for those who ring to see whether that is there. A copy: its task may
+ * end meanwhile. */
 typedef struct hd_awaited hd_awaited_t;
 struct hd_awaited {
     /* By who rings, under the bell's lock. NULL: any ring may be what is waited for. */
@@ -75,8 +78,8 @@ struct hd_awaited {
     uint32_t losses; /* of the home, when this was asked: more of them may end the wait, too */
 };
 
-/* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns, and before
- * it calls user's code, which may never return. */
+/* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns,
+ * and before it calls user's code, which may never return. */
 struct hd_sleeper {
     _Atomic uint32_t
         *word; /* the futex the ringer bumps and wakes: the bell's, or the sleeper's own */
@@ -119,22 +122,26 @@ static inline void hd_bell_ring(hd_bell_t *bell) {
     }
 }
 
-/* The sleeper's word, event and awaited are set; so is its mask, unless the word is this bell's: that gives it one. */
-/* often: the bell is watched from now on. True: all its ringers fence, and have fenced, so this sleeper needs no
- * hd_park_fence. */
+/* The sleeper's word, event and awaited are set; so is its mask, unless the word is this bell's:
+ * that gives it one. */
+/* often: the bell is watched from now on. True: all its ringers fence, and have fenced, so this
+ * sleeper needs no hd_park_fence. */
 bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often);
-/* After the hd_park_fence that follows the enlisting: says so to those who come later, if the watch began with it. */
+/* After the hd_park_fence that follows the enlisting: says so to those who come later, if the watch
+ * began with it. */
 void hd_bell_begin_watch(const hd_sleeper_t *sleeper);
 void hd_bell_delist(hd_sleeper_t *sleeper);
 static inline bool hd_sleeper_is_rung(const hd_sleeper_t *sleeper) {
-    /* relaxed: who has read the bumped word (acquire) sees it, and who has not will not sleep on it */
+    /* relaxed: who has read the bumped word (acquire) sees it, and who has not will not sleep on it
+     */
     return atomic_load_explicit(&sleeper->rung, memory_order_relaxed);
 }
 /* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
 void hd_park_fence(void);
 
 /* What threads/ knows of a group: the first member of hd_group. A sleeper pins it, because another
- * thread may complete the group's last task and destroy the team while this one is still enlisted. */
+ * thread may complete the group's last task and destroy the team while this one is still
+ * enlisted. */
 typedef struct hd_home hd_home_t;
 struct hd_home {
     hd_bell_t bell;
@@ -144,8 +151,8 @@ struct hd_home {
     /* What this task of it waits for, and nothing else; NULL: nobody knows. */
     void (*awaits)(const hd_task_t *task, hd_awaited_t *awaited);
     void (*release)(hd_home_t *home);
-    bool
-        roomy; /* members wait for other processes, and there are processors for all of them: see wait.c */
+    /* members wait for other processes, and there are processors for all of them: see wait.c */
+    bool roomy;
 };
 
 static inline void hd_home_pin(hd_home_t *home) {
@@ -179,8 +186,8 @@ struct hd_task {
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
     ucc_status_t (*step)(hd_task_t *task);
     hd_home_t *home; /* the group it works in; NULL: none, and the context's bell announces all */
-    /* waits for something that no bell announces: sleepers only nap, or sleep on its home's outside; HD_UNANNOUNCED: that
-     * does not announce it either */
+    /* waits for something that no bell announces: sleepers only nap, or sleep on its home's
+     * outside; HD_UNANNOUNCED: that does not announce it either */
     uint8_t impatient;
     bool queued;       /* in no context's list, but a bell will announce that it comes there */
     bool listed;       /* calls user's code, and is stepped by its context: see callback.h */
@@ -189,11 +196,12 @@ struct hd_task {
      * word has this value (unless something fails). NULL: nothing so simple. */
     const _Atomic uint64_t *awaited;
     uint64_t awaited_value;
-    /* Lines that come with it: fetched again and again while looking, so that they arrive together. */
+    /* Lines that come with it: fetched again and again while looking, so that they arrive together.
+     */
     const char *along;
     uint32_t n_along;
-    /* Steps in vain. Every so many of them one looks more closely: for what no awaited word tells. So does the
-       last one before its thread sleeps. */
+    /* Steps in vain. Every so many of them one looks more closely: for what no awaited word tells.
+       So does the last one before its thread sleeps. */
     uint32_t fruitless;
     ucc_status_t outcome; /* final status, between the step that found it and its publication */
     ucc_coll_callback_t callback;
@@ -202,8 +210,8 @@ struct hd_task {
 _Static_assert(offsetof(hd_task_t, req) == 0,
                "clients have the address of the task, and read a status");
 
-/* HOOKED: post and finalize have more to do than usual (request/engine.c). SCHEDULE: no request, but a schedule's
- * carrier (schedule.h). */
+/* HOOKED: post and finalize have more to do than usual (request/engine.c). SCHEDULE: no request,
+ * but a schedule's carrier (schedule.h). */
 enum {
     HD_TASK_LIVE = 0x7a5c11feu,
     HD_TASK_HOOKED = 0x7a5c400bu,
@@ -217,8 +225,8 @@ static inline bool hd_task_is_live(const hd_task_t *task) {
 }
 enum { HD_WATCH_EVERY = 16 }; /* steps in vain from one closer look to the next */
 
-/* Looks at the awaited word up to `looks` times: true if it has come. No pause between the looks: they
- * are few, and the pause would be most of what a collective takes. */
+/* Looks at the awaited word up to `looks` times: true if it has come. No pause between the looks:
+ * they are few, and the pause would be most of what a collective takes. */
 static inline bool hd_task_look(const hd_task_t *task, uint32_t looks) {
     for (uint32_t i = 0; i < looks; i++) {
         for (uint32_t j = 0; j < task->n_along; j++) {
@@ -253,10 +261,11 @@ static inline void hd_task_complete(hd_task_t *task, ucc_status_t status) {
     }
 }
 
-/* --- contexts (runner.c, list.c, night.c) -------------------------------------------------------- */
+/* --- contexts (runner.c, list.c, night.c) ----------------------------------------------------- */
 
-/* Back-off state, in ticks. Atomic because it is kept after the context's lock is given back (nobody
- * should wait for a yielding thread); always relaxed: a lost update costs a yield more or less. */
+/* Back-off state, in ticks. Atomic because it is kept after the context's lock is given back
+ * (nobody should wait for a yielding thread); always relaxed: a lost update costs a yield more or
+ * less. */
 typedef struct hd_idle {
     _Atomic uint64_t last;   /* when the previous fruitless progress call returned */
     _Atomic uint64_t spent;  /* time spent looking in vain since the last yield */
@@ -265,11 +274,12 @@ typedef struct hd_idle {
         patience; /* spin 2^this times as long as set before sleeping (hd_idle_slept) */
 } hd_idle_t;
 
-/* A task in the list, between two steps: may say that it has waited long. Returns when (ticks) to be called
- * again at the latest. */
+/* A task in the list, between two steps: may say that it has waited long. Returns when (ticks) to
+ * be called again at the latest. */
 typedef uint64_t (*hd_look_after_fn)(hd_task_t *task, uint64_t now);
 
-/* Looks at what lies outside of the process, and at which nobody looks whose contexts are all empty. */
+/* Looks at what lies outside of the process, and at which nobody looks whose contexts are all
+ * empty. */
 typedef void (*hd_glance_fn)(void);
 
 /* What threads/ knows of a context; api/ embeds it as the first member of ucc_context. */
@@ -304,9 +314,9 @@ static inline hd_runner_t *hd_task_runner(const hd_task_t *task) {
 void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint64_t yield_max_us);
 /* In the child of a fork, before it goes on (inherit.c): nobody is in it. */
 void hd_runner_unlock(hd_runner_t *runner);
-/* There, too, and before that: tasks that another thread had taken out of all lists. Marks those that are in
- * one; says which are not; and puts such a task into the list, to be stepped, or if it may have been stepped
- * for the last time already, to end with UCC_ERR_NOT_SUPPORTED. */
+/* There, too, and before that: tasks that another thread had taken out of all lists. Marks those
+ * that are in one; says which are not; and puts such a task into the list, to be stepped, or if it
+ * may have been stepped for the last time already, to end with UCC_ERR_NOT_SUPPORTED. */
 void hd_runner_mark_listed(hd_runner_t *runner);
 bool hd_task_is_lost(const hd_task_t *task);
 void hd_runner_adopt(hd_runner_t *runner, hd_task_t *task, bool step);
@@ -317,15 +327,16 @@ void hd_runner_check(const hd_runner_t *runner);
 /* Before first use: calls this for every task about so often (ticks; 0: never), as long as somebody
  * progresses the context. */
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every);
-/* From now on every so many progress calls that find the context empty call this, under no lock. Any thread. */
+/* From now on every so many progress calls that find the context empty call this, under no lock.
+ * Any thread. */
 void hd_runner_glance(hd_runner_t *runner, hd_glance_fn glance);
 /* True if no task is in it. */
 bool hd_runner_is_empty(hd_runner_t *runner);
 /* Hands over a task whose status is UCC_INPROGRESS; the caller must not touch it afterwards. */
 void hd_runner_push(hd_runner_t *runner, hd_task_t *task);
-/* One round over all tasks. True if any task finished, else the ticks spent looking in vain are added to *vain. It waits
- * for nobody, and may yield the processor. vain may be NULL: then it may doze beside strangers instead of yielding, for half
- * a millisecond at most (may_doze). */
+/* One round over all tasks. True if any task finished, else the ticks spent looking in vain are
+ * added to *vain. It waits for nobody, and may yield the processor. vain may be NULL: then it may
+ * doze beside strangers instead of yielding, for half a millisecond at most (may_doze). */
 bool hd_runner_progress(hd_runner_t *runner, uint64_t *vain);
 /* The same for a caller that may do anything else: an error if it may not call now. */
 ucc_status_t hd_runner_poll(hd_runner_t *runner);
@@ -335,17 +346,18 @@ void hd_runner_two_threads(hd_runner_t *runner, const char *where);
 bool hd_runner_waited_in(hd_runner_t *runner);
 /* On behalf of a progress call that will not go on: gives back the lock, and what was finished. */
 void hd_runner_abandon(hd_runner_t *runner);
-/* Before the calling thread runs user's code: it is on no bell any more, and will look again before it
- * sleeps. */
+/* Before the calling thread runs user's code: it is on no bell any more, and will look again before
+ * it sleeps. */
 void hd_runner_rise(void);
-/* Progress, then sleep, until the task is done or `timeout` seconds have passed (negative: never). */
+/* Progress, then sleep, until the task is done or `timeout` seconds have passed (negative: never).
+ */
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                             uint64_t park_after_us);
 
 /* --- idling (wait.c) -------------------------------------------------------------------------- */
 
-/* Does somebody else want the calling thread's processor? Measured by yielding, in vain for hundreds of
- * nanoseconds if nobody does. */
+/* Does somebody else want the calling thread's processor? Measured by yielding, in vain for
+ * hundreds of nanoseconds if nobody does. */
 bool hd_processor_is_shared(void);
 
 /* True if all its tasks are of roomy homes; false as well if another thread is inside. */
@@ -357,7 +369,8 @@ static inline bool hd_idle_is_crowded(const hd_idle_t *idle) {
 }
 /* Do strangers use the calling thread's processor, as far as yields have shown? */
 bool hd_processor_has_strangers(void);
-/* For whom we wait needs a processor: yields, or naps where a yield would hand ours to strangers. */
+/* For whom we wait needs a processor: yields, or naps where a yield would hand ours to strangers.
+ */
 void hd_give_way(void);
 /* True if the caller seems to do nothing but call progress on this context: then it pays to look
  * at the awaited line many times per call. */
@@ -365,12 +378,12 @@ bool hd_idle_is_tight(const hd_idle_t *idle, uint64_t now);
 /* Ticks to look before the next yield is due: no use in looking longer than that in one call. */
 uint64_t hd_idle_left(const hd_idle_t *idle);
 /* A progress call that began at `began` found nothing. May yield. Returns the ticks spent looking,
- * without the yield: what a sleeper counts against the time it may spin. HD_IDLE_SLEEP: a yield is due, but
- * the caller should sleep at once instead. runner: whose it is, unless it only yields. */
+ * without the yield: what a sleeper counts against the time it may spin. HD_IDLE_SLEEP: a yield is
+ * due, but the caller should sleep at once instead. runner: whose it is, unless it only yields. */
 #define HD_IDLE_SLEEP (UINT64_MAX / 2)
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_runner_t *runner);
-/* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that, which has taken so
- * many ticks, and was ended by a bell or not. */
+/* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that,
+ * which has taken so many ticks, and was ended by a bell or not. */
 static inline uint64_t hd_idle_spin(const hd_idle_t *idle, uint64_t may_spin) {
     return may_spin << atomic_load_explicit(&idle->patience,
                                             memory_order_relaxed); /* see hd_idle_t */

@@ -5,18 +5,19 @@
  * so a record costs no atomic operation but the release store of the block's count. Block numbers
  * only grow, so the records of one thread lie in the order in which it made them.
  *
- * A SESSION lasts from the first library with a file to the last library of any kind: then nobody is
- * left who could record. A library with the same file that comes later adds to what is in it: one file
- * per process.
+ * A SESSION lasts from the first library with a file to the last library of any kind: then nobody
+ * is left who could record. A library with the same file that comes later adds to what is in it:
+ * one file per process.
  *
- * The file is written anew while the program runs, more often than not several times a second, so that one
- * that hangs, crashes or is killed leaves a trace: by a post, or by a wait that is looked after
- * (runner.c), and never for more than a twentieth of the time. What is written replaces the file at once.
+ * The file is written anew while the program runs, more often than not several times a second, so
+ * that one that hangs, crashes or is killed leaves a trace: by a post, or by a wait that is looked
+ * after (runner.c), and never for more than a twentieth of the time. What is written replaces the
+ * file at once.
  *
  * The writer sorts records by operation and time, cuts each operation's records into posts (spans),
- * and sorts those by team and endpoint. Operations of one endpoint that overlap get further rows, so
- * that on every row spans are nested or apart. All times are whole nanoseconds: children end where
- * or before their parents do, to the digit.
+ * and sorts those by team and endpoint. Operations of one endpoint that overlap get further rows,
+ * so that on every row spans are nested or apart. All times are whole nanoseconds: children end
+ * where or before their parents do, to the digit.
  */
 #define _GNU_SOURCE
 #include "threads/trace.h"
@@ -64,8 +65,8 @@ typedef struct record {
         };
     };
     uint32_t kind;
-    /* POST: endpoint; CHUNK: units; PUBLISHED: bytes of one, or as many as fit; SENT, TAKEN: the other process; LEG:
-       lane, and the segment above LANE_BITS */
+    /* POST: endpoint; CHUNK: units; PUBLISHED: bytes of one, or as many as fit; SENT, TAKEN: the
+       other process; LEG: lane, and the segment above LANE_BITS */
     uint32_t count;
 } record_t;
 
@@ -111,7 +112,7 @@ static _Thread_local struct {
     int attends;
 } mine;
 
-/* --- recording --------------------------------------------------------------------------------- */
+/* --- recording -------------------------------------------------------------------------------- */
 
 /* The hooks stay on for ThreadSanitizer, which is told what posts and completions mean. */
 static void stop_recording(void) {
@@ -130,8 +131,8 @@ static block_t *take_block(void) {
     if (atomic_exchange_explicit(&trace.recording, false, memory_order_relaxed)) {
         stop_recording();
         hd_warn("%d events are traced: no more are recorded", (int)HD_TRACE_EVENTS);
-        /* nobody asks for the file from now on, and the program may be killed: due at once. relaxed: see
-           hd_trace_tick */
+        /* nobody asks for the file from now on, and the program may be killed: due at once.
+           relaxed: see hd_trace_tick */
         atomic_store_explicit(&trace.due, 0, memory_order_relaxed);
         hd_trace_tick();
     }
@@ -265,7 +266,7 @@ void hd_trace_process(uint32_t number, uint32_t processes) {
     pthread_mutex_unlock(&trace.lock);
 }
 
-/* --- from records to spans --------------------------------------------------------------------- */
+/* --- from records to spans -------------------------------------------------------------------- */
 
 /* One post of one operation. */
 typedef struct span {
@@ -304,7 +305,8 @@ static int by_place(const void *left, const void *right) {
     return order ? order : compare((uintptr_t)a, (uintptr_t)b);
 }
 
-/* All complete records, sorted by operation. NULL: no memory. *last: until when what is open lasts. */
+/* All complete records, sorted by operation. NULL: no memory. *last: until when what is open lasts.
+ */
 static const record_t **collect(size_t *n, uint64_t *last) {
     /* relaxed: a block taken meanwhile may be missed */
     uint32_t taken = atomic_load_explicit(&trace.taken, memory_order_relaxed);
@@ -330,8 +332,8 @@ static const record_t **collect(size_t *n, uint64_t *last) {
     return all;
 }
 
-/* The records from *at on, which starts with a POST or a LEG: one span. Moves *at behind its last record. A
- * post that is never done ends with the next one of its operation, or with the trace. */
+/* The records from *at on, which starts with a POST or a LEG: one span. Moves *at behind its last
+ * record. A post that is never done ends with the next one of its operation, or with the trace. */
 static span_t cut(const record_t *const *all, size_t n, size_t *at, uint64_t last) {
     span_t span = {.post = all[*at], .events = &all[*at + 1], .end = last};
     span.seen = UINT64_MAX;
@@ -376,7 +378,7 @@ static span_t *cut_all(const record_t *const *all, size_t n, uint64_t last, size
     return spans;
 }
 
-/* --- the file ---------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 typedef struct writer {
     FILE *file;
@@ -387,7 +389,8 @@ typedef struct writer {
     uint32_t n_row_ends, room;
 } writer_t;
 
-/* By CLOCK_MONOTONIC, so that the processes of a host agree, whatever each thinks of the length of a tick. */
+/* By CLOCK_MONOTONIC, so that the processes of a host agree, whatever each thinks of the length of
+ * a tick. */
 static uint64_t nanoseconds(uint64_t ticks) {
     if (ticks <= trace.began) {
         return 0;
@@ -675,7 +678,7 @@ void hd_trace_tick(void) {
     pthread_mutex_unlock(&trace.lock);
 }
 
-/* --- sessions ---------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 /* Replaces %p and %h. False if the name is too long. */
 static bool expand(const char *file, char *out, size_t size) {
@@ -696,8 +699,8 @@ static bool expand(const char *file, char *out, size_t size) {
     return used < size;
 }
 
-/* The file is made now: a path that can't be written is told at once. Absolute, as the process may change
- * its directory. */
+/* The file is made now: a path that can't be written is told at once. Absolute, as the process may
+ * change its directory. */
 static bool make_file(const char *name, char *path) {
     char given[PATH_MAX];
     FILE *file = NULL;
@@ -828,8 +831,8 @@ void hd_trace_open(const char *file, int calls) {
     pthread_mutex_lock(&trace.lock);
     trace.libraries++;
     if (hd_sanitizer_watches) {
-        /* relaxed: a switch; this thread's own collectives come after it, as do those of whoever this
-           library is handed to */
+        /* relaxed: a switch; this thread's own collectives come after it, as do those of whoever
+           this library is handed to */
         atomic_store_explicit(&hd_trace_recording, true, memory_order_relaxed);
     }
     if (file && *file && (!trace.open || trace.process != getpid())) {
@@ -852,7 +855,7 @@ void hd_trace_close(void) {
     pthread_mutex_unlock(&trace.lock);
 }
 
-/* --- log lines --------------------------------------------------------------------------------- */
+/* --- log lines -------------------------------------------------------------------------------- */
 
 static void name_flags(uint64_t flags, char *out, size_t size) {
     static const struct {

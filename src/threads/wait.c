@@ -1,24 +1,26 @@
 /* wait.c: the one place that decides when a thread with nothing to do gives up its processor.
  *
  * No thread counting, no thread-local state: the cost of a yield says all. If sched_yield() came
- * back at once, nobody wanted the processor, so the next spin may be twice as long. If it took long,
- * somebody did: the place is crowded, and from then on the first look in vain is followed by a yield,
- * because whoever we wait for needs the processor more than we do. "At once" is judged against the
- * fastest yield that this process has seen. That sees other processes and cgroups too. Time is
- * accounted per context, in time spent looking in vain: a thread that sweeps over thousands of contexts
- * spends little in each, and so yields once per so many microseconds of looking, not once per context.
- * Nor may it do so at one context after the other: where the caller was away for longer than it takes to
- * post the next operation, a context also waits until it has spent as long as that, which adds up to
- * about one yield per sweep over all of them.
+ * back at once, nobody wanted the processor, so the next spin may be twice as long. If it took
+ * long, somebody did: the place is crowded, and from then on the first look in vain is followed by
+ * a yield, because whoever we wait for needs the processor more than we do. "At once" is judged
+ * against the fastest yield that this process has seen. That sees other processes and cgroups too.
+ * Time is accounted per context, in time spent looking in vain: a thread that sweeps over thousands
+ * of contexts spends little in each, and so yields once per so many microseconds of looking, not
+ * once per context. Nor may it do so at one context after the other: where the caller was away for
+ * longer than it takes to post the next operation, a context also waits until it has spent as long
+ * as that, which adds up to about one yield per sweep over all of them.
  *
- * A yield hands the processor to whom the scheduler likes, and a stranger who only computes keeps it for a slice of
- * milliseconds; a thread that is woken gets it back at once. So beside strangers nobody yields who can sleep instead. They are
- * told from our own threads, among which a yield is right, by when one of ours last gave up that processor: if it came back
- * to us long after, somebody else had it. That is known by processor, and tried again now and then.
+ * A yield hands the processor to whom the scheduler likes, and a stranger who only computes keeps
+ * it for a slice of milliseconds; a thread that is woken gets it back at once. So beside strangers
+ * nobody yields who can sleep instead. They are told from our own threads, among which a yield is
+ * right, by when one of ours last gave up that processor: if it came back to us long after,
+ * somebody else had it. That is known by processor, and tried again now and then.
  *
- * Processes that all have processors for their threads hardly ever yield when they wait for each other. Who yields looks
- * idle: the system leaves two of them on one processor where another program keeps the second one busy, and they take turns
- * there, at 2 us an allreduce; those who look busy it keeps apart.
+ * Processes that all have processors for their threads hardly ever yield when they wait for each
+ * other. Who yields looks idle: the system leaves two of them on one processor where another
+ * program keeps the second one busy, and they take turns there, at 2 us an allreduce; those who
+ * look busy it keeps apart.
  */
 #include "threads/list.h"
 
@@ -37,8 +39,8 @@ enum {
     LONGEST_LOOK_US = 20,    /* one call's looking takes less: more means preemption */
     SLOWEST_YIELD_NS = 1000, /* the fastest of those that find nobody else is no slower */
     FASTEST_YIELD_NS = 150,  /* a system call takes as long: less is a clock's mistake */
-    YIELD_SLACK =
-        3 /* times the fastest: 2 takes cold ones for crowded, and with somebody else it is 5 or more */
+    /* times the fastest: 2 takes cold ones for crowded, and with somebody else it is 5 or more */
+    YIELD_SLACK = 3
 };
 
 static inline uint64_t ns_to_ticks(uint64_t ns) {
@@ -67,7 +69,7 @@ uint64_t hd_idle_left(const hd_idle_t *idle) {
     return budget > spent ? budget - spent : 0;
 }
 
-/* --- strangers ------------------------------------------------------------------------------------ */
+/* --- strangers -------------------------------------------------------------------------------- */
 
 enum { PROCESSORS = 256 }; /* those with the same number modulo this count as one */
 
@@ -93,10 +95,11 @@ bool hd_processor_has_strangers(void) {
     return until && until > hd_ticks();
 }
 
-/* After a yield that began at `began`. Where strangers have a share of the processor that has nothing to do with our
- * yields (they are in another control group), they take it when we have had ours for a slice, and what a yield loses then would
- * have been lost without it. So what counts is whether the processor was taken from us soon after it had come back. Each
- * try costs a slice, so the next one comes after many times as long; but a few that were cheap say little, as siblings
+/* After a yield that began at `began`. Where strangers have a share of the processor that has
+ * nothing to do with our yields (they are in another control group), they take it when we have had
+ * ours for a slice, and what a yield loses then would have been lost without it. So what counts is
+ * whether the processor was taken from us soon after it had come back. Each try costs a slice, so
+ * the next one comes after many times as long; but a few that were cheap say little, as siblings
  * may have been first. */
 static void note_strangers(uint64_t began, uint64_t now) {
     /* no scheduler's slice is shorter, and none of ours looks as long between two yields */
@@ -153,7 +156,7 @@ __attribute__((noinline, cold)) void hd_lock_wait(hd_lock_t *lock) {
     }
 }
 
-/* --- yielding ------------------------------------------------------------------------------------- */
+/* --- yielding --------------------------------------------------------------------------------- */
 
 /* The fastest yield of this process in which nobody else ran, in ticks; 0: none was seen yet. */
 static _Atomic uint64_t fastest;
@@ -188,8 +191,9 @@ static bool ask(uint64_t *after) {
     return false;
 }
 
-/* Yields. Did that let somebody else run? *now: the time before it, and then after it. How long a yield takes if nobody
- * did differs by machine (0.2 us to 0.8), so no constant would do: the first ones tell. */
+/* Yields. Did that let somebody else run? *now: the time before it, and then after it. How long a
+ * yield takes if nobody did differs by machine (0.2 us to 0.8), so no constant would do: the first
+ * ones tell. */
 static bool yield_was_slow(uint64_t *now) {
     enum { ASKED = 128 };
     if (get(&asked) < ASKED) {
@@ -222,9 +226,9 @@ static bool is_crowded(void) {
     return slash && processors > 0 && strtoul(slash, NULL, 10) > (unsigned long)processors;
 }
 
-/* A scheduler that is fair lets a thread that has just come go on at its first yields in spite of others, who had more than
- * their share by then. So where all processors may be busy, vain yields say nothing for some milliseconds; and what counts
- * after some is the time that others took. */
+/* A scheduler that is fair lets a thread that has just come go on at its first yields in spite of
+ * others, who had more than their share by then. So where all processors may be busy, vain yields
+ * say nothing for some milliseconds; and what counts after some is the time that others took. */
 bool hd_processor_is_shared(void) {
     enum { MOST = 5, LONGEST_US = 20000, ADVANTAGE_US = 8000, SOME_US = 2000 };
     uint64_t began = hd_ticks(), now = began, away = 0;
@@ -297,10 +301,10 @@ uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_ru
     return looked;
 }
 
-/* To wake a thread takes some 50 us where its processor has gone to sleep as well (in a virtual machine, above all), which is
- * as long as others spin before they sleep in turn: threads that lost each other once would go on with a sleep per
- * collective for ever. So a bell that rings soon, or a message that comes soon, says that spinning on would have been
- * better. */
+/* To wake a thread takes some 50 us where its processor has gone to sleep as well (in a virtual
+ * machine, above all), which is as long as others spin before they sleep in turn: threads that lost
+ * each other once would go on with a sleep per collective for ever. So a bell that rings soon, or a
+ * message that comes soon, says that spinning on would have been better. */
 void hd_idle_slept(hd_idle_t *idle, uint64_t may_spin, uint64_t ticks, bool rung) {
     enum { SOON = 8, LATE = 64, MOST = 4 };
     uint32_t patience =

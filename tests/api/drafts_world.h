@@ -1,5 +1,5 @@
-/* drafts_world.h: teams made by a draft's calls, for the tests of both drafts. Include it after HEDDLE_DRAFT is
- * defined. One thread drives all endpoints; log lines are kept for a look.
+/* drafts_world.h: teams made by a draft's calls, for the tests of both drafts. Include it after
+ * HEDDLE_DRAFT is defined. One thread drives all endpoints; log lines are kept for a look.
  */
 #ifndef TESTS_DRAFTS_WORLD_H_
 #define TESTS_DRAFTS_WORLD_H_

@@ -5,8 +5,8 @@
  *   FIELD(struct, field, offset, size)
  *   VALUE(expression, value)
  *   SIGNATURE(function, type of a pointer to it)
- * The numbers are those that a client compiled against UCC's released headers has built in. They never
- * change; a new release of the interface appends.
+ * The numbers are those that a client compiled against UCC's released headers has built in. They
+ * never change; a new release of the interface appends.
  */
 /* clang-format off */
 

@@ -1,5 +1,5 @@
-/* test_algorithm.c: requests as tasks of schedules, schedules driven by contexts, and algorithms that are
- * registered for a team's collectives, which clients then use without knowing. */
+/* test_algorithm.c: requests as tasks of schedules, schedules driven by contexts, and algorithms
+ * that are registered for a team's collectives, which clients then use without knowing. */
 #include "../support/deadline.h"
 #include "../support/small.h"
 #include "core/log.h"
@@ -40,7 +40,7 @@ static void init(void) {
 
 TestSuite(algorithm, .init = init, .timeout = 120);
 
-/* --- requests as tasks ---------------------------------------------------------------------------- */
+/* --- requests as tasks ------------------------------------------------------------------------ */
 
 enum { N = 3 };
 
@@ -256,7 +256,7 @@ Test(algorithm, a_handler_that_waits_for_its_own_schedule_is_told) {
     world_destroy(world);
 }
 
-/* --- algorithms ----------------------------------------------------------------------------------- */
+/* --- algorithms ------------------------------------------------------------------------------- */
 
 /* Allreduce of int32 sums: everybody sends everything to everybody, by bcasts with tags. */
 typedef struct crowd {
@@ -810,7 +810,8 @@ Test(algorithm, a_time_out_ends_what_hangs) {
     world_destroy(world);
 }
 
-/* Registered at one endpoint only: its peers wait for it in vain, and a time-out at any tells all. */
+/* Registered at one endpoint only: its peers wait for it in vain, and a time-out at any tells all.
+ */
 Test(algorithm, a_wrong_mix_ends_with_a_time_out_and_not_silently) {
     setenv("HEDDLE_STALL", "0.05", 1);
     world_t *world = small_world(N);
@@ -863,7 +864,7 @@ Test(algorithm, a_wrong_mix_fails_everywhere_at_the_next_collective) {
     world_destroy(world);
 }
 
-/* --- handlers that do what they like --------------------------------------------------------------- */
+/* --- handlers that do what they like ---------------------------------------------------------- */
 
 typedef struct bold {
     ucc_schedule_t schedule, other; /* the second is started by a task of the first */
@@ -921,9 +922,10 @@ Test(algorithm, handlers_wait_for_collectives_and_drive_other_schedules) {
     cr_assert_eq(heddle_run(3, be_bold, NULL), UCC_OK);
 }
 
-/* --- forks ---------------------------------------------------------------------------------------- */
+/* --- forks ------------------------------------------------------------------------------------ */
 
-/* 0 if a child of this process finds that, of its copies of these requests, all end, and with an error. */
+/* 0 if a child of this process finds that, of its copies of these requests, all end, and with an
+ * error. */
 static int ends_in_a_child(ucc_coll_req_h *request, uint32_t n) {
     int status = -1;
     pid_t child = fork();
@@ -1099,7 +1101,7 @@ Test(algorithm, blocking_calls_of_threads_use_it) {
     cr_assert_eq(control.finalized, 40);
 }
 
-/* --- of a v type ---------------------------------------------------------------------------------- */
+/* --- of a v type ------------------------------------------------------------------------------ */
 
 /* Does nothing. */
 typedef struct idle {
@@ -1179,7 +1181,7 @@ Test(algorithm, what_is_missing_is_named) {
     world_destroy(world);
 }
 
-/* --- a schedule alone, of a team of two driven by one thread --------------------------------------- */
+/* --- a schedule alone, of a team of two driven by one thread ---------------------------------- */
 
 typedef struct duo {
     heddle_group_t *group;

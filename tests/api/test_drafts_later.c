@@ -1,5 +1,5 @@
-/* test_drafts_later.c: programs written to the later draft of UCC. What both drafts share is tested here; see
- * test_drafts_earlier.c for what only the earlier one has.
+/* test_drafts_later.c: programs written to the later draft of UCC. What both drafts share is tested
+ * here; see test_drafts_earlier.c for what only the earlier one has.
  */
 #define HEDDLE_DRAFT 2
 #include "drafts_world.h"
@@ -14,7 +14,7 @@ TestSuite(drafts_later, .timeout = 120, .init = quiet);
 
 enum { N = 5 };
 
-/* --- the header ---------------------------------------------------------------------------------- */
+/* --- the header ------------------------------------------------------------------------------- */
 
 _Static_assert(UCC_OP_MAX == UCC_BIT(0) && UCC_OP_SUM == UCC_BIT(2) && UCC_OP_MINLOC == UCC_BIT(14),
                "operations are bits");
@@ -50,7 +50,7 @@ IS(ucc_collective_init, ucc_status_t (*)(ucc_coll_op_args_t *, ucc_coll_req_h *,
 IS(ucc_collective_init_and_post,
    ucc_status_t (*)(ucc_coll_op_args_t *, ucc_coll_req_h *, ucc_team_h));
 
-/* --- libraries and contexts ------------------------------------------------------------------------ */
+/* --- libraries and contexts ------------------------------------------------------------------- */
 
 Test(drafts_later, a_library_tells_what_it_was_asked_for_in_the_drafts_values) {
     ucc_lib_params_t params = {.mask = UCC_THREAD_MODE | UCC_COLL_TYPES | UCC_REDUCTION_TYPES |
@@ -142,7 +142,7 @@ Test(drafts_later, a_context_tells_what_it_was_asked_for) {
     must(ucc_finalize(lib), "ucc_finalize");
 }
 
-/* --- teams ---------------------------------------------------------------------------------------- */
+/* --- teams ------------------------------------------------------------------------------------ */
 
 /* Every endpoint's label, in the order in which an allgather puts its block. */
 static void expect_order(drafts_t *d, const uint64_t *labels) {
@@ -471,7 +471,7 @@ Test(drafts_later, whoever_is_not_included_may_forget_the_handle) {
     drafts_close(&d); /* teams[2] holds no context */
 }
 
-/* --- collectives ------------------------------------------------------------------------------------ */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 /* What endpoint `from` has for endpoint `to`, element k. */
 static uint32_t element(uint32_t from, uint32_t to, uint32_t k) {
@@ -853,7 +853,7 @@ Test(drafts_later, on_unordered_teams_tags_of_64_bits_find_each_other) {
     drafts_close(&d);
 }
 
-/* --- mistakes --------------------------------------------------------------------------------------- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 
 typedef struct mistake {
     const char *field;

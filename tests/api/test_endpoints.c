@@ -54,7 +54,8 @@ static void join_alone(void *arg, uint32_t i) {
     must(heddle_join(group, i, &ep[i]), "join");
 }
 
-/* Joined by a thread each, and driven by one all the same: it waits in each context, and gets on. */
+/* Joined by a thread each, and driven by one all the same: it waits in each context, and gets on.
+ */
 Test(endpoints, one_thread_may_drive_those_that_others_joined) {
     ucc_coll_req_h request[N];
     open_group();

@@ -107,7 +107,7 @@ Test(lines, time_out_of_a_watch_is_an_error) {
     cr_expect_eq(level_of_last, HD_LOG_ERROR);
 }
 
-/* --- the thread's last one ------------------------------------------------------------------------ */
+/* --- the thread's last one -------------------------------------------------------------------- */
 
 static void *ask_elsewhere(void *arg) {
     (void)arg;

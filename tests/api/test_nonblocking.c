@@ -1,5 +1,5 @@
-/* test_nonblocking.c: the nonblocking calls of heddle.h, and waiting for several requests. One thread
- * drives all endpoints.
+/* test_nonblocking.c: the nonblocking calls of heddle.h, and waiting for several requests. One
+ * thread drives all endpoints.
  */
 #include "../support/deadline.h"
 #include "core/log.h"
@@ -139,7 +139,7 @@ Test(nonblocking, scatters, .init = open_one_context, .fini = close_group) {
     EXPECT(2u, 1u, 1);
 }
 
-/* --- waiting -------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 Test(nonblocking, one_thread_waits_for_all_endpoints_on_contexts_of_their_own_beyond_the_window,
      .init = open_own_contexts, .fini = close_group) {
@@ -349,7 +349,7 @@ Test(nonblocking, progress_on_each_endpoint_is_all_that_completion_needs, .init 
     finish();
 }
 
-/* --- mistakes ------------------------------------------------------------------------------------- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 
 static char last_line[512];
 

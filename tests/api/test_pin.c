@@ -83,7 +83,7 @@ Test(pin, nonsense_is_an_error_that_names_the_variable) {
     }
 }
 
-/* --- somebody else is there ------------------------------------------------------------------------ */
+/* --- somebody else is there ------------------------------------------------------------------- */
 
 static _Atomic bool over;
 static _Atomic int present;

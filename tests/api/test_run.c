@@ -67,7 +67,7 @@ Test(run, returns_what_failed_after_that) {
     cr_assert_eq(heddle_run(4, fail_after_taking_note, NULL), UCC_ERR_INVALID_PARAM);
 }
 
-/* --- what fails after work has asked ------------------------------------------------------------------ */
+/* --- what fails after work has asked ---------------------------------------------------------- */
 
 /* The team fails without a blocking call. */
 static void fail_without_blocking(heddle_ep_t *ep, void *arg) {
@@ -126,7 +126,7 @@ Test(run, tells_of_the_team_after_work_took_note_of_a_refusal) {
     cr_assert_eq(heddle_run(4, take_note_of_a_refusal, NULL), UCC_OK);
 }
 
-/* --- sub-teams, and calls that do not block -------------------------------------------------------------- */
+/* --- sub-teams, and calls that do not block --------------------------------------------------- */
 
 static void fail_in_a_sub_team(heddle_ep_t *ep, void *arg) {
     heddle_ep_t *sub;

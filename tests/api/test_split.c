@@ -12,7 +12,7 @@ TestSuite(split, .timeout = 60);
 
 enum { N = 10 };
 
-/* --- split, by a thread per endpoint -------------------------------------------------------------- */
+/* --- split, by a thread per endpoint ---------------------------------------------------------- */
 
 typedef struct seen {
     heddle_ep_t *sub;
@@ -107,7 +107,7 @@ Test(split, splits_follow_each_other_and_nest) {
     cr_assert_eq(wrong, 0);
 }
 
-/* --- subsets, by one thread ----------------------------------------------------------------------- */
+/* --- subsets, by one thread ------------------------------------------------------------------- */
 
 static heddle_group_t *group;
 static heddle_ep_t *ep[N], *sub[N];

@@ -61,8 +61,8 @@ static void keep_line(hd_log_level_t level, const char *line, void *arg) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Of the sanitizer's interface, whose header gcc does not have. LeakSanitizer itself can't look at the child of a
- * process with threads. */
+/* Of the sanitizer's interface, whose header gcc does not have. LeakSanitizer itself can't look at
+ * the child of a process with threads. */
 size_t __sanitizer_get_current_allocated_bytes(void);
 
 static size_t allocated(void) {

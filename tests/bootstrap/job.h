@@ -2,15 +2,16 @@
  *
  *     job_t *job = job_open(3);
  *     for (uint32_t i = 0; i < 3; i++) {
- *         job_start(job, i, run);         ... run(job, i) in a child; its return value is report[i].status
+ *         job_start(job, i, run);         ... run(job, i) in a child; its return value is
+ *                                         report[i].status
  *     }
  *     job_wait(job);
  *     ... job->report[i] ...
  *
- * A job lasts as long as its process, which runs one test.
- * Children do not fail asserts: they return a status, and what they logged is in their report. A child that
- * hangs is killed by an alarm, and its report says UCC_INPROGRESS, as that of any child that did not return. One
- * that leaks says UCC_ERR_NO_MEMORY, where AddressSanitizer is there to tell.
+ * A job lasts as long as its process, which runs one test. Children do not fail asserts: they
+ * return a status, and what they logged is in their report. A child that hangs is killed by an
+ * alarm, and its report says UCC_INPROGRESS, as that of any child that did not return. One that
+ * leaks says UCC_ERR_NO_MEMORY, where AddressSanitizer is there to tell.
  */
 #ifndef TESTS_BOOTSTRAP_JOB_H_
 #define TESTS_BOOTSTRAP_JOB_H_
@@ -52,13 +53,15 @@ void job_wait(job_t *job);
 /* Starts `size` of them, and waits. */
 void job_all(job_t *job, job_run_t *run);
 
-/* What processes of the job give to heddle_bootstrap_tcp: rank 0 gets the listener. Time-out 20 s. */
+/* What processes of the job give to heddle_bootstrap_tcp: rank 0 gets the listener. Time-out 20 s.
+ */
 heddle_bootstrap_params_t job_params(const job_t *job, uint32_t rank);
 ucc_status_t job_form(const job_t *job, uint32_t rank, heddle_bootstrap_t **bootstrap);
 /* A port that nobody used a moment ago. */
 uint16_t job_free_port(void);
 
-/* One allgather of blocks of n bytes, all of which are checked. UCC_ERR_NO_MESSAGE: a byte is wrong. */
+/* One allgather of blocks of n bytes, all of which are checked. UCC_ERR_NO_MESSAGE: a byte is
+ * wrong. */
 ucc_status_t job_gather(heddle_bootstrap_t *bootstrap, size_t n, uint64_t seed);
 /* Ends it (NULL: nothing). status, or how ending went if that is UCC_OK. */
 ucc_status_t job_end(heddle_bootstrap_t *bootstrap, ucc_status_t status);

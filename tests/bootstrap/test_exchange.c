@@ -1,4 +1,5 @@
-/* test_exchange.c: the allgather of a TCP bootstrap gives everybody all blocks, or everybody an error in time. */
+/* test_exchange.c: the allgather of a TCP bootstrap gives everybody all blocks, or everybody an
+ * error in time. */
 #include "../support/deadline.h"
 #include "../support/random.h"
 #include "job.h"
@@ -25,7 +26,7 @@ static void expect_all(job_t *job, ucc_status_t status) {
     }
 }
 
-/* --- results ---------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 /* Around the largest piece, and larger than what sockets hold. */
 static const size_t sizes[] = {0, 1, 7, 24, 4096, 65535, 65536, 65537, 131072, 1000001, 8 << 20, 0};
@@ -77,7 +78,7 @@ Test(bootstrap_exchange, one_process_opens_no_socket_and_needs_no_key) {
     cr_expect_eq(heddle_bootstrap_end(b), UCC_OK);
 }
 
-/* --- failures --------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static ucc_status_t uneven(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;
@@ -146,7 +147,8 @@ Test(bootstrap_exchange, so_is_rank_0) {
     one_dies(0);
 }
 
-/* Whatever moment it is: the survivors get a status, right bytes if that is UCC_OK, and do not wait long. */
+/* Whatever moment it is: the survivors get a status, right bytes if that is UCC_OK, and do not wait
+ * long. */
 static ucc_status_t go_on_until_killed(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;
     heddle_bootstrap_params_t params = job_params(job, i);
@@ -269,7 +271,7 @@ Test(bootstrap_exchange, a_child_of_fork_holds_no_connection_and_is_refused) {
     cr_expect_eq(job->report[2].status, UCC_ERR_NOT_SUPPORTED);
 }
 
-/* --- use -------------------------------------------------------------------------------------------- */
+/* --- use -------------------------------------------------------------------------------------- */
 
 static ucc_status_t check_descriptors(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;

@@ -36,7 +36,7 @@ static ucc_status_t form_and_gather(const heddle_bootstrap_params_t *params) {
     return job_end(b, job_gather(b, 100, 0));
 }
 
-/* --- the ways of finding each other ----------------------------------------------------------------- */
+/* --- the ways of finding each other ----------------------------------------------------------- */
 
 static ucc_status_t timed(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;
@@ -176,7 +176,7 @@ Test(bootstrap_form, without_a_host_only_the_loopback_listens_and_not_longer_tha
     expect(job, 1, UCC_OK, "");
 }
 
-/* --- processes that do not fit ---------------------------------------------------------------------- */
+/* --- processes that do not fit ---------------------------------------------------------------- */
 
 static ucc_status_t same_rank(job_t *job, uint32_t i) {
     heddle_bootstrap_params_t params = job_params(job, i == 2 ? 1 : i);
@@ -326,7 +326,7 @@ Test(bootstrap_form, who_has_another_key_is_turned_away_and_the_others_form) {
     expect(job, 2, UCC_OK, "");
 }
 
-/* --- processes that do not come, or go -------------------------------------------------------------- */
+/* --- processes that do not come, or go -------------------------------------------------------- */
 
 static ucc_status_t in_vain(job_t *job, uint32_t i) {
     heddle_bootstrap_params_t params = job_params(job, i);
@@ -386,10 +386,10 @@ Test(bootstrap_form, a_process_that_dies_while_forming_is_an_error_at_all_others
     }
 }
 
-/* --- descriptors ------------------------------------------------------------------------------------ */
+/* --- descriptors ------------------------------------------------------------------------------ */
 
-/* Rank 0 can open files for two more processes, and not for three. The job's size is just below the limit: one above it
- * would be refused at once. */
+/* Rank 0 can open files for two more processes, and not for three. The job's size is just below the
+ * limit: one above it would be refused at once. */
 static ucc_status_t few_descriptors(job_t *job, uint32_t i) {
     heddle_bootstrap_params_t params = job_params(job, i);
     if (i == 0) {
@@ -456,7 +456,7 @@ Test(bootstrap_form, no_descriptor_for_a_connection_is_told) {
     expect(job, 0, UCC_ERR_NO_RESOURCE, "ulimit -n");
 }
 
-/* --- parameters ------------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static ucc_status_t refused(job_t *job, uint32_t i) {
     heddle_bootstrap_params_t params = job_params(job, 1);

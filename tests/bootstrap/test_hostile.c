@@ -1,5 +1,5 @@
-/* test_hostile.c: whatever else connects to rank 0, or listens in its place, or sits on the way: it does not get in,
- * does not stop the others, and changes no byte of a result.
+/* test_hostile.c: whatever else connects to rank 0, or listens in its place, or sits on the way: it
+ * does not get in, does not stop the others, and changes no byte of a result.
  */
 #include "../support/deadline.h"
 #include "../support/random.h"
@@ -63,7 +63,7 @@ static size_t receive_all(int fd, void *to, size_t n) {
     return used;
 }
 
-/* --- strangers at rank 0 ---------------------------------------------------------------------------- */
+/* --- strangers at rank 0 ---------------------------------------------------------------------- */
 
 /* A hello of rank 1 that is right in itself. */
 static void write_hello(uint8_t out[HD_WIRE_HELLO]) {
@@ -185,7 +185,7 @@ Test(bootstrap_hostile, a_connection_that_proves_nothing_is_closed_in_time) {
               job->report[0].log);
 }
 
-/* --- somebody else in rank 0's place ---------------------------------------------------------------- */
+/* --- somebody else in rank 0's place ---------------------------------------------------------- */
 
 enum { FAKE_SILENT, FAKE_CLOSING, FAKE_GARBAGE, FAKE_WITHOUT_KEY, FAKE_REFLECTING, FAKES };
 
@@ -254,7 +254,7 @@ ParameterizedTest(int *kind, bootstrap_hostile, who_is_not_rank_0_is_not_believe
                  "%d: %d\n%s", *kind, job->report[1].status, job->report[1].log);
 }
 
-/* --- somebody on the way ---------------------------------------------------------------------------- */
+/* --- somebody on the way ---------------------------------------------------------------------- */
 
 typedef struct attack {
     enum { FLIP, REPEAT, CUT, DROP } what;

@@ -1,5 +1,5 @@
-/* test_mpi.c: the exchange from MPI, and rank and size from mpiexec, with each MPI library that is there: Debian's
- * MPICH and Open MPI, or whatever mpicc and mpiexec belong together.
+/* test_mpi.c: the exchange from MPI, and rank and size from mpiexec, with each MPI library that is
+ * there: Debian's MPICH and Open MPI, or whatever mpicc and mpiexec belong together.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -25,7 +25,8 @@ static bool shell(const char *command) {
     return system(line) == 0;
 }
 
-/* Puts `name`'s programs into the environment. False: they are not there, or another row has them. */
+/* Puts `name`'s programs into the environment. False: they are not there, or another row has them.
+ */
 static bool choose(const mpi_t *mpi) {
     setenv("NAME", mpi->name, 1);
     setenv("OPTIONS", mpi->options, 1);
@@ -69,7 +70,8 @@ ParameterizedTest(mpi_t *mpi, bootstrap_mpi, mpiexec_tells_rank_and_size) {
     if (!choose(mpi) || access(BOOTSTRAP_CLIENT, X_OK) != 0) {
         cr_skip_test("no mpiexec%s here, or known by another name", mpi->name);
     }
-    /* A port of the day: two of these tests at once have different ones, as a rule, and tell if not. */
+    /* A port of the day: two of these tests at once have different ones, as a rule, and tell if
+     * not. */
     char address[32];
     snprintf(address, sizeof(address), ":%d",
              20000 + (int)getpid() % 12000); /* below those that systems give out */

@@ -1,4 +1,5 @@
-/* test_teams.c: teams of several processes form by the exchange of a TCP bootstrap, as groups and as UCC's teams. */
+/* test_teams.c: teams of several processes form by the exchange of a TCP bootstrap, as groups and
+ * as UCC's teams. */
 #include "../support/deadline.h"
 #include "job.h"
 
@@ -21,7 +22,7 @@ static void expect_all(job_t *job) {
     }
 }
 
-/* --- groups ----------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 typedef struct worker {
     heddle_group_t *group;
@@ -87,7 +88,7 @@ Test(bootstrap_teams, groups_of_several_processes_form_one_after_the_other) {
     expect_all(job);
 }
 
-/* --- UCC's teams ------------------------------------------------------------------------------------ */
+/* --- UCC's teams ------------------------------------------------------------------------------ */
 
 static ucc_status_t allreduce(ucc_context_h context, ucc_team_h team, uint32_t rank, uint32_t n) {
     int64_t src = rank + 1, dst = 0;

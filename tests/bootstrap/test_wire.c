@@ -1,5 +1,5 @@
-/* test_wire.c: no message that was cut, changed, repeated, reflected or taken from elsewhere is believed. Both ends
- * of a connection in memory.
+/* test_wire.c: no message that was cut, changed, repeated, reflected or taken from elsewhere is
+ * believed. Both ends of a connection in memory.
  */
 #include "bootstrap/wire.h"
 
@@ -43,7 +43,8 @@ static void open_pair(pair_t *p) {
     hd_wire_open(&p->rank, false, key, sizeof(key), 4, 2);
 }
 
-/* Up to the verdict; `flip` is a byte of the handshake that is changed on its way, -1 none. Its steps' events. */
+/* Up to the verdict; `flip` is a byte of the handshake that is changed on its way, -1 none. Its
+ * steps' events. */
 static bool shake(pair_t *p, int flip) {
     uint8_t out[64];
     int base = 0;
@@ -216,7 +217,7 @@ Test(bootstrap_wire, truncated_messages_are_waited_for_and_never_used) {
     cr_expect_eq(feed(&p.root, out + n - 1, 1), HD_WIRE_RECEIVED);
 }
 
-/* --- headers that authenticate, and are wrong all the same ------------------------------------------ */
+/* --- headers that authenticate, and are wrong all the same ------------------------------------ */
 
 static hd_wire_event_t receive(hd_transfer_t sent, hd_transfer_t expected, const char **why,
                                uint64_t *block) {

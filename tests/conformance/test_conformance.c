@@ -4,11 +4,13 @@
  *
  * The bulk is driven by one thread for all endpoints, which is fast; `drivers` and `random_mix` run
  * smaller tables with the other drivers, `forms` with every way of forming a team. Tests run in
- * processes of their own; how many collectives they checked is added up in a file. HEDDLE_STRESS_SCALE: of how many percent of the
- * cases; by default all, or a fifth under AddressSanitizer.
+ * processes of their own; how many collectives they checked is added up in a file.
+ * HEDDLE_STRESS_SCALE: of how many percent of the cases; by default all, or a fifth under
+ * AddressSanitizer.
  *
- * With CONFORMANCE_DEVICES, the program is another one: all buffers are in memory of emulated devices, which are so configured,
- * and each test fails if the emulator finds anything. CONFORMANCE_COPY_MIN: they copy blocks of so many bytes to each other.
+ * With CONFORMANCE_DEVICES, the program is another one: all buffers are in memory of emulated
+ * devices, which are so configured, and each test fails if the emulator finds anything.
+ * CONFORMANCE_COPY_MIN: they copy blocks of so many bytes to each other.
  */
 #include "../support/count.h"
 #include "../support/sweeps.h"

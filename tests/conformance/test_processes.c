@@ -1,5 +1,5 @@
-/* test_processes.c: the launcher of tests in several processes, and the reference of their reductions, are themselves
- * right. See tests/support/processes.h.
+/* test_processes.c: the launcher of tests in several processes, and the reference of their
+ * reductions, are themselves right. See tests/support/processes.h.
  */
 #include "../reference.h"
 #include "../support/deadline.h"

@@ -1,5 +1,6 @@
-/* test_contract_absolute.c: v types with a NULL buffer and absolute addresses for displacements (of UINT8,
- * 64 bits wide), as PyTorch's backend calls them: in place and not, small and large, by one driver and many.
+/* test_contract_absolute.c: v types with a NULL buffer and absolute addresses for displacements (of
+ * UINT8, 64 bits wide), as PyTorch's backend calls them: in place and not, small and large, by one
+ * driver and many.
  */
 #include "../support/deadline.h"
 #include "../support/small.h"

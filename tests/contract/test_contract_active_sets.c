@@ -132,7 +132,8 @@ Test(contract_active_sets, several_at_once) {
     world_destroy(world);
 }
 
-/* Inits in different orders, posts in the same: on an INIT_ORDERED team, too, posts are what counts. */
+/* Inits in different orders, posts in the same: on an INIT_ORDERED team, too, posts are what
+ * counts. */
 Test(contract_active_sets, untagged_ones_match_by_posts_on_init_ordered_teams) {
     world_t *world = world_create(
         &(world_params_t){.size = 3, .form = WORLD_OOB, .ordering = UCC_COLLECTIVE_INIT_ORDERED});

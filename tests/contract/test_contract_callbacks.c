@@ -1,6 +1,6 @@
-/* test_contract_callbacks.c: what a datatype's callbacks (reduction, pack, unpack) may do, and what comes of
- * those that do something else: a status and a line, at worst a failed team; never a corrupt context, nor a
- * process whose other reductions stop.
+/* test_contract_callbacks.c: what a datatype's callbacks (reduction, pack, unpack) may do, and what
+ * comes of those that do something else: a status and a line, at worst a failed team; never a
+ * corrupt context, nor a process whose other reductions stop.
  */
 #include "core/log.h"
 
@@ -56,7 +56,7 @@ static void dismiss(crew_t *crew) {
     cr_assert_eq(heddle_group_destroy(crew->group), UCC_OK);
 }
 
-/* --- datatypes whose callbacks run a plan -------------------------------------------------------- */
+/* --- datatypes whose callbacks run a plan ----------------------------------------------------- */
 
 static void (*plan)(void); /* what the callbacks do besides their work; NULL: nothing */
 
@@ -154,7 +154,7 @@ static ucc_datatype_t scattered(void) {
     return dt;
 }
 
-/* --- requests -------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static int32_t from[N][2 * COUNT], to[N][2 * COUNT];
 static uint32_t completed[4]; /* by what is handed to the completion callback */
@@ -212,7 +212,7 @@ static void reduce_elsewhere(ucc_datatype_t dt) {
     dismiss(&other);
 }
 
-/* --- calls from inside ----------------------------------------------------------------------------- */
+/* --- calls from inside ------------------------------------------------------------------------ */
 
 static struct {
     crew_t *crew;
@@ -309,7 +309,7 @@ Test(callbacks, calls_inside_unpack_are_refused) {
     ucc_dt_destroy(dt);
 }
 
-/* --- callbacks that don't return ------------------------------------------------------------------- */
+/* --- callbacks that don't return -------------------------------------------------------------- */
 
 static _Atomic int left; /* callbacks that did not return */
 
@@ -497,12 +497,13 @@ Test(callbacks, one_that_does_not_return_leaves_no_context_behind) {
     fail_in_a_neighbours_context(jump_once);
 }
 
-/* --- two teams at once ---------------------------------------------------------------------------- */
+/* --- two teams at once ------------------------------------------------------------------------ */
 
 static _Atomic int entered[2], within[2], most_within[2]; /* by team */
 static _Atomic int waited_in_vain;
 
-/* Team 0's reduction does not return before team 1's has been called, which must not wait for it. */
+/* Team 0's reduction does not return before team 1's has been called, which must not wait for it.
+ */
 static void wait_for_the_other_team(int team) {
     struct timespec nap = {.tv_nsec = 1000000};
     int now = ++within[team];

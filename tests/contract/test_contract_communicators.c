@@ -1,6 +1,7 @@
-/* test_contract_communicators.c: what the UCC component of an MPI library does, in several processes of one endpoint each: one
- * context for all, by an exchange; a team for each communicator, by a map of its ranks and an id; progress from every idle
- * loop; requests that are finalized in their callbacks; teams that are destroyed without progress.
+/* test_contract_communicators.c: what the UCC component of an MPI library does, in several
+ * processes of one endpoint each: one context for all, by an exchange; a team for each
+ * communicator, by a map of its ranks and an id; progress from every idle loop; requests that are
+ * finalized in their callbacks; teams that are destroyed without progress.
  */
 #include "../support/deadline.h"
 #include "../support/processes.h"
@@ -39,7 +40,7 @@ static bool client_close(client_t *c) {
     return ucc_context_destroy(c->context) == UCC_OK && ucc_finalize(c->lib) == UCC_OK;
 }
 
-/* --- communicators ---------------------------------------------------------------------------------------- */
+/* --- communicators ---------------------------------------------------------------------------- */
 
 static uint64_t world_rank(uint64_t rank, void *arg) {
     return ((const communicator_t *)arg)->rank[rank];
@@ -92,7 +93,7 @@ static communicator_t world_of(client_t *client) {
     return world;
 }
 
-/* --- collectives -------------------------------------------------------------------------------------------- */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 typedef struct pending {
     ucc_coll_req_h request;
@@ -106,7 +107,8 @@ static void completed(void *arg, ucc_status_t status) {
     pending->over = true;
 }
 
-/* A sum over the members of a number of mine, with nothing but a callback to end it; false: it is wrong. */
+/* A sum over the members of a number of mine, with nothing but a callback to end it; false: it is
+ * wrong. */
 static bool adds_up(communicator_t *c, int64_t of) {
     int64_t mine = of * (c->me + 1), sum = -1, expected = of * c->n * (c->n + 1) / 2;
     pending_t pending = {.over = false};
@@ -138,7 +140,7 @@ static bool runs(uint32_t processes, int (*work)(const process_t *, void *)) {
     return processes_run(&shape, SECONDS, work, NULL).ok;
 }
 
-/* --- one thread ---------------------------------------------------------------------------------------------- */
+/* --- one thread ------------------------------------------------------------------------------- */
 
 static int splits_and_dups(const process_t *process, void *arg) {
     static const uint32_t odd_ones[] = {0xA, 0x5, 0xE, 0x9, 0xF};
@@ -197,7 +199,7 @@ Test(contract_communicators, two_hundred_live_at_once_and_end_in_any_order) {
     cr_assert(runs(2, makes_many));
 }
 
-/* --- several threads ------------------------------------------------------------------------------------------ */
+/* --- several threads -------------------------------------------------------------------------- */
 
 /* As if two threads made one each, and the MPI library let them do so one after the other. */
 static int cross(const process_t *process, ucc_thread_mode_t mode) {

@@ -230,7 +230,8 @@ Test(contract_counts, less_than_an_element_for_each_is_nothing) {
     cr_assert_eq(b.dst[ROOT][0], UNTOUCHED);
 }
 
-/* An element that its user packs as a number of 4 bytes and one of 8: room for a number of each endpoint. */
+/* An element that its user packs as a number of 4 bytes and one of 8: room for a number of each
+ * endpoint. */
 Test(contract_counts, one_packed_element_may_hold_the_blocks_of_all) {
     reference_dt_t dt = generic_packed();
     static const ucc_coll_type_t types[] = {UCC_COLL_TYPE_ALLGATHER, UCC_COLL_TYPE_ALLTOALL,

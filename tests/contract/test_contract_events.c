@@ -1,5 +1,5 @@
-/* test_contract_events.c: execution engines of processor threads: their events, and collectives that an
- * event starts. */
+/* test_contract_events.c: execution engines of processor threads: their events, and collectives
+ * that an event starts. */
 #include "../support/deadline.h"
 #include "../support/small.h"
 

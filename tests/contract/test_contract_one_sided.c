@@ -114,7 +114,7 @@ Test(contract_one_sided, mem_params_on_the_context_are_accepted) {
     cr_assert_eq(ucc_finalize(lib), UCC_OK);
 }
 
-/* --- displacements in the peers' memory ------------------------------------------------------------ */
+/* --- displacements in the peers' memory ------------------------------------------------------- */
 
 static uint64_t sweep(uint32_t size, one_sided_memory_t memory, const char *tune) {
     one_sided_t *w =
@@ -169,8 +169,8 @@ Test(contract_one_sided, tuned_alltoallv_among_threads_that_drive_an_endpoint_ea
     oob_board_destroy(board);
 }
 
-/* Everybody sends its first element to everybody; displacements are 10 * (endpoint + 1) + peer, so where it arrives says
- * whose they were. */
+/* Everybody sends its first element to everybody; displacements are 10 * (endpoint + 1) + peer, so
+ * where it arrives says whose they were. */
 static bool is_one_sided(const char *tune, uint64_t mask, uint64_t flags) {
     uint32_t ones[N], zeros[N] = {0}, at[N][N];
     ucc_coll_args_t args[N];
@@ -207,7 +207,8 @@ enum {
     MAPPED = UCC_COLL_ARGS_FLAG_MEM_MAPPED_BUFFERS
 };
 
-/* As the released library reads it: alltoallv counts as a message of 0 bytes, for not all know its size. */
+/* As the released library reads it: alltoallv counts as a message of 0 bytes, for not all know its
+ * size. */
 Test(contract_one_sided, tune_is_read_as_ucc_reads_it) {
     static const char *const yes[] = {
         "alltoallv:@onesided",
@@ -240,7 +241,8 @@ Test(contract_one_sided, tune_is_read_as_ucc_reads_it) {
     cr_assert(!is_one_sided(NULL, FLAGS | WORK, MAPPED));
 }
 
-/* Where the released library would take its next algorithm, whose displacements have the usual meaning. */
+/* Where the released library would take its next algorithm, whose displacements have the usual
+ * meaning. */
 Test(contract_one_sided, tuned_alltoallv_needs_a_work_buffer_and_mapped_buffers) {
     cr_assert(!is_one_sided(ONE_SIDED_TUNE, FLAGS, MAPPED));
     cr_assert(!is_one_sided(ONE_SIDED_TUNE, FLAGS | WORK, 0));

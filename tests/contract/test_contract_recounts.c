@@ -1,9 +1,9 @@
 /* test_contract_recounts.c: counts and displacements of v types belong to the client between posts:
  * each post goes by what they hold then, whatever they held at init or at the post before.
  *
- * Where the interface lets a persistent request grow (a plain src or dst has the count of init): all
- * blocks of alltoallv, of allgatherv and reduce_scatterv in place, the root's own block of gatherv and
- * scatterv in place.
+ * Where the interface lets a persistent request grow (a plain src or dst has the count of init):
+ * all blocks of alltoallv, of allgatherv and reduce_scatterv in place, the root's own block of
+ * gatherv and scatterv in place.
  */
 #include "../support/deadline.h"
 #include "../support/small.h"
@@ -271,7 +271,8 @@ Test(contract_recounts, persistent_reduce_scatterv_in_place_grows_and_shrinks) {
     grow_and_shrink(UCC_COLL_TYPE_REDUCE_SCATTERV, true);
 }
 
-/* Not persistent, and with the counts of one endpoint alone: what init saw is out of date at post. */
+/* Not persistent, and with the counts of one endpoint alone: what init saw is out of date at post.
+ */
 Test(contract_recounts, counts_written_between_init_and_post_are_those_that_count) {
     scene_t *s = open_scene(3, UCC_COLL_TYPE_ALLTOALLV, false, true, DRIVER_ONE);
     set_counts(s, 1);
@@ -322,7 +323,7 @@ Test(contract_recounts, a_root_that_sends_more_than_a_leaf_takes_fails_without_o
     close_scene(s);
 }
 
-/* --- calls that are like the one before ------------------------------------------------------------- */
+/* --- calls that are like the one before ------------------------------------------------------- */
 
 enum { PAIR = 2, ROUNDS = 12, BLOCK = 40000 };
 

@@ -1,5 +1,5 @@
-/* test_contract_reductions.c: which reductions there are, and what clients learn of those that there
- * are not: they fall back to code of their own on UCC_ERR_NOT_SUPPORTED only. */
+/* test_contract_reductions.c: which reductions there are, and what clients learn of those that
+ * there are not: they fall back to code of their own on UCC_ERR_NOT_SUPPORTED only. */
 #include "../support/small.h"
 
 #include <criterion/criterion.h>

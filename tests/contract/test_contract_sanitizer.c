@@ -1,8 +1,9 @@
-/* test_contract_sanitizer.c: ThreadSanitizer of a user's program understands what collectives order,
- * although the library that they come from was built without it.
+/* test_contract_sanitizer.c: ThreadSanitizer of a user's program understands what collectives
+ * order, although the library that they come from was built without it.
  *
  * Builds tsan_client.c against the shared library of the build tree that this program is part of.
- * Skipped where there is none, where it is sanitized itself, and where the compiler has no sanitizer.
+ * Skipped where there is none, where it is sanitized itself, and where the compiler has no
+ * sanitizer.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
-/* tsan_client.c: a correct program, in which everything that threads share is separated by collectives.
+/* tsan_client.c: a correct program, in which everything that threads share is separated by
+ * collectives.
  *
- * Built with ThreadSanitizer by test_contract_sanitizer.c, and run on the library as it is shipped. With
- * an argument, it is not correct: the barrier is left out, and the sanitizer must say so.
+ * Built with ThreadSanitizer by test_contract_sanitizer.c, and run on the library as it is shipped.
+ * With an argument, it is not correct: the barrier is left out, and the sanitizer must say so.
  */
 #include <heddle/heddle.h>
 #include <pthread.h>
@@ -89,7 +90,7 @@ static void nonblocking(heddle_ep_t *ep, uint32_t me) {
     }
 }
 
-/* --- waits for what another thread has completed --------------------------------------------------- */
+/* --- waits for what another thread has completed ---------------------------------------------- */
 
 /* Two endpoints on one context, and a third thread that progresses it. */
 static struct {

@@ -1,12 +1,13 @@
-/* test_coll.c: the table of facts, against what UCC's header and its words say of each collective. */
+/* test_coll.c: the table of facts, against what UCC's header and its words say of each collective.
+ */
 #include "core/coll.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* As ucc.h has them, and what its comments say: which buffers, at whom, and how long they are. Letters, for the
- * root and for the others: s src, d dst, - neither; then those of a call in place; then the letter of the buffer
- * that says how much there is. */
+/* As ucc.h has them, and what its comments say: which buffers, at whom, and how long they are.
+ * Letters, for the root and for the others: s src, d dst, - neither; then those of a call in place;
+ * then the letter of the buffer that says how much there is. */
 static const struct row {
     ucc_coll_type_t bit;
     const char *name, *source, *result;

@@ -1,5 +1,6 @@
-/* test_fork.c: what a child of fork() finds: inherited endpoints fail with a status instead of waiting for
- * threads that are not there; new groups work; the parent goes on as if nothing had been.
+/* test_fork.c: what a child of fork() finds: inherited endpoints fail with a status instead of
+ * waiting for threads that are not there; new groups work; the parent goes on as if nothing had
+ * been.
  */
 #include "../support/deadline.h"
 #include "../support/small.h"
@@ -212,8 +213,8 @@ Test(fork, handles_that_another_thread_had_locked_are_free_in_the_child) {
     must(heddle_leave(s.ep[1]), "leave");
 }
 
-/* The operations of two endpoints on one context finish in the same round of another thread, which is still in
- * the first one's callback when the process forks: it holds the second one in hand. */
+/* The operations of two endpoints on one context finish in the same round of another thread, which
+ * is still in the first one's callback when the process forks: it holds the second one in hand. */
 typedef struct held_round {
     scene_t scene;
     ucc_context_h context;
@@ -375,7 +376,7 @@ Test(fork, a_triggered_post_that_another_thread_had_in_hand_ends_in_the_child) {
     close_held_round(&h, ep, 2);
 }
 
-/* --- a fork inside a datatype's callback --------------------------------------------------------------- */
+/* --- a fork inside a datatype's callback ------------------------------------------------------ */
 
 /* 0: the child, in which every callback returns, too. */
 static pid_t forked = -1;
@@ -439,7 +440,7 @@ Test(fork, a_process_may_fork_inside_a_datatypes_callback_which_returns_in_both)
     must(heddle_leave(s.ep[1]), "leave");
 }
 
-/* --- with other threads at work inside the library while the process forks ------------------------- */
+/* --- with other threads at work inside the library while the process forks -------------------- */
 
 static _Atomic bool stop;
 
@@ -477,7 +478,7 @@ Test(fork, children_are_born_whole_whatever_other_threads_do) {
     pthread_join(thread, NULL);
 }
 
-/* --- the list ------------------------------------------------------------------------------------- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 static uint32_t told;
 

@@ -304,7 +304,8 @@ Test(mem, blocks_are_zero_aligned_and_padded) {
     hd_free(NULL);
 }
 
-/* The kernel places whole pages, and some machines' have 16 or 64 KiB: header and block keep to them. */
+/* The kernel places whole pages, and some machines' have 16 or 64 KiB: header and block keep to
+ * them. */
 Test(topo, local_blocks_keep_to_the_systems_pages) {
     enum { PAGE = 65536 };
     hd_pages_are(PAGE);

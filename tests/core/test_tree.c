@@ -261,10 +261,10 @@ Test(tree, bad_arguments_and_lack_of_memory_are_errors) {
     hd_tree_destroy(NULL);
 }
 
-/* --- release ------------------------------------------------------------------------------------------- */
+/* --- release ---------------------------------------------------------------------------------- */
 
-/* Follows the lines from `me` to the origin: how many lie between, or UINT32_MAX if they go in a circle, or if
- * who writes one is not told to. */
+/* Follows the lines from `me` to the origin: how many lie between, or UINT32_MAX if they go in a
+ * circle, or if who writes one is not told to. */
 static uint32_t lines_to_origin(const hd_tree_t *tree, uint32_t me, uint32_t origin) {
     for (uint32_t lines = 0; lines <= tree->n_lines; lines++) {
         hd_tree_release_t part = hd_tree_release(tree, me, origin);

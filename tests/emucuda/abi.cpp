@@ -1,4 +1,5 @@
-/* abi.cpp: the emulator declares the driver's interface as cuda.h does. Without cuda.h, there is nothing to compare. */
+/* abi.cpp: the emulator declares the driver's interface as cuda.h does. Without cuda.h, there is
+ * nothing to compare. */
 #include "emucuda/calls.h"
 
 #define SIGNATURE(function, type) facts.emplace_back(#function, typeid(decltype(&function)).name())

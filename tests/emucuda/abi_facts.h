@@ -1,6 +1,7 @@
-/* abi_facts.h: numbers, layouts and signatures of the CUDA driver's interface, as a table of names and texts. Included
- * twice: by abi_cuda.cpp, behind cuda.h, and by abi.cpp, behind our declarations, each with its own SIGNATURE(function, type),
- * where type is that of cudaTypedefs.h. The compiler's name of a type says all of a signature, since the tags are the same.
+/* abi_facts.h: numbers, layouts and signatures of the CUDA driver's interface, as a table of names
+ * and texts. Included twice: by abi_cuda.cpp, behind cuda.h, and by abi.cpp, behind our
+ * declarations, each with its own SIGNATURE(function, type), where type is that of cudaTypedefs.h.
+ * The compiler's name of a type says all of a signature, since the tags are the same.
  */
 #include <cstddef>
 #include <string>

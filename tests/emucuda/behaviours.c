@@ -1,10 +1,11 @@
-/* behaviours.c: what a CUDA driver does in cases that programs depend on, or trip over: one line for each. Runs on the
- * emulator, or on the library that the first argument names:
+/* behaviours.c: what a CUDA driver does in cases that programs depend on, or trip over: one line
+ * for each. Runs on the emulator, or on the library that the first argument names:
  *
  *     test_emucuda_behaviours libcuda.so.1
  *
- * so that the logs of both can be compared. It fails if a line is not as the public documentation has it, which is said
- * above each behaviour: "Driver" is the CUDA Driver API reference, "Guide" the CUDA C++ Programming Guide.
+ * so that the logs of both can be compared. It fails if a line is not as the public documentation
+ * has it, which is said above each behaviour: "Driver" is the CUDA Driver API reference, "Guide"
+ * the CUDA C++ Programming Guide.
  */
 #include "behaviours.h"
 #include "heddle_emucuda.h"
@@ -66,9 +67,11 @@ CUevent new_event(void) {
     return event;
 }
 
-/* Events ------------------------------------------------------------------------------------------*/
+/* Events ------------------------------------------------------------------------------------------
+ */
 
-/* Driver, cuStreamWaitEvent, cuEventQuery, cuEventSynchronize: an event that was never recorded counts as complete. */
+/* Driver, cuStreamWaitEvent, cuEventQuery, cuEventSynchronize: an event that was never recorded
+ * counts as complete. */
 static void unrecorded(void) {
     CUevent event = new_event();
     say(driver.streamWaitEvent(world.stream, event, 0));
@@ -78,8 +81,8 @@ static void unrecorded(void) {
     driver.eventDestroy(event);
 }
 
-/* Driver, cuEventRecord: calls of cuStreamWaitEvent made before are not changed by recording the event again; others,
- * and cuEventQuery, take the last one. */
+/* Driver, cuEventRecord: calls of cuStreamWaitEvent made before are not changed by recording the
+ * event again; others, and cuEventQuery, take the last one. */
 static void recorded_again(void) {
     close_gate(world.stream);
     driver.eventRecord(world.event, world.stream);
@@ -105,7 +108,8 @@ static void recorded_later(void) {
     driver.eventDestroy(event);
 }
 
-/* Driver, cuEventElapsedTime: INVALID_HANDLE for events without time, or not recorded; NOT_READY before they are done. */
+/* Driver, cuEventElapsedTime: INVALID_HANDLE for events without time, or not recorded; NOT_READY
+ * before they are done. */
 static void elapsed(void) {
     CUevent start, end;
     float ms;
@@ -126,7 +130,8 @@ static void elapsed(void) {
     driver.eventDestroy(end);
 }
 
-/* Driver, cuEventDestroy: an event may be destroyed before it is complete; the call does not block. */
+/* Driver, cuEventDestroy: an event may be destroyed before it is complete; the call does not block.
+ */
 static void destroyed_event(void) {
     CUevent event = new_event();
     close_gate(world.stream);
@@ -138,10 +143,12 @@ static void destroyed_event(void) {
     say(driver.streamQuery(world.second));
 }
 
-/* Contexts ----------------------------------------------------------------------------------------*/
+/* Contexts ----------------------------------------------------------------------------------------
+ */
 
-/* Driver, cuEventRecord: event and stream must be of the same context; cuStreamWaitEvent: they need not be. Guide,
- * "Stream and event behavior": a launch fails in a stream of another device (here: context), a copy does not. */
+/* Driver, cuEventRecord: event and stream must be of the same context; cuStreamWaitEvent: they need
+ * not be. Guide, "Stream and event behavior": a launch fails in a stream of another device (here:
+ * context), a copy does not. */
 static void other_context(void) {
     CUstream foreign;
     unsigned int value = 1;
@@ -160,7 +167,8 @@ static void other_context(void) {
     driver.ctxPopCurrent(NULL);
 }
 
-/* Driver, every function of memory and streams: INVALID_CONTEXT without a current context; so cuCtxPopCurrent. */
+/* Driver, every function of memory and streams: INVALID_CONTEXT without a current context; so
+ * cuCtxPopCurrent. */
 static void no_context(void) {
     CUdeviceptr pointer;
     CUcontext context;
@@ -172,7 +180,8 @@ static void no_context(void) {
     driver.ctxSetCurrent(world.context);
 }
 
-/* Streams -----------------------------------------------------------------------------------------*/
+/* Streams -----------------------------------------------------------------------------------------
+ */
 
 /* Driver, cuStreamQuery: NOT_READY while there is work. */
 static void query(void) {
@@ -194,8 +203,8 @@ static void destroyed_stream(void) {
     say_text(word == 77 ? "done" : "not done");
 }
 
-/* Driver, "Stream synchronization behavior": the legacy default stream waits for all blocking streams, and they for it;
- * not so non-blocking ones. */
+/* Driver, "Stream synchronization behavior": the legacy default stream waits for all blocking
+ * streams, and they for it; not so non-blocking ones. */
 static void null_stream(void) {
     CUstream blocking = new_stream(CU_STREAM_DEFAULT), another = new_stream(CU_STREAM_DEFAULT);
     close_gate(world.stream);
@@ -215,7 +224,8 @@ static void null_stream(void) {
     driver.streamDestroy(another);
 }
 
-/* Driver, the same page: the per-thread default stream is ordered with the legacy one, and is no other thread's. */
+/* Driver, the same page: the per-thread default stream is ordered with the legacy one, and is no
+ * other thread's. */
 static void per_thread_stream(void) {
     close_gate(CU_STREAM_PER_THREAD);
     driver.memsetD32Async(world.memory, 1, 1, NULL);
@@ -229,7 +239,8 @@ static void refuse_calls(void *status) {
     *(CUresult *)status = driver.streamQuery(world.second);
 }
 
-/* Driver, cuLaunchHostFunc: the function must not make CUDA calls; they may return NOT_PERMITTED. */
+/* Driver, cuLaunchHostFunc: the function must not make CUDA calls; they may return NOT_PERMITTED.
+ */
 static void host_function(void) {
     CUresult inside = CUDA_SUCCESS;
     say(driver.launchHostFunc(world.stream, refuse_calls, &inside));
@@ -237,10 +248,11 @@ static void host_function(void) {
     say(inside);
 }
 
-/* Memory ------------------------------------------------------------------------------------------*/
+/* Memory ------------------------------------------------------------------------------------------
+ */
 
-/* Driver, cuMemAlloc: INVALID_VALUE for 0 bytes; cuMemHostRegister, cuMemHostUnregister: what is registered already, or
- * not, has an error of its own. */
+/* Driver, cuMemAlloc: INVALID_VALUE for 0 bytes; cuMemHostRegister, cuMemHostUnregister: what is
+ * registered already, or not, has an error of its own. */
 static void allocation(void) {
     static char plain[8192];
     CUdeviceptr pointer;
@@ -310,10 +322,11 @@ static void pointer_attributes(void) {
     driver.ctxSynchronize();
 }
 
-/* Kernels -----------------------------------------------------------------------------------------*/
+/* Kernels -----------------------------------------------------------------------------------------
+ */
 
-/* Driver, cuLaunchKernel: INVALID_VALUE for dimensions of zero or beyond what the device has; cuModuleGetFunction:
- * NOT_FOUND. */
+/* Driver, cuLaunchKernel: INVALID_VALUE for dimensions of zero or beyond what the device has;
+ * cuModuleGetFunction: NOT_FOUND. */
 static void launch_errors(void) {
     unsigned int value = 1;
     void *params[] = {&world.memory, &value};
@@ -336,8 +349,8 @@ static void user_object_flags(void) {
     say(driver.userObjectCreate(&object, NULL, no_destructor, 1, 0));
 }
 
-/* Last, for nothing works after it. Driver, CUDA_ERROR_ILLEGAL_ADDRESS: it leaves the process in an inconsistent state,
- * and any further work returns the same error. */
+/* Last, for nothing works after it. Driver, CUDA_ERROR_ILLEGAL_ADDRESS: it leaves the process in an
+ * inconsistent state, and any further work returns the same error. */
 static void sticky(void) {
     CUdeviceptr nowhere = 0x100, pointer;
     unsigned int value = 1;
@@ -381,7 +394,8 @@ static const behaviour_t last_behaviours[] = {
      sticky},
     {NULL, NULL, NULL}};
 
-/* The world ---------------------------------------------------------------------------------------*/
+/* The world ---------------------------------------------------------------------------------------
+ */
 
 /* For a GPU: one thread stores value at pointer. */
 static const char ptx[] = ".version 7.0\n"

@@ -1,5 +1,5 @@
-/* behaviours.h: what the parts of the program of behaviours.c share. The driver's functions are found at run time, in
- * whatever library the program was told.
+/* behaviours.h: what the parts of the program of behaviours.c share. The driver's functions are
+ * found at run time, in whatever library the program was told.
  */
 #ifndef TESTS_EMUCUDA_BEHAVIOURS_H_
 #define TESTS_EMUCUDA_BEHAVIOURS_H_
@@ -70,7 +70,8 @@ typedef struct driver {
 
 extern driver_t driver;
 
-/* What is there for every behaviour: a context that is current, and a second one of the same device. */
+/* What is there for every behaviour: a context that is current, and a second one of the same
+ * device. */
 typedef struct world {
     CUcontext context, other;
     CUmodule module;
@@ -83,7 +84,8 @@ typedef struct world {
 
 extern world_t world;
 
-/* A behaviour: it returns what is to be printed, name by name of results, in at most 200 characters. */
+/* A behaviour: it returns what is to be printed, name by name of results, in at most 200
+ * characters. */
 typedef struct behaviour {
     const char *name;
     const char *expected;

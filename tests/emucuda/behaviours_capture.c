@@ -1,5 +1,5 @@
-/* behaviours_capture.c: what a driver does while streams are captured. Sources as in behaviours.c; "Capture" is Guide,
- * "Stream capture", and Driver, cuStreamBeginCapture.
+/* behaviours_capture.c: what a driver does while streams are captured. Sources as in behaviours.c;
+ * "Capture" is Guide, "Stream capture", and Driver, cuStreamBeginCapture.
  */
 #include "behaviours.h"
 
@@ -61,8 +61,8 @@ static void work(void) {
     driver.graphDestroy(graph);
 }
 
-/* Capture, "Prohibited and unhandled operations": a captured stream can't be waited for, and the capture is invalid
- * after that: its end says so, and gives no graph. */
+/* Capture, "Prohibited and unhandled operations": a captured stream can't be waited for, and the
+ * capture is invalid after that: its end says so, and gives no graph. */
 static void synchronized(void) {
     begin(world.stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     say(driver.streamSynchronize(world.stream));
@@ -86,8 +86,8 @@ static void captured_event(void) {
     driver.eventDestroy(event);
 }
 
-/* Capture, "Cross-stream dependencies and events": waiting for a captured event brings another stream into the same
- * capture, which must be joined before the end. */
+/* Capture, "Cross-stream dependencies and events": waiting for a captured event brings another
+ * stream into the same capture, which must be joined before the end. */
 static void forked(void) {
     begin(world.stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     driver.eventRecord(world.event, world.stream);
@@ -131,8 +131,9 @@ static void isolated(void) {
     driver.eventDestroy(event);
 }
 
-/* Capture: not allowed on the legacy default stream, whose work would depend on blocking streams that are captured.
- * Driver, cuStreamIsCapturing: asking it then is the same error, which does no harm. */
+/* Capture: not allowed on the legacy default stream, whose work would depend on blocking streams
+ * that are captured. Driver, cuStreamIsCapturing: asking it then is the same error, which does no
+ * harm. */
 static void null_stream(void) {
     CUstream blocking = new_stream(CU_STREAM_DEFAULT);
     say(driver.streamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -157,7 +158,8 @@ static void twice(void) {
     end(world.stream);
 }
 
-/* Threads -----------------------------------------------------------------------------------------*/
+/* Threads -----------------------------------------------------------------------------------------
+ */
 
 typedef struct other {
     CUstreamCaptureMode mode;

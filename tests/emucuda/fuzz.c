@@ -1,6 +1,7 @@
-/* fuzz.c: calls at random, with handles that are alive or were destroyed, captures, failing calls, lost devices and
- * kernels that fault: nothing crashes, hangs or leaks, and a new start is a new start. For the sanitizers, above all. The
- * first argument is the number of sequences, the second the first seed.
+/* fuzz.c: calls at random, with handles that are alive or were destroyed, captures, failing calls,
+ * lost devices and kernels that fault: nothing crashes, hangs or leaks, and a new start is a new
+ * start. For the sanitizers, above all. The first argument is the number of sequences, the second
+ * the first seed.
  */
 #include "rig.h"
 

@@ -31,7 +31,8 @@ void rig_must(CUresult status, const char *call, const char *file, int line) {
     }
 }
 
-/* Kernels -----------------------------------------------------------------------------------------*/
+/* Kernels -----------------------------------------------------------------------------------------
+ */
 
 static void *pointer_of(void *param) {
     return *(void **)param;
@@ -139,7 +140,8 @@ static const heddle_emucuda_module_t image = {.magic = {'H', 'd', 'E', 'm', 'C',
                                               .kernel = kernels,
                                               .global = globals};
 
-/* Set up ------------------------------------------------------------------------------------------*/
+/* Set up ------------------------------------------------------------------------------------------
+ */
 
 void rig_load(rig_t *rig) {
     must(cuModuleLoadData(&rig->module, &image));

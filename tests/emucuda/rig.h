@@ -1,11 +1,13 @@
-/* rig.h: what the tests of the emulator share: kernels, a context that is set up, and calls that must succeed.
+/* rig.h: what the tests of the emulator share: kernels, a context that is set up, and calls that
+ * must succeed.
  *
  * Kernels move 32-bit integers, a block for each 64 of them:
  *
  *     add    (target, a, b, count)        target[i] = a[i] + b[i]
  *     scale  (target, factor, count)      target[i] *= factor
  *     hide   (target, hidden, count)      target[i] = hidden[i], which it does not declare
- *     ring   (target, count, word, value) target[i] = value, and the last of its blocks sets *word to value
+ *     ring   (target, count, word, value) target[i] = value, and the last of its blocks sets *word
+ *            to value
  */
 #ifndef TESTS_EMUCUDA_RIG_H_
 #define TESTS_EMUCUDA_RIG_H_

@@ -1,5 +1,6 @@
-/* stress.c: threads that use the emulator all at once, each with streams and memory of its own, handing results on; for
- * ThreadSanitizer, too. The first argument is the number of rounds in percent.
+/* stress.c: threads that use the emulator all at once, each with streams and memory of its own,
+ * handing results on; for ThreadSanitizer, too. The first argument is the number of rounds in
+ * percent.
  */
 #include "rig.h"
 

@@ -11,7 +11,8 @@ enum { COUNT = 500, MOST_CALLS = 200 };
 
 TestSuite(faults, .timeout = 120);
 
-/* What a careful program does: it undoes what it has done, whatever fails. Returns the first failure. */
+/* What a careful program does: it undoes what it has done, whatever fails. Returns the first
+ * failure. */
 static CUresult careful(const rig_t *rig) {
     CUdeviceptr x = 0, y = 0;
     void *pinned = NULL;

@@ -360,7 +360,8 @@ Test(race, a_dropped_site_is_found_and_counted) {
     rig_close(&p.rig);
 }
 
-/* Random work of many streams against a plain model: who touched which word last, ordered or not. */
+/* Random work of many streams against a plain model: who touched which word last, ordered or not.
+ */
 enum { STREAMS = 5, WORDS = 24, STEPS = 400 };
 
 typedef struct model {

@@ -1,5 +1,5 @@
-/* test_context_refusal.c: a context that can't be created enters its exchange all the same, and says so there: its peers
- * get an error, and do not wait.
+/* test_context_refusal.c: a context that can't be created enters its exchange all the same, and
+ * says so there: its peers get an error, and do not wait.
  */
 #include "../support/world.h"
 #include "core/log.h"
@@ -97,7 +97,7 @@ Test(context_refusal, a_wrong_configuration_is_told_to_the_others) {
     ucc_lib_config_release(config);
 }
 
-/* --- no memory ------------------------------------------------------------------------------------ */
+/* --- no memory -------------------------------------------------------------------------------- */
 
 static ucc_status_t found;
 static _Atomic uint32_t entered;

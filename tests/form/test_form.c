@@ -1,5 +1,5 @@
-/* test_form.c: how teams come about, in every way there is, and how that fails: with a status, at every
- * endpoint, without a leak (run it under AddressSanitizer), and never by waiting for ever.
+/* test_form.c: how teams come about, in every way there is, and how that fails: with a status, at
+ * every endpoint, without a leak (run it under AddressSanitizer), and never by waiting for ever.
  */
 #include "../support/deadline.h"
 #include "../support/small.h"
@@ -121,7 +121,7 @@ static void all_fail(stage_t *s) {
     }
 }
 
-/* --- ways --------------------------------------------------------------------------------------- */
+/* --- ways ------------------------------------------------------------------------------------- */
 
 Test(form, all_ways_make_a_team_that_works) {
     static const uint32_t sizes[] = {1, 2, 8, 9, 33};
@@ -237,7 +237,7 @@ Test(form, several_contexts_share_the_work_of_a_team) {
     stage_close(&s);
 }
 
-/* --- maps --------------------------------------------------------------------------------------- */
+/* --- maps ------------------------------------------------------------------------------------- */
 
 static uint64_t reversed(uint64_t ep, void *arg) {
     return *(uint64_t *)arg - 1 - ep;
@@ -298,7 +298,7 @@ Test(form, maps_that_are_wrong_are_refused_at_once) {
     stage_close(&s);
 }
 
-/* --- what can be seen by one endpoint alone ------------------------------------------------------ */
+/* --- what can be seen by one endpoint alone --------------------------------------------------- */
 
 Test(form, parameters_that_are_wrong_are_refused_at_once) {
     stage_t s = stage_open(2, false);
@@ -336,7 +336,7 @@ Test(form, parameters_that_are_wrong_are_refused_at_once) {
     stage_close(&s);
 }
 
-/* --- what only shows when all have come: then all fail -------------------------------------------- */
+/* --- what only shows when all have come: then all fail ---------------------------------------- */
 
 Test(form, a_number_taken_twice_fails_at_all_endpoints) {
     for (uint32_t dup = 0; dup < 2; dup++) { /* number 0 makes the group: it matters most */
@@ -458,7 +458,7 @@ static world_t *parent(uint32_t n) {
     return world_create(&(world_params_t){.size = n, .form = WORLD_GROUP});
 }
 
-/* --- whoever waits says for whom ------------------------------------------------------------------ */
+/* --- whoever waits says for whom -------------------------------------------------------------- */
 
 static char last_line[512];
 
@@ -511,7 +511,7 @@ Test(form, endpoint_that_is_missing_is_named_after_a_while) {
     world_destroy(world);
 }
 
-/* --- what is known of a team ------------------------------------------------------------------------ */
+/* --- what is known of a team ------------------------------------------------------------------ */
 
 Test(form, endpoints_are_listed_in_the_callers_array) {
     static const uint64_t labels[] = {900, 7, 40000000000};
@@ -574,7 +574,7 @@ Test(form, address_of_a_context_is_never_used_again) {
     must(ucc_finalize(lib), "finalize");
 }
 
-/* --- teams from teams ------------------------------------------------------------------------------ */
+/* --- teams from teams ------------------------------------------------------------------------- */
 
 Test(form, create_from_parent_leaves_out_who_is_not_included) {
     static const uint32_t masks[] = {0x1ff, 0x001, 0x155, 0x100, 0x0fe, 0};
@@ -655,7 +655,7 @@ Test(form, lists_that_are_wrong_are_refused_at_once) {
     world_destroy(world);
 }
 
-/* --- extensions -------------------------------------------------------------------------------------- */
+/* --- extensions ------------------------------------------------------------------------------- */
 
 Test(form, a_team_may_promise_fewer_threads_than_its_library) {
     stage_t s = stage_open(2, false);
@@ -717,7 +717,7 @@ Test(form, a_team_shows_everybodys_memory_to_everybody) {
     stage_close(&s);
 }
 
-/* --- no memory ----------------------------------------------------------------------------------- */
+/* --- no memory -------------------------------------------------------------------------------- */
 
 typedef enum way { WAY_OOB, WAY_ID, WAY_LABELS, WAY_MAP, WAYS } way_t;
 
@@ -738,9 +738,9 @@ static ucc_team_params_t params_of(way_t way, stage_t *s, uint32_t i, uint64_t i
     }
 }
 
-/* Forms a team while every allocation after the n-th fails. True once it succeeded: then n is as many
- * as forming takes. create_post may fail on some endpoints; the others then can't be told, as the
- * interface has it, and are destroyed; with oob that has to wait for the exchange, so all post
+/* Forms a team while every allocation after the n-th fails. True once it succeeded: then n is as
+ * many as forming takes. create_post may fail on some endpoints; the others then can't be told, as
+ * the interface has it, and are destroyed; with oob that has to wait for the exchange, so all post
  * before memory runs out. */
 static bool form_with(way_t way, long n) {
     static uint64_t id = 1000;

@@ -1,6 +1,6 @@
-/* test_form_faults.c: exchanges that fail at some endpoints only, and endpoints that are destroyed before
- * their team is formed. Nobody is left waiting, everybody gets a status that stays and a line, and nothing
- * is leaked or used after its end (run it under AddressSanitizer).
+/* test_form_faults.c: exchanges that fail at some endpoints only, and endpoints that are destroyed
+ * before their team is formed. Nobody is left waiting, everybody gets a status that stays and a
+ * line, and nothing is leaked or used after its end (run it under AddressSanitizer).
  */
 #include "../support/deadline.h"
 #include "../support/small.h"
@@ -26,7 +26,7 @@ static void watch_log(void) {
 
 TestSuite(form_faults, .timeout = 120, .init = watch_log);
 
-/* --- an allgather with faults --------------------------------------------------------------------- */
+/* --- an allgather with faults ----------------------------------------------------------------- */
 
 enum { MOST = 4 };
 
@@ -94,7 +94,7 @@ static ucc_oob_coll_t oob_of(seat_t *seat) {
                             .oob_ep = seat->index};
 }
 
-/* --- teams ---------------------------------------------------------------------------------------- */
+/* --- teams ------------------------------------------------------------------------------------ */
 
 typedef struct trial {
     uint32_t n;
@@ -244,7 +244,7 @@ Test(form_faults, who_comes_late_to_a_split_learns_that_it_has_failed) {
     world_destroy(world);
 }
 
-/* --- contexts ------------------------------------------------------------------------------------- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 typedef struct creation {
     ucc_lib_h lib;

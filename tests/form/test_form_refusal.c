@@ -1,5 +1,6 @@
-/* test_form_refusal.c: who can't form a team, or a group of several processes, for want of memory, or by a mistake in a
- * group's parameters, enters the exchange all the same, and says so there: the others get an error, and do not wait.
+/* test_form_refusal.c: who can't form a team, or a group of several processes, for want of memory,
+ * or by a mistake in a group's parameters, enters the exchange all the same, and says so there: the
+ * others get an error, and do not wait.
  */
 #include "../support/deadline.h"
 #include "../support/oob.h"
@@ -28,7 +29,8 @@ static void listen(void) {
 
 TestSuite(form_refusal, .init = listen, .timeout = 60);
 
-/* An exchange of somebody who lacks memory. It is back when the exchange begins: the peers live in the same process here. */
+/* An exchange of somebody who lacks memory. It is back when the exchange begins: the peers live in
+ * the same process here. */
 static _Atomic uint32_t entered;
 static ucc_oob_coll_t real;
 
@@ -38,7 +40,7 @@ static ucc_status_t enter(void *src, void *dst, size_t bytes, void *info, void *
     return real.allgather(src, dst, bytes, info, request);
 }
 
-/* --- teams: one thread drives all endpoints -------------------------------------------------------- */
+/* --- teams: one thread drives all endpoints --------------------------------------------------- */
 
 enum { MOST = 9, N = 3, LACKS = 1 };
 
@@ -177,7 +179,7 @@ Test(form_refusal, who_refuses_is_not_destroyed_while_its_exchange_goes_on) {
     close_stage(&s);
 }
 
-/* --- groups: a thread for each process ------------------------------------------------------------- */
+/* --- groups: a thread for each process -------------------------------------------------------- */
 
 typedef struct creator {
     heddle_group_params_t params;

@@ -1,5 +1,6 @@
-/* test_form_span.c: teams whose endpoints live in several processes form, and fail to form, at all of them alike.
- * Each process drives its endpoints by one thread, but where a test says something else.
+/* test_form_span.c: teams whose endpoints live in several processes form, and fail to form, at all
+ * of them alike. Each process drives its endpoints by one thread, but where a test says something
+ * else.
  */
 #include "../support/deadline.h"
 #include "../support/processes.h"
@@ -22,7 +23,8 @@ TestSuite(form_span, .timeout = 120);
 
 enum { MOST = 16, SECONDS = 40 };
 
-/* UCX 1.13 loses three of its own allocations when it connects to a process that has closed meanwhile. */
+/* UCX 1.13 loses three of its own allocations when it connects to a process that has closed
+ * meanwhile. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {
     return "leak:libuct.so\n";
@@ -107,7 +109,7 @@ static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), v
     return processes_run(shape, SECONDS, work, arg).ok;
 }
 
-/* --- by an exchange ----------------------------------------------------------------------------------- */
+/* --- by an exchange --------------------------------------------------------------------------- */
 
 static bool is_as_it_should(const process_t *process, uint32_t k, ucc_team_h team) {
     uint64_t eps[MOST];
@@ -166,7 +168,7 @@ Test(form_span, so_do_processes_with_one_endpoint_each) {
     cr_assert(runs(&shape, forms, NULL));
 }
 
-/* --- over contexts ------------------------------------------------------------------------------------- */
+/* --- over contexts ---------------------------------------------------------------------------- */
 
 static uint32_t place_in(const uint64_t *list, uint32_t n, uint64_t rank) {
     uint32_t i = 0;
@@ -176,7 +178,8 @@ static uint32_t place_in(const uint64_t *list, uint32_t n, uint64_t rank) {
     return i;
 }
 
-/* The team of the listed ranks, by those of mine that are in it: forms, and is what it should be. */
+/* The team of the listed ranks, by those of mine that are in it: forms, and is what it should be.
+ */
 static bool forms_of_list(stage_t *s, const uint64_t *list, uint32_t n, uint32_t processes) {
     ucc_team_h teams[MOST];
     ucc_status_t statuses[MOST];
@@ -244,7 +247,7 @@ Test(form_span, without_a_network_contexts_are_good_for_teams_inside_their_proce
     cr_assert(runs(&shape, has_no_network_for_a_map, NULL));
 }
 
-/* --- from teams ----------------------------------------------------------------------------------------- */
+/* --- from teams ------------------------------------------------------------------------------- */
 
 static bool forms_from(const stage_t *s, ucc_team_h *parents, uint64_t *list, uint32_t n,
                        uint32_t processes) {
@@ -420,7 +423,7 @@ Test(form_span, who_goes_during_a_split_fails_it_everywhere) {
     cr_assert(runs(&shape, goes_during_a_split, NULL));
 }
 
-/* --- how that fails ------------------------------------------------------------------------------------ */
+/* --- how that fails --------------------------------------------------------------------------- */
 
 /* Statuses of my endpoints, driven to the end; those that have failed are destroyed. */
 static int ends_with(const process_t *process, ucc_status_t expected) {
@@ -496,8 +499,8 @@ Test(form_span, a_process_without_a_network_fails_all) {
     cr_assert(runs(&shape, has_no_network_in_one, NULL));
 }
 
-/* An exchange that hides the end of the third call while it is held: then the endpoint has given all that it has to give,
- * and does not know of the others. */
+/* An exchange that hides the end of the third call while it is held: then the endpoint has given
+ * all that it has to give, and does not know of the others. */
 typedef struct held {
     ucc_oob_coll_t oob;
     _Atomic bool *hold;
@@ -535,7 +538,8 @@ static void post_held(stage_t *s, uint32_t k, held_t *held, _Atomic bool *hold, 
     must(ucc_team_create_post(&s->contexts[k], 1, &params, team), "ucc_team_create_post");
 }
 
-/* Endpoint 1 of process 1 is held: so endpoint 0 there waits for it in the group, and process 0 for a greeting. */
+/* Endpoint 1 of process 1 is held: so endpoint 0 there waits for it in the group, and process 0 for
+ * a greeting. */
 static int goes_before_it_has_formed(const process_t *process, void *arg) {
     ucc_team_h teams[MOST];
     ucc_status_t statuses[MOST];
@@ -720,7 +724,8 @@ Test(form_span, addresses_may_be_longer_than_expected) {
     cr_assert(runs(&shape, forms_with_long_addresses, NULL));
 }
 
-/* An exchange of process 1's that takes its memory away in the first call, and gives it back in a later one. */
+/* An exchange of process 1's that takes its memory away in the first call, and gives it back in a
+ * later one. */
 typedef struct thief {
     ucc_oob_coll_t oob;
     long left;
@@ -767,7 +772,8 @@ static ucc_status_t context_for(const process_t *process, stage_t *s, long left)
     return status == UCC_OK ? ucc_context_destroy(context) : status;
 }
 
-/* What a process lacks after the last exchange, it says by the network, if it has memory for that. */
+/* What a process lacks after the last exchange, it says by the network, if it has memory for that.
+ */
 static ucc_status_t team_for(const process_t *process, stage_t *s, long left) {
     thief_t thief;
     ucc_team_h team;
@@ -789,7 +795,8 @@ typedef struct theft {
     _Atomic bool formed;
 } theft_t;
 
-/* Again and again, with memory for one allocation more each time: everybody always gets an answer. */
+/* Again and again, with memory for one allocation more each time: everybody always gets an answer.
+ */
 static int forms_with_ever_more_memory(const process_t *process, void *arg) {
     theft_t *theft = arg;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
@@ -883,7 +890,7 @@ Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
     munmap(scarcity, sizeof(*scarcity));
 }
 
-/* --- many ----------------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
 /* Process 0 has lost the last one, which lives, and nobody else knows. */
 static int forms_with_one_that_is_lost(const process_t *process, void *arg) {
@@ -990,9 +997,10 @@ Test(form_span, several_teams_form_at_once_by_threads_of_their_own) {
     cr_assert(runs(&shape, forms_at_once, NULL));
 }
 
-/* --- idle contexts ------------------------------------------------------------------------------------- */
+/* --- idle contexts ---------------------------------------------------------------------------- */
 
-/* Process 0 aborts the team; the others have nothing under way, and only progress their contexts. */
+/* Process 0 aborts the team; the others have nothing under way, and only progress their contexts.
+ */
 static int hears_while_idle(const process_t *process, void *arg) {
     ucc_team_h team;
     ucc_status_t status;

@@ -97,7 +97,7 @@ static world_t *open_world(const process_t *process) {
         &(world_params_t){.size = process->size, .form = WORLD_OOB, .process = process});
 }
 
-/* --- a process is killed ----------------------------------------------------------------------------- */
+/* --- a process is killed ---------------------------------------------------------------------- */
 
 static int lose_one(const process_t *process, void *arg) {
     (void)arg;
@@ -139,7 +139,7 @@ Test(shrink, one_process_that_is_left_is_a_team) {
     cr_assert(processes_run(&shape, SECONDS, lose_one, NULL).ok);
 }
 
-/* --- two, one after the other --------------------------------------------------------------------------- */
+/* --- two, one after the other ----------------------------------------------------------------- */
 
 static int lose_two(const process_t *process, void *arg) {
     (void)arg;
@@ -170,7 +170,7 @@ Test(shrink, those_with_a_team_that_broke_again_meet_those_who_got_none) {
     cr_assert(processes_run(&shape, SECONDS, lose_two, NULL).ok);
 }
 
-/* --- nobody is lost ---------------------------------------------------------------------------------------- */
+/* --- nobody is lost --------------------------------------------------------------------------- */
 
 static int abort_it(const process_t *process, void *arg) {
     (void)arg;

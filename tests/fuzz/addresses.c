@@ -1,9 +1,10 @@
-/* addresses.c: fuzz target of what processes tell each other of themselves before they have a network: how they can be
- * reached (src/net/address.c), how they can be watched (src/net/watch_address.c), and the accounts and slices of which a
- * process's address is put together (src/form/roll.c).
+/* addresses.c: fuzz target of what processes tell each other of themselves before they have a
+ * network: how they can be reached (src/net/address.c), how they can be watched
+ * (src/net/watch_address.c), and the accounts and slices of which a process's address is put
+ * together (src/form/roll.c).
  *
- * The first byte of an input says which. An address' checksum is put right in one of the modes, or nothing would get
- * beyond it.
+ * The first byte of an input says which. An address' checksum is put right in one of the modes, or
+ * nothing would get beyond it.
  */
 #include "fuzz.h"
 
@@ -55,7 +56,8 @@ static void parse_watch(const uint8_t *bytes, size_t n) {
     free(address);
 }
 
-/* Which member is where; then accounts; then slices. Mine is true, the others' are what the input says. */
+/* Which member is where; then accounts; then slices. Mine is true, the others' are what the input
+ * says. */
 static void call_roll(input_t *in) {
     static uint8_t mine[48];
     static hd_net_t net; /* one that is not open: it has an address */

@@ -1,11 +1,12 @@
-/* bootstrap.c: fuzz target of what libheddle_bootstrap reads: src/bootstrap/wire.c from the network, and node lists,
- * numbers and addresses from the environment.
+/* bootstrap.c: fuzz target of what libheddle_bootstrap reads: src/bootstrap/wire.c from the
+ * network, and node lists, numbers and addresses from the environment.
  *
- * The first byte of an input says which end is fed, and how; the rest is what comes. Bytes alone would never pass
- * an HMAC, so in two of the modes this program plays the other end: the input then says which messages that
- * sends, with which fields, and which of their bytes are changed afterwards; their HMACs are right (and made up: the linker
- * puts a quick one in libsodium's place). Whatever comes: nothing is written beyond a transfer's memory, events keep their order, and a changed message is
- * never believed.
+ * The first byte of an input says which end is fed, and how; the rest is what comes. Bytes alone
+ * would never pass an HMAC, so in two of the modes this program plays the other end: the input then
+ * says which messages that sends, with which fields, and which of their bytes are changed
+ * afterwards; their HMACs are right (and made up: the linker puts a quick one in libsodium's
+ * place). Whatever comes: nothing is written beyond a transfer's memory, events keep their order,
+ * and a changed message is never believed.
  */
 #include "bootstrap/bootstrap.h"
 #include "fuzz.h"
@@ -40,9 +41,10 @@ static uint32_t draw_word(void) {
 static randombytes_implementation drawing = {
     .implementation_name = draw_name, .random = draw_word, .buf = draw};
 
-/* --- instead of libsodium ---------------------------------------------------------------------------- */
+/* --- instead of libsodium --------------------------------------------------------------------- */
 
-/* Not SHA-256, which would take most of the time: any change of key or bytes changes it, which is all that is needed. */
+/* Not SHA-256, which would take most of the time: any change of key or bytes changes it, which is
+ * all that is needed. */
 typedef struct mac {
     uint64_t state, bytes;
 } mac_t;
@@ -94,7 +96,8 @@ int __wrap_crypto_auth_hmacsha256_final(crypto_auth_hmacsha256_state *state, uns
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t next_word(input_t *in) {
     return (uint32_t)next_number(in, 2);
@@ -114,8 +117,8 @@ static void expect(hd_wire_t *w, input_t *in) {
     w->expecting.open = true;
 }
 
-/* All bytes of a message; the events that they give. changed_at: the first byte that was tampered with, NEVER if
- * none: nothing is believed from there on. */
+/* All bytes of a message; the events that they give. changed_at: the first byte that was tampered
+ * with, NEVER if none: nothing is believed from there on. */
 static bool feed(hd_wire_t *w, input_t *in, const uint8_t *bytes, size_t n, size_t changed_at) {
     const uint8_t *begin = bytes;
     static const hd_wire_stage_t handshake_until = HD_WIRE_AT_HEAD;
@@ -174,7 +177,7 @@ static bool feed(hd_wire_t *w, input_t *in, const uint8_t *bytes, size_t n, size
     return true;
 }
 
-/* --- bytes as they are ------------------------------------------------------------------------------ */
+/* --- bytes as they are ------------------------------------------------------------------------ */
 
 static void feed_raw(bool accepting, input_t *in) {
     hd_wire_t w;
@@ -189,7 +192,7 @@ static void feed_raw(bool accepting, input_t *in) {
     hd_wire_close(&w);
 }
 
-/* --- messages of an end that knows the key ---------------------------------------------------------- */
+/* --- messages of an end that knows the key ---------------------------------------------------- */
 
 /* The head of a frame with whatever fields: its HMAC is right. */
 static size_t write_odd_frame(hd_wire_t *from, input_t *in, uint8_t *out) {
@@ -319,7 +322,7 @@ static void speak(bool accepting, input_t *in) {
     hd_wire_close(&from);
 }
 
-/* --- the environment -------------------------------------------------------------------------------- */
+/* --- the environment -------------------------------------------------------------------------- */
 
 static void parse_texts(const input_t *in) {
     char *text = malloc(in->left + 1), host[24], port[8];

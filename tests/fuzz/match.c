@@ -1,10 +1,12 @@
-/* match.c: fuzz target of what becomes of messages whose headers are in order: which team, leg and place they find, what
- * is parked, and what peers are told (src/net/match.c, leg.c, flow.c, team.c, lane.c, swap.c and the algorithms).
+/* match.c: fuzz target of what becomes of messages whose headers are in order: which team, leg and
+ * place they find, what is parked, and what peers are told (src/net/match.c, leg.c, flow.c, team.c,
+ * lane.c, swap.c and the algorithms).
  *
- * An input is a program: each byte an instruction, with operands. It starts legs of a team of a few processes, of which
- * this is one, gives its parts of swaps, lets messages come that fit them or do not, lets sends and receives end or fail,
- * cancels, and pumps. Whatever comes: no memory is touched that is not the leg's, every rendezvous is ended once, what a
- * swap has brought is what was sent for it, and stays as it is until the swap is over, and at the end all legs can be
+ * An input is a program: each byte an instruction, with operands. It starts legs of a team of a few
+ * processes, of which this is one, gives its parts of swaps, lets messages come that fit them or do
+ * not, lets sends and receives end or fail, cancels, and pumps. Whatever comes: no memory is
+ * touched that is not the leg's, every rendezvous is ended once, what a swap has brought is what
+ * was sent for it, and stays as it is until the swap is over, and at the end all legs can be
  * brought to an end, the teams too, whatever is still under way for swaps, and nothing is left.
  */
 #include "fake_ucx.h"
@@ -333,7 +335,8 @@ static uint64_t look_at_swap(uint64_t k) {
         size_t bytes = 0;
         while (bytes <= HD_SWAP_LONG && !hd_net_swap_fits(team[SWAPS], k, i, 7, bytes) &&
                !hd_net_swap_fits(team[SWAPS], k, i, 8, bytes)) {
-            bytes++; /* of a changed message, the signature may be another: nobody looks at it then */
+            /* of a changed message, the signature may be another: nobody looks at it then */
+            bytes++;
         }
         for (size_t b = 0; bytes <= HD_SWAP_LONG && b < bytes; b++) {
             CHECK(swaps.changed || part[b] == byte_of_part(k, i, b));
@@ -460,7 +463,8 @@ static void make_teams(uint32_t *failed) {
     }
 }
 
-/* All legs can be ended, whatever has happened. What is under way for no leg may outlive the teams. */
+/* All legs can be ended, whatever has happened. What is under way for no leg may outlive the teams.
+ */
 static void end_all(const uint32_t *failed) {
     fake_ucx_decide(UCC_OK);
     for (uint32_t i = 0; i < LEGS; i++) {

@@ -1,8 +1,9 @@
-/* processes.c: fuzz target of the records by which processes form a group (src/form/processes.c, roll.c): what its
- * exchange brings is what others said.
+/* processes.c: fuzz target of the records by which processes form a group (src/form/processes.c,
+ * roll.c): what its exchange brings is what others said.
  *
- * One process is real; what it gives comes back at its place. What the others say is like its own, changed as the input
- * says, in all four exchanges. Whatever they say: there is a group, or an error, and nothing else is left.
+ * One process is real; what it gives comes back at its place. What the others say is like its own,
+ * changed as the input says, in all four exchanges. Whatever they say: there is a group, or an
+ * error, and nothing else is left.
  */
 #include "fuzz.h"
 

@@ -1,8 +1,9 @@
-/* records.c: fuzz target of the records by which endpoints form a team (src/form/oob.c, span.c, roll.c): what
- * an out-of-band exchange brings is what others said.
+/* records.c: fuzz target of the records by which endpoints form a team (src/form/oob.c, span.c,
+ * roll.c): what an out-of-band exchange brings is what others said.
  *
- * One endpoint is real; what it gives comes back at its place. The others' records are like its own, changed as the
- * input says. Whatever they say: forming ends, or goes on waiting, and the team can be destroyed.
+ * One endpoint is real; what it gives comes back at its place. The others' records are like its
+ * own, changed as the input says. Whatever they say: forming ends, or goes on waiting, and the team
+ * can be destroyed.
  */
 #include "fuzz.h"
 
@@ -65,7 +66,8 @@ static ucc_status_t allgather(void *mine, void *all, size_t bytes, void *arg, vo
             change(to, bytes, e->in);
         }
     }
-    /* The third brings addresses, which another target reads; the greeting that follows would take seconds to end. */
+    /* The third brings addresses, which another target reads; the greeting that follows would take
+     * seconds to end. */
     e->status = ++e->round == 3 ? UCC_ERR_NO_MESSAGE : UCC_OK;
     *request = e;
     return UCC_OK;

@@ -1,5 +1,5 @@
-/* replay.c: runs a fuzz target on files: those given, or all of the corpus that it was built for. For builds without
- * libFuzzer, so that what was found once stays found.
+/* replay.c: runs a fuzz target on files: those given, or all of the corpus that it was built for.
+ * For builds without libFuzzer, so that what was found once stays found.
  */
 #include <dirent.h>
 #include <stdint.h>

@@ -1,10 +1,11 @@
-/* watch.c: fuzz target of what comes over the connections by which processes watch each other (src/net/watch.c): hellos,
- * words, goodbyes, whatever strangers send, and ends of all kinds.
+/* watch.c: fuzz target of what comes over the connections by which processes watch each other
+ * (src/net/watch.c): hellos, words, goodbyes, whatever strangers send, and ends of all kinds.
  *
- * There is no socket: the linker puts the functions below in the place of those that watch.c calls. An input is a program:
- * each byte an instruction, with operands. It lets connections come, bring bytes, take some, and end, has processes kept
- * and dropped, and lets time pass. Whatever comes: no descriptor is used after its end, and all are closed at last; what
- * is sent are frames, and nothing goes to who has not shown that it knows this process's identity; nobody is lost twice,
+ * There is no socket: the linker puts the functions below in the place of those that watch.c calls.
+ * An input is a program: each byte an instruction, with operands. It lets connections come, bring
+ * bytes, take some, and end, has processes kept and dropped, and lets time pass. Whatever comes: no
+ * descriptor is used after its end, and all are closed at last; what is sent are frames, and
+ * nothing goes to who has not shown that it knows this process's identity; nobody is lost twice,
  * nor who is not kept.
  */
 #include "net/watch.h"

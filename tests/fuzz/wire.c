@@ -1,7 +1,9 @@
-/* wire.c: fuzz target of the header that every message among processes begins with, and of swaps (src/net/wire.c).
+/* wire.c: fuzz target of the header that every message among processes begins with, and of swaps
+ * (src/net/wire.c).
  *
- * An input's first two bytes say how many bytes of data are said to have come with the header, which is the rest. What
- * is taken for a header or a swap must be one that could have been written, and every one that is written must be taken.
+ * An input's first two bytes say how many bytes of data are said to have come with the header,
+ * which is the rest. What is taken for a header or a swap must be one that could have been written,
+ * and every one that is written must be taken.
  */
 #include "fuzz.h"
 

@@ -1,11 +1,13 @@
-/* test_chains.c: work of the user's and collectives, one after the other, without more waiting than each needs: whatever is not
- * ordered, the emulator reports. Nothing is looked at before the end.
+/* test_chains.c: work of the user's and collectives, one after the other, without more waiting than
+ * each needs: whatever is not ordered, the emulator reports. Nothing is looked at before the end.
  *
- * In a chain of plain posts, a kernel of the user's produces the source; the host waits for that kernel's event alone; then
- * the collective; once it is complete, a kernel of the user's consumes the result, and another one overwrites the source.
+ * In a chain of plain posts, a kernel of the user's produces the source; the host waits for that
+ * kernel's event alone; then the collective; once it is complete, a kernel of the user's consumes
+ * the result, and another one overwrites the source.
  *
- * In a chain on streams, the host waits for no device: producer, collective, consumer and what overwrites both are enqueued
- * one behind the other. Each tag has a stream of its own at each endpoint.
+ * In a chain on streams, the host waits for no device: producer, collective, consumer and what
+ * overwrites both are enqueued one behind the other. Each tag has a stream of its own at each
+ * endpoint.
  */
 #include "emucuda/calls.h"
 #include "gpu/site.h"
@@ -30,7 +32,7 @@ static void must_cuda(CUresult result, const char *call) {
 
 #define CUDA(_call) must_cuda((_call), #_call)
 
-/* --- the user's streams, and what is done on them ------------------------------------------------------------- */
+/* --- the user's streams, and what is done on them --------------------------------------------- */
 
 /* One endpoint's part of one chain: all of its collectives have the same tag. */
 typedef struct part {
@@ -116,7 +118,7 @@ static void consume(part_t *part, uint32_t link) {
     leave();
 }
 
-/* --- chains --------------------------------------------------------------------------------------------------- */
+/* --- chains ----------------------------------------------------------------------------------- */
 
 static void open_chains(chains_t *c, uint32_t size, int devices) {
     world_params_t params = {
@@ -310,7 +312,7 @@ Test(chains, a_stream_that_does_not_wait_for_its_collective_is_found) {
     run_to_find(WAY_STREAM, HD_GPU_SITE_DONE);
 }
 
-/* --- a thread for each endpoint, on streams ------------------------------------------------------------------- */
+/* --- a thread for each endpoint, on streams --------------------------------------------------- */
 
 enum { THREADS = 16 };
 
@@ -378,7 +380,7 @@ ParameterizedTest(config_case_t *of, chains, on_streams_by_sixteen_threads) {
     }
 }
 
-/* --- many threads, in any order --------------------------------------------------------------------------------- */
+/* --- many threads, in any order --------------------------------------------------------------- */
 
 enum { BUNCH = 50, BUNCHES = 20 }; /* 1000 collectives */
 

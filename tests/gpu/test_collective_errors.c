@@ -1,5 +1,6 @@
-/* test_collective_errors.c: collectives on device memory that go wrong: calls that differ, time-outs and aborts before
- * and after they are enqueued, devices that are lost, every driver call failing once. Waits that are left out: test_sites.c.
+/* test_collective_errors.c: collectives on device memory that go wrong: calls that differ,
+ * time-outs and aborts before and after they are enqueued, devices that are lost, every driver call
+ * failing once. Waits that are left out: test_sites.c.
  */
 #include "emucuda/calls.h"
 #include "gpu/gpu.h"
@@ -98,7 +99,7 @@ static uint64_t operations(void) {
     return report.operations + report.pending;
 }
 
-/* --- calls that differ ----------------------------------------------------------------------------------- */
+/* --- calls that differ ------------------------------------------------------------------------ */
 
 Test(device_errors, the_call_log_says_that_devices_do_it) {
     scene_t s;
@@ -154,7 +155,7 @@ Test(device_errors, what_is_said_to_be_device_memory_and_is_not) {
     device_cases_end();
 }
 
-/* --- less memory than the call says ------------------------------------------------------------------------ */
+/* --- less memory than the call says ----------------------------------------------------------- */
 
 /* Endpoint 0 of two is refused, and the line has these words. */
 static void check_refused(scene_t *s, const char *words) {
@@ -285,7 +286,7 @@ Test(device_errors, blocks_of_different_sizes) {
     device_cases_end();
 }
 
-/* --- who reaches what --------------------------------------------------------------------------------------- */
+/* --- who reaches what ------------------------------------------------------------------------- */
 
 static uint32_t asked;
 
@@ -385,7 +386,7 @@ Test(device_errors, memory_of_the_host_that_is_unregistered_meanwhile) {
     free(source);
 }
 
-/* --- before it is enqueued ----------------------------------------------------------------------------------- */
+/* --- before it is enqueued -------------------------------------------------------------------- */
 
 Test(device_errors, a_time_out_before_all_have_come_enqueues_nothing) {
     scene_t s;
@@ -412,7 +413,7 @@ Test(device_errors, an_abort_ends_what_waits_for_others) {
     device_cases_end();
 }
 
-/* --- after it is enqueued -------------------------------------------------------------------------------------- */
+/* --- after it is enqueued --------------------------------------------------------------------- */
 
 /* All internal streams of device 0 stand still. */
 typedef struct gate {
@@ -557,7 +558,8 @@ Test(device_errors, a_device_that_is_lost_in_windows) {
     lose_one("2,nopeer");
 }
 
-/* Requests end, calls are refused as what they are, and the end of the team waits for nothing and says nothing. */
+/* Requests end, calls are refused as what they are, and the end of the team waits for nothing and
+ * says nothing. */
 static bool child_has_no_devices(scene_t *s) {
     bool ends = finish(s, 0) == UCC_ERR_NOT_SUPPORTED && finish(s, 1) == UCC_ERR_NOT_SUPPORTED;
     said_forget();
@@ -588,10 +590,10 @@ Test(device_errors, the_child_of_a_fork_has_no_devices) {
     device_cases_end();
 }
 
-/* --- every driver call fails once --------------------------------------------------------------------------------- */
+/* --- every driver call fails once ------------------------------------------------------------- */
 
-/* Some collectives of three endpoints on two devices, the n-th driver call from the first init on failing. False: there
- * are not so many. */
+/* Some collectives of three endpoints on two devices, the n-th driver call from the first init on
+ * failing. False: there are not so many. */
 static bool fails_at(uint64_t n, uint64_t count) {
     scene_t s;
     heddle_emucuda_report_t report;

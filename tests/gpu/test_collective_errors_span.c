@@ -1,5 +1,6 @@
-/* test_collective_errors_span.c: collectives on device memory among processes that go wrong: calls that differ, time-outs,
- * aborts and lost devices while what is sent is still copied, and after; processes that die; every driver call failing once.
+/* test_collective_errors_span.c: collectives on device memory among processes that go wrong: calls
+ * that differ, time-outs, aborts and lost devices while what is sent is still copied, and after;
+ * processes that die; every driver call failing once.
  */
 #include "emucuda/calls.h"
 #include "gpu/gpu.h"
@@ -171,7 +172,7 @@ static void runs(uint32_t processes, uint32_t doomed, int (*work)(const process_
     }
 }
 
-/* --- calls that differ ------------------------------------------------------------------------------------- */
+/* --- calls that differ ------------------------------------------------------------------------ */
 
 static int differ(const process_t *process, void *arg) {
     int32_t *host = must_alloc(count, sizeof(*host));
@@ -209,7 +210,7 @@ Test(device_span_errors, what_devices_do_not_reduce_is_refused_as_in_one_process
     runs(2, 0, refuse);
 }
 
-/* --- while what is sent is copied, or what has come ------------------------------------------------------------- */
+/* --- while what is sent is copied, or what has come ------------------------------------------- */
 
 /* All internal streams of the device stand still. */
 typedef struct gate {
@@ -234,7 +235,8 @@ static void leave_gate(gate_t *gate) {
     hd_gpu_close();
 }
 
-/* The device of process 0 stands still, so it publishes nothing; calls on memory of the host go on. */
+/* The device of process 0 stands still, so it publishes nothing; calls on memory of the host go on.
+ */
 static int hold_up(const process_t *process, void *arg) {
     enum { CALLS = 3 };
     int32_t small[CALLS] = {0}, *mine = must_alloc(count, sizeof(*mine));
@@ -438,10 +440,10 @@ Test(device_span_errors, the_child_of_a_fork_has_no_devices) {
     runs(2, 0, fork_child);
 }
 
-/* --- every driver call fails once ---------------------------------------------------------------------------------- */
+/* --- every driver call fails once ------------------------------------------------------------- */
 
-/* An allreduce and a gatherv among two processes of two endpoints, the n-th driver call of process 0 from the first init on
- * failing. False: there are not so many. */
+/* An allreduce and a gatherv among two processes of two endpoints, the n-th driver call of process
+ * 0 from the first init on failing. False: there are not so many. */
 static bool fails_at(const process_t *process, uint64_t n) {
     heddle_emucuda_report_t report;
     uint32_t counts[] = {10, 0, 30, 40}, displacements[] = {50, 0, 100, 0};

@@ -1,6 +1,7 @@
-/* test_collective_faults.c: every collective on devices, with every driver call failing once, and with a device lost after
- * each number of operations: nothing hangs, whoever is told UCC_OK has the right result, an error has a line, and nothing is
- * left. Of the calls and operations, one in seven (19 under AddressSanitizer) for each type and manner, others for others; all with
+/* test_collective_faults.c: every collective on devices, with every driver call failing once, and
+ * with a device lost after each number of operations: nothing hangs, whoever is told UCC_OK has the
+ * right result, an error has a line, and nothing is left. Of the calls and operations, one in seven
+ * (19 under AddressSanitizer) for each type and manner, others for others; all with
  * HEDDLE_STRESS_SCALE=100.
  */
 #include "core/log.h"
@@ -50,8 +51,8 @@ static uint64_t first(const fault_case_t *f) {
     return (f->type + 3 * f->manner) % step();
 }
 
-/* What there is to a call: one device for all, several, memory of the host that is staged, devices that don't reach each
- * other, or that copy to each other; in the order of streams. */
+/* What there is to a call: one device for all, several, memory of the host that is staged, devices
+ * that don't reach each other, or that copy to each other; in the order of streams. */
 static const fault_case_t manners[] = {
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = FEW},
     {.config = "2", .kind = DEVICE_CASES_PLAIN, .count = MANY},
@@ -158,7 +159,7 @@ ParameterizedTest(fault_case_t *f, device_faults, every_driver_call_fails_once) 
     device_cases_end();
 }
 
-/* --- lost devices --------------------------------------------------------------------------------------------- */
+/* --- lost devices ----------------------------------------------------------------------------- */
 
 enum { OVER_BEFORE, ENDED_BADLY, WRONG };
 
@@ -199,13 +200,15 @@ static int is_lost_at(const fault_case_t *f, int device, uint64_t operations) {
                    operations) &&
                 right;
     }
-    /* in windows on streams, a stream that waits for the lost device's end has nothing else that tells of its own device's */
+    /* in windows on streams, a stream that waits for the lost device's end has nothing else that
+     * tells of its own device's */
     bool told = !f->on_streams || !strstr(f->config, "nopeer");
     bool looked_at = f->kind == DEVICE_CASES_PLAIN && told;
     right = is(!looked_at || are_free(&t, device), "a buffer is still used", device, operations) &&
             right;
     trial_close(&t);
-    /* by way of memory that devices pass on to each other, one may be waiting for ever: that is kept */
+    /* by way of memory that devices pass on to each other, one may be waiting for ever: that is
+     * kept */
     bool kept = strstr(f->config, "nopeer") != NULL || f->apart;
     right = is(kept || case_memory->wrong() == 0, "something is left", device, operations) && right;
     return !right ? WRONG : well ? OVER_BEFORE : ENDED_BADLY;

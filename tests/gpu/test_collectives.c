@@ -1,5 +1,5 @@
-/* test_collectives.c: collectives on memory of emulated devices against the naive reference: the tables of the
- * conformance tests (support/sweeps.h), on one device and several.
+/* test_collectives.c: collectives on memory of emulated devices against the naive reference: the
+ * tables of the conformance tests (support/sweeps.h), on one device and several.
  */
 #include "support/device_cases.h"
 #include "support/dose.h"

@@ -1,5 +1,6 @@
-/* test_collectives_span.c: collectives on memory of emulated devices in teams of several processes, each of which has devices
- * of its own, against the naive reference: the tables of the conformance tests (support/sweeps.h).
+/* test_collectives_span.c: collectives on memory of emulated devices in teams of several processes,
+ * each of which has devices of its own, against the naive reference: the tables of the conformance
+ * tests (support/sweeps.h).
  */
 #include "support/device_cases.h"
 #include "support/probe.h"

@@ -1,5 +1,5 @@
-/* test_copies.c: which blocks go from one device to another by the driver's copies, and which by a kernel: the emulator counts
- * both. Each result is compared with the reference's.
+/* test_copies.c: which blocks go from one device to another by the driver's copies, and which by a
+ * kernel: the emulator counts both. Each result is compared with the reference's.
  */
 #include "support/device_cases.h"
 #include "support/trial.h"
@@ -67,7 +67,8 @@ static void run(const copy_case_t *c) {
 /* Endpoint i's buffers are on device i modulo their number. */
 ParameterizedTestParameters(copies, large_blocks_are_copied_between_devices) {
     CASES(
-        /* the root is on device 0; one endpoint of device 1 gets the block, which goes on from there to the other one */
+        /* the root is on device 0; one endpoint of device 1 gets the block, which goes on from
+         * there to the other one */
         {"2", "64k", UCC_COLL_TYPE_BCAST, 5, LARGE, IN_PLACE_NO, LAYOUT_EQUAL, 1, 2},
         {"4", "64k", UCC_COLL_TYPE_BCAST, 4, LARGE, IN_PLACE_NO, LAYOUT_EQUAL, 3, 0},
         /* each block goes once to the other device */

@@ -1,4 +1,5 @@
-/* test_engines.c: execution engines of streams, and triggered posts on them, as UCC's clients use them (support/ranks.h). */
+/* test_engines.c: execution engines of streams, and triggered posts on them, as UCC's clients use
+ * them (support/ranks.h). */
 #include "core/log.h"
 #include "gpu/site.h"
 #include "support/deadline.h"
@@ -50,7 +51,7 @@ Test(engines, ranks_of_a_process_group_whose_devices_reach_nothing) {
     ranks_run("3,seed=5,nopeer", 3, 3);
 }
 
-/* --- UCC's own pattern: one stream, collective after collective, completion by test -------------------------------- */
+/* --- UCC's own pattern: one stream, collective after collective, completion by test ----------- */
 
 static void be_client(void *arg, uint32_t i) {
     (void)arg;
@@ -81,7 +82,7 @@ Test(engines, a_client_that_tests_for_completion) {
     ranks_close();
 }
 
-/* --- peers that are late ------------------------------------------------------------------------------------------- */
+/* --- peers that are late ---------------------------------------------------------------------- */
 
 static void finish_all(ucc_coll_req_h *request) {
     deadline_t deadline = deadline_start("triggered collectives of one thread");
@@ -162,7 +163,8 @@ Test(engines, a_gate_is_opened_when_time_is_up) {
     ranks_close();
 }
 
-/* More than the team's window holds: those that were not launched when time was up have gates, too. */
+/* More than the team's window holds: those that were not launched when time was up have gates, too.
+ */
 Test(engines, gates_of_posts_that_never_start_are_opened) {
     enum { MANY = 20 };
     ucc_coll_req_h request[MANY];
@@ -245,7 +247,7 @@ Test(engines, an_abort_by_another_opens_gates_of_those_who_are_in_the_driver) {
     ranks_close();
 }
 
-/* --- what is refused --------------------------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 Test(engines, memory_of_the_host_is_refused_and_nothing_is_posted) {
     int32_t host[4] = {1, 2, 3, 4};

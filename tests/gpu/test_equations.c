@@ -1,5 +1,5 @@
-/* test_equations.c: the walks over lines and parts (device/check.c) find what must not be. Each test breaks
- * one equation of device/internal.h, in a child, and looks at what the walk says.
+/* test_equations.c: the walks over lines and parts (device/check.c) find what must not be. Each
+ * test breaks one equation of device/internal.h, in a child, and looks at what the walk says.
  */
 #include "device/internal.h"
 

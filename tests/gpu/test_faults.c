@@ -1,5 +1,5 @@
-/* What goes wrong: every driver call once, devices that are lost, forks, and drivers that won't do. Always a status and a
- * line, never a leak, and nothing hangs.
+/* What goes wrong: every driver call once, devices that are lost, forks, and drivers that won't do.
+ * Always a status and a line, never a leak, and nothing hangs.
  */
 #include "gpu/kernel.h"
 #include "gpu/plug.h"
@@ -65,7 +65,8 @@ static ucc_status_t work(void) {
     TRY(gpu->event_query(ready, HD_GPU_SITE_NONE));
     status = status == UCC_INPROGRESS ? UCC_OK : status;
     TRY(gpu->event_await(ready, HD_GPU_SITE_NONE));
-    /* The caller's to do if something failed on the way: blocks are put back when nothing uses them. */
+    /* The caller's to do if something failed on the way: blocks are put back when nothing uses
+     * them. */
     CUresult waited = cuCtxPushCurrent_v2(rig_context(0));
     if (waited == CUDA_SUCCESS) {
         CUcontext popped;
@@ -323,7 +324,8 @@ Test(faults, what_has_to_do_with_a_lost_device_is_refused_and_loses_no_other) {
     }
 }
 
-/* The call that notices it is of the other device's stream: after two, that make its context current. */
+/* The call that notices it is of the other device's stream: after two, that make its context
+ * current. */
 Test(faults, a_device_is_not_lost_because_another_one_is) {
     enum { NOTICED = 3 };
     for (size_t i = 0; i < sizeof(of_two) / sizeof(*of_two); i++) {

@@ -1,7 +1,8 @@
 /* test_kernels.c: reductions and scans by the bodies of device kernels have the bits of the host's.
  *
- * Every type and operation, many numbers of sources, all ways in which addresses agree or not, in place or not, grids and
- * orders of threads drawn at random: the kernel works in an arena, core's functions in its twin.
+ * Every type and operation, many numbers of sources, all ways in which addresses agree or not, in
+ * place or not, grids and orders of threads drawn at random: the kernel works in an arena, core's
+ * functions in its twin.
  */
 #include "core/dtype.h"
 #include "core/log.h"
@@ -407,7 +408,8 @@ Test(kernels, blocks_and_parts_go_to_their_destinations) {
     tear_down();
 }
 
-/* Nodes of the tree by themselves, with n = 0, and then the root of them: as several devices share the work. */
+/* Nodes of the tree by themselves, with n = 0, and then the root of them: as several devices share
+ * the work. */
 static void two_steps(ucc_datatype_t dt, ucc_reduction_op_t op, uint32_t k, uint64_t *seed) {
     test_case_t c = draw_case(dt, op, k, seed);
     uint32_t nodes = (k + 7) / 8;
@@ -514,7 +516,8 @@ Test(kernels, scans_have_the_bits_of_the_hosts) {
 
 /* ---- 16 bits: all of them ---- */
 
-/* Every value x of the type, with each of a few others: x op y. On the host, the vector units convert. */
+/* Every value x of the type, with each of a few others: x op y. On the host, the vector units
+ * convert. */
 static void all_halves(ucc_datatype_t dt, ucc_reduction_op_t op) {
     static const uint16_t others[] = {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3f80,
                                       0x3c01, 0x7bff, 0x7f7f, 0xfbff, 0x7c00, 0x7f80, 0xff80,

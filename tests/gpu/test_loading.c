@@ -1,5 +1,5 @@
-/* What is loaded for GPUs, and when: nothing that nobody needs. Machines on which tests run may have a CUDA driver or not;
- * none of these calls it. */
+/* What is loaded for GPUs, and when: nothing that nobody needs. Machines on which tests run may
+ * have a CUDA driver or not; none of these calls it. */
 #include "core/log.h"
 #include "gpu/gpu.h"
 
@@ -120,7 +120,8 @@ Test(loading, a_library_starts_where_the_gpus_that_were_asked_for_cannot_be_had)
     cr_assert_eq(ucc_finalize(lib), UCC_OK);
 }
 
-/* ---- a program that has loaded the driver by itself: the emulated one, under the real one's name ---- */
+/* ---- a program that has loaded the driver by itself: the emulated one, under the real one's name
+ * ---- */
 
 static void *driver;
 

@@ -1,5 +1,5 @@
-/* Memory, with a driver that answers otherwise than the emulated one: which pointers devices reach, and where pinned memory
- * lies. It is the emulated one all the same, behind functions of this file.
+/* Memory, with a driver that answers otherwise than the emulated one: which pointers devices reach,
+ * and where pinned memory lies. It is the emulated one all the same, behind functions of this file.
  */
 #define _GNU_SOURCE
 #include "gpu/plug.h"
@@ -24,7 +24,8 @@ static const hd_gpu_driver_t *gpu;
 static bool no_flags, elsewhere;
 static int near_node; /* of all devices */
 
-/* Access flags are documented for memory of devices only; and the device's address of registered memory may be another. */
+/* Access flags are documented for memory of devices only; and the device's address of registered
+ * memory may be another. */
 static CUresult pointer_attribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {
     CUresult result = cuPointerGetAttribute(value, attribute, pointer);
     if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_ACCESS_FLAGS && no_flags) {

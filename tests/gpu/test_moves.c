@@ -1,4 +1,5 @@
-/* test_moves.c: moves by the bodies of device kernels put every byte where it belongs, and none anywhere else.
+/* test_moves.c: moves by the bodies of device kernels put every byte where it belongs, and none
+ * anywhere else.
  *
  * As in test_kernels.c: the kernel works in an arena, memcpy in its twin.
  */
@@ -283,7 +284,8 @@ Test(moves, nothing_to_move_is_no_launch) {
     cr_expect_eq(launch.blocks, 0);
 }
 
-/* A block of threads has many small blocks of bytes to move, and a large one many blocks of threads. */
+/* A block of threads has many small blocks of bytes to move, and a large one many blocks of
+ * threads. */
 Test(moves, teams_are_as_large_as_what_they_move) {
     static uint8_t data[16] __attribute__((aligned(16)));
     const void *src[8];

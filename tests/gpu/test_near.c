@@ -14,8 +14,8 @@ TestSuite(near, .timeout = 60);
 
 enum { MOST = 64 };
 
-/* Shares the GPUs out among endpoints placed by topology, or as `node` says (-1: nowhere), and compares with one digit for
- * each endpoint. */
+/* Shares the GPUs out among endpoints placed by topology, or as `node` says (-1: nowhere), and
+ * compares with one digit for each endpoint. */
 static void expect_shares(const char *const *bus, unsigned packages, unsigned cores,
                           const char *gpus, const char *node, hd_gpu_crowd_t crowd,
                           const char *expected) {

@@ -1,6 +1,6 @@
-/* What makes one thing come after another: events, words, gates, and what the host hands over. The emulator finds what is
- * not ordered whatever happens to run first, so each test does its chain, and once more with each wait left out: then
- * something must be found.
+/* What makes one thing come after another: events, words, gates, and what the host hands over. The
+ * emulator finds what is not ordered whatever happens to run first, so each test does its chain,
+ * and once more with each wait left out: then something must be found.
  */
 #include "gpu/kernel.h"
 #include "support/rig.h"

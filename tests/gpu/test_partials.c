@@ -1,5 +1,6 @@
-/* test_partials.c: reductions over several devices of which each first reduces the blocks of 8 endpoints that it has: which do, and
- * that the bits are those of the reference. The emulator counts launches, and looks after the order.
+/* test_partials.c: reductions over several devices of which each first reduces the blocks of 8
+ * endpoints that it has: which do, and that the bits are those of the reference. The emulator
+ * counts launches, and looks after the order.
  */
 #include "emucuda/calls.h"
 #include "support/batch.h"
@@ -17,7 +18,8 @@ TestSuite(partials, .timeout = 240);
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Elements of 4 bytes, so that endpoints have more than 64 KiB; and of more than an emulated device's partials are given. */
+/* Elements of 4 bytes, so that endpoints have more than 64 KiB; and of more than an emulated
+ * device's partials are given. */
 enum { LARGE = 20000, PIECES = 300000 };
 
 static heddle_emucuda_report_t report(void) {
@@ -32,7 +34,7 @@ static void begin(const char *config, device_cases_t kind, uint32_t run, const c
     device_cases_in_runs(run);
 }
 
-/* --- which do ---------------------------------------------------------------------------------------------------- */
+/* --- which do --------------------------------------------------------------------------------- */
 
 typedef struct way_case {
     char config[16], least[16];
@@ -136,7 +138,7 @@ ParameterizedTest(way_case_t *w, partials, all_else_is_one_launch_of_each_device
     run_way(w);
 }
 
-/* --- the bits ---------------------------------------------------------------------------------------------------- */
+/* --- the bits --------------------------------------------------------------------------------- */
 
 typedef struct team_case {
     char config[40];
@@ -195,7 +197,7 @@ ParameterizedTest(team_case_t *team, partials, every_type_and_operation) {
     close_batch(team, batch);
 }
 
-/* --- the order --------------------------------------------------------------------------------------------------- */
+/* --- the order -------------------------------------------------------------------------------- */
 
 static coll_case_t one_of_some(uint32_t size, uint32_t i) {
     static const uint64_t counts[] = {LARGE, 16500, 70000, 33333};
@@ -216,8 +218,8 @@ static void add_some(batch_t *batch, uint32_t size) {
     }
 }
 
-/* Each way of driving them; one after the other without waiting in between, so that memory of partials is used again while it
- * is in use. */
+/* Each way of driving them; one after the other without waiting in between, so that memory of
+ * partials is used again while it is in use. */
 ParameterizedTestParameters(partials, many_in_a_row) {
     TEAMS({"2,seed=1", DEVICE_CASES_PLAIN, 16, 8, DRIVER_DEEP, false},
           {"2,seed=2,channels=1", DEVICE_CASES_PLAIN, 20, 8, DRIVER_DEEP, false},
@@ -298,7 +300,7 @@ Test(partials, sets_that_begin_at_other_devices) {
     close_batch(&team, batch);
 }
 
-/* --- operands on one device, results on others --------------------------------------------------------------------- */
+/* --- operands on one device, results on others ------------------------------------------------ */
 
 static void fill_host(float *memory, float value) {
     for (uint32_t k = 0; k < LARGE; k++) {
@@ -353,7 +355,7 @@ Test(partials, one_node_is_the_whole) {
     run_one_node(REDUCE, UCC_OP_AVG, 8, 4.5F);
 }
 
-/* --- chains on streams ------------------------------------------------------------------------------------------- */
+/* --- chains on streams ------------------------------------------------------------------------ */
 
 enum { N = 16, LINKS = 3 };
 
@@ -473,7 +475,8 @@ Test(partials, chains_on_streams) {
     }
 }
 
-/* Streams of device 0's endpoints and of device 1's become part of one capture, or are joined again. */
+/* Streams of device 0's endpoints and of device 1's become part of one capture, or are joined
+ * again. */
 static void fork_streams(bool out) {
     for (uint32_t i = 1; i < N; i++) {
         uint32_t from = out ? 0 : i, to = out ? i : 0;
@@ -521,7 +524,7 @@ Test(partials, a_capture_does_without) {
     device_cases_end();
 }
 
-/* --- no memory --------------------------------------------------------------------------------------------------- */
+/* --- no memory -------------------------------------------------------------------------------- */
 
 /* 16 endpoints have 20 MB on each device; partials would take another MiB. */
 Test(partials, without_memory_each_device_does_a_share_of_all) {

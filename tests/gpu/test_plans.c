@@ -1,4 +1,5 @@
-/* test_plans.c: what heddle_info says of calls on devices, beside what they take: the emulator counts. */
+/* test_plans.c: what heddle_info says of calls on devices, beside what they take: the emulator
+ * counts. */
 #include "support/device_cases.h"
 #include "support/dose.h"
 #include "support/trial.h"

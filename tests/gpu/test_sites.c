@@ -1,5 +1,6 @@
-/* test_sites.c: every wait of collectives on devices, left out: the emulator's race detector has to find something then, and
- * nothing when all are there. The loop is over gpu/site.h: a site without a scenario fails.
+/* test_sites.c: every wait of collectives on devices, left out: the emulator's race detector has to
+ * find something then, and nothing when all are there. The loop is over gpu/site.h: a site without
+ * a scenario fails.
  */
 #include "emucuda/calls.h"
 #include "gpu/site.h"
@@ -47,8 +48,9 @@ static bool run(const coll_case_t *c) {
 
 /* --- scenarios --- */
 
-/* Windows enough that each slot is used again. Where results go to other devices, which fill slots again only when they have
- * got theirs, a slot is free before anybody waits for that; so is it not where they only send. */
+/* Windows enough that each slot is used again. Where results go to other devices, which fill slots
+ * again only when they have got theirs, a slot is free before anybody waits for that; so is it not
+ * where they only send. */
 static void send_in_windows(hd_gpu_site_t site) {
     (void)site;
     coll_case_t c = a_case(UCC_COLL_TYPE_REDUCE, 3, MANY);
@@ -70,7 +72,8 @@ static void reduce_blocks_apart(hd_gpu_site_t site) {
     run(&c);
 }
 
-/* Each driver call fails, until it was the one by which a line tells that it is done: then the host waits in its place. */
+/* Each driver call fails, until it was the one by which a line tells that it is done: then the host
+ * waits in its place. */
 static void fail_until_waited(hd_gpu_site_t site) {
     coll_case_t c = a_case(UCC_COLL_TYPE_ALLREDUCE, 3, 100);
     for (uint64_t n = 1; n < MOST_CALLS; n++) {
@@ -87,7 +90,7 @@ static void fail_until_waited(hd_gpu_site_t site) {
     }
 }
 
-/* --- in the order of streams: what was before, a sum, and then other things in the same buffers --- */
+/* in the order of streams: what was before, a sum, and then other things in the same buffers */
 
 static ucc_coll_args_t sum_of(uint32_t i) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_ALLREDUCE, .op = UCC_OP_SUM};
@@ -164,7 +167,8 @@ static void in_streams(hd_gpu_site_t site) {
     ranks_part();
 }
 
-/* The teams end while their devices are at work; others, on streams and buffers of their own, use the same memory of lines. */
+/* The teams end while their devices are at work; others, on streams and buffers of their own, use
+ * the same memory of lines. */
 static void in_streams_of_two_teams(hd_gpu_site_t site) {
     rank_t before[2];
     (void)site;

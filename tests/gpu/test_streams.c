@@ -1,5 +1,6 @@
-/* test_streams.c: collectives in the order of streams, on emulated devices: producers and consumers are on the streams, and
- * the host waits for nothing in between, so that the race detector sees each order that is missing.
+/* test_streams.c: collectives in the order of streams, on emulated devices: producers and consumers
+ * are on the streams, and the host waits for nothing in between, so that the race detector sees
+ * each order that is missing.
  */
 #include "core/log.h"
 #include "emucuda/calls.h"
@@ -60,7 +61,8 @@ static void open_stage(const char *config, uint32_t n, int devices) {
     }
 }
 
-/* A driver says in a thread of its own that a graph is gone; the next library handle that ends gives back what it kept. */
+/* A driver says in a thread of its own that a graph is gone; the next library handle that ends
+ * gives back what it kept. */
 static void await_graphs(void) {
     heddle_emucuda_report_t report;
     deadline_t deadline = deadline_start("what graphs keep to be given back");
@@ -93,7 +95,7 @@ static void close_stage(void) {
     device_cases_end();
 }
 
-/* --- what streams do beside collectives ------------------------------------------------------------------- */
+/* --- what streams do beside collectives ------------------------------------------------------- */
 
 static CUdeviceptr at(const void *pointer) {
     return (CUdeviceptr)(uintptr_t)pointer;
@@ -135,7 +137,7 @@ static uint32_t value_of(uint32_t i, uint32_t round) {
     return 1000 * round + i + 1;
 }
 
-/* --- one endpoint's part of a chain: it produces, takes part, keeps the result, and spoils both buffers ------- */
+/* one endpoint's part of a chain: it produces, takes part, keeps the result, and spoils both buffers */
 
 static void *stream_of(uint32_t i) {
     return stage.stream[i];
@@ -228,7 +230,7 @@ Test(streams, what_is_before_and_after_in_a_stream_is_in_order) {
     }
 }
 
-/* --- streams that are not quite ordinary --------------------------------------------------------------------- */
+/* --- streams that are not quite ordinary ------------------------------------------------------ */
 
 static void *null_stream(uint32_t i) {
     (void)i;
@@ -272,7 +274,7 @@ Test(streams, all_endpoints_may_share_one) {
     run_streams("1,seed=3", 5, 1, one_stream);
 }
 
-/* --- no data --------------------------------------------------------------------------------------------------- */
+/* --- no data ---------------------------------------------------------------------------------- */
 
 static void write_then_read(void *arg, uint32_t i) {
     (void)arg;
@@ -314,7 +316,7 @@ Test(streams, who_has_nothing_takes_part_without_a_buffer) {
     close_stage();
 }
 
-/* --- one thread for all ---------------------------------------------------------------------------------------- */
+/* --- one thread for all ----------------------------------------------------------------------- */
 
 static ucc_coll_args_t sum_args(uint32_t i, uint16_t tag) {
     ucc_coll_args_t args = small_allreduce((int32_t *)stage.src[i], (int32_t *)stage.dst[i], COUNT);
@@ -420,7 +422,7 @@ Test(streams, a_request_is_posted_with_and_without_one_in_turns) {
     close_stage();
 }
 
-/* --- what is refused --------------------------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 Test(streams, memory_of_the_host_has_no_place_in_one) {
     uint32_t host[COUNT] = {0};
@@ -514,7 +516,8 @@ Test(streams, what_devices_use_stays_when_the_team_ends) {
     close_stage();
 }
 
-/* The `waits`-th endpoint's stream may wait for what its own thread is going to do: nobody waits for it in the driver. */
+/* The `waits`-th endpoint's stream may wait for what its own thread is going to do: nobody waits
+ * for it in the driver. */
 static void leave_behind_a_gate(const char *config, uint32_t n, int devices, uint32_t waits) {
     uint64_t *word;
     open_stage(config, n, devices);
@@ -549,7 +552,7 @@ Test(streams, an_endpoint_leaves_though_its_own_stream_does_it_all) {
     leave_behind_a_gate("1", 2, 1, 1);
 }
 
-/* --- driver calls that fail --------------------------------------------------------------------------------------- */
+/* --- driver calls that fail ------------------------------------------------------------------- */
 
 enum { UNKNOWN_ERROR = 999 };
 
@@ -615,7 +618,7 @@ Test(streams, buffers_of_a_call_that_fails_are_the_callers) {
     cr_assert_gt(n, 20);
 }
 
-/* --- captures ------------------------------------------------------------------------------------------------------ */
+/* --- captures --------------------------------------------------------------------------------- */
 
 static void begin_capture(uint32_t i) {
     device_enter(device_of(i));
@@ -898,7 +901,7 @@ Test(streams, devices_out_of_reach_cannot_be_captured) {
     close_stage();
 }
 
-/* --- tags: a stream each --------------------------------------------------------------------------------------------- */
+/* --- tags: a stream each ---------------------------------------------------------------------- */
 
 enum { TAGS = 3 };
 

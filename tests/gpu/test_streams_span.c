@@ -1,6 +1,7 @@
-/* test_streams_span.c: collectives in the order of streams, in teams of several processes: what is before and after a collective
- * is on the stream, and the host waits for nothing else in between, so that the race detector of each process sees each order
- * that is missing. (Every type and any memory, without that: test_collectives_span.c.)
+/* test_streams_span.c: collectives in the order of streams, in teams of several processes: what is
+ * before and after a collective is on the stream, and the host waits for nothing else in between,
+ * so that the race detector of each process sees each order that is missing. (Every type and any
+ * memory, without that: test_collectives_span.c.)
  */
 #include "core/log.h"
 #include "emucuda/calls.h"
@@ -22,7 +23,8 @@ TestSuite(streams_span, .timeout = 240);
 
 enum { SECONDS = 120, MOST = 4, FOUND = 0, MET = 1, SPOILT = 0xdead };
 
-/* Elements of a block: few go by stand-ins, many, of what has a relay, by that, in several segments. */
+/* Elements of a block: few go by stand-ins, many, of what has a relay, by that, in several
+ * segments. */
 enum { FEW = 500, MANY = 300000 };
 
 static char line[4096];
@@ -53,7 +55,7 @@ static void must_cu(CUresult result, const char *call) {
     must(result == CUDA_SUCCESS ? UCC_OK : UCC_ERR_NO_MESSAGE, call);
 }
 
-/* --- a team, and for each endpoint of this process a stream and buffers ------------------------------------------- */
+/* --- a team, and for each endpoint of this process a stream and buffers ----------------------- */
 
 typedef enum memory { DEVICE, MANAGED, PINNED } memory_t;
 
@@ -168,7 +170,7 @@ static void close_scene(void) {
     heddle_emucuda_reset();
 }
 
-/* --- a chain: each endpoint produces, takes part, keeps the result, and spoils both buffers, on its stream -------- */
+/* a chain: each endpoint produces, takes part, keeps the result, and spoils both buffers, on its stream */
 
 typedef enum what {
     ALLREDUCE,
@@ -568,7 +570,7 @@ ParameterizedTest(chain_case_t *c, streams_span, what_does_not_wait_is_found) {
     }
 }
 
-/* --- one endpoint each, in two processes --------------------------------------------------------------------------- */
+/* --- one endpoint each, in two processes ------------------------------------------------------ */
 
 static void progress(void) {
     for (uint32_t c = 0; c < scene.world->n_contexts; c++) {
@@ -643,7 +645,7 @@ static void keep_and_spoil(const seat_t *s, uint32_t round) {
     fill(s, s->dst, SPOILT, words);
 }
 
-/* --- a stream that stands still ------------------------------------------------------------------------------------ */
+/* --- a stream that stands still --------------------------------------------------------------- */
 
 typedef struct gate {
     const hd_gpu_driver_t *gpu;
@@ -725,7 +727,7 @@ Test(streams_span, who_only_receives_holds_up_nobody) {
     cr_assert_eq(in_two(receive_late), 0);
 }
 
-/* --- triggered posts ------------------------------------------------------------------------------------------------ */
+/* --- triggered posts -------------------------------------------------------------------------- */
 
 static ucc_coll_req_h trigger(const seat_t *s, ucc_coll_args_t args) {
     ucc_ev_t compute = {.ev_type = UCC_EVENT_COMPUTE_COMPLETE}, *posted;
@@ -781,7 +783,8 @@ Test(streams_span, the_event_of_a_triggered_post_is_there_and_its_stream_in_orde
     }
 }
 
-/* The other process posts when this one's stream has a gate; then this one posts once more, behind that. */
+/* The other process posts when this one's stream has a gate; then this one posts once more, behind
+ * that. */
 static int come_late(const process_t *process, void *arg) {
     int dropped = *(const int *)arg;
     ucc_coll_req_h request[2];
@@ -841,7 +844,7 @@ Test(streams_span, what_stands_behind_a_gate_is_held) {
     cr_assert_gt(run_late(MANY, HD_GPU_SITE_HELD).value[0][FOUND], 0);
 }
 
-/* --- captures -------------------------------------------------------------------------------------------------------- */
+/* --- captures --------------------------------------------------------------------------------- */
 
 static ucc_status_t run_on(const seat_t *s, ucc_coll_args_t args) {
     return heddle_collective_on(&args, scene.world->teams[s->ep], s->stream);
@@ -880,7 +883,7 @@ Test(streams_span, a_capture_is_refused_at_every_endpoint) {
     }
 }
 
-/* --- what is refused -------------------------------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static int refuse(const process_t *process, void *arg) {
     static uint32_t host[2 * FEW];

@@ -285,7 +285,7 @@ static bool step_combine(state_t *s, member_t *m, uint8_t me) {
     return true;
 }
 
-/* --- release ------------------------------------------------------------------------------------ */
+/* --- release ---------------------------------------------------------------------------------- */
 
 /* What the origin wrote: the result, or its lane. */
 static uint8_t origin_record(const state_t *s, const member_t *m) {

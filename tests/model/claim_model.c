@@ -6,9 +6,9 @@
  * the names of the functions they stand for. A loop around a compare-and-swap that cannot fail for
  * good is one step.
  *
- * The end is seen in one of two ways. Deep: finished slices are counted, and who finishes the last one
- * writes the end line. Flat: each member looks at every slice's `finished` word (generation and count)
- * in the order of their numbers, but for its own where its own addition was the last one.
+ * The end is seen in one of two ways. Deep: finished slices are counted, and who finishes the last
+ * one writes the end line. Flat: each member looks at every slice's `finished` word (generation and
+ * count) in the order of their numbers, but for its own where its own addition was the last one.
  *
  * Properties:
  *   - a unit is run only by who has seen all arrivals, and by one member only;
@@ -19,8 +19,8 @@
  *   - exclusive: never are two units under way;
  *   - nobody waits for ever.
  *
- * Generations are the low bits of the round's number. In the variants "wrap" all rounds have the same one:
- * what is left in a slot from its last use looks like this one's.
+ * Generations are the low bits of the round's number. In the variants "wrap" all rounds have the
+ * same one: what is left in a slot from its last use looks like this one's.
  *
  * Variants "early": the last member's data came with its lane, as in gatherv: it has registered its
  * slice like all others, publishes, and is over; units of its slice are left to the rest, and touch
@@ -557,7 +557,7 @@ static bool step_after_claim(state_t *s, member_t *m, uint8_t me) {
     }
 }
 
-/* --- the flat end ------------------------------------------------------------------------------- */
+/* --- the flat end ----------------------------------------------------------------------------- */
 
 static void skip_own(member_t *m, uint8_t me) {
     if (m->own_finished && m->finished == me) {
@@ -623,8 +623,8 @@ static bool give_up(state_t *s, member_t *m, uint8_t me, uint32_t choice) {
     return true;
 }
 
-/* What the next step will find: the user's turn was taken, and is not any more; or the last step had
- * done enough. */
+/* What the next step will find: the user's turn was taken, and is not any more; or the last step
+ * had done enough. */
 static bool is_there_work(const state_t *s, const member_t *m) {
     if (!cfg.flat && !cfg.exclusive) {
         return false;

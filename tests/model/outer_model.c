@@ -1,15 +1,17 @@
-/* outer_model.c: exchanges with an outer stage (src/shm/outer.h): opening, acting, releasing, units that become
- * ready later, a slice of outer requests, closing, and reusing the slot.
+/* outer_model.c: exchanges with an outer stage (src/shm/outer.h): opening, acting, releasing, units
+ * that become ready later, a slice of outer requests, closing, and reusing the slot.
  *
- * Two members go through two exchanges in one slot (round k + 1 is entered when both have consumed k).
- * There are two slices of one unit each: REQUEST, which the stage claims and finishes, and LATER, which the
- * stage makes ready and any member claims. The completer's hook hands the ticket to the stage, which
- * releases, starts its request, completes it, makes LATER ready and finishes REQUEST. A GHOST has the ticket
- * of round 1 and acts once more with it, at any time: it releases, raises, claims, and finishes what has been
- * completed. Members may time out while they wait; then they cancel.
+ * Two members go through two exchanges in one slot (round k + 1 is entered when both have consumed
+ * k). There are two slices of one unit each: REQUEST, which the stage claims and finishes, and
+ * LATER, which the stage makes ready and any member claims. The completer's hook hands the ticket
+ * to the stage, which releases, starts its request, completes it, makes LATER ready and finishes
+ * REQUEST. A GHOST has the ticket of round 1 and acts once more with it, at any time: it releases,
+ * raises, claims, and finishes what has been completed. Members may time out while they wait; then
+ * they cancel.
  *
  * Properties:
- *   - the stage and the ghost touch the slot only in their ticket's round, before both members have consumed it;
+ *   - the stage and the ghost touch the slot only in their ticket's round, before both members have
+ *     consumed it;
  *   - a request is under way, and LATER is run, only while no member has reported;
  *   - LATER is run after the request it depends on;
  *   - the result line is written once per round, and read after that;
@@ -156,7 +158,7 @@ static void touch(const state_t *s, uint8_t k) {
     }
 }
 
-/* --- members ------------------------------------------------------------------------------------- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static bool step_entry(state_t *s, member_t *m, uint32_t me) {
     switch (m->at) {
@@ -324,7 +326,7 @@ static bool step_end(state_t *s, member_t *m) {
     }
 }
 
-/* --- the stage and the ghost ----------------------------------------------------------------------- */
+/* --- the stage and the ghost ------------------------------------------------------------------ */
 
 static bool may_act(const state_t *s, const agent_t *a) {
     return (s->word.key == a->k || bug == NO_KEY) && (!s->word.closed || bug == ENTER_CLOSED);

@@ -10,13 +10,15 @@
  * that has begun. Sleeps have no time limit here, so that a lost wake-up shows as a sleep for ever.
  *
  * Threads: sleepers wait for all events that are theirs; ringers publish an event each and ring its
- * bell. Sleepers on several bells have a word each, others share the bell's, which is woken after its lock is free.
- * Variant "helper": one sleeper and a thread that does one hd_runner_progress on the same
- * context at the same time. The peer's event is seen by whoever holds the context's lock and looks;
- * who sees it completes the task, then rings the context's bell. Variants "awaited": both ringers ring one bell, and pass by
- * a sleeper as long as they do not see both events. "watched": the bell is watched from the beginning, and its
- * watch never ends; "watch-ends": who rings and finds nobody asleep ends it. "watch-begins": two sleepers of one event, the
- * first of whom begins the watch; "watch-comes-and-goes": it also ends; "watch-awaited": that, and both are passed by.
+ * bell. Sleepers on several bells have a word each, others share the bell's, which is woken after
+ * its lock is free. Variant "helper": one sleeper and a thread that does one hd_runner_progress on
+ * the same context at the same time. The peer's event is seen by whoever holds the context's lock
+ * and looks; who sees it completes the task, then rings the context's bell. Variants "awaited":
+ * both ringers ring one bell, and pass by a sleeper as long as they do not see both events.
+ * "watched": the bell is watched from the beginning, and its watch never ends; "watch-ends": who
+ * rings and finds nobody asleep ends it. "watch-begins": two sleepers of one event, the first of
+ * whom begins the watch; "watch-comes-and-goes": it also ends; "watch-awaited": that, and both are
+ * passed by.
  *
  * Properties: nobody sleeps for ever; nobody touches the word of a sleeper that has left.
  */

@@ -1,5 +1,5 @@
-/* test_collectives.c: every collective among 2 to 9 processes, by every algorithm that there is for it, against what
- * it is defined to give. */
+/* test_collectives.c: every collective among 2 to 9 processes, by every algorithm that there is for
+ * it, against what it is defined to give. */
 #include "../support/deadline.h"
 #include "../support/nodes.h"
 #include "../support/random.h"
@@ -72,7 +72,7 @@ static bool buffer_holds(const buffer_t *b, uint64_t k, uint32_t r, uint32_t q) 
     return true;
 }
 
-/* --- one collective --------------------------------------------------------------------------------------------- */
+/* --- one collective --------------------------------------------------------------------------- */
 
 typedef struct shape {
     uint8_t type, algorithm;
@@ -311,7 +311,7 @@ static void collective(node_t *node, const shape_of_t *s) {
     }
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 typedef struct way {
     uint8_t type, algorithm;

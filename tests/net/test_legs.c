@@ -1,5 +1,5 @@
-/* test_legs.c: how legs begin, meet and fail: messages before their legs, mismatches, cancelling, teams that end, and
- * the net itself, opened by many threads at once. */
+/* test_legs.c: how legs begin, meet and fail: messages before their legs, mismatches, cancelling,
+ * teams that end, and the net itself, opened by many threads at once. */
 #include "../support/deadline.h"
 #include "../support/nodes.h"
 #include "core/log.h"
@@ -50,7 +50,7 @@ static hd_net_key_t tagged(uint64_t tag, uint64_t ordinal) {
     return (hd_net_key_t){.number = tag, .ordinal = ordinal, .class = HD_NET_TAG};
 }
 
-/* --- messages before their legs ------------------------------------------------------------------------------------- */
+/* --- messages before their legs --------------------------------------------------------------- */
 
 enum { MANY = 300 };
 
@@ -122,7 +122,7 @@ Test(net_legs, what_waits_for_legs_is_bounded) {
     everywhere(2, parked_is_bounded, NULL);
 }
 
-/* --- numbered exchanges -------------------------------------------------------------------------------------------------- */
+/* --- numbered exchanges ----------------------------------------------------------------------- */
 
 static void run_ahead(node_t *node, void *arg) {
     (void)arg;
@@ -175,7 +175,7 @@ Test(net_legs, a_root_that_hears_nothing_goes_on) {
     everywhere(3, one_way, NULL);
 }
 
-/* --- mismatches --------------------------------------------------------------------------------------------------------------- */
+/* --- mismatches ------------------------------------------------------------------------------- */
 
 typedef struct mismatch {
     size_t bytes[2];
@@ -224,7 +224,8 @@ Test(net_legs, other_sizes_fail_both_sides_and_nothing_is_written_beyond) {
     everywhere(2, mismatch, &large);
 }
 
-/* Nobody expects what the other one sends. It comes before process 1 has a leg, while that is open, or after its end. */
+/* Nobody expects what the other one sends. It comes before process 1 has a leg, while that is open,
+ * or after its end. */
 typedef struct stranger {
     hd_net_key_t key;
     int when; /* process 1 begins: -1: late, 0: at once, 1: and process 0 late */
@@ -317,7 +318,7 @@ Test(net_legs, algorithms_are_those_of_the_library_that_the_team_is_of) {
     cr_assert_eq(nodes_run(2, shm, chooses, NULL), 0);
 }
 
-/* --- cancelling ----------------------------------------------------------------------------------------------------------------- */
+/* --- cancelling ------------------------------------------------------------------------------- */
 
 /* Process 1 never comes; process 0 gives up, and tells it. */
 static void cancel(node_t *node, void *arg) {
@@ -357,7 +358,7 @@ Test(net_legs, a_cancelled_leg_ends_when_nothing_of_it_is_under_way) {
     everywhere(2, cancel, &large);
 }
 
-/* --- teams that come and go --------------------------------------------------------------------------------------------------------- */
+/* --- teams that come and go ------------------------------------------------------------------- */
 
 static ucc_status_t barrier(node_t *node, hd_net_team_t *team, hd_net_key_t key) {
     run_t *run = must_alloc(1, sizeof(*run));
@@ -420,7 +421,7 @@ Test(net_legs, what_comes_for_a_destroyed_team_is_dropped) {
     everywhere(2, after_the_end, &small);
 }
 
-/* --- the net itself ------------------------------------------------------------------------------------------------------------------ */
+/* --- the net itself --------------------------------------------------------------------------- */
 
 static _Atomic uint32_t go;
 static hd_config_t *config;
@@ -575,8 +576,8 @@ static void forks(node_t *node, void *arg) {
         hd_net_pump(node->net);
         int status = 0;
         pid_t child = fork();
-        if (child ==
-            0) { /* its copies are dead, and nothing that it does with them reaches the parent's net */
+        /* its copies are dead, and nothing that it does with them reaches the parent's net */
+        if (child == 0) {
             int wrong = hd_net_opened() != NULL;
             wrong += hd_leg_cancel(&run->leg, UCC_ERR_NOT_SUPPORTED) != UCC_ERR_NOT_SUPPORTED;
             hd_net_team_destroy(node->team);

@@ -1,4 +1,5 @@
-/* test_loss.c: a process is killed in the middle of something: whoever needs it gets an error, and nothing hangs. */
+/* test_loss.c: a process is killed in the middle of something: whoever needs it gets an error, and
+ * nothing hangs. */
 #include "../support/deadline.h"
 #include "../support/nodes.h"
 #include "net/internal.h"
@@ -75,7 +76,7 @@ Test(net_loss, large_messages_by_tcp) {
     lose_one(tcp, 1 << 20);
 }
 
-/* --- who does not send to a process ------------------------------------------------------------------- */
+/* --- who does not send to a process ----------------------------------------------------------- */
 
 enum { MANY = 9, FAR = 5 };
 
@@ -123,7 +124,7 @@ Test(net_loss, who_only_receives_from_a_process_hears_of_its_death) {
                  "not only the victim failed");
 }
 
-/* --- words that not all have heard ---------------------------------------------------------------------- */
+/* --- words that not all have heard ------------------------------------------------------------ */
 
 /* Process 0 tells process 1 alone, and is silent from then on, but alive. */
 static void abort_at_one(node_t *node, void *arg) {
@@ -161,7 +162,7 @@ Test(net_loss, who_is_told_that_a_team_has_failed_tells_it_on) {
     cr_assert_eq(nodes_run(3, by_watch, abort_at_one, NULL), 0);
 }
 
-/* --- one that does nothing -------------------------------------------------------------------------------- */
+/* --- one that does nothing -------------------------------------------------------------------- */
 
 static ucc_status_t barrier(node_t *node, uint64_t number) {
     run_t run;
@@ -215,7 +216,7 @@ Test(net_loss, a_process_that_keeps_a_buffer_of_what_has_failed_is_cut_off) {
     cr_assert_eq(nodes_run(2, by_tcp, cancel_towards_one_that_computes, NULL), 0);
 }
 
-/* --- processes that lose each other ---------------------------------------------------------------------- */
+/* --- processes that lose each other ----------------------------------------------------------- */
 
 static void watch_all(node_t *node) {
     hd_net_lane_t *lane = &node->net->lane[0];

@@ -1,5 +1,5 @@
-/* test_plan.c: which algorithm a collective among processes takes by itself, at both sides of each threshold. Why it is
- * that one stands in docs/scaling.md. */
+/* test_plan.c: which algorithm a collective among processes takes by itself, at both sides of each
+ * threshold. Why it is that one stands in docs/scaling.md. */
 #include "net/internal.h"
 
 #include <criterion/criterion.h>

@@ -297,7 +297,7 @@ Test(watch, malformed_addresses_are_refused) {
     hd_watch_close(w);
 }
 
-/* --- what lines call it ---------------------------------------------------------------------------------- */
+/* --- what lines call it ----------------------------------------------------------------------- */
 
 Test(watch, a_process_is_named_by_an_address) {
     hd_watch_record_t record = {.host = 5, .port = 4000, .wide = 5000, .n = 1};

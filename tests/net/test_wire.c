@@ -1,4 +1,5 @@
-/* test_wire.c: headers are written and parsed alike, and what no peer of ours could have written is refused. */
+/* test_wire.c: headers are written and parsed alike, and what no peer of ours could have written is
+ * refused. */
 #include "../support/random.h"
 #include "net/wire.h"
 

@@ -1,4 +1,5 @@
-/* test_omp.c: <heddle/omp.h>: groups of parallel regions, kept, nested, of leagues and of several threads; its collectives.
+/* test_omp.c: <heddle/omp.h>: groups of parallel regions, kept, nested, of leagues and of several
+ * threads; its collectives.
  */
 #include "other.h"
 
@@ -232,7 +233,7 @@ Test(omp, objects_with_the_same_number_are_told_apart, .init = begin) {
     heddle_omp_free(&heddle_omp_default);
 }
 
-/* --- several threads that open regions ------------------------------------------------------------------------------ */
+/* --- several threads that open regions -------------------------------------------------------- */
 
 static void *opens_regions(void *arg) {
     static _Atomic int64_t next;

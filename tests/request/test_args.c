@@ -1,5 +1,5 @@
-/* test_args.c: what ucc_collective_init refuses: the status, and a log line that names the field. Only
- * what is significant at the endpoint is looked at: the rest is garbage here.
+/* test_args.c: what ucc_collective_init refuses: the status, and a log line that names the field.
+ * Only what is significant at the endpoint is looked at: the rest is garbage here.
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"

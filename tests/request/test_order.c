@@ -64,7 +64,7 @@ static void dismiss(heddle_group_t *group) {
     cr_assert_eq(heddle_group_destroy(group), UCC_OK);
 }
 
-/* --- two at once ----------------------------------------------------------------------------------- */
+/* --- two at once ------------------------------------------------------------------------------ */
 
 /* Until somebody has told, which takes a few calls once both run. */
 static void *call_until_told(void *arg) {
@@ -115,7 +115,7 @@ Test(order, two_threads_that_post_on_one_endpoint_are_seen) {
     }
 }
 
-/* --- one after the other --------------------------------------------------------------------------- */
+/* --- one after the other ---------------------------------------------------------------------- */
 
 static void *call_some(void *arg) {
     for (int i = 0; i < CALLS; i++) {

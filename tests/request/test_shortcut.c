@@ -1,9 +1,10 @@
-/* test_shortcut.c: small blocking collectives that are over without a request, and requests that keep the
- * plan of the call before: nobody can tell them from ordinary calls, whatever comes in between.
+/* test_shortcut.c: small blocking collectives that are over without a request, and requests that
+ * keep the plan of the call before: nobody can tell them from ordinary calls, whatever comes in
+ * between.
  *
  * Two kinds of tests. With a thread per endpoint, the calls are those of the interface, and chance
- * decides who takes the express. Where it must be taken, one thread plays all endpoints, one step after
- * the other: hd_team_barrier() and its like never wait, and hd_api_run() goes on.
+ * decides who takes the express. Where it must be taken, one thread plays all endpoints, one step
+ * after the other: hd_team_barrier() and its like never wait, and hd_api_run() goes on.
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
@@ -23,7 +24,7 @@ static void quiet(void) {
 
 TestSuite(express, .init = quiet, .timeout = 120);
 
-/* --- endpoints ------------------------------------------------------------------------------------ */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 enum { MOST = 4 };
 
@@ -114,7 +115,7 @@ static void every_kind_still_works(crew_t *crew) {
     together(crew, each_kind_once);
 }
 
-/* --- calls again and again ------------------------------------------------------------------------ */
+/* --- calls again and again -------------------------------------------------------------------- */
 
 enum { AGAIN = 300 };
 
@@ -300,7 +301,7 @@ Test(express, multicast_does_not_teach_bcast) {
     dismiss(crew);
 }
 
-/* --- who comes late ------------------------------------------------------------------------------- */
+/* --- who comes late --------------------------------------------------------------------------- */
 
 Test(express, last_to_come_is_over_at_once_and_the_first_goes_on_with_an_operation) {
     crew_t *crew = learned_crew(3);
@@ -390,7 +391,7 @@ Test(express, late_endpoints_are_waited_for_and_sleepers_are_woken) {
     dismiss(crew);
 }
 
-/* --- errors --------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 Test(express, other_collective_for_the_same_number_is_found_at_both) {
     crew_t *crew = learned_crew(2);
@@ -519,7 +520,7 @@ Test(express, bad_arguments_are_refused_after_a_good_call_and_cost_nothing) {
     dismiss(crew);
 }
 
-/* --- operations outstanding ------------------------------------------------------------------------ */
+/* --- operations outstanding ------------------------------------------------------------------- */
 
 enum {
     WINDOW = 4, /* numbers that may be published and not consumed: half the ring */
@@ -593,9 +594,9 @@ Test(express, blocking_calls_go_between_outstanding_ones_in_the_order_of_the_cal
     dismiss(crew);
 }
 
-/* The peer of a call that need not wait plays its part by posts. It comes last to the large operation,
- * and so does all its work: endpoint 1 only has to notice. (Were that numbered, the flow control would
- * make the barriers wait for it.) */
+/* The peer of a call that need not wait plays its part by posts. It comes last to the large
+ * operation, and so does all its work: endpoint 1 only has to notice. (Were that numbered, the flow
+ * control would make the barriers wait for it.) */
 Test(express, blocking_call_that_need_not_wait_makes_progress_all_the_same) {
     enum { WORDS = 1 << 16 };
     crew_t *crew = learned_crew(2);
@@ -654,7 +655,7 @@ Test(express, blocking_calls_make_progress_on_what_is_outstanding) {
     dismiss(crew);
 }
 
-/* --- teams that it is not for ------------------------------------------------------------------------ */
+/* --- teams that it is not for ----------------------------------------------------------------- */
 
 static void again_and_again(void *crew, uint32_t e) {
     for (uint32_t i = 0; i < 20; i++) {
@@ -691,7 +692,7 @@ Test(express, endpoint_may_leave_as_soon_as_its_last_call_returns) {
     }
 }
 
-/* --- repeated calls of the UCC interface -------------------------------------------------------------- */
+/* --- repeated calls of the UCC interface ------------------------------------------------------ */
 
 enum { N = 3 };
 

@@ -1,5 +1,6 @@
-/* plan_rows.h: calls and the plans that they get: a table of (type, members, bytes) and of what a group and a call may
- * be. test_plan.c looks whether the plan is what the table says, test_plan_runs.c whether that is what runs.
+/* plan_rows.h: calls and the plans that they get: a table of (type, members, bytes) and of what a
+ * group and a call may be. test_plan.c looks whether the plan is what the table says,
+ * test_plan_runs.c whether that is what runs.
  */
 #ifndef TESTS_SHM_PLAN_ROWS_H
 #define TESTS_SHM_PLAN_ROWS_H
@@ -27,7 +28,8 @@ enum {
  *      d  endpoints held on processors       x  the user's reduction
  *         of their own, in two packages      o  into symmetric memory
  *      a  an active set of a team of IN_SET  e  without data, for the sake of CHECK
- *                                            u  a v type: member 0's block has so many bytes, others SMALL_BLOCK
+ *                                            u  a v type: member 0's block has so many bytes,
+ *                                               others SMALL_BLOCK
  */
 typedef struct row {
     uint8_t type;
@@ -60,7 +62,8 @@ typedef struct row {
 
 /* clang-format off */
 static const row_t plan_rows[] = {
-    /* type, n, bytes, how, name, regime, lines, express, all_wait, arrival, slices, window, stores */
+    /* type, n, bytes, how, name, regime, lines, express, all_wait, arrival, slices, window, stores
+     */
     {HD_BARRIER, 2, 0, "", "flat", NONE, 0, true, true, FLAT, NO_WORK},
     {HD_BARRIER, 16, 0, "", "tree", NONE, 0, false, true, COUNTER, NO_WORK},
     {HD_BARRIER, 16, 0, "s", "tree", NONE, 0, false, true, STATIC, NO_WORK},
@@ -203,7 +206,8 @@ static inline uint32_t block_of(const row_t *row, uint32_t i) {
     return is(row, 'u') && i > 0 ? SMALL_BLOCK : (uint32_t)row->bytes;
 }
 
-/* As request/shapes.c prepares it, of elements of one byte; counts has room for n, and stays. Without buffers. */
+/* As request/shapes.c prepares it, of elements of one byte; counts has room for n, and stays.
+ * Without buffers. */
 static inline hd_call_t call_of(const row_t *row, uint32_t me, uint32_t *counts) {
     const hd_coll_t *coll = &hd_coll[row->type];
     size_t all = 0;

@@ -1,4 +1,5 @@
-/* small_group.h: a group of n endpoints with the default thresholds, for tests of what lies inside. */
+/* small_group.h: a group of n endpoints with the default thresholds, for tests of what lies inside.
+ */
 #ifndef TESTS_SHM_SMALL_GROUP_H
 #define TESTS_SHM_SMALL_GROUP_H
 

@@ -36,8 +36,8 @@ static ucc_coll_req_h post_fanin(uint32_t i, uint32_t root) {
     return request;
 }
 
-/* Each root in turn; the others come in the order of their numbers, so the first of a block before the
- * rest of it. */
+/* Each root in turn; the others come in the order of their numbers, so the first of a block before
+ * the rest of it. */
 static void others_leave_at_once(const char *arrival) {
     open_group(arrival);
     for (uint32_t root = 0; root < N; root++) {

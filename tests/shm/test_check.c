@@ -1,5 +1,6 @@
-/* test_check.c: under HEDDLE_CHECK=1 operations without data take part: a count of 0 at some endpoints only
- * fails at all of them in the same operation, and the log says where it is; at all, it is as good as ever.
+/* test_check.c: under HEDDLE_CHECK=1 operations without data take part: a count of 0 at some
+ * endpoints only fails at all of them in the same operation, and the log says where it is; at all,
+ * it is as good as ever.
  */
 #include "../support/small.h"
 #include "core/log.h"

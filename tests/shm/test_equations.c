@@ -1,5 +1,5 @@
-/* test_equations.c: the walks over boards, groups and task lists find what must not be. Each test breaks one
- * equation of types.h or threads.h, in a child, and looks at what the walk says. */
+/* test_equations.c: the walks over boards, groups and task lists find what must not be. Each test
+ * breaks one equation of types.h or threads.h, in a child, and looks at what the walk says. */
 #include "small_group.h"
 
 #include <signal.h>

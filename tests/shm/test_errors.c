@@ -1,6 +1,6 @@
-/* test_errors.c: endpoints whose calls disagree. Whoever depends on an endpoint that called something
- * else fails in that operation; everybody else on the next one, by the team's sticky error; nobody
- * hangs. With CHECK, all fail at once.
+/* test_errors.c: endpoints whose calls disagree. Whoever depends on an endpoint that called
+ * something else fails in that operation; everybody else on the next one, by the team's sticky
+ * error; nobody hangs. With CHECK, all fail at once.
  *
  * One endpoint, the deviant, is given the arguments of another prepared case, so all buffers are
  * real and as large as their owner says: under AddressSanitizer nobody may write beyond one.
@@ -29,7 +29,7 @@ static const uint64_t counts[] = {INLINE, LINES, STAGED, DIRECT};
 static const uint32_t sizes[] = {2, 4, 8, 9, 33};
 enum { N_COUNTS = 4, N_SIZES = 5 };
 
-/* --- who depends on whom ---------------------------------------------------------------------------- */
+/* --- who depends on whom ---------------------------------------------------------------------- */
 
 static bool is_direct(const coll_case_t *c) {
     uint64_t bytes = c->count * c->dt->extent;
@@ -76,7 +76,7 @@ static bool is_pair(const coll_case_t *c, uint32_t i, uint32_t j) {
     return !rooted || i == c->root || j == c->root;
 }
 
-/* --- one case --------------------------------------------------------------------------------------- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 typedef struct mismatch {
     coll_case_t most, odd; /* what the deviant calls instead */
@@ -185,7 +185,7 @@ static bool run(const mismatch_t *m, driver_t driver, bool check) {
     return ok;
 }
 
-/* --- the cases -------------------------------------------------------------------------------------- */
+/* --- the cases -------------------------------------------------------------------------------- */
 
 typedef enum mutation { COUNT, COUNT_REGIME, OP, DATATYPE, ROOT, TYPE, MUTATIONS } mutation_t;
 

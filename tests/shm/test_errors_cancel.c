@@ -1,6 +1,6 @@
-/* test_errors_cancel.c: timeouts, aborts, and error_type GLOBAL. When a request reports an error, nobody
- * touches its buffers any more: here every endpoint frees them at once, while others are in the
- * middle of chunks, so that AddressSanitizer catches a late touch.
+/* test_errors_cancel.c: timeouts, aborts, and error_type GLOBAL. When a request reports an error,
+ * nobody touches its buffers any more: here every endpoint frees them at once, while others are in
+ * the middle of chunks, so that AddressSanitizer catches a late touch.
  *
  * All this holds however members arrive, so the tests can also be run with any HEDDLE_ARRIVAL. What
  * differs is who may end alone: with static arrival, not a member that combines for others.
@@ -25,7 +25,7 @@ static void quiet(void) {
 
 TestSuite(errors_cancel, .timeout = 600, .init = quiet);
 
-/* --- buffers that die with the request ------------------------------------------------------------ */
+/* --- buffers that die with the request -------------------------------------------------------- */
 
 enum { MAX_N = 11, SEEDS = 20, BLOCK = 60000, ALL_BLOCKS = 4 * BLOCK, EARLY = 4 };
 
@@ -64,8 +64,8 @@ static ucc_coll_buffer_info_v_t info_v(void *buffer, uint32_t *counts) {
                                       .mem_type = UCC_MEMORY_TYPE_HOST};
 }
 
-/* Blocks of gatherv and scatterv: every other member has next to nothing. What it gives comes with its
- * lane, and it is over while the others still work. */
+/* Blocks of gatherv and scatterv: every other member has next to nothing. What it gives comes with
+ * its lane, and it is over while the others still work. */
 static void set_counts(const round_t *round, uint32_t *counts) {
     bool uneven =
         round->large.type == UCC_COLL_TYPE_GATHERV || round->large.type == UCC_COLL_TYPE_SCATTERV;
@@ -160,8 +160,8 @@ static void endpoint(void *arg, uint32_t i) {
     round->next[i] = collective(round->world, i, &barrier);
 }
 
-/* Everybody's operation ends well or with the documented status; if anybody's failed, all of the next
- * ones do. Returns whether it failed. */
+/* Everybody's operation ends well or with the documented status; if anybody's failed, all of the
+ * next ones do. Returns whether it failed. */
 static bool run_round(round_t *round, ucc_status_t expected) {
     bool failed = false;
     round->world = world_create(&(world_params_t){.size = round->n, .form = WORLD_GROUP});
@@ -236,7 +236,7 @@ Test(errors_cancel, buffers_are_nobodys_any_more_when_an_abort_is_reported) {
     cancel_all(ABORT, HEDDLE_ERR_ABORTED);
 }
 
-/* --- abort ---------------------------------------------------------------------------------------- */
+/* --- abort ------------------------------------------------------------------------------------ */
 
 Test(errors_cancel, abort_ends_what_waits_and_what_comes_later) {
     for (uint32_t n = 2; n <= 33; n += 31) {
@@ -259,7 +259,7 @@ Test(errors_cancel, abort_ends_what_waits_and_what_comes_later) {
     }
 }
 
-/* --- timeouts of small operations -------------------------------------------------------------------- */
+/* --- timeouts of small operations ------------------------------------------------------------- */
 
 typedef struct lonely {
     coll_case_t c;
@@ -330,10 +330,10 @@ static void run_lonely(const lonely_t *l, ucc_error_type_t error_type) {
     world_destroy(world);
 }
 
-/* Which operations may time out without harm: those whose data, up to STAGED_MAX, leaves with the lane.
- * alltoallv, and the side of gatherv and scatterv that learns the regime from its peers, expose
- * buffers from the start; so does everything direct, and reductions that a tree can't carry. With static
- * arrival, what the waiter combines for others they would wait for in vain. */
+/* Which operations may time out without harm: those whose data, up to STAGED_MAX, leaves with the
+ * lane. alltoallv, and the side of gatherv and scatterv that learns the regime from its peers,
+ * expose buffers from the start; so does everything direct, and reductions that a tree can't carry.
+ * With static arrival, what the waiter combines for others they would wait for in vain. */
 static void run_lonely_table(uint64_t count, uint32_t n, bool direct) {
     for (uint32_t t = 0; t < COLL_TYPES; t++) {
         ucc_coll_type_t type = coll_type_at(t);
@@ -378,7 +378,7 @@ Test(errors_cancel, a_timeout_of_a_large_operation_fails_the_team) {
     run_lonely_table(20000, 9, true);
 }
 
-/* --- timeouts elsewhere ------------------------------------------------------------------------------ */
+/* --- timeouts elsewhere ----------------------------------------------------------------------- */
 
 Test(errors_cancel, an_operation_posted_before_all_have_joined_times_out) {
     heddle_group_params_t params = {.endpoints = 2};
@@ -418,7 +418,7 @@ Test(errors_cancel, an_endless_timeout_is_as_good_as_none) {
     world_destroy(world);
 }
 
-/* --- who learns of a failure ------------------------------------------------------------------------- */
+/* --- who learns of a failure ------------------------------------------------------------------ */
 
 static ucc_status_t refuse(const ucc_reduce_cb_params_t *params) {
     return *(const ucc_status_t *)params->cb_ctx;

@@ -1,5 +1,5 @@
-/* Generations are the low half of a number: they come back after 2^32 numbers of a board, with whatever a
- * slot's last use left there. Here boards are moved on by so much at once. */
+/* Generations are the low half of a number: they come back after 2^32 numbers of a board, with
+ * whatever a slot's last use left there. Here boards are moved on by so much at once. */
 #include "team/team.h"
 
 #include <criterion/criterion.h>
@@ -135,7 +135,8 @@ static void run_allreduce(uint64_t count) {
     free(x);
 }
 
-/* The root's own block is large; the others' are so small that they come with their lanes, but one's. */
+/* The root's own block is large; the others' are so small that they come with their lanes, but
+ * one's. */
 static void run_gatherv(void) {
     enum { LARGE = 200000, SMALL = 8 };
     ucc_coll_args_t args[MAX_N];

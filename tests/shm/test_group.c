@@ -1,5 +1,5 @@
-/* test_group.c: what a group makes of where its endpoints run. The machine is a described one: two NUMA
- * nodes of two cores each.
+/* test_group.c: what a group makes of where its endpoints run. The machine is a described one: two
+ * NUMA nodes of two cores each.
  */
 #include "core/mem.h"
 #include "shm/internal.h"
@@ -43,7 +43,8 @@ Test(group, more_endpoints_than_processors_in_a_node_are_crowded) {
     cr_assert_not(is_dedicated((int32_t[]){1, 1, 1}, 3));
 }
 
-/* Four endpoints of two packages: the last one to join plants the tree, with memory for so much of it. */
+/* Four endpoints of two packages: the last one to join plants the tree, with memory for so much of
+ * it. */
 static bool plants_with(long allocations) {
     hd_group_t *group = hd_group_create(4, &config);
     for (uint32_t i = 0; i < 4; i++) {

@@ -1,5 +1,5 @@
-/* test_leave.c: endpoints that leave while others go on, and groups whose missing endpoints can't come any
- * more: what can still complete completes, everything else ends with a status.
+/* test_leave.c: endpoints that leave while others go on, and groups whose missing endpoints can't
+ * come any more: what can still complete completes, everything else ends with a status.
  */
 #include "../support/deadline.h"
 #include "../support/small.h"

@@ -1,5 +1,6 @@
-/* test_mismatch.c: what the log says when endpoints' calls disagree: the collective, the endpoint that
- * differs from the others, the field, and both values. Status and reach are test_errors.c's business.
+/* test_mismatch.c: what the log says when endpoints' calls disagree: the collective, the endpoint
+ * that differs from the others, the field, and both values. Status and reach are test_errors.c's
+ * business.
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
@@ -44,7 +45,8 @@ static void close_world(void) {
 
 TestSuite(mismatch, .init = open_world, .fini = close_world, .timeout = 120);
 
-/* Runs the calls of those with a coll_type, on what the collective is in a team that has run one before. */
+/* Runs the calls of those with a coll_type, on what the collective is in a team that has run one
+ * before. */
 static void run(ucc_coll_args_t args[N]) {
     ucc_coll_req_h request[N] = {NULL};
     for (uint32_t i = 0; i < N; i++) {
@@ -223,7 +225,7 @@ Test(mismatch, an_uneven_reduce_scatter_is_called_so) {
     cr_assert(strstr(lines, "has count 17 in all"), "%s", lines);
 }
 
-/* --- found by two threads at once ---------------------------------------------------------------- */
+/* --- found by two threads at once ------------------------------------------------------------- */
 
 enum { ROUNDS = 200 };
 

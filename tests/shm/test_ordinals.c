@@ -1,4 +1,5 @@
-/* Exchanges of spanning groups have names that all processes agree on, and members the numbers of their endpoints. */
+/* Exchanges of spanning groups have names that all processes agree on, and members the numbers of
+ * their endpoints. */
 #include "shm/outer.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
-/* test_outer.c: exchanges that go on outside their group, over a network in plain memory between two groups
- * (support/outer_net.h), driven by one thread. */
+/* test_outer.c: exchanges that go on outside their group, over a network in plain memory between
+ * two groups (support/outer_net.h), driven by one thread. */
 #include "../support/deadline.h"
 #include "../support/outer_net.h"
 #include "core/config.h"
@@ -106,7 +106,7 @@ static void nothing_is_under_way(void) {
     }
 }
 
-/* --- what succeeds ---------------------------------------------------------------------------------- */
+/* --- what succeeds ---------------------------------------------------------------------------- */
 
 static void small_allreduces(uint32_t n, int arrival) {
     open_net(n, arrival);
@@ -216,7 +216,7 @@ Test(outer, a_release_may_bring_a_pointer) {
     close_net();
 }
 
-/* --- what fails ------------------------------------------------------------------------------------- */
+/* --- what fails ------------------------------------------------------------------------------- */
 
 Test(outer, a_failure_outside_ends_a_small_operation_everywhere) {
     open_net(3, HD_CFG_ARRIVAL_AUTO);
@@ -316,7 +316,8 @@ Test(outer, an_exchange_that_is_cancelled_before_all_have_arrived_never_calls_th
     close_net();
 }
 
-/* Acts with the ticket of an exchange whose slot is in use again are tried by `twice`; here: after closing. */
+/* Acts with the ticket of an exchange whose slot is in use again are tried by `twice`; here: after
+ * closing. */
 Test(outer, acts_after_an_abort_are_refused) {
     open_net(1, HD_CFG_ARRIVAL_AUTO);
     net->mute = true;

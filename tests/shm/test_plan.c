@@ -1,5 +1,5 @@
-/* test_plan.c: which plan a call gets: what the table says, what the machine's endpoints are, and that nothing else
- * is compared with a threshold.
+/* test_plan.c: which plan a call gets: what the table says, what the machine's endpoints are, and
+ * that nothing else is compared with a threshold.
  */
 #include "plan_rows.h"
 

@@ -1,6 +1,6 @@
-/* test_plan_runs.c: what runs is what was planned. One thread drives all members of a board through each row of the
- * table and looks, at every one, what its lane says, how it arrives, what it waits for, and what the engine
- * was given to do.
+/* test_plan_runs.c: what runs is what was planned. One thread drives all members of a board through
+ * each row of the table and looks, at every one, what its lane says, how it arrives, what it waits
+ * for, and what the engine was given to do.
  */
 #include "plan_rows.h"
 
@@ -26,7 +26,7 @@ typedef struct run {
 
 TestSuite(plan_runs, .init = describe_machine, .timeout = 60);
 
-/* --- members ------------------------------------------------------------------------------------------ */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static void leave_board(hd_op_t *op) {
     hd_match_leave(op->place.board);
@@ -89,7 +89,7 @@ static void unmake(run_t *r) {
     hd_home_unpin(&r->group->home);
 }
 
-/* --- what its lane says --------------------------------------------------------------------------------- */
+/* --- what its lane says ----------------------------------------------------------------------- */
 
 /* A v type's plan may be made anew for each post: nothing else has changed. */
 static void check_kept(const run_t *r, const member_t *m) {
@@ -121,7 +121,7 @@ static void check_awaited(const run_t *r, uint32_t i, uint32_t round) {
     }
 }
 
-/* --- how it arrives, and what is done -------------------------------------------------------------------- */
+/* --- how it arrives, and what is done --------------------------------------------------------- */
 
 static void check_arrival(const run_t *r, uint32_t i) {
     const hd_op_t *op = r->member[i].op;
@@ -203,7 +203,7 @@ static void check_end(const run_t *r) {
     }
 }
 
-/* --- running -------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static void launch_in_set(run_t *r, uint32_t i) {
     hd_op_t *op = r->member[i].op;
@@ -227,7 +227,8 @@ static void launch(run_t *r, uint32_t i) {
     r->member[i].status = hd_op_launch(op);
 }
 
-/* As a post does whose plan has it: the lane goes out, and an operation goes on if a peer is late. */
+/* As a post does whose plan has it: the lane goes out, and an operation goes on if a peer is late.
+ */
 static void launch_by_express(run_t *r, uint32_t i) {
     hd_op_t *op = r->member[i].op;
     op->place.board = r->group->board;

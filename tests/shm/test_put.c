@@ -156,7 +156,7 @@ Test(put, refuses_a_buffer_outside_the_memory) {
                  UCC_ERR_INVALID_PARAM);
 }
 
-/* --- failures: what is reported to be over is not written to any more --------------------------------- */
+/* --- failures: what is reported to be over is not written to any more ------------------------- */
 
 static ucc_coll_req_h post(uint32_t i, ucc_coll_type_t type, double timeout) {
     ucc_coll_req_h request;
@@ -273,7 +273,7 @@ Test(put, a_post_without_memory_is_over_when_the_last_writer_has_left) {
     cr_assert_eq(end_of(request), UCC_ERR_NO_MEMORY);
 }
 
-/* --- leaving: nothing is written to the memory of who is gone --------------------------------------- */
+/* --- leaving: nothing is written to the memory of who is gone --------------------------------- */
 
 Test(put, nothing_is_written_to_who_has_left) {
     static const ucc_coll_type_t types[] = {UCC_COLL_TYPE_BCAST, UCC_COLL_TYPE_ALLTOALL,

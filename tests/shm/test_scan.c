@@ -1,5 +1,5 @@
-/* test_scan.c: what the conformance tables do not reach of scan and exscan: many endpoints, elements
- * larger than a window, who waits for whom, and the bits of floating-point prefixes.
+/* test_scan.c: what the conformance tables do not reach of scan and exscan: many endpoints,
+ * elements larger than a window, who waits for whom, and the bits of floating-point prefixes.
  */
 #include "../support/deadline.h"
 #include "core/log.h"
@@ -100,7 +100,7 @@ Test(scan, large_sources) {
     check_sums(12, 30000, true);
 }
 
-/* --- elements larger than a window ---------------------------------------------------------------- */
+/* --- elements larger than a window ------------------------------------------------------------ */
 
 enum { WORDS = 3000 };
 
@@ -170,7 +170,7 @@ Test(scan, elements_of_the_user_larger_than_a_window) {
     check_elements(true, UCC_COLL_TYPE_EXSCAN);
 }
 
-/* --- bits, waiting, refusals ---------------------------------------------------------------------- */
+/* --- bits, waiting, refusals ------------------------------------------------------------------ */
 
 /* Numbers whose sum depends on the order. */
 static float number(uint32_t i, uint64_t e) {

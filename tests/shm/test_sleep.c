@@ -52,7 +52,8 @@ static void first_one_sleeps_through(uint32_t n, ucc_status_t (*call)(heddle_ep_
     run_t run = {.n = n, .call = call};
     cr_assert_eq(heddle_run(n, come_one_by_one, &run), UCC_OK);
     cr_assert_eq(run.failures, 0);
-    /* woken by each of the others, it would sleep n - 1 times a round; on a busy machine it may come late itself */
+    /* woken by each of the others, it would sleep n - 1 times a round; on a busy machine it may
+     * come late itself */
     cr_assert_leq(run.switches, 3 * ROUNDS, "%ld sleeps in %d rounds of %u", run.switches, ROUNDS,
                   n);
 }
@@ -80,7 +81,7 @@ Test(sleep, one_wake_up_ends_an_allreduce) {
     first_one_sleeps_through(8, allreduce);
 }
 
-/* --- what ends it otherwise ----------------------------------------------------------------------- */
+/* --- what ends it otherwise ------------------------------------------------------------------- */
 
 enum { LATE_US = 20000 };
 

@@ -1,6 +1,6 @@
-/* test_stall.c: whoever waits too long says so, and for whom: one test for each way to wait. One thread
- * plays all endpoints that are there, unless the wait itself is a blocking call: then a second thread
- * comes as soon as the line is out. No test depends on how fast lines come.
+/* test_stall.c: whoever waits too long says so, and for whom: one test for each way to wait. One
+ * thread plays all endpoints that are there, unless the wait itself is a blocking call: then a
+ * second thread comes as soon as the line is out. No test depends on how fast lines come.
  */
 #include "../support/deadline.h"
 #include "../support/world.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- lines ---------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 enum { MOST_LINES = 512 };
 
@@ -63,7 +63,7 @@ static void listen(void) {
 TestSuite(stall, .init = listen, .timeout = 120);
 TestSuite(timeout, .init = listen, .timeout = 120);
 
-/* --- endpoints ------------------------------------------------------------------------------------ */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 enum { MOST = 40 };
 
@@ -123,7 +123,7 @@ static void meet(crew_t *crew) {
     }
 }
 
-/* --- one test for each way to wait ------------------------------------------------------------------- */
+/* --- one test for each way to wait ------------------------------------------------------------ */
 
 Test(stall, a_client_that_polls_hears_who_is_missing) {
     crew_t crew = crew_of(3, 3);
@@ -341,8 +341,8 @@ static ucc_coll_args_t persistent_args(void) {
     return args;
 }
 
-/* A persistent barrier of all, made and started by endpoint 0 first, whose waiting is looked after at these
- * two times. Returns its request, which is over. */
+/* A persistent barrier of all, made and started by endpoint 0 first, whose waiting is looked after
+ * at these two times. Returns its request, which is over. */
 static ucc_coll_req_h start_anew(crew_t *crew, uint64_t now, uint64_t then) {
     ucc_coll_req_h request[MOST];
     request[0] = post(crew->ep[0], persistent_args());
@@ -403,7 +403,7 @@ Test(stall, so_does_one_of_a_team_ordered_by_init) {
     }
 }
 
-/* --- beyond a few endpoints -------------------------------------------------------------------------- */
+/* --- beyond a few endpoints ------------------------------------------------------------------- */
 
 Test(stall, an_arrival_by_counter_knows_who_has_not_come) {
     setenv("HEDDLE_ARRIVAL", "counter", 1);
@@ -507,7 +507,7 @@ Test(stall, many_are_summed_up_in_one_line) {
     expect_line(crew.ep[0], "barrier 1: endpoint 0 of 40", "for 38 of 40 endpoints: 1-19, 21-39");
 }
 
-/* --- large data ---------------------------------------------------------------------------------------- */
+/* --- large data ------------------------------------------------------------------------------- */
 
 enum { LARGE = 100000 };
 
@@ -606,7 +606,7 @@ Test(stall, a_chunk_whose_thread_has_ended_in_it_is_nobody_s_work) {
     cr_assert_eq(atomic_load(&heddle_ep_team(crew.ep[1])->group->board->member[1]->at_work), 0);
 }
 
-/* --- who is not there any more -------------------------------------------------------------------------- */
+/* --- who is not there any more ---------------------------------------------------------------- */
 
 static void *join_and_go(void *arg) {
     crew_t *crew = arg;
@@ -643,7 +643,7 @@ Test(stall, a_progress_thread_is_not_taken_for_whom_it_progresses) {
     cr_assert_eq(heddle_wait(request, 20), UCC_OK);
 }
 
-/* --- the default time-out ------------------------------------------------------------------------------- */
+/* --- the default time-out --------------------------------------------------------------------- */
 
 static void expect_time_out(ucc_status_t status, const char *one, const char *other) {
     if (!said(one, other)) {
@@ -732,7 +732,7 @@ Test(timeout, a_request_s_own_counts_first) {
     cr_assert_eq(ucc_collective_test(request), UCC_INPROGRESS);
 }
 
-/* --- time-outs of what has not been published ------------------------------------------------------------ */
+/* --- time-outs of what has not been published ------------------------------------------------- */
 
 static ucc_coll_args_t limited(ucc_coll_args_t args) {
     args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
@@ -778,7 +778,7 @@ Test(timeout, an_early_operation_goes_on_late_if_its_peers_are_there) {
     cr_assert_eq(end_of(crew.ep[0], request), UCC_OK);
 }
 
-/* --- waits of the program's own -------------------------------------------------------------------- */
+/* --- waits of the program's own --------------------------------------------------------------- */
 
 Test(stall, a_wait_of_the_program_is_told_when_due) {
     double next = 0;

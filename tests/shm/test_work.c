@@ -1,5 +1,6 @@
-/* test_work.c: how the work of a direct exchange is cut, without an engine: every member cuts it alike, and all
- * units of all slices, done once each, in any order and by anybody, are the collective. */
+/* test_work.c: how the work of a direct exchange is cut, without an engine: every member cuts it
+ * alike, and all units of all slices, done once each, in any order and by anybody, are the
+ * collective. */
 #include "../support/random.h"
 #include "shm/internal.h"
 
@@ -165,7 +166,7 @@ Test(work, there_are_no_more_shares_of_a_block_than_are_of_use) {
     cr_assert_eq(op.plan.slices, 1);
 }
 
-/* --- all units are the collective -------------------------------------------------------------------- */
+/* --- all units are the collective ------------------------------------------------------------- */
 
 static uint64_t word_of(uint32_t from, uint32_t to, size_t w) {
     return ((uint64_t)from << 40) + ((uint64_t)to << 24) + w * 3 + 1;

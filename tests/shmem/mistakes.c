@@ -1,4 +1,5 @@
-/* mistakes.c: an OpenSHMEM program that makes the mistake whose name is its argument, and then says that it has got through. */
+/* mistakes.c: an OpenSHMEM program that makes the mistake whose name is its argument, and then says
+ * that it has got through. */
 #include <pthread.h>
 #include <shmem.h>
 #include <stdint.h>

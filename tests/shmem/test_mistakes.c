@@ -67,8 +67,8 @@ Test(mistakes, what_no_other_pe_can_change_is_not_waited_for) {
     cr_expect_eq(run("waits-for-its-own", "shmem_long_wait_until_all: "), 1);
 }
 
-/* A tenth of a second for what is 10 seconds otherwise. Reads until the line comes; writing the one after that, the program
- * ends. */
+/* A tenth of a second for what is 10 seconds otherwise. Reads until the line comes; writing the one
+ * after that, the program ends. */
 static int stalls(const char *mistake, const char *words) {
     char line[256];
     setenv("HEDDLE_STALL", "0.1", 1);

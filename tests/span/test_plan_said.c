@@ -1,4 +1,5 @@
-/* test_plan_said.c: the call log and the timeline say the plan that runs, also where several processes take part.
+/* test_plan_said.c: the call log and the timeline say the plan that runs, also where several
+ * processes take part.
  */
 #include "../support/deadline.h"
 #include "../support/small.h"
@@ -42,7 +43,8 @@ static bool file_has(const char *path, const char *text) {
     return strstr(all, text) != NULL;
 }
 
-/* Each process makes the allreduce twice: the first line may come before all processes are there. */
+/* Each process makes the allreduce twice: the first line may come before all processes are there.
+ */
 static int allreduce_twice(const process_t *process, void *arg) {
     const said_t *said = arg;
     static int32_t x[16][MOST], y[16][MOST];

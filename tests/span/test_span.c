@@ -87,7 +87,8 @@ Test(span, without_memory_there_is_none) {
     }
 }
 
-/* Blocks of endpoints that are together, if so many processes have so many endpoints each, one after the other. */
+/* Blocks of endpoints that are together, if so many processes have so many endpoints each, one
+ * after the other. */
 static void check_blocks(uint32_t n, uint32_t each, uint32_t together, uint32_t blocks) {
     uint32_t process_of[512];
     for (uint32_t i = 0; i < n; i++) {

@@ -76,7 +76,7 @@ Test(span_sleep, in_a_user_defined_reduction) {
     waits_asleep(true);
 }
 
-/* --- cancelled threads ------------------------------------------------------------------------------ */
+/* --- cancelled threads ------------------------------------------------------------------------ */
 
 enum { THREADS = 3, CANCELS = 6, APART_MS = 60 };
 
@@ -103,7 +103,8 @@ static void *meet_twice(void *arg) {
     return NULL;
 }
 
-/* One of process 0's threads is cancelled while all of them wait for process 1, asleep or in the network's calls. */
+/* One of process 0's threads is cancelled while all of them wait for process 1, asleep or in the
+ * network's calls. */
 static int cancel_one(const process_t *process, void *arg) {
     (void)arg;
     for (uint32_t round = 0; round < CANCELS; round++) {

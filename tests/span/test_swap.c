@@ -1,5 +1,6 @@
-/* test_swap.c: barriers and small allreduces of few processes: parts of an exchange, each in a message of its own
- * (src/net/swap.c, src/span/swap.c). Random mixes of these with all else are in tests/stress/span.c.
+/* test_swap.c: barriers and small allreduces of few processes: parts of an exchange, each in a
+ * message of its own (src/net/swap.c, src/span/swap.c). Random mixes of these with all else are in
+ * tests/stress/span.c.
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
@@ -95,7 +96,7 @@ static ucc_status_t result_of(ucc_team_h team, ucc_coll_args_t args) {
     return status == UCC_OK ? end : status;
 }
 
-/* --- what comes out ------------------------------------------------------------------------------------- */
+/* --- what comes out --------------------------------------------------------------------------- */
 
 static bool averages(const seat_t *s, uint32_t n, uint32_t me, uint32_t round) {
     double mine[6], all[6];
@@ -162,14 +163,15 @@ Test(swap, numbers_may_grow_beyond_what_travels_of_them) {
     cr_assert(runs(2, goes_past_the_bits, NULL));
 }
 
-/* --- a part whose place is taken -------------------------------------------------------------------------- */
+/* --- a part whose place is taken -------------------------------------------------------------- */
 
-/* So many exchanges may be begun and not ended. An exchange ends only when so many before it are known to be over for the
- * others, or to be in such a window. */
+/* So many exchanges may be begun and not ended. An exchange ends only when so many before it are
+ * known to be over for the others, or to be in such a window. */
 enum { AHEAD = HD_SWAP_SLOTS / 2, LAG = 12, ENDS = AHEAD + LAG };
 
-/* Process 1 gives its part of the first allreduce, and does not look for the other's. Process 0 goes on, with bcasts of 1
- * and then bcasts of its own, until its part of an allreduce comes where the first one's still lies. */
+/* Process 1 gives its part of the first allreduce, and does not look for the other's. Process 0
+ * goes on, with bcasts of 1 and then bcasts of its own, until its part of an allreduce comes where
+ * the first one's still lies. */
 static int comes_late(const process_t *process, void *arg) {
     enum { MOST_NUMBERS = 512 };
     static uint64_t first[MOST_NUMBERS], last[MOST_NUMBERS], sums[2][MOST_NUMBERS];
@@ -229,7 +231,8 @@ Test(swap, a_part_waits_until_that_of_an_older_exchange_has_been_read) {
     }
 }
 
-/* The same, and the part that is kept is not looked for before one comes that lies where it belongs. */
+/* The same, and the part that is kept is not looked for before one comes that lies where it
+ * belongs. */
 static int comes_very_late(const process_t *process, void *arg) {
     seat_t s = sit(process, 0), other = sit(process, 1);
     enum { TIMES = 2, LAST = TIMES * HD_SWAP_SLOTS };
@@ -278,7 +281,7 @@ Test(swap, a_part_that_waits_is_not_overtaken) {
     cr_assert(runs(2, comes_very_late, NULL));
 }
 
-/* --- arguments that differ ---------------------------------------------------------------------------------- */
+/* --- arguments that differ -------------------------------------------------------------------- */
 
 typedef struct difference {
     uint32_t which; /* what process 1 does; the others: an allreduce of 8 bytes */
@@ -323,7 +326,7 @@ Test(swap, calls_that_differ_fail_whoever_comes_first) {
     }
 }
 
-/* --- failing ---------------------------------------------------------------------------------------------------- */
+/* --- failing ---------------------------------------------------------------------------------- */
 
 static int times_out(const process_t *process, void *arg) {
     seat_t s = sit(process, 0);
@@ -381,7 +384,7 @@ Test(swap, who_is_through_may_go_at_once) {
     cr_assert(runs(3, goes_early, NULL));
 }
 
-/* --- the express -------------------------------------------------------------------------------------------------- */
+/* --- the express ------------------------------------------------------------------------------ */
 
 /* An endpoint may call before the others have come: what it prepared then is not kept. */
 static int takes_the_express(const process_t *process, void *arg) {
@@ -407,7 +410,7 @@ Test(swap, blocking_calls_take_the_express_from_the_second_on) {
     cr_assert(runs(2, takes_the_express, NULL));
 }
 
-/* --- several endpoints in a process ------------------------------------------------------------------------------- */
+/* --- several endpoints in a process ----------------------------------------------------------- */
 
 enum { MOST = 4 };
 
@@ -441,7 +444,8 @@ static void stand_up(row_t *r) {
     must(ucc_finalize(r->lib), "ucc_finalize");
 }
 
-/* How they have ended: all alike, or UCC_ERR_LAST. args: of each endpoint; the first n of them post. */
+/* How they have ended: all alike, or UCC_ERR_LAST. args: of each endpoint; the first n of them
+ * post. */
 static ucc_status_t results_of(const row_t *r, uint32_t n, const ucc_coll_args_t *args) {
     ucc_coll_req_h request[MOST];
     ucc_status_t posted[MOST], all = UCC_OK;
@@ -521,7 +525,7 @@ Test(swap, several_endpoints_in_a_process_send_one_part) {
     }
 }
 
-/* --- endpoints that pack what others do not ------------------------------------------------------------------ */
+/* --- endpoints that pack what others do not --------------------------------------------------- */
 
 typedef struct loose {
     int32_t number;
@@ -626,7 +630,8 @@ Test(swap, processes_of_several_endpoints_that_differ_fail_whoever_comes_first) 
     }
 }
 
-/* Reductions without a byte keep processes together, too: whoever is far ahead has numbers that can't be told apart. */
+/* Reductions without a byte keep processes together, too: whoever is far ahead has numbers that
+ * can't be told apart. */
 static int runs_ahead(const process_t *process, void *arg) {
     row_t r = sit_down(process);
     ucc_coll_args_t args[MOST];
@@ -681,7 +686,7 @@ Test(swap, an_endpoint_that_does_not_come_fails_the_team_everywhere) {
     cr_assert(processes_run(&shape, SECONDS, misses_one, NULL).ok);
 }
 
-/* --- all kinds ------------------------------------------------------------------------------------------------------ */
+/* --- all kinds -------------------------------------------------------------------------------- */
 
 static const ucc_coll_type_t kinds[] = {
     UCC_COLL_TYPE_BARRIER,  UCC_COLL_TYPE_ALLREDUCE, UCC_COLL_TYPE_REDUCE,
@@ -844,9 +849,10 @@ Test(swap, so_it_does_among_as_many_processes_as_have_swaps) {
     cr_assert(runs(HD_SWAP_PROCESSES, kinds_are_right, NULL));
 }
 
-/* --- who waits for nobody ------------------------------------------------------------------------------------------- */
+/* --- who waits for nobody --------------------------------------------------------------------- */
 
-/* Of one kind with root 0: process `runs` posts many, and process 2 comes only when that has gone as far as it can. */
+/* Of one kind with root 0: process `runs` posts many, and process 2 comes only when that has gone
+ * as far as it can. */
 typedef struct run {
     ucc_coll_type_t type;
     uint32_t runs;
@@ -937,7 +943,7 @@ Test(swap, who_needs_nothing_runs_ahead_of_one_that_does_not_come_but_not_far) {
     }
 }
 
-/* --- roots and sizes that differ ------------------------------------------------------------------------------------ */
+/* --- roots and sizes that differ -------------------------------------------------------------- */
 
 /* Of n processes, one comes later, and one has more bytes. */
 typedef struct disagreement {
@@ -1001,8 +1007,9 @@ static bool all_fail(const disagreement_t *wanted) {
     return ok;
 }
 
-/* Somebody gives something to one that needs nothing. Where those who differ all wait for each other, nobody gives anything, and
- * they wait until somebody has said for how long (HEDDLE_STALL, HEDDLE_TIMEOUT), here as anywhere among processes. */
+/* Somebody gives something to one that needs nothing. Where those who differ all wait for each
+ * other, nobody gives anything, and they wait until somebody has said for how long (HEDDLE_STALL,
+ * HEDDLE_TIMEOUT), here as anywhere among processes. */
 Test(swap, processes_that_name_different_roots_fail_whoever_comes_first) {
     static const struct {
         uint32_t n, roots; /* of process p: bits 2 p and 2 p + 1 */
@@ -1034,9 +1041,10 @@ Test(swap, processes_of_which_one_thinks_it_too_large_for_a_swap_fail_whoever_co
     }
 }
 
-/* --- before all of a process have come ------------------------------------------------------------------------------- */
+/* --- before all of a process have come -------------------------------------------------------- */
 
-/* Of the endpoints of process 1, the last one comes when the others are through with several. root: an endpoint. */
+/* Of the endpoints of process 1, the last one comes when the others are through with several. root:
+ * an endpoint. */
 typedef struct early {
     ucc_coll_type_t type;
     uint32_t root, bytes;
@@ -1098,7 +1106,7 @@ Test(swap, an_endpoint_takes_what_comes_from_a_root_before_its_siblings_have_com
     }
 }
 
-/* --- many ----------------------------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
 /* A mixture that all processes draw alike; each of them pauses now and then. */
 typedef struct drawn {
@@ -1210,7 +1218,8 @@ static int mixes(const process_t *process, void *arg) {
             nap((long)random_below(&pauses, 10));
         }
     }
-    /* another one is half of the slots' numbers ahead of what it has heard, and that as much of what this one has ended */
+    /* another one is half of the slots' numbers ahead of what it has heard, and that as much of
+     * what this one has ended */
     ok &= late <= (MIX_PROCESSES - 1) * AHEAD && over == MIXED;
     if (!ok) {
         fprintf(stderr, "process %u: %u are over, at most %u parts were late\n", process->me,
@@ -1225,7 +1234,7 @@ Test(swap, many_that_wait_for_nobody_among_large_ones_are_right_and_few_parts_ar
     cr_assert(processes_run(&shape, SECONDS, mixes, NULL).ok);
 }
 
-/* --- how long they may be -------------------------------------------------------------------------------------------- */
+/* --- how long they may be --------------------------------------------------------------------- */
 
 /* Blocks of so many bytes are swaps, and one byte more is none. */
 static int are_so_long(const process_t *process, void *arg) {

@@ -1,6 +1,6 @@
-/* active_pairs.c: send and receive as bcasts over active sets of two, among 1,000 endpoints, each pair a set
- * of its own: every payload is verified, and so is that memory does not grow with the number of sets. Prints
- * what a message takes.
+/* active_pairs.c: send and receive as bcasts over active sets of two, among 1,000 endpoints, each
+ * pair a set of its own: every payload is verified, and so is that memory does not grow with the
+ * number of sets. Prints what a message takes.
  */
 #include "stress.h"
 
@@ -76,8 +76,8 @@ static void finish(const side_t *side, slot_t *slot, uint32_t me) {
     must(ucc_collective_finalize(slot->request), "finalize");
 }
 
-/* All threads go through the messages in one order, a window ahead: nobody waits for one that its peer
- * can't post yet. */
+/* All threads go through the messages in one order, a window ahead: nobody waits for one that its
+ * peer can't post yet. */
 static void *drive(void *arg) {
     const side_t *side = arg;
     slot_t *ring = must_alloc(WINDOW, sizeof(*ring));

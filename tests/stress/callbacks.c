@@ -1,6 +1,6 @@
-/* callbacks.c: threads that share endpoints' contexts run user-defined reductions whose callbacks now and
- * then call the library, or end their thread, while other teams reduce and meet. Whatever was called inside
- * is refused, every operation ends, and those of healthy teams are right.
+/* callbacks.c: threads that share endpoints' contexts run user-defined reductions whose callbacks
+ * now and then call the library, or end their thread, while other teams reduce and meet. Whatever
+ * was called inside is refused, every operation ends, and those of healthy teams are right.
  */
 #include "stress.h"
 

@@ -1,15 +1,18 @@
-/* chaos.c: programs that err. Each scenario is a process of its own, made from a seed: a few endpoints, on
- * threads of their own or driven by one, run a list of random collectives, and one of them errs at a random
- * place. It never joins, returns early, leaves, calls another collective or with another count, root,
- * datatype or operation, dies inside a reduction, forks and goes on in the child, is late for a time-out,
- * aborts, destroys the group before all have joined, or is only slow.
+/* chaos.c: programs that err. Each scenario is a process of its own, made from a seed: a few
+ * endpoints, on threads of their own or driven by one, run a list of random collectives, and one of
+ * them errs at a random place. It never joins, returns early, leaves, calls another collective or
+ * with another count, root, datatype or operation, dies inside a reduction, forks and goes on in
+ * the child, is late for a time-out, aborts, destroys the group before all have joined, or is only
+ * slow.
  *
- * What must come of it: every endpoint ends with a status, or waits, and a line in the log says so and names
- * whom it waits for; following the names leads to the endpoint that erred. Nobody hangs in silence, nothing
- * crashes, and where every argument was right, data that came with UCC_OK is right.
+ * What must come of it: every endpoint ends with a status, or waits, and a line in the log says so
+ * and names whom it waits for; following the names leads to the endpoint that erred. Nobody hangs
+ * in silence, nothing crashes, and where every argument was right, data that came with UCC_OK is
+ * right.
  *
- * usage: chaos [PERCENT] [FIRST_SEED]     100 percent are 400 scenarios; FIRST_SEED repeats a failure
- * environment: CHAOS_SCENARIOS, the number of scenarios; CHAOS_KEEP=1 prints every scenario and its log
+ * usage: chaos [PERCENT] [FIRST_SEED]     100 percent are 400 scenarios; FIRST_SEED repeats a
+ * failure environment: CHAOS_SCENARIOS, the number of scenarios; CHAOS_KEEP=1 prints every scenario
+ * and its log
  */
 #include "stress.h"
 
@@ -82,7 +85,7 @@ typedef struct scenario {
 static scenario_t *current; /* for the reduction that dies */
 static _Thread_local uint32_t me = UINT32_MAX;
 
-/* --- making one ------------------------------------------------------------------------------------ */
+/* --- making one ------------------------------------------------------------------------------- */
 
 static uint64_t below(scenario_t *s, uint64_t limit) {
     return random_below(&s->random, limit);
@@ -173,8 +176,8 @@ static void shape_fault_step(scenario_t *s, coll_case_t *c) {
     }
 }
 
-/* Other counts than the buffers have room for would be an error of this program, not of the one it plays:
- * all are smaller. */
+/* Other counts than the buffers have room for would be an error of this program, not of the one it
+ * plays: all are smaller. */
 static void spoil(scenario_t *s) {
     prepared_t *p = s->step[s->fault_step];
     ucc_coll_args_t *a = &p->args[s->victim];
@@ -264,7 +267,7 @@ static void prepare(scenario_t *s) {
     spoil(s);
 }
 
-/* --- running one ----------------------------------------------------------------------------------- */
+/* --- running one ------------------------------------------------------------------------------ */
 
 static void nap(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds,
@@ -455,7 +458,7 @@ static void *run_all(void *arg) {
     return NULL;
 }
 
-/* --- the verdict ----------------------------------------------------------------------------------- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 /* Does this text name endpoint i, alone or in a list: "endpoint 3", "endpoints 1, 3-5 and 9"? */
 static bool names(const char *text, uint32_t i) {
@@ -503,7 +506,8 @@ static uint32_t last_endpoint(const char *text) {
     return found ? (uint32_t)strtoul(found, NULL, 10) : UINT32_MAX;
 }
 
-/* Whom the lines of an endpoint that waits name, as bits: "... endpoint 1 of 4 has waited 0.1 s for ...". */
+/* Whom the lines of an endpoint that waits name, as bits: "... endpoint 1 of 4 has waited 0.1 s for
+ * ...". */
 static void read_lines(const scenario_t *s, char *log, uint32_t named[MOST]) {
     char *rest = log;
     for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
@@ -519,8 +523,8 @@ static void read_lines(const scenario_t *s, char *log, uint32_t named[MOST]) {
     }
 }
 
-/* Whoever names the one who erred, or names somebody that does, as bits. In larger teams one endpoint speaks
- * for all that wait in the same exchange. */
+/* Whoever names the one who erred, or names somebody that does, as bits. In larger teams one
+ * endpoint speaks for all that wait in the same exchange. */
 static uint32_t led_to_the_cause(const scenario_t *s, const uint32_t named[MOST],
                                  uint32_t waiting) {
     enum { ALL_SPEAK = 8 };
@@ -636,7 +640,7 @@ static int run_scenario(scenario_t *s) {
     return strstr(log, "UNEXPECTED") ? 1 : 0;
 }
 
-/* --- many ------------------------------------------------------------------------------------------- */
+/* --- many ------------------------------------------------------------------------------------- */
 
 typedef struct child {
     pid_t pid;

@@ -1,6 +1,7 @@
 /* express.c: small blocking collectives by threads that come at random times, so that one endpoint
- * takes the express, another goes on with an operation, and a third posts an ordinary one, all for the
- * same number; with nonblocking and tagged operations outstanding meanwhile. Every result is checked.
+ * takes the express, another goes on with an operation, and a third posts an ordinary one, all for
+ * the same number; with nonblocking and tagged operations outstanding meanwhile. Every result is
+ * checked.
  *
  * What is called follows from the operation's number, so all endpoints agree; when they call it is
  * every endpoint's own dice.
@@ -42,7 +43,7 @@ typedef struct run {
     _Atomic uint64_t came; /* endpoints that came to a barrier, ever */
 } run_t;
 
-/* --- what every operation is -------------------------------------------------------------------- */
+/* --- what every operation is ------------------------------------------------------------------ */
 
 static const ucc_datatype_t types[] = {UCC_DT_FLOAT64, UCC_DT_INT64,  UCC_DT_INT32,
                                        UCC_DT_FLOAT32, UCC_DT_UINT16, UCC_DT_INT8};
@@ -138,7 +139,7 @@ static void verify(const run_t *run, uint32_t endpoint, const slot_t *s) {
     }
 }
 
-/* --- calling it ---------------------------------------------------------------------------------- */
+/* --- calling it ------------------------------------------------------------------------------- */
 
 static void pause_at_random(const run_t *run, uint64_t *random) {
     uint64_t r = random_next(random);
@@ -210,7 +211,7 @@ static void finish(const run_t *run, heddle_ep_t *ep, slot_t *s) {
     }
 }
 
-/* --- a run --------------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 static void work(void *arg, uint32_t e) {
     run_t *run = arg;
@@ -250,7 +251,7 @@ static void run_one(uint32_t n, ucc_thread_mode_t mode, uint32_t hurry, uint64_t
     must(heddle_group_destroy(run.group), "heddle_group_destroy");
 }
 
-/* --- one handle, two threads ------------------------------------------------------------------------ */
+/* --- one handle, two threads ------------------------------------------------------------------ */
 
 /* Barriers need no order among an endpoint's threads: any two of the same number match. */
 typedef struct shared {

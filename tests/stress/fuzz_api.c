@@ -1,14 +1,16 @@
 /* fuzz_api.c: random calls of every public function.
  *
- *     fuzz_api [calls] [seed]        defaults: 10,000,000 calls, a tenth under ThreadSanitizer; the seed is printed
+ *     fuzz_api [calls] [seed]        defaults: 10,000,000 calls, a tenth under ThreadSanitizer; the
+ *                                    seed is printed
  *
- * The drafts' calls are among them. Arguments come from a grammar: NULL, garbage numbers, random masks, flags, counts, datatypes,
- * operations, roots and sizes. Handles are NULL or alive (a stale one is undefined by contract);
- * buffers are NULL or as large as any count that is drawn can say. One thread drives all endpoints, all
- * operations carry timeouts and blocking calls are made only where nobody can be missed, so nothing
- * hangs. Every team of a world fails sooner or later: worlds are made anew all the time.
- * Nothing is checked but that the library survives (run it under AddressSanitizer and UBSan), that
- * statuses exist, and that everything can be destroyed in the end.
+ * The drafts' calls are among them. Arguments come from a grammar: NULL, garbage numbers, random
+ * masks, flags, counts, datatypes, operations, roots and sizes. Handles are NULL or alive (a stale
+ * one is undefined by contract); buffers are NULL or as large as any count that is drawn can say.
+ * One thread drives all endpoints, all operations carry timeouts and blocking calls are made only
+ * where nobody can be missed, so nothing hangs. Every team of a world fails sooner or later: worlds
+ * are made anew all the time. Nothing is checked but that the library survives (run it under
+ * AddressSanitizer and UBSan), that statuses exist, and that everything can be destroyed in the
+ * end.
  */
 #include "stress.h"
 
@@ -57,7 +59,7 @@ typedef struct slot {
 
 static slot_t slots[MAX_REQUESTS + 1]; /* the last one: for blocking calls */
 static ucc_datatype_t user_dt, packed_dt;
-/* --- numbers ---------------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static uint64_t below(uint64_t limit) {
     return random_below(&state, limit);
@@ -86,7 +88,7 @@ static ucc_status_t called(ucc_status_t status) {
     return status;
 }
 
-/* --- handles ---------------------------------------------------------------------------------------- */
+/* --- handles ---------------------------------------------------------------------------------- */
 
 static ucc_lib_h any_lib(void) {
     return chance(12) ? NULL : w.libs[below(w.n)];
@@ -137,7 +139,7 @@ static int any_request(void) {
     return -1;
 }
 
-/* --- arguments of collectives -------------------------------------------------------------------------- */
+/* --- arguments of collectives ----------------------------------------------------------------- */
 
 static ucc_datatype_t any_datatype(void) {
     switch (tame ? 6 + below(8) : below(16)) {
@@ -163,8 +165,8 @@ static uint64_t any_count(void) {
     return chance(24) ? garbage() : usual[below(10)];
 }
 
-/* What a count may make the library touch has to exist: with a real buffer, too large a count may only
- * be one that can't be meant. */
+/* What a count may make the library touch has to exist: with a real buffer, too large a count may
+ * only be one that can't be meant. */
 static void set_buffer(void **buffer, uint64_t *count, uint8_t *arena) {
     *buffer = chance(16) ? NULL : arena + below(2) * 64;
     if (*count > MAX_COUNT && *count <= INT64_MAX) {
@@ -322,7 +324,7 @@ static ucc_coll_args_t move_args(ucc_coll_args_t a, const slot_t *from, slot_t *
     return a;
 }
 
-/* --- collectives of the drafts ------------------------------------------------------------------------- */
+/* --- collectives of the drafts ---------------------------------------------------------------- */
 
 static heddle_draft_datatype_t any_draft_datatype(void) {
     return (heddle_draft_datatype_t)(uint32_t)(chance(6)   ? garbage()
@@ -376,7 +378,7 @@ static ucc_status_t start_by_draft(slot_t *slot, ucc_coll_req_h *request, ucc_te
                                      chance(30) ? NULL : request, team));
 }
 
-/* --- collectives ------------------------------------------------------------------------------------- */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 static void progress_all(void) {
     for (uint32_t i = 0; i < w.n; i++) {
@@ -506,7 +508,7 @@ static void blocking_calls(void) {
     called(heddle_collective(chance(10) ? NULL : &args, chance(10) ? NULL : w.teams[0]));
 }
 
-/* --- everything else ------------------------------------------------------------------------------------ */
+/* --- everything else -------------------------------------------------------------------------- */
 
 static const char *any_name(void) {
     static const char *const names[] = {
@@ -826,7 +828,7 @@ static void groups(void) {
     }
 }
 
-/* --- worlds --------------------------------------------------------------------------------------------- */
+/* --- worlds ----------------------------------------------------------------------------------- */
 
 static void make_group_world(void) {
     heddle_group_params_t p = {.endpoints = w.n,

@@ -1,6 +1,7 @@
-/* gpu_collectives.c: random collectives on memory of emulated devices, by more threads than there are processors, for a few
- * seconds: on one device and several, with and without peer access, and copies between devices. Under ThreadSanitizer it looks at what threads of the
- * host do; what devices do, the emulator looks at.
+/* gpu_collectives.c: random collectives on memory of emulated devices, by more threads than there
+ * are processors, for a few seconds: on one device and several, with and without peer access, and
+ * copies between devices. Under ThreadSanitizer it looks at what threads of the host do; what
+ * devices do, the emulator looks at.
  */
 #include "gpu/support/device_cases.h"
 #include "support/deadline.h"

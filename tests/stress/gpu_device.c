@@ -1,5 +1,6 @@
-/* Threads that share two emulated devices: blocks, events, words and streams go from hand to hand, devices come into use at
- * the same moment, and chains run from one stream to the next thread's. For ThreadSanitizer, and the emulator's eyes.
+/* Threads that share two emulated devices: blocks, events, words and streams go from hand to hand,
+ * devices come into use at the same moment, and chains run from one stream to the next thread's.
+ * For ThreadSanitizer, and the emulator's eyes.
  */
 #include "emucuda/calls.h"
 #include "gpu/gpu.h"
@@ -34,8 +35,8 @@ static void await_word(hd_gpu_flag_t *word, uint64_t value, hd_gpu_event_t *even
     }
 }
 
-/* Fills a block by its own stream, publishes it, and copies the neighbour's, on another device, behind the neighbour's
- * event. */
+/* Fills a block by its own stream, publishes it, and copies the neighbour's, on another device,
+ * behind the neighbour's event. */
 static void play(int me, int round, hd_gpu_stream_t stream, hd_gpu_flag_t *word) {
     int mine = me % 2, next = (me + 1) % THREADS, theirs = next % 2;
     hd_gpu_block_t *copy, *pinned;

@@ -1,6 +1,7 @@
-/* gpu_span.c: random collectives on memory of emulated devices in teams of several processes, each of which has devices of
- * its own and more threads than there are processors. Under ThreadSanitizer it looks at what threads of the host do; what
- * devices do, the emulator looks at. Every other round of each kind is on streams.
+/* gpu_span.c: random collectives on memory of emulated devices in teams of several processes, each
+ * of which has devices of its own and more threads than there are processors. Under ThreadSanitizer
+ * it looks at what threads of the host do; what devices do, the emulator looks at. Every other
+ * round of each kind is on streams.
  *
  *     test_stress_gpu_span [PERCENT]
  */

@@ -1,5 +1,6 @@
-/* gpu_streams.c: ranks of a process group (gpu/support/ranks.h) with streams of emulated devices, with more threads than
- * processors, many times. Any data race, deadlock or wrong result ends the program.
+/* gpu_streams.c: ranks of a process group (gpu/support/ranks.h) with streams of emulated devices,
+ * with more threads than processors, many times. Any data race, deadlock or wrong result ends the
+ * program.
  */
 #include "gpu/support/ranks.h"
 #include "support/deadline.h"

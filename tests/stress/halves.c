@@ -1,7 +1,8 @@
-/* halves.c: every float is rounded to float16 and to bfloat16 as the reference does it: all 2^32 of them.
+/* halves.c: every float is rounded to float16 and to bfloat16 as the reference does it: all 2^32 of
+ * them.
  *
- * By the scalar functions, which the vector units fall back to and the kernels of emulated devices use. Less
- * than the whole amount takes one float of so many, at an odd distance.
+ * By the scalar functions, which the vector units fall back to and the kernels of emulated devices
+ * use. Less than the whole amount takes one float of so many, at an odd distance.
  */
 #include "stress.h"
 

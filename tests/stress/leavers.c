@@ -1,5 +1,5 @@
-/* leavers.c: endpoints that leave while others go on, and that give up while their team is formed. Whoever is
- * left gets a status, never a wait without end; what all took part in before is right.
+/* leavers.c: endpoints that leave while others go on, and that give up while their team is formed.
+ * Whoever is left gets a status, never a wait without end; what all took part in before is right.
  */
 #include "stress.h"
 
@@ -22,7 +22,7 @@ static void pause_at_random(uint64_t *random) {
     }
 }
 
-/* --- leaving ------------------------------------------------------------------------------------- */
+/* --- leaving ---------------------------------------------------------------------------------- */
 
 typedef struct leaving {
     heddle_group_t *group;
@@ -78,7 +78,7 @@ static void leaving(uint64_t rounds) {
     }
 }
 
-/* --- forming ------------------------------------------------------------------------------------- */
+/* --- forming ---------------------------------------------------------------------------------- */
 
 typedef struct forming {
     uint32_t n;

@@ -1,7 +1,7 @@
-/* lock.c: the one-word lock among more threads than processors. What it guards are plain counters: a section
- * that is not ordered after the one before loses counts, and ThreadSanitizer reports it. Some sections are
- * entered by trying, some hold the processor's next user up. Ends with the child of a fork, which takes
- * what a thread of its parent held.
+/* lock.c: the one-word lock among more threads than processors. What it guards are plain counters:
+ * a section that is not ordered after the one before loses counts, and ThreadSanitizer reports it.
+ * Some sections are entered by trying, some hold the processor's next user up. Ends with the child
+ * of a fork, which takes what a thread of its parent held.
  */
 #include "threads/lock.h"
 

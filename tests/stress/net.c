@@ -1,5 +1,6 @@
-/* net.c: two processes with four threads each, all of which pump and start legs at random: barriers, allreduces and
- * alltoalls of matched and numbered exchanges, some of which come before their peers', over one lane or two.
+/* net.c: two processes with four threads each, all of which pump and start legs at random:
+ * barriers, allreduces and alltoalls of matched and numbered exchanges, some of which come before
+ * their peers', over one lane or two.
  */
 #include "stress.h"
 

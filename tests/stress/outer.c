@@ -1,6 +1,6 @@
-/* outer.c: exchanges that go on outside their group, over a network in plain memory between two groups
- * (support/outer_net.h): a thread per endpoint, one thread for all, with and without random delays, and with
- * aborts and requests that fail while others are under way.
+/* outer.c: exchanges that go on outside their group, over a network in plain memory between two
+ * groups (support/outer_net.h): a thread per endpoint, one thread for all, with and without random
+ * delays, and with aborts and requests that fail while others are under way.
  */
 #include "stress.h"
 
@@ -10,7 +10,7 @@
 
 enum { MOST = 8, MOST_SMALL = HD_RESULT_MAX / sizeof(double) };
 
-/* --- a thread per endpoint ----------------------------------------------------------------------------- */
+/* --- a thread per endpoint -------------------------------------------------------------------- */
 
 typedef struct worker {
     net_t *net;
@@ -110,7 +110,7 @@ static void threads(net_t *net, size_t count, uint32_t rounds, bool sleeps, bool
     net_destroy(net);
 }
 
-/* --- one thread for all --------------------------------------------------------------------------------- */
+/* --- one thread for all ----------------------------------------------------------------------- */
 
 static void alone(uint32_t n, size_t count, uint32_t rounds, uint64_t seed) {
     net_t *net = net_create(n, HD_CFG_ARRIVAL_COUNTER, 8, count, seed);

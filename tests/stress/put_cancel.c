@@ -1,6 +1,7 @@
-/* put_cancel.c: one-sided collectives that fail while their sources write: time-outs, aborts, endpoints that
- * leave, and sources that come late. Each endpoint gives memory of its own to the team, and unmaps it as soon
- * as its request reports the failure, or it has left: a write after that ends the program.
+/* put_cancel.c: one-sided collectives that fail while their sources write: time-outs, aborts,
+ * endpoints that leave, and sources that come late. Each endpoint gives memory of its own to the
+ * team, and unmaps it as soon as its request reports the failure, or it has left: a write after
+ * that ends the program.
  */
 #include "stress.h"
 

@@ -1,6 +1,6 @@
-/* release.c: what comes down a machine of several domains: runs of bcasts from changing roots, small
- * allreduces, barriers, and reductions for one root, all posted far ahead, so that lines of release
- * are used again as early as the flow control allows. Every byte is verified.
+/* release.c: what comes down a machine of several domains: runs of bcasts from changing roots,
+ * small allreduces, barriers, and reductions for one root, all posted far ahead, so that lines of
+ * release are used again as early as the flow control allows. Every byte is verified.
  *
  * Each machine is an hwloc description in a child process; endpoints say that they are held on it,
  * along it or across it, and arrival is static.

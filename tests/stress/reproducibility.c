@@ -2,9 +2,9 @@
  *
  * The operands of endpoint i are a fixed random vector per (team size, datatype, operation), and a
  * collective of any size reduces the first elements of it. So there is one right vector of bits per
- * (team size, datatype, operation), whatever the collective, its size and so its regime, in place or
- * not, the machine's description, the places and trees and ways of arrival, and whoever drives the
- * endpoints at whatever pace. It is kept where all children see it: the first result is stored,
+ * (team size, datatype, operation), whatever the collective, its size and so its regime, in place
+ * or not, the machine's description, the places and trees and ways of arrival, and whoever drives
+ * the endpoints at whatever pace. It is kept where all children see it: the first result is stored,
  * every later one is compared with it. The first one is also compared with the reference.
  *
  * HEDDLE_STRESS_SCALE (percent) scales the number of runs; ThreadSanitizer does a tenth of it.
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* --- what is reduced ------------------------------------------------------------------------------ */
+/* --- what is reduced -------------------------------------------------------------------------- */
 
 enum { MAX_BYTES = 96 * 1024 + 4, RUNS = 1920, JOBS = 20 };
 
@@ -101,7 +101,7 @@ static void free_operands(unsigned char **operands, uint32_t n) {
     free(operands);
 }
 
-/* --- judging --------------------------------------------------------------------------------------- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 /* Elements first to first + count of the result for (n, kind). Blocks come in order, so at most the
  * end of it is unknown: first <= kept->elements. */
@@ -152,7 +152,7 @@ static bool is_canonical(uint32_t size_index, const kind_t *kind) {
     return good && sensitive;
 }
 
-/* --- one run: a collective on all endpoints -------------------------------------------------------- */
+/* --- one run: a collective on all endpoints --------------------------------------------------- */
 
 typedef struct run {
     char name[200];
@@ -244,7 +244,7 @@ static void clean(run_t *run, uint32_t n) {
     free(run->counts);
 }
 
-/* --- one team: some runs --------------------------------------------------------------------------- */
+/* --- one team: some runs ---------------------------------------------------------------------- */
 
 static const char *const machines[] = {"", "pack:2 numa:4 core:16 pu:2", "pack:4 l3:2 core:4 pu:1",
                                        "numa:3 core:3 pu:1"};

@@ -1,13 +1,13 @@
 /* scale.c: thousands of task endpoints on two threads.
  *
- * A team of 4,096 endpoints is formed without any exchange and driven by two OS threads, once with a
- * context per thread and once with a context per endpoint; then 512 endpoints are formed through
+ * A team of 4,096 endpoints is formed without any exchange and driven by two OS threads, once with
+ * a context per thread and once with a context per endpoint; then 512 endpoints are formed through
  * the plain UCC calls by one thread. Every collective's result is checked; times are printed, and
  * checked against limits that only a wrong order of growth could miss. Memory is checked exactly:
  * at most 8 KiB resident per endpoint while data has fitted into the lanes.
  *
- * HEDDLE_STRESS_SCALE (percent) shrinks the teams. Under a sanitizer teams are small, and neither time
- * nor memory is judged.
+ * HEDDLE_STRESS_SCALE (percent) shrinks the teams. Under a sanitizer teams are small, and neither
+ * time nor memory is judged.
  */
 #include "../repro/placed.h"
 #include "../support/deadline.h"
@@ -63,10 +63,10 @@ static size_t resident_bytes(void) {
     return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* --- a crew: some threads that drive the endpoints of one team ---------------------------------- */
+/* --- a crew: some threads that drive the endpoints of one team -------------------------------- */
 
-/* Thread t drives endpoints n * t / threads and up. Everything indexed by endpoint is touched by the
- * endpoint's thread only. */
+/* Thread t drives endpoints n * t / threads and up. Everything indexed by endpoint is touched by
+ * the endpoint's thread only. */
 typedef struct crew {
     uint32_t n, threads;
     bool own_contexts; /* each endpoint its own; else one for all endpoints of a thread */
@@ -176,7 +176,7 @@ static void time_part(const part_t *part, uint32_t rounds, make_args_t make_args
     pthread_barrier_wait(&crew->meeting);
 }
 
-/* --- the collectives ------------------------------------------------------------------------------ */
+/* --- the collectives -------------------------------------------------------------------------- */
 
 static ucc_coll_buffer_info_t int64s(int64_t *buffer, uint64_t count) {
     return (ucc_coll_buffer_info_t){buffer, count, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
@@ -285,7 +285,7 @@ static void run_inline(const part_t *part) {
     time_part(part, ROUNDS, bcast_args, "bcast");
 }
 
-/* --- tasks: heddle_group --------------------------------------------------------------------------- */
+/* --- tasks: heddle_group ---------------------------------------------------------------------- */
 
 static void join_part(const part_t *part) {
     crew_t *crew = part->crew;
@@ -339,7 +339,7 @@ static void tasks(bool own_contexts) {
     crew_free(&crew);
 }
 
-/* --- plain UCC --------------------------------------------------------------------------------------- */
+/* --- plain UCC -------------------------------------------------------------------------------- */
 
 static void plain_ucc(void) {
     crew_t crew = {.n = scaled(PLAIN_ENDPOINTS), .threads = 1, .own_contexts = true};

@@ -1,5 +1,6 @@
-/* schedules.c: schedules that several threads drive, end tasks of, cancel, subscribe to and start again, all at
- * once; collectives as their tasks; registered algorithms, of which some fail. More threads than processors.
+/* schedules.c: schedules that several threads drive, end tasks of, cancel, subscribe to and start
+ * again, all at once; collectives as their tasks; registered algorithms, of which some fail. More
+ * threads than processors.
  *
  * usage: schedules [PERCENT]
  */
@@ -10,7 +11,7 @@
 #include <heddle/heddle.h>
 #include <heddle/schedule.h>
 
-/* --- one context, many threads: handlers, cancels, events from outside ---------------------------- */
+/* --- one context, many threads: handlers, cancels, events from outside ------------------------ */
 
 enum { DRIVERS = 4, SCHEDULES = 6, TASKS = 5 };
 
@@ -197,7 +198,7 @@ static void crowd_of_threads(uint64_t runs) {
            (unsigned long long)canceled);
 }
 
-/* --- schedules of collectives ------------------------------------------------------------------- */
+/* --- schedules of collectives ----------------------------------------------------------------- */
 
 enum { ENDPOINTS = 6, CHAIN = 4, COUNT = 50 };
 
@@ -282,9 +283,10 @@ static void chains_of_one_thread(uint64_t rounds) {
     must(heddle_group_destroy(group), "heddle_group_destroy");
 }
 
-/* --- registered algorithms ---------------------------------------------------------------------- */
+/* --- registered algorithms -------------------------------------------------------------------- */
 
-/* Barrier by dissemination: in step i a message, a bcast over two, to the endpoint 2^i further on. */
+/* Barrier by dissemination: in step i a message, a bcast over two, to the endpoint 2^i further on.
+ */
 typedef struct spread {
     ucc_schedule_t schedule;
     uint32_t steps;

@@ -3,8 +3,9 @@
  * A wake-up that got lost would show as a wait that only ends with the longest sleep (100 ms, see
  * threads/runner.c), long after the peer has posted: waits are timed from the peer's post. On a
  * busy machine a thread may be kept from running that long for other reasons, so a few in ten
- * thousand are tolerated; a protocol with a hole loses many more when delays are armed. Where a thread that
- * only sleeps, and has nothing to do with the library, wakes up late as well, nothing is made of it.
+ * thousand are tolerated; a protocol with a hole loses many more when delays are armed. Where a
+ * thread that only sleeps, and has nothing to do with the library, wakes up late as well, nothing
+ * is made of it.
  */
 #include "stress.h"
 

@@ -1,16 +1,17 @@
-/* soak.c: everything at once, and torn down as soon as it may be. A few threads drive several teams of a few
- * endpoints each, which come and go (by id, oob, group, from a parent) while others are at work: random
- * collectives, tagged, persistent, among active sets, with callbacks that finalize, waited for and left to
- * progress; and bursts of thousands of small ones, some of them one-sided. Contexts are shared or not, made
- * for a team or kept for the next, endpoints wander between threads or not, and every variable that changes
- * a path is drawn. Whatever an endpoint is done with, it finalizes, destroys or frees at once, so that a
- * late touch ends the program: under AddressSanitizer at the latest. Every result is verified.
+/* soak.c: everything at once, and torn down as soon as it may be. A few threads drive several teams
+ * of a few endpoints each, which come and go (by id, oob, group, from a parent) while others are at
+ * work: random collectives, tagged, persistent, among active sets, with callbacks that finalize,
+ * waited for and left to progress; and bursts of thousands of small ones, some of them one-sided.
+ * Contexts are shared or not, made for a team or kept for the next, endpoints wander between
+ * threads or not, and every variable that changes a path is drawn. Whatever an endpoint is done
+ * with, it finalizes, destroys or frees at once, so that a late touch ends the program: under
+ * AddressSanitizer at the latest. Every result is verified.
  *
  *     soak [percent]                       so many scenarios, in percent
- *     soak --long [seconds [first seed]]   scenarios for so long (an hour), or until something is wrong;
- *                                          prints a line now and then
- *     soak --like [seconds [first seed]]   the same, all of them like one that is known to be hard: two
- *                                          threads, four teams of 4 to 8, HEDDLE_TREE=topology,
+ *     soak --long [seconds [first seed]]   scenarios for so long (an hour), or until something is
+ *                                          wrong; prints a line now and then
+ *     soak --like [seconds [first seed]]   the same, all of them like one that is known to be hard:
+ *                                          two threads, four teams of 4 to 8, HEDDLE_TREE=topology,
  *                                          HEDDLE_CHUNK=256k, HEDDLE_RING=8
  */
 #include "stress.h"
@@ -31,7 +32,8 @@ enum { SYMMETRIC_BYTES = 32 << 10 };
 /* Which scenarios there are, and how much of them. */
 typedef enum mode { SHORT, LONG, LIKE } soak_mode_t;
 
-/* One collective, shared by the endpoints that take part: all of the team, or those of an active set. */
+/* One collective, shared by the endpoints that take part: all of the team, or those of an active
+ * set. */
 typedef struct op {
     prepared_t *prepared;
     bool persistent, in_set;
@@ -136,7 +138,7 @@ static bool chance(uint64_t *random, uint32_t percent) {
     return random_below(random, 100) < percent;
 }
 
-/* --- lives ---------------------------------------------------------------------------------------- */
+/* --- lives ------------------------------------------------------------------------------------ */
 
 /* Another size of team than the case was drawn for is all the same to it. */
 static void draw_set(op_t *op, coll_case_t *c, uint64_t *random) {
@@ -199,7 +201,8 @@ static void fill_work(work_t *work, const slot_t *slot, uint32_t members, size_t
     work->burst_first = chance(random, 50);
 }
 
-/* Where no two threads meet at a context, each may have a library of its own that knows no threads. */
+/* Where no two threads meet at a context, each may have a library of its own that knows no threads.
+ */
 static void make_contexts(const slot_t *slot, contexts_t *contexts, uint64_t *random) {
     contexts->n = slot->shared ? 1 : slot->n;
     bool single = slot->alone && chance(random, 60);
@@ -310,7 +313,7 @@ static void leave_life(slot_t *slot, life_t *life) {
     free(life);
 }
 
-/* --- operations ------------------------------------------------------------------------------------ */
+/* --- operations ------------------------------------------------------------------------------- */
 
 static void called_back(void *data, ucc_status_t status) {
     part_t *part = data;
@@ -373,8 +376,8 @@ static void post_part(task_t *task, ucc_team_h team, part_t *part) {
     must(ucc_collective_post(part->request), "ucc_collective_post");
 }
 
-/* The next in order. Tagged ones may be overtaken, but not where the window could keep them from being
- * posted at all: a peer may wait for them before it posts anything else. */
+/* The next in order. Tagged ones may be overtaken, but not where the window could keep them from
+ * being posted at all: a peer may wait for them before it posts anything else. */
 static bool post_some(task_t *task, ops_t *ops, ucc_team_h team) {
     uint32_t outstanding = 0;
     for (uint32_t i = 0; i < ops->n; i++) {
@@ -501,7 +504,7 @@ static bool step_work(task_t *task, work_t *work, ucc_team_h team, uint32_t me) 
     return true;
 }
 
-/* --- endpoints ------------------------------------------------------------------------------------- */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 static void start_forming(task_t *task) {
     life_t *life = task->life;
@@ -645,7 +648,7 @@ static bool step(task_t *task) {
     return true;
 }
 
-/* --- scenarios ------------------------------------------------------------------------------------- */
+/* --- scenarios -------------------------------------------------------------------------------- */
 
 typedef struct worker {
     scenario_t *scenario;

@@ -1,11 +1,12 @@
-/* span.c: the conformance tables on teams that span processes of one host, or of several hosts: by scripts/netns run 3 --
- * test_stress_span. Every process makes the same cases, drives its own endpoints, and looks at their
- * results.
+/* span.c: the conformance tables on teams that span processes of one host, or of several hosts: by
+ * scripts/netns run 3 -- test_stress_span. Every process makes the same cases, drives its own
+ * endpoints, and looks at their results.
  *
  *     test_stress_span [PERCENT [SHAPE [PART]]]
  *
- * runs that many of the random cases, on the shapes and parts whose names contain these words. The last line of each
- * shape says how many collectives were checked, and between hosts how many bytes crossed.
+ * runs that many of the random cases, on the shapes and parts whose names contain these words. The
+ * last line of each shape says how many collectives were checked, and between hosts how many bytes
+ * crossed.
  */
 #include "stress.h"
 

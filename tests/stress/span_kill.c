@@ -1,13 +1,14 @@
-/* span_kill.c: processes that are killed, stopped, or cut off from the network at a random moment: while a team forms, in
- * the middle of any collective, between collectives. On one host, or, by scripts/netns run 3 -- test_stress_span_kill,
- * over several.
+/* span_kill.c: processes that are killed, stopped, or cut off from the network at a random moment:
+ * while a team forms, in the middle of any collective, between collectives. On one host, or, by
+ * scripts/netns run 3 -- test_stress_span_kill, over several.
  *
  *     test_stress_span_kill [PERCENT [FIRST_SEED [KIND]]]
  *
- * Each scenario is made from a seed: 2 to 6 processes with 1 to 3 threads each form a team, the survivors a second one,
- * and all run random collectives until something goes wrong. Then every survivor must have got an error, soon; the
- * survivors' second team works, and so does a new one that they make of what is left of the first. Nobody hangs or
- * crashes. Who was only stopped, or cut off for a moment, is not lost, and everything goes on.
+ * Each scenario is made from a seed: 2 to 6 processes with 1 to 3 threads each form a team, the
+ * survivors a second one, and all run random collectives until something goes wrong. Then every
+ * survivor must have got an error, soon; the survivors' second team works, and so does a new one
+ * that they make of what is left of the first. Nobody hangs or crashes. Who was only stopped, or
+ * cut off for a moment, is not lost, and everything goes on.
  *
  * Who kills is a child of the victim, forked before it has threads.
  */
@@ -74,7 +75,7 @@ static uint64_t now_us(void) {
     return (uint64_t)(test_now() * 1e6);
 }
 
-/* --- the fault ------------------------------------------------------------------------------------------- */
+/* --- the fault -------------------------------------------------------------------------------- */
 
 static void set_link(bool up) {
     struct ifreq request = {.ifr_name = "net0"};
@@ -181,7 +182,7 @@ static pid_t begin_fault(const process_t *process, const scenario_t *s) {
     return pid;
 }
 
-/* --- what the processes do --------------------------------------------------------------------------------- */
+/* --- what the processes do -------------------------------------------------------------------- */
 
 static bool is_faulty(const scenario_t *s, uint32_t process) {
     if (s->kind == LINK_DOWN || s->kind == FLAP) {
@@ -295,7 +296,8 @@ static bool survives(const side_t *side) {
     return side->s->kind != KILL || side->process->me != side->s->victim;
 }
 
-/* Has the group of one that survives with me not been made? It goes then, as its right is, and is lost. */
+/* Has the group of one that survives with me not been made? It goes then, as its right is, and is
+ * lost. */
 static bool lacks_somebody(const side_t *side) {
     bool lacks = false;
     for (uint32_t p = 0; p < side->s->shape.processes; p++) {
@@ -305,7 +307,8 @@ static bool lacks_somebody(const side_t *side) {
     return lacks;
 }
 
-/* What is left of a team works; it may take several attempts until all know the same of who is lost. */
+/* What is left of a team works; it may take several attempts until all know the same of who is
+ * lost. */
 static void shrink(side_t *side, heddle_ep_t *ep, uint32_t n, buffers_t b) {
     heddle_ep_t *made[MOST_TEAMS] = {ep};
     uint32_t at = 0, attempts = 0;
@@ -457,7 +460,7 @@ static int work(const process_t *process, void *arg) {
     return atomic_load(&side.bad) ? 1 : 0;
 }
 
-/* --- scenarios ----------------------------------------------------------------------------------------------- */
+/* --- scenarios -------------------------------------------------------------------------------- */
 
 static scenario_t draw(uint64_t seed, uint32_t hosts, int only) {
     uint64_t random = seed * UINT64_C(0xD1B54A32D192ED03) + 17;
@@ -479,8 +482,8 @@ static scenario_t draw(uint64_t seed, uint32_t hosts, int only) {
     s.victim = (uint32_t)random_below(&random, s.shape.processes);
     s.by_tcp = random_below(&random, hosts ? 2 : 3) == 0;
     if ((s.kind == LINK_DOWN || s.kind == FLAP) && s.shape.processes > hosts) {
-        s.by_tcp =
-            false; /* which takes the device also between processes of the host whose link is down */
+        /* which takes the device also between processes of the host whose link is down */
+        s.by_tcp = false;
     }
     s.small = random_below(&random, 3) == 0;
     s.forming = random_below(&random, 4) == 0;
@@ -503,7 +506,8 @@ static struct {
     uint64_t blocked;  /* scenarios after which survivors waited for each other */
 } seen;
 
-/* Of the two that have lost each other one is left, with the third, and nobody else is with the other one. */
+/* Of the two that have lost each other one is left, with the third, and nobody else is with the
+ * other one. */
 static bool one_is_left(const scenario_t *s, const outcome_t *outcome) {
     const uint32_t *n = s->shape.endpoints;
     uint32_t a = s->victim, b = (a + 1) % 3, c = (a + 2) % 3;
@@ -518,8 +522,9 @@ static bool one_is_left(const scenario_t *s, const outcome_t *outcome) {
     return a_stays || b_stays;
 }
 
-/* Whoever is killed between taking a place in one of UCX's queues in shared memory and filling it blocks that queue for good
- * (docs/processes.md): survivors wait for each other. Rare enough not to happen twice in a run, nor to a seed again. */
+/* Whoever is killed between taking a place in one of UCX's queues in shared memory and filling it
+ * blocks that queue for good (docs/processes.md): survivors wait for each other. Rare enough not to
+ * happen twice in a run, nor to a seed again. */
 static bool may_have_blocked(const scenario_t *s, const outcome_t *outcome) {
     bool any = false, others = true;
     for (uint32_t p = 0; p < s->shape.processes; p++) {

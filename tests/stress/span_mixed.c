@@ -1,13 +1,15 @@
-/* span_mixed.c: a long mixture of all collectives on one team over three processes of four threads each: on one host, or, by
- * scripts/netns run 3 -- test_stress_span_mixed, on three, whose frames come up to a millisecond late: any type, size, datatype and root, tagged or not, persistent or not, some of active sets. Every endpoint posts them in an order of its
- * own, as far as tags let it, with several under way, and pauses now and then. All results are right, and the
- * processes' memory does not grow.
+/* span_mixed.c: a long mixture of all collectives on one team over three processes of four threads
+ * each: on one host, or, by scripts/netns run 3 -- test_stress_span_mixed, on three, whose frames
+ * come up to a millisecond late: any type, size, datatype and root, tagged or not, persistent or
+ * not, some of active sets. Every endpoint posts them in an order of its own, as far as tags let
+ * it, with several under way, and pauses now and then. All results are right, and the processes'
+ * memory does not grow.
  *
  *     test_stress_span_mixed [COLLECTIVES]
  *
- * Operation k is drawn from k alone, so everybody knows it. Endpoints of a process share what was prepared for it. An
- * endpoint picks any operation in a window that begins with its first unfinished one: so all come to post what
- * anybody waits for.
+ * Operation k is drawn from k alone, so everybody knows it. Endpoints of a process share what was
+ * prepared for it. An endpoint picks any operation in a window that begins with its first
+ * unfinished one: so all come to post what anybody waits for.
  */
 #include "stress.h"
 
@@ -298,8 +300,9 @@ enum { MEASURES = 0 };
 enum { MEASURES = !STRESS_TSAN };
 #endif
 
-/* What the C library's allocator, UCX, and the pools of boards (each has a flight of 8 KiB) keep back wavers by less than
- * this, however long the run: there are as many boards as were ever in use at once. */
+/* What the C library's allocator, UCX, and the pools of boards (each has a flight of 8 KiB) keep
+ * back wavers by less than this, however long the run: there are as many boards as were ever in use
+ * at once. */
 static const uint64_t MOST_HEAP = 1536u << 10, MOST_RSS = 8u << 20;
 
 static void judge(const shape_t *shape, const outcome_t *outcome) {

@@ -1,5 +1,6 @@
-/* span_one_sided.c: alltoall and alltoallv with displacements in the peers' memory (support/one_sided.h), in teams that span
- * processes of one host, or of several hosts: by scripts/netns run 3 -- test_stress_span_one_sided.
+/* span_one_sided.c: alltoall and alltoallv with displacements in the peers' memory
+ * (support/one_sided.h), in teams that span processes of one host, or of several hosts: by
+ * scripts/netns run 3 -- test_stress_span_one_sided.
  */
 #include "stress.h"
 

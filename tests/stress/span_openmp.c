@@ -1,4 +1,5 @@
-/* span_openmp.c: the calls of omp.h in parallel regions that span processes, after heddle_omp_across. */
+/* span_openmp.c: the calls of omp.h in parallel regions that span processes, after
+ * heddle_omp_across. */
 #include "../support/processes.h"
 
 #include <stdatomic.h>
@@ -51,7 +52,8 @@ static double elements(uint64_t n, uint64_t i) {
     return (double)(n * (n - 1) / 2 + n * (i % 7));
 }
 
-/* The array that this process's threads share has all sums when any of them returns, in whichever process. */
+/* The array that this process's threads share has all sums when any of them returns, in whichever
+ * process. */
 static int reduces(uint64_t count, uint32_t me, uint32_t all) {
     static double shared[MANY];
     double *mine = calloc(count, sizeof(*mine));
@@ -157,8 +159,8 @@ static int leagues_stay_inside(const process_t *process) {
     return wrong ? failed(process, "a league's team is not alone") : 0;
 }
 
-/* The last process has no memory for its part of a region: nobody waits for it, no thread of the region tries again, and
- * after heddle_omp_free all is well. */
+/* The last process has no memory for its part of a region: nobody waits for it, no thread of the
+ * region tries again, and after heddle_omp_free all is well. */
 static int failures_are_told(const process_t *process) {
     int status = 0, mine = (int)process->n;
     for (int left = 0; left < 3; left++) {

@@ -1,7 +1,8 @@
-/* span_same.c: the same program on four endpoints in one process, in two and in four: what it computes is the same, up to
- * the rounding of sums, whose bits depend on nothing but which endpoints share a process: not on delays, nor on who
- * drives. Four processes of one endpoint round as one process of four does. Where reductions were told to be the same
- * wherever endpoints are (HEDDLE_REPRODUCIBLE=placement), they are.
+/* span_same.c: the same program on four endpoints in one process, in two and in four: what it
+ * computes is the same, up to the rounding of sums, whose bits depend on nothing but which
+ * endpoints share a process: not on delays, nor on who drives. Four processes of one endpoint round
+ * as one process of four does. Where reductions were told to be the same wherever endpoints are
+ * (HEDDLE_REPRODUCIBLE=placement), they are.
  *
  * With the argument 1000 each of the shapes has 1,000 runs: that takes long.
  */
@@ -15,7 +16,8 @@
 
 enum { MOST = 6, RUNS = 100, RUNS_OF_TEAM = 50, MOST_CASES = 64 };
 
-/* Results of the processes: hashes of what each of the first endpoints has received, of all others together, and counts. */
+/* Results of the processes: hashes of what each of the first endpoints has received, of all others
+ * together, and counts. */
 enum { EXACT = 0, ROUNDED = MOST + 1, WRONG = 2 * (MOST + 1), CHECKED };
 
 typedef struct program {

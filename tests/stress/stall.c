@@ -1,8 +1,9 @@
-/* stall.c: random endpoints stay away from a collective, or have not even joined; whoever waits must say
- * for whom, and name nobody else. Then those that were missing come, and all must end well.
+/* stall.c: random endpoints stay away from a collective, or have not even joined; whoever waits
+ * must say for whom, and name nobody else. Then those that were missing come, and all must end
+ * well.
  *
- * Any line may name an endpoint that is only late, on a busy machine: what counts is that sooner or later
- * one names exactly those that are missing.
+ * Any line may name an endpoint that is only late, on a busy machine: what counts is that sooner or
+ * later one names exactly those that are missing.
  */
 #include "stress.h"
 
@@ -31,7 +32,7 @@ typedef struct scenario {
     double *data[MOST];
 } scenario_t;
 
-/* --- lines ---------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static struct {
     pthread_mutex_t lock;
@@ -72,7 +73,7 @@ static void listen_for(scenario_t *s) {
     pthread_mutex_unlock(&heard.lock);
 }
 
-/* --- endpoints ------------------------------------------------------------------------------------ */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 static ucc_coll_args_t args_of(const scenario_t *s, uint32_t e) {
     ucc_coll_args_t args = {.coll_type = UCC_COLL_TYPE_BARRIER, .op = UCC_OP_SUM};
@@ -146,7 +147,7 @@ static void endpoint(void *arg, uint32_t e) {
     stress_expect(heddle_leave(ep), UCC_OK, "leave");
 }
 
-/* --- scenarios ------------------------------------------------------------------------------------ */
+/* --- scenarios -------------------------------------------------------------------------------- */
 
 static scenario_t *choose(uint64_t *random) {
     static const char *const arrival[] = {"auto", "flat", "static", "counter"};

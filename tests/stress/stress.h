@@ -81,7 +81,8 @@ static inline void stress_begin_alone(int argc, char **argv) {
     stress.program = slash != NULL ? slash + 1 : argv[0];
     stress.percent = scale != NULL && atof(scale) > 0 ? atof(scale) : STRESS_TSAN ? 4.0 : 100.0;
     stress.seed = seed != NULL ? (uint32_t)strtoul(seed, NULL, 0) : 0;
-    if (STRESS_TSAN) { /* its hook into a thread's end would call the sanitizer when that has left the thread */
+    /* its hook into a thread's end would call the sanitizer when that has left the thread */
+    if (STRESS_TSAN) {
         setenv("UCX_MEM_EVENTS", "n", 0);
     }
     hd_delay_arm(stress.seed);

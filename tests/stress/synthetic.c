@@ -48,7 +48,7 @@ static bool fail(const world_t *world, uint32_t machine, const char *what) {
     return false;
 }
 
-/* --- the tree -------------------------------------------------------------------------------------- */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 static bool tree_follows_machine(const world_t *world, uint32_t machine, placing_t placing) {
     const hd_group_t *group = world->teams[0]->group;
@@ -71,7 +71,7 @@ static bool tree_follows_machine(const world_t *world, uint32_t machine, placing
     return true;
 }
 
-/* --- barriers --------------------------------------------------------------------------------------- */
+/* --- barriers --------------------------------------------------------------------------------- */
 
 typedef struct barriers {
     world_t *world;
@@ -100,7 +100,7 @@ static bool barrier_holds(world_t *world, uint32_t machine) {
            fail(world, machine, "an endpoint left a barrier early");
 }
 
-/* --- everything else, against the reference ---------------------------------------------------------- */
+/* --- everything else, against the reference --------------------------------------------------- */
 
 static bool run_case(world_t *world, driver_t driver, const coll_case_t *c) {
     prepared_t *p = case_prepare(c);

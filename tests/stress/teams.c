@@ -1,5 +1,6 @@
-/* teams.c: sub-teams, nonblocking collectives and waiting for several requests, by a thread per endpoint;
- * with contexts of their own, shared ones with locks, and a progress thread. Every result is verified.
+/* teams.c: sub-teams, nonblocking collectives and waiting for several requests, by a thread per
+ * endpoint; with contexts of their own, shared ones with locks, and a progress thread. Every result
+ * is verified.
  */
 #include "stress.h"
 

@@ -1,6 +1,6 @@
-/* triggered.c: per endpoint, one thread posts triggered collectives, a second sets their events, a third
- * progresses and takes what the engine tells: with requests finalized and engines destroyed as early as
- * the interface allows.
+/* triggered.c: per endpoint, one thread posts triggered collectives, a second sets their events, a
+ * third progresses and takes what the engine tells: with requests finalized and engines destroyed
+ * as early as the interface allows.
  *
  * usage: triggered [ROUNDS]
  */

@@ -19,11 +19,13 @@ typedef struct batch_params {
 
 typedef struct batch batch_t;
 
-/* Of the cases that are added, so many percent are run, other ones in other worlds and for other numbers. 100 at first. */
+/* Of the cases that are added, so many percent are run, other ones in other worlds and for other
+ * numbers. 100 at first. */
 extern uint32_t batch_percent;
 
 batch_t *batch_open(const batch_params_t *params);
-/* Copies the case; its size must be the world's or its set's, its seed may be 0 (one is then drawn). */
+/* Copies the case; its size must be the world's or its set's, its seed may be 0 (one is then
+ * drawn). */
 void batch_add(batch_t *batch, const coll_case_t *c);
 /* Runs what is left; returns how many of all cases were wrong. */
 uint64_t batch_close(batch_t *batch);

@@ -1,5 +1,5 @@
-/* burst.c: see burst.h. Operation k is drawn from the seed and k alone: type, size, root, active set, tag.
- * Word w of what member i has for member j in it is word_of(k, i, j, w).
+/* burst.c: see burst.h. Operation k is drawn from the seed and k alone: type, size, root, active
+ * set, tag. Word w of what member i has for member j in it is word_of(k, i, j, w).
  */
 #include "burst.h"
 #include "deadline.h"
@@ -88,7 +88,7 @@ burst_t burst_draw(uint64_t *random, uint32_t n, uint64_t longest, size_t memory
     return burst;
 }
 
-/* --- what operation k is ---------------------------------------------------------------------------- */
+/* --- what operation k is ---------------------------------------------------------------------- */
 
 static void draw_set(small_t *s, uint64_t *random) {
     uint64_t team = s->n, size = 1 + random_below(random, team);
@@ -115,7 +115,8 @@ static uint32_t block_words(const small_t *s, bool of_src) {
     return blocks ? s->words * s->n : s->words;
 }
 
-/* Each lands where no other of the burst does: the next one may be written before this one was read. */
+/* Each lands where no other of the burst does: the next one may be written before this one was
+ * read. */
 static void draw_put(burst_part_t *part, small_t *s) {
     size_t bytes = (size_t)block_words(s, false) * sizeof(uint64_t);
     bytes = (bytes + PUT_ALIGN - 1) / PUT_ALIGN * PUT_ALIGN;
@@ -156,7 +157,7 @@ static bool is_member(const small_t *s, uint32_t endpoint, uint32_t *me) {
     return by % s->stride == 0 && by / s->stride >= 0 && by / s->stride < (int64_t)s->n;
 }
 
-/* --- values ------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static uint64_t word_of(const burst_part_t *part, uint64_t k, uint64_t from, uint64_t to,
                         uint64_t w) {
@@ -208,7 +209,8 @@ static bool has_dst(const running_t *r) {
     return has_data(s) && ((s->how != REDUCE && s->how != GATHER) || r->me == s->root);
 }
 
-/* What is to be sent; and in what is to be received, something else, but where peers may have written. */
+/* What is to be sent; and in what is to be received, something else, but where peers may have
+ * written. */
 static void fill(const burst_part_t *part, running_t *r) {
     const small_t *s = &r->small;
     for (uint32_t x = 0; r->src && x < block_words(s, true); x++) {
@@ -243,7 +245,7 @@ static void check(burst_part_t *part, const running_t *r) {
     }
 }
 
-/* --- one operation --------------------------------------------------------------------------------- */
+/* --- one operation ---------------------------------------------------------------------------- */
 
 static ucc_coll_args_t args_of(const burst_part_t *part, const running_t *r) {
     const small_t *s = &r->small;
@@ -320,7 +322,7 @@ static void finish(burst_part_t *part, running_t *r, ucc_status_t status) {
     }
 }
 
-/* --- the sequence ------------------------------------------------------------------------------------ */
+/* --- the sequence ----------------------------------------------------------------------------- */
 
 burst_part_t *burst_begin(const burst_t *burst, ucc_team_h team, ucc_context_h context, uint32_t me,
                           void *memory, uint64_t random) {

@@ -302,7 +302,8 @@ void case_restore(prepared_t *p) {
     }
 }
 
-/* A persistent request's part has ended: looks at the result, and makes the buffers what they were. */
+/* A persistent request's part has ended: looks at the result, and makes the buffers what they were.
+ */
 static bool again(void *arg, uint32_t i, uint32_t times) {
     prepared_t *p = arg;
     if (times == p->c.times) {

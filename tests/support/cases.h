@@ -52,13 +52,15 @@ typedef struct coll_case {
     uint32_t times; /* 0, or a persistent request is posted so often */
     bool keeps;     /* case_restore may be called */
     bool placement; /* the bits are to be those of one process, wherever endpoints are */
-    /* By endpoint of the team: numbers of processes, of which `process` is mine; NULL: all are mine. */
+    /* By endpoint of the team: numbers of processes, of which `process` is mine; NULL: all are
+     * mine. */
     const uint32_t *process_of;
     uint32_t process;
 } coll_case_t;
 
 /* A buffer between guards. `data` is what the library sees, or NULL if this endpoint has none; all
- * of `memory` is compared with `wanted` afterwards. `given`: as it was, where it may be asked for again. */
+ * of `memory` is compared with `wanted` afterwards. `given`: as it was, where it may be asked for
+ * again. */
 typedef struct region {
     unsigned char *memory, *wanted, *given, *data;
     size_t memory_bytes, offset; /* data == memory + offset */
@@ -67,19 +69,20 @@ typedef struct region {
     ucc_memory_type_t type; /* as the arguments say */
 } region_t;
 
-/* Other memory than the host's, of as many bytes as regions have, where the library gets to see them. The library's results
- * are brought from there before they are compared. */
+/* Other memory than the host's, of as many bytes as regions have, where the library gets to see
+ * them. The library's results are brought from there before they are compared. */
 typedef struct case_memory {
     /* May this case have it at all? If not, it is not run. */
     bool (*takes)(const coll_case_t *c);
-    /* For a buffer of an endpoint. NULL, where that may be: it stays where it is. type: what the arguments say of it. */
+    /* For a buffer of an endpoint. NULL, where that may be: it stays where it is. type: what the
+     * arguments say of it. */
     void *(*take)(uint32_t endpoint, size_t bytes, bool may_stay, uint64_t *random,
                   ucc_memory_type_t *type);
     void (*put)(void *mirror);
     void (*to)(void *mirror, const void *memory, size_t bytes);
     void (*from)(void *memory, const void *mirror, size_t bytes);
-    /* When neither cases nor worlds are left: how much was wrong with it beside what cases have seen, since it was last asked,
-     * and how much is left that should not be. */
+    /* When neither cases nor worlds are left: how much was wrong with it beside what cases have
+     * seen, since it was last asked, and how much is left that should not be. */
     uint64_t (*wrong)(void);
 } case_memory_t;
 

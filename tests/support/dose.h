@@ -1,4 +1,5 @@
-/* dose.h: how much of a long test every run of all tests does. HEDDLE_STRESS_SCALE=100 is for before a release. */
+/* dose.h: how much of a long test every run of all tests does. HEDDLE_STRESS_SCALE=100 is for
+ * before a release. */
 #ifndef TESTS_DOSE_H_
 #define TESTS_DOSE_H_
 
@@ -11,8 +12,9 @@ enum { DOSE_SANITIZED = 1 };
 enum { DOSE_SANITIZED = 0 };
 #endif
 
-/* Of what is numbered, each so manieth is tested, beginning at a number that other cases do not begin at. Usually
- * `usual`, and `sanitized` where a sanitizer makes it slow; with HEDDLE_STRESS_SCALE=100: 1. */
+/* Of what is numbered, each so manieth is tested, beginning at a number that other cases do not
+ * begin at. Usually `usual`, and `sanitized` where a sanitizer makes it slow; with
+ * HEDDLE_STRESS_SCALE=100: 1. */
 static inline uint32_t dose_step(uint32_t usual, uint32_t sanitized) {
     const char *text = getenv("HEDDLE_STRESS_SCALE");
     return text != NULL && atoi(text) >= 100 ? 1 : DOSE_SANITIZED ? sanitized : usual;

@@ -54,7 +54,8 @@ static ucc_status_t post(ucc_coll_req_h request, uint32_t endpoint) {
     return driver_posts != NULL ? driver_posts(request, endpoint) : ucc_collective_post(request);
 }
 
-/* Without a request where init failed, whose status then is the job's, and where the endpoint has no part. */
+/* Without a request where init failed, whose status then is the job's, and where the endpoint has
+ * no part. */
 static part_t start(world_t *world, job_t *job, uint32_t i) {
     part_t part = {.endpoint = i, .member = i};
     if (job->set != NULL && !job_set_has(job->set, i, &part.member)) {
@@ -127,7 +128,8 @@ static void start_everywhere(world_t *world, job_t *job, uint32_t rotation, part
     }
 }
 
-/* True when all parts have ended. One that is posted again may wait for another one to be: all get their turn. */
+/* True when all parts have ended. One that is posted again may wait for another one to be: all get
+ * their turn. */
 static bool finish_all(job_t *job, part_t *parts, uint32_t n, uint32_t from, uint32_t step) {
     bool all = true;
     for (uint32_t i = from; i < n; i += step) {

@@ -165,7 +165,7 @@ uint32_t nodes_run(uint32_t n, const char *const *settings, void (*body)(node_t 
     return failed;
 }
 
-/* --- legs ---------------------------------------------------------------------------------------------------- */
+/* --- legs ------------------------------------------------------------------------------------- */
 
 static bool step(hd_leg_t *leg) {
     run_t *run = leg->owner;

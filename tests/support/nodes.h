@@ -4,8 +4,9 @@
  *     static void body(node_t *node, void *arg) { ... hd_leg_start ..., node_pump ... }
  *     cr_assert_eq(nodes_run(4, settings, body, NULL), 0);
  *
- * Each process opens the net, meets the others through shared memory and makes a team of all with them. A check that
- * fails in a process (node_check) says so, and ends it; so does a wait that lasts too long.
+ * Each process opens the net, meets the others through shared memory and makes a team of all with
+ * them. A check that fails in a process (node_check) says so, and ends it; so does a wait that
+ * lasts too long.
  */
 #ifndef TESTS_NODES_H_
 #define TESTS_NODES_H_
@@ -32,7 +33,8 @@ typedef struct node {
 uint32_t nodes_run(uint32_t n, const char *const *settings, void (*body)(node_t *, void *),
                    void *arg);
 
-/* One turn of a wait: pumps, and gives the processor away now and then. what: named when it lasts too long. */
+/* One turn of a wait: pumps, and gives the processor away now and then. what: named when it lasts
+ * too long. */
 void node_pump(node_t *node, const char *what);
 /* A wait begins. */
 void node_begin(node_t *node);

@@ -1,4 +1,5 @@
-/* one_sided.c: see one_sided.h. What is sent is worked out from the seed, so everybody knows what everybody else does. */
+/* one_sided.c: see one_sided.h. What is sent is worked out from the seed, so everybody knows what
+ * everybody else does. */
 #include "one_sided.h"
 
 #include "deadline.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- teams ---------------------------------------------------------------------------------------- */
+/* --- teams ------------------------------------------------------------------------------------ */
 
 static void progress(one_sided_t *w) {
     for (uint32_t k = 0; k < w->n; k++) {
@@ -25,7 +26,8 @@ static void finish(one_sided_t *w, ucc_coll_req_h *requests, ucc_status_t *statu
     }
 }
 
-/* Memory is known to the context only for the length of the call: the array of segments is the caller's. */
+/* Memory is known to the context only for the length of the call: the array of segments is the
+ * caller's. */
 static void make_context(one_sided_t *w, one_sided_end_t *e) {
     ucc_mem_map_t segments[3] = {
         {e->work, ONE_SIDED_WORK}, {e->src, ONE_SIDED_BYTES}, {e->dst, ONE_SIDED_BYTES}};
@@ -169,7 +171,7 @@ void one_sided_close(one_sided_t *w) {
     free(w);
 }
 
-/* --- calls ---------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static void set_memory(one_sided_t *w, const one_sided_end_t *e, ucc_coll_args_t *args) {
     if (w->params.memory == MAPPED_BY_ALL_HANDLES) {
@@ -226,11 +228,12 @@ void one_sided_statuses(one_sided_t *w, ucc_coll_args_t *args, ucc_status_t *sta
     }
 }
 
-/* --- cases ---------------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 enum { SHIFT = 4096 }; /* bytes before dst, where blocks have gaps */
 
-/* Elements from endpoint i to j: between half of `most` and all of it, as in ucc_test_mpi, or none. */
+/* Elements from endpoint i to j: between half of `most` and all of it, as in ucc_test_mpi, or none.
+ */
 static uint64_t block(const one_sided_case_t *c, uint32_t i, uint32_t j) {
     uint64_t state = c->seed ^ ((uint64_t)i << 32 | (uint64_t)j << 8);
     random_next(&state);
@@ -242,7 +245,8 @@ static uint64_t block(const one_sided_case_t *c, uint32_t i, uint32_t j) {
                : c->most / 2 + random_below(&state, c->most - c->most / 2 + 1);
 }
 
-/* Where i's block is in j's dst, in elements, in the post-th post: blocks come in an order that turns. */
+/* Where i's block is in j's dst, in elements, in the post-th post: blocks come in an order that
+ * turns. */
 static uint64_t place(const one_sided_case_t *c, uint32_t size, uint32_t i, uint32_t j,
                       uint32_t post) {
     uint64_t at = 0;

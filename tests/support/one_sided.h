@@ -1,11 +1,13 @@
-/* one_sided.h: alltoall and alltoallv as UCC's own test program (ucc_test_mpi) asks for them one-sidedly: with
- * UCC_TL_UCP_TUNE, memory that is mapped, a global work buffer, and, in alltoallv, displacements in the peers' memory.
+/* one_sided.h: alltoall and alltoallv as UCC's own test program (ucc_test_mpi) asks for them
+ * one-sidedly: with UCC_TL_UCP_TUNE, memory that is mapped, a global work buffer, and, in
+ * alltoallv, displacements in the peers' memory.
  *
  *     one_sided_t *w = one_sided_open(&(one_sided_params_t){.size = 3, .tune = ONE_SIDED_TUNE});
  *     wrong += one_sided_sweep(w);
  *     one_sided_close(w);
  *
- * One thread drives all endpoints of a process, or, with a `board`, one endpoint of several that threads drive.
+ * One thread drives all endpoints of a process, or, with a `board`, one endpoint of several that
+ * threads drive.
  */
 #ifndef TESTS_ONE_SIDED_H_
 #define TESTS_ONE_SIDED_H_
@@ -74,17 +76,18 @@ typedef struct one_sided_case {
 one_sided_t *one_sided_open(const one_sided_params_t *params);
 void one_sided_close(one_sided_t *w);
 
-/* How many endpoints have something wrong in dst, what no block is meant for included. Statuses other than UCC_OK abort. */
+/* How many endpoints have something wrong in dst, what no block is meant for included. Statuses
+ * other than UCC_OK abort. */
 uint64_t one_sided_run(one_sided_t *w, const one_sided_case_t *c);
 /* All that ucc_test_mpi varies, and more. *checked counts collectives; it may be NULL. */
 uint64_t one_sided_sweep(one_sided_t *w, uint64_t *checked);
 
-/* The arguments of an alltoallv of `count` int32 from everybody to everybody at endpoint k of mine; block p goes to
- * displacement[p] in p's dst. counts: so many, for each. */
+/* The arguments of an alltoallv of `count` int32 from everybody to everybody at endpoint k of mine;
+ * block p goes to displacement[p] in p's dst. counts: so many, for each. */
 ucc_coll_args_t one_sided_args(one_sided_t *w, uint32_t k, uint32_t *counts,
                                uint32_t *src_displacements, uint32_t *dst_displacements);
-/* Posts at all endpoints of mine, and progresses until all are over; status: by endpoint of mine. Those that init or post
- * refuse are over. */
+/* Posts at all endpoints of mine, and progresses until all are over; status: by endpoint of mine.
+ * Those that init or post refuse are over. */
 void one_sided_statuses(one_sided_t *w, ucc_coll_args_t *args, ucc_status_t *status);
 
 #endif

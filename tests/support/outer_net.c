@@ -47,7 +47,7 @@ static side_t *side_of(const hd_op_t *op) {
     return (side_t *)(void *)op->outer;
 }
 
-/* --- flights --------------------------------------------------------------------------------------- */
+/* --- flights ---------------------------------------------------------------------------------- */
 
 static void free_flight(hd_outer_memory_t *memory) {
     flight_t *f = (flight_t *)(void *)memory;
@@ -55,8 +55,8 @@ static void free_flight(hd_outer_memory_t *memory) {
     free(f);
 }
 
-/* The flight of side s for this key, begun anew if the slot had an older one that is over. NULL: it is not
- * over, or the slot has a younger one. */
+/* The flight of side s for this key, begun anew if the slot had an older one that is over. NULL: it
+ * is not over, or the slot has a younger one. */
 static flight_t *flight_of(net_t *net, uint32_t s, uint64_t key, bool by_hook) {
     hd_board_t *board = net->side[s].group->board;
     hd_exchange_t *x = &board->exchange[key & board->mask];
@@ -95,7 +95,7 @@ static void act_late(net_t *net, uint32_t s) {
     }
 }
 
-/* --- the wire --------------------------------------------------------------------------------------- */
+/* --- the wire --------------------------------------------------------------------------------- */
 
 static void queue(net_t *net, net_item_t *item) {
     item->next = net->queue;
@@ -118,7 +118,8 @@ static void end_request(net_t *net, net_item_t *item, uint32_t s, ucc_status_t s
     if (status == UCC_OK && !f->is_closed) {
         uint32_t segments = t.slices / KINDS, j = item->slice - segments;
         bool own = j % NET_SIDES == s;
-        /* what follows is made ready before the unit that it follows is finished: that pins the exchange */
+        /* what follows is made ready before the unit that it follows is finished: that pins the
+         * exchange */
         if (!item->sends && !own) {
             (void)hd_outer_ready(&t, SPREAD * segments + j, UINT32_MAX);
         } else if (!item->sends) {
@@ -238,7 +239,7 @@ uint32_t net_waiting(net_t *net) {
     return waiting;
 }
 
-/* --- the large allreduce ----------------------------------------------------------------------------- */
+/* --- the large allreduce ---------------------------------------------------------------------- */
 
 static uint32_t segments_of(const hd_op_t *op) {
     size_t n = (op->call.bytes + side_of(op)->net->segment - 1) / side_of(op)->net->segment;
@@ -326,8 +327,8 @@ static void start_request(net_t *net, flight_t *f, uint32_t s, uint32_t j, bool 
     post_request(net, item, s);
 }
 
-/* stage: bit 0: the first request is started; 1: the other side's partial is here (owner); 2: SPREAD is
- * ready (owner); 3: the second request is started. */
+/* stage: bit 0: the first request is started; 1: the other side's partial is here (owner); 2:
+ * SPREAD is ready (owner); 3: the second request is started. */
 static void go_on(net_t *net, hd_op_t *op, flight_t *f, uint32_t s) {
     uint32_t segments = f->ticket.slices / KINDS;
     const hd_work_t *work = atomic_load(&op->exchange->work);
@@ -339,7 +340,8 @@ static void go_on(net_t *net, hd_op_t *op, flight_t *f, uint32_t s) {
         if (!(*stage & 1) && (own || hd_outer_is_finished(op, LOCAL * segments + j))) {
             *stage |= 1;
             start_request(net, f, s, j, !own, own ? f->partial + r.at : dst + r.at, r.bytes);
-            if (!own) { /* the result may come as soon as the partial has been sent: one after the other */
+            /* the result may come as soon as the partial has been sent: one after the other */
+            if (!own) {
                 *stage |= 8;
                 start_request(net, f, s, j, false, dst + r.at, r.bytes);
             }
@@ -355,7 +357,7 @@ static void go_on(net_t *net, hd_op_t *op, flight_t *f, uint32_t s) {
     }
 }
 
-/* --- the stage ------------------------------------------------------------------------------------------ */
+/* --- the stage -------------------------------------------------------------------------------- */
 
 static void arrived(hd_outer_t *outer, hd_op_t *op, const hd_ticket_t *ticket, ucc_status_t status,
                     const void *payload) {
@@ -512,7 +514,7 @@ void net_destroy(net_t *net) {
     free(net);
 }
 
-/* --- endpoints ------------------------------------------------------------------------------------------ */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 static ucc_status_t start_small(hd_op_t *op) {
     switch (op->call.type) {

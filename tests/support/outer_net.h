@@ -1,14 +1,16 @@
-/* outer_net.h: an outer stage for tests: a "network" in plain memory between two groups of one process, each
- * of which takes itself for a process of its own.
+/* outer_net.h: an outer stage for tests: a "network" in plain memory between two groups of one
+ * process, each of which takes itself for a process of its own.
  *
- * Messages and requests lie in a queue until somebody of either group pumps, who then delivers some of
- * them, in a random order. Small operations send what their group's arrival combined. A large allreduce is cut
- * into segments, of which either side owns every other one. Per segment there are three slices:
+ * Messages and requests lie in a queue until somebody of either group pumps, who then delivers some
+ * of them, in a random order. Small operations send what their group's arrival combined. A large
+ * allreduce is cut into segments, of which either side owns every other one. Per segment there are
+ * three slices:
  *     LOCAL    the sources of the group are reduced into member 0's destination
- *     REQUESTS two outer requests: the owner receives the other side's partial, and sends the result; the other
- *              sends its partial from its user's destination, and gets the result written there
- *     SPREAD   ready later: the owner reduces both partials into all destinations, the other copies the
- *              result from member 0's destination to the others'
+ *     REQUESTS two outer requests: the owner receives the other side's partial, and sends the
+ *              result; the other sends its partial from its user's destination, and gets the result
+ *              written there
+ *     SPREAD   ready later: the owner reduces both partials into all destinations, the other copies
+ *              the result from member 0's destination to the others'
  */
 #ifndef TESTS_OUTER_NET_H_
 #define TESTS_OUTER_NET_H_
@@ -76,7 +78,8 @@ void point_allreduce(point_t *p, const double *src, double *dst, size_t count);
 void point_barrier(point_t *p);
 /* To side 0's member 0, which alone waits. */
 void point_reduce(point_t *p, const double *src, double *dst, size_t count);
-/* From member 0 of side 0 to all on side 1, by a pointer to the network's memory; `bytes` at most 4096. */
+/* From member 0 of side 0 to all on side 1, by a pointer to the network's memory; `bytes` at most
+ * 4096. */
 void point_bcast(point_t *p, void *buffer, size_t bytes);
 /* Posts it if its board lets it, or goes on with it. True when it is over. */
 bool point_step(point_t *p);

@@ -1,10 +1,11 @@
 /* processes.c: see processes.h.
  *
- * The shared memory is mapped before the fork: counters, a line of text and results for each process, and the boards.
- * A board has counters and, for each member, two chunks. A round is one allgather of all members, and a step of it
- * moves one chunk of each: members write step s when all have read step s - 2, and read it when all have written it.
- * Nobody can be further than a step ahead, so sums over all members tell whether all are there. No
- * locks: whoever is killed leaves nothing behind that others could wait for.
+ * The shared memory is mapped before the fork: counters, a line of text and results for each
+ * process, and the boards. A board has counters and, for each member, two chunks. A round is one
+ * allgather of all members, and a step of it moves one chunk of each: members write step s when all
+ * have read step s - 2, and read it when all have written it. Nobody can be further than a step
+ * ahead, so sums over all members tell whether all are there. No locks: whoever is killed leaves
+ * nothing behind that others could wait for.
  */
 #define _GNU_SOURCE
 #include "processes.h"
@@ -173,8 +174,9 @@ void process_enter_host(uint32_t host) {
     close(fd);
 }
 
-/* UCX takes processes for those of one host if they have the same IPC namespace, and uses shared memory then: each host
- * has one of its own. Called by the launcher, whose own one stays as it is. */
+/* UCX takes processes for those of one host if they have the same IPC namespace, and uses shared
+ * memory then: each host has one of its own. Called by the launcher, whose own one stays as it
+ * is. */
 static void make_spaces(uint32_t hosts) {
     int mine = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
     bool made = mine >= 0 && hosts <= SHAPE_MOST_PROCESSES;

@@ -5,13 +5,13 @@
  *     shape_t shape = {.processes = 2, .endpoints = {3, 1}};
  *     outcome_t outcome = processes_run(&shape, 60, work, NULL);
  *
- * A shape says how many endpoints live in which process, on which host each process is, and how endpoints are
- * numbered over them. The caller forks, so it must have no threads, and must not have used the library. All processes share
- * some memory, through which they exchange what forms teams, meet, and leave results. Nobody
- * spins: two processors must do for everybody.
+ * A shape says how many endpoints live in which process, on which host each process is, and how
+ * endpoints are numbered over them. The caller forks, so it must have no threads, and must not have
+ * used the library. All processes share some memory, through which they exchange what forms teams,
+ * meet, and leave results. Nobody spins: two processors must do for everybody.
  *
- * A host is a network namespace, which scripts/netns makes and names in HEDDLE_TEST_HOSTS, and an IPC namespace, so that
- * UCX has shared memory inside it and none to others.
+ * A host is a network namespace, which scripts/netns makes and names in HEDDLE_TEST_HOSTS, and an
+ * IPC namespace, so that UCX has shared memory inside it and none to others.
  */
 #ifndef TESTS_PROCESSES_H_
 #define TESTS_PROCESSES_H_
@@ -24,8 +24,8 @@ enum {
     SHAPE_MOST_PROCESSES = 16,
     PROCESS_BOARDS = 8, /* exchanges that may go on at once */
     PROCESS_VALUES = 16,
-    PROCESS_SKIPS =
-        77 /* what a process may end with that can't do what it should here: nothing is shown then */
+    /* what a process may end with that can't do what it should here: nothing is shown then */
+    PROCESS_SKIPS = 77
 };
 
 typedef enum numbering {
@@ -40,8 +40,8 @@ typedef struct shape {
     uint32_t host[SHAPE_MOST_PROCESSES]; /* 0: the caller's; h: the h-th of HEDDLE_TEST_HOSTS */
     numbering_t numbering;
     uint64_t seed;
-    uint32_t
-        doomed; /* bits: processes that may be killed: that is no failure, and ends exchanges of the others */
+    /* bits: processes that may be killed: that is no failure, and ends exchanges of the others */
+    uint32_t doomed;
 } shape_t;
 
 /* What one of the processes knows. */
@@ -61,8 +61,9 @@ typedef struct outcome {
     uint64_t value[SHAPE_MOST_PROCESSES][PROCESS_VALUES]; /* as the processes left them */
 } outcome_t;
 
-/* Runs work in all processes of the shape; its result is the process's exit status. Whoever has not ended after that many
- * seconds (times HEDDLE_TEST_SLOWDOWN), or 5 seconds after another one has failed, is killed; a line each says what they did. */
+/* Runs work in all processes of the shape; its result is the process's exit status. Whoever has not
+ * ended after that many seconds (times HEDDLE_TEST_SLOWDOWN), or 5 seconds after another one has
+ * failed, is killed; a line each says what they did. */
 outcome_t processes_run(const shape_t *shape, double seconds,
                         int (*work)(const process_t *process, void *arg), void *arg);
 
@@ -75,14 +76,15 @@ shape_t shape_even(uint32_t processes, uint32_t endpoints);
 /* How many hosts there are; 0: none, and *why says so in a few words. */
 uint32_t processes_hosts(const char **why);
 
-/* Moves the calling process, which has one thread, to the h-th host (from 1). Ends it if that fails. */
+/* Moves the calling process, which has one thread, to the h-th host (from 1). Ends it if that
+ * fails. */
 void process_enter_host(uint32_t host);
 
 /* --- in a process --- */
 
-/* The OOB of an endpoint of mine among all endpoints. It is as nasty as tests/support/oob.h: sources are read late,
- * and results come a few tests later than they could. Each endpoint has at most one outstanding call on a board.
- * Aborts when sizes differ. */
+/* The OOB of an endpoint of mine among all endpoints. It is as nasty as tests/support/oob.h:
+ * sources are read late, and results come a few tests later than they could. Each endpoint has at
+ * most one outstanding call on a board. Aborts when sizes differ. */
 ucc_oob_coll_t process_oob(const process_t *process, uint32_t board, uint32_t endpoint);
 /* The same among processes; numbers are the shape's. */
 ucc_oob_coll_t process_group_oob(const process_t *process, uint32_t board);
@@ -99,7 +101,8 @@ void process_add(const process_t *process, uint32_t which, uint64_t value);
 uint64_t process_get(const process_t *process, uint32_t of, uint32_t which);
 /* How many of the doomed are dead, as far as the launcher has noticed. */
 uint32_t process_dead(const process_t *process);
-/* Bytes that have gone through this host's network so far, both ways, without those that stay inside the host. */
+/* Bytes that have gone through this host's network so far, both ways, without those that stay
+ * inside the host. */
 uint64_t process_wire_bytes(void);
 
 #endif

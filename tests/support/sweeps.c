@@ -308,8 +308,8 @@ uint64_t sweep_sets(const batch_params_t *params) {
     return batch_close(batch);
 }
 
-/* Of a source. Many are about as large as what small collectives of few processes, and their messages, may be, or a part
- * of that. */
+/* Of a source. Many are about as large as what small collectives of few processes, and their
+ * messages, may be, or a part of that. */
 static uint64_t some_bytes(uint64_t *random) {
     static const uint64_t edges[] = {48, 1024, 1344, 2048, 2688, 4096};
     if (random_below(random, 3) > 0) {

@@ -35,8 +35,8 @@ uint64_t sweep_large(const batch_params_t *params);
 /* Every type at a handful of sizes that covers all regimes: for the slower drivers. */
 uint64_t sweep_reduced(const batch_params_t *params);
 
-/* Every type at, below and above the sizes where an algorithm among processes gives way to another, in place
- * and not; beyond 16 KiB only one of them, and beyond 256 KiB only some types. */
+/* Every type at, below and above the sizes where an algorithm among processes gives way to another,
+ * in place and not; beyond 16 KiB only one of them, and beyond 256 KiB only some types. */
 uint64_t sweep_edges(const batch_params_t *params);
 
 /* Every type among active sets, of which some leave whole processes out. */

@@ -1,5 +1,5 @@
-/* world.h: a team of endpoints, formed in any of the ways the library knows: all in this process, or in
- * several (processes.h), which then all create the same world, each with its own endpoints.
+/* world.h: a team of endpoints, formed in any of the ways the library knows: all in this process,
+ * or in several (processes.h), which then all create the same world, each with its own endpoints.
  *
  *     world_t *world = world_create(&(world_params_t){.size = 5, .form = WORLD_OOB});
  *     ... world->teams[i], world_context(world, i) ...
@@ -35,8 +35,8 @@ typedef struct world_params {
      * WORLD_EP_MAP, whose map names contexts). Otherwise every endpoint has its own lib and
      * context. */
     bool shared_context;
-    /* NULL: all endpoints are in this process. Else `size` is that of the shape; not with WORLD_ID, which nobody
-     * outside the process can find. */
+    /* NULL: all endpoints are in this process. Else `size` is that of the shape; not with WORLD_ID,
+     * which nobody outside the process can find. */
     const process_t *process;
     uint32_t board; /* of the processes, for the exchange that forms it */
 } world_params_t;
@@ -81,7 +81,8 @@ ucc_context_h world_new_context(ucc_lib_h lib, ucc_context_type_t type, const uc
 void world_contexts_with_oob(uint32_t size, ucc_lib_h *libs, const ucc_oob_coll_t *oobs,
                              ucc_context_h *contexts);
 
-/* Drives ucc_team_create_test() round robin until all of them say UCC_OK; NULL entries are skipped. */
+/* Drives ucc_team_create_test() round robin until all of them say UCC_OK; NULL entries are skipped.
+ */
 void world_finish_teams(uint32_t size, ucc_team_h *teams);
 
 /* As clients do it: loops while UCC_INPROGRESS, without progress. */

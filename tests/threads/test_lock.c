@@ -64,8 +64,8 @@ Test(lock, child_of_a_fork_may_forget_who_held_it) {
     cr_assert_not(hd_lock_try(&lock));
 }
 
-/* Under SCHED_FIFO a waiter that only yields would never let a holder of lower priority run. On a machine
- * full of other work a yield takes long, and so does the way to the first sleep. */
+/* Under SCHED_FIFO a waiter that only yields would never let a holder of lower priority run. On a
+ * machine full of other work a yield takes long, and so does the way to the first sleep. */
 Test(lock, whoever_waits_long_sleeps) {
     enum { STEP_MS = 20, BOUND_MS = 20000 };
     pthread_t thread;

@@ -83,7 +83,8 @@ Test(meet, fingerprint_tells_lists_apart) {
     }
 }
 
-/* Whoever contradicts an open meeting fails it, for those who are in it and for those who still come. */
+/* Whoever contradicts an open meeting fails it, for those who are in it and for those who still
+ * come. */
 static void contradicts(hd_meet_key_t key, hd_meet_kind_t kind, uint32_t size, uint32_t me) {
     hd_meeting_t *first = join(&key, 3, 0), *none = NULL;
     hd_meet_key_t odd = key;

@@ -86,7 +86,7 @@ Test(park, one_thread_may_stand_on_several_bells_with_one_word) {
     hd_bell_delist(&on_a);
 }
 
-/* --- who is rung ---------------------------------------------------------------------------------- */
+/* --- who is rung ------------------------------------------------------------------------------ */
 
 Test(park, sleeper_is_rung_once) {
     hd_bell_t bell = {0};
@@ -200,7 +200,7 @@ Test(park, until_the_first_watcher_has_fenced_others_must_as_well) {
     cr_assert_eq(value(&bell.sleepers), 0);
 }
 
-/* --- the protocol --------------------------------------------------------------------------------- */
+/* --- the protocol ----------------------------------------------------------------------------- */
 
 typedef struct duo {
     hd_bell_t bell;

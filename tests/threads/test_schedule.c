@@ -1,4 +1,5 @@
-/* test_schedule.c: event managers, tasks and schedules, by one thread and without any collective. */
+/* test_schedule.c: event managers, tasks and schedules, by one thread and without any collective.
+ */
 #include "core/log.h"
 #include "threads/threads.h"
 
@@ -103,7 +104,7 @@ static ucc_status_t run(ucc_schedule_t *s) {
     return status;
 }
 
-/* --- event managers ------------------------------------------------------------------------------- */
+/* --- event managers --------------------------------------------------------------------------- */
 
 Test(schedule, listeners_hear_of_the_events_that_they_subscribed_to) {
     ucc_event_manager_t em;
@@ -256,7 +257,7 @@ Test(schedule, handlers_raise_the_event_that_they_hear_of) {
     cr_assert_eq(b.ear.heard[UCC_EVENT_COMPLETED], 3);
 }
 
-/* --- schedules ------------------------------------------------------------------------------------ */
+/* --- schedules -------------------------------------------------------------------------------- */
 
 Test(schedule, an_empty_one_is_complete_at_once) {
     ucc_schedule_t s;
@@ -296,7 +297,8 @@ Test(schedule, a_task_begins_when_all_that_it_waits_for_have_completed) {
     cr_assert_eq(s.n_completed_tasks, N);
 }
 
-/* As in the document: the handler of COMPLETED decides, and the task says that it is over by its event. */
+/* As in the document: the handler of COMPLETED decides, and the task says that it is over by its
+ * event. */
 static void begin(ucc_coll_task_t *task) {
     on_completed(task);
     task->state = UCC_TASK_STATE_INPROGRESS;

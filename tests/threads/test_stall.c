@@ -32,7 +32,7 @@ Test(stall, no_time_and_for_ever_mean_never) {
     cr_assert_eq(hd_stall_ticks(1e-6), hd_ticks_per_us);
 }
 
-/* --- texts ---------------------------------------------------------------------------------------- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 static bool is_marked(const void *arg, uint32_t i) {
     return ((const char *)arg)[i] == 'x';
@@ -70,7 +70,7 @@ Test(stall, a_text_that_is_full_stays_a_text) {
     cr_assert_eq(strlen(text.line), sizeof(text.line) - 1);
 }
 
-/* --- threads ------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static void *tell_number(void *arg) {
     *(int32_t *)arg = hd_thread_number();

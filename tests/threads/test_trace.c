@@ -1,8 +1,8 @@
-/* test_trace.c: the timeline is valid JSON, tells what every endpoint did, and its spans nest; COLL_TRACE
- * logs what it says, where it says.
+/* test_trace.c: the timeline is valid JSON, tells what every endpoint did, and its spans nest;
+ * COLL_TRACE logs what it says, where it says.
  *
- * The file is read back by a parser of its own: JSON as a whole by a recursive check, events line by
- * line, as the writer puts them (one a line).
+ * The file is read back by a parser of its own: JSON as a whole by a recursive check, events line
+ * by line, as the writer puts them (one a line).
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
@@ -29,7 +29,7 @@ enum { MAX_ROWS = 4096, DIRECT = 20000 };
 
 TestSuite(trace, .timeout = 120);
 
-/* --- is it JSON? ------------------------------------------------------------------------------------ */
+/* --- is it JSON? ------------------------------------------------------------------------------ */
 
 static const char *skip(const char *at) {
     while (isspace((unsigned char)*at)) {
@@ -110,7 +110,7 @@ static bool is_json(const char *text) {
     return end && *skip(end) == '\0';
 }
 
-/* --- what it says ----------------------------------------------------------------------------------- */
+/* --- what it says ----------------------------------------------------------------------------- */
 
 typedef struct span {
     char name[32], plan[128];
@@ -258,7 +258,7 @@ static const span_t *find(const timeline_t *t, const char *name) {
     return NULL;
 }
 
-/* --- running something ------------------------------------------------------------------------------ */
+/* --- running something ------------------------------------------------------------------------ */
 
 static char path[64];
 
@@ -451,7 +451,7 @@ Test(trace, a_collective_that_fails_says_how) {
     unlink(path);
 }
 
-/* --- when the file is written ----------------------------------------------------------------------- */
+/* --- when the file is written ----------------------------------------------------------------- */
 
 Test(trace, a_process_that_exits_in_the_middle_leaves_what_was_not_finished) {
     new_path();
@@ -538,7 +538,7 @@ Test(trace, a_later_session_goes_on_in_the_same_file) {
     unlink(path);
 }
 
-/* --- log lines -------------------------------------------------------------------------------------- */
+/* --- log lines -------------------------------------------------------------------------------- */
 
 static int n_lines[HD_LOG_N_LEVELS];
 static char last_line[512];
@@ -709,7 +709,7 @@ Test(trace, a_line_about_a_direct_collective_says_how_its_work_is_cut_and_writte
                        "%s", last_line);
 }
 
-/* --- threads that are not there any more ------------------------------------------------------------- */
+/* --- threads that are not there any more ------------------------------------------------------ */
 
 static void *open_cancelled(void *arg) {
     pthread_cancel(pthread_self());

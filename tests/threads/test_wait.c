@@ -99,7 +99,8 @@ static uint64_t switches(void) {
     return (uint64_t)(use.ru_nvcsw + use.ru_nivcsw);
 }
 
-/* By their length alone, after the first ones: one in four may be misjudged, which interrupts lengthen. */
+/* By their length alone, after the first ones: one in four may be misjudged, which interrupts
+ * lengthen. */
 Test(wait, yields_that_let_nobody_run_are_taken_for_what_they_are) {
     int alone = 0, misjudged = 0;
     for (int i = 0; i < 10000; i++) {
@@ -114,7 +115,7 @@ Test(wait, yields_that_let_nobody_run_are_taken_for_what_they_are) {
     cr_assert_leq(misjudged, alone / 4, "%d of %d", misjudged, alone);
 }
 
-/* --- beside strangers ----------------------------------------------------------------------------- */
+/* --- beside strangers ------------------------------------------------------------------------- */
 
 static void hold_on_one_processor(void) {
     cpu_set_t one;

@@ -1,4 +1,5 @@
-/* test_devices.c: heddle_perf --mem on emulated devices. The program is the one that is installed. */
+/* test_devices.c: heddle_perf --mem on emulated devices. The program is the one that is installed.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

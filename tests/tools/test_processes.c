@@ -1,5 +1,6 @@
-/* test_processes.c: heddle_perf among several processes: its own, those of a launcher, and those that are started by
- * hand; what heddle_info shows of processes, and how heddle_trace merges what they trace. The programs are those that are installed.
+/* test_processes.c: heddle_perf among several processes: its own, those of a launcher, and those
+ * that are started by hand; what heddle_info shows of processes, and how heddle_trace merges what
+ * they trace. The programs are those that are installed.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -13,8 +14,8 @@
 
 TestSuite(processes, .timeout = 180);
 
-/* Runs a line of shell; $PERF is heddle_perf, $PORT a free one. Its exit status; *output is what it printed, to be
- * freed. */
+/* Runs a line of shell; $PERF is heddle_perf, $PORT a free one. Its exit status; *output is what it
+ * printed, to be freed. */
 static int shell(const char *line, char **output) {
     size_t room = 1 << 16, used = 0;
     char *text = malloc(room);
@@ -184,10 +185,11 @@ Test(processes, info_shows_plans_among_any_number_of_processes_without_them) {
     free(out);
 }
 
-/* --- traces ---------------------------------------------------------------------------------------- */
+/* --- traces ----------------------------------------------------------------------------------- */
 
-/* Reads the merged trace as JSON, and says: arrows that begin, arrows that end, those of them whose two ends are in
- * different processes, those that end more than 10 ms before they begin, rows of lanes, names of processes. */
+/* Reads the merged trace as JSON, and says: arrows that begin, arrows that end, those of them whose
+ * two ends are in different processes, those that end more than 10 ms before they begin, rows of
+ * lanes, names of processes. */
 #define READ_ALL                                                                                   \
     "python3 -c \"import json; e = json.load(open('$d/all.json'))['traceEvents']; "                \
     "s = {x['id']: x for x in e if x['ph'] == 's'}; f = [x for x in e if x['ph'] == 'f']; "        \
@@ -216,7 +218,8 @@ Test(processes, traces_of_all_processes_become_one_with_an_arrow_for_each_messag
     free(out);
 }
 
-/* Two hosts, one of whose clocks is 5 s ahead. Messages took 30 us there, and 50 us back: 40 is the middle. */
+/* Two hosts, one of whose clocks is 5 s ahead. Messages took 30 us there, and 50 us back: 40 is the
+ * middle. */
 Test(processes, clocks_of_different_hosts_are_brought_together_by_their_messages) {
     char *out;
     int status = shell(

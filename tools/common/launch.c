@@ -32,7 +32,8 @@ static int listen_here(const char *program) {
     return fd;
 }
 
-/* Waits for all; after the first that fails, the others have a few seconds. Returns how that one has ended. */
+/* Waits for all; after the first that fails, the others have a few seconds. Returns how that one
+ * has ended. */
 static int wait_for_all(pid_t *child, uint32_t n) {
     const uint32_t patience = 500; /* times 10 ms */
     uint32_t left = n, waited = 0;

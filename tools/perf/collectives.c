@@ -2,7 +2,8 @@
  *
  * One table describes all of them; the two switches below (UCC arguments, blocking calls) are the
  * only places that know a collective by name. Counts follow the UCC 1.x rules: totals where the
- * buffer has one block per endpoint, the block's own count elsewhere. Displacements are in elements.
+ * buffer has one block per endpoint, the block's own count elsewhere. Displacements are in
+ * elements.
  */
 #include "perf.h"
 

@@ -1,7 +1,7 @@
 /* datatypes.c: datatypes, operations, and small whole numbers in each of them.
  *
- * Only non-negative whole numbers that every datatype holds exactly are written. Little-endian hosts
- * only, as the library.
+ * Only non-negative whole numbers that every datatype holds exactly are written. Little-endian
+ * hosts only, as the library.
  */
 #include "perf.h"
 

@@ -103,7 +103,8 @@ static device_t devices[MOST_DEVICES];
 static uint8_t *place; /* by endpoint: which of `devices`; NULL: they are on the first */
 static perf_device_summary_t summary;
 static void *module,
-    *nothing; /* a kernel that does nothing, on the first device; NULL: the driver can't translate it */
+    /* a kernel that does nothing, on the first device; NULL: the driver can't translate it */
+    *nothing;
 
 static void require(int result, const char *call) {
     const char *name = "?";
@@ -284,7 +285,8 @@ double perf_device_copy(uint64_t bytes, uint64_t batch) {
  * Opening
  * ---------------------------------------------------------------------------------------------- */
 
-/* The kernel that does nothing, as text that the driver translates, and as a module of the emulator. */
+/* The kernel that does nothing, as text that the driver translates, and as a module of the
+ * emulator. */
 static const char nothing_ptx[] = ".version 7.0\n"
                                   ".target sm_80\n"
                                   ".address_size 64\n"
@@ -399,7 +401,8 @@ static void *join_bound(void *arg) {
     return NULL;
 }
 
-/* The driver's number of the GPU of each endpoint: those that the library proposes where threads are bound as they will be. */
+/* The driver's number of the GPU of each endpoint: those that the library proposes where threads
+ * are bound as they will be. */
 static void ask_places(const perf_options_t *o, int *ordinal) {
     stand_in_t *threads = perf_allocate(o->workers * sizeof(*threads));
     heddle_ep_t **endpoints = perf_allocate(o->endpoints * sizeof(heddle_ep_t *));

@@ -1,5 +1,6 @@
-/* kernels.h: what the machine's limits are made of: copying with plain and with non-temporal stores,
- * and reading. Used by heddle_perf and by the loops of bench/peers, so that both mean the same limits.
+/* kernels.h: what the machine's limits are made of: copying with plain and with non-temporal
+ * stores, and reading. Used by heddle_perf and by the loops of bench/peers, so that both mean the
+ * same limits.
  */
 #ifndef HEDDLE_PERF_KERNELS_H_
 #define HEDDLE_PERF_KERNELS_H_
@@ -29,8 +30,8 @@ perf_stream_256(unsigned char *dst, const unsigned char *src, size_t bytes) {
 }
 #endif
 
-/** Copies with stores that bypass the caches. dst is a multiple of 64, bytes too. Where the processor
- *  has no such stores: memcpy. */
+/** Copies with stores that bypass the caches. dst is a multiple of 64, bytes too. Where the
+ *  processor has no such stores: memcpy. */
 static inline void perf_copy_streaming(void *dst, const void *src, size_t bytes) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f")) {
@@ -80,7 +81,8 @@ static inline uint64_t perf_read(const void *src, size_t bytes) {
     return sum[0] | sum[1] | sum[2] | sum[3];
 }
 
-/** Rewrites the buffer. Plain stores: its lines end up in this core's caches, as an application's do. */
+/** Rewrites the buffer. Plain stores: its lines end up in this core's caches, as an application's
+ * do. */
 static inline void perf_write(void *dst, uint64_t value, size_t bytes) {
     memset(dst, (int)(value & 0x3f), bytes);
 }

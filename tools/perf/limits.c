@@ -1,5 +1,5 @@
-/* limits.c: what the machine allows, measured by the same threads on the same processors, in turn with
- * the collective (--limits).
+/* limits.c: what the machine allows, measured by the same threads on the same processors, in turn
+ * with the collective (--limits).
  *
  *     X      workers 0 and 1 exchange two flags, over and over
  *     ring   a token goes round all workers, each of which only yields until it holds it
@@ -9,17 +9,19 @@
  *
  * With several processes there is one limit:
  *
- *     H(T)   a message of T bytes goes from the first process to the last and back, through UCX (ping.c): half the time
+ *     H(T)   a message of T bytes goes from the first process to the last and back, through UCX
+ *            (ping.c): half the time
  *
- * and T is what must go from one process to another at least. With --mem cuda there are two, both of which worker 0
- * measures while the others sleep:
+ * and T is what must go from one process to another at least. With --mem cuda there are two, both
+ * of which worker 0 measures while the others sleep:
  *
  *     L      an empty launch on a device and its event, until the host has seen it
  *     C(T)   devices copy T bytes each within their memory, until the host has seen that they have
  *
- * and T is the traffic of the collective, halved, for each device. Else T is the traffic of the collective (traffic.c) divided by the traffic of one copied byte, 2, and by
- * the number of workers: S for an allreduce of S. R, and with --touch M, stand between two flag
- * exchanges exactly as the collective does in touch.c, and include what that includes.
+ * and T is the traffic of the collective, halved, for each device. Else T is the traffic of the
+ * collective (traffic.c) divided by the traffic of one copied byte, 2, and by the number of
+ * workers: S for an allreduce of S. R, and with --touch M, stand between two flag exchanges exactly
+ * as the collective does in touch.c, and include what that includes.
  */
 #include "device.h"
 #include "kernels.h"
@@ -143,7 +145,8 @@ static void ring_slice(perf_worker_t *w) {
     perf_run_t *run = w->run;
     uint64_t n = run->options->workers, rotations = 0, begin = 0, token;
     for (;;) {
-        /* acquire: as a payload that the token protects would be read; pairs with the release below */
+        /* acquire: as a payload that the token protects would be read; pairs with the release below
+         */
         while ((token = atomic_load_explicit(&run->token.value, memory_order_acquire)) !=
                    RING_STOP &&
                token % n != w->index) {

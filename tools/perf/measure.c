@@ -2,11 +2,12 @@
  *
  * The measured iterations are cut into slices when limits are measured, too: a slice of the
  * collective, a slice of each limit, and again, so that a change in the machine's speed meets both.
- * Within a slice the loop is tight: collectives that synchronize all endpoints run back to back, and a
- * sample is a batch of them where one would be too short to time. Before a sample of a one-way one
- * (rooted, or a scan) there is an untimed barrier; with --back-to-back a sample is so many iterations
- * that the root may run as far ahead as the library lets it. With --touch an iteration is that of touch.c. With
- * --stream a sample is a batch of calls, until the streams have done them.
+ * Within a slice the loop is tight: collectives that synchronize all endpoints run back to back,
+ * and a sample is a batch of them where one would be too short to time. Before a sample of a
+ * one-way one (rooted, or a scan) there is an untimed barrier; with --back-to-back a sample is so
+ * many iterations that the root may run as far ahead as the library lets it. With --touch an
+ * iteration is that of touch.c. With --stream a sample is a batch of calls, until the streams have
+ * done them.
  */
 #include "run.h"
 #include "world.h"
@@ -192,8 +193,8 @@ void perf_slowest(uint64_t *ticks, size_t n) {
     free(all);
 }
 
-/* Worker 0, after the meeting: merges the samples of all workers of all processes, of which the slowest counts, into its
- * own and sorts them; likewise the loops' times. */
+/* Worker 0, after the meeting: merges the samples of all workers of all processes, of which the
+ * slowest counts, into its own and sorts them; likewise the loops' times. */
 static void merge(perf_run_t *run, size_t samples) {
     perf_worker_t *first = &run->workers[0];
     for (uint32_t w = 1; w < run->options->workers; w++) {

@@ -1,9 +1,9 @@
 /* overlap.c: how much of a nonblocking collective hides behind computation (--overlap).
  *
- * As the nonblocking OSU benchmarks do it: the time of the collective alone, a dummy computation made
- * as long as that, and both at once: init and post, the computation with progress calls between its
- * pieces, completion, finalize. If the two ran side by side all the time, the total is the
- * computation's own; what is longer has not been hidden:
+ * As the nonblocking OSU benchmarks do it: the time of the collective alone, a dummy computation
+ * made as long as that, and both at once: init and post, the computation with progress calls
+ * between its pieces, completion, finalize. If the two ran side by side all the time, the total is
+ * the computation's own; what is longer has not been hidden:
  *
  *     overlap = 100 (1 - (total - compute) / pure), but at least 0 and at most 100
  *
@@ -17,8 +17,8 @@
 enum { PURE, COMPUTE, TOTAL, KINDS };
 enum { MAX_SAMPLES = 20000, PIECES = 10, CALIBRATION = 1 << 20 };
 
-/* A chain of dependent operations, no memory; goes on where the last piece ended, so that two pieces
- * cannot run side by side. */
+/* A chain of dependent operations, no memory; goes on where the last piece ended, so that two
+ * pieces cannot run side by side. */
 static void compute(perf_worker_t *w, uint64_t rounds) {
     double x = w->compute_state;
     for (uint64_t i = 0; i < rounds; i++) {
@@ -110,8 +110,8 @@ static void report(perf_run_t *run, const plan_t *plan) {
     run->wrong += result.wrong;
 }
 
-/* The pure time that the computation is made as long as. Sampled apart, as it is later, since loops for
- * an estimate find cold caches and hold the barriers in between. */
+/* The pure time that the computation is made as long as. Sampled apart, as it is later, since loops
+ * for an estimate find cold caches and hold the barriers in between. */
 static double pure_time(perf_worker_t *w) {
     perf_run_t *run = w->run;
     double rough = perf_estimate(w, 1);

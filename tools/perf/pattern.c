@@ -1,12 +1,12 @@
 /* pattern.c: sources and the expectation that results are compared with.
  *
- * Data movement is compared byte by byte: byte i of the block that endpoint s sends to endpoint d is
- * a function of (s, d, i), where d is 0 when everybody receives the same block.
+ * Data movement is compared byte by byte: byte i of the block that endpoint s sends to endpoint d
+ * is a function of (s, d, i), where d is 0 when everybody receives the same block.
  *
- * Reductions use small whole numbers v(s, i) that depend on i modulo PERF_PERIOD only, chosen so that
- * every datatype holds all partial results exactly (up to a few thousand endpoints for the wide
- * ones; the 16-bit ones get a tolerance). So any order of operands gives the same expectation, and it
- * is computed once, with a plain loop over endpoints, in double precision.
+ * Reductions use small whole numbers v(s, i) that depend on i modulo PERF_PERIOD only, chosen so
+ * that every datatype holds all partial results exactly (up to a few thousand endpoints for the
+ * wide ones; the 16-bit ones get a tolerance). So any order of operands gives the same expectation,
+ * and it is computed once, with a plain loop over endpoints, in double precision.
  */
 #include "perf.h"
 

@@ -299,8 +299,9 @@ typedef struct perf_limits {
     double copy;     /**< M(T): all threads copy, the faster of two ways */
     double read;     /**< R(T): all threads read what another has just written */
     double launch;   /**< L: an empty launch on a device, and its event seen by the host */
-    double
-        device; /**< C(T): devices copy within their memory, seen by the host; with --stream both a batch at a time */
+    /** < C(T): devices copy within their memory, seen by the host; with --stream both a batch at a
+     * time */
+    double device;
     double message; /**< H(T): half of a message's way there and back, between two processes */
     double limit;   /**< what follows for the collective */
     const char *formula;
@@ -337,8 +338,9 @@ typedef struct perf_overlap {
     uint64_t wrong;
 } perf_overlap_t;
 
-/** reference: the two-store exchange, or with several processes half of a message's way there and back; seconds;
- *  negative: not measured. Opens the report (a file that can't be written is an error, logged). */
+/** reference: the two-store exchange, or with several processes half of a message's way there and
+ *  back; seconds; negative: not measured. Opens the report (a file that can't be written is an
+ *  error, logged). */
 bool perf_report_open(const perf_options_t *options, double reference);
 /** Of the processes, the first reports. */
 void perf_report_collective(const perf_coll_t *coll);
@@ -364,7 +366,8 @@ bool perf_export_close(void);
 uint64_t perf_traffic(const perf_coll_t *coll, uint64_t endpoints, uint64_t bytes);
 double perf_bus_factor(const perf_coll_t *coll, uint64_t endpoints);
 
-/** The least that P processes with so many endpoints each send to each other, in all: see wire.c. */
+/** The least that P processes with so many endpoints each send to each other, in all: see wire.c.
+ */
 void perf_wire_least(const perf_case_t *c, double *messages, double *bytes);
 
 /** Runs all cases and returns the number of wrong elements; a call that fails ends the process. */

@@ -1,9 +1,10 @@
-/* ping.c: a message between two processes, through UCX alone: what no collective among processes can be faster than.
+/* ping.c: a message between two processes, through UCX alone: what no collective among processes
+ * can be faster than.
  *
- * A context, worker and endpoint of the tool's own, loaded as the library loads UCX, and told the same of transports
- * (NET_TLS, NET_SHM); without error handling, which is when UCX is fastest. The first process sends a message, the last
- * one sends one back, over and over, as UCX's own ucx_perftest does for active messages. What comes is copied to
- * where a receiver would want it.
+ * A context, worker and endpoint of the tool's own, loaded as the library loads UCX, and told the
+ * same of transports (NET_TLS, NET_SHM); without error handling, which is when UCX is fastest. The
+ * first process sends a message, the last one sends one back, over and over, as UCX's own
+ * ucx_perftest does for active messages. What comes is copied to where a receiver would want it.
  */
 #include "run.h"
 #include "world.h"

@@ -97,7 +97,8 @@ void perf_report_collective(const perf_coll_t *coll) {
 }
 
 /* The two-store exchange bounds what synchronizes everybody and fits beside its flag, where every
- * endpoint is a thread that runs: it says nothing about tasks, nor about threads that take turns. */
+ * endpoint is a thread that runs: it says nothing about tasks, nor about threads that take
+ * turns. */
 static bool has_reference(const perf_result_t *r) {
     if (options->local != options->workers || options->host_workers > perf_processors()) {
         return false;

@@ -6,8 +6,9 @@
  *     meet | worker 0 lays out the case | meet | verify | estimate | meet | worker 0 chooses
  *     iterations | meet | warm up, measure | meet | worker 0 reports
  *
- * With several processes, worker 0 of each does so, and tells the others' (world.h); the first one reports.
- * A call that fails ends the process (perf_fatal): the peers may be inside the same collective.
+ * With several processes, worker 0 of each does so, and tells the others' (world.h); the first one
+ * reports. A call that fails ends the process (perf_fatal): the peers may be inside the same
+ * collective.
  */
 #include "device.h"
 #include "run.h"
@@ -60,7 +61,8 @@ static uint64_t set_bytes(const perf_case_t *c) {
     return perf_set_stride(perf_source_bytes(c)) + perf_set_stride(perf_destination_bytes(c));
 }
 
-/* Device memory is used beyond the cache: in as many sets as fill it twice. Persistent requests keep their buffers. */
+/* Device memory is used beyond the cache: in as many sets as fill it twice. Persistent requests
+ * keep their buffers. */
 static uint64_t choose_sets(const perf_case_t *c) {
     enum { MOST_SETS = 1024 };
     const perf_options_t *o = c->options;

@@ -4,9 +4,9 @@
  *
  *     flag exchange | clock starts | collective, flag exchange | clock stops
  *
- * and at last each worker reads its result, so that the next collective finds it where a reader left
- * it. The slowest worker's time counts: it holds the collective, the exchange after it, and as much of
- * the exchange before it as the first worker to leave it is ahead of the last.
+ * and at last each worker reads its result, so that the next collective finds it where a reader
+ * left it. The slowest worker's time counts: it holds the collective, the exchange after it, and as
+ * much of the exchange before it as the first worker to leave it is ahead of the last.
  */
 #include "kernels.h"
 #include "run.h"
@@ -90,8 +90,9 @@ static region_t result(const perf_case_t *c, const perf_endpoint_t *e) {
 
 uint64_t perf_touch_iteration(perf_worker_t *w) {
     const perf_case_t *c = &w->run->now;
-    /* Bytes that as numbers of every floating-point type are near one: no overflow and no denormals,
-     * whatever the operation. Two values in turn, since storing what is there may cost less. */
+    /* Bytes that as numbers of every floating-point type are near one: no overflow and no
+     * denormals, whatever the operation. Two values in turn, since storing what is there may cost
+     * less. */
     uint64_t value = 0x3e + (w->meetings / 2) % 2;
     perf_next_turn(w);
     for (uint32_t i = 0; i < w->n_endpoints; i++) {

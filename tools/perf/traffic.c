@@ -1,7 +1,7 @@
 /* traffic.c: what each collective must at least read and write, one row each.
  *
- * In blocks of S bytes, over all n endpoints: a + b n + c n n of them. Every source is read and every
- * destination written once; in-place variations, which write less, are ignored, and vector
+ * In blocks of S bytes, over all n endpoints: a + b n + c n n of them. Every source is read and
+ * every destination written once; in-place variations, which write less, are ignored, and vector
  * collectives are taken as if all blocks were equal.
  *
  * The bus factors are those of nccl-tests: what share of the algorithm bandwidth must pass between

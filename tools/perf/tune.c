@@ -4,11 +4,10 @@
  * environment, on the collectives and sizes that the variable decides about, and reads the results
  * back from the JSON file. Candidates take turns over several rounds; a point's time is its least
  * median, since whatever else the machine does only adds to it. Each round begins and ends with the
- * default: by how much these two differ is what the machine can't tell apart. The value with the least
- * geometric mean of time over the default's wins if it is better by more than that, and by more than a
- * threshold. Variables are tuned one
- * after another, each with the earlier ones at their new values. Those the library does not know are
- * left out.
+ * default: by how much these two differ is what the machine can't tell apart. The value with the
+ * least geometric mean of time over the default's wins if it is better by more than that, and by
+ * more than a threshold. Variables are tuned one after another, each with the earlier ones at their
+ * new values. Those the library does not know are left out.
  */
 #include "tune.h"
 

@@ -1,4 +1,5 @@
-/* tune_file.c: the configuration file that --tune leaves. HEDDLE_CONFIG_FILE makes the library read it. */
+/* tune_file.c: the configuration file that --tune leaves. HEDDLE_CONFIG_FILE makes the library read
+ * it. */
 #include "tune.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* tune_judge.c: which value of a variable is best, and whether the measurements can tell (--tune). */
+/* tune_judge.c: which value of a variable is best, and whether the measurements can tell (--tune).
+ */
 #include "tune.h"
 
 #include <math.h>

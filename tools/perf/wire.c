@@ -1,18 +1,21 @@
-/* wire.c: what a collective makes go between processes (--messages): counted by the library, beside the least that
- * any algorithm could do with.
+/* wire.c: what a collective makes go between processes (--messages): counted by the library, beside
+ * the least that any algorithm could do with.
  *
- * The least number of bytes is that of data which lives in other processes than those that need it, where a process
- * combines its endpoints' operands before, and gets only once what several of its endpoints need. With P processes of l
- * endpoints each, n = P l, and blocks of b bytes, in all:
+ * The least number of bytes is that of data which lives in other processes than those that need it,
+ * where a process combines its endpoints' operands before, and gets only once what several of its
+ * endpoints need. With P processes of l endpoints each, n = P l, and blocks of b bytes, in all:
  *
- *     bcast, reduce, scan      (P - 1) b        each process but one gets it, or gives its partial result
+ *     bcast, reduce, scan      (P - 1) b        each process but one gets it, or gives its partial
+ *                              result
  *     allreduce              2 (P - 1) b        the same, twice
  *     gather, scatter          (P - 1) l b      the blocks of all but the root's process
- *     allgather, reduce_scatter  (P - 1) n b    each block, or a partial result of it, for each other process
+ *     allgather, reduce_scatter  (P - 1) n b    each block, or a partial result of it, for each
+ *                                other process
  *     alltoall                 (P - 1) n l b    each pair of endpoints in different processes
  *
- * The least number of messages is one for each process that has to hear or to be heard (P - 1), both for those that
- * synchronize all (2 (P - 1)), and one per pair of processes where each pair has data of its own (P (P - 1)).
+ * The least number of messages is one for each process that has to hear or to be heard (P - 1),
+ * both for those that synchronize all (2 (P - 1)), and one per pair of processes where each pair
+ * has data of its own (P (P - 1)).
  */
 #include "run.h"
 #include "world.h"

@@ -2,9 +2,10 @@
  *
  * Of the ways to find the other processes, the first that is asked for counts:
  *
- *     --processes N --rank R   this process is R of N, started by hand; --address, --key-file or the variables
- *     --processes N            this process starts N others, which meet at a loopback address with a key drawn for
- *                              them, and waits for their ends
+ *     --processes N --rank R   this process is R of N, started by hand; --address, --key-file or
+ *                              the variables
+ *     --processes N            this process starts N others, which meet at a loopback address with
+ *                              a key drawn for them, and waits for their ends
  *     a key in the environment rank and size as the launcher says (heddle_bootstrap_env)
  */
 #include "run.h"
@@ -140,7 +141,8 @@ static card_t my_card(const perf_options_t *o) {
     return card;
 }
 
-/* The numbers of this process's endpoints, and its threads' among those that share its processors. */
+/* The numbers of this process's endpoints, and its threads' among those that share its processors.
+ */
 static bool take_places(perf_options_t *o) {
     card_t *all = perf_allocate(world.processes * sizeof(*all)), mine = my_card(o);
     perf_world_gather(&mine, sizeof(mine), all);

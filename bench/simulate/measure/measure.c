@@ -1,7 +1,9 @@
-/* measure.c: bench_measure_legs: how long legs take among 2 and 4 processes of this host, over UCX's shared memory and over
- * its TCP, for bench_simulate --fit to compare with. Each line: way, processes, what, bytes, ns.
+/* measure.c: bench_measure_legs: how long legs take among 2 and 4 processes of this host, over
+ * UCX's shared memory and over its TCP, for bench_simulate --fit to compare with. Each line: way,
+ * processes, what, bytes, ns.
  *
- * Batches are short, and the fastest of many counts: other programs on the machine only make batches slower.
+ * Batches are short, and the fastest of many counts: other programs on the machine only make
+ * batches slower.
  */
 #include "../../../tests/support/nodes.h"
 

@@ -1,4 +1,5 @@
-/* mpi.h: as much of MPI as oneCCL's programs need to meet, for programs that ../ranks.cpp runs. Ranks are its threads. */
+/* mpi.h: as much of MPI as oneCCL's programs need to meet, for programs that ../ranks.cpp runs.
+ * Ranks are its threads. */
 #ifndef HEDDLE_RANKS_MPI_H_
 #define HEDDLE_RANKS_MPI_H_
 

@@ -1,8 +1,8 @@
-/* ccl/collectives.hpp: the collectives as arguments of the C library: what host and device variants, templates and
- * `void *` overloads, methods and free functions have in common.
+/* ccl/collectives.hpp: the collectives as arguments of the C library: what host and device
+ * variants, templates and `void *` overloads, methods and free functions have in common.
  *
- * A plan is a call's arguments, checked. begin() makes its request: the one allocation, which has room for the counts,
- * since the caller's vectors may end before the call is complete.
+ * A plan is a call's arguments, checked. begin() makes its request: the one allocation, which has
+ * room for the counts, since the caller's vectors may end before the call is complete.
  */
 #ifndef HEDDLE_CCL_COLLECTIVES_HPP_
 #define HEDDLE_CCL_COLLECTIVES_HPP_
@@ -116,8 +116,8 @@ class plan {
     std::size_t bytes() const noexcept { // of an element
         return element_.size;
     }
-    /** Whether a buffer begins so many elements behind another one. The sum may be beyond all memory: then the call is
-     *  refused later, but no pointer may overflow before. */
+    /** Whether a buffer begins so many elements behind another one. The sum may be beyond all
+     *  memory: then the call is refused later, but no pointer may overflow before. */
     bool is_behind(const void *buffer, const void *begin, std::size_t elements) const noexcept {
         return buffer && reinterpret_cast<std::uintptr_t>(buffer) ==
                              reinterpret_cast<std::uintptr_t>(begin) + elements * element_.size;
@@ -208,8 +208,8 @@ inline request_t start_on(plan &p, const operation &how, const stream &on,
 }
 
 /* ------------------------------------------------------------------------------------------------
- * The plans. In place is what its address says: the result where the source is (reduce_scatter and allgather: where
- * the own block is).
+ * The plans. In place is what its address says: the result where the source is (reduce_scatter and
+ * allgather: where the own block is).
  * ---------------------------------------------------------------------------------------------- */
 
 inline plan plan_barrier(const member_ref &of) {
@@ -225,8 +225,8 @@ inline plan plan_bcast(const member_ref &of, void *buffer, std::size_t count, da
     return p;
 }
 
-/** From one rank to another: a bcast among two. Each direction has tags of its own, so that two that send to each other,
- *  and receive then, match. */
+/** From one rank to another: a bcast among two. Each direction has tags of its own, so that two that
+ *  send to each other, and receive then, match. */
 inline plan plan_pair(const member_ref &of, void *buffer, std::size_t count, datatype dtype,
                       std::size_t from, std::size_t to, const char *call) {
     plan p(of, UCC_COLL_TYPE_BCAST, call);

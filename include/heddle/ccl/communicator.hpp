@@ -28,9 +28,10 @@ class comm_split_attr {
     int color_ = 0;
 };
 
-/** What host and device communicators have in common. One thread at a time uses one (comm_attr_id::thread_mode). It can be
- *  moved; one that has been moved from throws. Destroyed while requests are outstanding, it goes on to exist for
- *  those. The other ranks' later calls fail then. */
+/** What host and device communicators have in common. One thread at a time uses one
+ *  (comm_attr_id::thread_mode). It can be moved; one that has been moved from throws. Destroyed
+ *  while requests are outstanding, it goes on to exist for those. The other ranks' later calls fail
+ *  then. */
 class communicator_base {
   public:
     int rank() const {
@@ -70,8 +71,8 @@ class communicator_base {
     detail::member_ref member_;
 };
 
-/** Collectives on memory of the host. Each returns a request; buffers are the library's until that is complete. Where
- *  a buffer's type says what its elements are, `datatype` is left out. */
+/** Collectives on memory of the host. Each returns a request; buffers are the library's until that
+ *  is complete. Where a buffer's type says what its elements are, `datatype` is left out. */
 class communicator : public communicator_base {
   public:
     /** Not for programs: see create_communicator(). */
@@ -79,8 +80,8 @@ class communicator : public communicator_base {
         : communicator_base(std::move(member)) {
     }
 
-    /** Ranks of equal color become a communicator, in the order of key, and of rank where keys are equal. Every rank
-     *  calls, in turn with its other calls; color is 0 or more. */
+    /** Ranks of equal color become a communicator, in the order of key, and of rank where keys are
+     *  equal. Every rank calls, in turn with its other calls; color is 0 or more. */
     communicator split(std::int64_t color, std::int64_t key) const {
         return communicator(split_member(color, key));
     }
@@ -239,8 +240,9 @@ std::vector<Communicator> make(int size, const std::vector<int> &mine,
 
 } // namespace detail
 
-/** The communicator of one rank; every rank calls, a thread each. Returns when all have. Ranks of one process share its
- *  store (create_main_kvs()), and each rank makes its communicators of a store in the same order. */
+/** The communicator of one rank; every rank calls, a thread each. Returns when all have. Ranks of
+ *  one process share its store (create_main_kvs()), and each rank makes its communicators of a
+ *  store in the same order. */
 inline communicator create_communicator(int size, int rank, const shared_ptr_class<kvs> &of,
                                         const comm_attr &attr = comm_attr()) {
     return std::move(detail::make<communicator>(size, {rank}, of, attr).front());
@@ -253,7 +255,8 @@ inline vector_class<communicator> create_communicators(int size, const vector_cl
     return detail::make<communicator>(size, mine, of, attr);
 }
 
-/** The same with devices, which only say that there are some: streams and buffers say where a call is. */
+/** The same with devices, which only say that there are some: streams and buffers say where a call
+ * is. */
 inline vector_class<communicator>
 create_communicators(int size, const vector_class<pair_class<int, device>> &mine,
                      const shared_ptr_class<kvs> &of, const comm_attr &attr = comm_attr()) {

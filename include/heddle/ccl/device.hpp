@@ -1,4 +1,5 @@
-/* ccl/device.hpp: communicators of ranks that exchange memory of devices, in the order of streams. */
+/* ccl/device.hpp: communicators of ranks that exchange memory of devices, in the order of streams.
+ */
 #ifndef HEDDLE_CCL_DEVICE_HPP_
 #define HEDDLE_CCL_DEVICE_HPP_
 
@@ -9,11 +10,12 @@
 namespace heddle {
 namespace ccl {
 
-/** Collectives on memory of devices (managed and pinned memory, too), in the order of a stream: after what has been enqueued
- *  there, and after the events; what is enqueued there later comes after the call. A call returns when it is enqueued:
- *  threads of the host meet, nobody waits for a device. One with a match_id returns at once, and nothing else may be enqueued on
- *  its stream before request::wait_enqueued(), get_event() or wait(): calls that come in different orders at different ranks have
- *  a stream each. */
+/** Collectives on memory of devices (managed and pinned memory, too), in the order of a stream:
+ *  after what has been enqueued there, and after the events; what is enqueued there later comes
+ *  after the call. A call returns when it is enqueued: threads of the host meet, nobody waits for a
+ *  device. One with a match_id returns at once, and nothing else may be enqueued on its stream
+ *  before request::wait_enqueued(), get_event() or wait(): calls that come in different orders at
+ *  different ranks have a stream each. */
 class device_communicator : public communicator_base {
   public:
     /** Not for programs: see create_device_communicators(). */
@@ -164,8 +166,8 @@ class device_communicator : public communicator_base {
     }
 };
 
-/** As create_communicators(). Devices are the program's to choose (heddle_team_gpu() proposes): buffers and streams say where a call
- *  is. */
+/** As create_communicators(). Devices are the program's to choose (heddle_team_gpu() proposes):
+ *  buffers and streams say where a call is. */
 inline vector_class<device_communicator>
 create_device_communicators(int size, const vector_class<pair_class<int, device>> &mine,
                             const shared_ptr_class<kvs> &of, const comm_attr &attr = comm_attr()) {

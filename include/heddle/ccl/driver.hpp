@@ -1,8 +1,9 @@
 /* ccl/driver.hpp: streams and events, and the few functions of the CUDA driver that they take.
  *
- * No header of CUDA is needed: a stream is the pointer that CUstream and cudaStream_t are, an event the one that CUevent and
- * cudaEvent_t are. The driver is the one that the process has: one that it is linked with, the emulated one that the C
- * library has loaded, or NVIDIA's. It is looked for when a call on a device first needs it.
+ * No header of CUDA is needed: a stream is the pointer that CUstream and cudaStream_t are, an event
+ * the one that CUevent and cudaEvent_t are. The driver is the one that the process has: one that it
+ * is linked with, the emulated one that the C library has loaded, or NVIDIA's. It is looked for
+ * when a call on a device first needs it.
  */
 #ifndef HEDDLE_CCL_DRIVER_HPP_
 #define HEDDLE_CCL_DRIVER_HPP_
@@ -148,8 +149,8 @@ struct driver {
     }
 };
 
-/** A context is current while it lives: the given one, or else, where none is, any primary one that is there. A driver
- *  may want one before it answers. */
+/** A context is current while it lives: the given one, or else, where none is, any primary one that
+ *  is there. A driver may want one before it answers. */
 class current_context {
   public:
     explicit current_context(void *context = nullptr) : cuda_(driver::instance()) {

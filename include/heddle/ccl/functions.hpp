@@ -1,7 +1,8 @@
 /* ccl/functions.hpp: oneCCL's free functions, over the same plans as the methods.
  *
- * Each collective is there with and without a stream, and with and without a datatype. Without a stream, or with one
- * that is none (create_stream()), buffers are the host's. attr and deps come last. All return an event.
+ * Each collective is there with and without a stream, and with and without a datatype. Without a
+ * stream, or with one that is none (create_stream()), buffers are the host's. attr and deps come
+ * last. All return an event.
  */
 #ifndef HEDDLE_CCL_FUNCTIONS_HPP_
 #define HEDDLE_CCL_FUNCTIONS_HPP_
@@ -16,8 +17,9 @@
 namespace heddle {
 namespace ccl {
 
-/** A call, or a CUDA event of the program's; can be moved. One that has been moved from, or was made by nobody, is
- *  complete. One that is destroyed waits, as request does; between group_start() and group_end() the group keeps it. */
+/** A call, or a CUDA event of the program's; can be moved. One that has been moved from, or was made
+ *  by nobody, is complete. One that is destroyed waits, as request does; between group_start() and
+ *  group_end() the group keeps it. */
 class event {
   public:
     event() noexcept = default;
@@ -222,8 +224,8 @@ class environment {
 };
 
 /* ------------------------------------------------------------------------------------------------
- * Groups: calls whose events are not kept are waited for at the end (on a stream: until they are enqueued). On streams,
- * each call of a group has a stream of its own.
+ * Groups: calls whose events are not kept are waited for at the end (on a stream: until they are
+ * enqueued). On streams, each call of a group has a stream of its own.
  * ---------------------------------------------------------------------------------------------- */
 
 inline void group_start() {

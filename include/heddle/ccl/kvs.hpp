@@ -1,10 +1,10 @@
 /* ccl/kvs.hpp: key-value stores, over which ranks become a communicator.
  *
- * A store is of one process; copies of the pointer, and stores made from its address, are the same one.
- * Ranks meet in it: the first that comes makes a group of the C library, each joins, and nobody goes on before
- * all have. Whoever fails fails the meeting and all later ones of that store, so that nobody waits for ranks that
- * will not come.
- * Ranks of several processes meet over TCP where <heddle/ccl/processes.hpp> is included: a link.
+ * A store is of one process; copies of the pointer, and stores made from its address, are the same
+ * one. Ranks meet in it: the first that comes makes a group of the C library, each joins, and
+ * nobody goes on before all have. Whoever fails fails the meeting and all later ones of that store,
+ * so that nobody waits for ranks that will not come. Ranks of several processes meet over TCP where
+ * <heddle/ccl/processes.hpp> is included: a link.
  */
 #ifndef HEDDLE_CCL_KVS_HPP_
 #define HEDDLE_CCL_KVS_HPP_
@@ -30,8 +30,9 @@ class kvs_interface {
     virtual void set(const string_class &key, const vector_class<char> &data) = 0;
 };
 
-/** How a communicator is made; the same at all ranks. thread_mode: UCC_THREAD_MULTIPLE, the default, or
- *  UCC_THREAD_SINGLE: one thread at a time uses a rank, and waits for no other rank of its own meanwhile. */
+/** How a communicator is made; the same at all ranks. thread_mode: UCC_THREAD_MULTIPLE, the default,
+ *  or UCC_THREAD_SINGLE: one thread at a time uses a rank, and waits for no other rank of its own
+ *  meanwhile. */
 enum class comm_attr_id : int { version, thread_mode };
 enum class kvs_attr_id : int { version };
 enum class init_attr_id : int { version };
@@ -56,8 +57,9 @@ struct init_attr {};
 
 namespace detail {
 
-/** Waits until `done`, with the lock; long waits are logged, and time out, as the library's own (docs/hangs.md). who() and
- *  whom() say who waits for whom; an empty whom(): another one says it. */
+/** Waits until `done`, with the lock; long waits are logged, and time out, as the library's own
+ *  (docs/hangs.md). who() and whom() say who waits for whom; an empty whom(): another one says
+ *  it. */
 template <class Done, class Who, class Whom>
 void await(std::unique_lock<std::mutex> &lock, std::condition_variable &changed, const char *call,
            Done done, Who who, Whom whom) {
@@ -132,7 +134,8 @@ class link {
     /** What others need to link to it, behind the address's first bytes. */
     virtual void tell(address &to) const = 0;
 
-    /** Makes one: of a main store (NULL), or to the one with that address. NULL: there are no processes. */
+    /** Makes one: of a main store (NULL), or to the one with that address. NULL: there are no
+     * processes. */
     using maker = std::shared_ptr<link> (*)(const address *to);
     static maker &make() {
         static maker how = nullptr;
@@ -374,8 +377,8 @@ class kvs final : public kvs_interface {
         store_ = detail::stores::instance().find(origin_, address);
     }
 
-    /** To be given to create_kvs(), in this process or, with <heddle/ccl/processes.hpp>, in others: then to be
-     *  asked for before the first communicator is made. Who knows it may take part. */
+    /** To be given to create_kvs(), in this process or, with <heddle/ccl/processes.hpp>, in others:
+     *  then to be asked for before the first communicator is made. Who knows it may take part. */
     address_type get_address() const {
         address_type address = {};
         std::memcpy(address.data(), &origin_, sizeof(origin_));

@@ -1,14 +1,17 @@
-/* ccl/processes.hpp: communicators whose ranks are of several processes. A program includes this beside <heddle/ccl.hpp>, and is
- * linked with libheddle_bootstrap, too (pkg-config heddle-bootstrap).
+/* ccl/processes.hpp: communicators whose ranks are of several processes. A program includes this
+ * beside <heddle/ccl.hpp>, and is linked with libheddle_bootstrap, too (pkg-config
+ * heddle-bootstrap).
  *
- * One process makes the store, and has rank 0; it sends the store's address, 256 bytes, to the others by whatever way it
- * has. The address contains a key: whoever knows it may take part. The process listens at 127.0.0.1, or at the address that
- * HEDDLE_CCL_HOST names, from get_address() until the store ends.
+ * One process makes the store, and has rank 0; it sends the store's address, 256 bytes, to the
+ * others by whatever way it has. The address contains a key: whoever knows it may take part. The
+ * process listens at 127.0.0.1, or at the address that HEDDLE_CCL_HOST names, from get_address()
+ * until the store ends.
  *
- * A communicator is made in three steps. All ranks meet over TCP, each as a participant, and learn who shares a process. Then
- * the processes' lowest ranks meet, and each makes a group of the C library for its process's ranks, with that exchange; where
- * ranks of a process are not in a row, a sub-team numbers them. At last all ranks tell each other whether they have joined: if
- * one has not, nobody has a communicator. The exchanges end then.
+ * A communicator is made in three steps. All ranks meet over TCP, each as a participant, and learn
+ * who shares a process. Then the processes' lowest ranks meet, and each makes a group of the C
+ * library for its process's ranks, with that exchange; where ranks of a process are not in a row, a
+ * sub-team numbers them. At last all ranks tell each other whether they have joined: if one has
+ * not, nobody has a communicator. The exchanges end then.
  */
 #ifndef HEDDLE_CCL_PROCESSES_HPP_
 #define HEDDLE_CCL_PROCESSES_HPP_
@@ -239,7 +242,8 @@ class tcp_link final : public link {
         std::memcpy(place_.at.data(), text.c_str(), text.size() + 1);
     }
 
-    /** Who waits for a group that a rank of this process would have made learns that it will not come. */
+    /** Who waits for a group that a rank of this process would have made learns that it will not
+     * come. */
     void fail_later() {
         std::unique_lock<std::mutex> lock(mutex_);
         failed_ = true;

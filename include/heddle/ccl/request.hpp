@@ -1,7 +1,7 @@
 /* ccl/request.hpp: what a communicator is inside, and the requests of its calls.
  *
- * A member is one rank's end of a communicator: an endpoint of the C library. The communicator and its requests
- * hold it together; whoever is last leaves the team.
+ * A member is one rank's end of a communicator: an endpoint of the C library. The communicator and
+ * its requests hold it together; whoever is last leaves the team.
  */
 #ifndef HEDDLE_CCL_REQUEST_HPP_
 #define HEDDLE_CCL_REQUEST_HPP_
@@ -19,7 +19,8 @@ namespace detail {
 /** One rank of a communicator. */
 class member {
   public:
-    /** Takes the endpoint, and the one that it is a sub-team's of, if any. The first holder is the caller. */
+    /** Takes the endpoint, and the one that it is a sub-team's of, if any. The first holder is the
+     * caller. */
     explicit member(heddle_ep_t *ep, heddle_ep_t *parent = nullptr)
         : ep_(ep), parent_(parent), team_(heddle_ep_team(ep)), rank_(heddle_ep_index(ep)),
           size_(heddle_ep_size(ep)) {
@@ -119,10 +120,10 @@ struct words {
 
 } // namespace detail
 
-/** A call that has been made. Its buffers are the library's until it is complete. One that is destroyed before waits
- *  until then (on a device: until all is enqueued); but where an exception destroys it, the communicator is aborted, so
- *  that nobody waits for ranks that will not come: all that is outstanding on it ends with HEDDLE_ERR_ABORTED, at
- *  every rank. */
+/** A call that has been made. Its buffers are the library's until it is complete. One that is
+ *  destroyed before waits until then (on a device: until all is enqueued); but where an exception
+ *  destroys it, the communicator is aborted, so that nobody waits for ranks that will not come: all
+ *  that is outstanding on it ends with HEDDLE_ERR_ABORTED, at every rank. */
 class request {
   public:
     request(const request &) = delete;
@@ -163,8 +164,8 @@ class request {
         return false;
     }
 
-    /** Of a call on a stream: returns when all of it is enqueued there, so that the program may go on with the
-     *  stream. Only calls with a match_id, and those of a group, return before. */
+    /** Of a call on a stream: returns when all of it is enqueued there, so that the program may go
+     *  on with the stream. Only calls with a match_id, and those of a group, return before. */
     void wait_enqueued() {
         detail::begin_call();
         if (handle_) {
@@ -282,8 +283,8 @@ struct group {
             calls.reserve(2 * made);
         }
     }
-    /** Events from before the group come, too, and take what calls have expected; where there is no memory for more, what is
-     *  destroyed waits. */
+    /** Events from before the group come, too, and take what calls have expected; where there is no
+     *  memory for more, what is destroyed waits. */
     void keep(request_t &&call) noexcept {
         try {
             calls.push_back(std::move(call));

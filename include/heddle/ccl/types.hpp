@@ -1,7 +1,7 @@
 /* ccl/types.hpp: names, datatypes, reductions, errors and attributes of <heddle/ccl.hpp>.
  *
- * An attribute object says how one call is done. A datatype and a reduction are looked up here, once, and
- * become what the C library calls them.
+ * An attribute object says how one call is done. A datatype and a reduction are looked up here,
+ * once, and become what the C library calls them.
  */
 #ifndef HEDDLE_CCL_TYPES_HPP_
 #define HEDDLE_CCL_TYPES_HPP_
@@ -43,9 +43,9 @@ using string_class = std::string;
  * Errors
  * ---------------------------------------------------------------------------------------------- */
 
-/** What every call throws that fails; status() is the C library's, and what() ends with the line that the calling thread has
- *  logged in that call, if any: where another thread has found out why, the log has it. Each call forgets what
- *  heddle_last_error() has before. */
+/** What every call throws that fails; status() is the C library's, and what() ends with the line
+ *  that the calling thread has logged in that call, if any: where another thread has found out why,
+ *  the log has it. Each call forgets what heddle_last_error() has before. */
 class exception : public std::runtime_error {
   public:
     exception(const std::string &what, ucc_status_t status)
@@ -82,8 +82,8 @@ class host_bad_alloc : public exception {
 
 namespace detail {
 
-/** At the head of each call: what the thread has logged before is not why this one fails. The thread may have logged nothing
- *  then, since another one has found out why. */
+/** At the head of each call: what the thread has logged before is not why this one fails. The thread
+ *  may have logged nothing then, since another one has found out why. */
 inline void begin_call() {
     heddle_forget_error();
 }
@@ -162,15 +162,16 @@ enum class datatype : int {
 /** How elements are combined. custom: by the call's reduction_fn. */
 enum class reduction : int { sum = 0, prod, min, max, custom, avg, last_value };
 
-/** What a custom reduction learns of its call. A piece may be any part of the data, so offset is 0. */
+/** What a custom reduction learns of its call. A piece may be any part of the data, so offset is 0.
+ */
 struct fn_context {
     const char *match_id;
     std::size_t offset;
 };
 
-/** inout[i] = inout[i] op in[i] for i below in_count, where inout has the lower ranks' part; op must be
- *  associative. *out_count is in_count, and must stay that. Called by any thread that waits; an exception
- *  fails the call at all ranks. */
+/** inout[i] = inout[i] op in[i] for i below in_count, where inout has the lower ranks' part; op must
+ *  be associative. *out_count is in_count, and must stay that. Called by any thread that waits; an
+ *  exception fails the call at all ranks. */
 using reduction_fn = void (*)(const void *in, std::size_t in_count, void *inout,
                               std::size_t *out_count, datatype dtype, const fn_context *context);
 
@@ -209,7 +210,8 @@ struct element {
 };
 
 constexpr std::size_t most_ranks = 16777216; // of a communicator
-/** So that an element for each rank has a size that can be told; counts are checked with each call. */
+/** So that an element for each rank has a size that can be told; counts are checked with each call.
+ */
 constexpr std::size_t largest_element = SIZE_MAX / most_ranks;
 
 constexpr int predefined = static_cast<int>(datatype::last_predefined) + 1;
@@ -223,8 +225,8 @@ inline const element &predefined_element(datatype dtype) {
     return table[static_cast<int>(dtype)];
 }
 
-/** A user's reduction of a datatype, which the C library knows as a generic datatype. Stays where it is: the C library
- *  hands its address to the callback. */
+/** A user's reduction of a datatype, which the C library knows as a generic datatype. Stays where it
+ *  is: the C library hands its address to the callback. */
 struct custom_reduction {
     datatype dtype;
     reduction_fn fn;
@@ -251,7 +253,8 @@ inline ucc_status_t reduce_by_user(const ucc_reduce_cb_params_t *params) {
     return UCC_OK;
 }
 
-/** All datatypes of the user's, and all custom reductions that have been called; of the process, until its end. */
+/** All datatypes of the user's, and all custom reductions that have been called; of the process,
+ * until its end. */
 class registry {
   public:
     static registry &instance() {
@@ -374,8 +377,9 @@ inline library_version get_library_version() {
 }
 
 /** What every call has.
- *  - match_id: calls of equal match_id match, in whatever order the ranks make their calls; those of one
- *    match_id, and those without, in their order. Text of any length; its 63-bit hash is what is compared.
+ *  - match_id: calls of equal match_id match, in whatever order the ranks make their calls; those
+ *    of one match_id, and those without, in their order. Text of any length; its 63-bit hash is
+ *    what is compared.
  *  - synchronous: the call returns when it is complete.
  *  - priority, to_cache: kept, and without effect. */
 enum class operation_attr_id : int { version, priority, to_cache, synchronous, match_id };
@@ -394,7 +398,8 @@ enum class datatype_attr_id : int { version, size };
 
 namespace detail {
 
-/** FNV-1a, and a last mixing so that all bits count; tags whose highest bit is set are not the program's. */
+/** FNV-1a, and a last mixing so that all bits count; tags whose highest bit is set are not the
+ * program's. */
 inline std::uint64_t tag_of(const std::string &match_id) {
     std::uint64_t hash = 0xcbf29ce484222325u;
     for (char c : match_id) {
@@ -535,7 +540,8 @@ template <class... Values> datatype_attr create_datatype_attr(Values &&...values
     return detail::attr_with<datatype_attr>(std::forward<Values>(values)...);
 }
 
-/** A datatype of that many bytes, which only custom reductions reduce. Each rank registers its own. */
+/** A datatype of that many bytes, which only custom reductions reduce. Each rank registers its own.
+ */
 inline datatype register_datatype(const datatype_attr &attr) {
     std::size_t size = attr.get<datatype_attr_id::size>();
     detail::require(size > 0, "register_datatype", "a size of 0");

@@ -1,9 +1,10 @@
 /* shmem.h: OpenSHMEM 1.5 whose PEs are threads of one process.
  *
- * A program that includes this header is linked as a shared module, by oshcc, and started by shmemrun, which gives each
- * PE a copy of it: docs/shmem.md. What calls mean is the specification's to say; here is which there are. Types come
- * from the lists of shmem_types.h: wherever a name has TYPENAME in the specification, a macro here declares the calls of
- * one type, once without a context (PRE is shmem_) and once with one (shmem_ctx_). The C11 names without a type are in
+ * A program that includes this header is linked as a shared module, by oshcc, and started by
+ * shmemrun, which gives each PE a copy of it: docs/shmem.md. What calls mean is the specification's
+ * to say; here is which there are. Types come from the lists of shmem_types.h: wherever a name has
+ * TYPENAME in the specification, a macro here declares the calls of one type, once without a
+ * context (PRE is shmem_) and once with one (shmem_ctx_). The C11 names without a type are in
  * shmem_generic.h.
  */
 #ifndef SHMEM_H_
@@ -57,7 +58,8 @@ enum { SHMEM_SIGNAL_SET = 1, SHMEM_SIGNAL_ADD };
 #define _SHMEM_CMP_LT                  SHMEM_CMP_LT
 #define _SHMEM_CMP_GE                  SHMEM_CMP_GE
 
-/** Handles. The predefined ones are the same pointers at all PEs: the library finds what they mean for the caller. */
+/** Handles. The predefined ones are the same pointers at all PEs: the library finds what they mean
+ * for the caller. */
 typedef struct shmem_team *shmem_team_t;
 typedef struct shmem_context *shmem_ctx_t;
 typedef struct {
@@ -243,7 +245,8 @@ SHMEM_ATOMIC_BITS_TYPES(SHMEM_ATOMIC_BITS_OF)
 SHMEM_OLD_ATOMIC_EXTENDED_TYPES(SHMEM_OLD_ATOMIC_EXTENDED_OF)
 SHMEM_OLD_ATOMIC_TYPES(SHMEM_OLD_ATOMIC_OF)
 
-/* Wait and test: one variable, all, any, some of many; the values to compare with are one, or one each (vector). */
+/* Wait and test: one variable, all, any, some of many; the values to compare with are one, or one
+ * each (vector). */
 #define SHMEM_DECLARE_WAIT(TYPE, NAME, SUFFIX, VALUE)                                              \
     void shmem_##NAME##_wait_until_all##SUFFIX(TYPE *ivars, size_t nelems, const int *status,      \
                                                int cmp, VALUE);                                    \
@@ -299,7 +302,8 @@ SHMEM_BITS_TYPES(SHMEM_REDUCE_BITS_OF)
 SHMEM_RMA_TYPES(SHMEM_REDUCE_ORDER_OF)
 SHMEM_RMA_TYPES(SHMEM_REDUCE_SUM_OF)
 
-/* Deprecated: collectives of active sets. Work arrays may be anything: nothing is done with them. */
+/* Deprecated: collectives of active sets. Work arrays may be anything: nothing is done with them.
+ */
 #define SHMEM_SET int start, int log_stride, int size
 void shmem_barrier(SHMEM_SET, long *psync);
 void shmem_sync(SHMEM_SET, long *psync);

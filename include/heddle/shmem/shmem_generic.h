@@ -1,12 +1,13 @@
 /* shmem_generic.h: OpenSHMEM's names without a type, for C11. shmem.h includes it.
  *
- * The type of the first pointer decides, and the number of arguments whether a context comes first. Fixed-width types
- * and size_t are other names of the types below, so these stand once each.
+ * The type of the first pointer decides, and the number of arguments whether a context comes first.
+ * Fixed-width types and size_t are other names of the types below, so these stand once each.
  */
 #ifndef SHMEM_GENERIC_H_
 #define SHMEM_GENERIC_H_
 
-/** What a call of no fitting type resolves to: it takes no argument, so the compiler points at the call. */
+/** What a call of no fitting type resolves to: it takes no argument, so the compiler points at the
+ * call. */
 void shmem_has_no_such_type(void);
 
 /* Put, get, collectives that move data, minimum, maximum */
@@ -104,7 +105,8 @@ void shmem_has_no_such_type(void);
              : PRE##ushort##POST, default                                                          \
              : shmem_has_no_such_type)
 
-/* SHMEM_CALL(N, TABLE, POST, arguments): with N arguments the first decides, with N + 1 it is a context. */
+/* SHMEM_CALL(N, TABLE, POST, arguments): with N arguments the first decides, with N + 1 it is a
+ * context. */
 #define SHMEM_COUNT(...)                            SHMEM_NINTH(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define SHMEM_NINTH(a, b, c, d, e, f, g, h, n, ...) n
 #define SHMEM_CALL(N, TABLE, POST, ...)                                                            \

@@ -1,10 +1,12 @@
-/* shmem_types.h: for which types each family of calls exists, as lists of X(TYPE, NAME), in the words of the tables of
- * OpenSHMEM 1.5. shmem.h declares by these lists, the library defines by them, and programs may test by them.
+/* shmem_types.h: for which types each family of calls exists, as lists of X(TYPE, NAME), in the
+ * words of the tables of OpenSHMEM 1.5. shmem.h declares by these lists, the library defines by
+ * them, and programs may test by them.
  */
 #ifndef SHMEM_TYPES_H_
 #define SHMEM_TYPES_H_
 
-/* Signed types for which reductions are arithmetic only, and unsigned ones, which have bits as well. */
+/* Signed types for which reductions are arithmetic only, and unsigned ones, which have bits as
+ * well. */
 #define SHMEM_SIGNED_TYPES(X)                                                                      \
     X(char, char)                                                                                  \
     X(signed char, schar)                                                                          \
@@ -83,7 +85,8 @@
     X(short, short)                                                                                \
     X(unsigned short, ushort)
 
-/* The deprecated calls: reductions over active sets, and atomics and waits without "atomic" in the name. */
+/* The deprecated calls: reductions over active sets, and atomics and waits without "atomic" in the
+ * name. */
 #define SHMEM_SET_INTEGER_TYPES(X)                                                                 \
     X(short, short)                                                                                \
     X(int, int)                                                                                    \

@@ -12,8 +12,8 @@
  *   bytes; times in seconds.
  * - Parameter structures are read during the call and may be changed or freed once it has returned;
  *   the exceptions (buffers, counts and displacements arrays of a collective) are named.
- * - Calls return UCC_OK or a negative status unless their text says otherwise. After an error nothing
- *   was created, and output arguments must not be used, unless their text says otherwise.
+ * - Calls return UCC_OK or a negative status unless their text says otherwise. After an error
+ *   nothing was created, and output arguments must not be used, unless their text says otherwise.
  * - An endpoint is one participant of a team: a process, thread or task; n is the team's size.
  */
 #ifndef UCC_H_
@@ -35,8 +35,8 @@ BEGIN_C_DECLS
  * ---------------------------------------------------------------------------------------------- */
 
 /** The collective operations, as bits so that sets of them fit in a mask. The amounts of data in src
- *  and dst are given here as (src; dst), where c is what one endpoint contributes to or receives from
- *  one other. */
+ *  and dst are given here as (src; dst), where c is what one endpoint contributes to or receives
+ *  from one other. */
 typedef enum {
     UCC_COLL_TYPE_ALLGATHER = UCC_BIT(0),        /**< all get all blocks, in order (c; n*c) */
     UCC_COLL_TYPE_ALLGATHERV = UCC_BIT(1),       /**< the same, blocks of any size (info; info_v) */
@@ -141,12 +141,12 @@ typedef struct ucc_reduce_cb_params {
  *  that posts, progresses or waits.
  *
  *  They must return, on the thread and stack that called them, and may not call the library but for
- *  ucc_collective_test(), ucc_status_string() and heddle_ep_index() and its like: post, progress, and all
- *  that waits log a line and return UCC_ERR_INVALID_PARAM there. A callback that ends its thread or
- *  throws (through frames of C) fails its team: all operations on it end with UCC_ERR_NO_MESSAGE; so
- *  does one that is left by longjmp(), but only once its thread calls the library again: until then, nobody's
- *  user-defined reductions go on. Completion callbacks (ucc_coll_callback_t) are free to call what they
- *  like. */
+ *  ucc_collective_test(), ucc_status_string() and heddle_ep_index() and its like: post, progress,
+ *  and all that waits log a line and return UCC_ERR_INVALID_PARAM there. A callback that ends its
+ *  thread or throws (through frames of C) fails its team: all operations on it end with
+ *  UCC_ERR_NO_MESSAGE; so does one that is left by longjmp(), but only once its thread calls the
+ *  library again: until then, nobody's user-defined reductions go on. Completion callbacks
+ *  (ucc_coll_callback_t) are free to call what they like. */
 typedef struct ucc_generic_dt_ops {
     uint64_t mask;      /**< of ucc_generic_dt_ops_field */
     uint64_t flags;     /**< of ucc_generic_dt_ops_flags_t */
@@ -166,7 +166,8 @@ typedef struct ucc_generic_dt_ops {
      *  bytes were written. */
     size_t (*pack)(void *state, size_t offset, void *dest, size_t max_length);
 
-    /** Take length bytes at src as the stream's bytes from offset on. An error fails the collective. */
+    /** Take length bytes at src as the stream's bytes from offset on. An error fails the collective.
+     */
     ucc_status_t (*unpack)(void *state, size_t offset, const void *src, size_t length);
 
     /** Ends packing or unpacking and frees state. */
@@ -185,8 +186,8 @@ typedef struct ucc_generic_dt_ops {
 ucc_status_t ucc_dt_create_generic(const ucc_generic_dt_ops_t *ops, void *context,
                                    ucc_datatype_t *datatype_p);
 
-/** Destroy a generic datatype. No operation that uses it may be outstanding; predefined types are left
- *  alone. */
+/** Destroy a generic datatype. No operation that uses it may be outstanding; predefined types are
+ *  left alone. */
 void ucc_dt_destroy(ucc_datatype_t datatype);
 
 /* ------------------------------------------------------------------------------------------------
@@ -243,8 +244,8 @@ typedef struct ucc_lib_attr {
 } ucc_lib_attr_t;
 
 /** Read the library's configuration: defaults, over them the file filename (ignored if NULL or
- *  missing), over it the environment's UCC_* variables, over them, if env_prefix P is not NULL, those
- *  named P_UCC_*. End it with ucc_lib_config_release(). */
+ *  missing), over it the environment's UCC_* variables, over them, if env_prefix P is not NULL,
+ *  those named P_UCC_*. End it with ucc_lib_config_release(). */
 ucc_status_t ucc_lib_config_read(const char *env_prefix, const char *filename,
                                  ucc_lib_config_h *config);
 
@@ -255,8 +256,8 @@ void ucc_lib_config_release(ucc_lib_config_h config);
 void ucc_lib_config_print(const ucc_lib_config_h config, FILE *stream, const char *title,
                           ucc_config_print_flags_t print_flags);
 
-/** Set variable name (without prefix) to value. Both are copied. UCC_ERR_NOT_FOUND: no such variable;
- *  UCC_ERR_INVALID_PARAM: not a value of that variable. */
+/** Set variable name (without prefix) to value. Both are copied. UCC_ERR_NOT_FOUND: no such
+ *  variable; UCC_ERR_INVALID_PARAM: not a value of that variable. */
 ucc_status_t ucc_lib_config_modify(ucc_lib_config_h config, const char *name, const char *value);
 
 /** The release of the interface that the running library follows. */
@@ -265,14 +266,14 @@ void ucc_get_version(unsigned *major_version, unsigned *minor_version, unsigned 
 /** The same as text, "major.minor.release"; static storage. */
 const char *ucc_get_version_string(void);
 
-/** What ucc_init() expands to: the first two arguments tell the library which headers the program was
- *  compiled with. Call ucc_init() instead. */
+/** What ucc_init() expands to: the first two arguments tell the library which headers the program
+ *  was compiled with. Call ucc_init() instead. */
 ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_version,
                               const ucc_lib_params_t *params, const ucc_lib_config_h config,
                               ucc_lib_h *lib_p);
 
-/** Create a library. Local: no other participant needs to call it at the same time. params and config
- *  are copied. UCC_ERR_NOT_SUPPORTED: the thread mode or release cannot be served. */
+/** Create a library. Local: no other participant needs to call it at the same time. params and
+ *  config are copied. UCC_ERR_NOT_SUPPORTED: the thread mode or release cannot be served. */
 static inline ucc_status_t ucc_init(const ucc_lib_params_t *params, const ucc_lib_config_h config,
                                     ucc_lib_h *lib_p) {
     return ucc_init_version(UCC_API_MAJOR, UCC_API_MINOR, params, config, lib_p);
@@ -313,11 +314,11 @@ enum ucc_context_attr_field {
 };
 
 /** An allgather that the program lends to the library ("out of band"), to get to know the other
- *  participants. The library has at most one request outstanding per endpoint, tests it until it is no
- *  longer UCC_INPROGRESS, and then frees it with req_free. */
+ *  participants. The library has at most one request outstanding per endpoint, tests it until it is
+ *  no longer UCC_INPROGRESS, and then frees it with req_free. */
 typedef struct ucc_oob_coll {
-    /** Start to gather size bytes from each participant: src_buf of participant i arrives at byte
-     *  i * size of everyone's recv_buf. Must not block. allgather_info is coll_info. Both buffers are
+    /** Start to gather size bytes from each participant: src_buf of participant i arrives at byte i
+     *  * size of everyone's recv_buf. Must not block. allgather_info is coll_info. Both buffers are
      *  the library's and stay untouched until the request is done. */
     ucc_status_t (*allgather)(void *src_buf, void *recv_buf, size_t size, void *allgather_info,
                               void **request);
@@ -386,8 +387,8 @@ ucc_status_t ucc_context_config_modify(ucc_context_config_h config, const char *
 ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
                                 const ucc_context_config_h config, ucc_context_h *context);
 
-/** Move the context's outstanding operations forward. Waits for no other endpoint; where other programs want the
- *  processor, a call that finds nothing to do may doze for half a millisecond. */
+/** Move the context's outstanding operations forward. Waits for no other endpoint; where other
+ *  programs want the processor, a call that finds nothing to do may doze for half a millisecond. */
 ucc_status_t ucc_context_progress(ucc_context_h context);
 
 /** Destroy a context. Its teams must have been destroyed and its mapped memory unmapped. */
@@ -444,9 +445,9 @@ typedef struct ucc_team_p2p_conn {
 } ucc_team_p2p_conn_t;
 
 /** What all endpoints of the team promise about the order of their calls. Operations that may come
- *  in any order are matched by tag. Whatever is promised, persistent requests are matched by the order of
- *  their inits (and may then be posted in any order), and untagged operations of one active set by the
- *  order of their posts: as in released UCC, whose clients rely on it. */
+ *  in any order are matched by tag. Whatever is promised, persistent requests are matched by the
+ *  order of their inits (and may then be posted in any order), and untagged operations of one
+ *  active set by the order of their posts: as in released UCC, whose clients rely on it. */
 typedef enum {
     UCC_COLLECTIVE_POST_ORDERED = 0, /**< posts come in the same order everywhere */
     UCC_COLLECTIVE_POST_UNORDERED = 1,
@@ -532,13 +533,14 @@ typedef struct ucc_team_attr {
     uint64_t *eps; /**< in: room for n entries, the caller's; out: the members' numbers */
 } ucc_team_attr_t;
 
-/** Begin to create a team: collective over its members, and never blocks. The handle may be used only
- *  with ucc_team_create_test() until that returns UCC_OK. One creation at a time per context. */
+/** Begin to create a team: collective over its members, and never blocks. The handle may be used
+ *  only with ucc_team_create_test() until that returns UCC_OK. One creation at a time per
+ *  context. */
 ucc_status_t ucc_team_create_post(ucc_context_h *contexts, uint32_t num_contexts,
                                   const ucc_team_params_t *team_params, ucc_team_h *new_team);
 
-/** Move a creation forward: UCC_INPROGRESS until it is done. Never blocks. After an error the team is
- *  unusable and must still be destroyed. */
+/** Move a creation forward: UCC_INPROGRESS until it is done. Never blocks. After an error the team
+ *  is unusable and must still be destroyed. */
 ucc_status_t ucc_team_create_test(ucc_team_h team);
 
 /** Destroy a team; UCC_INPROGRESS asks to call again. Its operations must have been finalized, its
@@ -549,8 +551,8 @@ ucc_status_t ucc_team_destroy(ucc_team_h team);
 ucc_status_t ucc_team_get_attr(ucc_team_h team, ucc_team_attr_t *team_attr);
 
 /** Begin to create a team from the endpoints of parent_team that pass included = 1, in the parent's
- *  order: collective over the whole parent. my_ep is the caller's number in the parent. Continue with
- *  ucc_team_create_test(), also where included is 0. */
+ *  order: collective over the whole parent. my_ep is the caller's number in the parent. Continue
+ *  with ucc_team_create_test(), also where included is 0. */
 ucc_status_t ucc_team_create_from_parent(uint64_t my_ep, uint32_t included, ucc_team_h parent_team,
                                          ucc_team_h *new_team);
 
@@ -629,13 +631,14 @@ enum ucc_coll_args_field {
     UCC_COLL_ARGS_FIELD_MEM_MAP_DST_MEMH = UCC_BIT(6)
 };
 
-/** Memory that ucc_mem_map() has mapped: the start of a block of bytes that may be copied and sent. */
+/** Memory that ucc_mem_map() has mapped: the start of a block of bytes that may be copied and sent.
+ */
 typedef void *ucc_mem_map_mem_h;
 
-/** One endpoint's part in a collective. mask and coll_type are always read; src, dst, op and root where
- *  the operation needs them at this endpoint (ucc_coll_type_t says which member of src and dst);
- *  everything else by mask. The structure is copied at init; the buffers are the library's from post
- *  to completion. */
+/** One endpoint's part in a collective. mask and coll_type are always read; src, dst, op and root
+ *  where the operation needs them at this endpoint (ucc_coll_type_t says which member of src and
+ *  dst); everything else by mask. The structure is copied at init; the buffers are the library's
+ *  from post to completion. */
 typedef struct ucc_coll_args {
     uint64_t mask;
     ucc_coll_type_t coll_type;
@@ -676,22 +679,25 @@ ucc_status_t ucc_collective_init(ucc_coll_args_t *coll_args, ucc_coll_req_h *req
                                  ucc_team_h team);
 
 /** Start an operation: UCC_OK once it has started, whether or not it has completed. A completion
- *  callback may already run inside this call. After an error the request must still be finalized. */
+ *  callback may already run inside this call. After an error the request must still be
+ *  finalized. */
 ucc_status_t ucc_collective_post(ucc_coll_req_h request);
 
-/** ucc_collective_init() and ucc_collective_post() in one call; after an error there is no request. */
+/** ucc_collective_init() and ucc_collective_post() in one call; after an error there is no request.
+ */
 ucc_status_t ucc_collective_init_and_post(ucc_coll_args_t *coll_args, ucc_coll_req_h *request,
                                           ucc_team_h team);
 
 /** The state of an operation: UCC_OPERATION_INITIALIZED before its post, UCC_INPROGRESS, UCC_OK when
- *  complete, or an error. Makes no progress: that is ucc_context_progress(). Once it returns UCC_OK,
- *  the operation's results are visible to the calling thread. */
+ *  complete, or an error. Makes no progress: that is ucc_context_progress(). Once it returns
+ *  UCC_OK, the operation's results are visible to the calling thread. */
 static inline ucc_status_t ucc_collective_test(ucc_coll_req_h request) {
     return __atomic_load_n(&request->status, __ATOMIC_ACQUIRE);
 }
 
 /** End a request. UCC_ERR_INVALID_PARAM while the operation is in progress. With UCC_THREAD_MULTIPLE
- *  the caller sees to it that the completion callback has returned, unless it calls from inside it. */
+ *  the caller sees to it that the completion callback has returned, unless it calls from inside
+ *  it. */
 ucc_status_t ucc_collective_finalize(ucc_coll_req_h request);
 
 /* ------------------------------------------------------------------------------------------------
@@ -731,34 +737,35 @@ typedef struct ucc_ee_params {
     size_t ee_context_size;
 } ucc_ee_params_t;
 
-/** Create an execution engine of a team: of a processor thread (UCC_EE_CPU_THREAD), which ends before the
- *  team does; or of a stream (UCC_EE_CUDA_STREAM), which may end later. */
+/** Create an execution engine of a team: of a processor thread (UCC_EE_CPU_THREAD), which ends
+ *  before the team does; or of a stream (UCC_EE_CUDA_STREAM), which may end later. */
 ucc_status_t ucc_ee_create(ucc_team_h team, const ucc_ee_params_t *params, ucc_ee_h *ee);
 
 /** Destroy an engine and the events in its queue; on the thread that created it.
  *  UCC_ERR_INVALID_PARAM while a triggered operation is outstanding. */
 ucc_status_t ucc_ee_destroy(ucc_ee_h ee);
 
-/** Take the oldest event that the library has put into the queue; UCC_ERR_NOT_FOUND if there is none.
- *  The event is the library's and ends with ucc_ee_ack_event(). */
+/** Take the oldest event that the library has put into the queue; UCC_ERR_NOT_FOUND if there is
+ *  none. The event is the library's and ends with ucc_ee_ack_event(). */
 ucc_status_t ucc_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev);
 
 /** Give an event back. It must no longer be used. */
 ucc_status_t ucc_ee_ack_event(ucc_ee_h ee, ucc_ev_t *ev);
 
 /** Tell the engine of an event of the program's, a UCC_EVENT_COMPUTE_COMPLETE, from any thread: the
- *  triggered operation that has waited longest, or else the next one, starts when the team's context is
- *  progressed. */
+ *  triggered operation that has waited longest, or else the next one, starts when the team's
+ *  context is progressed. */
 ucc_status_t ucc_ee_set_event(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Progress the team's contexts until the library has put an event into the queue, and take it: *ev is a
- *  copy, which needs no acknowledgement. */
+/** Progress the team's contexts until the library has put an event into the queue, and take it: *ev
+ *  is a copy, which needs no acknowledgement. */
 ucc_status_t ucc_ee_wait(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Have ee_event->req start when the event occurs on the engine: on a stream, when what was enqueued there before is done; and what
- *  is enqueued there later comes after it. Until then, and while it runs, its status
- *  is UCC_INPROGRESS; UCC_EVENT_COLLECTIVE_POST says that it has started, UCC_EVENT_COLLECTIVE_COMPLETE that
- *  it is over, in error, too. After an error of this call the request must still be finalized. */
+/** Have ee_event->req start when the event occurs on the engine: on a stream, when what was enqueued
+ *  there before is done; and what is enqueued there later comes after it. Until then, and while it
+ *  runs, its status is UCC_INPROGRESS; UCC_EVENT_COLLECTIVE_POST says that it has started,
+ *  UCC_EVENT_COLLECTIVE_COMPLETE that it is over, in error, too. After an error of this call the
+ *  request must still be finalized. */
 ucc_status_t ucc_collective_triggered_post(ucc_ee_h ee, ucc_ev_t *ee_event);
 
 /* ------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 /* ucc_def.h: handles, scalar types and bit helpers of the UCC interface.
  *
  * Every handle is a pointer to a structure that only the library can see, except the request, whose
- * first member is public so that testing it costs one load. A handle belongs to the library instance
- * that made it and becomes invalid in its destroy, release or finalize call.
+ * first member is public so that testing it costs one load. A handle belongs to the library
+ * instance that made it and becomes invalid in its destroy, release or finalize call.
  */
 #ifndef UCC_DEF_H_
 #define UCC_DEF_H_
@@ -53,15 +53,16 @@ typedef struct ucc_coll_callback {
     void *data; /**< handed to cb as it is */
 } ucc_coll_callback_t;
 
-/** An entry of a counts array, in elements: 64 bits wide with UCC_COLL_ARGS_FLAG_COUNT_64BIT; without
- *  that flag the array really consists of uint32_t. */
+/** An entry of a counts array, in elements: 64 bits wide with UCC_COLL_ARGS_FLAG_COUNT_64BIT;
+ *  without that flag the array really consists of uint32_t. */
 typedef uint64_t ucc_count_t;
 
 /** An entry of a displacements array, in elements: 64 bits wide with
  *  UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT; without that flag the array consists of uint32_t. */
 typedef uint64_t ucc_aint_t;
 
-/** Matches the same operation on all participants when they issue operations in different orders. */
+/** Matches the same operation on all participants when they issue operations in different orders.
+ */
 typedef uint16_t ucc_coll_id_t;
 
 /** Point-to-point connection data, meaningful to the caller of the library only. */

@@ -1,7 +1,7 @@
 /* ucc_version.h: the release of the UCC interface that these headers follow.
  *
- * These are the numbers of the interface, which ucc_init() hands to the library; the library behind it
- * has a version of its own.
+ * These are the numbers of the interface, which ucc_init() hands to the library; the library behind
+ * it has a version of its own.
  */
 #ifndef UCC_VERSION_H_
 #define UCC_VERSION_H_

@@ -1,7 +1,8 @@
-/* cuda.h: what the files of libheddle_cuda share: the driver's functions, and what there is of each device.
+/* cuda.h: what the files of libheddle_cuda share: the driver's functions, and what there is of each
+ * device.
  *
- * There is one driver in a process, and so one of all this. It is filled by heddle_cuda_open and emptied by close; in
- * between, devices come into use one by one.
+ * There is one driver in a process, and so one of all this. It is filled by heddle_cuda_open and
+ * emptied by close; in between, devices come into use one by one.
  */
 #ifndef HD_GPU_CUDA_H
 #define HD_GPU_CUDA_H
@@ -12,8 +13,8 @@
 
 #include <pthread.h>
 
-/* The driver's functions that are called, by the names that cuGetProcAddress knows, and as what cuda.h of VERSION declares
- * them. */
+/* The driver's functions that are called, by the names that cuGetProcAddress knows, and as what
+ * cuda.h of VERSION declares them. */
 enum { HD_CUDA_VERSION = 12020 };
 #define HD_CUDA_FUNCTIONS(_of)                                                                     \
     _of(Init, cuInit) _of(DriverGetVersion, cuDriverGetVersion) _of(                               \
@@ -104,8 +105,8 @@ typedef struct hd_cuda_device {
     CUmodule module[HD_GPU_MODULES];
     CUfunction kernel[HD_GPU_KERNELS];
 
-    pthread_mutex_t
-        lock; /* guards the rest, and the way to ready; under it the driver is called, nothing else locked */
+    /* guards the rest, and the way to ready; under it the driver is called, nothing else locked */
+    pthread_mutex_t lock;
     CUstream stream[HD_GPU_STREAMS];
     hd_gpu_event_t *free_event, *event;                    /* put back; all */
     hd_cuda_block_t *free_block[2][HD_CUDA_SIZES], *block; /* DEVICE, PINNED; all */
@@ -137,8 +138,8 @@ bool hd_cuda_lost(int device);
 
 /* After such an error a device does nothing any more in this process. */
 bool hd_cuda_loses_device(CUresult result);
-/* UCC_OK for CUDA_SUCCESS. Otherwise a line, and what CUDA's error is here; an error that a device does not recover from
- * makes it lost. device -1: of none. */
+/* UCC_OK for CUDA_SUCCESS. Otherwise a line, and what CUDA's error is here; an error that a device
+ * does not recover from makes it lost. device -1: of none. */
 ucc_status_t hd_cuda_check(int device, CUresult result, const char *call);
 /* For what gives back: a lost device's complaints are no news. */
 void hd_cuda_check_freed(int device, CUresult result, const char *call);
@@ -155,16 +156,19 @@ typedef struct hd_cuda_scope {
     CUstreamCaptureMode mode; /* the caller's, if relaxed */
 } hd_cuda_scope_t;
 
-/* For a device that is not ready yet, or not any more: its context is current until hd_cuda_leave. */
+/* For a device that is not ready yet, or not any more: its context is current until hd_cuda_leave.
+ */
 ucc_status_t hd_cuda_push(hd_cuda_device_t *d, hd_cuda_scope_t *scope);
 /* In the device's context. */
 void hd_cuda_unload(int device, hd_cuda_device_t *d);
 /* Makes the device ready, if it is not. */
 ucc_status_t hd_cuda_enter(int device, hd_cuda_scope_t *scope);
-/* The same for calls that could break the capture of a stream by any thread: this thread is allowed them. */
+/* The same for calls that could break the capture of a stream by any thread: this thread is allowed
+ * them. */
 ucc_status_t hd_cuda_enter_relaxed(int device, hd_cuda_scope_t *scope);
 void hd_cuda_leave(hd_cuda_scope_t *scope);
-/* Takes away the context that was pushed when `before` was current, another one. An error is logged: it is gone all the same. */
+/* Takes away the context that was pushed when `before` was current, another one. An error is
+ * logged: it is gone all the same. */
 ucc_status_t hd_cuda_pop(int device, CUcontext before);
 
 ucc_status_t hd_cuda_use(int device);
@@ -173,8 +177,8 @@ ucc_status_t hd_cuda_find_devices(void);
 
 /* ---- probe.c ---- */
 
-/* As hd_cuda_check, for a call on a stream of device that has to do with memory or events of others,
- * too (-1: nobody's): whichever of them turns out not to work is lost, or else device. */
+/* As hd_cuda_check, for a call on a stream of device that has to do with memory or events of
+ * others, too (-1: nobody's): whichever of them turns out not to work is lost, or else device. */
 ucc_status_t hd_cuda_check_among(int device, int other, int another, CUresult result,
                                  const char *call);
 /* The same where nobody says which device it is about: those that turn out not to work are lost. */

@@ -40,7 +40,8 @@ ucc_status_t hd_cuda_memory_of(const void *pointer, hd_gpu_memory_t *memory) {
     return UCC_OK;
 }
 
-/* An attribute of memory that the device of the current context may have no answer for: zero then. */
+/* An attribute of memory that the device of the current context may have no answer for: zero then.
+ */
 static ucc_status_t ask(int device, const void *pointer, CUpointer_attribute attribute,
                         const char *call, void *value) {
     CUresult result = hd_cu.PointerGetAttribute(value, attribute, (CUdeviceptr)(uintptr_t)pointer);
@@ -56,7 +57,8 @@ static ucc_status_t may_access(int device, const void *pointer, bool *yes) {
     return status;
 }
 
-/* Memory that the program has registered may have another address on devices, which is not the one that kernels are given. */
+/* Memory that the program has registered may have another address on devices, which is not the one
+ * that kernels are given. */
 static ucc_status_t has_this_address(int device, const void *pointer, bool *yes) {
     CUdeviceptr there = 0;
     ucc_status_t status = ask(device, pointer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
@@ -65,8 +67,9 @@ static ucc_status_t has_this_address(int device, const void *pointer, bool *yes)
     return status;
 }
 
-/* Plain memory of another device is reached once its context has been opened for this one's; for memory of pools and what
- * is mapped page by page, that is the program's to decide, and this changes nothing. */
+/* Plain memory of another device is reached once its context has been opened for this one's; for
+ * memory of pools and what is mapped page by page, that is the program's to decide, and this
+ * changes nothing. */
 static ucc_status_t reach_peer(int device, int peer) {
     hd_cuda_device_t *d = &hd_cuda.device[device];
     bool can = peer >= 0 && peer != device && (d->info.peers >> peer & 1) != 0;

@@ -1,9 +1,10 @@
 /* near.c: pinned memory lies at the NUMA node of the device that it is for.
  *
- * The driver takes the pages within cuMemHostAlloc, in the calling thread, so that thread's memory policy decides where
- * they lie. Pages bound by mbind and registered (cuMemHostRegister) would lie there as well, but need not have the same address
- * on all devices, which blocks promise. Who has set a policy, by numactl say, has decided where memory lies; and
- * where policies are forbidden, as in some containers, it lies where it would have lain.
+ * The driver takes the pages within cuMemHostAlloc, in the calling thread, so that thread's memory
+ * policy decides where they lie. Pages bound by mbind and registered (cuMemHostRegister) would lie
+ * there as well, but need not have the same address on all devices, which blocks promise. Who has
+ * set a policy, by numactl say, has decided where memory lies; and where policies are forbidden, as
+ * in some containers, it lies where it would have lain.
  */
 #define _GNU_SOURCE
 #include "gpu/cuda/cuda.h"

@@ -82,8 +82,9 @@ static ucc_status_t device_of(CUstream stream, CUcontext context, int *device) {
     return status;
 }
 
-/* A driver may want some context to be current before it answers. Any will do that is there already: one that has to be made
- * would take memory of a device that the program may not use at all. */
+/* A driver may want some context to be current before it answers. Any will do that is there
+ * already: one that has to be made would take memory of a device that the program may not use at
+ * all. */
 static ucc_status_t context_of(CUstream stream, CUcontext *context) {
     hd_cuda_scope_t scope;
     CUresult result = hd_cu.StreamGetCtx(stream, context);

@@ -1,12 +1,12 @@
 /* access.h: how a kernel reads and writes memory; and where it runs.
  *
- * A kernel is a function of its arguments and of a place: a thread of a block of the grid. nvcc makes it a function of the
- * device, the host's compiler one that the emulated device calls for one thread after the other. Threads share nothing: no
- * kernel waits for another thread.
+ * A kernel is a function of its arguments and of a place: a thread of a block of the grid. nvcc
+ * makes it a function of the device, the host's compiler one that the emulated device calls for one
+ * thread after the other. Threads share nothing: no kernel waits for another thread.
  *
- * On the device, loads and stores are written as instructions: addresses come as numbers, so the compiler would
- * not know that they are global; and it must neither move a load behind a store, since a destination may be a source, nor
- * take the path of read-only data.
+ * On the device, loads and stores are written as instructions: addresses come as numbers, so the
+ * compiler would not know that they are global; and it must neither move a load behind a store,
+ * since a destination may be a source, nor take the path of read-only data.
  */
 #ifndef HD_GPU_KERNEL_ACCESS_H
 #define HD_GPU_KERNEL_ACCESS_H
@@ -16,8 +16,9 @@
 
 #include <stdbool.h>
 
-/* A device's compiler makes one function of a kernel, in which what it calls is known: constants, and lanes. On the host all
- * kernels share theirs, and lanes are called by pointers: that takes longer to run, and much less to compile. */
+/* A device's compiler makes one function of a kernel, in which what it calls is known: constants,
+ * and lanes. On the host all kernels share theirs, and lanes are called by pointers: that takes
+ * longer to run, and much less to compile. */
 #if defined(__CUDACC__)
 #define HD_BODY        HD_INLINE
 #define HD_UNROLL      _Pragma("unroll")
@@ -44,8 +45,8 @@ typedef struct hd_words {
 
 #if defined(__CUDACC__)
 
-/* wanted: else nothing is read, and the result is zero. A predicate, because branches around loads would let them start one
- * after the other. */
+/* wanted: else nothing is read, and the result is zero. A predicate, because branches around loads
+ * would let them start one after the other. */
 HD_BODY hd_words_t hd_read_vector(const hd_gpu_place_t *at, uint64_t address, bool wanted,
                                   const bool streaming) {
     hd_words_t v = {{0}};
@@ -193,7 +194,8 @@ HD_BODY void hd_write_word(const hd_gpu_place_t *at, uint64_t address, uint64_t 
 
 #endif
 
-/* An element of `size` bytes, in units of its natural alignment: constants. The rest of the vector is zero. */
+/* An element of `size` bytes, in units of its natural alignment: constants. The rest of the vector
+ * is zero. */
 HD_BODY hd_words_t hd_read_element(const hd_gpu_place_t *at, uint64_t address, uint32_t size,
                                    uint32_t unit, bool wanted) {
     uint64_t lo = 0, hi = 0;

@@ -1,8 +1,8 @@
 /* args.h: what a launch hands to a kernel: one struct, read by the device, filled by launch.c.
  *
- * Device and host compile it, so nothing but fixed widths; addresses are 64-bit numbers. A struct is a head and
- * then words: addresses and rows, whose meaning the head's form says. Words that do not fit lie in memory of the device
- * (table), and then the struct's own are unused.
+ * Device and host compile it, so nothing but fixed widths; addresses are 64-bit numbers. A struct
+ * is a head and then words: addresses and rows, whose meaning the head's form says. Words that do
+ * not fit lie in memory of the device (table), and then the struct's own are unused.
  */
 #ifndef HD_GPU_KERNEL_ARGS_H
 #define HD_GPU_KERNEL_ARGS_H
@@ -31,11 +31,13 @@ enum {
 enum {
     HD_GPU_TO_ALL, /* every destination gets all elements */
     HD_GPU_BLOCKS, /* destination p gets block p: part p of the grid (y) */
-    HD_GPU_PARTS /* part p is described by words: destination, first element in the sources, elements */
+    /* part p is described by words: destination, first element in the sources, elements */
+    HD_GPU_PARTS
 };
 
-/* A reduction, and a scan. Scalars: what the kernel's type is; a complex number's sum is made of two.
- * word: k sources, then m destinations, or the parts' words. Of a scan: k sources, k destinations. */
+/* A reduction, and a scan. Scalars: what the kernel's type is; a complex number's sum is made of
+ * two. word: k sources, then m destinations, or the parts' words. Of a scan: k sources, k
+ * destinations. */
 typedef struct hd_gpu_reduce {
     uint64_t table;        /* of words; 0: they follow */
     uint64_t host_table;   /* the same words in memory of the host, readable as it launches */
@@ -61,8 +63,8 @@ typedef struct hd_gpu_reduce_args {
     uint64_t word[HD_GPU_WORDS];
 } hd_gpu_reduce_args_t;
 
-/* Moves. Every block of bytes is cut into chunks, and each is moved by a team of threads. Block b of a source begins at
- * b * src_step, and b of a destination at b * dst_step. */
+/* Moves. Every block of bytes is cut into chunks, and each is moved by a team of threads. Block b
+ * of a source begins at b * src_step, and b of a destination at b * dst_step. */
 typedef struct hd_gpu_move {
     uint64_t table, host_table;  /* as above */
     uint64_t items;              /* chunks in all */

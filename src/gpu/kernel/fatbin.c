@@ -1,5 +1,5 @@
-/* fatbin.c: the modules for devices, as bytes. HD_GPU_FATBINS is the folder where nvcc's output lies; a build without it
- * has none.
+/* fatbin.c: the modules for devices, as bytes. HD_GPU_FATBINS is the folder where nvcc's output
+ * lies; a build without it has none.
  */
 #include "gpu/kernel.h"
 

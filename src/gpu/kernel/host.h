@@ -1,7 +1,8 @@
-/* host.h: makes functions of the host of the bodies: what device.h is to nvcc. Included by image_*.c.
+/* host.h: makes functions of the host of the bodies: what device.h is to nvcc. Included by
+ * image_*.c.
  *
- * For each kernel, one thread of it (hd_thread_*), and a block as the emulated driver runs it (hd_block_*): all threads, one
- * after the other, for they share nothing.
+ * For each kernel, one thread of it (hd_thread_*), and a block as the emulated driver runs it
+ * (hd_block_*): all threads, one after the other, for they share nothing.
  */
 #ifndef HD_GPU_KERNEL_HOST_H
 #define HD_GPU_KERNEL_HOST_H

@@ -1,4 +1,5 @@
-/* image.c: the module of the emulated driver: every kernel, as functions of the host. See host.h. */
+/* image.c: the module of the emulated driver: every kernel, as functions of the host. See host.h.
+ */
 #include "gpu/kernel/host.h"
 
 #define DECLARE_REDUCE(_name) HD_HOST_KERNEL(reduce_##_name)

@@ -1,8 +1,9 @@
 /* lanes.h: what a reduction does to one vector: core's scalar functions on each of its lanes.
  *
- * For every pair of type and operation: open (a vector becomes accumulators), fold (accumulators and a vector are combined),
- * close (accumulators become a vector; n is AVG's divisor at the root of the tree, and 0 below it). What is in lanes beyond
- * an element is computed as well, or not, and never stored. All rules are core/reduce.h's.
+ * For every pair of type and operation: open (a vector becomes accumulators), fold (accumulators
+ * and a vector are combined), close (accumulators become a vector; n is AVG's divisor at the root
+ * of the tree, and 0 below it). What is in lanes beyond an element is computed as well, or not, and
+ * never stored. All rules are core/reduce.h's.
  */
 #ifndef HD_GPU_KERNEL_LANES_H
 #define HD_GPU_KERNEL_LANES_H
@@ -22,7 +23,8 @@ typedef struct hd_lanes {
     uint32_t unit; /* its natural alignment */
 } hd_lanes_t;
 
-/* Defines the lanes _name: elements of type _elem, accumulators of type _acc. _finish(a, n) makes an element. */
+/* Defines the lanes _name: elements of type _elem, accumulators of type _acc. _finish(a, n) makes
+ * an element. */
 #define HD_LANES(_name, _elem, _acc, _align, _load, _combine, _finish)                             \
     enum {                                                                                         \
         _name##_size = sizeof(_elem),                                                              \
@@ -140,8 +142,8 @@ HD_LANES(lanes_avg_f64, hd_f64, double, 8, HD_SAME, sum_f64, HD_QUOTIENT_F64)
 HD_LANES(lanes_prod_f64, hd_f64, double, 8, HD_SAME, prod_f64, HD_NAN_F64)
 HD_LANES(lanes_prod_c64, hd_c64, hd_c64, 8, HD_SAME, prod_c64, HD_NAN_C64)
 
-/* The device has instructions that convert as core's functions do, but for the payload of a NaN, of which nothing is
- * left in the end. Core's take as long as memory does. */
+/* The device has instructions that convert as core's functions do, but for the payload of a NaN, of
+ * which nothing is left in the end. Core's take as long as memory does. */
 #if defined(__CUDA_ARCH__)
 HD_BODY float widen_half(uint16_t h) {
     float x;

@@ -1,7 +1,7 @@
 /* list.h: all kernels, by groups that are compiled by themselves.
  *
- * X(name): lanes_<name> in lanes.h; the kernels are hd_reduce_<name> and hd_scan_<name>, and for those of HD_FEW also
- * hd_reduce_<name>_2, _4 and _8. Averages have no scans. hd_move_<name> is
+ * X(name): lanes_<name> in lanes.h; the kernels are hd_reduce_<name> and hd_scan_<name>, and for
+ * those of HD_FEW also hd_reduce_<name>_2, _4 and _8. Averages have no scans. hd_move_<name> is
  * hd_body_<name> in move.h, and hd_word stands alone.
  */
 #ifndef HD_GPU_KERNEL_LIST_H

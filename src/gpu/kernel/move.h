@@ -1,16 +1,16 @@
 /* move.h: many moves by one launch.
  *
- *   spread  block s of every destination gets source s, which is read once: allgather; gather, with one destination; bcast,
- *           with one source
+ *   spread  block s of every destination gets source s, which is read once: allgather; gather, with
+ *           one destination; bcast, with one source
  *   pairs   block s of destination d gets block d of source s: alltoall; scatter, with one source
  *   swaps   block d of buffer s and block s of buffer d change places: an alltoall in place
  *   rows    each row says from where, to where and how much, or what to exchange: the v types
  *
- * A move whose source is its destination is left out. Otherwise nothing that is written may overlap with anything else that
- * is read or written, so no order of threads matters.
+ * A move whose source is its destination is left out. Otherwise nothing that is written may overlap
+ * with anything else that is read or written, so no order of threads matters.
  *
- * Blocks are cut into chunks. A team of threads takes one chunk after the other, `teams` apart: teams are small where
- * blocks are, so that a block of threads moves many blocks of bytes at once.
+ * Blocks are cut into chunks. A team of threads takes one chunk after the other, `teams` apart:
+ * teams are small where blocks are, so that a block of threads moves many blocks of bytes at once.
  */
 #ifndef HD_GPU_KERNEL_MOVE_H
 #define HD_GPU_KERNEL_MOVE_H
@@ -30,7 +30,8 @@ HD_BODY hd_team_t hd_team_of(const hd_gpu_place_t *at, uint32_t size) {
     return team;
 }
 
-/* From where to where: the m destinations are words of the list, from `dst` on, plus dst_at; or `to`, without a list. */
+/* From where to where: the m destinations are words of the list, from `dst` on, plus dst_at; or
+ * `to`, without a list. */
 typedef struct hd_transfer {
     const hd_list_t *list;
     uint64_t from, to, dst_at, bytes;
@@ -230,7 +231,8 @@ HD_BODY void hd_body_swaps(const hd_gpu_place_t *at, const hd_gpu_move_args_t *a
     }
 }
 
-/* The last row that begins at this chunk or before, which has bytes, as those without share the next one's. */
+/* The last row that begins at this chunk or before, which has bytes, as those without share the
+ * next one's. */
 HD_BODY uint64_t hd_row_of(const hd_gpu_place_t *at, const hd_list_t *list, uint32_t rows,
                            uint64_t chunk) {
     uint64_t low = 0, high = rows;
@@ -270,7 +272,8 @@ HD_BODY void hd_body_rows(const hd_gpu_place_t *at, const hd_gpu_move_args_t *ar
     }
 }
 
-/* Whoever sees the value in memory of the host sees what all work before this kernel has written. */
+/* Whoever sees the value in memory of the host sees what all work before this kernel has written.
+ */
 HD_BODY void hd_body_word(const hd_gpu_place_t *at, const hd_gpu_word_t *args) {
     if (at->block == 0 && at->thread == 0) {
         hd_write_word(at, args->address, args->value);

@@ -1,6 +1,7 @@
 /* ranges.c: what a launch reads and writes, from its arguments alone. See gpu/kernel.h.
  *
- * Written from what the kernels are for, not from how they do it: the emulated device checks one against the other.
+ * Written from what the kernels are for, not from how they do it: the emulated device checks one
+ * against the other.
  */
 #include "gpu/kernel.h"
 

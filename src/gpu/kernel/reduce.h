@@ -1,11 +1,13 @@
 /* reduce.h: reductions of many sources to many destinations, in one pass, without scratch memory.
  *
- * A thread takes a vector of elements (or one element, where vectors are not possible) of all sources through the whole
- * canonical tree (core/reduce.h), depth first: blocks of 8 operands as they come, and for each level above one accumulator,
- * into which a node's children are folded as they are complete. Then it writes the result to every destination.
+ * A thread takes a vector of elements (or one element, where vectors are not possible) of all
+ * sources through the whole canonical tree (core/reduce.h), depth first: blocks of 8 operands as
+ * they come, and for each level above one accumulator, into which a node's children are folded as
+ * they are complete. Then it writes the result to every destination.
  *
- * A thread has read all operands of what it writes before it writes, and no other thread reads or writes those bytes, so
- * a destination may be exactly a source. Nothing depends on the grid, nor on the order of threads.
+ * A thread has read all operands of what it writes before it writes, and no other thread reads or
+ * writes those bytes, so a destination may be exactly a source. Nothing depends on the grid, nor on
+ * the order of threads.
  */
 #ifndef HD_GPU_KERNEL_REDUCE_H
 #define HD_GPU_KERNEL_REDUCE_H
@@ -51,8 +53,8 @@ HD_BODY void hd_read_vectors(const hd_gpu_place_t *at, const uint64_t *address, 
     }
 }
 
-/* Of up to 8 sources from `first` on, of which there are k, what lies at `offset`; zero beyond them. All are asked for
- * before the first has come. */
+/* Of up to 8 sources from `first` on, of which there are k, what lies at `offset`; zero beyond
+ * them. All are asked for before the first has come. */
 HD_BODY void hd_read_block(const hd_gpu_place_t *at, const hd_list_t *list, uint32_t first,
                            uint32_t k, uint64_t offset, const hd_lanes_t *lanes, hd_access_t access,
                            hd_words_t *operand) {
@@ -110,8 +112,9 @@ typedef struct hd_open_nodes {
     hd_accumulators_t level[HD_GPU_UPPER];
 } hd_open_nodes_t;
 
-/* Child number `index` of its level has the value v, one of `children` there. Folds it into its node, and, if that is now
- * complete, the node into its own. A node of one child is that child. Returns the root's value after the last. */
+/* Child number `index` of its level has the value v, one of `children` there. Folds it into its
+ * node, and, if that is now complete, the node into its own. A node of one child is that child.
+ * Returns the root's value after the last. */
 HD_BODY hd_words_t hd_nodes_add(hd_open_nodes_t *open, hd_words_t v, uint32_t index,
                                 uint32_t children, const hd_lanes_t *lanes, uint32_t n) {
     bool complete = true;
@@ -160,7 +163,8 @@ HD_BODY hd_words_t hd_fold_tree(const hd_gpu_place_t *at, const hd_list_t *list,
 
 /* ---- one part of the grid ---- */
 
-/* A run of elements, and where its results go. It is `before` elements, then vectors, then elements again. */
+/* A run of elements, and where its results go. It is `before` elements, then vectors, then elements
+ * again. */
 typedef struct hd_run {
     hd_list_t list;          /* k sources, and, from word dst on, m destinations */
     uint64_t src_at, dst_at; /* how many bytes from those the run begins */
@@ -175,7 +179,8 @@ typedef struct hd_run {
 typedef void (*hd_visit_fn)(const hd_gpu_place_t *at, const hd_run_t *run, uint64_t offset,
                             const hd_lanes_t *lanes, hd_access_t access);
 
-/* Vectors, unless they are done; then elements. These are two copies of visit, which so has no more to ask than it must. */
+/* Vectors, unless they are done; then elements. These are two copies of visit, which so has no more
+ * to ask than it must. */
 HD_BODY void hd_run_all(const hd_gpu_place_t *at, const hd_run_t *run, const hd_lanes_t *lanes,
                         hd_visit_fn visit, const bool vectors_done) {
     const hd_access_t vectors = {HD_VECTORS, run->streaming};

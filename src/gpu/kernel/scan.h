@@ -1,9 +1,9 @@
-/* scan.h: prefixes over the sources: destination i gets sources 0 to i, or, exclusively, 0 to i - 1, and the first
- * destination nothing.
+/* scan.h: prefixes over the sources: destination i gets sources 0 to i, or, exclusively, 0 to i -
+ * 1, and the first destination nothing.
  *
- * Strictly from the left, each step rounded in the datatype, as on the host (shm/scan.c). A thread takes a vector, or an
- * element, through all sources: eight of them are read before the destinations that belong to them are written, so
- * destination i may be exactly source i.
+ * Strictly from the left, each step rounded in the datatype, as on the host (shm/scan.c). A thread
+ * takes a vector, or an element, through all sources: eight of them are read before the
+ * destinations that belong to them are written, so destination i may be exactly source i.
  */
 #ifndef HD_GPU_KERNEL_SCAN_H
 #define HD_GPU_KERNEL_SCAN_H

@@ -1,14 +1,17 @@
-/* start.c: the object that oshcc links into each program, which is a shared module, to make it one that may be executed.
+/* start.c: the object that oshcc links into each program, which is a shared module, to make it one
+ * that may be executed.
  *
- * The section .interp, which the linker makes of HEDDLE_LOADER in executables only, has the kernel load the module as an
- * executable. That begins at heddle_shmem_start, in a process whose libraries are initialised and whose own
- * constructors have not run, with the arguments on the stack; shmemrun takes its place. dlopen() sees nothing of this.
+ * The section .interp, which the linker makes of HEDDLE_LOADER in executables only, has the kernel
+ * load the module as an executable. That begins at heddle_shmem_start, in a process whose libraries
+ * are initialised and whose own constructors have not run, with the arguments on the stack;
+ * shmemrun takes its place. dlopen() sees nothing of this.
  */
 #include "../launcher.h"
 
 #define IN_PROGRAM __attribute__((used, visibility("default")))
 
-/* Without a main, linking fails as for an executable; and shmemrun finds a main that is hidden, too. */
+/* Without a main, linking fails as for an executable; and shmemrun finds a main that is hidden,
+ * too. */
 int main(int argc, char **argv);
 IN_PROGRAM int (*const heddle_shmem_program)(int, char **) = main;
 

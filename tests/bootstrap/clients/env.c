@@ -1,5 +1,6 @@
-/* env.c: one process of a job: finds the others by what its launcher set, and gathers all ranks. The address and
- * the key are in the environment, too. Prints "rank R of N" if all is right. Linked with the library as it ships.
+/* env.c: one process of a job: finds the others by what its launcher set, and gathers all ranks.
+ * The address and the key are in the environment, too. Prints "rank R of N" if all is right. Linked
+ * with the library as it ships.
  */
 #include <heddle/bootstrap.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* mpi.c: one process of an MPI program: the exchange of bootstrap_mpi.h gives all blocks, of sizes around the
- * one from which a derived datatype takes over (here 1,000 bytes), beside a collective of the program's own.
- * Compiled as C and as C++, by tests/bootstrap/test_mpi.c. Prints "N processes: right" at rank 0.
+/* mpi.c: one process of an MPI program: the exchange of bootstrap_mpi.h gives all blocks, of sizes
+ * around the one from which a derived datatype takes over (here 1,000 bytes), beside a collective
+ * of the program's own. Compiled as C and as C++, by tests/bootstrap/test_mpi.c. Prints "N
+ * processes: right" at rank 0.
  */
 #define HEDDLE_BOOTSTRAP_MPI_LARGEST 1000
 #include <heddle/bootstrap_mpi.h>

@@ -1,8 +1,10 @@
-/* chains.c: collectives in the order of streams, as programs use them: each endpoint's stream produces, takes part, keeps what came
- * out, and overwrites what went in, many times without anybody waiting; then the host looks at all that was kept. Then the
- * same captured into a graph, which is launched a few times. Random sizes, until so many seconds are over.
+/* chains.c: collectives in the order of streams, as programs use them: each endpoint's stream
+ * produces, takes part, keeps what came out, and overwrites what went in, many times without
+ * anybody waiting; then the host looks at all that was kept. Then the same captured into a graph,
+ * which is launched a few times. Random sizes, until so many seconds are over.
  *
- * HEDDLE_TEST_GPU=cuda and LD_PRELOAD=libcuda.so.1: real devices; else emulated ones, which also look at the order.
+ * HEDDLE_TEST_GPU=cuda and LD_PRELOAD=libcuda.so.1: real devices; else emulated ones, which also
+ * look at the order.
  *
  * usage: test_gpu_check_chains ENDPOINTS [SECONDS]
  */
@@ -127,7 +129,8 @@ static uint64_t look(void) {
     return wrong;
 }
 
-/* All streams are parts of the first one's capture: they begin after an event of it, and it ends after events of theirs. */
+/* All streams are parts of the first one's capture: they begin after an event of it, and it ends
+ * after events of theirs. */
 static CUgraphExec capture(void) {
     endpoint_t *first = &endpoints[0];
     CUgraph graph;

@@ -1,5 +1,6 @@
-/* conformance.c: the tables of the conformance tests (support/sweeps.h) on memory of devices, among so many endpoints, for so
- * many seconds at most; then random cases, if there is time. HEDDLE_TEST_GPU says which devices: support/device_cases.h.
+/* conformance.c: the tables of the conformance tests (support/sweeps.h) on memory of devices, among
+ * so many endpoints, for so many seconds at most; then random cases, if there is time.
+ * HEDDLE_TEST_GPU says which devices: support/device_cases.h.
  *
  * usage: test_gpu_check_conformance ENDPOINTS [plain|mixed|managed [SECONDS]]
  */

@@ -1,5 +1,6 @@
-/* conversions.c: all 2^32 floats to half and to bfloat16, and all of those to floats, on a device and on the host: the same
- * bits. On an emulated device, where the same functions run, the program is what is tested: a part of the floats.
+/* conversions.c: all 2^32 floats to half and to bfloat16, and all of those to floats, on a device
+ * and on the host: the same bits. On an emulated device, where the same functions run, the program
+ * is what is tested: a part of the floats.
  *
  * HEDDLE_TEST_GPU=cuda and LD_PRELOAD=libcuda.so.1: a real device.
  *

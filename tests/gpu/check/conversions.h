@@ -1,4 +1,5 @@
-/* conversions.h: floats to 16 bits and back, by the functions that the kernels use, as bodies of two kernels. */
+/* conversions.h: floats to 16 bits and back, by the functions that the kernels use, as bodies of
+ * two kernels. */
 #ifndef TESTS_GPU_CHECK_CONVERSIONS_H_
 #define TESTS_GPU_CHECK_CONVERSIONS_H_
 

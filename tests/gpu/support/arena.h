@@ -1,7 +1,7 @@
 /* arena.h: memory in which buffers lie at any address, between guards, and a twin of it.
  *
- * A kernel works on the one, a reference on the other, at the same places; then both must be the same to the last byte. So
- * what lies beside the buffers is checked like what lies in them.
+ * A kernel works on the one, a reference on the other, at the same places; then both must be the
+ * same to the last byte. So what lies beside the buffers is checked like what lies in them.
  */
 #ifndef TESTS_GPU_ARENA_H_
 #define TESTS_GPU_ARENA_H_

@@ -89,7 +89,7 @@ void ranks_close(void) {
     device_cases_end();
 }
 
-/* --- what streams do beside ----------------------------------------------------------------------------------- */
+/* --- what streams do beside ------------------------------------------------------------------- */
 
 static CUdeviceptr at(const void *pointer) {
     return (CUdeviceptr)(uintptr_t)pointer;
@@ -127,7 +127,7 @@ void rank_check(uint32_t i, size_t offset, size_t count, int32_t value) {
     free(seen);
 }
 
-/* --- a rank --------------------------------------------------------------------------------------------------------- */
+/* --- a rank ----------------------------------------------------------------------------------- */
 
 static _Atomic bool over;
 

@@ -1,9 +1,11 @@
-/* ranks.h: ranks with an execution engine of a stream each, on emulated devices, that do what PyTorch's process group does.
+/* ranks.h: ranks with an execution engine of a stream each, on emulated devices, that do what
+ * PyTorch's process group does.
  *
- * A rank posts on one thread, takes and acknowledges COLLECTIVE_POST, and goes on with its stream; another thread progresses,
- * and the request's status is read as it stands. Time-outs are set everywhere, v types have no buffer but absolute addresses
- * for displacements, the barrier is on the engine, too, sends are broadcasts over an active set of two with a tag, and
- * teams end before engines. What is wrong aborts.
+ * A rank posts on one thread, takes and acknowledges COLLECTIVE_POST, and goes on with its stream;
+ * another thread progresses, and the request's status is read as it stands. Time-outs are set
+ * everywhere, v types have no buffer but absolute addresses for displacements, the barrier is on
+ * the engine, too, sends are broadcasts over an active set of two with a tag, and teams end before
+ * engines. What is wrong aborts.
  */
 #ifndef TESTS_GPU_RANKS_H_
 #define TESTS_GPU_RANKS_H_

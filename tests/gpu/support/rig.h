@@ -1,5 +1,6 @@
-/* rig.h: what tests of devices share: an emulated driver, the table that is opened over it, and a user's own memory and
- * streams there. Those call the emulated driver, like a program that uses CUDA.
+/* rig.h: what tests of devices share: an emulated driver, the table that is opened over it, and a
+ * user's own memory and streams there. Those call the emulated driver, like a program that uses
+ * CUDA.
  */
 #ifndef TESTS_GPU_RIG_H_
 #define TESTS_GPU_RIG_H_
@@ -10,10 +11,11 @@
 
 #include <stdbool.h>
 
-/* HEDDLE_GPU=emulated:config. Lines of the log and findings of the emulator are kept from now on. Aborts if there is no
- * table. */
+/* HEDDLE_GPU=emulated:config. Lines of the log and findings of the emulator are kept from now on.
+ * Aborts if there is no table. */
 const hd_gpu_driver_t *rig_open(const char *config);
-/* Closes it, and aborts if anything is left, or a line was logged or something found that nobody has forgotten. */
+/* Closes it, and aborts if anything is left, or a line was logged or something found that nobody
+ * has forgotten. */
 void rig_close(void);
 /* Without opening: for tests in which that may fail. */
 void rig_watch(void);
@@ -29,7 +31,8 @@ bool rig_nothing_left(void); /* in the emulated driver; what there is, is printe
 #define rig_must(_call) rig_must_at((_call), #_call, __FILE__, __LINE__)
 void rig_must_at(CUresult result, const char *call, const char *file, int line);
 
-/* The user's: of the primary context of a device, which is retained until the end of the process. */
+/* The user's: of the primary context of a device, which is retained until the end of the process.
+ */
 CUcontext rig_context(int device);
 hd_gpu_stream_t rig_stream(int device);
 void rig_stream_end(hd_gpu_stream_t stream);

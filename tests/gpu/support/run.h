@@ -1,11 +1,12 @@
-/* run.h: runs a launch on the host: every thread of every block, in an order drawn from a seed, on a grid that may be
- * another than the launch asks for.
+/* run.h: runs a launch on the host: every thread of every block, in an order drawn from a seed, on
+ * a grid that may be another than the launch asks for.
  *
- * Threads share nothing, so they run one after the other; a kernel that is right here for all orders is right for all
- * interleavings of whole threads.
+ * Threads share nothing, so they run one after the other; a kernel that is right here for all
+ * orders is right for all interleavings of whole threads.
  *
- * With HEDDLE_TEST_GPU in the environment, a value of HEDDLE_GPU, launches run on the first device of that driver instead,
- * on its own grid or on the one that is asked for. All memory that they reach is run_memory's then: pinned.
+ * With HEDDLE_TEST_GPU in the environment, a value of HEDDLE_GPU, launches run on the first device
+ * of that driver instead, on its own grid or on the one that is asked for. All memory that they
+ * reach is run_memory's then: pinned.
  */
 #ifndef TESTS_GPU_RUN_H_
 #define TESTS_GPU_RUN_H_

@@ -1,4 +1,5 @@
-/* said.h: lines of the log, for tests that look whether something was said. The last 64 are kept. */
+/* said.h: lines of the log, for tests that look whether something was said. The last 64 are kept.
+ */
 #ifndef TESTS_GPU_SAID_H_
 #define TESTS_GPU_SAID_H_
 

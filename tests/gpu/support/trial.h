@@ -1,4 +1,5 @@
-/* trial.h: one collective on memory of devices of which anything may go wrong: nothing hangs, and nothing aborts.
+/* trial.h: one collective on memory of devices of which anything may go wrong: nothing hangs, and
+ * nothing aborts.
  *
  *     trial_open(&t, &c);
  *     trial_use_streams(&t);    // posts are on streams
@@ -26,8 +27,8 @@ typedef struct trial {
 void trial_open(trial_t *t, const coll_case_t *c, uint32_t team);
 /* Endpoint i's stream is on device device_cases_device(i). */
 void trial_use_streams(trial_t *t);
-/* Init, post and end at every endpoint, by one thread. Whoever can't begin aborts the team, so that others need not wait
- * for it. True: UCC_OK everywhere. */
+/* Init, post and end at every endpoint, by one thread. Whoever can't begin aborts the team, so that
+ * others need not wait for it. True: UCC_OK everywhere. */
 bool trial_run(trial_t *t);
 /* What is on streams has ended. */
 void trial_await(const trial_t *t);

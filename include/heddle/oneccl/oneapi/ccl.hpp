@@ -1,6 +1,7 @@
-/* oneapi/ccl.hpp: for programs written for oneCCL: its header's name, its namespace, and the version of its interface that
- * <heddle/ccl.hpp> follows. In a folder of its own, so that it is in nobody's way: `pkg-config --cflags heddle-oneccl`
- * has the compiler look there. docs/ccl.md shows how such a program runs with threads as ranks.
+/* oneapi/ccl.hpp: for programs written for oneCCL: its header's name, its namespace, and the
+ * version of its interface that <heddle/ccl.hpp> follows. In a folder of its own, so that it is in
+ * nobody's way: `pkg-config --cflags heddle-oneccl` has the compiler look there. docs/ccl.md shows
+ * how such a program runs with threads as ranks.
  */
 #ifndef HEDDLE_ONEAPI_CCL_HPP_
 #define HEDDLE_ONEAPI_CCL_HPP_
