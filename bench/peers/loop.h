@@ -167,8 +167,9 @@ _Noreturn void bench_fail(const char *what, const char *why);
 /** Elements of all blocks that this participant sends, or receives, in a buffer of that shape. */
 uint64_t bench_elements(const bench_case_t *c, bench_shape_t shape);
 
-/** What a waiting loop does per turn: it yields after many turns, sooner with more participants than
- *  processors. It never pauses: a pause takes as long as a line takes between two processors. */
+/** What a waiting loop does per turn: it yields after many turns, sooner with more participants
+ *  than processors. It never pauses: a pause takes as long as a line takes between two
+ *  processors. */
 void bench_relax(uint32_t *turns);
 
 #endif

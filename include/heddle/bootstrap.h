@@ -53,8 +53,8 @@ typedef struct heddle_bootstrap heddle_bootstrap_t;
 
 /** How processes find each other. What is zero has the default that its field names. */
 typedef struct heddle_bootstrap_params {
-    /** This process, and how many there are: 0 <= rank < size, 1 <= size <= 65,536; each rank is one
-     *  process. heddle_bootstrap_env() does not read them. A size of 1 needs nothing else, and
+    /** This process, and how many there are: 0 <= rank < size, 1 <= size <= 65,536; each rank is
+     *  one process. heddle_bootstrap_env() does not read them. A size of 1 needs nothing else, and
      *  opens no socket. */
     uint32_t rank;
     uint32_t size;
@@ -78,8 +78,8 @@ typedef struct heddle_bootstrap_params {
     const char *key_file;
     /** Seconds until forming gives up; negative: never. 0: HEDDLE_BOOTSTRAP_TIMEOUT, or else 60. */
     double timeout;
-    /** Seconds from the call of an allgather until it gives up; negative: never. 0: as timeout. Must
-     *  be more than the time by which processes may come to it one after the other. */
+    /** Seconds from the call of an allgather until it gives up; negative: never. 0: as timeout.
+     *  Must be more than the time by which processes may come to it one after the other. */
     double exchange_timeout;
 } heddle_bootstrap_params_t;
 

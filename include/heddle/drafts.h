@@ -522,8 +522,8 @@ static inline ucc_status_t heddle_draft_team_destroy(ucc_team_h team) {
     return status;
 }
 
-/** All endpoints of the parent call. Those that are not included get a handle that may be tested and
- *  destroyed, and need not be. */
+/** All endpoints of the parent call. Those that are not included get a handle that may be tested
+ *  and destroyed, and need not be. */
 static inline ucc_status_t heddle_draft_team_create_from_parent(uint64_t my_ep, bool included,
                                                                 ucc_team_h parent_team,
                                                                 ucc_team_h *new_ucc_team) {

@@ -212,10 +212,10 @@ ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub);
  *          count */
 ucc_status_t heddle_run(uint32_t n, void (*work)(heddle_ep_t *ep, void *arg), void *arg);
 
-/** The status of the first call of a collective of heddle.h (blocking, not blocking, or on a stream)
- *  that has failed at this endpoint since the last call of this function; if none has, the status
- *  with which its team has failed since then; UCC_OK if neither has. A failure is returned once:
- *  neither this function nor heddle_run() returns it again. The endpoint's thread calls. */
+/** The status of the first call of a collective of heddle.h (blocking, not blocking, or on a
+ *  stream) that has failed at this endpoint since the last call of this function; if none has, the
+ *  status with which its team has failed since then; UCC_OK if neither has. A failure is returned
+ *  once: neither this function nor heddle_run() returns it again. The endpoint's thread calls. */
 ucc_status_t heddle_ep_failure(heddle_ep_t *ep);
 
 /** The endpoint's number in the team, the team's size, and its UCC handles (owned by the endpoint:

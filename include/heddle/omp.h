@@ -473,10 +473,11 @@ static inline int heddle_omp_is_reducible_(const void *mine, const void *shared,
     return 0;
 }
 
-/** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own, combined
- *  elementwise into an array that all threads share, and read as soon as they return. Unlike there,
- *  what was in it before is no operand. Where the region spans processes, each one's threads share
- *  an array, and all arrays get the same. mine: not written; must not overlap shared. */
+/** What `reduction(op : shared[:count])` is for: mine, count elements of each thread's own,
+ *  combined elementwise into an array that all threads share, and read as soon as they return.
+ *  Unlike there, what was in it before is no operand. Where the region spans processes, each one's
+ *  threads share an array, and all arrays get the same. mine: not written; must not overlap
+ *  shared. */
 static inline ucc_status_t heddle_omp_reduce(const void *mine, void *shared, uint64_t count,
                                              ucc_datatype_t dt, ucc_reduction_op_t op) {
     heddle_omp_seat_t *seat;

@@ -82,8 +82,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/** Result of a schedule that was canceled by heddle_schedule_cancel(), and of its tasks that did not
- * complete. */
+/** Result of a schedule that was canceled by heddle_schedule_cancel(), and of its tasks that did
+ * not complete. */
 #define HEDDLE_ERR_CANCELED ((ucc_status_t)-41)
 
 /* ------------------------------------------------------------------------------------------------
@@ -213,8 +213,8 @@ ucc_status_t heddle_schedule_attach(ucc_schedule_t *schedule, ucc_context_h cont
  *  another schedule */
 ucc_status_t ucc_schedule_start(ucc_schedule_t *schedule);
 
-/** One round, or one progress of the context that it is attached to. @return UCC_INPROGRESS; UCC_OK:
- *  all tasks have completed; the first failure; HEDDLE_ERR_CANCELED;
+/** One round, or one progress of the context that it is attached to. @return UCC_INPROGRESS;
+ *  UCC_OK: all tasks have completed; the first failure; HEDDLE_ERR_CANCELED;
  *          UCC_ERR_INVALID_PARAM: it was never started */
 ucc_status_t ucc_schedule_progress(ucc_schedule_t *schedule);
 
@@ -233,8 +233,8 @@ ucc_status_t heddle_schedule_destroy(ucc_schedule_t *schedule);
  * Requests as tasks
  * ---------------------------------------------------------------------------------------------- */
 
-/** A collective that is a task: posted when the task begins; over, with its status, when the request
- * is. */
+/** A collective that is a task: posted when the task begins; over, with its status, when the
+ * request is. */
 typedef struct heddle_request_task {
     ucc_coll_task_t super;  /**< its handlers are called as well, those that are set */
     ucc_coll_req_h request; /**< heddle_collective_task_init: from post to completion, else NULL */
@@ -292,10 +292,11 @@ typedef struct heddle_algorithm_params {
     ucc_status_t (*join)(ucc_team_h team, void *arg, void **team_data);
     /** NULL, or called when that handle is destroyed. */
     void (*leave)(void *team_data);
-    /** By ucc_collective_init(): makes a schedule for this call, and whatever else it needs (*self).
-     *  It is this request's alone until `finalize`, and started by its post only. What it needs of
-     *  the arguments it copies. UCC_ERR_NOT_SUPPORTED declines: another algorithm is taken, so all
-     *  endpoints must decline alike. Any other error is the result of ucc_collective_init(). */
+    /** By ucc_collective_init(): makes a schedule for this call, and whatever else it needs
+     *  (*self). It is this request's alone until `finalize`, and started by its post only. What it
+     *  needs of the arguments it copies. UCC_ERR_NOT_SUPPORTED declines: another algorithm is
+     *  taken, so all endpoints must decline alike. Any other error is the result of
+     *  ucc_collective_init(). */
     ucc_status_t (*init)(const heddle_algorithm_call_t *call, void *arg, ucc_schedule_t **schedule,
                          void **self);
     /** NULL, or by each ucc_collective_post(), before the schedule is started: fills in what is new
@@ -304,8 +305,8 @@ typedef struct heddle_algorithm_params {
      *  (heddle_collective_init_tagged()). One without a tag may be given to the algorithm again: of
      *  runs inside runs, the 16th is refused. */
     ucc_status_t (*start)(void *self, uint64_t tag);
-    /** By ucc_collective_finalize(), or with the team handle: frees the schedule and what else there
-     * is. */
+    /** By ucc_collective_finalize(), or with the team handle: frees the schedule and what else
+     * there is. */
     void (*finalize)(void *self);
 } heddle_algorithm_params_t;
 

@@ -58,8 +58,8 @@ typedef struct hd_gpu_memory {
     int device;    /* where it was allocated; -1: HOST */
     uint64_t base; /* the allocation that the pointer lies in; 0: HOST, or unknown */
     size_t bytes;
-    /* of the allocation: no other gets it in this process, so that it tells whether memory was freed
-     * and allocated anew; 0: HOST */
+    /* of the allocation: no other gets it in this process, so that it tells whether memory was
+     * freed and allocated anew; 0: HOST */
     uint64_t id;
 } hd_gpu_memory_t;
 

@@ -161,8 +161,8 @@ static inline shmem_team_t member_team(shmem_team_t team, const char *call) {
     return team;
 }
 
-/** A wait for what another PE shall do, of which no one else tells when it lasts long. All 0 when it
- * begins. */
+/** A wait for what another PE shall do, of which no one else tells when it lasts long. All 0 when
+ * it begins. */
 typedef struct waiting {
     unsigned looks;
     double began; /**< seconds; 0: no clock has been read yet */
@@ -173,8 +173,8 @@ typedef struct waiting {
  *  variable at this address; fails after HEDDLE_TIMEOUT. Now and then. */
 void watch_wait(waiting_t *waiting, const char *call, const char *what, const void *address);
 
-/** Between two looks at what another PE shall change. There may be more PEs than processors: whoever
- *  looked often gives its own away. */
+/** Between two looks at what another PE shall change. There may be more PEs than processors:
+ *  whoever looked often gives its own away. */
 static inline void pause_between(unsigned *looks) {
     if (++*looks < the_world.spins) {
 #if defined(__x86_64__)

@@ -137,7 +137,8 @@ static uint32_t value_of(uint32_t i, uint32_t round) {
     return 1000 * round + i + 1;
 }
 
-/* one endpoint's part of a chain: it produces, takes part, keeps the result, and spoils both buffers */
+/* one endpoint's part of a chain: it produces, takes part, keeps the result, and spoils both
+ * buffers */
 
 static void *stream_of(uint32_t i) {
     return stage.stream[i];

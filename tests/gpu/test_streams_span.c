@@ -170,7 +170,8 @@ static void close_scene(void) {
     heddle_emucuda_reset();
 }
 
-/* a chain: each endpoint produces, takes part, keeps the result, and spoils both buffers, on its stream */
+/* a chain: each endpoint produces, takes part, keeps the result, and spoils both buffers, on its
+ * stream */
 
 typedef enum what {
     ALLREDUCE,

@@ -376,8 +376,8 @@ uint64_t perf_run(const perf_options_t *options);
 /** --tune; returns the exit status. */
 int perf_tune(const perf_options_t *options);
 
-/** Says what failed and ends the process. Used where another worker may sit inside a collective that
- *  can't complete any more, so that no orderly way out exists. */
+/** Says what failed and ends the process. Used where another worker may sit inside a collective
+ *  that can't complete any more, so that no orderly way out exists. */
 _Noreturn void perf_fatal(const char *what, ucc_status_t status);
 
 #endif

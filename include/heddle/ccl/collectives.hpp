@@ -225,8 +225,8 @@ inline plan plan_bcast(const member_ref &of, void *buffer, std::size_t count, da
     return p;
 }
 
-/** From one rank to another: a bcast among two. Each direction has tags of its own, so that two that
- *  send to each other, and receive then, match. */
+/** From one rank to another: a bcast among two. Each direction has tags of its own, so that two
+ *  that send to each other, and receive then, match. */
 inline plan plan_pair(const member_ref &of, void *buffer, std::size_t count, datatype dtype,
                       std::size_t from, std::size_t to, const char *call) {
     plan p(of, UCC_COLL_TYPE_BCAST, call);

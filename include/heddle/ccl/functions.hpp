@@ -17,9 +17,9 @@
 namespace heddle {
 namespace ccl {
 
-/** A call, or a CUDA event of the program's; can be moved. One that has been moved from, or was made
- *  by nobody, is complete. One that is destroyed waits, as request does; between group_start() and
- *  group_end() the group keeps it. */
+/** A call, or a CUDA event of the program's; can be moved. One that has been moved from, or was
+ *  made by nobody, is complete. One that is destroyed waits, as request does; between
+ *  group_start() and group_end() the group keeps it. */
 class event {
   public:
     event() noexcept = default;

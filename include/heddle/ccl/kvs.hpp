@@ -30,9 +30,9 @@ class kvs_interface {
     virtual void set(const string_class &key, const vector_class<char> &data) = 0;
 };
 
-/** How a communicator is made; the same at all ranks. thread_mode: UCC_THREAD_MULTIPLE, the default,
- *  or UCC_THREAD_SINGLE: one thread at a time uses a rank, and waits for no other rank of its own
- *  meanwhile. */
+/** How a communicator is made; the same at all ranks. thread_mode: UCC_THREAD_MULTIPLE, the
+ *  default, or UCC_THREAD_SINGLE: one thread at a time uses a rank, and waits for no other rank of
+ *  its own meanwhile. */
 enum class comm_attr_id : int { version, thread_mode };
 enum class kvs_attr_id : int { version };
 enum class init_attr_id : int { version };

@@ -82,8 +82,8 @@ class host_bad_alloc : public exception {
 
 namespace detail {
 
-/** At the head of each call: what the thread has logged before is not why this one fails. The thread
- *  may have logged nothing then, since another one has found out why. */
+/** At the head of each call: what the thread has logged before is not why this one fails. The
+ *  thread may have logged nothing then, since another one has found out why. */
 inline void begin_call() {
     heddle_forget_error();
 }
@@ -169,9 +169,9 @@ struct fn_context {
     std::size_t offset;
 };
 
-/** inout[i] = inout[i] op in[i] for i below in_count, where inout has the lower ranks' part; op must
- *  be associative. *out_count is in_count, and must stay that. Called by any thread that waits; an
- *  exception fails the call at all ranks. */
+/** inout[i] = inout[i] op in[i] for i below in_count, where inout has the lower ranks' part; op
+ *  must be associative. *out_count is in_count, and must stay that. Called by any thread that
+ *  waits; an exception fails the call at all ranks. */
 using reduction_fn = void (*)(const void *in, std::size_t in_count, void *inout,
                               std::size_t *out_count, datatype dtype, const fn_context *context);
 
@@ -225,8 +225,8 @@ inline const element &predefined_element(datatype dtype) {
     return table[static_cast<int>(dtype)];
 }
 
-/** A user's reduction of a datatype, which the C library knows as a generic datatype. Stays where it
- *  is: the C library hands its address to the callback. */
+/** A user's reduction of a datatype, which the C library knows as a generic datatype. Stays where
+ *  it is: the C library hands its address to the callback. */
 struct custom_reduction {
     datatype dtype;
     reduction_fn fn;

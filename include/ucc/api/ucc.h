@@ -34,9 +34,9 @@ BEGIN_C_DECLS
  * Operations, memory and datatypes
  * ---------------------------------------------------------------------------------------------- */
 
-/** The collective operations, as bits so that sets of them fit in a mask. The amounts of data in src
- *  and dst are given here as (src; dst), where c is what one endpoint contributes to or receives
- *  from one other. */
+/** The collective operations, as bits so that sets of them fit in a mask. The amounts of data in
+ *  src and dst are given here as (src; dst), where c is what one endpoint contributes to or
+ *  receives from one other. */
 typedef enum {
     UCC_COLL_TYPE_ALLGATHER = UCC_BIT(0),        /**< all get all blocks, in order (c; n*c) */
     UCC_COLL_TYPE_ALLGATHERV = UCC_BIT(1),       /**< the same, blocks of any size (info; info_v) */
@@ -136,14 +136,14 @@ typedef struct ucc_reduce_cb_params {
     void *cb_ctx; /**< ucc_generic_dt_ops::reduce.cb_ctx */
 } ucc_reduce_cb_params_t;
 
-/** Describes a user-defined datatype to ucc_dt_create_generic(). Packing turns count elements into a
- *  stream of bytes, in pieces; unpacking turns such a stream back. Callbacks may run on any thread
- *  that posts, progresses or waits.
+/** Describes a user-defined datatype to ucc_dt_create_generic(). Packing turns count elements into
+ *  a stream of bytes, in pieces; unpacking turns such a stream back. Callbacks may run on any
+ *  thread that posts, progresses or waits.
  *
- *  They must return, on the thread and stack that called them, and may not call the library but for
- *  ucc_collective_test(), ucc_status_string() and heddle_ep_index() and its like: post, progress,
- *  and all that waits log a line and return UCC_ERR_INVALID_PARAM there. A callback that ends its
- *  thread or throws (through frames of C) fails its team: all operations on it end with
+ *  They must return, on the thread and stack that called them, and may not call the library but
+ *  for ucc_collective_test(), ucc_status_string() and heddle_ep_index() and its like: post,
+ *  progress, and all that waits log a line and return UCC_ERR_INVALID_PARAM there. A callback that
+ *  ends its thread or throws (through frames of C) fails its team: all operations on it end with
  *  UCC_ERR_NO_MESSAGE; so does one that is left by longjmp(), but only once its thread calls the
  *  library again: until then, nobody's user-defined reductions go on. Completion callbacks
  *  (ucc_coll_callback_t) are free to call what they like. */
@@ -166,7 +166,8 @@ typedef struct ucc_generic_dt_ops {
      *  bytes were written. */
     size_t (*pack)(void *state, size_t offset, void *dest, size_t max_length);
 
-    /** Take length bytes at src as the stream's bytes from offset on. An error fails the collective.
+    /** Take length bytes at src as the stream's bytes from offset on. An error fails the
+     * collective.
      */
     ucc_status_t (*unpack)(void *state, size_t offset, const void *src, size_t length);
 
@@ -381,9 +382,9 @@ void ucc_context_config_print(const ucc_context_config_h config, FILE *stream, c
 ucc_status_t ucc_context_config_modify(ucc_context_config_h config, const char *component,
                                        const char *name, const char *value);
 
-/** Create a context. Local without UCC_CONTEXT_PARAM_FIELD_OOB; with it, all participants of the OOB
- *  must call, and the call may block until they have. The OOB must stay usable until the context is
- *  destroyed. */
+/** Create a context. Local without UCC_CONTEXT_PARAM_FIELD_OOB; with it, all participants of the
+ *  OOB must call, and the call may block until they have. The OOB must stay usable until the
+ *  context is destroyed. */
 ucc_status_t ucc_context_create(ucc_lib_h lib_handle, const ucc_context_params_t *params,
                                 const ucc_context_config_h config, ucc_context_h *context);
 
@@ -688,16 +689,16 @@ ucc_status_t ucc_collective_post(ucc_coll_req_h request);
 ucc_status_t ucc_collective_init_and_post(ucc_coll_args_t *coll_args, ucc_coll_req_h *request,
                                           ucc_team_h team);
 
-/** The state of an operation: UCC_OPERATION_INITIALIZED before its post, UCC_INPROGRESS, UCC_OK when
- *  complete, or an error. Makes no progress: that is ucc_context_progress(). Once it returns
+/** The state of an operation: UCC_OPERATION_INITIALIZED before its post, UCC_INPROGRESS, UCC_OK
+ *  when complete, or an error. Makes no progress: that is ucc_context_progress(). Once it returns
  *  UCC_OK, the operation's results are visible to the calling thread. */
 static inline ucc_status_t ucc_collective_test(ucc_coll_req_h request) {
     return __atomic_load_n(&request->status, __ATOMIC_ACQUIRE);
 }
 
-/** End a request. UCC_ERR_INVALID_PARAM while the operation is in progress. With UCC_THREAD_MULTIPLE
- *  the caller sees to it that the completion callback has returned, unless it calls from inside
- *  it. */
+/** End a request. UCC_ERR_INVALID_PARAM while the operation is in progress. With
+ *  UCC_THREAD_MULTIPLE the caller sees to it that the completion callback has returned, unless it
+ *  calls from inside it. */
 ucc_status_t ucc_collective_finalize(ucc_coll_req_h request);
 
 /* ------------------------------------------------------------------------------------------------
@@ -761,11 +762,11 @@ ucc_status_t ucc_ee_set_event(ucc_ee_h ee, ucc_ev_t *ev);
  *  is a copy, which needs no acknowledgement. */
 ucc_status_t ucc_ee_wait(ucc_ee_h ee, ucc_ev_t *ev);
 
-/** Have ee_event->req start when the event occurs on the engine: on a stream, when what was enqueued
- *  there before is done; and what is enqueued there later comes after it. Until then, and while it
- *  runs, its status is UCC_INPROGRESS; UCC_EVENT_COLLECTIVE_POST says that it has started,
- *  UCC_EVENT_COLLECTIVE_COMPLETE that it is over, in error, too. After an error of this call the
- *  request must still be finalized. */
+/** Have ee_event->req start when the event occurs on the engine: on a stream, when what was
+ *  enqueued there before is done; and what is enqueued there later comes after it. Until then, and
+ *  while it runs, its status is UCC_INPROGRESS; UCC_EVENT_COLLECTIVE_POST says that it has
+ *  started, UCC_EVENT_COLLECTIVE_COMPLETE that it is over, in error, too. After an error of this
+ *  call the request must still be finalized. */
 ucc_status_t ucc_collective_triggered_post(ucc_ee_h ee, ucc_ev_t *ee_event);
 
 /* ------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@
 
 BEGIN_C_DECLS
 
-/** Result of a call, and state of a request. Test for errors with `status < 0`: libraries may return
- *  negative values that have no name here. */
+/** Result of a call, and state of a request. Test for errors with `status < 0`: libraries may
+ *  return negative values that have no name here. */
 typedef enum {
     UCC_OK = 0,                    /**< done, successfully */
     UCC_INPROGRESS = 1,            /**< started; keep progressing and testing */
