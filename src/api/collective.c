@@ -1,5 +1,5 @@
 /* collective.c: init, post and finalize: the hot path's entry. Each checks its handles and hands on
- * to team/. A request is used by one thread at a time; waiting.c waits for it.
+ * to request/. A request is used by one thread at a time; waiting.c waits for it.
  */
 #include "api/api.h"
 

@@ -81,6 +81,8 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     lib->park_after_us = hd_config_uint(c, HD_CFG_LIB_PARK_SPIN_US);
     lib->stall = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_STALL));
     lib->gpu_gate = (hd_cfg_gate_t)hd_config_choice(c, HD_CFG_LIB_GPU_GATE);
+    lib->gpu_copy_min = hd_config_size(c, HD_CFG_LIB_GPU_COPY_MIN);
+    lib->gpu_partial_min = hd_config_size(c, HD_CFG_LIB_GPU_PARTIAL_MIN);
     lib->timeout = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_TIMEOUT));
     return UCC_OK;
 }

@@ -132,7 +132,7 @@ static ucc_status_t look_closer(hd_op_t *op) {
 static ucc_status_t step_enqueued(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     ucc_status_t status = UCC_INPROGRESS;
-    hd_assert_eq(op->state, HD_OP_ENQUEUED);
+    hd_assert_eq(op->state, HD_OP_LATE);
     hd_checked(hd_device_check_part(op));
     task->awaited = NULL;
     if (hd_group_is_inherited(op->group)) { /* the devices are the parent's */
@@ -161,7 +161,8 @@ ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status) {
         fail(op, status);
     }
     hd_op_leave(op);
-    op->state = HD_OP_ENQUEUED;
+    op->state = HD_OP_LATE;
+    op->needs = HD_DEVICE_NEEDS;
     op->task.step = step_enqueued;
     op->task.impatient = HD_UNANNOUNCED;
     op->task.fruitless = 0;

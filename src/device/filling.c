@@ -1,5 +1,5 @@
 /* filling.c: an operation among processes that has been posted, and is in no exchange yet
- * (HD_OP_FILLING). It has its number, and the others count on it; but it has published nothing,
+ * (HD_OP_EARLY). It has its number, and the others count on it; but it has published nothing,
  * because a device copies what it is going to send, or because its stream has not come to the post
  * (span.c, flight.c).
  */
@@ -21,7 +21,8 @@ void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
 }
 
 void hd_device_fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
-    op->state = HD_OP_FILLING;
+    op->state = HD_OP_EARLY;
+    op->needs = HD_DEVICE_NEEDS;
     op->wait = wait;
     op->task.impatient = HD_UNANNOUNCED;
     hd_gpu_handed_over(hd_device_part_of(op));

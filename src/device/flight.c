@@ -291,7 +291,8 @@ static ucc_status_t publish_late(hd_op_t *op) {
     ucc_status_t status = publish(op);
     if (status < 0) { /* nobody has been shown anything, and finish tells the others */
         op->exposed = false;
-        op->state = HD_OP_FILLING;
+        op->state = HD_OP_EARLY;
+        op->needs = HD_DEVICE_NEEDS;
         return status;
     }
     return op->wait(op);
@@ -338,7 +339,7 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
-    if (op->state == HD_OP_FILLING) { /* the operation has been held, and is in no exchange */
+    if (op->state == HD_OP_EARLY) { /* the operation has been held, and is in no exchange */
         hd_device_span_fail(op, status);
         return hd_device_await(op, status);
     }

@@ -9,7 +9,7 @@
  *                slot of the exchange is the next one's: whoever posts many collectives is not kept
  *                by the device.
  *     complete   The devices have done it. Until then the request is in progress, and its context
- *                steps it (HD_OP_ENQUEUED).
+ *                steps it (HD_OP_LATE).
  *
  *     member    hd_device_look, hd_device_settle   find out at init whose memory it is, and that
  *                                                  devices can do this
@@ -77,6 +77,9 @@
 #include "shm/outer.h"
 
 #include <pthread.h>
+
+/* What an operation waits for that is early or late (hd_op.needs). */
+#define HD_DEVICE_NEEDS "its devices to complete what is enqueued"
 
 enum {
     HD_DEVICE_SHARED_ABOVE = 64 * 1024, /* bytes of an endpoint: up to it one device does all */
@@ -605,7 +608,7 @@ ucc_status_t hd_device_ready(hd_op_t *op);
 /* The operation fails while it is in no exchange: the others learn of it now, though nobody here
  * may pump the network for a while. */
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
-/* Until it begins, the operation's state is HD_OP_FILLING, and it waits by this function. */
+/* Until it begins, the operation's state is HD_OP_EARLY, and it waits by this function. */
 void hd_device_fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
 /* op->start calls this for an operation that is held: nothing is published or enqueued before its
  * stream has come to the post (hd_device_order.held). `come` goes on then, as op->wait does. */

@@ -385,6 +385,7 @@ static ucc_status_t show(ucc_lib_h lib, uint32_t n, FILE *out) {
         s->driver = counting;
         s->driver.devices = real->devices;
         s->driver.emulated = real->emulated;
+        s->team.lib = lib;
         s->devices = s->team.devices = hd_devices_make(&s->driver);
         s->group = s->devices ? hd_group_create(s->n, &config) : NULL;
     }

@@ -386,7 +386,8 @@ static ucc_status_t begin(hd_op_t *op) {
     }
     if (status < 0) { /* nobody has been shown anything: there is nothing to cancel */
         op->exposed = false;
-        op->state = HD_OP_FILLING;
+        op->state = HD_OP_EARLY;
+        op->needs = HD_DEVICE_NEEDS;
     }
     return status;
 }
@@ -521,7 +522,7 @@ static ucc_status_t drain(hd_op_t *op) {
 /* Ends the operation: outside its own device, nobody uses the stand-ins any more. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
-    bool filling = op->state == HD_OP_FILLING;
+    bool filling = op->state == HD_OP_EARLY;
     restore_users(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;

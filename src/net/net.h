@@ -1,4 +1,4 @@
-/* net.h: exchanges among processes, through UCX: what team/ may call. It knows processes, plain
+/* net.h: exchanges among processes, through UCX: what span/ and form/ may call. It knows processes, plain
  * memory and reducers, and nothing of endpoints, boards or requests.
  *
  *   NET    the process's part in the network: one, made when the first team with a second process
@@ -9,7 +9,7 @@
  *   TEAM   the processes of a team (hd_net_team_t): a wire id, which is the same in all of them and
  *          never used again (but for teams of those that are left of one), and a peer each
  *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine
- *          that team/ steps and that sends and receives
+ *          that its starter steps and that sends and receives
  *   SWAP   an exchange of few bytes among few processes, without a leg
  *
  * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane

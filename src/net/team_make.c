@@ -1,4 +1,4 @@
-/* team_make.c: making a team, and its end: what team/ calls for that, any thread, and what each
+/* team_make.c: making a team, and its end: what span/ and form/ call for that, any thread, and what each
  * lane does then.
  *
  * A team that is destroyed leaves the table at once, so that no message finds it any more. Each

@@ -513,7 +513,8 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     op->call.uneven = r->op.call.uneven;
     op->place.me = r->op.place.me;
     op->place.n = r->op.place.n;
-    op->state = HD_OP_ARMED;
+    op->state = HD_OP_EARLY;
+    op->needs = "its event";
     t->carrier.waits = (hd_op_waits_t){0}; /* a new wait */
     task->magic = HD_TASK_LIVE;
     task->context = r->op.team->contexts[0];

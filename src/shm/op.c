@@ -124,7 +124,7 @@ static void trace_step(const hd_op_t *op, hd_op_state_t before, ucc_status_t sta
 ucc_status_t hd_op_step(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     hd_op_state_t before = op->state;
-    hd_assert(before == HD_OP_FILLING || before == HD_OP_WAITING || before == HD_OP_ENGINE ||
+    hd_assert(before == HD_OP_EARLY || before == HD_OP_WAITING || before == HD_OP_ENGINE ||
               before == HD_OP_CANCEL);
     task->awaited = NULL;
     task->n_along = 0;

@@ -13,8 +13,6 @@ typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
-    size_t copy_min;      /* see hd_group */
-    size_t partial_min;   /* likewise */
     bool two_sided, check;
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */

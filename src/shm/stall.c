@@ -165,11 +165,8 @@ static need_t of_launched(const hd_op_t *op) {
 }
 
 static need_t need_of(const hd_op_t *op) {
-    if (op->state == HD_OP_ARMED) {
-        return (need_t){op, NULL, "its event"};
-    }
-    if (op->state == HD_OP_ENQUEUED || op->state == HD_OP_FILLING) {
-        return (need_t){op, NULL, "its devices to complete what is enqueued"};
+    if (op->state == HD_OP_EARLY || op->state == HD_OP_LATE) {
+        return (need_t){op, NULL, op->needs};
     }
     if (op->state == HD_OP_CANCEL && op->call.one_sided) { /* with or without a board */
         return (need_t){op, is_writing, " to finish its copy"};

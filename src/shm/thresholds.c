@@ -42,8 +42,6 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     cache = cache ? cache : (size_t)1 << 20;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
     group->streaming_min = automatic ? cache : config->streaming_min;
-    group->copy_min = config->copy_min;
-    group->partial_min = config->partial_min;
 }
 
 void hd_plan_dedicated(hd_group_t *group) {

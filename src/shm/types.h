@@ -298,13 +298,9 @@ struct hd_group {
     hd_match_t *match;
     uint64_t *labels; /* by endpoint of the team: the user's names of endpoints */
     uint32_t team_n;  /* endpoints of the team in all its processes */
-    size_t
-        copy_min; /* bytes of a block from which devices copy it to each other (device/copies.c) */
-    /* bytes of an operand from which devices reduce blocks apart (device/partials.c) */
-    size_t partial_min;
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;
-    hd_outer_memory_t *outside; /* what team/ keeps with it then; released with the group */
+    hd_outer_memory_t *outside; /* what lies above keeps with it then; released with the group */
     struct hd_region {
         void *address;
         size_t bytes;
@@ -327,13 +323,11 @@ _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its h
 
 typedef enum hd_op_state {
     HD_OP_QUEUED = 0, /* waits for its window; not published */
-    HD_OP_FILLING,    /* launched; a device copies what it is to publish (device/span.c) */
+    HD_OP_EARLY,      /* launched or about to be; something outside comes first: `needs` */
     HD_OP_WAITING,    /* published; the family's step runs */
     HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
     HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
-    HD_OP_ENQUEUED, /* its board is left; waits for what devices have yet to do (device/device.h) */
-    /* no post yet: a stand-in for an operation that waits for its event (request/engine.c) */
-    HD_OP_ARMED
+    HD_OP_LATE        /* its board is left; something outside comes yet: `needs` */
 } hd_op_state_t;
 
 /* Where an endpoint stands: its member of a board, and the number of its exchange there. */
@@ -387,6 +381,7 @@ struct hd_op {
     uint32_t outer_shape; /* HD_OUTER_* of outer.h */
     bool completer;       /* outer: I have completed the arrival */
     uint32_t turn;        /* the user's reduction: the slice that I work on */
+    const char *needs;    /* EARLY, LATE: what it waits for, in lines about it; a constant */
     /* of the whole collective, in whichever processes its endpoints live; place has what this board
      * counts */
     uint32_t n, me;

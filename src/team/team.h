@@ -44,6 +44,8 @@ struct ucc_lib_info {
     uint64_t stall;            /* ticks after which a wait is talked about; 0: never */
     uint64_t timeout;          /* ticks after which one fails that has no other; 0: never */
     hd_cfg_gate_t gpu_gate;    /* how a triggered post brings order to its stream */
+    size_t gpu_copy_min;       /* bytes of a block from which devices copy it to each other */
+    size_t gpu_partial_min;    /* bytes of an operand from which devices reduce blocks apart */
     _Atomic uint32_t contexts; /* alive */
     _Atomic bool told_tunes;   /* which tunes have no effect: once */
 };
