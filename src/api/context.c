@@ -36,9 +36,9 @@ static ucc_status_t check_params(const ucc_context_params_t *p) {
 }
 
 /* In the child of a fork. What is in it fails with its groups (shm/leave.c). */
-static void inherited(hd_heirloom_t *self) {
+static void inherited(hd_fork_hook_t *self) {
     ucc_context_h context =
-        (ucc_context_h)(void *)((char *)self - offsetof(hd_context_t, heirloom));
+        (ucc_context_h)(void *)((char *)self - offsetof(hd_context_t, fork_hook));
     hd_runner_unlock(&context->runner);
     hd_lock_forget(&context->offers_lock);
 }
@@ -146,7 +146,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
         dispose(context);
         return status;
     }
-    hd_fork_watch(&context->heirloom, inherited);
+    hd_fork_watch(&context->fork_hook, inherited);
     /* relaxed: a count for ucc_finalize, which the client orders after this */
     atomic_fetch_add_explicit(&lib->contexts, 1, memory_order_relaxed);
     *out = context;
@@ -206,7 +206,7 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
     }
     context->magic = HD_DEAD_MAGIC;
     hd_context_part(context);
-    hd_fork_forget(&context->heirloom);
+    hd_fork_forget(&context->fork_hook);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */
     dispose(context);
     return UCC_OK;

@@ -34,7 +34,7 @@ struct heddle_group {
         orphaned; /* orphaned: it has dropped the last other reference itself, in a callback */
     pthread_t thread;
     _Atomic bool stop;
-    hd_heirloom_t heirloom; /* a child finds its copy unlocked, and without the thread */
+    hd_fork_hook_t fork_hook; /* a child finds its copy unlocked, and without the thread */
 };
 
 static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
@@ -53,7 +53,7 @@ static void free_eps(heddle_ep_t *list) {
 
 static void free_group(heddle_group_t *g) {
     g->magic = HD_DEAD_MAGIC;
-    hd_fork_forget(&g->heirloom);
+    hd_fork_forget(&g->fork_hook);
     for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
         if (g->contexts[i]) {
             ucc_context_destroy(g->contexts[i]);
@@ -304,9 +304,9 @@ static ucc_status_t build(heddle_group_t *g) {
 }
 
 /* In the child of a fork, where the progress thread is not, unless it has forked itself. */
-static void inherited(hd_heirloom_t *self) {
+static void inherited(hd_fork_hook_t *self) {
     heddle_group_t *g =
-        (heddle_group_t *)(void *)((char *)self - offsetof(heddle_group_t, heirloom));
+        (heddle_group_t *)(void *)((char *)self - offsetof(heddle_group_t, fork_hook));
     hd_lock_forget(&g->lock);
     if (g->has_thread && !pthread_equal(g->thread, pthread_self())) {
         g->has_thread = false;
@@ -336,7 +336,7 @@ ucc_status_t heddle_group_create(const heddle_group_params_t *params, heddle_gro
         g->params.thread_mode = UCC_THREAD_MULTIPLE;
     }
     atomic_store_explicit(&g->refs, 1, memory_order_relaxed); /* not shared yet */
-    hd_fork_watch(&g->heirloom, inherited);
+    hd_fork_watch(&g->fork_hook, inherited);
     status = build(g);
     g->params.oob = NULL; /* the caller's */
     if (status != UCC_OK) {
@@ -490,8 +490,8 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     ep->team = team;
     team->state = HD_TEAM_ACTIVE; /* operations wait until all have joined */
     team->owned_by_ep = true;
-    bool has_kin = g->params.contexts != 1 && g->params.endpoints > 1;
-    team->kin = has_kin && g->params.thread_mode == UCC_THREAD_MULTIPLE ? g : NULL;
+    bool helps = g->params.contexts != 1 && g->params.endpoints > 1;
+    team->helped = helps && g->params.thread_mode == UCC_THREAD_MULTIPLE ? g : NULL;
     team->ordering = g->params.ordering;
     team->sync_type = g->params.sync_type;
     team->outstanding_colls = g->params.outstanding_colls;
@@ -682,7 +682,7 @@ heddle_ep_t *hd_api_sub_ep(heddle_ep_t *parent, ucc_team_h team) {
     ep->own = parent->own;
     ep->is_sub = true;
     team->owned_by_ep = true;
-    team->kin = parent->team->kin;
+    team->helped = parent->team->helped;
     /* relaxed: the parent holds a reference */
     atomic_fetch_add_explicit(&ep->group->refs, 1, memory_order_relaxed);
     if (ep->own) {

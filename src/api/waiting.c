@@ -45,12 +45,12 @@ static ucc_status_t wait_over_contexts(hd_request_t *r, double timeout) {
  * may drive endpoints on several, and what is awaited may depend on them. Seldom, as a rule other
  * threads do that, and more so where none has joined twice; at once again where there was something
  * to do. */
-static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
+static ucc_status_t wait_and_help(hd_request_t *r, double timeout) {
     static const double SHORTEST = 50e-6, ALONE = 2e-3, LONGEST = 20e-3;
-    heddle_group_t *kin = r->op.team->kin;
+    heddle_group_t *helped = r->op.team->helped;
     hd_context_t *context = r->op.task.context;
     uint64_t began = hd_ticks();
-    for (double slice = hd_api_group_is_shared(kin) ? SHORTEST : ALONE;;) {
+    for (double slice = hd_api_group_is_shared(helped) ? SHORTEST : ALONE;;) {
         double passed = hd_ticks_to_seconds(hd_ticks() - began);
         bool last = timeout >= 0 && timeout - passed <= slice;
         double left = timeout > passed ? timeout - passed : 0;
@@ -59,7 +59,7 @@ static ucc_status_t wait_with_kin(hd_request_t *r, double timeout) {
         if (status != UCC_INPROGRESS) {
             return status;
         }
-        bool any = hd_api_progress_group(kin);
+        bool any = hd_api_progress_group(helped);
         if (last) {
             return hd_task_status(&r->op.task) == UCC_INPROGRESS ? UCC_INPROGRESS : hd_api_seen(r);
         }
@@ -83,8 +83,8 @@ ucc_status_t heddle_wait(ucc_coll_req_h request, double timeout) {
     if (r->op.team->n_contexts > 1) {
         return wait_over_contexts(r, timeout);
     }
-    if (r->op.team->kin && timeout != 0) { /* a test costs no round over the whole group */
-        return wait_with_kin(r, timeout);
+    if (r->op.team->helped && timeout != 0) { /* a test costs no round over the whole group */
+        return wait_and_help(r, timeout);
     }
     hd_context_t *context = r->op.task.context;
     return hd_runner_wait(&context->runner, &r->op.task, timeout, context->lib->may_park,
@@ -168,7 +168,7 @@ static void progress(rounds_t *w, ucc_context_h context) {
 /* What a request awaits may depend on endpoints of its group on other contexts: one round over the
  * groups of those in progress. Requests of one group are neighbours as a rule, so one group is
  * remembered. */
-static bool progress_kin(const rounds_t *w) {
+static bool progress_helped(const rounds_t *w) {
     const heddle_group_t *last = NULL;
     bool any = false;
     for (size_t i = w->first; i < w->n; i++) {
@@ -176,10 +176,10 @@ static bool progress_kin(const rounds_t *w) {
         if (!r || hd_task_status(&r->op.task) != UCC_INPROGRESS) {
             continue;
         }
-        heddle_group_t *kin = r->op.team->kin;
-        if (kin && kin != last) {
-            any |= hd_api_progress_group(kin);
-            last = kin;
+        heddle_group_t *helped = r->op.team->helped;
+        if (helped && helped != last) {
+            any |= hd_api_progress_group(helped);
+            last = helped;
         }
     }
     return any;
@@ -203,7 +203,7 @@ static void round_of(rounds_t *w) {
         if (w->vain >= HD_IDLE_SLEEP) {
             hd_give_way();
         }
-    } else if (progress_kin(w)) {
+    } else if (progress_helped(w)) {
         w->vain = 0;
     } else if (w->may_park) {
         _Atomic uint32_t word = 0; /* no bell rings for several contexts */

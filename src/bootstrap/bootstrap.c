@@ -24,8 +24,8 @@ static void bootstrap_free(heddle_bootstrap_t *b) {
 
 /* In the child of a fork. Without this, a parent that dies would not be missed: its connections
  * would stay open. */
-static void leave_to_parent(hd_heirloom_t *heirloom) {
-    heddle_bootstrap_t *b = (heddle_bootstrap_t *)heirloom;
+static void leave_to_parent(hd_fork_hook_t *fork_hook) {
+    heddle_bootstrap_t *b = (heddle_bootstrap_t *)fork_hook;
     b->inherited = true;
     for (uint32_t i = 0; i < b->n_peers; i++) {
         if (b->peer[i]) {
@@ -98,11 +98,11 @@ static ucc_status_t form(heddle_bootstrap_t *b, const heddle_bootstrap_params_t 
     if (status != UCC_OK) {
         return status;
     }
-    hd_fork_watch(&b->heirloom, leave_to_parent);
+    hd_fork_watch(&b->fork_hook, leave_to_parent);
     status = b->rank == 0 ? hd_root_form(b, address, has_listener ? params->listener : -1)
                           : hd_join(b, address);
     if (status != UCC_OK) {
-        hd_fork_forget(&b->heirloom);
+        hd_fork_forget(&b->fork_hook);
     }
     return status;
 }
@@ -182,7 +182,7 @@ ucc_status_t heddle_bootstrap_end(heddle_bootstrap_t *bootstrap) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (bootstrap->size > 1) {
-        hd_fork_forget(&bootstrap->heirloom);
+        hd_fork_forget(&bootstrap->fork_hook);
     }
     bootstrap_free(bootstrap);
     return UCC_OK;

@@ -87,8 +87,8 @@ typedef enum hd_exchange_state {
 } hd_exchange_state_t;
 
 struct heddle_bootstrap {
-    hd_heirloom_t
-        heirloom; /* must stay first: the child of a fork closes its copies of the descriptors */
+    hd_fork_hook_t
+        fork_hook; /* must stay first: the child of a fork closes its copies of the descriptors */
     uint32_t rank, size;
     double timeout, exchange_timeout; /* seconds; negative: none */
     uint8_t *key;

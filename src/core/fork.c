@@ -1,4 +1,4 @@
-/* fork.c: heirlooms, and mutexes that are held over a fork (fork.h). Any thread. */
+/* fork.c: fork_hooks, and mutexes that are held over a fork (fork.h). Any thread. */
 #include "core/fork.h"
 
 #include "core/debug.h"
@@ -10,7 +10,7 @@ enum { MAX_MUTEXES = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static bool registered;
-static hd_heirloom_t *heirlooms;
+static hd_fork_hook_t *fork_hooks;
 static pthread_mutex_t *guarded[MAX_MUTEXES];
 static int n_guarded;
 static _Atomic uint32_t forks; /* written in a child only, before it has threads */
@@ -31,7 +31,7 @@ static void in_parent(void) {
 
 static void in_child(void) {
     atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); /* alone */
-    for (hd_heirloom_t *h = heirlooms; h; h = h->next) {
+    for (hd_fork_hook_t *h = fork_hooks; h; h = h->next) {
         h->in_child(h);
     }
     in_parent();
@@ -42,24 +42,24 @@ static void watch_forks(void) {
     registered = registered || pthread_atfork(before, in_parent, in_child) == 0;
 }
 
-void hd_fork_watch(hd_heirloom_t *heirloom, void (*child)(hd_heirloom_t *self)) {
-    heirloom->in_child = child;
+void hd_fork_watch(hd_fork_hook_t *fork_hook, void (*child)(hd_fork_hook_t *self)) {
+    fork_hook->in_child = child;
     pthread_mutex_lock(&lock);
     watch_forks();
-    heirloom->next = heirlooms;
-    heirloom->at = &heirlooms;
-    if (heirlooms) {
-        heirlooms->at = &heirloom->next;
+    fork_hook->next = fork_hooks;
+    fork_hook->at = &fork_hooks;
+    if (fork_hooks) {
+        fork_hooks->at = &fork_hook->next;
     }
-    heirlooms = heirloom;
+    fork_hooks = fork_hook;
     pthread_mutex_unlock(&lock);
 }
 
-void hd_fork_forget(hd_heirloom_t *heirloom) {
+void hd_fork_forget(hd_fork_hook_t *fork_hook) {
     pthread_mutex_lock(&lock);
-    *heirloom->at = heirloom->next;
-    if (heirloom->next) {
-        heirloom->next->at = heirloom->at;
+    *fork_hook->at = fork_hook->next;
+    if (fork_hook->next) {
+        fork_hook->next->at = fork_hook->at;
     }
     pthread_mutex_unlock(&lock);
 }

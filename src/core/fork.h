@@ -3,7 +3,7 @@
  * may have held a lock, and nobody will ever publish what an inherited operation waits for.
  *
  * So the child's copies fail, and only they: whatever lives in a process and can be waited for is
- * an heirloom, known from its making to its end, and is told in the child what has happened, before
+ * an fork_hook, known from its making to its end, and is told in the child what has happened, before
  * fork() returns there. That costs nothing elsewhere. New groups work in the child as in any
  * process.
  */
@@ -13,15 +13,15 @@
 #include <pthread.h>
 #include <stdint.h>
 
-typedef struct hd_heirloom {
+typedef struct hd_fork_hook {
     void (*in_child)(
-        struct hd_heirloom *self); /* one thread is there, and no lock is worth anything */
-    struct hd_heirloom *next, **at;
-} hd_heirloom_t;
+        struct hd_fork_hook *self); /* one thread is there, and no lock is worth anything */
+    struct hd_fork_hook *next, **at;
+} hd_fork_hook_t;
 
 /* Any thread; the second only after the first. */
-void hd_fork_watch(hd_heirloom_t *heirloom, void (*in_child)(hd_heirloom_t *self));
-void hd_fork_forget(hd_heirloom_t *heirloom);
+void hd_fork_watch(hd_fork_hook_t *fork_hook, void (*in_child)(hd_fork_hook_t *self));
+void hd_fork_forget(hd_fork_hook_t *fork_hook);
 /* What this mutex guards is whole in the child, and the mutex free. For ever; under it, nothing
  * else is locked. Says once too often is harmless. */
 void hd_fork_guard(pthread_mutex_t *mutex);

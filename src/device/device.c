@@ -15,7 +15,7 @@ static hd_devices_t *the_devices; /* under the lock */
 static uint32_t references;       /* under the lock */
 
 /* In the child of a fork, whoever may have held the lock is not there. */
-static void inherit(hd_heirloom_t *self) {
+static void inherit(hd_fork_hook_t *self) {
     (void)self;
     pthread_mutex_init(&lock, NULL);
     hd_device_gates_inherit();
@@ -37,7 +37,7 @@ hd_devices_t *hd_devices_make(const hd_gpu_driver_t *driver) {
 }
 
 static hd_devices_t *create(void) {
-    static hd_heirloom_t heirloom;
+    static hd_fork_hook_t fork_hook;
     static bool watching; /* under the lock */
     const hd_gpu_driver_t *driver;
     if (hd_gpu_open(&driver) != UCC_OK) {
@@ -49,7 +49,7 @@ static hd_devices_t *create(void) {
         return NULL;
     }
     if (!watching) {
-        hd_fork_watch(&heirloom, inherit);
+        hd_fork_watch(&fork_hook, inherit);
         watching = true;
     }
     return devices;

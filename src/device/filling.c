@@ -1,7 +1,7 @@
 /* filling.c: an operation among processes that has been posted, and is in no exchange yet
  * (HD_OP_EARLY). It has its number, and the others count on it; but it has published nothing,
  * because a device copies what it is going to send, or because its stream has not come to the post
- * (span.c, flight.c).
+ * (span.c, pipeline.c).
  */
 #include "device/internal.h"
 

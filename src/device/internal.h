@@ -255,7 +255,7 @@ typedef struct hd_device_order {
 } hd_device_order_t;
 
 /* Pinned memory that the endpoints of a process have in common with the network (relay.c,
- * flight.c). */
+ * pipeline.c). */
 typedef struct hd_device_relay {
     /* Must stay first. block: as many bytes as the call has, at the same places. ticket: of what
      * was enqueued last, or 0 for nothing; under the line's lock until all slices are finished. */
@@ -285,7 +285,7 @@ typedef struct hd_device_part {
     ucc_status_t (*come)(hd_op_t *op);
     struct hd_device_done own; /* behind its last work: what its stream comes after */
     struct hd_device_users users;
-    ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (flight.c) */
+    ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (pipeline.c) */
     hd_device_relay_t *relay;                /* which it has to drop; NULL: none */
     const void *src;                         /* what it publishes */
     void *dst;
@@ -299,12 +299,12 @@ typedef struct hd_device_part {
 
 /* What lies with an exchange's slot (hd_exchange.flight). The claimer of slice s writes done[s];
  * after all slices are finished, every member may read all of them until it has left the board. */
-typedef struct hd_device_flight {
+typedef struct hd_device_slot {
     hd_outer_memory_t memory;
     hd_devices_t *devices; /* a reference */
     uint32_t slices;
     struct hd_device_done done[];
-} hd_device_flight_t;
+} hd_device_slot_t;
 
 /* How the devices of an exchange go about it (enqueue.c decides). */
 typedef enum hd_device_way {
@@ -754,17 +754,17 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
 
-/* --- flight.c -------------------------------------------------------------------------------- */
+/* --- pipeline.c -------------------------------------------------------------------------------- */
 
 /* Does the operation go by a relay instead of stand-ins? The same at all endpoints of this
  * process. */
-bool hd_device_flies(const hd_op_t *op);
+bool hd_device_is_pipelined(const hd_op_t *op);
 /* op->start and op->finish of an operation that does. */
-ucc_status_t hd_device_flight_start(hd_op_t *op);
-ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status);
+ucc_status_t hd_device_pipeline_start(hd_op_t *op);
+ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status);
 /* May calls of this type go by a relay, among so many endpoints of a process that has so many
  * devices, if the host would do them by segments? */
-bool hd_device_may_fly(uint8_t type, uint32_t n, uint32_t devices);
+bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices);
 
 /* --- span.c, near.c, show.c: device.h -------------------------------------------------------- */
 

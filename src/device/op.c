@@ -7,14 +7,14 @@
 
 /* --- the slot's memory ----------------------------------------------------------------------- */
 
-static hd_device_flight_t *flight_of(const hd_op_t *op) {
+static hd_device_slot_t *flight_of(const hd_op_t *op) {
     /* acquire: pairs with the CAS of install_flight */
-    return (hd_device_flight_t *)(void *)atomic_load_explicit(&op->exchange->flight,
-                                                              memory_order_acquire);
+    return (hd_device_slot_t *)(void *)atomic_load_explicit(&op->exchange->flight,
+                                                            memory_order_acquire);
 }
 
 static void free_flight(hd_outer_memory_t *memory) {
-    hd_device_flight_t *f = (hd_device_flight_t *)(void *)memory;
+    hd_device_slot_t *f = (hd_device_slot_t *)(void *)memory;
     for (uint32_t s = 0; s < f->slices; s++) {
         const struct hd_device_done *done = &f->done[s];
         if (done->event && done->recorded && done->own) {
@@ -31,12 +31,12 @@ static void free_flight(hd_outer_memory_t *memory) {
 /* Every member makes sure of the slot's memory before it publishes: then whoever claims finds
  * it. */
 static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
-    const hd_device_flight_t *there = flight_of(op);
+    const hd_device_slot_t *there = flight_of(op);
     hd_assert(!there || (there->slices == slices && there->devices == op->team->devices));
     if (there) {
         return UCC_OK;
     }
-    hd_device_flight_t *f = hd_alloc(HD_LINE_PAIR, sizeof(*f) + slices * sizeof(f->done[0]));
+    hd_device_slot_t *f = hd_alloc(HD_LINE_PAIR, sizeof(*f) + slices * sizeof(f->done[0]));
     if (!f) {
         hd_error("%s: no memory for what is enqueued on devices", hd_op_type_name(op));
         return UCC_ERR_NO_MEMORY;
@@ -180,7 +180,7 @@ static ucc_status_t start(hd_op_t *op) {
 /* Takes the tickets: everything is enqueued, or nothing more will be. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
-    const hd_device_flight_t *f = flight_of(op);
+    const hd_device_slot_t *f = flight_of(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }

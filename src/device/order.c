@@ -22,7 +22,7 @@
  * all of them). What lines wait for is then never behind a gate: a post that was not held has
  * recorded `ready` before any gate that is closed was put, and one that was held is ready.
  *
- * Among processes (span.c, flight.c) all of this holds as well, but that a member's part is
+ * Among processes (span.c, pipeline.c) all of this holds as well, but that a member's part is
  * enqueued when the network has done its own: the host has to have what is sent, so it waits, for a
  * line that has waited for `ready`.
  *

@@ -1,5 +1,5 @@
 /* relay.c: relays: pinned memory that the endpoints of a process have in common with the network
- * (flight.c). It is taken for one exchange, each member drops it when it has no work on the device
+ * (pipeline.c). It is taken for one exchange, each member drops it when it has no work on the device
  * any more, and the last one gives it back.
  */
 #include "device/internal.h"

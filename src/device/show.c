@@ -341,7 +341,7 @@ static void print_across(const show_t *s, FILE *out) {
         "the network; large ",
         out);
     for (uint8_t type = 0; type < HD_N_TYPES; type++) {
-        if (hd_device_may_fly(type, s->n, s->driver.devices)) {
+        if (hd_device_may_pipeline(type, s->n, s->driver.devices)) {
             fprintf(out, "%s%s", comma, hd_type_name(type));
             comma = ", ";
         }

@@ -542,7 +542,7 @@ void hd_device_phases(const hd_op_t *op, hd_phases_t *phases) {
     if (!op->outer) {
         return; /* shm has said that devices do all of it */
     }
-    bool flies = hd_device_flies(op);
+    bool flies = hd_device_is_pipelined(op);
     hd_phases_t host = *phases;
     phases->n = 0;
     hd_phases_add(phases,
@@ -556,9 +556,9 @@ void hd_device_phases(const hd_op_t *op, hd_phases_t *phases) {
 }
 
 void hd_device_span_choose(hd_op_t *op) {
-    if (hd_device_flies(op)) {
-        op->start = hd_device_flight_start;
-        op->finish = hd_device_flight_finish;
+    if (hd_device_is_pipelined(op)) {
+        op->start = hd_device_pipeline_start;
+        op->finish = hd_device_pipeline_finish;
         return;
     }
     op->device->start = op->start;

@@ -33,8 +33,8 @@ static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
 }
 
 /* In the child of a fork. What another thread had in hand would come back to no list. */
-static void inherited(hd_heirloom_t *self) {
-    ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, heirloom));
+static void inherited(hd_fork_hook_t *self) {
+    ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, fork_hook));
     hd_lock_forget(&team->lock);
     for (hd_request_t *r = team->all; r; r = r->all) {
         r->op.task.fruitless = 0;
@@ -99,7 +99,7 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
 void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts) {
     memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
     team->magic = HD_TEAM_MAGIC;
-    team->lessons = &hd_no_lessons;
+    team->call_cache = &hd_no_cached_calls;
     team->n_contexts = n_contexts;
     team->lib = contexts[0]->lib;
     team->thread_mode = team->lib->params.thread_mode;
@@ -110,7 +110,7 @@ void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts)
         /* relaxed: a count for context_destroy, which the client orders after this */
         atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
     }
-    hd_fork_watch(&team->heirloom, inherited);
+    hd_fork_watch(&team->fork_hook, inherited);
 }
 
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
@@ -134,7 +134,7 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 
 void hd_team_free(ucc_team_h team) {
     hd_assert_eq(team->n_held, 0);
-    hd_fork_forget(&team->heirloom);
+    hd_fork_forget(&team->fork_hook);
     hd_form_drop(team);
     team->magic = HD_DEAD_MAGIC;
     while (team->all) {
@@ -160,6 +160,6 @@ void hd_team_free(ucc_team_h team) {
     if (team->group) {
         hd_home_unpin(&team->group->home);
     }
-    hd_team_forget_lessons(team);
+    hd_team_clear_call_cache(team);
     free_memory(team);
 }

@@ -5,7 +5,7 @@
 #include "form/internal.h"
 
 #include "core/hash.h"
-#include "form/kin.h"
+#include "form/context_group.h"
 
 /* --- meeting without an exchange -------------------------------------------------------------- */
 
@@ -278,11 +278,11 @@ static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, boo
 /* Over contexts: team->n ranks, of which the caller's is the me-th. */
 static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me, bool has_id) {
     ucc_context_h context = team->contexts[0];
-    const hd_kin_t *kin = context->peers.kin;
-    hd_span_t *span = kin ? hd_form_span_of_list(kin->span, list, team->n, me) : NULL;
+    const hd_context_group_t *known = context->peers.group;
+    hd_span_t *span = known ? hd_form_span_of_list(known->span, list, team->n, me) : NULL;
     hd_meet_key_t key = {
         .kind = HD_MEET_LIST, .scope = context->peers.serial, .list = name_of(team, list, has_id)};
-    if (kin && !span) {
+    if (known && !span) {
         return UCC_ERR_NO_MEMORY;
     }
     if (!span || span->processes == 1) {
@@ -292,18 +292,19 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
     hd_lock(&context->offers_lock);
     uint64_t ordinal = hd_form_count_list(&context->peers.lists, key.list);
     hd_unlock(&context->offers_lock);
-    if (!kin->process || !ordinal) {
+    if (!known->process || !ordinal) {
         hd_free(span);
         hd_error("ep_map: members live in several processes, and there is no %s",
                  ordinal ? "network" : "memory");
         return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
     }
-    ucc_status_t status = hd_form_cross(team, span, kin->span, list, kin->process);
+    ucc_status_t status = hd_form_cross(team, span, known->span, list, known->process);
     /* Clients that form one team at a time, whichever thread asked for it, may form them in
        different orders in two processes: if each waited for the other's, both would wait for
        ever. */
     team->forming->ahead = has_id && context->peers.by_id;
-    return status == UCC_OK ? hd_form_start_crossing(team, &key, ordinal, kin->serial, me) : status;
+    return status == UCC_OK ? hd_form_start_crossing(team, &key, ordinal, known->serial, me)
+                            : status;
 }
 
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {

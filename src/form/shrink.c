@@ -23,8 +23,8 @@
 
 #include <string.h>
 
-struct hd_verdict {
-    struct hd_verdict *next;
+struct hd_survivors {
+    struct hd_survivors *next;
     uint64_t number; /* of the call, from 1 */
     uint32_t passed; /* endpoints of this process that are through with it: all of them take part */
     uint32_t n;
@@ -36,23 +36,23 @@ static bool is_left(const hd_crossing_t *crossing, uint32_t process) {
 }
 
 /* Under the lock. NULL: no memory. */
-static hd_verdict_t *decide(hd_crossing_t *crossing, uint64_t number) {
+static hd_survivors_t *decide(hd_crossing_t *crossing, uint64_t number) {
     const hd_span_t *span = crossing->span;
-    hd_verdict_t *verdict =
-        hd_alloc(HD_LINE, sizeof(*verdict) + span->n * sizeof(verdict->left[0]));
-    if (!verdict) {
+    hd_survivors_t *survivors =
+        hd_alloc(HD_LINE, sizeof(*survivors) + span->n * sizeof(survivors->left[0]));
+    if (!survivors) {
         hd_error("no memory to shrink a team of %u", span->n);
         return NULL;
     }
-    verdict->number = number;
+    survivors->number = number;
     for (uint32_t i = 0; i < span->n; i++) {
         if (is_left(crossing, span->process_of[i])) {
-            verdict->left[verdict->n++] = i;
+            survivors->left[survivors->n++] = i;
         }
     }
-    verdict->next = crossing->verdicts;
-    crossing->verdicts = verdict;
-    return verdict;
+    survivors->next = crossing->survivor_sets;
+    crossing->survivor_sets = survivors;
+    return survivors;
 }
 
 static uint32_t count_mine(const hd_crossing_t *crossing) {
@@ -60,48 +60,48 @@ static uint32_t count_mine(const hd_crossing_t *crossing) {
 }
 
 /* By each endpoint, once. */
-static void pass(hd_crossing_t *crossing, hd_verdict_t *verdict) {
+static void pass(hd_crossing_t *crossing, hd_survivors_t *survivors) {
     hd_lock(&crossing->judging);
-    bool last = ++verdict->passed == count_mine(crossing);
-    hd_assert_le(verdict->passed, count_mine(crossing));
-    for (hd_verdict_t **at = &crossing->verdicts; last; at = &(*at)->next) {
-        if (*at == verdict) {
-            *at = verdict->next;
+    bool last = ++survivors->passed == count_mine(crossing);
+    hd_assert_le(survivors->passed, count_mine(crossing));
+    for (hd_survivors_t **at = &crossing->survivor_sets; last; at = &(*at)->next) {
+        if (*at == survivors) {
+            *at = survivors->next;
             break;
         }
     }
     hd_unlock(&crossing->judging);
     if (last) {
-        hd_free(verdict);
+        hd_free(survivors);
     }
 }
 
 /* At a crossing's end. */
-static void end_verdicts(hd_crossing_t *crossing) {
-    while (crossing->verdicts) {
-        hd_verdict_t *next = crossing->verdicts->next;
-        hd_free(crossing->verdicts);
-        crossing->verdicts = next;
+static void end_survivor_sets(hd_crossing_t *crossing) {
+    while (crossing->survivor_sets) {
+        hd_survivors_t *next = crossing->survivor_sets->next;
+        hd_free(crossing->survivor_sets);
+        crossing->survivor_sets = next;
     }
 }
 
-static hd_verdict_t *verdict_of(hd_crossing_t *crossing, uint64_t number) {
+static hd_survivors_t *survivors_of(hd_crossing_t *crossing, uint64_t number) {
     hd_lock(&crossing->judging);
-    hd_verdict_t *verdict = crossing->verdicts;
-    while (verdict && verdict->number != number) {
-        verdict = verdict->next;
+    hd_survivors_t *survivors = crossing->survivor_sets;
+    while (survivors && survivors->number != number) {
+        survivors = survivors->next;
     }
-    crossing->end_verdicts = end_verdicts;
-    verdict = verdict ? verdict : decide(crossing, number);
+    crossing->end_survivor_sets = end_survivor_sets;
+    survivors = survivors ? survivors : decide(crossing, number);
     hd_unlock(&crossing->judging);
-    return verdict;
+    return survivors;
 }
 
 /* The endpoints that are left, by their numbers in the origin. NULL: no memory (logged). */
-static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_verdict_t *verdict) {
-    uint64_t *endpoint = hd_alloc(HD_LINE, verdict->n * sizeof(*endpoint));
-    for (uint32_t i = 0; endpoint && i < verdict->n; i++) {
-        uint64_t here = verdict->left[i];
+static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_survivors_t *survivors) {
+    uint64_t *endpoint = hd_alloc(HD_LINE, survivors->n * sizeof(*endpoint));
+    for (uint32_t i = 0; endpoint && i < survivors->n; i++) {
+        uint64_t here = survivors->left[i];
         endpoint[i] = crossing->origin.endpoint ? crossing->origin.endpoint[here] : here;
     }
     if (!endpoint) {
@@ -110,12 +110,12 @@ static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_verdict_t *ve
     return endpoint;
 }
 
-static uint64_t wire_of(const hd_crossing_t *crossing, const hd_verdict_t *verdict,
+static uint64_t wire_of(const hd_crossing_t *crossing, const hd_survivors_t *survivors,
                         const uint64_t *endpoint) {
-    if (verdict->n == crossing->span->n) {
+    if (survivors->n == crossing->span->n) {
         return hd_hash_mix(crossing->wire, 0x5a3e);
     }
-    hd_fingerprint_t list = hd_fingerprint(endpoint, verdict->n);
+    hd_fingerprint_t list = hd_fingerprint(endpoint, survivors->n);
     uint64_t origin =
         crossing->origin.endpoint ? crossing->origin.wire : hd_hash_mix(crossing->wire, 0x0716);
     return hd_hash_mix(hd_hash_mix(origin, list.word[0]), list.word[1]);
@@ -123,18 +123,18 @@ static uint64_t wire_of(const hd_crossing_t *crossing, const hd_verdict_t *verdi
 
 /* What is left has several processes: f gets what a crossing needs. */
 static ucc_status_t cross(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
-                          const hd_verdict_t *verdict) {
+                          const hd_survivors_t *survivors) {
     const hd_crossing_t *crossing = parent->crossing;
     hd_forming_t *f = team->forming;
-    f->origin.endpoint = origin_of(crossing, verdict);
+    f->origin.endpoint = origin_of(crossing, survivors);
     if (!f->origin.endpoint) {
         hd_free(span);
         return UCC_ERR_NO_MEMORY;
     }
     f->origin.wire =
         crossing->origin.endpoint ? crossing->origin.wire : hd_hash_mix(crossing->wire, 0x0716);
-    f->wire = wire_of(crossing, verdict, f->origin.endpoint);
-    return hd_form_cross_from(team, span, crossing, verdict->left);
+    f->wire = wire_of(crossing, survivors, f->origin.endpoint);
+    return hd_form_cross_from(team, span, crossing, survivors->left);
 }
 
 static hd_meet_key_t next_key(ucc_team_h parent) {
@@ -145,19 +145,20 @@ static hd_meet_key_t next_key(ucc_team_h parent) {
 }
 
 /* Everything but the meeting. */
-static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, const hd_verdict_t *verdict) {
+static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, const hd_survivors_t *survivors) {
     uint32_t me = 0;
-    while (verdict->left[me] != parent->ep) { /* my process is left */
+    while (survivors->left[me] != parent->ep) { /* my process is left */
         me++;
     }
-    team->n = verdict->n;
+    team->n = survivors->n;
     team->ep = me;
-    hd_span_t *span = hd_form_span_of_list(parent->crossing->span, verdict->left, verdict->n, me);
+    hd_span_t *span =
+        hd_form_span_of_list(parent->crossing->span, survivors->left, survivors->n, me);
     if (!span) {
         return UCC_ERR_NO_MEMORY;
     }
     if (span->processes > 1) {
-        return cross(parent, team, span, verdict);
+        return cross(parent, team, span, survivors);
     }
     hd_free(span);
     return UCC_OK;
@@ -169,10 +170,10 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     hd_span_drain();
     hd_meet_key_t key = next_key(parent);
     uint32_t here = count_mine(crossing), local = crossing->span->local_of[parent->ep];
-    hd_verdict_t *verdict = verdict_of(crossing, key.id);
-    ucc_status_t status = verdict ? choose(parent, team, verdict) : UCC_ERR_NO_MEMORY;
-    if (verdict) {
-        pass(crossing, verdict);
+    hd_survivors_t *survivors = survivors_of(crossing, key.id);
+    ucc_status_t status = survivors ? choose(parent, team, survivors) : UCC_ERR_NO_MEMORY;
+    if (survivors) {
+        pass(crossing, survivors);
     }
     if (status != UCC_OK) {
         hd_form_refuse_meeting(&key, here, local, status);

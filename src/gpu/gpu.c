@@ -40,8 +40,8 @@ static struct {
 /* Another thread may have held the lock, or been anywhere: of what it guards, only what `inherited`
  * leaves is used. The lock is not held over forks because drivers have handlers of their own, with
  * locks that are taken under it. */
-static void in_child(hd_heirloom_t *heirloom) {
-    (void)heirloom;
+static void in_child(hd_fork_hook_t *fork_hook) {
+    (void)fork_hook;
     /* relaxed, all: the child has no other thread */
     const hd_gpu_driver_t *driver = atomic_load_explicit(&opened, memory_order_relaxed);
     if (driver) {
@@ -59,8 +59,8 @@ bool hd_gpu_inherited(void) {
 }
 
 static void watch_once(void) {
-    static hd_heirloom_t heirloom;
-    hd_fork_watch(&heirloom, in_child);
+    static hd_fork_hook_t fork_hook;
+    hd_fork_watch(&fork_hook, in_child);
 }
 
 static void enter(void) {

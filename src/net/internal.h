@@ -824,7 +824,7 @@ void hd_net_tell_losses(hd_net_lane_t *lane);
 
 /* What threads sleep on, made by the first call. arm: as hd_outside has it; NULL is returned if
  * there is no descriptor. */
-struct hd_outside *hd_net_sleep_on(uint32_t (*arm)(struct hd_outside *outside, int *fds));
+struct hd_fd_waiter *hd_net_sleep_on(uint32_t (*arm)(struct hd_fd_waiter *outside, int *fds));
 /* A thread that may not look again has moved something: whoever sleeps in the lanes' descriptors
  * looks, and arms them anew. */
 void hd_net_rouse(void);

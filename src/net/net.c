@@ -11,7 +11,7 @@
  * any more.
  */
 #include "net/internal.h"
-#include "threads/outside.h"
+#include "threads/fd_waiter.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static uint32_t references;
 static hd_net_t the_net;
 
 static _Atomic(hd_net_t *) opened; /* the_net while it is open */
-static hd_heirloom_t heirloom;
+static hd_fork_hook_t fork_hook;
 
 /* --- opening, and closing --------------------------------------------------------------------- */
 
@@ -136,7 +136,7 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
 
 /* Called alone, before fork() returns in the child. The parent's legs are never stepped here:
  * whoever would wait for one knows by hd_forks() that it is not this process's. */
-static void in_child(hd_heirloom_t *self) {
+static void in_child(hd_fork_hook_t *self) {
     (void)self;
     hd_lock_forget(&the_net.lock);
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
@@ -203,7 +203,7 @@ ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net) {
     }
     /* relaxed: one thread at a time is here */
     if (!atomic_exchange_explicit(&watching, true, memory_order_relaxed)) {
-        hd_fork_watch(&heirloom, in_child);
+        hd_fork_watch(&fork_hook, in_child);
     }
     int cancelling; /* a cancelled thread would end in there, and nobody else could ever open it */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
@@ -278,11 +278,11 @@ hd_net_traffic_t hd_net_traffic(void) {
 
 /* --- sleeping --------------------------------------------------------------------------------- */
 
-_Static_assert((int)HD_NET_MOST_LANES + 1 <= (int)HD_OUTSIDE_MOST,
+_Static_assert((int)HD_NET_MOST_LANES + 1 <= (int)HD_FD_WAITER_MOST,
                "each lane has a descriptor, and the watch has one");
 
 /* The sleeper's group keeps the net. */
-static uint32_t arm(hd_outside_t *self, int *fds) {
+static uint32_t arm(hd_fd_waiter_t *self, int *fds) {
     hd_net_t *net = hd_net_opened();
     uint32_t n = 0;
     (void)self;
@@ -299,6 +299,6 @@ static uint32_t arm(hd_outside_t *self, int *fds) {
     return n;
 }
 
-struct hd_outside *hd_net_outside(void) {
+struct hd_fd_waiter *hd_net_fd_waiter(void) {
     return hd_net_sleep_on(arm);
 }

@@ -346,9 +346,9 @@ ucc_status_t hd_leg_cancel(hd_leg_t *leg, ucc_status_t why);
 bool hd_net_pump(hd_net_t *net);
 /* Pumps, and looks at once for processes that are gone, which pumping does now and then. */
 void hd_net_look(hd_net_t *net);
-/* What threads sleep on who wait for legs (threads/outside.h): the process's, for ever. NULL: it
+/* What threads sleep on who wait for legs (threads/fd_waiter.h): the process's, for ever. NULL: it
  * has no descriptor. */
-struct hd_outside *hd_net_outside(void);
+struct hd_fd_waiter *hd_net_fd_waiter(void);
 
 /* --- for people (show.c) ---------------------------------------------------------------------- */
 

@@ -60,8 +60,8 @@ struct hd_run {
     uint64_t number;     /* by which its tags are found; 0: drawn at each post */
     uint32_t occurrence; /* of a persistent request: posts so far */
     bool from_outside;   /* the team has failed otherwise, and has said why */
-    hd_heirloom_t
-        heirloom; /* in the child of a fork it may be in the hands of a thread that is not there */
+    hd_fork_hook_t
+        fork_hook; /* in the child of a fork it may be in the hands of a thread that is not there */
     char title[160];
 };
 
@@ -111,7 +111,7 @@ static void forget_plans(ucc_team_h team) {
         r->shape.type = r->shape.vector = 0;
     }
     hd_unlock(&team->lock);
-    hd_team_forget_lessons(team);
+    hd_team_clear_call_cache(team);
 }
 
 ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
@@ -334,7 +334,7 @@ static void become_face(ucc_team_h team, hd_request_t *r) {
     r->op.finish = nothing_to_unpack;
     r->route = HD_ROUTE_NOTHING;
     r->express = NULL;
-    r->teaches = false;
+    r->cacheable = false;
     draw_number(team, r);
 }
 

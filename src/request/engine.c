@@ -60,8 +60,8 @@ struct ucc_ee {
     hd_trigger_t *armed;
     struct hd_devices *devices; /* of a stream: a reference; else NULL */
     hd_gpu_stream_t stream;
-    ucc_ee_h next;          /* of the team's, under its lock */
-    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
+    ucc_ee_h next;            /* of the team's, under its lock */
+    hd_fork_hook_t fork_hook; /* a child finds its copy unlocked */
 };
 
 struct hd_trigger {
@@ -77,8 +77,8 @@ _Static_assert(offsetof(hd_trigger_t, carrier) == 0, "a trigger is a request, an
 
 /* --- engines ---------------------------------------------------------------------------------- */
 
-static void inherited(hd_heirloom_t *self) {
-    ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, heirloom));
+static void inherited(hd_fork_hook_t *self) {
+    ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, fork_hook));
     hd_lock_forget(&ee->lock);
 }
 
@@ -92,7 +92,7 @@ static ucc_ee_h make(ucc_team_h team) {
     ee->team = team;
     ee->refs = 1;
     ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
-    hd_fork_watch(&ee->heirloom, inherited);
+    hd_fork_watch(&ee->fork_hook, inherited);
     return ee;
 }
 
@@ -174,7 +174,7 @@ static void unref(ucc_ee_h ee) {
     uint32_t left = --ee->refs;
     hd_unlock(&ee->lock);
     if (left == 0) {
-        hd_fork_forget(&ee->heirloom);
+        hd_fork_forget(&ee->fork_hook);
         hd_devices_close(ee->devices);
         free_events(ee->first);
         free_events(ee->taken);

@@ -32,8 +32,8 @@ struct hd_request {
         HD_ROUTE_PERSISTENT, /* private board, number taken at init */
         HD_ROUTE_ACTIVE_SET  /* matched at post among the set's members */
     } route;
-    bool teaches;                    /* a blocking call like it may be remembered (hd_team_learn) */
-    uint64_t tag;                    /* or init number */
+    bool cacheable; /* a blocking call like it may be remembered (hd_team_cache_call) */
+    uint64_t tag;   /* or init number */
     hd_subset_t *subset, active_set; /* NULL, or the address of the other */
     hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
     double timeout;                  /* seconds; 0: none */
@@ -87,8 +87,8 @@ uint64_t hd_team_swap_barrier(ucc_team_h team);
 uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args);
 uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args);
 /* After a blocking call with a request has succeeded: remembers it for the next one. */
-void hd_team_learn(const hd_request_t *r);
-void hd_team_forget_lessons(ucc_team_h team);
+void hd_team_cache_call(const hd_request_t *r);
+void hd_team_clear_call_cache(ucc_team_h team);
 
 /* On behalf of a client that can't any more; nothing of the team's is in progress. */
 void hd_team_end_engines(ucc_team_h team);

@@ -30,7 +30,7 @@ void hd_request_plan_express(hd_request_t *r) {
     bool swaps = team->crossing && r->route == HD_ROUTE_NUMBER && hd_swap_choose(op);
     const hd_family_t *family = &hd_family[op->call.type];
     r->express = NULL;
-    r->teaches = false;
+    r->cacheable = false;
     if (op->call.device && team->crossing) {
         hd_device_span_choose(op);
     }
@@ -41,7 +41,7 @@ void hd_request_plan_express(hd_request_t *r) {
     hd_assert(!r->run && !op->finish && !op->call.empty);
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
-    r->teaches = true;
+    r->cacheable = true;
     op->call.count = op->call.bytes / op->call.element;
     if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
         op->place.board = op->group->board;
@@ -110,11 +110,11 @@ uint64_t hd_request_express(hd_request_t *r) {
 
 /* --- blocking calls --------------------------------------------------------------------------- */
 
-const hd_lessons_t hd_no_lessons;
+const hd_call_cache_t hd_no_cached_calls;
 
 /* Not while something is outstanding in the caller's context: it needs the progress that the
  * ordinary way makes, and somebody who only makes blocking calls makes no other. The context is the
- * caller's alone, as the handle is (hd_team_learn). */
+ * caller's alone, as the handle is (hd_team_cache_call). */
 static inline bool is_alone(const ucc_team_h team) {
     const hd_runner_t *runner = &team->contexts[0]->runner;
     return !runner->active &&
@@ -122,148 +122,148 @@ static inline bool is_alone(const ucc_team_h team) {
            !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
 }
 
-static inline bool may_take(const ucc_team_h team, const hd_lesson_t *lesson) {
-    return lesson->known && is_alone(team);
+static inline bool may_take(const ucc_team_h team, const hd_cached_call_t *entry) {
+    return entry->known && is_alone(team);
 }
 
 uint64_t hd_team_barrier(ucc_team_h team) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BARRIER];
-    if (!may_take(team, lesson)) {
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BARRIER];
+    if (!may_take(team, entry)) {
         return 0;
     }
-    return hd_express_barrier(&lessons->place, &lesson->call, BLOCKING_LOOKS);
+    return hd_express_barrier(&cache->place, &entry->call, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
                        uint32_t root) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BCAST + root % HD_REDUCE_BLOCK];
-    if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
-        !hd_is_address(buffer) || !may_take(team, lesson)) {
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BCAST + root % HD_REDUCE_BLOCK];
+    if (entry->count != count || entry->dt != dt || entry->call.root != root ||
+        !hd_is_address(buffer) || !may_take(team, entry)) {
         return 0;
     }
-    return hd_express_bcast_of(&lessons->place, &lesson->call, buffer, BLOCKING_LOOKS);
+    return hd_express_bcast_of(&cache->place, &entry->call, buffer, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t count,
                            ucc_datatype_t dt, ucc_reduction_op_t op) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
-    if (lesson->count != count || lesson->dt != dt || lesson->op != op || !src ||
-        !hd_is_address(dst) || !may_take(team, lesson)) {
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_ALLREDUCE];
+    if (entry->count != count || entry->dt != dt || entry->op != op || !src ||
+        !hd_is_address(dst) || !may_take(team, entry)) {
         return 0;
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
-    return hd_express_allreduce_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+    return hd_express_allreduce_of(&cache->place, &entry->call, operand, dst, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_swap_barrier(ucc_team_h team) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BARRIER];
-    if (!lesson->swaps || !is_alone(team)) {
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BARRIER];
+    if (!entry->swaps || !is_alone(team)) {
         return 0;
     }
-    return hd_swap_express_of(&lessons->place, &lesson->call, NULL, NULL, BLOCKING_LOOKS);
+    return hd_swap_express_of(&cache->place, &entry->call, NULL, NULL, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_ALLREDUCE];
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_ALLREDUCE];
     const void *src = args->src.info.buffer;
     void *dst = args->dst.info.buffer;
-    if (!lesson->swaps || lesson->count != args->dst.info.count ||
-        lesson->dt != args->dst.info.datatype || lesson->op != args->op || !src ||
+    if (!entry->swaps || entry->count != args->dst.info.count ||
+        entry->dt != args->dst.info.datatype || entry->op != args->op || !src ||
         !hd_is_address(dst) || !is_alone(team)) {
         return 0;
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
-    return hd_swap_express_of(&lessons->place, &lesson->call, operand, dst, BLOCKING_LOOKS);
+    return hd_swap_express_of(&cache->place, &entry->call, operand, dst, BLOCKING_LOOKS);
 }
 
 uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_BCAST + args->root % HD_REDUCE_BLOCK];
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BCAST + args->root % HD_REDUCE_BLOCK];
     void *buffer = args->src.info.buffer;
-    if (!lesson->swaps || lesson->count != args->src.info.count ||
-        lesson->dt != args->src.info.datatype || lesson->call.root != args->root ||
+    if (!entry->swaps || entry->count != args->src.info.count ||
+        entry->dt != args->src.info.datatype || entry->call.root != args->root ||
         !hd_is_address(buffer) || !is_alone(team)) {
         return 0;
     }
-    return hd_swap_express_of(&lessons->place, &lesson->call, buffer, buffer, BLOCKING_LOOKS);
+    return hd_swap_express_of(&cache->place, &entry->call, buffer, buffer, BLOCKING_LOOKS);
 }
 
 /* src has a meaning at the root only. */
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root) {
-    const hd_lessons_t *lessons = team->lessons;
-    const hd_lesson_t *lesson = &lessons->lesson[HD_LESSON_SCATTER + root % HD_REDUCE_BLOCK];
-    if (lesson->count != count || lesson->dt != dt || lesson->call.root != root ||
-        !hd_is_address(dst) || (lesson->call.is_root && !hd_is_address(src)) ||
-        !may_take(team, lesson)) {
+    const hd_call_cache_t *cache = team->call_cache;
+    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_SCATTER + root % HD_REDUCE_BLOCK];
+    if (entry->count != count || entry->dt != dt || entry->call.root != root ||
+        !hd_is_address(dst) || (entry->call.is_root && !hd_is_address(src)) ||
+        !may_take(team, entry)) {
         return 0;
     }
-    return hd_express_scatter_of(&lessons->place, &lesson->call, src, dst, BLOCKING_LOOKS);
+    return hd_express_scatter_of(&cache->place, &entry->call, src, dst, BLOCKING_LOOKS);
 }
 
 /* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory,
  * and nothing is remembered. */
-static hd_lessons_t *own_lessons(const hd_op_t *op) {
+static hd_call_cache_t *own_call_cache(const hd_op_t *op) {
     struct ucc_team *team = op->team;
-    if (team->lessons != &hd_no_lessons) {
-        return (hd_lessons_t *)(uintptr_t)team->lessons;
+    if (team->call_cache != &hd_no_cached_calls) {
+        return (hd_call_cache_t *)(uintptr_t)team->call_cache;
     }
-    hd_lessons_t *lessons = hd_alloc(HD_LINE, sizeof(*lessons));
-    if (lessons) {
-        lessons->place = op->place;
-        lessons->place.board = op->group->board;
-        lessons->place.member = team->member;
-        team->lessons = lessons;
+    hd_call_cache_t *cache = hd_alloc(HD_LINE, sizeof(*cache));
+    if (cache) {
+        cache->place = op->place;
+        cache->place.board = op->group->board;
+        cache->place.member = team->member;
+        team->call_cache = cache;
     }
-    return lessons;
+    return cache;
 }
 
-void hd_team_forget_lessons(ucc_team_h team) {
-    if (team->lessons != &hd_no_lessons) {
-        hd_free((void *)(uintptr_t)team->lessons);
-        team->lessons = &hd_no_lessons;
+void hd_team_clear_call_cache(ucc_team_h team) {
+    if (team->call_cache != &hd_no_cached_calls) {
+        hd_free((void *)(uintptr_t)team->call_cache);
+        team->call_cache = &hd_no_cached_calls;
     }
 }
 
 /* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not a bcast to
  * those who compare signatures.) */
-static const uint8_t lesson_of[HD_N_TYPES] = {
-    [HD_BARRIER] = HD_LESSON_BARRIER + 1,
-    [HD_ALLREDUCE] = HD_LESSON_ALLREDUCE + 1,
-    [HD_BCAST] = HD_LESSON_BCAST + 1,
-    [HD_SCATTER] = HD_LESSON_SCATTER + 1,
+static const uint8_t entry_of[HD_N_TYPES] = {
+    [HD_BARRIER] = HD_CACHED_BARRIER + 1,
+    [HD_ALLREDUCE] = HD_CACHED_ALLREDUCE + 1,
+    [HD_BCAST] = HD_CACHED_BCAST + 1,
+    [HD_SCATTER] = HD_CACHED_SCATTER + 1,
 };
 
-static hd_lesson_t *lesson_for(const hd_op_t *op) {
-    uint32_t i = lesson_of[op->call.type];
-    hd_lessons_t *lessons = i ? own_lessons(op) : NULL;
+static hd_cached_call_t *entry_for(const hd_op_t *op) {
+    uint32_t i = entry_of[op->call.type];
+    hd_call_cache_t *cache = i ? own_call_cache(op) : NULL;
     uint32_t by_root = hd_coll[op->call.type].rooted ? op->call.root % HD_REDUCE_BLOCK : 0;
-    return lessons ? &lessons->lesson[i - 1 + by_root] : NULL;
+    return cache ? &cache->entry[i - 1 + by_root] : NULL;
 }
 
-void hd_team_learn(const hd_request_t *r) {
+void hd_team_cache_call(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
     /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory;
-       lessons have one reader and writer */
+       cache have one reader and writer */
     if (r->shape.type == 0 || op->place.locked || op->team->n_contexts > 1) {
         return;
     }
-    hd_lesson_t *lesson = lesson_for(op);
+    hd_cached_call_t *entry = entry_for(op);
     bool by_src = hd_coll[op->call.type].bcast; /* the others have a dst */
     uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
     ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);
     bool swaps = r->express == hd_swap_express;
-    if (!lesson ||
-        ((swaps ? lesson->swaps : lesson->known) && lesson->call.signature == op->call.signature &&
-         lesson->count == count && lesson->dt == dt)) {
+    if (!entry ||
+        ((swaps ? entry->swaps : entry->known) && entry->call.signature == op->call.signature &&
+         entry->count == count && entry->dt == dt)) {
         return;
     }
-    *lesson = (hd_lesson_t){
+    *entry = (hd_cached_call_t){
         .known = !swaps,
         .swaps = swaps,
         .count = count,

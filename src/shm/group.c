@@ -37,7 +37,7 @@ static void dismantle(hd_group_t *group) {
 static void release(hd_home_t *home) {
     hd_group_t *group = (hd_group_t *)home;
     hd_checked(hd_group_check(group));
-    hd_fork_forget(&group->heirloom);
+    hd_fork_forget(&group->fork_hook);
     hd_meetings_end(group->serial);
     dismantle(group);
 }

@@ -73,8 +73,8 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
 
 /* In the child, before fork() returns: whatever threads are there in the copy, they are not here.
  */
-static void inherited(hd_heirloom_t *self) {
-    hd_group_t *group = (hd_group_t *)(void *)((char *)self - offsetof(hd_group_t, heirloom));
+static void inherited(hd_fork_hook_t *self) {
+    hd_group_t *group = (hd_group_t *)(void *)((char *)self - offsetof(hd_group_t, fork_hook));
     hd_bell_forget(&group->home.bell);
     hd_board_unlock(group->board);
     hd_match_unlock(group->match);
@@ -84,5 +84,5 @@ static void inherited(hd_heirloom_t *self) {
 
 void hd_group_watch_forks(hd_group_t *group) {
     group->forks = hd_forks();
-    hd_fork_watch(&group->heirloom, inherited);
+    hd_fork_watch(&group->fork_hook, inherited);
 }

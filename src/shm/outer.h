@@ -7,7 +7,7 @@
  *
  *     every member    hd_outer_start, or hd_outer_start_work where the engine moves the data
  *     the completer   (whoever completes the arrival) calls stage->arrived, once
- *     any thread      acts for the exchange, by the ticket that `arrived` got:
+ *     any thread      acts for the exchange, by the ref that `arrived` got:
  *                       hd_outer_release  writes the result line: those who wait for it go on
  *                       hd_outer_ready    lets the engine go on with a slice
  *                       hd_outer_claim    before an outer request on users' buffers is started
@@ -73,12 +73,12 @@
 
 /* An exchange, for those who act for it. Whoever keeps one also keeps its group (hd_home_pin), from
  * `arrived` on until its last call with it has returned. */
-typedef struct hd_ticket {
+typedef struct hd_exchange_ref {
     hd_board_t *board;
     hd_exchange_t *exchange;
     uint64_t k, key;
     uint32_t slices; /* 0: the engine has no part in it */
-} hd_ticket_t;
+} hd_exchange_ref_t;
 
 struct hd_phases;
 
@@ -89,8 +89,8 @@ struct hd_outer {
      * status: UCC_OK, or the members' calls don't match (logged; the group is poisoned). payload:
      * of op->call.bytes, combined from all operands; NULL without HD_OUTER_REDUCES, or if they
      * don't match. It stays as it is until the release. */
-    void (*arrived)(hd_outer_t *outer, hd_op_t *op, const hd_ticket_t *ticket, ucc_status_t status,
-                    const void *payload);
+    void (*arrived)(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *ref,
+                    ucc_status_t status, const void *payload);
     /* By a member that waits, before or after `arrived`: goes on as far as possible now. False if
      * that may end without the group's bell being rung, so that sleepers must look now and then. */
     bool (*pump)(hd_outer_t *outer, hd_op_t *op);
@@ -165,24 +165,24 @@ bool hd_outer_is_finished(const hd_op_t *op, uint32_t s);
 /* Releases those who wait, with a status and, if that is UCC_OK, with a payload: op->call.bytes of
  * the members, or none. More than HD_RESULT_MAX are read where they are, until `arrived` is called
  * for the next exchange in the same slot. False also if it has been released. */
-bool hd_outer_release(const hd_ticket_t *ticket, ucc_status_t status, const void *payload,
+bool hd_outer_release(const hd_exchange_ref_t *ref, ucc_status_t status, const void *payload,
                       size_t bytes);
 /* The first `ready` units of slice s may be claimed. What they need has been written. */
-bool hd_outer_ready(const hd_ticket_t *ticket, uint32_t s, uint32_t ready);
+bool hd_outer_ready(const hd_exchange_ref_t *ref, uint32_t s, uint32_t ready);
 /* The next unit of a slice of outer requests is mine to start. False also if there is none. */
-bool hd_outer_claim(const hd_ticket_t *ticket, uint32_t s, uint32_t *unit);
+bool hd_outer_claim(const hd_exchange_ref_t *ref, uint32_t s, uint32_t *unit);
 /* It has completed, and touches no buffer any more. An error fails the group. After closing, too.
  * False: it is not under way. */
-bool hd_outer_finish(const hd_ticket_t *ticket, uint32_t s, uint32_t unit, ucc_status_t status);
+bool hd_outer_finish(const hd_exchange_ref_t *ref, uint32_t s, uint32_t unit, ucc_status_t status);
 
 /* The exchange does not end before as many drops: its completer and whoever cancels wait for them.
  * Holding pins no slice. False: it is closed or over. */
-bool hd_outer_hold(const hd_ticket_t *ticket);
-void hd_outer_drop(const hd_ticket_t *ticket);
+bool hd_outer_hold(const hd_exchange_ref_t *ref);
+void hd_outer_drop(const hd_exchange_ref_t *ref);
 /* Is slice s finished? By whoever holds the exchange, or has a unit under way in it. */
-bool hd_outer_slice_is_finished(const hd_ticket_t *ticket, uint32_t s);
+bool hd_outer_slice_is_finished(const hd_exchange_ref_t *ref, uint32_t s);
 
-/* Of op's exchange: what its ticket has for a key. */
+/* Of op's exchange: what its ref has for a key. */
 uint64_t hd_outer_key(const hd_op_t *op);
 
 /* --- for op.c, arrival.c ---------------------------------------------------------------------- */

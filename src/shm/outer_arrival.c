@@ -10,8 +10,8 @@ uint64_t hd_outer_key(const hd_op_t *op) {
 void hd_outer_arrived(hd_op_t *op, ucc_status_t status, const void *payload) {
     hd_exchange_t *x = op->exchange;
     bool works = op->outer_shape & HD_OUTER_WORKS;
-    hd_ticket_t ticket = {op->place.board, x, op->place.k, hd_outer_key(op),
-                          works ? op->plan.slices : 0};
+    hd_exchange_ref_t ref = {op->place.board, x, op->place.k, hd_outer_key(op),
+                             works ? op->plan.slices : 0};
     if (status != UCC_OK) {
         hd_op_mismatch(op, op->place.me);
     }
@@ -19,14 +19,13 @@ void hd_outer_arrived(hd_op_t *op, ucc_status_t status, const void *payload) {
     hd_delay_point();
     uint64_t word = atomic_load_explicit(&x->outer, memory_order_relaxed); /* a guess */
     do {
-        if (hd_outer_has_key(word, ticket.key)) { /* by a member that has cancelled */
+        if (hd_outer_has_key(word, ref.key)) { /* by a member that has cancelled */
             return;
         }
         /* release: everybody's arrival, which came in through the tree; pairs with enter */
-    } while (!atomic_compare_exchange_weak_explicit(&x->outer, &word,
-                                                    ticket.key << HD_OUTER_KEY_SHIFT,
+    } while (!atomic_compare_exchange_weak_explicit(&x->outer, &word, ref.key << HD_OUTER_KEY_SHIFT,
                                                     memory_order_release, memory_order_relaxed));
-    op->outer->arrived(op->outer, op, &ticket, status,
+    op->outer->arrived(op->outer, op, &ref, status,
                        status == UCC_OK && (op->arrival & HD_ARRIVE_REDUCING) ? payload : NULL);
 }
 

@@ -311,8 +311,8 @@ struct hd_group {
     /* of a group with something outside: all have joined; and how many of this and that are ready
      * (hd_group_ready) */
     _Atomic uint32_t sealed, halves;
-    hd_heirloom_t heirloom; /* see leave.c */
-    uint32_t forks;         /* hd_forks() when it was made */
+    hd_fork_hook_t fork_hook; /* see leave.c */
+    uint32_t forks;           /* hd_forks() when it was made */
     _Atomic bool said_inherited;
     _Atomic bool said_mismatch; /* which is one line, whoever finds it */
 };

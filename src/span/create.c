@@ -40,8 +40,8 @@ static void release(hd_outer_memory_t *memory) {
         hd_free(set);
         set = next;
     }
-    if (crossing->end_verdicts) {
-        crossing->end_verdicts(crossing);
+    if (crossing->end_survivor_sets) {
+        crossing->end_survivor_sets(crossing);
     }
     hd_free(crossing->origin.endpoint);
     hd_free(crossing->hello_scratch);
@@ -134,6 +134,6 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     group->numbers = span->endpoint + span->first[span->mine];
     group->team_n = span->n;
     group->outside = &crossing->memory;
-    group->home.outside = hd_net_outside();
+    group->home.fd_waiter = hd_net_fd_waiter();
     return UCC_OK;
 }

@@ -9,34 +9,34 @@
 
 #include <pthread.h>
 
-static hd_lock_t debtors_lock;
-static _Atomic(hd_crossing_t *) debtors;
+static hd_lock_t deferred_lock;
+static _Atomic(hd_crossing_t *) deferred;
 
 /* Its group is let go of once, later. */
 void hd_span_defer_unref(hd_crossing_t *crossing) {
-    hd_lock(&debtors_lock);
-    if (crossing->debts++ == 0) {
+    hd_lock(&deferred_lock);
+    if (crossing->unrefs++ == 0) {
         /* relaxed, both: the lock hands on */
-        crossing->next_debtor = atomic_load_explicit(&debtors, memory_order_relaxed);
-        atomic_store_explicit(&debtors, crossing, memory_order_relaxed);
+        crossing->next_deferred = atomic_load_explicit(&deferred, memory_order_relaxed);
+        atomic_store_explicit(&deferred, crossing, memory_order_relaxed);
     }
-    hd_unlock(&debtors_lock);
+    hd_unlock(&deferred_lock);
 }
 
 void hd_span_drain(void) {
-    /* relaxed: a debt that is missed is settled by the next who pumps */
-    while (atomic_load_explicit(&debtors, memory_order_relaxed)) {
-        hd_lock(&debtors_lock);
-        hd_crossing_t *crossing = atomic_load_explicit(&debtors, memory_order_relaxed);
-        uint32_t debts = crossing ? crossing->debts : 0;
+    /* relaxed: one that is missed is settled by the next who pumps */
+    while (atomic_load_explicit(&deferred, memory_order_relaxed)) {
+        hd_lock(&deferred_lock);
+        hd_crossing_t *crossing = atomic_load_explicit(&deferred, memory_order_relaxed);
+        uint32_t unrefs = crossing ? crossing->unrefs : 0;
         if (crossing) {
-            atomic_store_explicit(&debtors, crossing->next_debtor, memory_order_relaxed);
-            crossing->debts = 0;
+            atomic_store_explicit(&deferred, crossing->next_deferred, memory_order_relaxed);
+            crossing->unrefs = 0;
         }
-        hd_unlock(&debtors_lock);
-        hd_assert(!crossing || debts > 0);
-        hd_group_t *group = debts ? crossing->group : NULL;
-        for (; debts; debts--) {
+        hd_unlock(&deferred_lock);
+        hd_assert(!crossing || unrefs > 0);
+        hd_group_t *group = unrefs ? crossing->group : NULL;
+        for (; unrefs; unrefs--) {
             hd_home_unpin(&group->home);
         }
     }
@@ -44,14 +44,14 @@ void hd_span_drain(void) {
 
 /* In the child of a fork: who was inside is not here. What is owed there is settled there, so that
  * groups end; those whose flights were under way stay. */
-static void inherit_debts(hd_heirloom_t *self) {
+static void inherit_deferred(hd_fork_hook_t *self) {
     (void)self;
-    hd_lock_forget(&debtors_lock);
+    hd_lock_forget(&deferred_lock);
 }
 
 static void watch_forks(void) {
-    static hd_heirloom_t heirloom;
-    hd_fork_watch(&heirloom, inherit_debts);
+    static hd_fork_hook_t fork_hook;
+    hd_fork_watch(&fork_hook, inherit_deferred);
 }
 
 void hd_span_drain_init(void) {

@@ -108,9 +108,9 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
         s->dst = dst;
         s->first = first;
         s->count = count;
-        (void)hd_outer_ready(&f->ticket, slice, UINT32_MAX);
+        (void)hd_outer_ready(&f->ref, slice, UINT32_MAX);
     }
-    return hd_outer_slice_is_finished(&f->ticket, slice) ? UCC_OK : UCC_INPROGRESS;
+    return hd_outer_slice_is_finished(&f->ref, slice) ? UCC_OK : UCC_INPROGRESS;
 }
 
 /* A leg's scratch: of the pool if it is large, so that it goes from leg to leg. */
@@ -195,19 +195,19 @@ static bool step_small(hd_leg_t *leg) {
         give_leg_scratch(s);
     }
     hd_crossing_t *crossing = f->crossing;
-    hd_ticket_t ticket = f->ticket;
+    hd_exchange_ref_t ref = f->ref;
     bool brings = hd_coll[f->call.type].reducing && !f->call.empty;
     if (status != UCC_OK) {
         hd_group_poison(crossing->group, status);
     }
-    (void)hd_outer_release(&ticket, status, f->result, brings ? f->call.bytes : 0);
-    hd_outer_drop(&ticket); /* the flight may be another's from here on */
+    (void)hd_outer_release(&ref, status, f->result, brings ? f->call.bytes : 0);
+    hd_outer_drop(&ref); /* the flight may be another's from here on */
     hd_span_defer_unref(crossing);
     return true;
 }
 
 static bool is_over(const hd_flight_t *f, uint32_t s) {
-    return hd_outer_slice_is_finished(&f->ticket, s);
+    return hd_outer_slice_is_finished(&f->ref, s);
 }
 
 static bool may_begin(const hd_segment_t *s) {
@@ -240,15 +240,15 @@ static bool step_work(hd_leg_t *leg) {
         give_own(f);
     }
     hd_crossing_t *crossing = f->crossing;
-    hd_ticket_t ticket = f->ticket;
+    hd_exchange_ref_t ref = f->ref;
     uint32_t slice = exits ? hd_slice_exit(&f->cut) : hd_slice_of(&f->cut, HD_NET, s->index);
     if (status == UCC_OK && !exits) {
         if (!s->asked) {
-            (void)hd_outer_ready(&ticket, hd_slice_of(&f->cut, HD_COMBINE, s->index), UINT32_MAX);
+            (void)hd_outer_ready(&ref, hd_slice_of(&f->cut, HD_COMBINE, s->index), UINT32_MAX);
         }
-        (void)hd_outer_ready(&ticket, hd_slice_of(&f->cut, HD_SPREAD, s->index), UINT32_MAX);
+        (void)hd_outer_ready(&ref, hd_slice_of(&f->cut, HD_SPREAD, s->index), UINT32_MAX);
     }
-    (void)hd_outer_finish(&ticket, slice, s->unit,
+    (void)hd_outer_finish(&ref, slice, s->unit,
                           status); /* the flight may be another's from here on */
     hd_span_defer_unref(crossing);
     return true;
@@ -294,10 +294,10 @@ static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)
 }
 
 /* What of a flight does not depend on its kind. */
-static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_ticket_t *ticket) {
+static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t *ref) {
     f->crossing = crossing_of(op->outer);
     f->span = op->span;
-    f->ticket = *ticket;
+    f->ref = *ref;
     f->call = op->call;
     f->n = op->place.n;
     hd_assert_eq(f->n, hd_span_count(f->span, f->span->mine));
@@ -368,7 +368,7 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
         hd_group_poison(op->group, status);
         return;
     }
-    if (!hd_outer_hold(&f->ticket)) {
+    if (!hd_outer_hold(&f->ref)) {
         give_leg_scratch(s);
         return; /* a member has cancelled, and the others will */
     }
@@ -381,18 +381,18 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
 static bool claim_units(hd_flight_t *f) {
     uint32_t legs = f->cut.segments;
     for (uint32_t j = 0; j < legs; j++) {
-        if (!hd_outer_claim(&f->ticket, hd_slice_of(&f->cut, HD_NET, j), &f->segment[j].unit)) {
+        if (!hd_outer_claim(&f->ref, hd_slice_of(&f->cut, HD_NET, j), &f->segment[j].unit)) {
             for (uint32_t i = 0; i < j; i++) {
-                (void)hd_outer_finish(&f->ticket, hd_slice_of(&f->cut, HD_NET, i),
-                                      f->segment[i].unit, UCC_ERR_NO_MESSAGE);
+                (void)hd_outer_finish(&f->ref, hd_slice_of(&f->cut, HD_NET, i), f->segment[i].unit,
+                                      UCC_ERR_NO_MESSAGE);
             }
             return false;
         }
         hd_assert_eq(f->segment[j].unit, 0); /* a leg is the only unit of its slice */
     }
-    if (f->two_sided && !hd_outer_claim(&f->ticket, hd_slice_exit(&f->cut), &f->exit.unit)) {
+    if (f->two_sided && !hd_outer_claim(&f->ref, hd_slice_exit(&f->cut), &f->exit.unit)) {
         for (uint32_t i = 0; i < legs; i++) {
-            (void)hd_outer_finish(&f->ticket, hd_slice_of(&f->cut, HD_NET, i), f->segment[i].unit,
+            (void)hd_outer_finish(&f->ref, hd_slice_of(&f->cut, HD_NET, i), f->segment[i].unit,
                                   UCC_ERR_NO_MESSAGE);
         }
         return false;
@@ -439,7 +439,7 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
     }
     announce(f, op);
     if (status == UCC_OK) {
-        (void)hd_outer_release(&f->ticket, UCC_OK, NULL, 0);
+        (void)hd_outer_release(&f->ref, UCC_OK, NULL, 0);
     }
     bool exits = f->two_sided; /* the flight may be over as soon as its last leg is started */
     for (uint32_t j = f->cut.segments; j-- > 0;) {
@@ -453,12 +453,12 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
 
 /* --- the stage -------------------------------------------------------------------------------- */
 
-static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *ticket, ucc_status_t status,
-                    const void *payload) {
+static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref,
+                    ucc_status_t status, const void *payload) {
     hd_crossing_t *crossing = crossing_of(stage);
     hd_flight_t *f = status == UCC_OK ? take_flight(op) : NULL;
     if (status == UCC_OK) {
-        status = f ? set_up(f, op, ticket) : UCC_ERR_NO_MEMORY;
+        status = f ? set_up(f, op, ref) : UCC_ERR_NO_MEMORY;
     }
     if (status != UCC_OK) { /* the members are about to cancel */
         hd_group_poison(op->group, status);

@@ -82,7 +82,7 @@ struct hd_flight {
     hd_crossing_t *crossing;
     const hd_span_t *span;
     const hd_passage_t *passage;
-    hd_ticket_t ticket;
+    hd_exchange_ref_t ref;
     hd_call_t
         call;   /* the completer's; its vectors are its owner's: valid while a unit is claimed */
     uint32_t n; /* members here */
@@ -184,7 +184,7 @@ void hd_pieces_add(hd_pieces_t *pieces, hd_net_data_t *data, const void *at, siz
 
 static inline const hd_work_t *hd_flight_work(const hd_flight_t *flight) {
     /* acquire: pairs with the installing of the work */
-    return atomic_load_explicit(&flight->ticket.exchange->work, memory_order_acquire);
+    return atomic_load_explicit(&flight->ref.exchange->work, memory_order_acquire);
 }
 /* This process's member i: its number among the collective's endpoints. */
 static inline uint32_t hd_flight_endpoint(const hd_flight_t *flight, uint32_t i) {

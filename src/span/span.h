@@ -60,7 +60,7 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
 /* Of an active set of the team, which has a member in this process. */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
-typedef struct hd_verdict hd_verdict_t;
+typedef struct hd_survivors hd_survivors_t;
 
 /* Of a team that was left by another one (form/shrink.c): the first of those. */
 typedef struct hd_origin {
@@ -89,7 +89,7 @@ typedef struct hd_pool {
 typedef struct hd_swap_place {
     alignas(HD_LINE) _Atomic uint64_t k; /* the exchange that is to be released; 0: none */
     _Atomic uint64_t unread;             /* an exchange whose parts some may still read; 0: none */
-    hd_ticket_t ticket;
+    hd_exchange_ref_t ref;
 } hd_swap_place_t;
 
 /* How far a crossing's greeting has come; when it is over, all processes are there, or the team has
@@ -122,9 +122,9 @@ struct hd_crossing {
         sets; /* spans of active sets, made when first used; a list that only grows */
     _Atomic uint32_t splits; /* exchanges for teams that are made from this one by all, under way */
     hd_origin_t origin;
-    hd_lock_t judging;      /* guards `verdicts` */
-    hd_verdict_t *verdicts; /* who is left, call by call; form/shrink.c makes them, */
-    void (*end_verdicts)(
+    hd_lock_t judging;             /* guards `survivor_sets` */
+    hd_survivors_t *survivor_sets; /* who is left, call by call; form/shrink.c makes them, */
+    void (*end_survivor_sets)(
         hd_crossing_t *crossing); /* and ends them; set with the first. NULL: there is none */
     /* forming: a barrier among the processes, so that no message comes for a team that is not known
      */
@@ -136,8 +136,8 @@ struct hd_crossing {
     _Atomic uint32_t aborted; /* the others have been told */
     hd_pool_t pool;
     /* flights that are over and still keep the group: see flight.c */
-    uint32_t debts;
-    hd_crossing_t *next_debtor;
+    uint32_t unrefs;
+    hd_crossing_t *next_deferred;
 };
 
 /* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. If it

@@ -8,7 +8,7 @@
  *
  * TOGETHER: it has several. These arrive and are released as in a flight (flight.c), by a stage of
  * their own: the completer of the arrival gives the process's parts, and whoever finds there first
- * all that is needed, by the place where the completer has left the ticket, makes the results of it
+ * all that is needed, by the place where the completer has left the ref, makes the results of it
  * and releases. There is nothing to keep the group for: all this is done by members that are in the
  * exchange. Reductions that fit into the arrival's lines are combined there, and their result comes
  * with the release; else members publish their contributions, which stay in their lanes until all
@@ -152,14 +152,14 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
     hd_reducer_t reducer;
-    /* acquire: pairs with all_are_here, though who saw the parts has the ticket by them; of many,
+    /* acquire: pairs with all_are_here, though who saw the parts has the ref by them; of many,
      * one gets it */
     if (!atomic_compare_exchange_strong_explicit(&place->k, &k, 0, memory_order_acquire,
                                                  memory_order_relaxed) ||
         !fits(op, &swap)) {
         return;
     }
-    hd_ticket_t ticket = place->ticket; /* as long as I am in the exchange */
+    hd_exchange_ref_t ref = place->ref; /* as long as I am in the exchange */
     bool by_lanes = is_by_lanes(op), brings = op->outer_shape & HD_OUTER_BRINGS;
     uint8_t *results = by_lanes ? results_of(crossing, op->place.k) : small;
     /* the operation's own makes partial results; its datatype and operation have been checked with
@@ -182,9 +182,9 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
         hd_net_swap_over(crossing->team, op->place.k);
     }
     if (by_lanes) {
-        (void)hd_outer_release(&ticket, UCC_OK, &results, sizeof(results));
+        (void)hd_outer_release(&ref, UCC_OK, &results, sizeof(results));
     } else {
-        (void)hd_outer_release(&ticket, UCC_OK, results, brings ? op->call.bytes : 0);
+        (void)hd_outer_release(&ref, UCC_OK, results, brings ? op->call.bytes : 0);
     }
 }
 
@@ -223,7 +223,7 @@ static ucc_status_t write_together(const hd_op_t *op, hd_swap_t *swap, const voi
 }
 
 /* In this process. */
-static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *ticket,
+static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref,
                          ucc_status_t status, const void *payload) {
     enum { LOOKS = 1 }; /* the others in this process may need the processor */
     hd_crossing_t *crossing = hd_group_crossing(op->group);
@@ -247,8 +247,8 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_ticket_t *tick
     /* relaxed: whoever took the slot's last exchange is out of it, unless the team has failed */
     hd_assert(atomic_load_explicit(&place->k, memory_order_relaxed) == 0 ||
               hd_group_poisoned(op->group) != UCC_OK);
-    place->ticket = *ticket;
-    /* release: the ticket, and what the exchange needs; pairs with try_release and pump */
+    place->ref = *ref;
+    /* release: the ref, and what the exchange needs; pairs with try_release and pump */
     atomic_store_explicit(&place->k, k, memory_order_release);
     if (hd_net_swap(crossing->team, k, LOOKS)) {
         try_release(crossing, op);

@@ -51,8 +51,8 @@ struct ucc_lib_info {
 };
 
 struct ucc_context {
-    hd_runner_t runner;     /* must stay first: see hd_task_runner */
-    hd_heirloom_t heirloom; /* a child finds its copy unlocked */
+    hd_runner_t runner;       /* must stay first: see hd_task_runner */
+    hd_fork_hook_t fork_hook; /* a child finds its copy unlocked */
     uint32_t magic;
     ucc_lib_h lib;
     ucc_context_type_t type;
@@ -60,11 +60,11 @@ struct ucc_context {
     uint64_t id;
     hd_locality_t locality; /* of the thread that created it, or a hint */
     uint32_t rank;          /* in the out-of-band exchange */
-    struct {                /* what the exchange told of all its contexts (kin.c) */
+    struct {                /* what the exchange told of all its contexts (context_group.c) */
         uint32_t n;         /* how many; 0: there was no exchange */
         uint64_t serial;    /* what teams over them meet by; rank 0 drew it */
         bool by_id; /* teams of one list are told apart by their ids, not by their order alone */
-        struct hd_kin *kin; /* NULL: they live in one process (kin.h) */
+        struct hd_context_group *group; /* NULL: they live in one process (context_group.h) */
         hd_ordinals_t
             lists; /* how often this one has made a team of each list; under offers_lock */
     } peers;
@@ -97,39 +97,39 @@ typedef struct hd_request hd_request_t;
 typedef struct hd_forming hd_forming_t;
 
 /* What the last blocking call of a kind taught (shortcut.c): a repetition needs no request. */
-typedef struct hd_lesson {
+typedef struct hd_cached_call {
     alignas(HD_LINE) bool known;
     bool swaps; /* known, but not to the express of shm: it crosses processes as a swap */
     ucc_reduction_op_t op; /* these three are the arguments that must be the same */
     uint64_t count;
     ucc_datatype_t dt;
     hd_call_t call; /* but for its addresses */
-} hd_lesson_t;
+} hd_cached_call_t;
 
-/* Where a kind's lesson lies; where there is a root, one for each of as many as the express takes.
+/* Where a kind's entry lies; where there is a root, one for each of as many as the express takes.
  */
 enum {
-    HD_LESSON_BARRIER = 0,
-    HD_LESSON_ALLREDUCE,
-    HD_LESSON_BCAST,
-    HD_LESSON_SCATTER = HD_LESSON_BCAST + HD_REDUCE_BLOCK,
-    HD_N_LESSONS = HD_LESSON_SCATTER + HD_REDUCE_BLOCK
+    HD_CACHED_BARRIER = 0,
+    HD_CACHED_ALLREDUCE,
+    HD_CACHED_BCAST,
+    HD_CACHED_SCATTER = HD_CACHED_BCAST + HD_REDUCE_BLOCK,
+    HD_N_CACHED = HD_CACHED_SCATTER + HD_REDUCE_BLOCK
 };
 
 /* By the handle's only user. */
-typedef struct hd_lessons {
+typedef struct hd_call_cache {
     hd_place_t place; /* on the main board */
-    hd_lesson_t lesson[HD_N_LESSONS];
-} hd_lessons_t;
+    hd_cached_call_t entry[HD_N_CACHED];
+} hd_call_cache_t;
 
-extern const hd_lessons_t hd_no_lessons; /* of a handle that has learned nothing */
+extern const hd_call_cache_t hd_no_cached_calls; /* of a handle that has learned nothing */
 
 struct ucc_team {
     /* one line: all that a small collective needs of its handle but a request */
     uint32_t magic;
     hd_team_state_t state;
     hd_group_t *group;
-    const hd_lessons_t *lessons;
+    const hd_call_cache_t *call_cache;
     ucc_context_h *contexts, context; /* the address of the other, where there is one only */
     uint32_t n_contexts;
     _Atomic uint32_t next_context; /* spreads operations over them */
@@ -149,12 +149,12 @@ struct ucc_team {
     ucc_thread_mode_t thread_mode;
     ucc_mem_map_params_t mem_params;
     hd_forming_t *forming;
-    hd_heirloom_t heirloom;  /* a child finds its copy unlocked */
-    ucc_status_t failure;    /* FAILED: why */
-    hd_crossing_t *crossing; /* NULL: all endpoints live in this process */
-    heddle_group_t *kin;     /* NULL, or whose contexts long waits progress, too: they have locks */
-    bool owned_by_ep;        /* belongs to a heddle_ep_t: not for ucc_team_destroy */
-    bool refuses;            /* FORMING: only to say why it can't, from memory of form/oob.c's */
+    hd_fork_hook_t fork_hook; /* a child finds its copy unlocked */
+    ucc_status_t failure;     /* FAILED: why */
+    hd_crossing_t *crossing;  /* NULL: all endpoints live in this process */
+    heddle_group_t *helped; /* NULL, or whose contexts long waits progress, too: they have locks */
+    bool owned_by_ep;       /* belongs to a heddle_ep_t: not for ucc_team_destroy */
+    bool refuses;           /* FORMING: only to say why it can't, from memory of form/oob.c's */
     /* of such: what the first call since heddle_ep_failure has failed with; whether that was asked
      * since the team failed */
     _Atomic int32_t unnoticed;

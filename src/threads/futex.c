@@ -1,6 +1,6 @@
 /* futex.c: sleeping on a word of memory and waking those who sleep there; and event descriptors,
  * for a sleeper that a futex can't wake. These are the kernel's calls and no more: who may sleep on
- * which word, and why no wake-up is lost, is said in park.c and outside.h. Any thread may call
+ * which word, and why no wake-up is lost, is said in park.c and fd_waiter.h. Any thread may call
  * these functions, under any lock.
  */
 #include "threads/threads.h"

@@ -7,7 +7,7 @@
 #include "threads/night.h"
 
 #include "threads/list.h"
-#include "threads/outside.h"
+#include "threads/fd_waiter.h"
 
 #include <pthread.h>
 
@@ -25,8 +25,8 @@ void hd_night_init(hd_night_t *night) {
 }
 
 /* Nothing tells of what this task waits for but looking. */
-static bool needs_looks(const hd_task_t *task, const hd_outside_t *outside) {
-    bool announced = outside && task->home && task->home->outside == outside &&
+static bool needs_looks(const hd_task_t *task, const hd_fd_waiter_t *outside) {
+    bool announced = outside && task->home && task->home->fd_waiter == outside &&
                      task->impatient != HD_UNANNOUNCED;
     return task->impatient && !announced;
 }
@@ -83,7 +83,7 @@ bool hd_night_find_groups(hd_runner_t *runner, const hd_task_t *awaited, hd_nigh
         uint32_t i = 0;
         found = found || task == awaited;
         if (task->impatient && task->home && !night->outside) {
-            night->outside = task->home->outside;
+            night->outside = task->home->fd_waiter;
         }
         all = all && !needs_looks(task, night->outside);
         task->fruitless = HD_WATCH_EVERY - 1; /* the look that follows is a close one */
@@ -175,7 +175,7 @@ void hd_runner_rise(void) {
     if (night) {
         hd_night_end(night);
         if (night->outside) {
-            hd_outside_leave(night->outside); /* the user's code may never return */
+            hd_fd_waiter_leave(night->outside); /* the user's code may never return */
         }
     }
 }

@@ -9,7 +9,7 @@
 #ifndef HD_THREADS_NIGHT_H
 #define HD_THREADS_NIGHT_H
 
-#include "threads/outside.h"
+#include "threads/fd_waiter.h"
 
 enum { HD_NIGHT_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 
@@ -18,9 +18,9 @@ enum { HD_NIGHT_BELLS = 16 }; /* groups one sleeper registers with; with more it
 typedef struct hd_night {
     _Atomic uint32_t own_word;
     _Atomic uint32_t *word;
-    _Atomic int event; /* see outside.h */
+    _Atomic int event; /* see fd_waiter.h */
     uint32_t n_groups;
-    hd_outside_t
+    hd_fd_waiter_t
         *outside; /* what those wait for that no bell tells; NULL: nothing, or not only that */
     hd_awaited_t awaited;    /* if there is one task and no more */
     hd_sleeper_t watching;   /* on its bell */

@@ -160,7 +160,7 @@ static void mark(hd_bell_t *bell, hd_sleeper_t *s) {
 
 static void bump(_Atomic uint32_t *word) {
     /* seq_cst: what was published before the ring is visible to who sees the new value; and
-     * outside.h */
+     * fd_waiter.h */
     atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
 }
 

@@ -6,7 +6,7 @@
 #include "threads/callback.h"
 #include "threads/list.h"
 #include "threads/night.h"
-#include "threads/outside.h"
+#include "threads/fd_waiter.h"
 
 #include "core/log.h"
 #include "threads/stall.h"
@@ -308,8 +308,8 @@ static void look_closely(hd_runner_t *runner) {
 
 /* Sleeps until something rings, at most `limit` ticks from now; task: it waits for the end of that,
  * or NULL. Returns the outside for whose sake it has slept, too; or NULL. */
-static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit,
-                                uint64_t may_spin) {
+static hd_fd_waiter_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t limit,
+                                  uint64_t may_spin) {
     enum { NAP_US = 500, LONGEST_US = 100000 };
     hd_night_t night;
     hd_night_init(&night);
@@ -328,7 +328,7 @@ static hd_outside_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t l
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
         if (night.outside) {
-            rung = hd_outside_sleep(night.outside, night.word, &night.event, us * 1000u);
+            rung = hd_fd_waiter_sleep(night.outside, night.word, &night.event, us * 1000u);
         } else {
             rung = hd_night_sleep(&night, us);
         }
@@ -362,9 +362,9 @@ static __attribute__((noinline, cold)) void doze(hd_runner_t *runner) {
         hd_give_way();
         return;
     }
-    hd_outside_t *outside = sleep_once(runner, NULL, DOZE_US * hd_ticks_per_us, 0);
+    hd_fd_waiter_t *outside = sleep_once(runner, NULL, DOZE_US * hd_ticks_per_us, 0);
     if (outside) {
-        hd_outside_leave(outside);
+        hd_fd_waiter_leave(outside);
     }
 }
 
@@ -375,7 +375,7 @@ enum { ROOMY_SPINS = 128 };
 
 /* *outside: for whose sake this thread has slept; it leaves that when it has waited. */
 static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double timeout,
-                                  bool may_park, uint64_t park_after_us, hd_outside_t **outside) {
+                                  bool may_park, uint64_t park_after_us, hd_fd_waiter_t **outside) {
     uint64_t began = 0, limit = UINT64_MAX, vain = 0;
     /* Counted in time spent looking, not in time passed: among many runnable threads of ours a wait
        takes long although nobody sleeps, and a yield per turn costs far less than a sleep and a
@@ -415,7 +415,7 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
             spin = roomy_spin;
             continue;
         }
-        hd_outside_t *slept = sleep_once(runner, task, limit - passed, may_spin);
+        hd_fd_waiter_t *slept = sleep_once(runner, task, limit - passed, may_spin);
         *outside = slept ? slept : *outside;
         bool at_once = vain >= HD_IDLE_SLEEP;
         spin = spin == roomy_spin ? spin : hd_idle_spin(&runner->idle, may_spin);
@@ -426,10 +426,10 @@ static ucc_status_t wait_or_sleep(hd_runner_t *runner, hd_task_t *task, double t
 
 static ucc_status_t wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                          uint64_t park_after_us) {
-    hd_outside_t *outside = NULL;
+    hd_fd_waiter_t *outside = NULL;
     ucc_status_t status = wait_or_sleep(runner, task, timeout, may_park, park_after_us, &outside);
     if (outside) {
-        hd_outside_leave(outside);
+        hd_fd_waiter_leave(outside);
     }
     return status;
 }

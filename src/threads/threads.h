@@ -84,8 +84,8 @@ struct hd_sleeper {
     _Atomic uint32_t
         *word; /* the futex the ringer bumps and wakes: the bell's, or the sleeper's own */
     _Atomic int
-        *event;    /* NULL, or an event descriptor that it signals unless that is -1 (outside.h) */
-    uint32_t mask; /* whom of those on that word it wakes */
+        *event; /* NULL, or an event descriptor that it signals unless that is -1 (fd_waiter.h) */
+    uint32_t mask;     /* whom of those on that word it wakes */
     _Atomic bool rung; /* set before the word is bumped; never reset */
     bool begins;       /* its enlisting began the bell's watch */
     hd_awaited_t awaited;
@@ -146,8 +146,8 @@ typedef struct hd_home hd_home_t;
 struct hd_home {
     hd_bell_t bell;
     _Atomic uint32_t refs; /* endpoints, sleepers, and whoever is creating it */
-    struct hd_outside
-        *outside; /* what its impatient tasks wait for (outside.h); NULL: nothing of the kind */
+    struct hd_fd_waiter
+        *fd_waiter; /* what its impatient tasks wait for (fd_waiter.h); NULL: nothing of the kind */
     /* What this task of it waits for, and nothing else; NULL: nobody knows. */
     void (*awaits)(const hd_task_t *task, hd_awaited_t *awaited);
     void (*release)(hd_home_t *home);
@@ -382,7 +382,7 @@ uint64_t hd_idle_left(const hd_idle_t *idle);
  * due, but the caller should sleep at once instead. runner: whose it is, unless it only yields. */
 #define HD_IDLE_SLEEP (UINT64_MAX / 2)
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_runner_t *runner);
-/* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that,
+/* How long to look in vain before sleeping, given what is set; and what a sleep cacheable about that,
  * which has taken so many ticks, and was ended by a bell or not. */
 static inline uint64_t hd_idle_spin(const hd_idle_t *idle, uint64_t may_spin) {
     return may_spin << atomic_load_explicit(&idle->patience,

@@ -813,15 +813,15 @@ void hd_trace_leave(void) {
 }
 
 /* In the child of a fork: of those who attend, only the calling thread is there. */
-static void inherited(hd_heirloom_t *self) {
+static void inherited(hd_fork_hook_t *self) {
     (void)self;
     atomic_store_explicit(&hd_trace_calls, hd_trace_level() + ATTEND * mine.attends,
                           memory_order_relaxed);
 }
 
 static void watch_forks(void) {
-    static hd_heirloom_t heirloom;
-    hd_fork_watch(&heirloom, inherited);
+    static hd_fork_hook_t fork_hook;
+    hd_fork_watch(&fork_hook, inherited);
 }
 
 void hd_trace_open(const char *file, int calls) {

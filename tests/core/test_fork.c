@@ -482,7 +482,7 @@ Test(fork, children_are_born_whole_whatever_other_threads_do) {
 
 static uint32_t told;
 
-static void note(hd_heirloom_t *self) {
+static void note(hd_fork_hook_t *self) {
     (void)self;
     told++;
 }
@@ -491,8 +491,8 @@ static bool two_were_told(void *arg) {
     return told == 2 && hd_forks() == *(uint32_t *)arg + 1;
 }
 
-Test(fork, heirlooms_are_told_until_they_are_forgotten) {
-    hd_heirloom_t a, b, c;
+Test(fork, fork_hooks_are_told_until_they_are_forgotten) {
+    hd_fork_hook_t a, b, c;
     uint32_t forks = hd_forks();
     hd_fork_watch(&a, note);
     hd_fork_watch(&b, note);

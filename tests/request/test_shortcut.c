@@ -272,7 +272,7 @@ Test(express, bcast_of_another_datatype_of_the_same_size_is_learned_too) {
     crew_t *crew = crew_of(2);
     together(crew, same_count_other_datatype);
     for (uint32_t e = 0; e < crew->n; e++) {
-        cr_assert_eq(crew->team[e]->lessons->lesson[HD_LESSON_BCAST + 0].dt, UCC_DT_FLOAT32);
+        cr_assert_eq(crew->team[e]->call_cache->entry[HD_CACHED_BCAST + 0].dt, UCC_DT_FLOAT32);
     }
     dismiss(crew);
 }
@@ -670,8 +670,8 @@ Test(express, synchronizing_teams_and_handles_with_several_users_are_taught_noth
         crew_t *crew = new_crew(params[i]);
         together(crew, again_and_again);
         for (uint32_t e = 0; e < crew->n; e++) {
-            cr_assert_not(crew->team[e]->lessons->lesson[HD_LESSON_BARRIER].known);
-            cr_assert_not(crew->team[e]->lessons->lesson[HD_LESSON_ALLREDUCE].known);
+            cr_assert_not(crew->team[e]->call_cache->entry[HD_CACHED_BARRIER].known);
+            cr_assert_not(crew->team[e]->call_cache->entry[HD_CACHED_ALLREDUCE].known);
         }
         dismiss(crew);
     }

@@ -316,7 +316,7 @@ Test(outer, an_exchange_that_is_cancelled_before_all_have_arrived_never_calls_th
     close_net();
 }
 
-/* Acts with the ticket of an exchange whose slot is in use again are tried by `twice`; here: after
+/* Acts with the ref of an exchange whose slot is in use again are tried by `twice`; here: after
  * closing. */
 Test(outer, acts_after_an_abort_are_refused) {
     open_net(1, HD_CFG_ARRIVAL_AUTO);
@@ -324,16 +324,16 @@ Test(outer, acts_after_an_abort_are_refused) {
     prepare_allreduce(50000);
     run_some();
     hd_board_t *board = net->side[0].group->board;
-    hd_ticket_t ticket = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
-                          point[0].op.plan.slices};
+    hd_exchange_ref_t ref = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
+                             point[0].op.plan.slices};
     hd_group_poison(net->side[0].group, UCC_ERR_NOT_FOUND);
     hd_group_poison(net->side[1].group, UCC_ERR_NOT_FOUND);
     all_end_with(UCC_ERR_NOT_FOUND);
-    uint32_t unit, slice = ticket.slices / 3;
-    cr_assert_not(hd_outer_release(&ticket, UCC_OK, NULL, 0));
-    cr_assert_not(hd_outer_ready(&ticket, 0, 1));
-    cr_assert_not(hd_outer_claim(&ticket, slice, &unit));
-    cr_assert_not(hd_outer_finish(&ticket, slice, 0, UCC_OK));
+    uint32_t unit, slice = ref.slices / 3;
+    cr_assert_not(hd_outer_release(&ref, UCC_OK, NULL, 0));
+    cr_assert_not(hd_outer_ready(&ref, 0, 1));
+    cr_assert_not(hd_outer_claim(&ref, slice, &unit));
+    cr_assert_not(hd_outer_finish(&ref, slice, 0, UCC_OK));
     close_net();
 }
 
@@ -342,12 +342,12 @@ Test(outer, acts_after_the_end_are_refused_before_the_slot_is_used_again) {
     prepare_allreduce(50000);
     run("large allreduce");
     hd_board_t *board = net->side[0].group->board;
-    hd_ticket_t ticket = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
-                          point[0].op.plan.slices};
+    hd_exchange_ref_t ref = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
+                             point[0].op.plan.slices};
     uint32_t unit;
-    cr_assert_not(hd_outer_release(&ticket, UCC_OK, NULL, 0));
-    cr_assert_not(hd_outer_ready(&ticket, 0, 1));
-    cr_assert_not(hd_outer_claim(&ticket, ticket.slices / 3, &unit));
-    cr_assert_not(hd_outer_finish(&ticket, ticket.slices / 3, 0, UCC_OK));
+    cr_assert_not(hd_outer_release(&ref, UCC_OK, NULL, 0));
+    cr_assert_not(hd_outer_ready(&ref, 0, 1));
+    cr_assert_not(hd_outer_claim(&ref, ref.slices / 3, &unit));
+    cr_assert_not(hd_outer_finish(&ref, ref.slices / 3, 0, UCC_OK));
     close_net();
 }

@@ -15,7 +15,7 @@ enum { LOCAL, REQUESTS, SPREAD, KINDS };
 typedef struct flight {
     hd_outer_memory_t memory;
     uint64_t key;
-    hd_ticket_t ticket;
+    hd_exchange_ref_t ticket;
     bool has_arrived, has_message, is_closed, is_over;
     ucc_status_t mine, theirs;
     uint8_t payload[NET_SIDES][PAYLOAD_MAX];
@@ -84,7 +84,7 @@ static void twice(net_t *net, bool accepted) {
 
 /* Acts for an exchange that is over. */
 static void act_late(net_t *net, uint32_t s) {
-    hd_ticket_t t = net->old[s];
+    hd_exchange_ref_t t = net->old[s];
     uint32_t unit;
     if (t.board) {
         double x = 666;
@@ -114,7 +114,7 @@ static void send_message(net_t *net, const flight_t *f, uint32_t from, ucc_statu
 
 static void end_request(net_t *net, net_item_t *item, uint32_t s, ucc_status_t status) {
     flight_t *f = flight_of(net, s, item->key, false);
-    hd_ticket_t t = f->ticket;
+    hd_exchange_ref_t t = f->ticket;
     if (status == UCC_OK && !f->is_closed) {
         uint32_t segments = t.slices / KINDS, j = item->slice - segments;
         bool own = j % NET_SIDES == s;
@@ -167,7 +167,7 @@ static void try_release(net_t *net, flight_t *f) {
     } else { /* what comes next may come before it has been read where it is */
         memcpy(f->result, f->payload[0], PAYLOAD_MAX);
     }
-    hd_ticket_t t = f->ticket;
+    hd_exchange_ref_t t = f->ticket;
     f->is_over = true;
     (void)hd_outer_release(&t, status, f->result, brings ? f->call.bytes : 0);
     if (net->twice) {
@@ -312,7 +312,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 static void start_request(net_t *net, flight_t *f, uint32_t s, uint32_t j, bool sends,
                           uint8_t *buffer, size_t bytes) {
     net_item_t *item = calloc(1, sizeof(*item));
-    hd_ticket_t t = f->ticket;
+    hd_exchange_ref_t t = f->ticket;
     item->kind = REQUEST;
     item->from = s;
     item->key = f->key;
@@ -359,8 +359,8 @@ static void go_on(net_t *net, hd_op_t *op, flight_t *f, uint32_t s) {
 
 /* --- the stage -------------------------------------------------------------------------------- */
 
-static void arrived(hd_outer_t *outer, hd_op_t *op, const hd_ticket_t *ticket, ucc_status_t status,
-                    const void *payload) {
+static void arrived(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *ticket,
+                    ucc_status_t status, const void *payload) {
     side_t *side = (side_t *)(void *)outer;
     net_t *net = side->net;
     atomic_fetch_add(&side->arrived, 1);

@@ -47,12 +47,12 @@ struct net {
     bool mute;             /* nothing is delivered */
     uint32_t fail_request; /* the so many-th request fails; 0: none */
     ucc_status_t fail_requests_with;
-    ucc_status_t fail_status;   /* of the releases of small operations */
-    bool twice;                 /* every completion and release comes twice, the second in vain */
-    uint32_t requests;          /* so many have completed */
-    _Atomic uint64_t refused;   /* acts that came twice or late, and were */
-    _Atomic uint64_t accepted;  /* ... and were not: an error */
-    hd_ticket_t old[NET_SIDES]; /* of the last exchanges that are over */
+    ucc_status_t fail_status;  /* of the releases of small operations */
+    bool twice;                /* every completion and release comes twice, the second in vain */
+    uint32_t requests;         /* so many have completed */
+    _Atomic uint64_t refused;  /* acts that came twice or late, and were */
+    _Atomic uint64_t accepted; /* ... and were not: an error */
+    hd_exchange_ref_t old[NET_SIDES]; /* of the last exchanges that are over */
 };
 
 /* Two groups of n members. arrival: hd_cfg_arrival_t; depth: of their boards. */

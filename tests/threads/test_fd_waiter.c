@@ -1,6 +1,6 @@
-/* test_outside.c: threads that sleep while what they wait for comes by a descriptor. */
+/* test_fd_waiter.c: threads that sleep while what they wait for comes by a descriptor. */
 #include "threads/clock.h"
-#include "threads/outside.h"
+#include "threads/fd_waiter.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -13,10 +13,10 @@ enum { THREADS = 3, ROUNDS = 200, MAX_POLLS = 64 };
 
 static int fds[2];
 static _Atomic uint32_t arms, busy;
-static hd_outside_t outside;
+static hd_fd_waiter_t outside;
 
 /* What is in the pipe is taken out by who looks. */
-static uint32_t arm(hd_outside_t *o, int *to) {
+static uint32_t arm(hd_fd_waiter_t *o, int *to) {
     (void)o;
     atomic_fetch_add(&arms, 1);
     if (atomic_load(&busy)) {
@@ -31,7 +31,7 @@ static void init(void) {
     hd_clock_init();
     hd_park_init();
     cr_assert_eq(pipe2(fds, O_NONBLOCK), 0);
-    cr_assert(hd_outside_init(&outside, arm));
+    cr_assert(hd_fd_waiter_init(&outside, arm));
 }
 
 TestSuite(outside, .init = init, .timeout = 60);
@@ -40,7 +40,7 @@ static void release_nothing(hd_home_t *home) {
     (void)home;
 }
 
-static hd_home_t home = {.refs = 1, .release = release_nothing, .outside = &outside};
+static hd_home_t home = {.refs = 1, .release = release_nothing, .fd_waiter = &outside};
 
 typedef struct waiting {
     hd_task_t task;
@@ -160,16 +160,17 @@ Test(outside, one_that_can_not_be_armed_is_looked_at_again) {
 Test(outside, a_sleep_tells_whether_something_has_come) {
     _Atomic uint32_t word = 0;
     _Atomic int event = -1;
-    cr_assert_not(hd_outside_sleep(&outside, &word, &event, 1000), "the time is over");
+    cr_assert_not(hd_fd_waiter_sleep(&outside, &word, &event, 1000), "the time is over");
     atomic_store(&busy, 1);
-    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "somebody is about to look");
+    cr_assert(hd_fd_waiter_sleep(&outside, &word, &event, UINT64_MAX), "somebody is about to look");
     cr_assert_eq(write(fds[1], "x", 1), 1);
-    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "a message");
+    cr_assert(hd_fd_waiter_sleep(&outside, &word, &event, UINT64_MAX), "a message");
     atomic_store(&word, 1);
-    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "a bell");
+    cr_assert(hd_fd_waiter_sleep(&outside, &word, &event, UINT64_MAX), "a bell");
     atomic_store(&outside.watched, 1);
-    cr_assert(hd_outside_sleep(&outside, &word, &event, UINT64_MAX), "a bell, and another watches");
+    cr_assert(hd_fd_waiter_sleep(&outside, &word, &event, UINT64_MAX),
+              "a bell, and another watches");
     atomic_store(&word, 0);
-    cr_assert_not(hd_outside_sleep(&outside, &word, &event, 1000), "the time is over");
+    cr_assert_not(hd_fd_waiter_sleep(&outside, &word, &event, 1000), "the time is over");
     atomic_store(&outside.watched, 0);
 }

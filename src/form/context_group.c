@@ -1,4 +1,4 @@
-/* kin.c: what contexts that were created by one out-of-band exchange know of each other: how many
+/* context_group.c: what contexts that were created by one out-of-band exchange know of each other: how many
  * they are, in which processes they live, and a number by which teams over them meet.
  *
  * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing
@@ -8,7 +8,7 @@
  * teams over them need none. A process keeps that once for all its contexts of the exchange.
  */
 #include "form/internal.h"
-#include "form/kin.h"
+#include "form/context_group.h"
 
 #include "core/hash.h"
 
@@ -87,57 +87,57 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, v
 /* --- contexts in several processes ------------------------------------------------------------ */
 
 static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and references */
-static hd_kin_t *all_kin;
+static hd_context_group_t *all_groups;
 
-static void free_kin(hd_kin_t *kin) {
-    if (kin->net && kin->forks == hd_forks()) { /* a child's references are its own */
-        hd_net_close(kin->net);
+static void free_group(hd_context_group_t *group) {
+    if (group->net && group->forks == hd_forks()) { /* a child's references are its own */
+        hd_net_close(group->net);
     }
-    hd_free(kin->process);
-    hd_free(kin->span);
-    hd_free(kin);
+    hd_free(group->process);
+    hd_free(group->span);
+    hd_free(group);
 }
 
 void hd_context_part(ucc_context_h context) {
-    hd_kin_t *kin = context->peers.kin;
+    hd_context_group_t *group = context->peers.group;
     hd_ordinals_end(&context->peers.lists);
-    if (!kin) {
+    if (!group) {
         return;
     }
-    context->peers.kin = NULL;
+    context->peers.group = NULL;
     pthread_mutex_lock(&kin_lock);
-    hd_assert_lt(0, kin->refs);
-    bool last = --kin->refs == 0;
-    for (hd_kin_t **at = &all_kin; last && *at; at = &(*at)->next) {
-        if (*at == kin) {
-            *at = kin->next;
+    hd_assert_lt(0, group->refs);
+    bool last = --group->refs == 0;
+    for (hd_context_group_t **at = &all_groups; last && *at; at = &(*at)->next) {
+        if (*at == group) {
+            *at = group->next;
             break;
         }
     }
     pthread_mutex_unlock(&kin_lock);
     if (last) {
-        free_kin(kin);
+        free_group(group);
     }
 }
 
 /* What another context of the exchange in this process has found out, or this. */
-static hd_kin_t *share(hd_kin_t *mine) {
+static hd_context_group_t *share(hd_context_group_t *mine) {
     hd_fork_guard(&kin_lock);
     pthread_mutex_lock(&kin_lock);
-    hd_kin_t *kin = all_kin;
-    while (kin && (kin->serial != mine->serial || kin->forks != mine->forks)) {
-        kin = kin->next;
+    hd_context_group_t *group = all_groups;
+    while (group && (group->serial != mine->serial || group->forks != mine->forks)) {
+        group = group->next;
     }
-    if (!kin) {
-        mine->next = all_kin;
-        all_kin = kin = mine;
+    if (!group) {
+        mine->next = all_groups;
+        all_groups = group = mine;
     }
-    kin->refs++;
+    group->refs++;
     pthread_mutex_unlock(&kin_lock);
-    if (kin != mine) {
-        free_kin(mine);
+    if (group != mine) {
+        free_group(mine);
     }
-    return kin;
+    return group;
 }
 
 /* Exchanges accounts until all have room for all addresses, or one is in trouble. */
@@ -158,7 +158,7 @@ static ucc_status_t settle_accounts(ucc_context_h context, const ucc_oob_coll_t 
 /* By all contexts of the exchange. Without a network they are good for teams inside their
  * processes. */
 static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, hd_roll_t *roll,
-                              hd_kin_t *kin) {
+                              hd_context_group_t *group) {
     uint32_t number;
     while (hd_roll_open(roll, context->lib->config) == UCC_INPROGRESS) {
         sched_yield(); /* another thread makes it */
@@ -167,20 +167,20 @@ static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, 
     if (status == UCC_ERR_NOT_SUPPORTED && roll->span) {
         hd_info("contexts in %u processes, without a network: no team of theirs can span processes",
                 roll->span->processes);
-        status = kin ? UCC_OK : UCC_ERR_NO_MEMORY;
+        status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
     } else if (status != UCC_OK) {
         hd_error("oob allgather: context %u of %u can't take part: %s", number, oob->n_oob_eps,
                  ucc_status_string(status));
     } else {
         status = exchange(context, oob, roll->my_slice, roll->slices, roll->slice);
         if (status == UCC_OK) {
-            kin->process = hd_roll_processes(roll);
-            kin->net = roll->net;
+            group->process = hd_roll_processes(roll);
+            group->net = roll->net;
             roll->net = NULL;
         }
     }
     if (status == UCC_OK) {
-        kin->span = roll->span;
+        group->span = roll->span;
         roll->span = NULL;
     }
     return status;
@@ -192,7 +192,7 @@ static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *
     uint32_t n = oob->n_oob_eps;
     hd_roll_t roll = {.told = told};
     hd_called_t *called = hd_alloc(HD_LINE, n * sizeof(*called));
-    hd_kin_t *kin = hd_alloc(HD_LINE, sizeof(*kin));
+    hd_context_group_t *group = hd_alloc(HD_LINE, sizeof(*group));
     for (uint32_t i = 0; called && i < n; i++) {
         called[i] = (hd_called_t){{all[i].process[0], all[i].process[1]}, i, i};
     }
@@ -201,19 +201,19 @@ static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *
     serial = hd_hash_mix(serial, all[0].serial);
     context->peers.serial = serial;
     hd_roll_take(&roll, called, n, context->rank);
-    if (!kin) {
+    if (!group) {
         hd_error("no memory for an exchange among %u contexts", n);
         roll.trouble = UCC_ERR_NO_MEMORY;
     } else {
-        kin->serial = serial;
-        kin->forks = hd_forks();
+        group->serial = serial;
+        group->forks = hd_forks();
     }
     roll.trouble = trouble == UCC_OK ? roll.trouble : trouble;
-    ucc_status_t status = call_roll(context, oob, &roll, kin);
+    ucc_status_t status = call_roll(context, oob, &roll, group);
     if (status == UCC_OK) {
-        context->peers.kin = share(kin);
-    } else if (kin) {
-        free_kin(kin);
+        context->peers.group = share(group);
+    } else if (group) {
+        free_group(group);
     }
     hd_free(called);
     hd_roll_end(&roll);

@@ -1,11 +1,11 @@
-/* outer_ticket.c: what anybody does for an exchange who holds a ticket of it. outer.h has the
+/* outer_act.c: what anybody does for an exchange who holds a ref of it. outer.h has the
  * protocol and its proof.
  */
 #include "shm/outer_word.h"
 
 #include <string.h>
 
-static bool enter(const hd_ticket_t *t) {
+static bool enter(const hd_exchange_ref_t *t) {
     uint64_t word = atomic_load_explicit(&t->exchange->outer, memory_order_relaxed); /* a guess */
     do {
         if (!hd_outer_has_key(word, t->key) || (word & HD_OUTER_CLOSED)) {
@@ -20,7 +20,7 @@ static bool enter(const hd_ticket_t *t) {
 }
 
 /* The exchange may be over when this returns; the group is the caller's to keep. */
-static void leave(const hd_ticket_t *t) {
+static void leave(const hd_exchange_ref_t *t) {
     hd_group_t *group = t->board->group;
     hd_delay_point();
     /* release: what I did in the exchange; pairs with is_quiet */
@@ -29,27 +29,27 @@ static void leave(const hd_ticket_t *t) {
 }
 
 /* By who is inside, or whose unit pins the exchange. */
-static hd_slice_t *slice_of(const hd_ticket_t *t, uint32_t s) {
+static hd_slice_t *slice_of(const hd_exchange_ref_t *t, uint32_t s) {
     /* acquire: pairs with the installing of the work */
     return &atomic_load_explicit(&t->exchange->work, memory_order_acquire)->slice[s];
 }
 
-bool hd_outer_hold(const hd_ticket_t *t) {
+bool hd_outer_hold(const hd_exchange_ref_t *t) {
     return enter(t);
 }
 
-void hd_outer_drop(const hd_ticket_t *t) {
+void hd_outer_drop(const hd_exchange_ref_t *t) {
     leave(t);
 }
 
-bool hd_outer_slice_is_finished(const hd_ticket_t *t, uint32_t s) {
+bool hd_outer_slice_is_finished(const hd_exchange_ref_t *t, uint32_t s) {
     const hd_slice_t *slice = slice_of(t, s);
     /* acquire: pairs with each finisher of a unit; takes in the slice's results */
     return atomic_load_explicit(&slice->finished, memory_order_acquire) ==
            (hd_generation(t->k) | slice->units);
 }
 
-bool hd_outer_release(const hd_ticket_t *t, ucc_status_t status, const void *payload,
+bool hd_outer_release(const hd_exchange_ref_t *t, ucc_status_t status, const void *payload,
                       size_t bytes) {
     hd_exchange_t *x = t->exchange;
     hd_group_t *group = t->board->group;
@@ -78,7 +78,7 @@ bool hd_outer_release(const hd_ticket_t *t, ucc_status_t status, const void *pay
     return true;
 }
 
-bool hd_outer_ready(const hd_ticket_t *t, uint32_t s, uint32_t ready) {
+bool hd_outer_ready(const hd_exchange_ref_t *t, uint32_t s, uint32_t ready) {
     if (!enter(t)) {
         return false;
     }
@@ -96,7 +96,7 @@ bool hd_outer_ready(const hd_ticket_t *t, uint32_t s, uint32_t ready) {
 }
 
 /* Like claim in engine.c, of one unit, whether it is ready or not. */
-static bool claim_unit(const hd_ticket_t *t, hd_slice_t *slice, uint32_t *unit) {
+static bool claim_unit(const hd_exchange_ref_t *t, hd_slice_t *slice, uint32_t *unit) {
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
     do {
         *unit = (uint32_t)(word & (HD_CLAIM_CLOSED - 1));
@@ -111,7 +111,7 @@ static bool claim_unit(const hd_ticket_t *t, hd_slice_t *slice, uint32_t *unit) 
     return true;
 }
 
-bool hd_outer_claim(const hd_ticket_t *t, uint32_t s, uint32_t *unit) {
+bool hd_outer_claim(const hd_exchange_ref_t *t, uint32_t s, uint32_t *unit) {
     if (!enter(t)) {
         return false;
     }
@@ -126,7 +126,7 @@ bool hd_outer_claim(const hd_ticket_t *t, uint32_t s, uint32_t *unit) {
 }
 
 /* Takes the unit's bit: it is mine to finish. */
-static bool take_unit(const hd_ticket_t *t, hd_slice_t *slice, uint32_t unit) {
+static bool take_unit(const hd_exchange_ref_t *t, hd_slice_t *slice, uint32_t unit) {
     uint64_t bit = (uint64_t)1 << unit;
     uint64_t bits = atomic_load_explicit(&slice->under_way, memory_order_relaxed); /* a guess */
     do {
@@ -139,7 +139,7 @@ static bool take_unit(const hd_ticket_t *t, hd_slice_t *slice, uint32_t unit) {
     return true;
 }
 
-bool hd_outer_finish(const hd_ticket_t *t, uint32_t s, uint32_t unit, ucc_status_t status) {
+bool hd_outer_finish(const hd_exchange_ref_t *t, uint32_t s, uint32_t unit, ucc_status_t status) {
     hd_exchange_t *x = t->exchange;
     hd_group_t *group = t->board->group;
     hd_slice_t *slice = slice_of(t, s);

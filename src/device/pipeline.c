@@ -1,4 +1,4 @@
-/* flight.c: bcast, reduce and allreduce of large data across processes, in a process that has one
+/* pipeline.c: bcast, reduce and allreduce of large data across processes, in a process that has one
  * device: the passage of flight_whole.c, whose copies and reductions devices do. A stand-in is the
  * process's, not each endpoint's.
  *
@@ -298,7 +298,7 @@ static ucc_status_t publish_late(hd_op_t *op) {
     return op->wait(op);
 }
 
-ucc_status_t hd_device_flight_start(hd_op_t *op) {
+ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_call_t *call = &op->call;
     hd_device_take_order(op);
@@ -333,7 +333,7 @@ static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
     return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
 }
 
-ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
+ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_flight_t *f = hd_flight_of(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
@@ -358,13 +358,13 @@ ucc_status_t hd_device_flight_finish(hd_op_t *op, ucc_status_t status) {
     return hd_device_await(op, status);
 }
 
-bool hd_device_may_fly(uint8_t type, uint32_t n, uint32_t devices) {
+bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;
     return whole && devices == 1 && n <= HD_GPU_OPERANDS;
 }
 
-bool hd_device_flies(const hd_op_t *op) {
+bool hd_device_is_pipelined(const hd_op_t *op) {
     return op->outer && op->plan.path == HD_PATH_ENGINE &&
-           hd_device_may_fly(op->call.type, op->place.n, op->team->devices->driver->devices) &&
+           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices) &&
            !hd_flight_cut(op).apart;
 }

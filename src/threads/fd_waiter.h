@@ -1,4 +1,4 @@
-/* outside.h: sleeping while what is waited for comes from outside the process: from other
+/* fd_waiter.h: sleeping while what is waited for comes from outside the process: from other
  * processes, by descriptors that the network has. Futexes don't wait for descriptors, so of all
  * threads that sleep for the sake of one OUTSIDE one at most is its WATCHER: it sleeps in poll(),
  * on the outside's descriptors and on an event descriptor that the bells signal on which it is
@@ -16,32 +16,32 @@
 
 #include "threads/threads.h"
 
-enum { HD_OUTSIDE_MOST = 16 }; /* descriptors */
+enum { HD_FD_WAITER_MOST = 16 }; /* descriptors */
 
-typedef struct hd_outside hd_outside_t;
+typedef struct hd_fd_waiter hd_fd_waiter_t;
 
 /* Static: sleepers look at it when what they waited for, and the network, may be gone. */
-struct hd_outside {
+struct hd_fd_waiter {
     /* By the watcher, one at a time: sees to it that whatever comes from now on makes a descriptor
-     * readable, and writes those into fds, HD_OUTSIDE_MOST at most. How many; 0: something has
+     * readable, and writes those into fds, HD_FD_WAITER_MOST at most. How many; 0: something has
      * come, or somebody is about to look. Waits for nobody. */
-    uint32_t (*arm)(hd_outside_t *outside, int *fds);
+    uint32_t (*arm)(hd_fd_waiter_t *outside, int *fds);
     hd_bell_t bell;           /* of those who would watch */
     _Atomic uint32_t watched; /* 1: a thread is the watcher */
     int event;                /* eventfd: written by bells while there is a watcher */
 };
 
 /* event is made. False: no descriptor. */
-bool hd_outside_init(hd_outside_t *outside, uint32_t (*arm)(hd_outside_t *outside, int *fds));
-void hd_outside_end(hd_outside_t *outside);
+bool hd_fd_waiter_init(hd_fd_waiter_t *outside, uint32_t (*arm)(hd_fd_waiter_t *outside, int *fds));
+void hd_fd_waiter_end(hd_fd_waiter_t *outside);
 /* A sleeper, enlisted on its bells and on the outside's with this word and this event (which is
  * -1), has looked for the last time: sleeps until one of them rings, something comes from outside,
  * or the time is over. False: the time is over, as far as this thread can tell. */
-bool hd_outside_sleep(hd_outside_t *outside, _Atomic uint32_t *word, _Atomic int *event,
-                      uint64_t timeout_ns);
+bool hd_fd_waiter_sleep(hd_fd_waiter_t *outside, _Atomic uint32_t *word, _Atomic int *event,
+                        uint64_t timeout_ns);
 /* Wakes the watcher, if there is one: what it has armed may be out of date. */
-void hd_outside_rouse(hd_outside_t *outside);
+void hd_fd_waiter_rouse(hd_fd_waiter_t *outside);
 /* By whoever has slept for its sake and will not look again: it has waited, or runs user's code. */
-void hd_outside_leave(hd_outside_t *outside);
+void hd_fd_waiter_leave(hd_fd_waiter_t *outside);
 
 #endif
