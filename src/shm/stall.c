@@ -6,6 +6,7 @@
  * of them is read atomically, and may be old when it is printed; nothing is decided by it.
  */
 #include "shm/internal.h"
+#include "shm/phases.h"
 
 /* Endpoint e's member of the main board; NULL: e has not joined. */
 static hd_member_t *member_of(const hd_group_t *group, uint32_t e) {
@@ -347,10 +348,26 @@ static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
     return atomic_exchange_explicit(&board->said, mine, memory_order_relaxed) != mine;
 }
 
+/* What crosses processes waits in phases that differ by its size: says which. */
+static void add_plan(const hd_op_t *op, hd_text_t *text) {
+    bool launched =
+        op->state == HD_OP_WAITING || op->state == HD_OP_ENGINE || op->state == HD_OP_CANCEL;
+    hd_phases_t phases = {0};
+    if (op->outer && launched) {
+        phases = hd_op_phases(op, &op->plan);
+    }
+    if (phases.n > 0) {
+        hd_text_add(text, " (it runs as: ");
+        hd_phases_print(&phases, text);
+        hd_text_add(text, ")");
+    }
+}
+
 static void say(const hd_op_t *op, const hd_stall_t *stall, uint64_t now) {
     hd_text_t awaited = {0};
     char name[TITLE];
     add_awaited(op, &awaited);
+    add_plan(op, &awaited);
     hd_stall_line("%s: endpoint %u of %u has waited %.1f s for %s", title(op, name, sizeof(name)),
                   op->team_ep, op->group->team_n, hd_stall_seconds(stall, now), awaited.line);
 }
@@ -360,6 +377,7 @@ void hd_op_log_timeout(const hd_op_t *op) {
     char name[TITLE];
     if (hd_log_enabled(HD_LOG_ERROR)) {
         add_awaited(op, &awaited);
+        add_plan(op, &awaited);
         hd_log_line(HD_LOG_ERROR, __func__,
                     "time-out: %s: endpoint %u of %u has waited in vain for %s",
                     title(op, name, sizeof(name)), op->team_ep, op->group->team_n, awaited.line);

@@ -106,3 +106,43 @@ Test(plan_said, large_one_crosses_in_segments_of_the_flights_units) {
                      "segments of 524288 bytes, each allreduce among 2 processes by ",
                      NULL});
 }
+
+/* --- lines about waits ------------------------------------------------------------------------ */
+
+static void catch_timeout(hd_log_level_t level, const char *line, void *arg) {
+    (void)level;
+    (void)arg;
+    if (strstr(line, "time-out: ")) {
+        snprintf(line_of_init, sizeof(line_of_init), "%s", line);
+    }
+}
+
+/* Process 1 does not come; process 0's time-out says how the call would have crossed. */
+static int wait_in_vain(const process_t *process, void *arg) {
+    int32_t x = 1, y = 0;
+    (void)arg;
+    setenv("HEDDLE_TIMEOUT", "0.3", 1);
+    hd_log_capture(catch_timeout, NULL);
+    world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
+    bool ok = true;
+    if (process->me == 0) {
+        ucc_coll_args_t args = small_allreduce(&x, &y, 1);
+        ucc_coll_req_h request[2] = {small_start(world, 0, &args), NULL};
+        small_wait(world, request, 2);
+        ok = ucc_collective_test(request[0]) == UCC_ERR_TIMED_OUT &&
+             strstr(line_of_init, " (it runs as: one message each way among 2 processes)");
+        if (!ok) {
+            fprintf(stderr, "the line is: %s\n", line_of_init);
+        }
+        ucc_collective_finalize(request[0]);
+    }
+    process_barrier(process);
+    hd_log_capture(NULL, NULL);
+    world_destroy(world);
+    return ok ? 0 : 1;
+}
+
+Test(plan_said, a_time_out_says_how_the_call_crosses_processes) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(processes_run(&shape, SECONDS, wait_in_vain, NULL).ok);
+}
