@@ -72,7 +72,8 @@ typedef struct hd_survivors hd_survivors_t;
  * team in that line. */
 typedef struct hd_origin {
     uint64_t wire;
-    /* by endpoint: its number in the origin; NULL: this team is no other's survivor */
+    /* by endpoint: its number in the origin; NULL: this team was not made of another one's
+     * survivors */
     uint64_t *endpoint;
 } hd_origin_t;
 

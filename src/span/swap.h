@@ -20,7 +20,7 @@ typedef struct hd_swap {
     const hd_span_t *span;
     const hd_call_t *call;
     hd_net_swap_t *net; /* what the net knows of it; the net's memory */
-    /* by member: its contribution; NULL where it has none; all NULL before they are known */
+    /* by member: its contribution, NULL where it has none; `data` is NULL until they are known */
     const void *const *data;
 } hd_swap_t;
 

@@ -128,7 +128,7 @@ enum {
 
 /* Read and written by the handle's only user, without a lock. */
 typedef struct hd_call_cache {
-    hd_place_t place; /* on the main board */
+    hd_place_t place; /* where the endpoint stands on the main board */
     hd_cached_call_t entry[HD_N_CACHED];
 } hd_call_cache_t;
 
@@ -222,8 +222,10 @@ static inline bool hd_is_address(const void *p) {
 
 /* --- team.c ----------------------------------------------------------------------------------- */
 
+/* Both return how a team's group is configured, from the library's configuration:
+ * hd_team_group_config where all endpoints live in this process, hd_team_span_config for this
+ * process's group in a team of several processes. */
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
-/* Returns the same for this process's group in a team of several processes. */
 hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
 /* Is the team needed by an execution engine, or by a collective that hd_team_hold has counted? They
  * must end before the team: if one has not, an error is logged. Called before a team is
