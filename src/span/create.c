@@ -1,38 +1,42 @@
-/* create.c: a crossing is made while its team forms, hung on the team's group, and ends with that
- * group. Here alone is known by which stages operations cross processes.
- */
+/* create.c: makes a crossing while its team forms (form/ calls hd_crossing_create), hangs it on the
+ * team's group, and frees it when that group ends. Only this file knows by which stages operations
+ * cross processes: it sits above flight.c and swap.c, and gives each crossing their stages. */
 #include "span/internal.h"
 
 #include "threads/trace.h"
 
-/* The other processes have said so, or can't be reached: they need not be told. Under a lane's
- * lock. */
+/* The net's `failed`: the team is lost, because other processes have said so or can't be reached.
+ * They need not be told. Called under a lane's lock. */
 static void lost(void *arg, ucc_status_t why) {
     hd_crossing_t *crossing = arg;
-    atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed); /* a flag, no more */
+    /* relaxed: the flag says nothing else */
+    atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed);
     hd_group_poison(crossing->group, why);
 }
 
-/* All parts of a swap are there. Under a lane's lock. */
+/* The net's `swapped`: all parts of a swap are there; wakes who waits for them. Called under a
+ * lane's lock. */
 static void swapped(void *arg) {
     const hd_crossing_t *crossing = arg;
     hd_bell_ring(&crossing->group->home.bell);
 }
 
-/* The group has failed here. */
+/* What hangs on the group is told that the group has failed in this process. */
 static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
     hd_crossing_abort(hd_crossing_of(memory), why);
 }
 
+/* Frees the crossing; called when the last reference to its group has been given up. */
 static void release(hd_outer_memory_t *memory) {
     hd_crossing_t *crossing = hd_crossing_of(memory);
-    hd_span_t *set =
-        atomic_load_explicit(&crossing->sets, memory_order_relaxed); /* the last user */
-    /* relaxed: likewise; whoever let go of the group before has seen the greeting's end */
+    /* relaxed: this is the last user */
+    hd_span_t *set = atomic_load_explicit(&crossing->sets, memory_order_relaxed);
+    /* relaxed: as above; whoever let go of the group before has seen the greeting's end */
     hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != HD_GREETING ||
               hd_group_is_inherited(crossing->group));
     hd_net_team_destroy(crossing->team);
-    if (!hd_group_is_inherited(crossing->group)) { /* a child's references are its own */
+    /* in the child of a fork, the parent's reference does not count */
+    if (!hd_group_is_inherited(crossing->group)) {
         hd_net_close(crossing->net);
     }
     while (set) {
@@ -46,14 +50,15 @@ static void release(hd_outer_memory_t *memory) {
     hd_free(crossing->origin.endpoint);
     hd_free(crossing->hello_scratch);
     hd_free(crossing->words);
-    hd_pool_clear(&crossing->pool); /* after the team: all legs are over */
+    hd_pool_clear(&crossing->pool); /* after the team's end, when all legs are over */
     hd_free(crossing->swap_place);
-    hd_free_local(
-        atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)); /* likewise */
+    /* relaxed: as above */
+    hd_free_local(atomic_load_explicit(&crossing->swap_results, memory_order_relaxed));
     hd_free(crossing->span);
     hd_free(crossing);
 }
 
+/* Has the team more endpoints on this host than there are processors? */
 static bool is_crowded(const hd_crossing_t *crossing) {
     const hd_span_t *span = crossing->span;
     uint32_t here = 0;
@@ -77,8 +82,8 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         crossing->identity[p][0] = process[p].identity[0];
         crossing->identity[p][1] = process[p].identity[1];
     }
-    /* In a team whose wire id may be used again, a part that comes too late might be taken for one
-     * of the next. */
+    /* In a team whose wire id may be used again (one of survivors, which has an origin), a part
+     * that comes too late might be taken for one of the next team's: there are no swaps then. */
     size_t most = hd_net_swap_most(span->processes);
     crossing->swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
     crossing->swap_most = crossing->swap_most < most ? crossing->swap_most : most;

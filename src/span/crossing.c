@@ -1,18 +1,21 @@
-/* crossing.c: what a team of several processes has beside its group (span.h), from its greeting on.
+/* crossing.c: the life of a crossing (span.h) from its greeting on: greeting and warming, spans of
+ * active sets, failing. form/ calls it while teams form and end, the stages of flights and swaps
+ * while members wait.
  *
- * Processes greet each other before the team may be used: a barrier among them, by a leg of the
- * net's. Whoever has passed it knows that all processes welcome messages of this team. Any endpoint
- * that forms the team pumps it. It lies in the crossing, so the group must not end while it is
- * under way: endpoints that are destroyed earlier make it end first (hd_crossing_lingers). A team
- * that is AHEAD does not wait for it, only its operations do, and a process may be through with the
- * team before others have formed it: there, the greeting keeps the group.
+ * Greeting. Processes greet each other before the team may be used: a barrier among them, by a leg
+ * of the net's. A process that has passed it knows that all processes accept messages of this team.
+ * Any endpoint that forms the team pumps the leg. The leg lies in the crossing, so the group must
+ * not end while it is under way: endpoints that are destroyed earlier make it end first
+ * (hd_crossing_lingers). A team that is AHEAD is used by its endpoints before the greeting is over,
+ * and only its operations wait for that. Such a process may be through with the team before others
+ * have formed it, so there the greeting keeps the group.
  *
  * Warming. Before the first large message on a way UCX asks the other end for a number. Up to
  * version 1.13 it ends the process if the way breaks while that question or its answer waits for a
  * connection, or behind data (wireup_ep.c, "pending_count == 0"; ucp_request.c, "got REP message").
- * So few processes have this behind them before their team is used: in each lane, when a barrier
- * has made all connections and nothing else is on them, they exchange a word each to each by
- * rendezvous. Among more, and in teams that are ahead, ways are made when they are needed.
+ * A few processes therefore do this before their team is used: in each lane, when a barrier has
+ * made all connections and nothing else is on them, each sends a word to each by rendezvous. Among
+ * more processes, and in teams that are ahead, ways are made when they are needed.
  *
  * Failing. A group that fails tells the other processes, unless it failed because they have told
  * it.
@@ -21,21 +24,23 @@
 #include "core/log.h"
 #include "threads/trace.h"
 
-enum { WARM_PROCESSES = 8, LANES = 8 }; /* most of a team whose ways are made before it is used */
+/* WARM_PROCESSES: most processes of a team whose ways are warmed; LANES: rows of `word` */
+enum { WARM_PROCESSES = 8, LANES = 8 };
 
 /* --- greeting --------------------------------------------------------------------------------- */
 
-/* Everybody is watched before a process says hello: so what happens to those who have passed the
- * greeting is noticed. Who can't be watched soon is not waited for. */
+/* May this process begin to greet? Not before it watches all processes that it has to watch, so
+ * that the loss of a process that has passed the greeting is noticed. A process that can't be
+ * watched soon is waited for no longer than PATIENCE_MS. */
 static bool may_greet(const hd_crossing_t *crossing) {
     enum { PATIENCE_MS = 1000 };
     return hd_net_team_is_watched(crossing->team) ||
            hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
-/* What goes each to each when ways are warmed: first what is given, then what is taken. Nobody
- * reads it, and it may come when the team is gone: so it stays, for all teams. In a lane one thread
- * at a time takes it. */
+/* The words that are exchanged when ways are warmed: in each row first what is given, then what is
+ * taken. Nobody reads them. A message may come when its team is gone, so this memory is static and
+ * serves all teams. In each lane one thread at a time uses it. */
 static uint64_t word[LANES][2 * WARM_PROCESSES];
 
 typedef struct hd_words {
@@ -43,6 +48,7 @@ typedef struct hd_words {
     hd_net_data_t data[2 * WARM_PROCESSES];
 } hd_words_t;
 
+/* Sets the pieces of a lane's words: entry i gives, entry WARM_PROCESSES + i takes. */
 static void set_words(hd_words_t *words, uint32_t lane) {
     for (uint32_t i = 0; i < 2 * WARM_PROCESSES; i++) {
         words->piece[i] = (hd_net_piece_t){&word[lane % LANES][i], sizeof(word[0][0])};
@@ -52,13 +58,14 @@ static void set_words(hd_words_t *words, uint32_t lane) {
 
 static bool step_hello(hd_leg_t *leg);
 
-/* The next of: the greeting, in lane 0; then in each lane a barrier, but for lane 0, and words.
- * False: all was. */
+/* Begins the next leg of this sequence: the greeting in lane 0, the words in lane 0, and then in
+ * each further lane a barrier and the words. Returns false if there is none left. */
 static bool begin_next(hd_crossing_t *crossing) {
     hd_leg_t *leg = &crossing->hello;
     uint32_t n = crossing->span->processes, i = crossing->hellos++, lane = i / 2;
     if (i && (n > WARM_PROCESSES || lane >= hd_net_team_lanes(crossing->team) || crossing->ahead)) {
-        return false; /* ahead: a process may be through with the team, and not there to answer */
+        /* in a team that is ahead, a process may be through with the team and not answer */
+        return false;
     }
     *leg = (hd_leg_t){.team = crossing->team,
                       .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING,
@@ -80,13 +87,15 @@ static bool begin_next(hd_crossing_t *crossing) {
         leg->call.give = crossing->words->data;
         leg->call.take = crossing->words->data + WARM_PROCESSES;
     }
-    hd_leg_start(leg); /* another thread may have it at once */
+    hd_leg_start(leg); /* another thread may step it at once */
     return true;
 }
 
+/* The step of the greeting's and the warming's legs, under the lane's lock. When the last of them
+ * has ended, or one has failed, the group is made ready or poisoned, and the greeting is over. */
 static bool step_hello(hd_leg_t *leg) {
     hd_crossing_t *crossing = leg->owner;
-    /* relaxed: who steps the leg is ordered behind who has started it by the lane */
+    /* relaxed: the lane orders who steps the leg behind who has started it */
     hd_assert_eq(atomic_load_explicit(&crossing->greeted, memory_order_relaxed), HD_GREETING);
     hd_assert(leg == &crossing->hello && crossing->hellos > 0);
     ucc_status_t failed = hd_group_poisoned(crossing->group);
@@ -113,8 +122,8 @@ static bool step_hello(hd_leg_t *leg) {
         hd_group_ready(crossing->group);
     }
     bool ahead = crossing->ahead;
-    /* release: the leg is out of use; pairs with the acquires below. The crossing may be gone after
-       this, if the leg does not keep it */
+    /* release: the leg is out of use; pairs with the acquires below. After this the crossing may be
+     * gone, unless the greeting keeps the group */
     atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
     if (ahead) {
         hd_span_defer_unref(crossing);
@@ -122,7 +131,8 @@ static bool step_hello(hd_leg_t *leg) {
     return true;
 }
 
-/* By one endpoint. */
+/* Begins the greeting; called by one endpoint only. UCC_ERR_NO_MEMORY: the team has failed
+ * (logged). */
 static ucc_status_t start_hello(hd_crossing_t *crossing) {
     hd_net_call_t call = {
         .type = HD_BARRIER, .n = crossing->span->processes, .me = crossing->span->mine};
@@ -144,6 +154,7 @@ static ucc_status_t start_hello(hd_crossing_t *crossing) {
     return UCC_OK;
 }
 
+/* Has the greeting lasted longer than the group's time-out? */
 static bool is_late(const hd_crossing_t *crossing) {
     const hd_group_t *group = crossing->group;
     return group->timeout && hd_ticks() - crossing->since > group->timeout;
@@ -151,7 +162,7 @@ static bool is_late(const hd_crossing_t *crossing) {
 
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     uint32_t greeted = HD_GREETED_NOT;
-    /* acq_rel: one endpoint starts; pairs with the release in step_hello */
+    /* acq_rel: one endpoint starts the greeting; pairs with the release in step_hello */
     if (atomic_compare_exchange_strong_explicit(&crossing->greeted, &greeted, HD_GREETING,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         ucc_status_t status = start_hello(crossing);
@@ -161,7 +172,7 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     }
     if (greeted != HD_GREETED) {
         hd_net_pump(crossing->net);
-        hd_span_drain(); /* of other teams: legs of theirs may have ended */
+        hd_span_drain(); /* legs of other teams may have ended as well */
         /* acquire: pairs with the release in step_hello */
         greeted = atomic_load_explicit(&crossing->greeted, memory_order_acquire);
     }
@@ -200,17 +211,19 @@ bool hd_crossing_lingers(hd_crossing_t *crossing) {
         hd_group_is_inherited(crossing->group)) {
         return false;
     }
-    if (!hd_group_is_complete(crossing->group)) { /* else its step is just returning */
+    /* else step_hello is about to say that it is over */
+    if (!hd_group_is_complete(crossing->group)) {
         hd_crossing_abort(crossing, UCC_ERR_NOT_FOUND);
         hd_group_poison(crossing->group, UCC_ERR_NOT_FOUND);
     }
     hd_net_pump(crossing->net);
-    /* acquire: likewise */
+    /* acquire: pairs with the release in step_hello, as above */
     return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING;
 }
 
 /* --- active sets ------------------------------------------------------------------------------ */
 
+/* Returns the span of this set in the list; NULL: it is not there. */
 static const hd_span_t *find_set(const hd_span_t *first, const hd_subset_t *set) {
     while (first && (first->set.start != set->start || first->set.stride != set->stride ||
                      first->set.n != set->n)) {
@@ -229,7 +242,8 @@ const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set
     hd_span_t *span = hd_span_of_set(crossing->span, set);
     while (span && !found) {
         span->next = first;
-        /* release: publishes the span; acquire: another one's, which may be the same */
+        /* release: publishes the span; acquire: another thread's span has come first, and may be of
+         * the same set */
         if (atomic_compare_exchange_weak_explicit(&crossing->sets, &first, span,
                                                   memory_order_release, memory_order_acquire)) {
             return span;
@@ -243,7 +257,7 @@ const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set
 /* --- failing ---------------------------------------------------------------------------------- */
 
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why) {
-    /* relaxed: only one is to tell; what it tells is not read here */
+    /* relaxed: it only has to be one thread that tells; what it tells is not read here */
     if (atomic_exchange_explicit(&crossing->aborted, 1, memory_order_relaxed) == 0 &&
         !hd_group_is_inherited(crossing->group)) {
         hd_net_team_abort(crossing->team, why);

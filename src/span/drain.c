@@ -1,8 +1,8 @@
-/* drain.c: groups that are let go of later. A leg that ends under its lane's lock must not end its
- * group there, for a group's end destroys a team of the network's: the reference is noted with the
- * crossing (hd_span_defer_unref), and given up by whoever has pumped the network and holds no lock
- * any more (hd_span_drain). Any thread.
- */
+/* drain.c: references to groups that are given up later. The end of a group destroys a team of the
+ * net's, which a leg that ends under its lane's lock must not do. So the leg notes its reference
+ * with the crossing (hd_span_defer_unref), and whoever has pumped the network and holds no lock any
+ * more gives it up (hd_span_drain). Any thread may call both. The lock here guards the list of
+ * crossings, and their `unrefs` and `next_deferred`. */
 #include "span/span.h"
 
 #include "core/fork.h"
@@ -12,7 +12,7 @@
 static hd_lock_t deferred_lock;
 static _Atomic(hd_crossing_t *) deferred;
 
-/* Its group is let go of once, later. */
+/* Counts one reference to give up; the first one puts the crossing on the list. */
 void hd_span_defer_unref(hd_crossing_t *crossing) {
     hd_lock(&deferred_lock);
     if (crossing->unrefs++ == 0) {
@@ -42,8 +42,9 @@ void hd_span_drain(void) {
     }
 }
 
-/* In the child of a fork: who was inside is not here. What is owed there is settled there, so that
- * groups end; those whose flights were under way stay. */
+/* Called in the child of a fork. A thread that held the lock does not exist here. References that
+ * were noted are given up here, too, so that those groups end; groups whose flights were under way
+ * stay. */
 static void inherit_deferred(hd_fork_hook_t *self) {
     (void)self;
     hd_lock_forget(&deferred_lock);

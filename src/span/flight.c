@@ -1,19 +1,20 @@
-/* flight.c: how the operations of a team of several processes live: the stage that shm calls
- * (shm/outer.h), and the steps of a flight's legs, which the network calls (net/net.h). flight.h
- * has the data structures.
+/* flight.c: how the operations of a team of several processes live, if they are not swaps: the
+ * stage that shm calls (shm/outer.h), and the steps of a flight's legs, which the network calls
+ * (net/net.h). internal.h has the structures.
  *
- *   a member     hd_flight_choose at init; its start publishes, as any operation's does
- *   `arrived`    by the completer of the local arrival: sets the flight up, claims a unit for each
- *                leg (small flights: holds the exchange), releases the members of a work flight,
- *                and hands the legs to the network
- *   a leg's step by whoever pumps: waits for the slices that it needs, goes on, makes ready what
- *                follows, and ends with the unit's finish or the release
- *   `closed`     the exchange has failed: the other processes are told, and the legs see `closing`
- *                and cancel
+ *   a member   calls hd_flight_choose at init; its start publishes, as any operation's does
+ *   `arrived`  is called by the completer of the local arrival. It sets the flight up, claims a
+ *              unit for each leg (a small flight holds the exchange instead), releases the members
+ *              of a work flight, and hands the legs to the network
+ *   `step`     of a leg is called by whoever pumps. It waits for the slices that the leg needs,
+ *              lets the leg go on, makes ready what follows, and ends by finishing the unit or by
+ *              the release
+ *   `closed`   is called when the exchange has failed. It tells the other processes, and sets
+ *              `closing`, at which the legs cancel
  *
- * A flight keeps its group from `arrived` on. What lets go of it is under the lane's lock, where
- * the group can't end (its end destroys a team of the net's): it is noted with the crossing, and
- * settled by who has pumped.
+ * Each leg keeps the group from `arrived` on, and gives that up in its last step. This is under the
+ * lane's lock, where the group must not end, because its end destroys a team of the net's; so the
+ * reference is noted with the crossing and given up by whoever has pumped (drain.c).
  */
 #include "span/internal.h"
 
@@ -28,7 +29,7 @@ static hd_crossing_t *crossing_of(hd_outer_t *stage) {
 static void free_flight(hd_outer_memory_t *memory) {
     hd_flight_t *f = (hd_flight_t *)(void *)memory;
     for (uint32_t j = 0; j < HD_FLIGHT_SEGMENTS; j++) {
-        hd_free(f->segment[j].scratch.at); /* of legs that have failed */
+        hd_free(f->segment[j].scratch.at); /* legs that have failed keep theirs */
     }
     hd_free(f->own.at);
     hd_free(f->legs_own.at);
@@ -37,7 +38,8 @@ static void free_flight(hd_outer_memory_t *memory) {
     hd_free(f);
 }
 
-/* The flight of this exchange's slot. By the completer, so by one at a time. */
+/* Returns the flight of this exchange's slot, which is made at the first call. Called by the
+ * completer, so by one thread at a time. NULL: no memory (logged). */
 static hd_flight_t *take_flight(hd_op_t *op) {
     hd_assert(op->completer);
     hd_flight_t *f = hd_flight_of(op);
@@ -62,8 +64,9 @@ static hd_flight_t *take_flight(hd_op_t *op) {
 
 enum { KEPT_SCRATCH = 4 * 1024 };
 
-/* More is given back when the flight is used next: a slot that has seen one large call must not
- * keep its memory. */
+/* Makes sure that `scratch` has room for so many bytes. Up to KEPT_SCRATCH, memory stays with the
+ * flight; more is freed as soon as a call needs no more than KEPT_SCRATCH, because a slot that has
+ * seen one large call must not keep its memory. */
 static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, size_t bytes) {
     if (bytes <= scratch->room && (scratch->room <= KEPT_SCRATCH || bytes > KEPT_SCRATCH)) {
         return UCC_OK;
@@ -81,7 +84,8 @@ static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, si
 
 /* --- combining -------------------------------------------------------------------------------- */
 
-/* A partial result is not divided, where the operation is an average. */
+/* Makes the reducer one of partial results, which are not divided where the operation is an
+ * average. */
 static void make_partial(hd_reducer_t *reducer) {
     if (reducer->root != reducer->inner) {
         reducer->root = reducer->inner;
@@ -89,6 +93,8 @@ static void make_partial(hd_reducer_t *reducer) {
     }
 }
 
+/* A leg's `combine` (net/net.h): combines at once, or asks the slice COMBINE to, and returns
+ * UCC_INPROGRESS until that is finished. Under the lane's lock. */
 static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operand, void *dst,
                             size_t first, size_t count, bool last) {
     hd_segment_t *s = (hd_segment_t *)(void *)leg;
@@ -113,7 +119,8 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
     return hd_outer_slice_is_finished(&f->ref, slice) ? UCC_OK : UCC_INPROGRESS;
 }
 
-/* A leg's scratch: of the pool if it is large, so that it goes from leg to leg. */
+/* Takes a leg's scratch from the pool if it is large, so that it goes from leg to leg. plan_legs
+ * places smaller scratch in legs_own. */
 static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
     if (bytes <= KEPT_SCRATCH) {
         return UCC_OK;
@@ -128,8 +135,8 @@ static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
     return UCC_OK;
 }
 
-/* The passage's, which lends it: large memory goes from flight to flight like a leg's, for it is in
- * the caches. */
+/* Takes the passage's memory. If the passage lends it, large memory comes from the pool and goes
+ * from flight to flight as a leg's does, because it is in the caches. */
 static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
     if (!f->passage->lends || bytes <= KEPT_SCRATCH) {
         return take_scratch(f, &f->own, bytes);
@@ -144,8 +151,9 @@ static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
     return UCC_OK;
 }
 
-/* A leg has ended well. With all of them, what they have read is over: LOCAL before they began,
- * COMBINE since. */
+/* Called when the leg of a segment has ended well. After the last one, nobody touches the passage's
+ * memory any more: what LOCAL writes there was finished before the legs began, and a leg that asks
+ * COMBINE waits for it. A passage that lends its memory gives it back then. */
 static void give_own(hd_flight_t *f) {
     /* acq_rel: the last takes in what the others have done with the memory */
     uint32_t lasting = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel);
@@ -157,8 +165,9 @@ static void give_own(hd_flight_t *f) {
     }
 }
 
-/* The leg has ended well, or has not begun. One that has failed keeps its scratch as long as the
- * flight lives, for a member may still be combining what lies there. */
+/* Gives a leg's scratch back. The leg has ended well, or has not begun. A leg that has failed keeps
+ * its scratch as long as the flight lives, because a member may still be combining what lies
+ * there. */
 static void give_leg_scratch(hd_segment_t *s) {
     hd_pool_give(&s->flight->crossing->pool, s->scratch);
     s->scratch = (hd_scratch_t){NULL, 0};
@@ -166,7 +175,8 @@ static void give_leg_scratch(hd_segment_t *s) {
 
 /* --- the steps of a leg, under its lane's lock ------------------------------------------------ */
 
-/* UCC_INPROGRESS, or how the leg has ended. */
+/* Lets the leg go on, if it has begun or may begin; cancels it if the exchange has failed. Returns
+ * UCC_INPROGRESS, or how the leg has ended. */
 static ucc_status_t advance(hd_segment_t *s, bool may_begin) {
     hd_flight_t *f = s->flight;
     /* acquire: pairs with closed */
@@ -178,12 +188,13 @@ static ucc_status_t advance(hd_segment_t *s, bool may_begin) {
     return s->begun ? hd_leg_go(&s->leg) : UCC_INPROGRESS;
 }
 
-/* All processes know the team. */
+/* Do all processes know the team? */
 static bool is_greeted(const hd_flight_t *f) {
-    /* relaxed: what came of it is the network's, whose lock is held */
+    /* relaxed: what the greeting has done is the network's state, whose lock is held */
     return atomic_load_explicit(&f->crossing->greeted, memory_order_relaxed) == HD_GREETED;
 }
 
+/* The step of a small flight's leg; true: it is over. */
 static bool step_small(hd_leg_t *leg) {
     hd_segment_t *s = (hd_segment_t *)(void *)leg;
     hd_flight_t *f = s->flight;
@@ -206,13 +217,15 @@ static bool step_small(hd_leg_t *leg) {
     return true;
 }
 
+/* Is slice s of the flight finished? */
 static bool is_over(const hd_flight_t *f, uint32_t s) {
     return hd_outer_slice_is_finished(&f->ref, s);
 }
 
+/* May the leg of a work flight begin? */
 static bool may_begin(const hd_segment_t *s) {
     const hd_flight_t *f = s->flight;
-    if (s == &f->exit) { /* after all else */
+    if (s == &f->exit) { /* the exit begins after all other slices */
         bool over = true;
         for (uint32_t i = 0; over && i < hd_slice_exit(&f->cut); i++) {
             over = is_over(f, i);
@@ -224,6 +237,7 @@ static bool may_begin(const hd_segment_t *s) {
                                             (!f->passage->is_filled || f->passage->is_filled(s))));
 }
 
+/* The step of a leg of a work flight; true: it is over. */
 static bool step_work(hd_leg_t *leg) {
     hd_segment_t *s = (hd_segment_t *)(void *)leg;
     hd_flight_t *f = s->flight;
@@ -256,6 +270,7 @@ static bool step_work(hd_leg_t *leg) {
 
 /* --- departure: by the completer of the arrival ----------------------------------------------- */
 
+/* Returns the name that all processes know the exchange by. */
 static hd_net_key_t key_of(const hd_op_t *op, const hd_span_t *span) {
     static const uint8_t class_of[] = {
         [HD_MATCH_NUMBERED] = HD_NET_NUMBERED,
@@ -271,6 +286,7 @@ static hd_net_key_t key_of(const hd_op_t *op, const hd_span_t *span) {
                           .class = class_of[name.class]};
 }
 
+/* Sets a leg up, but for its plan and what the passage prepares. */
 static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)(hd_leg_t *)) {
     hd_flight_t *f = s->flight;
     const hd_span_t *span = f->span;
@@ -293,7 +309,7 @@ static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)
     };
 }
 
-/* What of a flight does not depend on its kind. */
+/* Sets what does not depend on the kind of flight. An error fails the team. */
 static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t *ref) {
     f->crossing = crossing_of(op->outer);
     f->span = op->span;
@@ -303,7 +319,7 @@ static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t 
     hd_assert_eq(f->n, hd_span_count(f->span, f->span->mine));
     f->two_sided = op->group->two_sided;
     f->cut = hd_flight_cut(op);
-    /* relaxed: handed on with the key */
+    /* relaxed: published with the key */
     atomic_store_explicit(&f->closing, 0, memory_order_relaxed);
     if (!hd_coll[f->call.type].reducing || f->call.empty) {
         return UCC_OK;
@@ -312,9 +328,9 @@ static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t 
     return hd_reducer_init(&f->reducer, given->dt, given->op, op->n);
 }
 
-/* From here on `closed` finds the flight. */
+/* Lets `closed` find the flight from here on. */
 static void announce(hd_flight_t *f, const hd_op_t *op) {
-    /* release: the flight; pairs with closed */
+    /* release: publishes the flight; pairs with closed */
     atomic_store_explicit(&f->key, hd_outer_key(op), memory_order_release);
 }
 
@@ -322,7 +338,8 @@ static size_t lines_of(size_t bytes) {
     return (bytes + HD_LINE - 1) & ~(size_t)(HD_LINE - 1);
 }
 
-/* The legs' data are set: how they run, and the memory that they need for that. */
+/* Plans the legs, whose calls are set, and gives them the scratch memory that they need. An error
+ * has been logged. */
 static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
     size_t bytes = 0;
     ucc_status_t status = UCC_OK;
@@ -348,9 +365,10 @@ static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
     return status;
 }
 
+/* Starts the leg of a small flight. payload: the combined operands; NULL: the call has none. */
 static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
     hd_segment_t *s = &f->segment[0];
-    s->flight = f; /* of the rest, small flights use begun and the leg */
+    s->flight = f; /* a small flight uses only these fields and the leg */
     s->begun = false;
     s->scratch = (hd_scratch_t){NULL, 0};
     set_leg(s, op, 0, step_small);
@@ -370,14 +388,15 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
     }
     if (!hd_outer_hold(&f->ref)) {
         give_leg_scratch(s);
-        return; /* a member has cancelled, and the others will */
+        return; /* a member has cancelled the exchange, and the others will */
     }
     hd_home_pin(&op->group->home);
     announce(f, op);
     hd_leg_start(&s->leg);
 }
 
-/* Claims a unit for each leg; false: the exchange is closed. */
+/* Claims a unit for each leg, and for the exit in a two-sided group. False: the exchange is closed,
+ * and the units that were claimed are finished again. */
 static bool claim_units(hd_flight_t *f) {
     uint32_t legs = f->cut.segments;
     for (uint32_t j = 0; j < legs; j++) {
@@ -388,7 +407,7 @@ static bool claim_units(hd_flight_t *f) {
             }
             return false;
         }
-        hd_assert_eq(f->segment[j].unit, 0); /* a leg is the only unit of its slice */
+        hd_assert_eq(f->segment[j].unit, 0); /* a slice NET has one unit */
     }
     if (f->two_sided && !hd_outer_claim(&f->ref, hd_slice_exit(&f->cut), &f->exit.unit)) {
         for (uint32_t i = 0; i < legs; i++) {
@@ -400,11 +419,11 @@ static bool claim_units(hd_flight_t *f) {
     return true;
 }
 
-/* All that the legs and the slices need. The units are claimed, so other members' calls may be
- * read. */
+/* Prepares all that the legs and the slices need. The units are claimed, so other members' calls
+ * may be read. An error has been logged. */
 static ucc_status_t prepare_legs(hd_flight_t *f) {
     ucc_status_t status = take_own(f, f->passage->scratch ? f->passage->scratch(f) : 0);
-    /* relaxed: handed on with the legs */
+    /* relaxed: published with the legs */
     atomic_store_explicit(&f->lasting, f->cut.segments, memory_order_relaxed);
     for (uint32_t j = 0; j < f->cut.segments && status == UCC_OK; j++) {
         status = f->passage->prepare(&f->segment[j]);
@@ -412,6 +431,8 @@ static ucc_status_t prepare_legs(hd_flight_t *f) {
     return status == UCC_OK ? plan_legs(f, f->cut.segments) : status;
 }
 
+/* Releases the members of a work flight and starts its legs. After an error, the legs start all the
+ * same, and find `closing` set. */
 static void depart_work(hd_op_t *op, hd_flight_t *f) {
     hd_assert(op->plan.row && op->plan.slices == hd_flight_slices(op));
     f->passage = (const hd_passage_t *)(const void *)op->plan.row;
@@ -431,9 +452,10 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
     if (status != UCC_OK) {
         hd_group_poison(op->group, status);
         atomic_store_explicit(&f->closing, (int32_t)status,
-                              memory_order_relaxed); /* see announce */
+                              memory_order_relaxed); /* relaxed: announce publishes it */
     }
-    /* each leg keeps the group: it rings its bell when it ends, however late, on whichever lane */
+    /* each leg keeps the group, because it rings the group's bell when it ends, however late and on
+     * whichever lane */
     for (uint32_t legs = f->cut.segments + (f->two_sided ? 1 : 0); legs; legs--) {
         hd_home_pin(&op->group->home);
     }
@@ -460,7 +482,7 @@ static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref
     if (status == UCC_OK) {
         status = f ? set_up(f, op, ref) : UCC_ERR_NO_MEMORY;
     }
-    if (status != UCC_OK) { /* the members are about to cancel */
+    if (status != UCC_OK) { /* the members find the group poisoned, and cancel */
         hd_group_poison(op->group, status);
         hd_crossing_abort(crossing, status);
     } else if (f->cut.small) {
@@ -485,7 +507,8 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
     hd_crossing_t *crossing = crossing_of(stage);
     hd_flight_t *f = hd_flight_of(op);
     hd_crossing_abort(crossing, why);
-    /* acquire: pairs with announce. It may be about to be announced: this is called again */
+    /* acquire: pairs with announce. The flight may be about to be announced; then the next call of
+     * this function, in the member's next step, finds it */
     if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
         /* release: pairs with advance, though only the value matters */
         atomic_store_explicit(&f->closing, (int32_t)why, memory_order_release);
@@ -500,7 +523,7 @@ void hd_flight_stage(hd_outer_t *stage) {
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-/* HD_OUTER_* of a small call. */
+/* Returns the HD_OUTER_* flags of a small operation. */
 static uint32_t small_shape(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
@@ -555,8 +578,8 @@ static ucc_status_t start_work(hd_op_t *op) {
 void hd_flight_choose(hd_op_t *op, const hd_span_t *span) {
     op->span = span;
     op->outer = NULL;
-    if (span->processes ==
-        1) { /* an active set inside this process, numbered as its board's members are */
+    /* an active set inside this process, whose endpoints are numbered as its board's members are */
+    if (span->processes == 1) {
         hd_op_choose_plan(op);
         return;
     }

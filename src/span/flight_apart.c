@@ -1,20 +1,25 @@
-/* flight_apart.c: reductions whose bits are to be those of one process, wherever endpoints are, and
- * whose endpoints do not live so that combining them process by process would give those (span.h):
- * what crosses is an operand of each block of endpoints that is whole in a process, a level of the
- * canonical tree. Where there is none, that is each endpoint's. Whoever has a part of the elements
- * combines it of all these operands, in the order of the endpoints.
+/* flight_apart.c: reductions whose operands cross one by one. They must have the bits of one
+ * process wherever endpoints live, and their endpoints live so that combining them process by
+ * process would give other bits (hd_span_t). What crosses is one operand for each block of
+ * `together` endpoints, which is a level of the canonical tree and lives in one process; if
+ * `together` is 1, that is each endpoint's own operand. A process that makes a part of the result
+ * combines this part of all operands, in the order of the endpoints.
  *
- * Lists, at the beginning of the flight's memory: by process, where its operands begin; by operand,
- * which block it is; and the addresses of this process's.
+ * The lists lie at the beginning of the flight's `own` memory: by process, where its operands
+ * begin; by operand, which block it is; and the addresses of this process's operands. The passages
+ * call this file while the completer prepares legs, and rows in LOCAL.
  */
 #include "span/internal.h"
 
+/* How many operands this process makes. */
 static uint32_t mine(const hd_span_t *span) {
     return hd_span_blocks(span, span->mine);
 }
 
+/* How many numbers the lists have in front of the addresses. */
 static size_t numbers(const hd_span_t *span) {
-    return ((size_t)span->processes + 1 + span->blocks + 1) & ~(size_t)1; /* addresses follow */
+    /* rounded up so that the addresses behind are aligned */
+    return ((size_t)span->processes + 1 + span->blocks + 1) & ~(size_t)1;
 }
 
 size_t hd_apart_bytes(const hd_span_t *span) {

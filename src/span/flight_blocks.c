@@ -1,18 +1,20 @@
 /* flight_blocks.c: allgather, gather, scatter and alltoall across processes, and their v variants:
- * blocks that belong to an endpoint, or to a pair of them.
+ * blocks that belong to an endpoint, or to a pair of them. The row's functions lay slices out and
+ * run units, called by the engine; the passage's functions prepare the one leg, called by flight.c.
  *
- *   allgather  LOCAL: each member's block into the result of member 0 (the LEADER); NET: blocks of
- *              a process from there, and into there; SPREAD: the leader's result to the others
- *   gather     LOCAL: in the root's process, the members' blocks into the root's result; NET:
+ *   allgather  LOCAL: each member's block into the result of member 0 (the LEADER). NET: gives this
+ *              process's blocks from there, and takes the others' into there. SPREAD: the leader's
+ *              result to the other members
+ *   gather     LOCAL: in the root's process, the members' blocks into the root's result. NET:
  *              straight from the members' blocks, and straight into the root's result
- *   scatter    the same the other way round
- *   alltoall   LOCAL: pairs inside the process; NET: straight from and into the members' buffers,
- *              for each pair of processes in the order of the receivers. In place, what is sent is
- *              put aside first (LOCAL)
+ *   scatter    as gather, in the other direction
+ *   alltoall   LOCAL: pairs inside the process. NET: straight from and into the members' buffers;
+ *              the blocks between two processes are ordered by receiver. If the call is in place,
+ *              LOCAL first puts aside what is sent
  *
- * Between two processes, the blocks come in an order that both know: by endpoint. A v type's sizes
- * are compared inside the process here, and across processes by the network, which knows how much a
- * message has to bring.
+ * Between two processes, the blocks come in an order that both know: by endpoint. The sizes of a v
+ * type's blocks are compared here inside the process, and by the network across processes, which
+ * knows how much a message has to bring.
  */
 #include "span/internal.h"
 
@@ -25,31 +27,35 @@ typedef struct block {
     size_t bytes;
 } block_t;
 
-/* Block e of a buffer with a block for each endpoint, as this member's call describes it. */
+/* Returns block e of a buffer that has a block for each endpoint, as this member's call describes
+ * it. */
 static block_t block_of(const hd_call_t *call, const void *base, bool sends, uint32_t e) {
     if (!hd_coll[call->type].vector) {
         return (block_t){hd_at(base, e * call->bytes), call->bytes};
     }
     const hd_vector_t *v = sends ? &call->send : &call->receive;
-    /* of an alltoallv, what is sent may have other elements */
+    /* in an alltoallv, what is sent may have other elements than what is received */
     size_t element = sends && hd_coll[call->type].pairwise ? call->send_element : call->element;
     return (block_t){hd_at(base, hd_vector_displacement(v, e) * element),
                      hd_vector_count(v, e) * element};
 }
 
-/* Of a pair's block at its sender; in place it lies where the receiver's block to it does. */
+/* Returns what member i sends to endpoint e. In place, that lies where the block from e is
+ * received. */
 static block_t sent_block(const hd_work_t *work, uint32_t i, uint32_t e) {
     const hd_call_t *call = work->call[i];
     return call->in_place ? block_of(call, work->dst[i], false, e)
                           : block_of(call, work->src[i], true, e);
 }
 
+/* Logs that two members disagree on a block's size, and returns the error for it. */
 static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
                            size_t expected) {
     hd_op_say_sizes(op, from, to, sent, expected);
     return UCC_ERR_INVALID_PARAM;
 }
 
+/* Copies a block between two members, if they agree on its size. */
 static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t src, block_t dst) {
     if (src.bytes != dst.bytes) {
         return differ(op, from, to, src.bytes, dst.bytes);
@@ -100,17 +106,19 @@ static bool never(const hd_flight_t *f) {
 
 /* --- allgather -------------------------------------------------------------------------------- */
 
-/* Member i's own block; a v type's size is its own word. */
+/* Returns member i's own block. Its own call says the size, also in a v type. */
 static block_t own_block(const hd_work_t *work, uint32_t i) {
     return (block_t){(uint8_t *)(uintptr_t)work->src[i], work->call[i]->bytes};
 }
 
+/* A unit of an allgather's LOCAL. */
 static ucc_status_t gather_own(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                                uint32_t i) {
     block_t dst = block_of(work->call[0], work->dst[0], false, hd_flight_endpoint(f, i));
     return copy(op, i, 0, own_block(work, i), dst);
 }
 
+/* A unit of an allgather's SPREAD. */
 static ucc_status_t spread_all(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                                uint32_t i) {
     ucc_status_t status = UCC_OK;
@@ -157,7 +165,7 @@ static ucc_status_t prepare_allgather(hd_segment_t *s) {
 
 /* --- gather and scatter ----------------------------------------------------------------------- */
 
-/* Member i's block at the root. */
+/* Returns endpoint e's block in the root's buffer. */
 static block_t root_block(const hd_flight_t *f, const hd_work_t *work, bool sends, uint32_t e) {
     uint32_t root = hd_flight_root(f);
     const void *base = sends ? work->src[root] : work->dst[root];
@@ -171,7 +179,7 @@ static ucc_status_t gather_here(const hd_flight_t *f, const hd_op_t *op, const h
     }
     block_t dst = root_block(f, work, false, hd_flight_endpoint(f, i)), src = own_block(work, i);
     if (i == hd_flight_root(f)) {
-        src.bytes = dst.bytes; /* the root's own block goes by its own count */
+        src.bytes = dst.bytes; /* the root's count for itself is the size of its own block */
     }
     return copy(op, i, hd_flight_root(f), src, dst);
 }
@@ -199,7 +207,8 @@ static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32
     return run_unit(op, work, s, unit, scatter_here, NULL);
 }
 
-/* In the root's process the blocks of each other process, elsewhere those of its members. */
+/* Lists the blocks for the leg: in the root's process those of each other process, in the root's
+ * buffer; in another process those of its members. */
 static ucc_status_t prepare_rooted(hd_segment_t *s, bool scatters) {
     hd_flight_t *f = s->flight;
     const hd_span_t *span = f->span;
@@ -240,23 +249,25 @@ static ucc_status_t prepare_scatter(hd_segment_t *s) {
 
 /* --- alltoall --------------------------------------------------------------------------------- */
 
-/* In place, what is sent to other processes is put aside first: at the flight's memory a table says
- * where each block goes, and the blocks lie behind it: by process, by its members, and by the
- * members here who send. */
+/* In place, what is sent to other processes is put aside first. The flight's `own` memory then
+ * begins with a table of where each block lies, and has the blocks behind it: by receiving process,
+ * by its members, and by the members here that send. Returns the table. */
 static size_t *aside_table(const hd_flight_t *f) {
     return (size_t *)(void *)f->own.at;
 }
 
+/* How many blocks are put aside. */
 static size_t aside_blocks(const hd_flight_t *f) {
     return (size_t)f->n * (f->span->n - f->n);
 }
 
+/* Returns where this block is put aside; the table is filled in. */
 static uint8_t *aside(const hd_flight_t *f, size_t block) {
     size_t table = (aside_blocks(f) + 1) * sizeof(size_t);
     return f->own.at + ((table + HD_LINE - 1) & ~(size_t)(HD_LINE - 1)) + aside_table(f)[block];
 }
 
-/* Bytes of all blocks; fills the table in, if there is one. */
+/* Returns the bytes of all blocks that are put aside. Fills the table in if it is not NULL. */
 static size_t lay_aside(const hd_flight_t *f, const hd_work_t *work, size_t *table) {
     size_t bytes = 0;
     for (uint32_t p = 0; p < f->span->processes; p++) {
@@ -280,7 +291,7 @@ static size_t alltoall_scratch(const hd_flight_t *f) {
     return f->call.in_place ? table + HD_LINE + lay_aside(f, hd_flight_work(f), NULL) : 0;
 }
 
-/* What member `me` sends to other processes. */
+/* Puts aside what member `me` sends to other processes. */
 static void put_aside(const hd_flight_t *f, const hd_work_t *work, uint32_t me) {
     size_t block = me;
     for (uint32_t p = 0; p < f->span->processes; p++) {
@@ -294,6 +305,7 @@ static void put_aside(const hd_flight_t *f, const hd_work_t *work, uint32_t me) 
     }
 }
 
+/* Swaps two members' blocks, if they agree on the size. */
 static ucc_status_t swap(const hd_op_t *op, uint32_t i, uint32_t j, block_t a, block_t b) {
     uint8_t held[4096];
     if (a.bytes != b.bytes) {
@@ -308,7 +320,8 @@ static ucc_status_t swap(const hd_op_t *op, uint32_t i, uint32_t j, block_t a, b
     return UCC_OK;
 }
 
-/* Member i's pairs: in place with each member behind it. */
+/* A unit of LOCAL: copies what member i sends inside the process. In place, it swaps blocks with
+ * each member after i instead, so that each pair is swapped once. */
 static ucc_status_t exchange_here(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                                   uint32_t i) {
     ucc_status_t status = UCC_OK;
@@ -329,11 +342,12 @@ static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint3
     return run_unit(op, work, s, unit, exchange_here, NULL);
 }
 
+/* Lists what this process sends to process p. */
 static void list_sent(hd_flight_t *f, const hd_work_t *work, hd_pieces_t *pieces, uint32_t p) {
     hd_net_data_t *data = &hd_flight_give(f)[p];
     hd_pieces_begin(pieces, data);
     if (f->call.in_place) {
-        /* blocks for the processes before it, of which mine has none */
+        /* `before`: endpoints of the processes before p, without those of this process */
         size_t before = f->span->first[p] - (p > f->span->mine ? f->n : 0);
         size_t from = before * f->n, to = from + (size_t)hd_span_count(f->span, p) * f->n;
         hd_pieces_add(pieces, data, aside(f, from), aside_table(f)[to] - aside_table(f)[from]);
@@ -347,6 +361,7 @@ static void list_sent(hd_flight_t *f, const hd_work_t *work, hd_pieces_t *pieces
     }
 }
 
+/* Lists where this process receives what process p sends. */
 static void list_received(hd_flight_t *f, const hd_work_t *work, hd_pieces_t *pieces, uint32_t p) {
     hd_net_data_t *data = &hd_flight_take(f)[p];
     hd_pieces_begin(pieces, data);

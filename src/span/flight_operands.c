@@ -1,13 +1,17 @@
 /* flight_operands.c: reduce_scatter(v), scan and exscan across processes: reductions in which each
- * endpoint has a result of its own.
+ * endpoint has a result of its own. The row's functions lay slices out and run units, called by the
+ * engine; the passage's functions prepare the one leg, called by flight.c.
  *
  *   reduce_scatter  LOCAL: the members' operands, block by block, into memory of the flight, where
- *                   a process's blocks lie together; NET: to each process its blocks; COMBINE:
+ *                   a process's blocks lie together. NET: to each process its blocks. COMBINE:
  *                   straight into the members' results
- *   scan            LOCAL: the members' operands into memory of the flight, where there is room for
- *                   everybody's; NET: an allgather of them; SPREAD: the prefixes, in the order of
- *                   all endpoints, one operand at a time, as inside a process: so the bits are
- *                   those of one process
+ *   scan            LOCAL: the members' operands into memory of the flight, which has room for all
+ *                   endpoints' operands. NET: an allgather of them. SPREAD: the prefixes, in the
+ *                   order of all endpoints, one operand at a time, as inside one process: so the
+ *                   bits are those of one process
+ *
+ * The flight's `own` memory: the lists of operands, if these cross one by one; a table of where
+ * each block begins; the blocks, ordered by position: process by process, and by endpoint in each.
  */
 #include "span/internal.h"
 
@@ -19,22 +23,24 @@ static bool is_prefix(const hd_call_t *call) {
     return hd_coll[call->type].prefix;
 }
 
+/* Returns the size of endpoint e's block. */
 static size_t block_bytes(const hd_call_t *call, uint32_t e) {
     return hd_coll[call->type].vector ? hd_vector_count(&call->receive, e) * call->element
                                       : call->bytes;
 }
 
-/* Of a call whose operands cross, the flight's memory begins with their lists. */
+/* Returns the bytes of the lists of operands, at the beginning of the flight's memory. */
 static size_t lists_bytes(const hd_flight_t *f) {
     return f->cut.apart ? hd_apart_bytes(f->span) : 0;
 }
 
-/* How many operands this process makes of its members'. */
+/* Returns how many operands this process makes of its members'. */
 static uint32_t operands(const hd_flight_t *f) {
     return f->cut.apart ? hd_span_blocks(f->span, f->span->mine) : 1;
 }
 
-/* Where the block at this position begins in an operand. */
+/* Returns the table: by position, where the block begins in an operand; and the size of an operand
+ * at the end. */
 static size_t *table(const hd_flight_t *f) {
     return (size_t *)(void *)(f->own.at + lists_bytes(f));
 }
@@ -44,11 +50,12 @@ static size_t table_bytes(const hd_flight_t *f) {
     return (bytes + HD_LINE - 1) & ~(size_t)(HD_LINE - 1);
 }
 
+/* Returns where the blocks begin. */
 static uint8_t *blocks(const hd_flight_t *f) {
     return f->own.at + lists_bytes(f) + table_bytes(f);
 }
 
-/* Also of endpoints whose blocks are empty. */
+/* Returns the bytes of one operand. Blocks may be empty. */
 static size_t all_bytes(const hd_flight_t *f) {
     size_t bytes = 0;
     for (uint32_t e = 0; e < f->span->n; e++) {
@@ -70,10 +77,12 @@ static void make_table(const hd_flight_t *f) {
     table(f)[f->span->n] = at;
 }
 
+/* Returns endpoint e's position: its index in the order process by process. */
 static uint32_t position_of(const hd_flight_t *f, uint32_t e) {
     return f->span->first[f->span->process_of[e]] + f->span->local_of[e];
 }
 
+/* Lists the blocks of process p's endpoints. */
 static void list_process(const hd_flight_t *f, hd_pieces_t *pieces, hd_net_data_t *data,
                          uint32_t p) {
     size_t from = table(f)[f->span->first[p]], to = table(f)[f->span->first[p + 1]];
@@ -101,12 +110,13 @@ static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
 
 /* --- reduce_scatter --------------------------------------------------------------------------- */
 
-/* Of block e in the members' operands. */
+/* Returns where block e begins in the members' operands. */
 static size_t offset_of(const hd_call_t *call, uint32_t e) {
     return hd_coll[call->type].vector ? hd_vector_displacement(&call->receive, e) * call->element
                                       : e * call->bytes;
 }
 
+/* A unit of LOCAL: reduces the block at position i of the members' operands. */
 static ucc_status_t reduce_block(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                                  uint32_t i) {
     uint32_t e = f->span->endpoint[i];
@@ -121,7 +131,7 @@ static ucc_status_t reduce_block(const hd_flight_t *f, const hd_op_t *op, const 
     return status;
 }
 
-/* Member i's result. */
+/* A unit of COMBINE: makes member i's result, if the leg has asked for it. */
 static ucc_status_t combine_block(const hd_flight_t *f, const hd_work_t *work, uint32_t i) {
     const hd_segment_t *s = &f->segment[0];
     uint32_t first = f->span->first[f->span->mine];
@@ -163,7 +173,8 @@ static ucc_status_t prepare_reduce_scatter(hd_segment_t *s) {
     for (uint32_t p = 0; p < span->processes; p++) {
         list_process(f, &pieces, &hd_flight_give(f)[p], p);
     }
-    hd_flight_take(f)[0] = hd_flight_give(f)[span->mine]; /* says how large an operand is */
+    /* the leg reads only the size, which is that of each operand it combines */
+    hd_flight_take(f)[0] = hd_flight_give(f)[span->mine];
     s->leg.call.give = hd_flight_give(f);
     s->leg.call.take = hd_flight_take(f);
     s->leg.call.count = hd_flight_give(f)[span->mine].bytes / f->call.element;
@@ -180,14 +191,16 @@ static ucc_status_t prepare_reduce_scatter(hd_segment_t *s) {
 
 /* --- scan ------------------------------------------------------------------------------------- */
 
+/* A unit of a scan's LOCAL: copies member i's operand to where the leg gives it from. */
 static ucc_status_t put_operand(const hd_flight_t *f, const hd_work_t *work, uint32_t i) {
     uint8_t *to = blocks(f) + table(f)[f->span->first[f->span->mine] + i];
     hd_copy(to, work->src[i], f->call.bytes, HD_STORES_PLAIN);
     return UCC_OK;
 }
 
-/* Prefixes through a window: `held` has the one before. An exscan's does not reach its own operand.
- */
+/* Makes the prefixes of all members here, for one window of the elements. Of the two buffers
+ * `held`, one has the last prefix and the other takes the next. An exscan's result lacks the
+ * member's own operand. */
 static ucc_status_t make_prefixes(const hd_flight_t *f, const hd_work_t *work, hd_range_t r,
                                   uint8_t *const held[2]) {
     bool with_own = hd_coll[f->call.type].result_at == HD_EVERYBODY;
@@ -216,6 +229,7 @@ static ucc_status_t make_prefixes(const hd_flight_t *f, const hd_work_t *work, h
     return status;
 }
 
+/* A unit of a scan's SPREAD. */
 static ucc_status_t scan_window(const hd_flight_t *f, const hd_work_t *work, uint32_t unit) {
     hd_range_t r = hd_cut_window(&f->cut, (hd_range_t){0, f->call.bytes}, unit);
     uint8_t *heap = r.bytes ? hd_alloc(HD_LINE, 2 * r.bytes) : NULL;

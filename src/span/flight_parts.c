@@ -1,7 +1,6 @@
-/* flight_parts.c: what the files of collectives share: what a slice's number means, lists of pieces
- * for legs, and a unit of COMBINE. Slices are asked about by members and by whoever steps a leg;
- * lists are written by the completer of the arrival.
- */
+/* flight_parts.c: what the passages share: what a slice's number means, lists of pieces for legs,
+ * and a unit of COMBINE. Members and whoever steps a leg ask about slices, and carry out units; the
+ * completer of the arrival writes the lists. */
 #include "span/internal.h"
 
 #include <string.h>

@@ -1,22 +1,25 @@
 /* flight_plan.c: how a call of a team of several processes is cut: small or not, into which
- * segments, windows and legs. The one place where sizes of what crosses processes are compared with
- * thresholds; how a leg runs among the processes, net/plan.c says.
+ * segments, windows and legs. This is the one place where sizes of what crosses processes are
+ * compared with thresholds; how a leg runs among the processes, net/plan.c decides. Members ask
+ * when they choose, rows when they lay slices out, the completer when it sets a flight up.
  *
- * From what all endpoints agree on, and nothing else: all processes must come to the same legs.
+ * All of it follows from what all endpoints agree on, and from nothing else, because all processes
+ * must come to the same legs.
  */
 #include "shm/phases.h"
 #include "span/internal.h"
 
 enum {
-    WHOLE = 1024 * 1024,  /* up to so many bytes, one segment */
-    SEGMENT = 512 * 1024, /* else about so many each */
-    WINDOW = 64 * 1024,   /* of a unit */
-    WORTH_A_UNIT =
-        32 * 1024 /* of one process's part of a reduction: else who pumps combines it at once */
+    WHOLE = 1024 * 1024,  /* up to so many bytes, data is one segment */
+    SEGMENT = 512 * 1024, /* else each segment has about so many */
+    WINDOW = 64 * 1024,   /* bytes of a unit */
+    /* bytes of one process's part of a reduction; less is combined at once by the thread that steps
+     * the leg */
+    WORTH_A_UNIT = 32 * 1024
 };
 
-/* Must operands cross, for the sake of the bits? Combined process by process they would be others.
- * A prefix needs all operands anyway. */
+/* Must operands cross one by one, because combining them process by process would give other bits?
+ * A prefix needs all operands anyway, in its own way. */
 static bool is_apart(const hd_op_t *op) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -25,6 +28,7 @@ static bool is_apart(const hd_op_t *op) {
            span->blocks != span->processes;
 }
 
+/* Is the operation's flight a small one (internal.h)? */
 static bool is_small(const hd_op_t *op) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
     if (!coll->moves_data || op->call.empty) {
@@ -34,14 +38,15 @@ static bool is_small(const hd_op_t *op) {
            !op->call.exclusive && op->call.bytes <= HD_FLIGHT_PAYLOAD;
 }
 
-/* Of a reduce_scatter all blocks are empty. Nobody would send anything, and a process might run
- * ahead of another without end, beyond what numbers on the wire can tell apart. */
+/* Is this a reduce_scatter all of whose blocks are empty? Then nobody would send anything, and a
+ * process might run ahead of another without end, beyond what numbers on the wire can tell apart;
+ * so it becomes a barrier. */
 static bool has_no_block(const hd_op_t *op) {
     bool scatters = op->call.type == HD_REDUCE_SCATTER || op->call.type == HD_REDUCE_SCATTERV;
     return scatters && op->call.total == 0;
 }
 
-/* What the legs of a collective are. */
+/* Returns which collective (enum hd_type) the legs of an operation are. */
 static uint8_t leg_of(const hd_op_t *op) {
     uint8_t type = op->call.type;
     bool two_sided = op->group->two_sided;
@@ -49,13 +54,15 @@ static uint8_t leg_of(const hd_op_t *op) {
         return HD_BARRIER;
     }
     if (type == HD_REDUCE && two_sided && is_small(op)) {
-        /* who has the result knows that all have come; work has a barrier behind it */
+        /* a process that has the result knows that all have come. A reduce that is not small has a
+         * barrier behind it */
         return HD_ALLREDUCE;
     }
     if (hd_coll[type].prefix) {
-        type = HD_ALLGATHER; /* of the operands: each process makes its prefixes itself */
+        /* an allgather of the operands: each process makes its prefixes itself */
+        type = HD_ALLGATHER;
     }
-    /* where processes have different numbers of endpoints, their blocks are of different sizes */
+    /* where processes have different numbers of endpoints, the processes' blocks differ in size */
     if (!op->span->even && hd_coll[type].vector_type) {
         return hd_coll[type].vector_type;
     }
@@ -82,11 +89,11 @@ hd_cut_t hd_flight_cut(const hd_op_t *op) {
         !cut.small && (call->exclusive || !whole || cut.segment / span->processes >= WORTH_A_UNIT);
     hd_assert(cut.segments >= 1 && cut.segments <= HD_FLIGHT_SEGMENTS);
     hd_assert(cut.window > 0 && cut.window % element == 0);
-    hd_assert(!whole || cut.segment * cut.segments >= call->bytes); /* nothing is left over */
+    hd_assert(!whole || cut.segment * cut.segments >= call->bytes); /* the segments hold all data */
     return cut;
 }
 
-/* Bytes that all processes agree on, by which the network plans a leg. */
+/* Returns the size by which the network plans a leg (hd_net_plan_of): all processes agree on it. */
 static size_t planned_bytes(const hd_span_t *span, const hd_call_t *call, const hd_cut_t *cut) {
     const hd_coll_t *coll = &hd_coll[call->type];
     size_t most = (span->n + span->processes - 1) / span->processes;
@@ -106,7 +113,7 @@ hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *spa
 }
 
 void hd_flight_phases(const hd_op_t *op, hd_phases_t *phases) {
-    static const hd_net_several_t several = {0}; /* whether there are, not which */
+    static const hd_net_several_t several = {0}; /* the plan asks only whether there are several */
     const hd_span_t *span = op->span;
     hd_cut_t cut = hd_flight_cut(op);
     hd_net_call_t leg = {.type = cut.leg,
@@ -117,7 +124,8 @@ void hd_flight_phases(const hd_op_t *op, hd_phases_t *phases) {
                          .several = cut.apart ? &several : NULL};
     hd_net_plan_t plan =
         hd_flight_leg_plan(hd_group_crossing(op->group)->team, span, &op->call, &cut, &leg);
-    for (uint32_t i = 0; i < phases->n && !cut.small; i++) { /* its units are the cut's */
+    /* the units of local phases are as large as the cut says */
+    for (uint32_t i = 0; i < phases->n && !cut.small; i++) {
         if (phases->phase[i].kind == HD_PHASE_LOCAL) {
             phases->phase[i].unit = cut.window;
             phases->phase[i].stores = hd_stores_name(HD_STORES_PLAIN);

@@ -1,18 +1,20 @@
 /* flight_whole.c: bcast, reduce and allreduce across processes: one piece of data, in segments that
- * are in flight together.
+ * are in flight together. The row's functions lay slices out and run units, called by the engine;
+ * the passage's functions prepare legs, called by flight.c.
  *
- *   bcast      NET: from the root's buffer, into the buffer of member 0 of each other process (its
- *              LEADER) LOCAL: in the root's process, from the root to the others; SPREAD:
- *              elsewhere, from the leader
- *   allreduce  LOCAL: the members' operands into the leader's result; NET: partials among the
- *              processes, into the leader's result; COMBINE: of this process's part; SPREAD: from
- *              the leader to the others
- *   reduce     the same into the root's result, or into memory of the flight where there is no
- *              root, and no SPREAD
- * Of one member, the operand is the partial, and stays where it is.
+ *   bcast      NET: from the root's buffer into the buffer of member 0 of each other process (its
+ *              LEADER). LOCAL: in the root's process, from the root to the others. SPREAD: in the
+ *              other processes, from the leader to the others
+ *   allreduce  LOCAL: the members' operands into the leader's result. NET: the processes' partial
+ *              results into the leader's result. COMBINE: what the leg leaves to the engine.
+ *              SPREAD: from the leader to the others
+ *   reduce     as allreduce, but into the root's result; in a process without the root, into memory
+ *              of the flight; no SPREAD
  *
- * Where operands cross (flight_apart.c), LOCAL combines those of blocks, if they are of several
- * members, into memory of the flight; NET brings the result as above.
+ * In a process with one member, that member's operand is the partial result, and stays where it is.
+ *
+ * Where operands cross one by one (flight_apart.c), LOCAL combines the operands of each block of
+ * several members into memory of the flight, and NET brings the result as above.
  */
 #include "span/internal.h"
 
@@ -20,7 +22,7 @@ static bool is_bcast(const hd_flight_t *f) {
     return hd_coll[f->call.type].bcast;
 }
 
-/* The member whose buffer stands for the process; n: there is none. */
+/* Returns the member whose buffer stands for the process; n: there is none. */
 static uint32_t leader(const hd_flight_t *f) {
     if (hd_coll[f->call.type].rooted && hd_flight_has_root(f)) {
         return hd_flight_root(f);
@@ -28,7 +30,7 @@ static uint32_t leader(const hd_flight_t *f) {
     return f->call.type == HD_REDUCE ? f->n : 0;
 }
 
-/* Where the partial result of this process lies. */
+/* Returns where the partial result of this process lies. */
 static uint8_t *partial(const hd_flight_t *f, const hd_work_t *work) {
     if (f->n == 1) {
         return (uint8_t *)(uintptr_t)work->src[0];
@@ -36,11 +38,13 @@ static uint8_t *partial(const hd_flight_t *f, const hd_work_t *work) {
     return leader(f) < f->n ? work->dst[leader(f)] : f->own.at;
 }
 
-/* Operand i of this process's, where it was made by LOCAL. */
+/* Returns where LOCAL puts operand i of this process, if it combines it from several members'
+ * operands. */
 static uint8_t *block(const hd_flight_t *f, uint32_t i) {
     return f->own.at + hd_apart_bytes(f->span) + i * f->call.bytes;
 }
 
+/* Does LOCAL make the operands that cross, out of blocks of several members? */
 static bool makes_blocks(const hd_flight_t *f) {
     return f->cut.apart && f->span->together > 1;
 }
@@ -91,6 +95,7 @@ static ucc_status_t combine_blocks(const hd_flight_t *f, const hd_op_t *op, cons
     return status;
 }
 
+/* A unit of LOCAL: a window of the data, of all members. */
 static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                               hd_range_t r) {
     if (f->cut.apart) {
@@ -111,6 +116,7 @@ static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, const hd_
     return UCC_OK;
 }
 
+/* A unit of SPREAD: copies a window of the leader's data to the other members. */
 static ucc_status_t run_spread(const hd_flight_t *f, const hd_work_t *work, hd_range_t r) {
     bool spreads = f->call.type == HD_ALLREDUCE || (is_bcast(f) && !hd_flight_has_root(f));
     if (spreads && f->n > 1 && r.bytes) {
@@ -159,7 +165,8 @@ static ucc_status_t prepare_bcast(hd_segment_t *s) {
     return hd_flight_prepare_bcast(s, (uint8_t *)(uintptr_t)buffer);
 }
 
-/* Says where the first one begins. */
+/* Lists this process's operands for the leg, each `at` bytes behind its address. Returns where the
+ * first one's part begins. */
 static const uint8_t *list_operands(hd_segment_t *s, const hd_work_t *work, size_t at) {
     const hd_flight_t *f = s->flight;
     s->several = hd_apart_list(f);
@@ -191,6 +198,7 @@ static bool never(const hd_flight_t *f) {
     return false;
 }
 
+/* Does LOCAL combine anything that the leg reads? */
 static bool of_several(const hd_flight_t *f) {
     return f->cut.apart ? makes_blocks(f) : f->n > 1;
 }

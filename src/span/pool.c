@@ -1,10 +1,13 @@
-/* pool.c: large memory of legs, used again: see hd_pool_t in span.h. */
+/* pool.c: large memory that goes from leg to leg and from flight to flight: see hd_pool_t in
+ * span.h. A pool is a crossing's. Steps of legs and completers of arrivals take blocks and give
+ * them back, under any lock; memory is allocated and freed outside the pool's own. */
 #include "span/span.h"
 
 hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes) {
     hd_scratch_t found = {NULL, 0};
     hd_lock(&pool->lock);
-    for (uint32_t i = pool->n; i-- > 0;) { /* the last one first: it is the warmest */
+    /* the block that came last is the warmest; none is used that is much too large */
+    for (uint32_t i = pool->n; i-- > 0;) {
         if (pool->block[i].room >= bytes && pool->block[i].room / 4 <= bytes) {
             found = pool->block[i];
             pool->block[i] = pool->block[--pool->n];

@@ -1,4 +1,7 @@
-/* span.c: which endpoints live in which process (span.h). Pure, but for the memory. */
+/* span.c: which endpoints live in which process (span.h). Given which endpoint lives in which
+ * process, hd_span_create sorts endpoints by process and processes by their lowest endpoints, and
+ * fills the lists of a span in. form/ calls it, and crossing.c for active sets. Nothing here has
+ * state or takes a lock. */
 #include "span/span.h"
 
 #include "core/hash.h"
@@ -6,9 +9,11 @@
 
 #include <stdlib.h>
 
-/* An endpoint, and what tells its process apart. */
+/* An endpoint, with what identifies its process while it is sorted. */
 typedef struct home {
-    uint32_t given, lowest; /* lowest: endpoint of its process */
+    /* given: the number that tells its process apart; lowest: the lowest endpoint of that process
+     */
+    uint32_t given, lowest;
     uint32_t endpoint;
 } home_t;
 
@@ -24,8 +29,8 @@ static int by_lowest(const void *a, const void *b) {
     return order ? order : (x->endpoint > y->endpoint) - (x->endpoint < y->endpoint);
 }
 
-/* Process by process, in the order of their lowest endpoints, ascending in each; says how many
- * there are. */
+/* Fills `home` in and sorts it process by process, in the order of their lowest endpoints,
+ * ascending in each. Returns how many processes there are. */
 static uint32_t sort_homes(home_t *home, uint32_t n, const uint32_t *process_of) {
     uint32_t processes = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -41,7 +46,8 @@ static uint32_t sort_homes(home_t *home, uint32_t n, const uint32_t *process_of)
     return processes;
 }
 
-/* One block: the span, and its five lists after it. */
+/* Allocates one block: the span, and its five lists behind it. The fifth, which has no pointer,
+ * says for each process which number it was given. */
 static hd_span_t *allocate(uint32_t n, uint32_t processes) {
     size_t lists = (size_t)3 * n + (size_t)2 * processes + 1;
     hd_span_t *span = hd_alloc(HD_LINE, sizeof(*span) + lists * sizeof(uint32_t));
@@ -57,7 +63,7 @@ static hd_span_t *allocate(uint32_t n, uint32_t processes) {
     return span;
 }
 
-/* The last list: by process, what told it apart. */
+/* Fills the lists in from the sorted endpoints. */
 static void fill(hd_span_t *span, const home_t *home, uint32_t my_endpoint) {
     uint32_t *process_of = (uint32_t *)(uintptr_t)span->process_of;
     uint32_t *local_of = (uint32_t *)(uintptr_t)span->local_of;
@@ -88,6 +94,7 @@ static bool are_together(const hd_span_t *span, uint64_t endpoints) {
     return e == span->n;
 }
 
+/* Finds `together` and `blocks`. */
 static void find_blocks(hd_span_t *span) {
     uint64_t together = 1;
     while (together * HD_REDUCE_BLOCK < span->n && are_together(span, together * HD_REDUCE_BLOCK)) {
@@ -98,8 +105,8 @@ static void find_blocks(hd_span_t *span) {
 }
 
 #if HD_DEBUG >= 2
-/* Each endpoint is where its process counts it, and processes are numbered by their lowest
- * endpoints. */
+/* Checks that each endpoint is where its process counts it, and that processes are numbered by
+ * their lowest endpoints. */
 static void check_span(const hd_span_t *span) {
     hd_always_lt(span->mine, span->processes);
     hd_always_eq(span->first[0], 0);
@@ -150,7 +157,8 @@ hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set) {
     }
     hd_free(process_of);
     if (span) {
-        span->team_process = span->first + span->processes + 1; /* what told its processes apart */
+        /* the fifth list, behind `first`: each process's number in the team */
+        span->team_process = span->first + span->processes + 1;
         span->set = *set;
         span->set.local = hd_span_count(span, span->mine);
         uint64_t hash = hd_hash_mix(hd_hash_mix(0x5e7u, set->start), (uint64_t)set->stride);

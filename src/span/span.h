@@ -1,15 +1,18 @@
-/* span.h: teams of several processes.
+/* span.h: teams of several processes: what other folders may use of span/. form/ makes spans and
+ * crossings and lets processes greet each other; request/ asks for each call how it crosses
+ * (hd_flight_choose, hd_swap_choose); device/ adds ways of its own (internal.h); shm calls back
+ * through the stages. internal.h lists the files of this folder and their order.
  *
- *   SPAN      which endpoints live in which process. Processes are numbered by their lowest
- *             endpoints, so all of them have the same picture. Immutable. Of the team, or of an
- *             active set of it
+ *   SPAN      which endpoints live in which process: of a team, or of an active set of it.
+ *             Processes are numbered by their lowest endpoints, so all of them have the same
+ *             picture. A span does not change once it is made
  *   CROSSING  what a team of several processes has beside its group: its span, its processes as the
- *             net knows them, and the stage by which its operations go on outside the group. One
- *             per process, hung on the group, freed with it
+ *             net knows them, and the stages by which its operations go on outside the group. There
+ *             is one per process and team; it hangs on the group and is freed with it
  *
- * In a spanning team the group, its board and its members are those of this process: numbers in
- * shm/ (place.me, place.n, member numbers) are local ones. team->n, team->ep, roots, and the
- * entries of counts are the team's.
+ * In a team of several processes the group, its board and its members are those of this process:
+ * numbers in shm/ (place.me, place.n, member numbers) are local ones. team->n, team->ep, roots, and
+ * the entries of counts are the whole team's.
  */
 #ifndef HD_SPAN_SPAN_H
 #define HD_SPAN_SPAN_H
@@ -22,55 +25,62 @@
 typedef struct hd_crossing hd_crossing_t;
 
 typedef struct hd_span {
-    uint32_t n; /* endpoints in all */
-    bool even;  /* every process has as many of them */
-    /* Blocks of so many endpoints in a row, 1 or 8 or 64 ..., the most so that each lives in one
-       process; and how many blocks there are. A reduction whose processes have one each has the
-       bits of one process */
+    uint32_t n; /* endpoints in all processes */
+    bool even;  /* every process has the same number of endpoints */
+    /* `together` is the largest of 1, 8, 64, ... below n such that each block of so many
+     * consecutive endpoints lives in one process; `blocks` says how many such blocks there are. If
+     * each process has exactly one block, a reduction that combines process by process has the same
+     * bits as one inside a single process. */
     uint32_t together, blocks;
-    uint32_t processes, mine;   /* mine: processes, if this process has no endpoint in it */
+    uint32_t processes, mine;   /* how many processes; the number of this one */
     const uint32_t *process_of; /* by endpoint: the process it lives in */
     const uint32_t *local_of;   /* by endpoint: its number in that process's group */
-    const uint32_t *first; /* by process, and one more: where its endpoints begin in `endpoint` */
-    const uint32_t *endpoint; /* process by process, ascending in each */
-    /* by process: its number in the team's span, in no order (a set may go down, or skip lowest
-       endpoints); NULL: the same */
+    /* by process, with one entry more at the end: where its endpoints begin in `endpoint` */
+    const uint32_t *first;
+    const uint32_t *endpoint; /* the endpoints, process by process, ascending in each */
+    /* by process of a set: its number in the team's span. The numbers are not sorted, because a set
+     * may go down or skip a process's lowest endpoint. NULL: the numbers are the same */
     const uint32_t *team_process;
-    hd_subset_t set;      /* whose span this is; n is 0: the team's */
-    uint64_t set_hash;    /* names it on the wire; 0: the team's */
-    struct hd_span *next; /* of the crossing's cache */
+    hd_subset_t set;      /* the active set whose span this is; n is 0: the whole team's */
+    uint64_t set_hash;    /* names the set in messages; 0: the whole team's */
+    struct hd_span *next; /* in the crossing's list of spans of active sets */
 } hd_span_t;
 
 static inline uint32_t hd_span_count(const hd_span_t *span, uint32_t process) {
     return span->first[process + 1] - span->first[process];
 }
-/* Blocks of those that live in a process. */
+/* Returns how many blocks of `together` endpoints live in that process. */
 static inline uint32_t hd_span_blocks(const hd_span_t *span, uint32_t process) {
     return (hd_span_count(span, process) + span->together - 1) / span->together;
 }
-/* Endpoint number of local member i of that process. */
+/* Returns the number, among the span's endpoints, of local member i of that process. */
 static inline uint32_t hd_span_endpoint(const hd_span_t *span, uint32_t process, uint32_t i) {
     return span->endpoint[span->first[process] + i];
 }
 
-/* process_of gives, by endpoint, any numbers that tell processes apart; my_endpoint is one of mine.
- * The span numbers processes by their lowest endpoints. One block of memory; hd_free. NULL: no
- * memory (logged). */
+/* Makes a span. process_of gives, by endpoint, any numbers that tell processes apart; my_endpoint
+ * is one of this process's endpoints. The span is one block of memory, which its owner gives to
+ * hd_free. NULL: no memory (logged). */
 hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint);
-/* Of an active set of the team, which has a member in this process. */
+/* Makes the span of an active set of the team; the set must have a member in this process. NULL: no
+ * memory (logged). */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
 typedef struct hd_survivors hd_survivors_t;
 
-/* Of a team that was left by another one (form/shrink.c): the first of those. */
+/* Where a team comes from that was made of the survivors of another one (form/shrink.c): the first
+ * team in that line. */
 typedef struct hd_origin {
     uint64_t wire;
-    uint64_t *endpoint; /* by endpoint: its number there; NULL: this team was left by none */
+    /* by endpoint: its number in the origin; NULL: this team was not made of another one's
+     * survivors */
+    uint64_t *endpoint;
 } hd_origin_t;
 
-/* Memory of legs that is too large for each exchange to keep its own, by size and in no order: the
- * next leg gets what the last one has given back, which is there and in the caches, instead of
- * pages that nobody has touched. Any thread. */
+/* A pool keeps memory of legs and flights that is too large for each exchange to keep its own. The
+ * blocks are in no order. The next leg gets what the last one has given back, which is mapped and
+ * in the caches, instead of pages that nobody has touched. Any thread may call the functions of a
+ * pool, except hd_pool_clear. */
 enum { HD_POOL_BLOCKS = 16, HD_POOL_BYTES = 16 << 20 };
 
 typedef struct hd_scratch {
@@ -79,130 +89,154 @@ typedef struct hd_scratch {
 } hd_scratch_t;
 
 typedef struct hd_pool {
-    hd_lock_t lock; /* a leaf */
+    hd_lock_t lock; /* no other lock is taken while it is held */
     uint32_t n;
-    size_t bytes; /* of all blocks */
+    size_t bytes; /* of all blocks together */
     hd_scratch_t block[HD_POOL_BLOCKS];
 } hd_pool_t;
 
-/* Of a swap in which this process has several endpoints, by its number modulo the slots. */
+/* What this process keeps of a swap if several of its endpoints take part. The swap with number k
+ * has entry k modulo HD_SWAP_SLOTS. */
 typedef struct hd_swap_place {
-    alignas(HD_LINE) _Atomic uint64_t k; /* the exchange that is to be released; 0: none */
-    _Atomic uint64_t unread;             /* an exchange whose parts some may still read; 0: none */
+    /* number of the exchange that waits for its release; 0: none */
+    alignas(HD_LINE) _Atomic uint64_t k;
+    /* number of an exchange whose parts members may still read; 0: none */
+    _Atomic uint64_t unread;
     hd_exchange_ref_t ref;
 } hd_swap_place_t;
 
-/* How far a crossing's greeting has come; when it is over, all processes are there, or the team has
- * failed. */
+/* How far a crossing's greeting has come. When it is over (HD_GREETED), all processes are there, or
+ * the team has failed. */
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
 struct hd_crossing {
-    hd_outer_t stage;                   /* must stay first: op->outer is its address (flight.c) */
-    hd_outer_t swap_stage, alone_stage; /* of swaps (swap.c); alone: in a process of one endpoint */
-    hd_swap_place_t
-        *swap_place; /* HD_SWAP_SLOTS of them; NULL: there are no swaps, or one endpoint */
-    /* of such swaps, by slot: as much as a part for each process; NULL: none yet */
+    /* must stay first: flight.c finds the crossing by the address of this stage */
+    hd_outer_t stage;
+    /* for swaps (swap.c): where this process has several endpoints, and where it has one */
+    hd_outer_t swap_stage, alone_stage;
+    /* HD_SWAP_SLOTS entries; NULL: the team has no swaps, or one endpoint here */
+    hd_swap_place_t *swap_place;
+    /* results of swaps with several endpoints here, by slot, each with room for a part from every
+     * process; NULL: not allocated yet */
     _Atomic(uint8_t *) swap_results;
-    size_t swap_most; /* bytes of a part */
+    size_t swap_most; /* most bytes of a part of a swap */
     bool crowded;     /* the team has more endpoints on this host than there are processors */
-    hd_outer_memory_t memory; /* hung on the group (group->outside): ends the crossing with it */
+    /* what hangs on the group (group->outside): its release frees the crossing */
+    hd_outer_memory_t memory;
     hd_group_t *group;
     hd_span_t *span;
-    hd_net_t *net;  /* a reference */
-    bool placement; /* reductions have the bits of one process, wherever endpoints are */
-    /* its endpoints go on before all processes are there; the greeting keeps the group */
+    hd_net_t *net;  /* the crossing has a reference */
+    bool placement; /* reductions must have the bits of one process, wherever endpoints live */
+    /* endpoints go on before all processes are there; the greeting keeps the group alive */
     bool ahead;
-    hd_net_team_t *team; /* messages for it are welcome */
+    hd_net_team_t *team; /* the net accepts messages for it from its creation on */
     uint64_t wire;
-    uint64_t *labels; /* by endpoint of the team: the user's names; the group's, as group->labels */
-    uint64_t since;   /* ticks when it was made */
-    uint32_t terms; /* what the processes have to agree on, hashed: they compare it as they greet */
+    /* by endpoint of the team: the user's names; the group owns them, as group->labels */
+    uint64_t *labels;
+    uint64_t since; /* ticks when it was made */
+    uint32_t terms; /* a hash of what the processes must agree on; they compare it as they greet */
     uint64_t (*identity)[2]; /* by process: hd_process_identity */
-    _Atomic(hd_span_t *)
-        sets; /* spans of active sets, made when first used; a list that only grows */
-    _Atomic uint32_t splits; /* exchanges for teams that are made from this one by all, under way */
+    /* spans of active sets, each made when it is first used; a list that only grows */
+    _Atomic(hd_span_t *) sets;
+    _Atomic uint32_t splits; /* exchanges under way that split this team (form/split.c) */
     hd_origin_t origin;
-    hd_lock_t judging;             /* guards `survivor_sets` */
-    hd_survivors_t *survivor_sets; /* who is left, call by call; form/shrink.c makes them, */
-    void (*end_survivor_sets)(
-        hd_crossing_t *crossing); /* and ends them; set with the first. NULL: there is none */
-    /* forming: a barrier among the processes, so that no message comes for a team that is not known
-     */
+    hd_lock_t judging; /* guards `survivor_sets` */
+    /* who is left of the team, one entry per call; form/shrink.c makes them */
+    hd_survivors_t *survivor_sets;
+    /* frees `survivor_sets`; set by form/shrink.c with the first of them. NULL: there is none */
+    void (*end_survivor_sets)(hd_crossing_t *crossing);
+    /* The greeting: a barrier among the processes, so that no message comes for a team that its
+     * receiver does not know yet. */
     hd_leg_t hello;
     void *hello_scratch;
-    struct hd_words *words;   /* that are exchanged before the team is used */
-    uint32_t hellos;          /* legs of them that were begun; by who steps the last one */
+    /* what processes exchange to warm the ways between them (crossing.c) */
+    struct hd_words *words;
+    /* legs of the greeting and the warming that have begun; written by whoever steps the last of
+     * them */
+    uint32_t hellos;
     _Atomic uint32_t greeted; /* hd_greeting_t */
-    _Atomic uint32_t aborted; /* the others have been told */
+    /* the other processes need not be told any more that the team has failed */
+    _Atomic uint32_t aborted;
     hd_pool_t pool;
-    /* flights that are over and still keep the group: see flight.c */
+    /* How many references to the group are to be given up by hd_span_drain, and the next crossing
+     * in its list; both under the lock of drain.c. */
     uint32_t unrefs;
     hd_crossing_t *next_deferred;
 };
 
-/* Hangs a crossing on a group that nobody has joined yet. processes: of the span, by number. If it
- * succeeds, the span, the caller's reference to the net, the labels (hd_alloc) and the origin are
- * the crossing's. config: the team's library's. */
+/* Makes a crossing and hangs it on a group that nobody has joined yet; called by form/. process:
+ * the span's processes, by number. config: the configuration of the team's library. On success the
+ * span, the caller's reference to the net, the labels (from hd_alloc) and the origin belong to the
+ * crossing; on failure they remain the caller's. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
                                 hd_origin_t origin, const hd_config_t *config);
-/* What is hung on a group of this kind. */
+/* Returns the crossing whose `memory` this is. */
 static inline hd_crossing_t *hd_crossing_of(hd_outer_memory_t *memory) {
     return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
 }
-/* Of a group of this kind; NULL: all its endpoints live in this process. */
+/* Returns the group's crossing; NULL: all endpoints of its team live in this process. */
 static inline hd_crossing_t *hd_group_crossing(const hd_group_t *group) {
     return group->outside ? hd_crossing_of(group->outside) : NULL;
 }
-/* By any endpoint, again and again, once the group is sealed, or by whoever makes the group,
- * before: UCC_OK when all processes have said so. The group can't be complete earlier. */
+/* Starts the greeting at the first call, and drives it on. Any endpoint calls it again and again
+ * once the group is sealed. Returns UCC_OK when all processes have greeted, UCC_INPROGRESS before,
+ * and an error if the team has failed. The group is not complete before the greeting is over. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
-/* By whoever has nothing to wait for, now and then: its part of what the processes do for each
- * other. It hears that a process is gone, or a team has failed, and tells it on, and what UCX does
- * between messages goes on. */
+/* Does this process's part of what processes do for each other; contexts that have nothing to wait
+ * for call it now and then. It notices that a process is gone or a team has failed, passes that on,
+ * and lets UCX do what it does between messages. */
 void hd_crossing_glance(void);
-/* Whoever waits pumps the network; false: it may end without the group's bell being rung. */
+/* Drives the greeting on, if the group is sealed. Called by those who wait while the group is not
+ * complete. Returns false always: the greeting may end without the group's bell being rung. */
 bool hd_crossing_pump(hd_crossing_t *crossing);
-/* By an endpoint that goes: true while the greeting is under way, in which case the team fails, and
- * the caller comes again: the group must not end before. Of a team that is ahead, the greeting goes
- * on without its endpoints. */
+/* Must the endpoint that is being destroyed wait for the greeting? As long as this returns true,
+ * the caller comes again and does not let the group end. The greeting is cancelled, and the team
+ * fails. Returns false for a team that is `ahead`, whose greeting keeps the group itself. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);
-/* The span of an active set of the crossing's team: looked up, or made. NULL: no memory (logged).
- */
+/* Returns the span of an active set of the team, which is made at the first call. The crossing owns
+ * it. Any thread. NULL: no memory (logged). */
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
-/* Tells the other processes, once, that the team has failed. Any thread. */
+/* Tells the other processes that the team has failed; further calls do nothing. Any thread. */
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
 
-/* pool.c: at least so many bytes, aligned to a pair of lines; `at` is NULL: no memory. */
+/* pool.c: returns a block of at least so many bytes, aligned to a pair of lines: one of the pool,
+ * or a new one. `at` is NULL: no memory. */
 hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes);
-/* Nothing is given back if `at` is NULL. */
+/* Gives a block back to the pool, or frees it if the pool is full. A block whose `at` is NULL is
+ * ignored. */
 void hd_pool_give(hd_pool_t *pool, hd_scratch_t block);
 void hd_pool_clear(hd_pool_t *pool);
 
-/* swap.c: at the end of init: if it is a swap among the processes, op->outer or op->start and plan
- * say so. True: it may take the express. */
+/* swap.c: called at the end of init, after hd_flight_choose. If the call is a swap, this sets
+ * op->outer, op->start and op->plan. Returns true if this process has one endpoint, so that the
+ * call may take the express of swaps. */
 bool hd_swap_choose(hd_op_t *op);
 void hd_swap_stage(hd_outer_t *stage);
 void hd_swap_stage_alone(hd_outer_t *stage);
-/* Its express, and what is left of it after that. */
+/* hd_swap_express carries a swap out at once, if this process has one endpoint and the other parts
+ * come within some looks; it returns what shm's express returns (shm/shm.h). hd_swap_wait is
+ * op->wait of such an operation: the step of one that the express or its start has left waiting. */
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
 ucc_status_t hd_swap_wait(hd_op_t *op);
-/* The same with other addresses than the call's. */
+/* Does what hd_swap_express does, with these addresses instead of the call's. */
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
                             uint32_t looks);
 
-/* drain.c: lets go of the groups whose legs are over. Under no lock. */
+/* drain.c: gives up the references to groups that hd_span_defer_unref has noted. The caller holds
+ * no lock. */
 void hd_span_drain(void);
-/* The group of a leg that is just ending is let go of by whoever has pumped. Under the lane's lock.
- */
+/* Notes that a leg gives up its reference to the crossing's group; whoever drains next does it. The
+ * caller is the leg's last step, under its lane's lock. */
 void hd_span_defer_unref(hd_crossing_t *crossing);
-/* Before the first of those: the child of a fork finds their lock free. */
+/* Called before the first of those; makes sure that the child of a fork finds their lock free. */
 void hd_span_drain_init(void);
-/* flight.c: from hd_args_prepare, instead of hd_op_choose_plan: the operation's call is checked,
- * c->n and c->me are the team's or the active set's; op->place.me and .n are local. Sets op->outer,
+/* flight.c: called in init (request/args.c) for an operation of a team of several processes,
+ * instead of hd_op_choose_plan. The call has been checked; op->n and op->me are the team's or the
+ * active set's, op->place.me and op->place.n are local. Sets op->span, op->outer, op->plan and
  * op->start. */
 void hd_flight_choose(hd_op_t *op, const hd_span_t *span);
-/* The stage of a crossing. */
+/* Fills in the stage by which flights are carried on. */
 void hd_flight_stage(hd_outer_t *stage);
 
 #endif

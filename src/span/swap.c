@@ -1,20 +1,23 @@
-/* swap.c: small collectives of teams of few processes (net/swap.c).
+/* swap.c: how swaps live: small collectives of teams of few processes, for which each process sends
+ * one message to each (net/swap.c). request/ calls hd_swap_choose and the express; shm calls the
+ * stages.
  *
  * ALONE: this process has one endpoint of the team. There is nothing to gather, so the call itself
  * gives its part to the others, looks for theirs, and takes what they bring. Such an operation has
- * a number of the main board like any other. It is marked as exposed though nobody touches its
- * buffers: so one that fails or times out fails the team, in all processes, as all do that cross
- * them (shm/outer.c).
+ * a number of the main board like any other. It is marked as exposed although nobody touches its
+ * buffers, so that its failing or timing out fails the team in all processes, as with all
+ * operations that cross processes (shm/outer.c).
  *
- * TOGETHER: it has several. These arrive and are released as in a flight (flight.c), by a stage of
- * their own: the completer of the arrival gives the process's parts, and whoever finds there first
- * all that is needed, by the place where the completer has left the ref, makes the results of it
- * and releases. There is nothing to keep the group for: all this is done by members that are in the
- * exchange. Reductions that fit into the arrival's lines are combined there, and their result comes
- * with the release; else members publish their contributions, which stay in their lanes until all
- * have left the exchange, and the release says where the results are.
+ * TOGETHER: this process has several endpoints of the team. They arrive and are released as in a
+ * flight (flight.c), by a stage of their own. The completer of the arrival writes the process's
+ * parts, leaves the ref in the exchange's swap_place, and lets the parts go out. The first member
+ * that finds there that all needed parts have come takes the ref, makes the results and releases.
+ * Nothing has to keep the group meanwhile, because members that are in the exchange do all this. A
+ * reduction that fits into the arrival's lines is combined there, and its result comes with the
+ * release. Otherwise members publish their contributions, which stay in their lanes until all have
+ * left the exchange, and the release says where the results are.
  *
- * Which of the two is a process's own affair: on the wire they are the same.
+ * Whether a process is alone or together is its own affair: the messages are the same.
  */
 #include "shm/phases.h"
 #include "span/internal.h"
@@ -34,7 +37,8 @@ static hd_swap_t swap_of(const hd_crossing_t *crossing, const hd_call_t *call, u
                        .data = data};
 }
 
-/* All that is needed is there: does it fit? Else it has been logged, and the team has failed. */
+/* Called when all needed parts are there: do they belong to the same call? If not, that is logged,
+ * and the team has failed. */
 static bool fits(const hd_op_t *op, const hd_swap_t *swap) {
     uint32_t odd = hd_swap_odd(swap);
     if (odd < swap->span->processes) {
@@ -45,9 +49,9 @@ static bool fits(const hd_op_t *op, const hd_swap_t *swap) {
     return odd == swap->span->processes;
 }
 
-/* Where others may need this processor, it is given up at the first look in vain. But those that
- * run on other processors may just be giving their parts, and then all that comes of giving it up
- * is one more change of processes. */
+/* Has all come that is needed? If the team is crowded, the caller gives the processor up when the
+ * answer is no. But processes on other processors may just be giving their parts, and giving up
+ * would cost one more change of processes; so then this looks a few more times. */
 static bool is_there_soon(const hd_crossing_t *crossing, uint64_t k) {
     enum { LOOKS = 4 };
     uint32_t left = crossing->crowded ? LOOKS : 0;
@@ -60,13 +64,14 @@ static bool is_there_soon(const hd_crossing_t *crossing, uint64_t k) {
 
 /* --- alone ------------------------------------------------------------------------------------ */
 
+/* Ends an operation of a process with one endpoint, in its step. */
 static ucc_status_t end(hd_op_t *op, ucc_status_t status) {
     op->exposed = status != UCC_OK;
     op->task.impatient = false;
     return status;
 }
 
-/* This process's only member has its results. */
+/* Gives this process's only member its results. */
 static void take_alone(const hd_swap_t *swap, void *dst) {
     const hd_call_t *call = swap->call;
     if (hd_swap_waits(call)) {
@@ -87,10 +92,10 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
     op->exposed = true;
     op->task.impatient = true; /* no bell is rung */
     if (hd_group_poisoned(op->group) != UCC_OK) {
-        return UCC_INPROGRESS; /* its step sees that, too */
+        return UCC_INPROGRESS; /* the operation's step sees that, too */
     }
     bool there = is_there_soon(crossing, k);
-    hd_span_drain(); /* of other teams: legs of theirs may have ended */
+    hd_span_drain(); /* legs of other teams may have ended as well */
     if (!there) {
         return UCC_INPROGRESS;
     }
@@ -103,6 +108,7 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
     return end(op, UCC_OK);
 }
 
+/* The start of an operation of a process with one endpoint: gives the parts to the others. */
 static ucc_status_t start_alone(hd_op_t *op) {
     const void *data[1] = {hd_swap_source(&op->call)};
     uint64_t k = op->place.k;
@@ -118,52 +124,57 @@ static ucc_status_t start_alone(hd_op_t *op) {
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* Contributions are in lanes, and results in memory of the crossing's. */
+/* Are contributions in lanes, and results in memory of the crossing? Else the arrival combines
+ * operands, or there is no data. */
 static bool is_by_lanes(const hd_op_t *op) {
     return hd_coll[op->call.type].moves_data && !(op->outer_shape & HD_OUTER_REDUCES);
 }
 
-/* Members have published, and are in the exchange, or not out of the numbers after which their
- * lanes are used again. */
+/* Finds the members' contributions in their lanes. All members have published. Their lanes stay as
+ * they are, because the caller has not left the exchange yet. */
 static void find_contributions(const hd_op_t *op, const void *data[HD_SWAP_MEMBERS]) {
     for (uint32_t i = 0; i < op->place.n; i++) {
         const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
-        data[i] = hd_lane_view(lane, op->place.k, NULL); /* it is never in lines */
+        data[i] = hd_lane_view(lane, op->place.k, NULL); /* contributions are never in lines */
     }
 }
 
+/* Returns the bytes that a slot has for results. */
 static size_t bytes_of_results(const hd_crossing_t *crossing) {
     uint32_t processes = crossing->span->processes;
     return processes * hd_net_swap_most(processes);
 }
 
+/* Returns where the results of exchange k lie. */
 static uint8_t *results_of(const hd_crossing_t *crossing, uint64_t k) {
     /* acquire: pairs with reserve */
     uint8_t *all = atomic_load_explicit(&crossing->swap_results, memory_order_acquire);
     return all + k % HD_SWAP_SLOTS * bytes_of_results(crossing);
 }
 
-/* Under its completer, or whoever waits in it: is all there that is needed? Then one of those
- * releases. */
+/* Called when all needed parts are there, by the completer or by members that wait. One of them
+ * takes the ref, makes the results and releases; the others do nothing. */
 static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
-    const void *data[HD_SWAP_MEMBERS] = {NULL}; /* gcc takes a const pointer to it for a read */
-    uint8_t small[HD_SWAP_BYTES] = {0};         /* where nobody has a result, nobody reads it */
+    /* initialized because gcc takes passing a const pointer to it for a read */
+    const void *data[HD_SWAP_MEMBERS] = {NULL};
+    /* zero where nobody has a result; nobody reads it then */
+    uint8_t small[HD_SWAP_BYTES] = {0};
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
     hd_reducer_t reducer;
-    /* acquire: pairs with all_are_here, though who saw the parts has the ref by them; of many,
-     * one gets it */
+    /* acquire: pairs with all_are_here, although who saw the parts has the ref through them; of
+     * several callers, one gets the ref */
     if (!atomic_compare_exchange_strong_explicit(&place->k, &k, 0, memory_order_acquire,
                                                  memory_order_relaxed) ||
         !fits(op, &swap)) {
         return;
     }
-    hd_exchange_ref_t ref = place->ref; /* as long as I am in the exchange */
+    hd_exchange_ref_t ref = place->ref; /* it stays as it is as long as I am in the exchange */
     bool by_lanes = is_by_lanes(op), brings = op->outer_shape & HD_OUTER_BRINGS;
     uint8_t *results = by_lanes ? results_of(crossing, op->place.k) : small;
-    /* the operation's own makes partial results; its datatype and operation have been checked with
-     * that */
+    /* the operation's own reducer makes partial results; its datatype and operation have been
+     * checked with it */
     if (hd_coll[op->call.type].reducing &&
         hd_reducer_init(&reducer, op->call.reducer.dt, op->call.reducer.op, crossing->span->n) !=
             UCC_OK) {
@@ -176,7 +187,7 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     hd_swap_compose(&swap, &reducer, results);
     hd_net_swap_done(crossing->team, op->place.k);
     if (hd_coll[op->call.type].flow == HD_FROM_ROOT) {
-        /* relaxed, as in end_read: all of this process know each other by their lanes */
+        /* relaxed, as in end_read: threads of this process are ordered by their lanes */
         atomic_store_explicit(&place->unread, op->place.k, memory_order_relaxed);
     } else {
         hd_net_swap_over(crossing->team, op->place.k);
@@ -188,9 +199,9 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     }
 }
 
-/* Parts that members may take before they are all here stay until all have left the exchange: that
- * they have, their lanes of a later one say, by the board's window. By the completer of exchange
- * k. */
+/* Lets go of parts that members may have read early (take_early). They must stay until all members
+ * have left their exchange; by the board's window, members that have published k have left k -
+ * depth/2. Called by the completer of exchange k. */
 static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
     uint64_t left = op->place.k - op->place.board->depth / 2;
     if (op->place.k <= op->place.board->depth / 2) {
@@ -199,7 +210,7 @@ static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
     for (uint32_t i = 0; i < HD_SWAP_SLOTS; i++) {
         uint64_t k = atomic_load_explicit(&crossing->swap_place[i].unread, memory_order_relaxed);
         if (k && k <= left &&
-            /* relaxed: of several completers, one gets it */
+            /* relaxed: one of several completers has to get it, no more */
             atomic_compare_exchange_strong_explicit(&crossing->swap_place[i].unread, &k, 0,
                                                     memory_order_relaxed, memory_order_relaxed)) {
             hd_net_swap_over(crossing->team, k);
@@ -207,7 +218,8 @@ static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
     }
 }
 
-/* The process's parts, which go out. */
+/* Writes the process's parts. partial: what the arrival has combined; NULL: the contributions are
+ * in lanes, or there is no data. */
 static ucc_status_t write_together(const hd_op_t *op, hd_swap_t *swap, const void *partial) {
     const void *data[HD_SWAP_MEMBERS];
     if (partial) {
@@ -222,29 +234,31 @@ static ucc_status_t write_together(const hd_op_t *op, hd_swap_t *swap, const voi
     return hd_swap_write(swap);
 }
 
-/* In this process. */
+/* The stage's `arrived`: all members of this process have published. Called by the completer. */
 static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref,
                          ucc_status_t status, const void *payload) {
-    enum { LOOKS = 1 }; /* the others in this process may need the processor */
+    enum { LOOKS = 1 }; /* no more, because the others in this process may need the processor */
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     uint64_t k = op->place.k;
     (void)stage;
     if (status == UCC_OK && hd_group_poisoned(op->group) != UCC_OK) {
-        return; /* or this is the child of a fork, whose net is another */
+        /* the team has failed, or this is the child of a fork, which has another net */
+        return;
     }
     if (status == UCC_OK) {
         hd_swap_t swap = swap_of(crossing, &op->call, k, NULL);
         hd_swap_set(swap.net, swap.span, &op->call, k);
         status = write_together(op, &swap, payload);
     }
-    if (status != UCC_OK) { /* the members are about to cancel */
+    if (status != UCC_OK) { /* the members find the group poisoned, and cancel */
         hd_group_poison(op->group, status);
         hd_crossing_abort(crossing, status);
         return;
     }
     end_read(crossing, op);
-    /* relaxed: whoever took the slot's last exchange is out of it, unless the team has failed */
+    /* relaxed: who took the ref of the slot's last exchange is out of that, unless the team has
+     * failed */
     hd_assert(atomic_load_explicit(&place->k, memory_order_relaxed) == 0 ||
               hd_group_poisoned(op->group) != UCC_OK);
     place->ref = *ref;
@@ -261,13 +275,13 @@ static bool pump(hd_outer_t *stage, hd_op_t *op) {
     const hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     if (!hd_group_is_complete(op->group)) {
         (void)hd_crossing_pump(crossing);
-        /* acquire: what the exchange needs; pairs with all_are_here. try_release takes it */
+        /* acquire: what the exchange needs; pairs with all_are_here. try_release takes the ref */
     } else if (atomic_load_explicit(&place->k, memory_order_acquire) != op->place.k) {
-        (void)hd_net_pump(crossing->net); /* not all are here, or it has been released */
+        (void)hd_net_pump(crossing->net); /* not all members are here, or one has taken the ref */
     } else if (hd_net_swap_is_there(crossing->team, op->place.k)) {
         try_release(crossing, op);
     }
-    hd_span_drain(); /* of other operations: legs of theirs may have ended */
+    hd_span_drain(); /* legs of other operations may have ended */
     return false;
 }
 
@@ -279,7 +293,7 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
     hd_span_drain();
 }
 
-/* A member takes its own from the results. */
+/* The stage's `take`: copies a member's own out of the results. */
 static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     size_t bytes, at = hd_swap_takes(crossing->span, &op->call, op->place.me, &bytes);
@@ -288,10 +302,11 @@ static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
     memcpy(op->call.dst, (const uint8_t *)results + at, bytes);
 }
 
-/* From a root: its lane, or its process's part, has what this member waits for, before the others
- * of this process are here. That stays until this member is out of the exchange: nobody publishes a
- * lane in the same place before he knows that, and no part takes another's place before (end_read).
- * What is of another call is for the completer to find. */
+/* The stage's `take_early`: where data comes from a root, a member takes its own as soon as it is
+ * there, before all members of this process are. The data is in the root's lane, or in the part of
+ * its process. It stays until this member has left the exchange: nobody publishes a lane in the
+ * same place before that, and no part takes the place of this one (end_read). If it belongs to
+ * another call, this returns false, and whoever releases finds that. */
 static bool take_early(hd_outer_t *stage, hd_op_t *op) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_span_t *span = crossing->span;
@@ -336,7 +351,8 @@ void hd_swap_stage(hd_outer_t *stage) {
                           .phases = phases};
 }
 
-/* Of a process of one endpoint: while its operation is queued, or is cancelled. */
+/* The `pump` of a process with one endpoint: called while its operation is queued, or is
+ * cancelled. */
 static bool pump_alone(hd_outer_t *stage, hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     (void)stage;
@@ -353,6 +369,7 @@ void hd_swap_stage_alone(hd_outer_t *stage) {
     *stage = (hd_outer_t){.pump = pump_alone, .closed = closed, .phases = phases};
 }
 
+/* The start of an operation of a process with several endpoints that has data in lanes. */
 static ucc_status_t start_together(hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_span_t *span = op->span;
@@ -362,7 +379,7 @@ static ucc_status_t start_together(hd_op_t *op) {
     if (hd_coll[call->type].flow == HD_AMONG_ALL) {
         shape |= HD_OUTER_ALL_WAIT;
     }
-    if (!waits && call->type == HD_SCATTER && !call->in_place) { /* the root's own block */
+    if (!waits && call->type == HD_SCATTER && !call->in_place) { /* the root copies its own block */
         uint32_t me = hd_span_endpoint(span, span->mine, op->place.me);
         memmove(call->dst, (const uint8_t *)source + me * call->bytes, call->bytes);
     }
@@ -371,10 +388,10 @@ static ucc_status_t start_together(hd_op_t *op) {
 
 /* --- which ------------------------------------------------------------------------------------ */
 
-/* The same in all processes. */
+/* Is this call a swap? All processes get the same answer. */
 static bool swaps(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
-    /* nothing of what an endpoint knows alone: that it packs what others do not, for one */
+    /* nothing is asked here that one endpoint alone knows, such as that it packs its data */
     if (!op->start || !op->outer || call->empty || call->exclusive || call->one_sided) {
         return false;
     }
@@ -391,7 +408,8 @@ static bool swaps(const hd_op_t *op) {
     return hd_swap_suits(span, call, crossing->swap_most);
 }
 
-/* Memory that only some calls need. False: there is none (logged). */
+/* Allocates, at their first call, what only some swaps need: the net's memory of long parts, and
+ * the crossing's of results. Any thread. False: no memory (logged). */
 static bool reserve(hd_crossing_t *crossing, const hd_op_t *op) {
     size_t bytes = HD_SWAP_SLOTS * bytes_of_results(crossing);
     uint8_t *none = NULL;
@@ -400,16 +418,17 @@ static bool reserve(hd_crossing_t *crossing, const hd_op_t *op) {
     if (hd_net_swap_is_long(&net) && hd_net_swap_reserve(crossing->team) != UCC_OK) {
         return false;
     }
-    /* relaxed: only whether there is some */
+    /* relaxed: it only matters whether there is some */
     if (op->place.n == 1 || atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)) {
         return true;
     }
-    uint8_t *results = hd_alloc_local(bytes, -1); /* where its first user is */
+    uint8_t *results = hd_alloc_local(bytes, -1); /* near the thread that uses it first */
     if (!results) {
         hd_error("no memory for what %u processes bring", crossing->span->processes);
         return false;
     }
-    /* release: pairs with results_of; relaxed: another's is as good */
+    /* release: pairs with results_of; relaxed: if another thread was first, its memory is as
+     * good */
     if (!atomic_compare_exchange_strong_explicit(&crossing->swap_results, &none, results,
                                                  memory_order_release, memory_order_relaxed)) {
         hd_free_local(results);
@@ -417,9 +436,10 @@ static bool reserve(hd_crossing_t *crossing, const hd_op_t *op) {
     return true;
 }
 
+/* The start of an operation for which reserve found no memory. */
 static ucc_status_t start_nowhere(hd_op_t *op) {
     (void)op;
-    return UCC_ERR_NO_MEMORY; /* which was logged, and fails the team */
+    return UCC_ERR_NO_MEMORY; /* reserve has logged it, and it fails the team */
 }
 
 bool hd_swap_choose(hd_op_t *op) {
@@ -436,18 +456,18 @@ bool hd_swap_choose(hd_op_t *op) {
             op->start = may ? start_together : start_nowhere;
             op->plan = may ? hd_plan_of_outer_giving(op, hd_swap_gives(op->span, call),
                                                      hd_coll[call->type].flow == HD_AMONG_ALL)
-                           : (hd_plan_t){.path = HD_PATH_NOTHING}; /* no plan of that is kept */
+                           : (hd_plan_t){.path = HD_PATH_NOTHING}; /* such a plan is not kept */
         }
         return false;
     }
-    /* all operands are combined at once, so the result is no partial one */
+    /* all operands of the team are combined at once, so the result is no partial one */
     if (reducing &&
         hd_reducer_init(&op->call.reducer, call->reducer.dt, call->reducer.op, op->n) != UCC_OK) {
         return false;
     }
     op->outer = &crossing->alone_stage;
     op->start = reserve(crossing, op) ? start_alone : start_nowhere;
-    /* before the team is complete, nobody may take a number by the express, and no plan is kept */
+    /* before the team is complete, nobody may take a number in the express, and no plan is kept */
     bool complete = hd_group_is_complete(op->group) && op->start == start_alone;
     op->plan = (hd_plan_t){.path = complete ? HD_PATH_LANES : HD_PATH_NOTHING, .express = complete};
     return true;
@@ -455,9 +475,11 @@ bool hd_swap_choose(hd_op_t *op) {
 
 /* --- the express ------------------------------------------------------------------------------ */
 
-/* One look is a turn of the lane: as long as so many at memory. */
+/* One look of a swap is a turn of the net's lane, which takes as long as so many looks at
+ * memory. */
 enum { A_TURN = 8 };
 
+/* Takes the next number on the main board for the express; 0: it may not be published yet. */
 static uint64_t take_number(const hd_place_t *at) {
     hd_member_t *m = at->member;
     if (at->locked) {
@@ -472,6 +494,7 @@ static uint64_t take_number(const hd_place_t *at) {
     return may ? k : 0;
 }
 
+/* Ends the express: the member has consumed exchange k. */
 static void consume(const hd_place_t *at, uint64_t k) {
     if (at->locked) {
         hd_lock(&at->member->lock);
@@ -481,7 +504,7 @@ static void consume(const hd_place_t *at, uint64_t k) {
     if (at->locked) {
         hd_unlock(&at->member->lock);
     }
-    hd_bell_ring(&at->board->group->home.bell); /* others may wait for the window */
+    hd_bell_ring(&at->board->group->home.bell); /* others may wait for the board's window */
 }
 
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
@@ -494,13 +517,13 @@ uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const v
     const hd_crossing_t *crossing = hd_group_crossing(at->board->group);
     hd_swap_t swap = swap_of(crossing, call, k, data);
     hd_swap_set(swap.net, swap.span, call, k);
-    (void)hd_swap_write(&swap); /* of one member: nothing can fail */
-    /* who is waited for may need this processor */
+    (void)hd_swap_write(&swap); /* nothing fails with one member */
+    /* if the team is crowded, a process that is waited for may need this processor */
     if (!hd_net_swap(swap.team, k, crossing->crowded ? 0 : looks / A_TURN)) {
         return k;
     }
     if (hd_swap_odd(&swap) < swap.span->processes) {
-        return k; /* the operation that takes over says so */
+        return k; /* the operation that takes over finds that again and logs it */
     }
     take_alone(&swap, dst);
     hd_net_swap_done(swap.team, k);

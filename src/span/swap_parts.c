@@ -1,19 +1,17 @@
-/* swap_parts.c: what is in the parts of a swap, by collective. b: call->bytes; of process p with
- * n_p endpoints:
+/* swap_parts.c: what is in the contributions, parts and results of a swap (swap.h), by collective.
+ * swap.c calls these functions, before the parts go out and when the others' are there. Here b is
+ * call->bytes, n the team's endpoints, and n_p those of process p; blocks are in the order of their
+ * endpoints:
  *
- *                           contribution           part of p for q                        results
- *                                                  of q
- *   allreduce, reduce       b                      b, reduced                             b
- *   bcast, mcast            b of the root          b                                      b
- *   allgather, gather       b                      n_p b, its endpoints' in their order   n b, in
- *                           the endpoints' order
- *   scatter                 n b of the root        n_q b, for its endpoints in their order   n_q b,
- *                           likewise
- *   alltoall                n b                    n_p n_q b, in rows by sender           n b for
- *                           each of its endpoints
+ *                       contribution       part of p for q              results of q
+ *   allreduce, reduce   b                  b, reduced                   b
+ *   bcast, mcast        b of the root      b                            b
+ *   allgather, gather   b                  n_p b                        n b
+ *   scatter             n b of the root    n_q b                        n_q b
+ *   alltoall            n b                n_p n_q b, rows by sender    n b for each endpoint of q
  *
- * Bytes are where they are in users' buffers, but for those. Everything is small: one thread does
- * it at once.
+ * Contributions lie in users' buffers or in lanes, results where swap.c says. All of this is small,
+ * so one thread does it at once.
  */
 #include "span/swap.h"
 
@@ -23,7 +21,7 @@ static hd_flow_t flow_of(const hd_call_t *call) {
     return (hd_flow_t)hd_coll[call->type].flow;
 }
 
-/* How much goes from p to q, if anything does. */
+/* Returns how many bytes the part of p for q has, if there is one. */
 static size_t part_bytes(const hd_span_t *span, const hd_call_t *call, uint32_t p, uint32_t q) {
     switch (call->type) {
     case HD_ALLGATHER:
@@ -38,6 +36,7 @@ static size_t part_bytes(const hd_span_t *span, const hd_call_t *call, uint32_t 
     }
 }
 
+/* Does each other process get the same part from this one? */
 static bool same_to_all(const hd_span_t *span, uint8_t type) {
     return span->processes == 2 || (type != HD_ALLTOALL && type != HD_SCATTER);
 }
@@ -56,7 +55,9 @@ bool hd_swap_suits(const hd_span_t *span, const hd_call_t *call, size_t most) {
         return call->bytes * members <= most;
     case HD_SCATTER:
         return call->bytes * span->n <= most;
-    case HD_ALLTOALL: /* n may be less than what two large ones make */
+    /* two processes of the largest size have members * members blocks for each other, and n may be
+     * less than that */
+    case HD_ALLTOALL:
         return call->bytes * span->n <= most && call->bytes * members * members <= most;
     default:
         return true;
@@ -99,6 +100,7 @@ size_t hd_swap_comes(const hd_span_t *span, const hd_call_t *call, uint32_t *pro
     return part_bytes(span, call, *process, span->mine);
 }
 
+/* Returns a bit for each process but this one. */
 static uint8_t others(const hd_span_t *span) {
     return (uint8_t)(((1u << span->processes) - 1) & ~(1u << span->mine));
 }
@@ -122,13 +124,13 @@ void hd_swap_set(hd_net_swap_t *net, const hd_span_t *span, const hd_call_t *cal
     }
 }
 
-/* Where this process's part for p is, or its partial result. */
+/* Returns where this process's part for p is written; in a reduction that is its partial result. */
 static uint8_t *room(const hd_swap_t *swap, uint32_t p) {
     const hd_net_swap_t *net = swap->net;
     return hd_net_swap_room(swap->team, net->k, net->same ? 0 : p, hd_net_swap_is_long(net));
 }
 
-/* memcpy that knows addresses that are the same, and sizes that are most frequent. */
+/* Copies bytes; knows the most frequent size, and that both addresses may be the same. */
 static void copy(void *to, const void *from, size_t bytes) {
     if (bytes == sizeof(uint64_t)) {
         memmove(to, from, sizeof(uint64_t));
@@ -137,6 +139,7 @@ static void copy(void *to, const void *from, size_t bytes) {
     }
 }
 
+/* Reduces this process's contributions to its partial result. */
 static ucc_status_t reduce(const hd_swap_t *swap, void *to) {
     const hd_call_t *call = swap->call;
     uint32_t n = hd_span_count(swap->span, swap->span->mine);
@@ -148,7 +151,8 @@ static ucc_status_t reduce(const hd_swap_t *swap, void *to) {
                           HD_STORES_PLAIN);
 }
 
-/* Of what a member sends to each: the blocks of process p's endpoints. */
+/* Copies, out of blocks for all endpoints, those of process p's endpoints. Returns the end of the
+ * copy. */
 static uint8_t *copy_blocks_of(const hd_swap_t *swap, uint32_t p, const uint8_t *blocks,
                                uint8_t *to) {
     size_t b = swap->call->bytes;
@@ -212,7 +216,7 @@ uint32_t hd_swap_odd(const hd_swap_t *swap) {
     uint32_t p = 0;
     for (; p < span->processes; p++) {
         bool needed = net->from >> p & 1;
-        /* one that is not needed has come by chance, and says the same nevertheless */
+        /* a part that is not needed may have come by chance, and must match nevertheless */
         if (p == span->mine || !(needed || hd_net_swap_has_part(swap->team, net->k, p))) {
             continue;
         }
@@ -224,6 +228,7 @@ uint32_t hd_swap_odd(const hd_swap_t *swap) {
     return p;
 }
 
+/* Combines the processes' partial results to the final one. */
 static void combine(const hd_swap_t *swap, const hd_reducer_t *reducer, void *result) {
     const void *operand[HD_SWAP_PROCESSES];
     const hd_span_t *span = swap->span;
@@ -236,6 +241,7 @@ static void combine(const hd_swap_t *swap, const hd_reducer_t *reducer, void *re
                   span->n);
 }
 
+/* Makes the results of an allgather or gather. */
 static void place_blocks(const hd_swap_t *swap, uint8_t *results) {
     const hd_span_t *span = swap->span;
     size_t b = swap->call->bytes;
@@ -249,7 +255,7 @@ static void place_blocks(const hd_swap_t *swap, uint8_t *results) {
     }
 }
 
-/* What member i gets of all. */
+/* Makes member i's result of an alltoall. */
 static void place_column(const hd_swap_t *swap, uint32_t i, uint8_t *results) {
     const hd_span_t *span = swap->span;
     uint32_t mine = span->mine, n = hd_span_count(span, mine), me = hd_span_endpoint(span, mine, i);

@@ -1,5 +1,5 @@
-/* team.c: what of a team handle needs nothing that lies above: how its group is configured, and who
- * still needs it. */
+/* team.c: the functions on a team handle that need nothing of the folders above: how its group is
+ * configured (called by form/), and who still needs the handle (called before it is destroyed). */
 #include "team/team.h"
 
 #include "net/net.h"
@@ -28,12 +28,13 @@ hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_t
     enum {
         DEPTH = HD_SWAP_SLOTS,
         SLICES = 128
-    }; /* so much must be under way at once, for a round trip takes long */
+    }; /* so many exchanges and slices must be under way at once, because a round trip takes long */
     hd_group_config_t config = hd_team_group_config(lib, sync_type);
     config.spanning = true;
-    config.depth = DEPTH; /* swaps have as many places (net/swap.c) */
+    config.depth = DEPTH; /* a swap has the place of its number in as many (net/swap.c) */
     config.slices = SLICES;
-    config.staging_min = HD_SWAP_LONG; /* what a member gives to a swap */
+    /* a staging slot must hold a member's contribution to a swap */
+    config.staging_min = HD_SWAP_LONG;
     return config;
 }
 

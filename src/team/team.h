@@ -1,10 +1,11 @@
-/* team.h: what a user holds: libraries, contexts, team handles, as data. Form fills them in,
- * requests are kept with them, devices and what crosses processes find here what belongs to them;
- * all of those lie above.
+/* team.h: what a user holds: libraries, contexts and team handles, as data. api/ creates them and
+ * form/ fills team handles in; requests, devices and what crosses processes keep with them what
+ * belongs to a handle. All of those folders lie above this one, and read and write the fields
+ * themselves.
  *
  *   lib      configuration and promises (thread mode); no state on any hot path
  *   context  a runner (threads/) plus, when created with an out-of-band exchange, its place among
- *            the contexts of this process
+ *            the contexts of that exchange
  *   team     one endpoint's handle on a group; its requests; how it is being formed
  *
  * A team handle's states:
@@ -13,7 +14,7 @@
  *        |                       |
  *        +------> FAILED --------+--destroy--> gone
  *
- *     EXCLUDED: what create_from_parent gives those that take no part; only destroy is of use.
+ *     EXCLUDED: what create_from_parent gives those that take no part; it can only be destroyed.
  */
 #ifndef HD_TEAM_H
 #define HD_TEAM_H
@@ -41,13 +42,14 @@ struct ucc_lib_info {
     bool check, strict_exclusive, debug_order, may_park;
     uint32_t max_polls;
     uint64_t yield_max_us, park_after_us;
-    uint64_t stall;            /* ticks after which a wait is talked about; 0: never */
-    uint64_t timeout;          /* ticks after which one fails that has no other; 0: never */
+    uint64_t stall; /* ticks after which a wait is logged; 0: never */
+    /* ticks after which a wait fails that has no time-out of its own; 0: never */
+    uint64_t timeout;
     hd_cfg_gate_t gpu_gate;    /* how a triggered post brings order to its stream */
     size_t gpu_copy_min;       /* bytes of a block from which devices copy it to each other */
     size_t gpu_partial_min;    /* bytes of an operand from which devices reduce blocks apart */
     _Atomic uint32_t contexts; /* alive */
-    _Atomic bool told_tunes;   /* which tunes have no effect: once */
+    _Atomic bool told_tunes;   /* it has been logged which tunes have no effect */
 };
 
 struct ucc_context {
@@ -59,23 +61,29 @@ struct ucc_context {
     ucc_coll_sync_type_t sync_type;
     uint64_t id;
     hd_locality_t locality; /* of the thread that created it, or a hint */
-    uint32_t rank;          /* in the out-of-band exchange */
-    struct {                /* what the exchange told of all its contexts (context_group.c) */
+    uint32_t rank;          /* of this context in the out-of-band exchange */
+    struct {                /* what the exchange has told of its contexts (form/context_group.c) */
         uint32_t n;         /* how many; 0: there was no exchange */
-        uint64_t serial;    /* what teams over them meet by; rank 0 drew it */
-        bool by_id; /* teams of one list are told apart by their ids, not by their order alone */
-        struct hd_context_group *group; /* NULL: they live in one process (context_group.h) */
-        hd_ordinals_t
-            lists; /* how often this one has made a team of each list; under offers_lock */
+        /* endpoints of a team over them meet by this number, which rank 0 has drawn */
+        uint64_t serial;
+        /* teams of the same list of contexts are told apart by their ids, not by their order
+         * alone */
+        bool by_id;
+        /* NULL: all of them live in this process (context_group.h) */
+        struct hd_context_group *group;
+        /* by list of contexts: how many teams this context has made of it; under offers_lock */
+        hd_ordinals_t lists;
     } peers;
     ucc_mem_map_params_t mem_params; /* the array of segments is the context's own */
-    char *tune; /* NULL, or TUNE of tl/ucp, where it changes what calls mean (api/one_sided.c) */
+    /* the configuration's TUNE of tl/ucp, where it changes what calls mean (api/one_sided.c); else
+     * NULL */
+    char *tune;
     _Atomic uint32_t teams; /* alive */
     hd_lock_t offers_lock;
-    struct hd_offer *offers; /* algorithms for teams that are made from it; under the lock */
+    struct hd_offer *offers; /* algorithms for teams that this context makes; under offers_lock */
     struct {
         uint64_t process[2];
-        uint64_t number; /* never reused: not an address */
+        uint64_t number; /* never used again, as an address might be */
     } address;
 };
 
@@ -91,23 +99,25 @@ typedef enum hd_team_state {
 /* What a team of several processes has beside its group (span.h). */
 typedef struct hd_crossing hd_crossing_t;
 
-/* What a handle's collectives are posted with (request/request.h). */
+/* A request is what a collective of a handle is posted with (request/request.h). */
 typedef struct hd_request hd_request_t;
 
 typedef struct hd_forming hd_forming_t;
 
-/* What the last blocking call of a kind taught (shortcut.c): a repetition needs no request. */
+/* What the last blocking call of a kind has left (request/shortcut.c), so that a repetition needs
+ * no request. */
 typedef struct hd_cached_call {
     alignas(HD_LINE) bool known;
-    bool swaps; /* known, but not to the express of shm: it crosses processes as a swap */
-    ucc_reduction_op_t op; /* these three are the arguments that must be the same */
+    /* `known` is for the express of shm; this call crosses processes as a swap instead */
+    bool swaps;
+    ucc_reduction_op_t op; /* op, count and dt are the arguments that must be the same again */
     uint64_t count;
     ucc_datatype_t dt;
-    hd_call_t call; /* but for its addresses */
+    hd_call_t call; /* the call; its addresses are not used */
 } hd_cached_call_t;
 
-/* Where a kind's entry lies; where there is a root, one for each of as many as the express takes.
- */
+/* Where in hd_call_cache the entry of a kind lies. Kinds with a root have an entry for each root
+ * that the express takes. */
 enum {
     HD_CACHED_BARRIER = 0,
     HD_CACHED_ALLREDUCE,
@@ -116,25 +126,27 @@ enum {
     HD_N_CACHED = HD_CACHED_SCATTER + HD_REDUCE_BLOCK
 };
 
-/* By the handle's only user. */
+/* Read and written by the handle's only user, without a lock. */
 typedef struct hd_call_cache {
-    hd_place_t place; /* on the main board */
+    hd_place_t place; /* where the endpoint stands on the main board */
     hd_cached_call_t entry[HD_N_CACHED];
 } hd_call_cache_t;
 
-extern const hd_call_cache_t hd_no_cached_calls; /* of a handle that has learned nothing */
+extern const hd_call_cache_t hd_no_cached_calls; /* of a handle that has kept no call yet */
 
 struct ucc_team {
-    /* one line: all that a small collective needs of its handle but a request */
+    /* The first line has all that a small collective needs of its handle, but for its request. */
     uint32_t magic;
     hd_team_state_t state;
     hd_group_t *group;
     const hd_call_cache_t *call_cache;
-    ucc_context_h *contexts, context; /* the address of the other, where there is one only */
+    /* `contexts` is the address of `context` where there is only one */
+    ucc_context_h *contexts, context;
     uint32_t n_contexts;
-    _Atomic uint32_t next_context; /* spreads operations over them */
-    /* how many posts from now on don't linger, and how many did not after the last vain one;
-       relaxed: a lost update costs some looks more or less */
+    _Atomic uint32_t next_context; /* spreads operations over the contexts */
+    /* linger_skip: how many posts from now on do not linger (look for the others a while);
+     * linger_penalty: how many did not after the last one that lingered in vain. relaxed: a lost
+     * update costs some looks more or less */
     _Atomic uint32_t linger_skip, linger_penalty;
     bool locked; /* several threads may use this handle */
     bool debug_order;
@@ -152,38 +164,46 @@ struct ucc_team {
     hd_fork_hook_t fork_hook; /* a child finds its copy unlocked */
     ucc_status_t failure;     /* FAILED: why */
     hd_crossing_t *crossing;  /* NULL: all endpoints live in this process */
-    heddle_group_t *helped; /* NULL, or whose contexts long waits progress, too: they have locks */
-    bool owned_by_ep;       /* belongs to a heddle_ep_t: not for ucc_team_destroy */
-    bool refuses;           /* FORMING: only to say why it can't, from memory of form/oob.c's */
-    /* of such: what the first call since heddle_ep_failure has failed with; whether that was asked
-     * since the team failed */
+    /* the group whose contexts long waits progress, too, so that those contexts have locks; NULL:
+     * none */
+    heddle_group_t *helped;
+    bool owned_by_ep; /* belongs to a heddle_ep_t: ucc_team_destroy refuses it */
+    /* while FORMING: this handle only tells the others why it can't take part; form/oob.c owns its
+     * memory */
+    bool refuses;
+    /* For handles of a heddle_ep_t. unnoticed: the status of the first call that has failed since
+     * heddle_ep_failure was last called; noticed: heddle_ep_failure has been called since the team
+     * failed. */
     _Atomic int32_t unnoticed;
     _Atomic bool noticed;
-    /* debug_order: the thread whose post is under way, and the one that posted last */
+    /* for debug_order: the thread whose post is under way, and the one that posted last */
     _Atomic int32_t posting, posted;
-    uint32_t n_engines; /* of `engines`, those of threads; under the lock */
-    uint32_t n_held;    /* hd_team_hold; under the lock, too */
-    /* requests: one is kept at hand, taken and put back by one exchange */
+    uint32_t n_engines; /* how many of `engines` belong to threads; under the lock */
+    uint32_t n_held;    /* collectives that hd_team_hold counts; under the lock */
+    /* One free request is kept at hand, and is taken and put back by one atomic exchange. */
     alignas(HD_LINE_PAIR) _Atomic(hd_request_t *) cached;
     hd_lock_t lock;  /* guards the two lists, the counters below, and the engines */
-    hd_task_t *free; /* requests of this handle */
+    hd_task_t *free; /* free requests of this handle */
     hd_request_t *all;
     uint32_t n_requests;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits;  /* teams derived by all members */
-    uint64_t shrinks; /* teams of those that are left */
-    hd_ordinals_t
-        lists; /* likewise by the members of a list, of several processes: how often each */
-    uint64_t runs, persistent_runs; /* of algorithms that users registered: numbers given out */
-    struct hd_offer *offers;        /* those algorithms (algorithm.c); by the handle's user */
-    hd_request_t *early;            /* matched operations posted before the team was complete */
+    uint64_t splits;  /* teams that all members have derived from this one */
+    uint64_t shrinks; /* teams that were made of the survivors of this one */
+    /* by list of members, of several processes: how many teams were derived by the members of it */
+    hd_ordinals_t lists;
+    /* numbers given out to runs of algorithms that users registered */
+    uint64_t runs, persistent_runs;
+    /* those algorithms (request/algorithm.c); touched only by the handle's user */
+    struct hd_offer *offers;
+    hd_request_t *early; /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
-    ucc_ee_h engines;           /* execution engines, alive; those of streams may live longer */
-    struct hd_devices *devices; /* NULL before the first call on devices; under the lock */
-    struct {                    /* what attributes tell, and nothing else reads */
-        ucc_oob_coll_t oob;     /* n_oob_eps is 0 if there was none */
-        uint64_t hints, constraints; /* of the handle's own memory */
+    /* execution engines that are alive; those of streams may outlive the team */
+    ucc_ee_h engines;
+    struct hd_devices *devices;      /* NULL before the first call on devices; under the lock */
+    struct {                         /* what only the attributes of the handle tell */
+        ucc_oob_coll_t oob;          /* n_oob_eps is 0 if there was none */
+        uint64_t hints, constraints; /* for the memory of the team that the handle allocates */
     } given;
 };
 
@@ -195,20 +215,24 @@ static inline bool hd_team_is_unordered(ucc_team_h team) {
            team->ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
 }
 
-/* Neither NULL nor HEDDLE_IN_PLACE. */
+/* Is p an address, neither NULL nor HEDDLE_IN_PLACE? */
 static inline bool hd_is_address(const void *p) {
     return (uintptr_t)p + 1 > 1;
 }
 
 /* --- team.c ----------------------------------------------------------------------------------- */
 
+/* Both return how a team's group is configured, from the library's configuration:
+ * hd_team_group_config where all endpoints live in this process, hd_team_span_config for this
+ * process's group in a team of several processes. */
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
-/* Of this process's group in a team of several. */
 hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
-/* Engines end before their team, and so do runs of schedules that have collectives on it to start;
- * logs that some have not. */
+/* Is the team needed by an execution engine, or by a collective that hd_team_hold has counted? They
+ * must end before the team: if one has not, an error is logged. Called before a team is
+ * destroyed. */
 bool hd_team_is_needed(ucc_team_h team);
-/* Such a collective of a run that begins, or is over. */
+/* Counts a collective of a schedule's run, or a triggered post, that needs the team (holds), or
+ * does so no more. */
 void hd_team_hold(ucc_team_h team, bool holds);
 
 #endif
