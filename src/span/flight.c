@@ -97,6 +97,7 @@ static void make_partial(hd_reducer_t *reducer) {
  * UCC_INPROGRESS until that is finished. Under the lane's lock. */
 static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operand, void *dst,
                             size_t first, size_t count, bool last) {
+    (void)first; /* operands and dst begin there already */
     hd_segment_t *s = (hd_segment_t *)(void *)leg;
     hd_flight_t *f = s->flight;
     if (!leg->call.parallel) {
@@ -112,7 +113,6 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
         s->operand = operand;
         s->k = k;
         s->dst = dst;
-        s->first = first;
         s->count = count;
         (void)hd_outer_ready(&f->ref, slice, UINT32_MAX);
     }

@@ -66,9 +66,11 @@ typedef struct hd_segment {
     const void *const *operand;
     uint32_t k;
     uint8_t *dst;
-    size_t first, count;
+    size_t count;
     hd_net_several_t several; /* lists for the leg, if operands cross one by one */
 } hd_segment_t;
+
+_Static_assert(offsetof(hd_segment_t, leg) == 0, "the network knows a segment as its leg");
 
 /* A passage: how one collective crosses processes. The functions are called by flight.c. */
 typedef struct hd_passage {
@@ -87,6 +89,8 @@ typedef struct hd_passage {
      * the next flight */
     bool lends;
 } hd_passage_t;
+
+_Static_assert(offsetof(hd_passage_t, row) == 0, "shm knows a passage as its row");
 
 /* How a call is cut. All processes come to the same cut, because it follows from what all endpoints
  * agree on. */

@@ -164,6 +164,8 @@ struct hd_crossing {
     hd_crossing_t *next_deferred;
 };
 
+_Static_assert(offsetof(hd_crossing_t, stage) == 0, "shm knows a crossing as its stage");
+
 /* Makes a crossing and hangs it on a group that nobody has joined yet; called by form/. process:
  * the span's processes, by number. config: the configuration of the team's library. On success the
  * span, the caller's reference to the net, the labels (from hd_alloc) and the origin belong to the
