@@ -1,11 +1,14 @@
-/* context_group.c: what contexts that were created by one out-of-band exchange know of each other: how many
- * they are, in which processes they live, and a number by which teams over them meet.
+/* context_group.c: what contexts that were created by one out-of-band exchange know of each other:
+ * how many they are, in which processes they live, and a number by which teams over them meet.
+ * ucc_context_create calls hd_context_meet, which blocks; what it learns is in context->peers.
  *
- * The exchange carries process identities and serial numbers, of which all take rank 0's: nothing
- * that could be gone when the others hear of it. Identity tells processes apart after a fork, too.
+ * The exchange carries process identities and serial numbers; all contexts take rank 0's. These are
+ * plain numbers, so nothing in them can be gone when the others read it. Identities tell a process
+ * from its child after a fork, too.
  *
- * If they live in several processes, two more exchanges tell how each is reached (roll.h), so that
- * teams over them need none. A process keeps that once for all its contexts of the exchange.
+ * If the contexts live in several processes, more exchanges tell how each process is reached
+ * (roll.h), so that teams over these contexts need no exchange. A process keeps that once for all
+ * its contexts of the exchange (context_group.h).
  */
 #include "form/internal.h"
 #include "form/context_group.h"
@@ -21,7 +24,7 @@
 typedef struct record {
     uint64_t process[2];
     uint64_t serial;
-    int32_t trouble; /* UCC_OK, or why there is no such context: then there is none anywhere */
+    int32_t trouble; /* UCC_OK, or why this context can't be created: then none is, anywhere */
     uint32_t by_id;  /* 1: teams have to be told apart by their ids */
 } record_t;
 
@@ -57,7 +60,7 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
 
 uint64_t hd_host_identity(void) {
     static _Atomic uint64_t known;
-    /* relaxed: who finds none works out the same */
+    /* relaxed: a thread that finds none works out the same */
     uint64_t identity = atomic_load_explicit(&known, memory_order_relaxed);
     if (identity) {
         return identity;
@@ -71,7 +74,8 @@ uint64_t hd_host_identity(void) {
         }
         fclose(file);
     }
-    if (gethostname(text, sizeof(text) - 1) == 0) { /* containers of one host have their own */
+    /* containers of one host have names of their own */
+    if (gethostname(text, sizeof(text) - 1) == 0) {
         identity = hash_text(identity, text);
     }
     identity |= 1; /* 0: not known yet */
@@ -86,11 +90,12 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, v
 
 /* --- contexts in several processes ------------------------------------------------------------ */
 
-static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and references */
+static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all_groups, and all refs */
 static hd_context_group_t *all_groups;
 
 static void free_group(hd_context_group_t *group) {
-    if (group->net && group->forks == hd_forks()) { /* a child's references are its own */
+    /* a forked child does not share its parent's references */
+    if (group->net && group->forks == hd_forks()) {
         hd_net_close(group->net);
     }
     hd_free(group->process);
@@ -120,7 +125,8 @@ void hd_context_part(ucc_context_h context) {
     }
 }
 
-/* What another context of the exchange in this process has found out, or this. */
+/* Returns the group that another context of the exchange in this process has made, or `mine` if
+ * there is none, with a reference. Frees `mine` if it is not needed. */
 static hd_context_group_t *share(hd_context_group_t *mine) {
     hd_fork_guard(&kin_lock);
     pthread_mutex_lock(&kin_lock);
@@ -155,13 +161,13 @@ static ucc_status_t settle_accounts(ucc_context_h context, const ucc_oob_coll_t 
     return status;
 }
 
-/* By all contexts of the exchange. Without a network they are good for teams inside their
- * processes. */
+/* Calls the roll; all contexts of the exchange do so together. Moves what it says into `group`. If
+ * there is no network, the contexts are good for teams inside their processes. */
 static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, hd_roll_t *roll,
                               hd_context_group_t *group) {
     uint32_t number;
     while (hd_roll_open(roll, context->lib->config) == UCC_INPROGRESS) {
-        sched_yield(); /* another thread makes it */
+        sched_yield(); /* another thread is opening the network */
     }
     ucc_status_t status = settle_accounts(context, oob, roll, &number);
     if (status == UCC_ERR_NOT_SUPPORTED && roll->span) {
@@ -186,7 +192,8 @@ static ucc_status_t call_roll(ucc_context_h context, const ucc_oob_coll_t *oob, 
     return status;
 }
 
-/* trouble: why this context can't go on, which the others hear of. */
+/* The contexts live in several processes: calls the roll, and sets context->peers.group. trouble:
+ * why this context can't go on, of which the others hear. */
 static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *oob,
                                    const record_t *all, hd_account_t *told, ucc_status_t trouble) {
     uint32_t n = oob->n_oob_eps;
@@ -196,7 +203,7 @@ static ucc_status_t meet_processes(ucc_context_h context, const ucc_oob_coll_t *
     for (uint32_t i = 0; called && i < n; i++) {
         called[i] = (hd_called_t){{all[i].process[0], all[i].process[1]}, i, i};
     }
-    /* a number for all processes: that of rank 0 is one of its process */
+    /* rank 0's serial number is unique in its process only: the hash is one for all processes */
     uint64_t serial = hd_hash_mix(hd_hash_mix(1, all[0].process[0]), all[0].process[1]);
     serial = hd_hash_mix(serial, all[0].serial);
     context->peers.serial = serial;
@@ -226,7 +233,8 @@ static bool is_same(const record_t *a, const record_t *b) {
     return a->serial == b->serial && memcmp(a->process, b->process, sizeof(a->process)) == 0;
 }
 
-/* The records are here. */
+/* Reads the records of the first exchange, and goes on to the others if there are several
+ * processes. */
 static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oob,
                                  const record_t *mine, const record_t *all, hd_account_t *told,
                                  bool unplaced) {
@@ -257,7 +265,7 @@ static ucc_status_t read_records(ucc_context_h context, const ucc_oob_coll_t *oo
     return spans_processes ? meet_processes(context, oob, all, told, status) : status;
 }
 
-/* May different processes make teams of the same members in different orders? */
+/* Returns whether different processes may make teams of the same members in different orders. */
 static bool needs_ids(const ucc_lib_h lib) {
     int choice = hd_config_choice(lib->config, HD_CFG_LIB_TEAM_IDS);
     return choice == HD_CFG_TEAM_IDS_ALWAYS ||

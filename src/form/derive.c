@@ -1,11 +1,13 @@
 /* derive.c: teams from teams: those that all endpoints of a parent make together (split.c), those
  * of a list, and those that are left of a team of several processes (shrink.c). A handle is made
- * that inherits from the parent's; where its endpoints meet, and how it is driven on, is as for any
- * other team.
+ * that inherits from the parent's, and its endpoint enters a meeting (meet.c). From there on it is
+ * driven as any other team is. Only api/ calls these functions.
  */
 #include "form/internal.h"
 #include "span/span.h"
 
+/* Returns a handle that has the parent's properties, and begins to form. NULL: no memory
+ * (logged). */
 static ucc_team_h heir(ucc_team_h parent) {
     ucc_team_h team = hd_team_alloc(parent->contexts, parent->n_contexts);
     if (!team || hd_form_begin(team) != UCC_OK) {
@@ -24,7 +26,8 @@ static ucc_team_h heir(ucc_team_h parent) {
     return team;
 }
 
-/* In the child of a fork, the parent team's other endpoints are in another process. */
+/* Returns whether the parent was inherited by the child of a fork, and logs that: its other
+ * endpoints are in another process. */
 static bool is_inherited(ucc_team_h parent) {
     if (!hd_group_is_inherited(parent->group)) {
         return false;
@@ -57,11 +60,11 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     f->split_of = parent->n;
     f->excluded = status == UCC_OK && !included;
     if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
-        /* the last one here starts what comes next, and drives it; how that ends, create_test will
-         * tell */
+        /* The last endpoint here starts the exchange among the processes, and drives it.
+         * create_test will tell how that ends. */
         (void)hd_form_split(team);
     } else if (f->excluded) {
-        hd_form_drop(team); /* has been counted; takes no further part */
+        hd_form_drop(team); /* the endpoint has been counted, and takes no further part */
         team->state = HD_TEAM_EXCLUDED;
     }
     if (status != UCC_OK) {
@@ -75,8 +78,9 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
 void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
     hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
     hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
-    if (parent
-            ->crossing) { /* or they meet as those who live here; the others have their time-outs */
+    /* The others may meet as those members who live here instead (cross_from_list): refuse that
+     * meeting, too. Other processes have their time-outs. */
+    if (parent->crossing) {
         hd_lock(&parent->lock);
         key.id = hd_form_count_list(&parent->lists, list);
         hd_unlock(&parent->lock);
@@ -84,7 +88,7 @@ void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, u
     }
 }
 
-/* In a parent of several processes. */
+/* The members of the list live in several processes of the parent. Takes the span. */
 static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
                                     const uint64_t *eps, const hd_meet_key_t *key, uint32_t me) {
     const hd_crossing_t *crossing = parent->crossing;
@@ -100,6 +104,7 @@ static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_
                             : status;
 }
 
+/* Enters the meeting of the list's members, of which the caller is the me-th. */
 static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const uint64_t *eps,
                                     hd_fingerprint_t list, uint32_t me) {
     hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};

@@ -1,5 +1,6 @@
 /* destroy.c: the end of a team handle, as its user asks for it: also while the team is forming, or
- * others still use what this endpoint has.
+ * while others still use what this endpoint has. In these cases hd_team_destroy may return
+ * UCC_INPROGRESS, and the user calls again.
  */
 #include "form/internal.h"
 #include "span/span.h"
@@ -32,7 +33,8 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
                     team->ep);
             hd_form_give_up(team, UCC_ERR_NOT_FOUND);
         }
-        team->state = HD_TEAM_FAILED; /* said once, also if this is called again */
+        /* the failure is told once, even if this function is called again */
+        team->state = HD_TEAM_FAILED;
         team->failure = UCC_ERR_NOT_FOUND;
     }
     if (team->member) {
@@ -43,12 +45,13 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         return UCC_INPROGRESS;
     }
     if (team->group && hd_put_lingers(team->group)) {
-        return UCC_INPROGRESS; /* the user may free my part of the team's memory after this */
+        /* the user may free this endpoint's part of the team's memory after this */
+        return UCC_INPROGRESS;
     }
     bool crosses = team->crossing != NULL;
     hd_team_free(team);
     if (crosses) {
-        hd_span_drain(); /* the end of its network may have moved legs of others */
+        hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
     }
     return UCC_OK;
 }

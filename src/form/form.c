@@ -1,12 +1,13 @@
 /* form.c: how endpoints become a team. All ways end in the same: a group that every endpoint has
  * joined (shm/group.c).
  *
- *   OOB      one allgather of a record per endpoint; with the record of number 0 the others find
- *            its notice, and there the group
- *   EP_MAP   contexts that were created by one exchange meet by the list of members
- *   ID       no exchange at all: endpoints meet by the team's id and size
+ *   OOB      one allgather of a record per endpoint; by the record of number 0 the others find its
+ *            notice, and by the notice the group (oob.c)
+ *   EP_MAP   contexts that were created by one exchange meet by the list of members (meet.c)
+ *   ID       no exchange at all: endpoints meet by the team's id and size (meet.c)
  *
- * create_post never blocks; create_test drives. One OOB call is outstanding at a time.
+ * hd_team_create begins, and never blocks; hd_team_create_test drives, one step after the other
+ * (hd_form_step_t). One call of the OOB is outstanding at a time. api/ calls both.
  *
  * An endpoint that fails, or is destroyed before the team is complete, says so where the others
  * look: in the group, in the meeting, in its notice. So all of them fail, each with a status that
@@ -21,6 +22,7 @@
 
 /* --- the team's memory ------------------------------------------------------------------------ */
 
+/* Takes the endpoint's part of the team's memory from the parameters, or allocates it. */
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
     hd_forming_t *f = team->forming;
     uint64_t wants = team->given.constraints = extra->memory.constraints;
@@ -37,7 +39,7 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
         return UCC_ERR_INVALID_PARAM;
     }
     if (!f->memory && f->bytes) {
-        f->memory = hd_alloc_part(f->bytes); /* aligned as strictly as can be asked for */
+        f->memory = hd_alloc_part(f->bytes); /* as strictly aligned as a client can ask for */
         f->owns_memory = true;
         return f->memory ? UCC_OK : UCC_ERR_NO_MEMORY;
     }
@@ -117,7 +119,7 @@ static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t
     return UCC_OK;
 }
 
-/* Until an exchange begins, or others are met. */
+/* Does all of hd_team_create up to the exchange. Without an exchange, enters the meeting. */
 static ucc_status_t begin(ucc_team_h team, const ucc_team_params_t *params,
                           const heddle_team_params_t *extra, bool unplaced) {
     ucc_status_t status = hd_form_begin(team);
@@ -145,7 +147,9 @@ static ucc_status_t begin(ucc_team_h team, const ucc_team_params_t *params,
     return hd_form_start_by_id(team, params);
 }
 
-/* Arguments that are refused have no effect. But who lacks memory is not expected to call again. */
+/* Arguments that are refused have no effect, so the client can call again. But a client that lacks
+ * memory is not expected to, so the others of its exchange must be told. Returns a handle that
+ * tells them; NULL: nobody has to be told, or it can't be done. */
 static ucc_team_h refuse(ucc_context_h context, const ucc_team_params_t *params, bool unplaced) {
     bool must_tell = (params->mask & UCC_TEAM_PARAM_FIELD_OOB) && params->oob.n_oob_eps > 1 &&
                      check_oob(&params->oob, params, unplaced) == UCC_OK;
@@ -177,6 +181,7 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
+/* STEP_JOIN: hands the memory to the group, and joins it. */
 static ucc_status_t step_join(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (f->bytes) {
@@ -191,6 +196,8 @@ static ucc_status_t step_join(ucc_team_h team) {
     return hd_team_attach(team, f->group, team->ep, &f->locality);
 }
 
+/* STEP_COMPLETE: waits until all endpoints have joined and all processes have greeted, unless the
+ * team goes ahead of other processes. */
 static ucc_status_t step_complete(ucc_team_h team) {
     ucc_status_t failed = hd_group_poisoned(team->group);
     if (failed != UCC_OK) {
@@ -253,7 +260,8 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     }
     if (!group && f->parent && f->meeting) {
         group = hd_form_give_up_split(team, why);
-    } else if (!group && f->process && f->meeting) { /* of those who have come, or there is none */
+        /* the group of those who have come; if there is none, none will be made */
+    } else if (!group && f->process && f->meeting) {
         group = hd_meeting_object(f->meeting, make_nothing, NULL, hd_form_drop_group);
     }
     if (group) {
@@ -267,7 +275,7 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     }
 }
 
-/* A look in vain: says whom the team waits for, if it has done so for long. */
+/* Called after a look in vain: logs for whom the team waits, if it has done so for long. */
 static void note_wait(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     uint64_t now = hd_ticks();
@@ -314,10 +322,10 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
     return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
 }
 
-/* Whether the team has been aborted meanwhile is for its operations to say: it is a team all the
- * same. */
+/* If the team has been aborted meanwhile, its operations say so: it is a team all the same. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team) {
-    enum { PATIENCE_US = 5000 }; /* with endpoints that still have an earlier team (shrink.c) */
+    /* patience with endpoints that still have an earlier team of the same wire id (shrink.c) */
+    enum { PATIENCE_US = 5000 };
     ucc_status_t status = UCC_OK;
     uint64_t since = hd_ticks();
     if (team->state == HD_TEAM_FAILED) {
@@ -326,7 +334,7 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     while (status == UCC_OK && team->forming->step != STEP_COMPLETE) {
         status = step(team);
         if (status == UCC_INPROGRESS) {
-            sched_yield(); /* theirs may be on this processor */
+            sched_yield(); /* those endpoints' threads may need this processor */
             status = hd_ticks() - since < PATIENCE_US * hd_ticks_per_us ? UCC_OK : UCC_ERR_IO_ERROR;
         }
     }
@@ -339,7 +347,8 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     if (hd_group_is_complete(team->group)) {
         hd_form_drop(team);
     } else {
-        team->forming->excluded = true; /* counted: should it leave early, the others still meet */
+        /* this endpoint has been counted: should it leave early, the others still meet */
+        team->forming->excluded = true;
     }
     team->state = HD_TEAM_ACTIVE;
     return UCC_OK;

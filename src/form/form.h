@@ -1,52 +1,65 @@
-/* form.h: forming teams, and their end: what api/ calls. */
+/* form.h: how teams are formed, and how they end: what api/ calls.
+ */
 #ifndef HD_FORM_FORM_H
 #define HD_FORM_FORM_H
 
 #include "team/team.h"
 
-/* --- forming (form.c, form/meet.c, form/oob.c, handle.c) -------------------------------------- */
+/* --- teams (form.c, handle.c, derive.c, destroy.c), contexts, groups of processes ------------- */
 
-/* unplaced: oob_ep is not known, and the range of ep not either (form/oob.c finds them out). */
+/* Makes a handle and begins to form its team; never blocks. extra: NULL, or parameters beyond
+ * UCC's. unplaced: oob_ep and the range of ep are not known; the exchange tells them (oob.c). */
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             const ucc_team_params_t *params, const heddle_team_params_t *extra,
                             bool unplaced, ucc_team_h *out);
+/* Drives a team that is forming. Returns UCC_INPROGRESS; UCC_OK, when the team is active or
+ * excludes this endpoint; or why it has failed. */
 ucc_status_t hd_team_create_test(ucc_team_h team);
+/* Ends a handle. UCC_INPROGRESS: others still use what this endpoint has; the caller comes again.
+ * UCC_ERR_INVALID_PARAM: something is in progress on the handle, or needs it (logged). */
 ucc_status_t hd_team_destroy(ucc_team_h team);
-/* A handle for endpoint ep of a group, ACTIVE as soon as the group is complete. */
+/* Returns a new handle that belongs to no group yet. NULL: no memory (logged). */
 ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts);
-/* The same in zeroed memory, whose `contexts` has room for them. */
+/* Fills in a handle in zeroed memory, whose `contexts` has room for them. */
 void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts);
+/* Makes a handle that of endpoint ep of a group, and joins the group. The handle's state is the
+ * caller's business. */
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where);
+/* Frees a handle with all that it keeps, and leaves its group. Nothing is in progress on it. */
 void hd_team_free(ucc_team_h team);
+/* Begins a team that all endpoints of the parent make together. included: the caller takes part in
+ * it. */
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
-/* Of those that are left (form/shrink.c). */
+/* Begins a team of those that are left of a parent in several processes (shrink.c). */
 ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out);
+/* Begins a team of the parent's endpoints `eps`, of which the caller is one. */
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
-/* Instead of it, for want of memory: member `me` of the list does not come, and the others need not
- * wait. */
+/* Called instead of hd_team_from_list, for want of memory: member `me` of the list of n does not
+ * come, and the others need not wait. */
 void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me);
-/* A handle from hd_team_from_list becomes ACTIVE at once: operations wait until all members have
- * come, as after heddle_join. */
+/* Makes a handle from hd_team_from_list or hd_team_shrink ACTIVE at once: its operations wait until
+ * all members have come, as after heddle_join. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team);
-/* By ucc_context_create: finds the other contexts of the exchange. Blocks, by contract. unplaced:
- * oob_ep is not known; its place among them is where its own record is. */
+/* Called by ucc_context_create: finds the other contexts of the exchange. Blocks, by contract.
+ * unplaced: oob_ep is not known; the context's place among them is where its own record is. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced);
-/* By who can't create one, for this reason: enters the exchange, so that the others get an error
- * instead of waiting. oob is valid. */
+/* Called instead of hd_context_meet, if a context can't be created, for this reason:
+ * enters the exchange, so that the others get an error instead of waiting. oob is valid. */
 void hd_context_refuse(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why);
-/* At its end: it is no part of them any more. */
+/* Called when a context ends: the context is no part of the others' any more. */
 void hd_context_part(ucc_context_h context);
-/* 128 random bits, drawn once per process and again after a fork. */
+/* Writes 128 random bits that name this process. They are drawn once per process, and again after a
+ * fork. */
 void hd_process_identity(uint64_t identity[2]);
-/* By one thread of each process, blocking: the group of this process, of the team that those make
- * together (form/processes.c). A reference, for the caller. */
+/* Called by one thread of each process, and blocks: makes the group of this process, in the team
+ * that these processes make together (processes.c). The caller gets a reference to it. */
 ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
                                     const heddle_group_params_t *params, hd_group_t **group);
-/* Instead of it, by who can't make one, for this reason: the others get an error instead of
- * waiting. */
+/* Called instead by a process that can't make its group, for this reason: the others get an error
+ * instead of waiting. */
 void hd_team_refuse_processes(const ucc_oob_coll_t *oob, uint64_t stall, ucc_status_t why);
-/* The same in all processes of this host since it was started. */
+/* Returns a number that all processes of this host get, since it was started. */
 uint64_t hd_host_identity(void);
 
 #endif

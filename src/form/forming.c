@@ -1,6 +1,6 @@
-/* forming.c: what all ways of forming a team use: the state of an endpoint that forms one, from its
- * beginning to its end, and the exchanges and meetings that it waits for. One exchange is
- * outstanding at a time.
+/* forming.c: what all ways of forming a team use: the state of an endpoint that forms one
+ * (team->forming), from its beginning to its end, and the exchanges and meetings that it waits for.
+ * One exchange is outstanding at a time. Only files of form/ call these functions.
  */
 #include "form/internal.h"
 
@@ -21,7 +21,7 @@ void hd_form_drop(ucc_team_h team) {
     if (!f) {
         return;
     }
-    if (team->refuses) { /* it has nothing else, and this is the handle's memory */
+    if (team->refuses) { /* such a handle has nothing else, and this is part of its own memory */
         team->forming = NULL;
         return;
     }
@@ -39,7 +39,7 @@ void hd_form_drop(ucc_team_h team) {
         hd_free_part(f->memory, f->bytes);
     }
     if (f->forks != hd_forks()) {
-        f->roll.net = NULL; /* a child's references are its own */
+        f->roll.net = NULL; /* a forked child does not share its parent's references */
     }
     hd_roll_end(&f->roll);
     hd_free(f->process);

@@ -1,5 +1,6 @@
-/* handle.c: team handles: made, attached to a group, freed, with all that is kept with them.
- * Whoever forms a team calls these.
+/* handle.c: team handles as memory: made, attached to a group, and freed, with all that is kept
+ * with them; and what the child of a fork does to those that it inherits. The files that form teams
+ * call these functions, and api/endpoints.c, whose groups are there before their endpoints.
  */
 #include "device/device.h"
 #include "form/internal.h"
@@ -9,10 +10,15 @@
 #include <stddef.h>
 #include <string.h>
 
-/* In the child of a fork: r is in no list. Does something there wait for it? Then a step must end
- * that. */
-typedef enum waiting { NOBODY, FOR_ITS_STEP, FOR_ANOTHER } waiting_t;
+/* How a request goes on that is in progress in the child of a fork, and in no context's list
+ * there. */
+typedef enum waiting {
+    NOBODY,       /* nothing waits for it: it only has to end */
+    FOR_ITS_STEP, /* it is at the head of a queue, which goes on only when it is stepped */
+    FOR_ANOTHER   /* it stands in a queue, and its predecessor's step hands it on */
+} waiting_t;
 
+/* Looks for r in its member's queue (shm/queue.c), and among the early operations of the handle. */
 static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
     if (r->run) {
         return NOBODY;
@@ -21,7 +27,7 @@ static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
                   *first = op->numbered && op->place.member ? op->place.member->queue : NULL;
     for (const hd_op_t *o = first; o; o = o->queue_next) {
         if (o == op) {
-            return o == first ? FOR_ITS_STEP : FOR_ANOTHER; /* its predecessor's step, that is */
+            return o == first ? FOR_ITS_STEP : FOR_ANOTHER;
         }
     }
     for (const hd_request_t *e = team->early; e; e = e->next_early) {
@@ -32,7 +38,8 @@ static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
     return NOBODY;
 }
 
-/* In the child of a fork. What another thread had in hand would come back to no list. */
+/* Called in the child of a fork. Requests that another thread had in hand there would come back to
+ * no list: puts these into their contexts' lists. */
 static void inherited(hd_fork_hook_t *self) {
     ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, fork_hook));
     hd_lock_forget(&team->lock);
@@ -49,11 +56,12 @@ static void inherited(hd_fork_hook_t *self) {
         hd_runner_mark_listed(&team->contexts[i]->runner);
     }
     for (hd_request_t *r = team->all; r; r = r->all) {
-        if (r->run) { /* it is where that is */
+        if (r->run) { /* the request is where its schedule is */
             r->op.task.fruitless = hd_algorithm_carrier(r)->fruitless;
         }
         if (r->op.task.magic == HD_TASK_HOOKED && hd_trigger_carrier(r->trigger)->fruitless) {
-            r->op.task.fruitless = hd_trigger_carrier(r->trigger)->fruitless; /* and waits there */
+            /* the request waits where its trigger does */
+            r->op.task.fruitless = hd_trigger_carrier(r->trigger)->fruitless;
         }
         waiting_t waits = hd_task_is_lost(&r->op.task) ? waits_in_a_queue(team, r) : FOR_ANOTHER;
         if (waits != FOR_ANOTHER) {
@@ -103,7 +111,7 @@ void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts)
     team->n_contexts = n_contexts;
     team->lib = contexts[0]->lib;
     team->thread_mode = team->lib->params.thread_mode;
-    /* DEBUG_ORDER: a mistake should be told, not crash before */
+    /* DEBUG_ORDER: a mistake of the client is to be logged, not to crash before that */
     team->locked = team->thread_mode == UCC_THREAD_MULTIPLE || team->lib->debug_order;
     team->debug_order = team->lib->debug_order;
     for (uint32_t i = 0; i < n_contexts; i++) {

@@ -1,6 +1,8 @@
 /* meet.c: forming a team without an exchange: endpoints meet in the process's table of meetings
  * (threads/meet.h), by an id, by the list of members over contexts that know each other, or as
- * endpoints of a parent team.
+ * endpoints of a parent team. An hd_form_start_* function enters the meeting; hd_form_meet waits
+ * for it and finds the group. form.c calls these for new teams, derive.c and shrink.c for teams
+ * from a parent.
  */
 #include "form/internal.h"
 
@@ -23,13 +25,14 @@ static void *make_group(void *arg) {
     return hd_group_create(making->n, &config);
 }
 
-/* The group that this meeting is about; made by the first who asks. */
+/* Returns the group that this meeting is about; the first caller makes it. NULL: it could not be
+ * made. */
 static hd_group_t *meeting_group(ucc_team_h team) {
     making_t making = {team, team->n};
     return hd_meeting_object(team->forming->meeting, make_group, &making, hd_form_drop_group);
 }
 
-/* My number among those whose labels I have to be sorted with; duplicates are an error. */
+/* Sets this endpoint's number to the rank of its label among all; duplicates are an error. */
 static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
     hd_meeting_t *m = team->forming->meeting;
     uint64_t mine = hd_meeting_label(m, me);
@@ -46,7 +49,8 @@ static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
     return UCC_OK;
 }
 
-/* Split: my number among the included. Says how many there are. */
+/* Sets this endpoint's number among the endpoints that take part in a split. Returns how many there
+ * are. */
 static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
     uint32_t n = 0;
     hd_meeting_t *m = team->forming->meeting;
@@ -71,10 +75,10 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
     for (uint32_t i = 0; i < f->meets; i++) {
         absent += has_not_come(f->meeting, i);
     }
-    if (f->meets <
-        n) { /* the others live elsewhere, and numbers in the meeting are this process's */
+    /* the others live in other processes, and the meeting's numbers are those of this process */
+    if (f->meets < n) {
         hd_text_add(&text, absent ? "%u more endpoints of its process" : "other processes", absent);
-    } else if (f->sort_labels) { /* they have no numbers yet */
+    } else if (f->sort_labels) { /* labels give no numbers before all have come */
         hd_text_add(&text, "%u more endpoints", absent);
     } else if (hd_text_numbers(&text, n, has_not_come, f->meeting) == 0) {
         hd_text_add(&text, "the last one");
@@ -91,7 +95,8 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     bool split = f->split_of != 0;
     if (f->parent && f->excluded) {
-        return hd_form_split(team); /* whatever becomes of the team */
+        /* this endpoint may have to drive the exchange, whatever becomes of the team */
+        return hd_form_split(team);
     }
     ucc_status_t failed = hd_form_meeting_status(team);
     if (failed != UCC_OK) {
@@ -113,7 +118,9 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     }
     if (f->origin.endpoint && !hd_meeting_is_made(f->meeting) &&
         hd_net_has_team(f->roll.net, f->wire)) {
-        return UCC_INPROGRESS; /* an endpoint here has not yet left the one that was made before */
+        /* an endpoint of this process still has the team of the same wire id that was made
+         * before */
+        return UCC_INPROGRESS;
     }
     hd_group_t *group = meeting_group(team);
     if (!group) {
@@ -134,8 +141,6 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
 
 /* --- members in several processes ------------------------------------------------------------- */
 
-/* How often this list has been counted; 0: no memory (logged). Under the lock that guards the
- * counts. */
 uint64_t hd_form_count_list(hd_ordinals_t *lists, hd_fingerprint_t list) {
     hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
     return hd_ordinals_next(lists, &label);
@@ -156,8 +161,6 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     return UCC_OK;
 }
 
-/* The members of the list who live here meet; the others are met by the greeting. key: as if all
- * lived here. */
 ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
                                     uint64_t origin, uint32_t me) {
     hd_forming_t *f = team->forming;
@@ -206,7 +209,7 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
 
 /* --- maps over contexts ----------------------------------------------------------------------- */
 
-/* Every entry below limit, and none twice: else somebody would be waited for in vain. */
+/* An entry that breaks this would let somebody be waited for in vain. */
 ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
     uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
     ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
@@ -225,6 +228,7 @@ ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit
     return status;
 }
 
+/* Says the context rank of member i. UCC_ERR_INVALID_PARAM: the map is bad (logged). */
 static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) {
     switch (map->type) {
     case UCC_EP_MAP_FULL:
@@ -254,7 +258,7 @@ static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) 
     return UCC_ERR_INVALID_PARAM;
 }
 
-/* ep_list is an older way to say the same: the context ranks of team_size members. */
+/* Returns the map of context ranks. ep_list is an older way to give one, for team_size members. */
 static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
     if (params->mask & UCC_TEAM_PARAM_FIELD_EP_MAP) {
         return params->ep_map;
@@ -264,9 +268,10 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
         .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
 }
 
-/* What teams of this list meet by. One thread that waits for each of them makes them in the same
- * order in all processes, which names them. Of several threads, or of teams that form at once, each
- * process may see another order, and the id has to tell. */
+/* Returns what teams of this list meet by. If one thread waits for each team before it makes the
+ * next, the order is the same in all processes, and the list is enough. If several threads make
+ * teams, or teams form at once, each process may see another order, and the id has to tell the
+ * teams apart. */
 static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, bool has_id) {
     hd_fingerprint_t name = hd_fingerprint(list, team->n);
     if (has_id && team->contexts[0]->peers.by_id) {
@@ -275,7 +280,7 @@ static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, boo
     return name;
 }
 
-/* Over contexts: team->n ranks, of which the caller's is the me-th. */
+/* Starts a team over contexts. The list has team->n ranks, of which the caller's is the me-th. */
 static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_t me, bool has_id) {
     ucc_context_h context = team->contexts[0];
     const hd_context_group_t *known = context->peers.group;
@@ -299,9 +304,8 @@ static ucc_status_t start_by_list(ucc_team_h team, const uint64_t *list, uint32_
         return ordinal ? UCC_ERR_NOT_SUPPORTED : UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_cross(team, span, known->span, list, known->process);
-    /* Clients that form one team at a time, whichever thread asked for it, may form them in
-       different orders in two processes: if each waited for the other's, both would wait for
-       ever. */
+    /* Clients that form one team at a time, in any of their threads, may form teams in different
+     * orders in two processes. If each process waited for the other's, both would wait for ever. */
     team->forming->ahead = has_id && context->peers.by_id;
     return status == UCC_OK ? hd_form_start_crossing(team, &key, ordinal, known->serial, me)
                             : status;
@@ -352,11 +356,11 @@ static void *make_nothing(void *arg) {
 void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
     hd_meeting_t *meeting;
     if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
-        return; /* they know already, or there is no memory even for that */
+        return; /* the others know already, or there is no memory even for this */
     }
     hd_meeting_fail(meeting, why);
     hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, hd_form_drop_group);
-    if (group) { /* of those who have come before */
+    if (group) { /* the group that those have who came before */
         hd_group_poison(group, why);
     }
     hd_meeting_release(meeting, true);

@@ -1,33 +1,36 @@
 /* oob.c: forming a team by one out-of-band allgather. Each endpoint puts up a notice
  * (threads/meet.h) and contributes a record with its number. Number 0 makes the group and hangs it
- * on its notice for the others to find; it stays there until number 0 has seen the team complete,
- * so all have found it then. Of several processes, each has a group, made by the lowest number in
- * it (span.c has what comes before that).
+ * on its notice, where the others find it. The notice stays there until number 0 has seen the team
+ * complete, so all have found the group by then. If there are several processes, each has a group,
+ * which its lowest number makes (span.c has what comes before that).
  *
- * The exchange may fail at some endpoints only, or an endpoint may fail after it. What it leaves
- * behind is its notice, with the failure on it, or taken down: whoever misses it looks there now
- * and then. One that lacks memory before the exchange enters it all the same, and its record says
- * why nobody will have the team.
+ * The exchange may fail at some endpoints only, or an endpoint may fail after it. Then its notice
+ * carries the failure, or is taken down; an endpoint that waits for the others looks at their
+ * notices now and then. An endpoint that lacks memory before the exchange enters it all the same,
+ * and its record says why nobody will have the team.
+ *
+ * form.c calls these functions, step by step.
  */
 #include "form/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The number in a record of an endpoint that has none yet. */
+/* The number in the record of an endpoint that does not know its number yet. */
 #define UNPLACED UINT32_MAX
 
+/* An entry of the table in which labels are sorted. */
 typedef struct named {
     uint64_t label;
     uint32_t place;
 } named_t;
 
-/* Behind the records and accounts. */
+/* Returns the memory for that table, which lies behind the records and accounts. */
 static named_t *sorting_room(const ucc_team_h team) {
     return (named_t *)(void *)(team->forming->roll.told + team->n);
 }
 
-/* What this endpoint says to the others. */
+/* Fills in what this endpoint says to the others. */
 static void introduce(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
     bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
@@ -55,8 +58,8 @@ ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params)
                  team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    /* all that may be needed before the second exchange, so that nobody has to leave the others
-     * there */
+    /* allocate all that may be needed before the second exchange, so that nobody has to leave the
+     * others there */
     size_t sorting = f->unplaced ? sizeof(named_t) : 0;
     f->all =
         hd_alloc(HD_LINE_PAIR, team->n * (sizeof(hd_record_t) + sizeof(hd_account_t) + sorting));
@@ -75,13 +78,13 @@ ucc_status_t hd_form_enter_oob(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     f->step = STEP_GATHER;
     if (team->n == 1) {
-        f->all[0] = f->mine; /* no exchange with oneself */
+        f->all[0] = f->mine; /* there is nobody to exchange with */
         return UCC_OK;
     }
     return hd_form_exchange(team, &f->mine, f->all, sizeof(f->mine));
 }
 
-/* In one piece of memory, which a handle that refuses has instead of all others. */
+/* All that a handle has that only refuses, in one piece of memory. */
 typedef struct refusal {
     struct ucc_team team;
     hd_forming_t forming;
@@ -114,7 +117,7 @@ static int compare_labels(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Numbers are the ranks of the labels, which are all different. */
+/* Numbers all endpoints by the ranks of their labels, which must all be different. */
 static ucc_status_t number_by_rank(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     named_t *sorted = sorting_room(team);
@@ -133,7 +136,7 @@ static ucc_status_t number_by_rank(ucc_team_h team) {
     return status;
 }
 
-/* Several endpoints with one label have given none: their places are their names. */
+/* If all endpoints have the same label, nobody has given one: then the places are the labels. */
 static void give_labels(ucc_team_h team) {
     hd_record_t *all = team->forming->all;
     for (uint32_t i = 1; i < team->n; i++) {
@@ -146,7 +149,8 @@ static void give_labels(ucc_team_h team) {
     }
 }
 
-/* Every endpoint comes to the same numbers, since all have the same records in the same order. */
+/* Finds this endpoint's record, and numbers all. Every endpoint comes to the same numbers, since
+ * all have the same records in the same order. */
 static ucc_status_t find_places(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     uint32_t me = 0;
@@ -185,7 +189,7 @@ static bool is_mine(const hd_forming_t *f, const hd_record_t *r) {
     return memcmp(r->process, f->mine.process, sizeof(r->process)) == 0;
 }
 
-/* Of those that have been checked. */
+/* Returns whether all records come from this process. They have been checked. */
 static bool are_of_one_process(const ucc_team_h team) {
     uint32_t i = 0;
     while (i < team->n && is_mine(team->forming, &team->forming->all[i])) {
@@ -194,7 +198,8 @@ static bool are_of_one_process(const ucc_team_h team) {
     return i == team->n;
 }
 
-/* Is there somebody who can't form the team? Its place is all that names it at everybody. */
+/* Returns why some endpoint can't form the team (logged); UCC_OK: all can. An endpoint is named by
+ * its place, which is the same at all. */
 static ucc_status_t look_for_refusals(const ucc_team_h team) {
     const hd_forming_t *f = team->forming;
     if (f->mine.trouble != UCC_OK) {
@@ -212,7 +217,8 @@ static ucc_status_t look_for_refusals(const ucc_team_h team) {
     return UCC_OK;
 }
 
-/* All records are here: every number once? the same kind of team? the same version? */
+/* Checks the records: every number is there once, and all want the same kind of team and have the
+ * same version. */
 static ucc_status_t check_records(const ucc_team_h team) {
     const hd_forming_t *f = team->forming;
     uint64_t *seen = f->seen;
@@ -233,7 +239,6 @@ static ucc_status_t check_records(const ucc_team_h team) {
     return status;
 }
 
-/* The records are here: what comes next. */
 ucc_status_t hd_form_gather(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     ucc_status_t status = team->n > 1 ? hd_form_exchanged(team) : UCC_OK;
@@ -259,6 +264,7 @@ ucc_status_t hd_form_gather(ucc_team_h team) {
     return UCC_OK;
 }
 
+/* Makes the group of a team in one process. NULL: no memory. */
 static hd_group_t *make_local(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
@@ -269,7 +275,7 @@ static hd_group_t *make_local(ucc_team_h team) {
     return group;
 }
 
-/* By the leader: makes the group. */
+/* Called by the leader only: makes the group, and hangs it on the notice. */
 static ucc_status_t make_group(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = f->process ? hd_form_make_spanning(team) : make_local(team);
@@ -280,7 +286,7 @@ static ucc_status_t make_group(ucc_team_h team) {
     return UCC_OK;
 }
 
-/* An endpoint that is needed will not come. */
+/* Logs that an endpoint that is needed will not come, and returns why. */
 static ucc_status_t missed(ucc_team_h team, uint64_t number, ucc_status_t why) {
     hd_error("team of %u: endpoint %llu %s before all had joined: %s", team->n,
              (unsigned long long)number, why == UCC_ERR_NOT_FOUND ? "went" : "failed",
@@ -288,7 +294,6 @@ static ucc_status_t missed(ucc_team_h team, uint64_t number, ucc_status_t why) {
     return why;
 }
 
-/* The leader's notice, until it says more than "in progress". */
 ucc_status_t hd_form_find(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!f->checked) {
@@ -323,10 +328,11 @@ ucc_status_t hd_form_watch(ucc_team_h team) {
     const hd_record_t *r = &f->all[f->watched];
     f->watched = f->watched + 1 < team->n ? f->watched + 1 : 0;
     if (!is_mine(f, r)) {
-        return UCC_OK; /* another process's notices aren't here: its failure comes by the net */
+        return UCC_OK; /* another process's notices aren't here; its failure comes by the network */
     }
     ucc_status_t status = hd_notice_read(r->notice, NULL);
-    /* Who has joined may take its notice down when all have: then so do I see that, now. */
+    /* An endpoint may take its notice down once all have joined. If it has done so, this endpoint
+     * sees that all have joined, too, as it looks now. */
     return status >= 0 || hd_group_all_joined(team->group) ? UCC_OK
                                                            : missed(team, r->number, status);
 }

@@ -1,11 +1,11 @@
 /* processes.c: the group of a heddle_group that spans processes. One thread of each process comes
- * here and takes part in an exchange among the processes, blocking, as it may by contract; the
- * endpoints join later, without one.
+ * here (api/endpoints.c) and takes part in exchanges among the processes, blocking, as it may by
+ * contract; the endpoints join later, without an exchange.
  *
- * Four exchanges, in which nobody waits in vain: whoever is in trouble says so in the next one, and
- * then all leave. What each process is and brings, or why it can't; how it got on with the network
- * (roll.h, each process being one member there); the addresses; and whether it has made its group.
- * They greet each other when all endpoints have joined.
+ * The exchanges tell, in this order: what each process is and brings, or why it can't; how it got
+ * on with the network (roll.h; each process is one member there); the addresses; and whether it has
+ * made its group. Nobody waits in vain: a process in trouble says so in the next exchange, and then
+ * all leave. The processes greet each other when all endpoints have joined.
  */
 #include "core/hash.h"
 #include "form/internal.h"
@@ -15,7 +15,7 @@
 
 enum { RECORD = 128, BEFORE_AGREED = 40, BEFORE_UNUSED = 76 };
 
-/* What a process says of itself; of the same size in all versions. */
+/* What a process says of itself. It has one size in all versions of the library. */
 typedef struct record {
     uint32_t version, endpoints, sync_type, ordering;
     uint64_t process[2], serial;
@@ -29,6 +29,7 @@ _Static_assert(offsetof(record_t, agreed) == BEFORE_AGREED &&
                "all versions have records of one size");
 static const char taker[] = "heddle_group_create: process"; /* for log lines */
 
+/* One call of hd_team_join_processes. */
 typedef struct meeting {
     const ucc_oob_coll_t *oob;
     ucc_lib_h lib;
@@ -41,7 +42,8 @@ static ucc_status_t exchange(const meeting_t *m, void *mine, void *all, size_t b
     return hd_roll_exchange(m->oob, taker, m->lib->stall, mine, all, bytes);
 }
 
-/* The first process that differs in what must agree: all find the same one. */
+/* Checks the records, and adds up all endpoints. Logs the first process that differs in what must
+ * agree, or can't take part: all processes find the same one. */
 static ucc_status_t check(const meeting_t *m, uint64_t *endpoints) {
     *endpoints = 0;
     for (uint32_t p = 0; p < m->oob->n_oob_eps; p++) {
@@ -89,7 +91,7 @@ static ucc_status_t settle_accounts(meeting_t *m) {
     return status;
 }
 
-/* Each process is one member of the roll. */
+/* Calls the roll, with each process as one member. */
 static ucc_status_t call_roll(meeting_t *m) {
     uint32_t n = m->oob->n_oob_eps;
     hd_called_t *called = hd_alloc(HD_LINE, n * sizeof(*called));
@@ -113,7 +115,8 @@ static ucc_status_t call_roll(meeting_t *m) {
     return status == UCC_OK ? exchange(m, m->roll.my_slice, m->roll.slices, m->roll.slice) : status;
 }
 
-/* Each process's endpoints one after the other, in the order of the exchange. */
+/* Returns the span in which each process's endpoints follow each other, in the order of the
+ * exchange. NULL: no memory. */
 static hd_span_t *make_span(const meeting_t *m, uint32_t endpoints) {
     uint32_t *process_of = hd_alloc(HD_LINE, endpoints * sizeof(*process_of)), at = 0, mine = 0;
     for (uint32_t p = 0; process_of && p < m->oob->n_oob_eps; p++) {
@@ -127,17 +130,19 @@ static hd_span_t *make_span(const meeting_t *m, uint32_t endpoints) {
     return span;
 }
 
+/* Returns the wire id, which follows from the record of the first process. */
 static uint64_t wire_of(const record_t *first) {
     return hd_hash_mix(hd_hash_mix(first->serial, first->process[0]), first->process[1]);
 }
 
-/* Nobody has joined it, and no process will. */
+/* Frees a group that nobody has joined, nor any other process has greeted. */
 static void drop(hd_group_t *group) {
     if (group) {
         hd_home_unpin(&group->home);
     }
 }
 
+/* Makes this process's group with its crossing. NULL: logged. */
 static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     hd_group_config_t config = hd_team_span_config(m->lib, (ucc_coll_sync_type_t)m->mine.sync_type);
     hd_group_t *group = hd_group_create(m->mine.endpoints, &config);
@@ -155,7 +160,7 @@ static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     }
     hd_free(process);
     if (status == UCC_OK) {
-        m->roll.net = NULL; /* the crossing's */
+        m->roll.net = NULL; /* it is the crossing's now */
         return group;
     }
     hd_error("heddle_group_create: no memory for a team of %u endpoints", endpoints);
@@ -165,7 +170,7 @@ static hd_group_t *make_group(meeting_t *m, uint32_t endpoints) {
     return NULL;
 }
 
-/* Has everybody made its group? The same answer at all. */
+/* Exchanges whether each process has made its group. All processes get the same answer. */
 static ucc_status_t confirm(meeting_t *m, ucc_status_t mine) {
     hd_account_t account = {.status = (int32_t)mine};
     ucc_status_t status = exchange(m, &account, m->told, sizeof(account));

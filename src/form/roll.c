@@ -1,4 +1,7 @@
-/* roll.c: see roll.h. */
+/* roll.c: members of several processes learn who lives where, and how each process is reached.
+ * roll.h says in which order its functions are called, and by whom. It has no state of its own, but
+ * for a few pieces of memory that are used when the heap has none.
+ */
 #include "form/roll.h"
 
 #include "threads/stall.h"
@@ -10,7 +13,7 @@
 #include <string.h>
 
 enum {
-    ROOM = 2048, /* bytes of an address that there is memory for, to begin with */
+    ROOM = 2048, /* there is memory for addresses of so many bytes, to begin with */
     MOST_BYTES = 1 << 20
 };
 
@@ -24,7 +27,7 @@ static int by_process(const void *a, const void *b) {
     return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-/* A process is told apart by its lowest member's number. */
+/* Makes the span. A process is told from others by the number of its lowest member. */
 static bool find_processes(hd_roll_t *roll, hd_called_t *called, uint32_t n, uint32_t my_number) {
     uint32_t *process_of = hd_alloc(HD_LINE, n * sizeof(*process_of)), lowest = 0;
     qsort(called, n, sizeof(*called), by_process);
@@ -37,13 +40,13 @@ static bool find_processes(hd_roll_t *roll, hd_called_t *called, uint32_t n, uin
     return roll->span != NULL;
 }
 
-/* Bytes of a slice of an address of so many. */
+/* Returns the bytes of a slice, if the process's address has so many. */
 static uint32_t slice_of(const hd_roll_t *roll, uint32_t process, uint32_t bytes) {
     uint32_t n = hd_span_count(roll->span, process);
     return (bytes + n - 1) / n;
 }
 
-/* For all that comes after the accounts. */
+/* Allocates all that is needed after the accounts, for addresses of so many bytes. */
 static void make_room(hd_roll_t *roll, uint32_t bytes) {
     const hd_span_t *span = roll->span;
     uint32_t slice = 0;
@@ -99,12 +102,13 @@ ucc_status_t hd_roll_open(hd_roll_t *roll, const hd_config_t *config) {
     return UCC_OK;
 }
 
-/* Of the lowest member of a process. */
+/* Returns the length of a process's address, as its lowest member told it. */
 static uint32_t address_bytes(const hd_roll_t *roll, uint32_t process) {
     return roll->told[roll->place_of[hd_span_endpoint(roll->span, process, 0)]].bytes;
 }
 
-/* Has everybody got on? `most`: bytes of the longest address. */
+/* Returns UCC_OK if all members have got on, else why not, with the member's number. most: the
+ * length of the longest address. All members that have a span come to the same answer. */
 static ucc_status_t look_for_trouble(const hd_roll_t *roll, uint32_t *number, uint32_t *most) {
     *number = 0;
     *most = 0;
@@ -126,7 +130,7 @@ static ucc_status_t look_for_trouble(const hd_roll_t *roll, uint32_t *number, ui
     return UCC_OK;
 }
 
-/* My part of my process's address. */
+/* Copies this member's part of its process's address to my_slice. */
 static void cut(hd_roll_t *roll) {
     const hd_span_t *span = roll->span;
     size_t bytes;
@@ -214,7 +218,7 @@ ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64
                           "have called",
                           who, oob->oob_ep, oob->n_oob_eps, hd_stall_seconds(&waited, now));
         }
-        sched_yield(); /* blocking by contract; the others may need the processor */
+        sched_yield(); /* the call blocks by contract, and the others may need the processor */
     }
     ucc_status_t freed = oob->req_free(request);
     status = status < 0 ? status : freed;
@@ -227,7 +231,8 @@ ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64
 
 /* --- where there is no memory ----------------------------------------------------------------- */
 
-/* Several: threads of one process may wait for each other in one exchange. */
+/* There are several pieces, since threads of one process may wait for each other in one
+ * exchange. */
 enum { SPARES = 8, SPARE_BYTES = 1 << 17 };
 static alignas(HD_LINE_PAIR) uint8_t spare[SPARES][SPARE_BYTES];
 static atomic_flag taken[SPARES];
@@ -235,7 +240,7 @@ static atomic_flag taken[SPARES];
 void *hd_roll_room(size_t bytes) {
     void *room = hd_alloc(HD_LINE_PAIR, bytes);
     for (uint32_t i = 0; !room && bytes <= SPARE_BYTES && i < SPARES; i++) {
-        /* acquire, and release below: whoever had it before has written its last */
+        /* acquire; pairs with the release below: the user before has written its last */
         if (!atomic_flag_test_and_set_explicit(&taken[i], memory_order_acquire)) {
             room = memset(spare[i], 0, bytes);
         }

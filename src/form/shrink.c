@@ -1,19 +1,21 @@
-/* shrink.c: a team of those that are left of a team of several processes. No exchange is needed,
- * nor possible, on the team that has failed: every process knows which others are lost
- * (net/news.c), and what all know sooner or later is the same. So each makes the team of those that
- * it believes to be left, under a wire id that follows from who they are. Who believes the same
- * meets in the greeting. Who is mistaken greets one that is gone, or waits for processes that know
- * better, until it hears of the loss too: then it fails, and its caller comes again.
+/* shrink.c: a team of those that are left of a team of several processes. derive.c calls this. On
+ * the team that has failed, no exchange is possible, and none is needed: every process knows which
+ * others are lost (net/news.c), and sooner or later all know the same. So each process makes the
+ * team of those that it believes to be left (the SURVIVORS), under a wire id that follows from who
+ * they are. Processes that believe the same meet in the greeting. A process that is mistaken greets
+ * one that is gone, or waits for processes that know better, until it hears of the loss too: then
+ * its team fails, and its caller comes again.
  *
- * One who dies in the greeting leaves some with a team that they believe to be good, and others who
- * come again. The former find it broken and shrink it: ids must be the same then, whether a team
- * was left by the first loss or by the second. So every team that was made here knows its ORIGIN,
- * the team that all of them come from, and an id follows from the origin's and the origin's
- * endpoints that are left. If nobody is lost, it follows from the team itself.
+ * If a process dies in the greeting, some processes have a team that they believe to be good, and
+ * others come again. The former find their team broken and shrink it. The wire ids must be the same
+ * then, whether a team was left by the first loss or by the second. So every team that was made
+ * here knows its ORIGIN, the team that all of them come from, and the wire id follows from the
+ * origin's, and from which of the origin's endpoints are left. If nobody is lost, the wire id
+ * follows from the team itself.
  *
- * Endpoints of one process must believe the same at their k-th call: the first of them decides (a
- * VERDICT), and if one of them fails at its k-th call, so do the others at theirs, whenever they
- * come: numbers do not part.
+ * Endpoints of one process must believe the same at their k-th call. So the first of them decides
+ * who the survivors are, and if one of them fails at its k-th call, the others fail at theirs,
+ * whenever they come: otherwise their numbers of calls would differ from then on.
  */
 #include "form/internal.h"
 
@@ -23,19 +25,23 @@
 
 #include <string.h>
 
+/* Who is left, as the endpoints of this process believe at their call of this number. In the list
+ * of its crossing until all of them have passed. */
 struct hd_survivors {
     struct hd_survivors *next;
-    uint64_t number; /* of the call, from 1 */
-    uint32_t passed; /* endpoints of this process that are through with it: all of them take part */
+    uint64_t number; /* number of the call, from 1 */
+    /* how many endpoints of this process are through with it; all of them take part */
+    uint32_t passed;
     uint32_t n;
-    uint64_t left[]; /* endpoints of the team, ascending */
+    uint64_t left[]; /* those that are left, by their numbers in the team, ascending */
 };
 
 static bool is_left(const hd_crossing_t *crossing, uint32_t process) {
     return process == crossing->span->mine || !hd_net_team_has_lost(crossing->team, process);
 }
 
-/* Under the lock. NULL: no memory. */
+/* Decides who is left, and puts that on the crossing's list. The caller holds crossing->judging.
+ * NULL: no memory (logged). */
 static hd_survivors_t *decide(hd_crossing_t *crossing, uint64_t number) {
     const hd_span_t *span = crossing->span;
     hd_survivors_t *survivors =
@@ -55,11 +61,12 @@ static hd_survivors_t *decide(hd_crossing_t *crossing, uint64_t number) {
     return survivors;
 }
 
+/* Returns how many endpoints of the team live in this process. */
 static uint32_t count_mine(const hd_crossing_t *crossing) {
     return hd_span_count(crossing->span, crossing->span->mine);
 }
 
-/* By each endpoint, once. */
+/* Each endpoint calls this once; the last one frees the survivors. */
 static void pass(hd_crossing_t *crossing, hd_survivors_t *survivors) {
     hd_lock(&crossing->judging);
     bool last = ++survivors->passed == count_mine(crossing);
@@ -76,7 +83,7 @@ static void pass(hd_crossing_t *crossing, hd_survivors_t *survivors) {
     }
 }
 
-/* At a crossing's end. */
+/* crossing->end_survivor_sets: called when the crossing ends. */
 static void end_survivor_sets(hd_crossing_t *crossing) {
     while (crossing->survivor_sets) {
         hd_survivors_t *next = crossing->survivor_sets->next;
@@ -85,6 +92,7 @@ static void end_survivor_sets(hd_crossing_t *crossing) {
     }
 }
 
+/* Returns the survivors of this call; the first caller decides. NULL: no memory (logged). */
 static hd_survivors_t *survivors_of(hd_crossing_t *crossing, uint64_t number) {
     hd_lock(&crossing->judging);
     hd_survivors_t *survivors = crossing->survivor_sets;
@@ -97,7 +105,7 @@ static hd_survivors_t *survivors_of(hd_crossing_t *crossing, uint64_t number) {
     return survivors;
 }
 
-/* The endpoints that are left, by their numbers in the origin. NULL: no memory (logged). */
+/* Returns the endpoints that are left, by their numbers in the origin. NULL: no memory (logged). */
 static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_survivors_t *survivors) {
     uint64_t *endpoint = hd_alloc(HD_LINE, survivors->n * sizeof(*endpoint));
     for (uint32_t i = 0; endpoint && i < survivors->n; i++) {
@@ -110,6 +118,8 @@ static uint64_t *origin_of(const hd_crossing_t *crossing, const hd_survivors_t *
     return endpoint;
 }
 
+/* Returns the wire id of the new team. endpoint: those that are left, by their numbers in the
+ * origin. */
 static uint64_t wire_of(const hd_crossing_t *crossing, const hd_survivors_t *survivors,
                         const uint64_t *endpoint) {
     if (survivors->n == crossing->span->n) {
@@ -121,7 +131,8 @@ static uint64_t wire_of(const hd_crossing_t *crossing, const hd_survivors_t *sur
     return hd_hash_mix(hd_hash_mix(origin, list.word[0]), list.word[1]);
 }
 
-/* What is left has several processes: f gets what a crossing needs. */
+/* The new team has several processes: gives it what its crossing needs, and its origin. Takes the
+ * span. */
 static ucc_status_t cross(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
                           const hd_survivors_t *survivors) {
     const hd_crossing_t *crossing = parent->crossing;
@@ -137,6 +148,8 @@ static ucc_status_t cross(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
     return hd_form_cross_from(team, span, crossing, survivors->left);
 }
 
+/* Counts one more call of this endpoint; returns the key of the meeting of this process's endpoints
+ * at it. */
 static hd_meet_key_t next_key(ucc_team_h parent) {
     hd_lock(&parent->lock);
     uint64_t number = ++parent->shrinks;
@@ -144,10 +157,11 @@ static hd_meet_key_t next_key(ucc_team_h parent) {
     return (hd_meet_key_t){.kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
 }
 
-/* Everything but the meeting. */
+/* Sets the new team's size, this endpoint's number in it, and what it needs to cross processes:
+ * everything but the meeting. */
 static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, const hd_survivors_t *survivors) {
     uint32_t me = 0;
-    while (survivors->left[me] != parent->ep) { /* my process is left */
+    while (survivors->left[me] != parent->ep) { /* the caller's process is always left */
         me++;
     }
     team->n = survivors->n;
@@ -166,7 +180,7 @@ static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, const hd_survivor
 
 ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     hd_crossing_t *crossing = parent->crossing;
-    hd_net_look(crossing->net); /* what can be known of losses */
+    hd_net_look(crossing->net); /* hear what can be known of losses */
     hd_span_drain();
     hd_meet_key_t key = next_key(parent);
     uint32_t here = count_mine(crossing), local = crossing->span->local_of[parent->ep];
@@ -183,8 +197,8 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     status = hd_form_start_meeting(team, &key, here, local, true);
     team->ep = me;
     if (status != UCC_OK && status != UCC_ERR_NO_MEMORY) {
-        /* Another endpoint has given up: then this team has failed to form, as for those who had
-         * come before. */
+        /* Another endpoint of this process has given up. So this team has failed to form, as it has
+         * for those who came before. */
         hd_form_drop(team);
         team->state = HD_TEAM_FAILED;
         team->failure = status;

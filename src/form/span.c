@@ -1,10 +1,13 @@
-/* span.c: what forming by an exchange has more when the endpoints live in several processes. The
- * records have told so; everybody has the same ones, so all go the same way together: two more
- * exchanges call the roll (roll.h). Then in each process its lowest endpoint, the leader, makes the
- * group of this process with its crossing (crossing.c), for the other endpoints here to find. From
- * then on a process that fails says so through the network.
+/* span.c: the group of a team whose endpoints live in several processes.
  *
- * Teams that form without an exchange, over contexts or from a team, come here for the group alone.
+ * By an exchange (oob.c), the records have told so. All endpoints have the same records, so all go
+ * the same way together: more exchanges call the roll (roll.h). Then in each process its lowest
+ * endpoint, the leader, makes the group of this process with its crossing (span/crossing.c), for
+ * the other endpoints here to find. From then on a process that fails says so through the network.
+ *
+ * Teams that form without an exchange, over contexts or from a team, use the last two sections:
+ * there the processes and their addresses are known already (meet.c, split.c, shrink.c, derive.c).
+ * processes.c uses the first section only.
  */
 #include "form/internal.h"
 
@@ -16,7 +19,7 @@
 
 /* --- what must agree -------------------------------------------------------------------------- */
 
-/* Variables that decide how an exchange among processes goes. */
+/* The variables that decide how an exchange among processes goes. */
 static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_CHECK,
                                      HD_CFG_LIB_NET_BARRIER,        HD_CFG_LIB_NET_BCAST,
                                      HD_CFG_LIB_NET_ALLGATHER,      HD_CFG_LIB_NET_ALLTOALL,
@@ -28,10 +31,10 @@ _Static_assert((int)N_AGREED <= (int)HD_AGREED, "a record has room for each");
 
 static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
     if (hd_config_variable(id)->type == HD_CFG_BOOL) {
-        return hd_config_bool(config, id); /* which has several spellings */
+        return hd_config_bool(config, id); /* a value has several spellings */
     }
     if (hd_config_variable(id)->type == HD_CFG_UINT) {
-        return (uint16_t)hd_config_uint(config, id); /* likewise */
+        return (uint16_t)hd_config_uint(config, id); /* a value has several spellings */
     }
     uint64_t hash = 0;
     for (const char *text = hd_config_string(config, id); *text; text++) {
@@ -63,6 +66,7 @@ uint32_t hd_form_terms(const uint16_t hashes[HD_AGREED], bool two_sided, uint32_
     return (uint32_t)(hash >> 32);
 }
 
+/* So many bits of hd_record_t.variables are each variable's. */
 enum { BITS = 64 / N_AGREED };
 
 static uint64_t bits_of(uint32_t i) {
@@ -82,7 +86,8 @@ void hd_form_sign(ucc_team_h team) {
     }
 }
 
-/* Almost always that which differs; NULL: none does. */
+/* Returns the name of the variable in which two records differ; hardly ever it can't tell which one
+ * it is. NULL: they agree. */
 static const char *disagreed(const hd_record_t *one, const hd_record_t *other) {
     for (uint32_t i = 0; i < N_AGREED; i++) {
         if ((one->variables ^ other->variables) & bits_of(i)) {
@@ -150,7 +155,7 @@ ucc_status_t hd_form_accounts(ucc_team_h team) {
         return status;
     }
     status = hd_roll_heard(&f->roll, &number);
-    if (status == UCC_INPROGRESS) { /* once more */
+    if (status == UCC_INPROGRESS) { /* some address is longer than the room for it */
         return hd_form_exchange(team, &f->roll.mine, f->roll.told, sizeof(f->roll.mine));
     }
     if (status != UCC_OK) {
@@ -216,7 +221,8 @@ ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of
     hd_forming_t *f = team->forming;
     f->roll.span = span;
     ucc_status_t status = hd_net_open(team->lib->config, &f->roll.net);
-    if (status != UCC_OK) { /* not even "in progress": somebody has it open */
+    /* UCC_INPROGRESS can't be: the parent, or the contexts, have the network open */
+    if (status != UCC_OK) {
         hd_error("the network can't be had for a team in %u processes", span->processes);
         return status < 0 ? status : UCC_ERR_NO_RESOURCE;
     }
@@ -231,7 +237,8 @@ ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of
     return UCC_OK;
 }
 
-/* Processes as the net knows them already. NULL: no memory (logged). */
+/* Returns the crossing's processes by their identities; the net knows their addresses already.
+ * NULL: no memory (logged). */
 static hd_net_process_t *processes_of(const hd_crossing_t *crossing) {
     uint32_t n = crossing->span->processes;
     hd_net_process_t *process = hd_alloc(HD_LINE, n * sizeof(*process));
@@ -260,7 +267,8 @@ ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_cross
 
 /* --- the group -------------------------------------------------------------------------------- */
 
-/* The other processes wait for a greeting that won't come: a team that nobody uses tells them. */
+/* hd_form_refuse: the other processes wait for a greeting that won't come, so a network team that
+ * nobody uses tells them. Its own failure is of no interest. */
 static void ignore(void *arg, ucc_status_t why) {
     (void)arg;
     (void)why;
@@ -282,13 +290,15 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
     }
 }
 
-/* What must be the same in all processes, besides the span. */
+/* Returns the hash of what must be the same in all processes, besides the span. */
 static uint32_t terms_of(const ucc_team_h team, const hd_group_t *group) {
     uint16_t hashes[HD_AGREED];
     hd_form_agree(team->lib->config, hashes);
     return hd_form_terms(hashes, group->two_sided, team->n);
 }
 
+/* Makes the group with its crossing. On success, span, net, origin and labels belong to the
+ * crossing. */
 static ucc_status_t make(ucc_team_h team, uint64_t *labels, hd_group_t **out) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
@@ -306,7 +316,7 @@ static ucc_status_t make(ucc_team_h team, uint64_t *labels, hd_group_t **out) {
     hd_group_crossing(group)->ahead = f->ahead;
     hd_assert(hd_group_crossing(group)->net == f->roll.net);
     f->origin.endpoint = NULL;
-    f->roll.net = NULL; /* the crossing's, as the labels and the origin are */
+    f->roll.net = NULL; /* they are the crossing's now, as the labels and the origin are */
     f->roll.span = NULL;
     *out = group;
     return UCC_OK;

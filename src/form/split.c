@@ -1,15 +1,16 @@
-/* split.c: teams that all endpoints of a parent make together, each saying whether it takes part.
+/* split.c: teams that all endpoints of a parent make together, each saying whether it takes part;
+ * here only the part that a parent of several processes needs. hd_form_meet and derive.c call it.
  *
- * The parent's endpoints in this process meet (threads/meet.h). If the parent has several
- * processes, each then tells the others which of its endpoints take part: a SPLIT, an allgather
- * among the processes on the parent's own network team, started by whoever completes the meeting
- * here, or fails it. So all know the new team: its span, and a wire id that follows from the
- * parent's and the number of the split. It goes on as any other.
+ * The parent's endpoints in this process meet (threads/meet.h). Then each process tells the others
+ * which of its endpoints take part: a SPLIT, an allgather among the processes on the parent's own
+ * network team. The endpoint that completes the meeting here, or fails it, starts the split. So all
+ * know the new team: its span, and a wire id that follows from the parent's and the number of the
+ * split. From there on it forms as any other team.
  *
- * Whoever completes the meeting drives the exchange, also if it takes no part in the team: its
- * handle is being formed until its process has told and heard all. (Messages go from each to each:
- * nobody depends on a third.) Should it be destroyed before, then it stays for a while, and the
- * parent's group for as long as it takes.
+ * The endpoint that completes the meeting drives the exchange, even if it takes no part in the
+ * team: its handle is being formed until its process has told and heard all. (Messages go from each
+ * process to each: none depends on a third.) If the handle is destroyed before, it stays for a
+ * while (hd_form_split_lingers), and the parent's group stays for as long as the exchange takes.
  */
 #include "form/internal.h"
 
@@ -19,19 +20,20 @@
 
 #include <pthread.h>
 
-/* Belongs to the meeting, and to its leg while that is under way. */
+/* One such exchange. It belongs to the meeting, and to its leg while that is under way. */
 typedef struct hd_split {
     hd_leg_t leg;            /* must stay first */
     hd_crossing_t *crossing; /* the parent's; its group is kept while the leg is under way */
-    _Atomic uint32_t refs;   /* the meeting, and the leg */
+    _Atomic uint32_t refs;   /* one for the meeting, one for the leg */
     _Atomic int32_t status;  /* UCC_INPROGRESS; then how the exchange ended */
     uint64_t **word;         /* by process: its status, then a bit for each of its endpoints */
-    hd_net_piece_t *piece;   /* by process: its words */
-    hd_net_data_t *data;     /* likewise */
+    hd_net_piece_t *piece;   /* by process: `word`, as one piece of data */
+    hd_net_data_t *data;     /* by process: its piece */
     pthread_mutex_t lock;    /* guards the next two */
     bool made;
-    hd_group_t *group;     /* of the new team; a reference */
-    struct hd_split *next; /* of those that are over */
+    /* the group of the new team, with a reference; NULL: it could not be made */
+    hd_group_t *group;
+    struct hd_split *next; /* in the list of splits that are over */
 } hd_split_t;
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
@@ -39,7 +41,7 @@ _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
 /* --- its memory ------------------------------------------------------------------------------- */
 
 static void unref(hd_split_t *split) {
-    /* acq_rel: what either did happens before the end */
+    /* acq_rel: what the holder of either reference did happens before the end */
     uint32_t refs = atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel);
     hd_assert(refs == 1 || refs == 2);
     if (refs == 1) {
@@ -52,16 +54,17 @@ static void unref(hd_split_t *split) {
     }
 }
 
+/* The meeting gives its reference back. */
 static void drop_split(void *object) {
     unref(object);
 }
 
-/* Splits whose legs are over, under a lane's lock, where groups can't end: they are let go of by
- * who has pumped. */
+/* The splits whose legs are over. A leg ends under a lane's lock, where groups can't end, so the
+ * thread that has pumped the network lets go of them. */
 static _Atomic(hd_split_t *) over;
 
 void hd_form_settle(void) {
-    /* relaxed: one that is missed is settled by the next */
+    /* relaxed: a split that is missed is settled by the next caller */
     if (!atomic_load_explicit(&over, memory_order_relaxed)) {
         return;
     }
@@ -76,12 +79,12 @@ void hd_form_settle(void) {
     }
 }
 
-/* Words of a process with so many endpoints. */
+/* Returns how many words a process has in the exchange. */
 static size_t words_of(const hd_span_t *span, uint32_t process) {
     return 1 + (hd_span_count(span, process) + 63) / 64;
 }
 
-/* One block. */
+/* Allocates a split with all its arrays in one block. NULL: no memory. */
 static hd_split_t *allocate(const hd_span_t *span) {
     uint32_t n = span->processes;
     size_t words = 0;
@@ -109,6 +112,8 @@ static hd_split_t *allocate(const hd_span_t *span) {
 
 /* --- the exchange ----------------------------------------------------------------------------- */
 
+/* The leg's step, under its lane's lock: true when the leg is over, and the split on the list
+ * `over`. */
 static bool step_split(hd_leg_t *leg) {
     hd_split_t *split = (hd_split_t *)(void *)leg;
     hd_crossing_t *crossing = split->crossing;
@@ -119,8 +124,9 @@ static bool step_split(hd_leg_t *leg) {
     }
     /* release: what has come; pairs with the acquire in hd_form_split */
     atomic_store_explicit(&split->status, (int32_t)status, memory_order_release);
-    atomic_fetch_sub_explicit(&crossing->splits, 1, memory_order_relaxed); /* only looked at */
-    split->next = atomic_load_explicit(&over, memory_order_relaxed);       /* a guess */
+    /* relaxed: only looked at */
+    atomic_fetch_sub_explicit(&crossing->splits, 1, memory_order_relaxed);
+    split->next = atomic_load_explicit(&over, memory_order_relaxed); /* a guess */
     /* release: the leg is out of use; pairs with the acquire in hd_form_settle, after which the
      * split may be gone */
     while (!atomic_compare_exchange_weak_explicit(&over, &split->next, split, memory_order_release,
@@ -131,10 +137,11 @@ static bool step_split(hd_leg_t *leg) {
 
 typedef struct starting {
     ucc_team_h team;
-    ucc_status_t status; /* what my process tells of itself */
+    /* what this process tells of itself; unless UCC_OK, none of its endpoints takes part */
+    ucc_status_t status;
 } starting_t;
 
-/* Which of my endpoints take part; none of them if something is wrong. */
+/* Writes which endpoints of this process take part: none, if something is wrong. */
 static void fill(const hd_split_t *split, const starting_t *starting) {
     const hd_span_t *span = split->crossing->span;
     const hd_meeting_t *meeting = starting->team->forming->meeting;
@@ -145,7 +152,8 @@ static void fill(const hd_split_t *split, const starting_t *starting) {
     }
 }
 
-/* Once per meeting: starts the exchange. */
+/* Makes the split and starts its exchange: once per meeting (hd_meeting_object). NULL: no
+ * memory. */
 static void *make_split(void *arg) {
     const starting_t *starting = arg;
     const hd_forming_t *f = starting->team->forming;
@@ -174,21 +182,24 @@ static void *make_split(void *arg) {
     }
     leg->step = step_split;
     leg->owner = split;
-    /* relaxed, both: handed on by hd_leg_start, and the meeting's lock */
+    /* relaxed, both: hd_leg_start, and the meeting's lock, hand them on */
     atomic_store_explicit(&split->refs, 2, memory_order_relaxed);
     atomic_store_explicit(&split->status, UCC_INPROGRESS, memory_order_relaxed);
     hd_home_pin(&f->parent->home);
-    atomic_fetch_add_explicit(&crossing->splits, 1, memory_order_relaxed); /* only looked at */
+    /* relaxed: only looked at */
+    atomic_fetch_add_explicit(&crossing->splits, 1, memory_order_relaxed);
     hd_leg_start(leg);
     return split;
 }
 
-/* The split of a meeting that is complete, or has failed. */
+/* Returns the split of a meeting that is complete, or has failed with `status`. NULL: no memory;
+ * then the parent has failed. */
 static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
     hd_forming_t *f = team->forming;
     starting_t starting = {team, status};
     hd_split_t *split = hd_meeting_object(f->meeting, make_split, &starting, drop_split);
-    if (!split && hd_group_poisoned(f->parent) == UCC_OK) { /* or the others wait for ever */
+    /* or else the other processes would wait for ever */
+    if (!split && hd_group_poisoned(f->parent) == UCC_OK) {
         hd_error("no memory to split a team of several processes: it fails");
         hd_group_poison(f->parent, UCC_ERR_NO_MEMORY);
         hd_crossing_abort(hd_group_crossing(f->parent), UCC_ERR_NO_MEMORY);
@@ -198,13 +209,14 @@ static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
 
 /* --- the team --------------------------------------------------------------------------------- */
 
+/* Returns whether an endpoint of the parent takes part. */
 static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     const hd_span_t *span = split->crossing->span;
     uint32_t local = span->local_of[endpoint];
     return split->word[span->process_of[endpoint]][1 + local / 64] >> (local % 64) & 1;
 }
 
-/* Did all processes have something to tell? */
+/* Returns UCC_OK, or why a process could not take part (logged). */
 static ucc_status_t check_words(const hd_split_t *split) {
     for (uint32_t p = 0; p < split->crossing->span->processes; p++) {
         ucc_status_t status = (ucc_status_t)(int64_t)split->word[p][0];
@@ -217,11 +229,12 @@ static ucc_status_t check_words(const hd_split_t *split) {
     return UCC_OK;
 }
 
-/* My number, the team's size, and, if it has several processes, what it needs to cross them. */
+/* Sets this endpoint's number, the team's size, and, if the team has several processes, what it
+ * needs to cross them. */
 static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
     const hd_crossing_t *crossing = split->crossing;
     if (team->forming->process) {
-        return UCC_OK; /* an earlier look got so far */
+        return UCC_OK; /* an earlier call got so far */
     }
     uint64_t *list = hd_alloc(HD_LINE, crossing->span->n * sizeof(*list));
     hd_span_t *span = NULL;
@@ -248,7 +261,7 @@ static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
     return status;
 }
 
-/* Of this process; made by the first who asks. NULL: it can't be made. */
+/* Returns the group of this process, which the first caller makes. NULL: it could not be made. */
 static hd_group_t *group_of(hd_split_t *split, hd_group_t *(*make)(ucc_team_h team),
                             ucc_team_h team) {
     pthread_mutex_lock(&split->lock);
@@ -269,6 +282,7 @@ static hd_group_t *make_group(ucc_team_h team) {
     return hd_group_create(team->n, &config);
 }
 
+/* An endpoint that gives up asks with this: if no group has been made by now, none will be. */
 static hd_group_t *make_none(ucc_team_h team) {
     (void)team;
     return NULL;
@@ -315,7 +329,8 @@ hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     }
     /* acquire: pairs with the release in step_split */
     ucc_status_t told = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    if (told == UCC_OK && !team->forming->process) { /* the others believe that I come */
+    /* the others believe that this endpoint comes */
+    if (told == UCC_OK && !team->forming->process) {
         (void)take_members(team, split);
     }
     return group_of(split, make_none, team);

@@ -1,25 +1,26 @@
 /* algorithm.c: algorithms that users register for a team's collectives.
  *
  * Registering puts an OFFER on the team handle's list (or on its context's, from which new handles
- * take theirs). A call that no kept plan fits looks through the offers; the first that takes it
- * makes a schedule, and the request becomes the schedule's face: it takes no number of the team,
- * posting it starts a RUN of the schedule in the handle's first context, and the end of the run
- * completes it.
+ * take theirs). A call that no kept plan fits looks through the offers (hd_algorithm_prepare,
+ * called by request.c). The first algorithm that takes the call makes a schedule, and the request
+ * becomes the schedule's face: it takes no number of the team, posting it starts a RUN of the
+ * schedule in the handle's first context, and the end of the run completes it.
  *
- * The library has one of its own, by which a call means something else (api/one_sided.c): it is
- * asked before the arguments are looked at, and runs the call, or the call is refused.
+ * The library has an algorithm of its own, for calls whose arguments mean something else
+ * (api/one_sided.c). It is asked before the arguments are looked at; it runs the call, or the call
+ * is refused.
  *
- * Calls with a tag or an active set stay with us: they are what algorithms are made of. Each run
- * has 65536 tags of its own: which ones follows from the order of the posts (of the inits, for a
- * persistent request or a team that orders those), which all endpoints agree on.
+ * Calls with a tag or an active set are never offered: they are what algorithms are made of. Each
+ * run has 65536 tags of its own. Which ones, follows from the order of the posts (or of the inits,
+ * for a persistent request or a team that orders those), in which all endpoints agree.
  *
  * A run that fails poisons the group, so that nobody waits for what this endpoint will not do; and
  * a group that is poisoned cancels its runs. Inner operations that are in progress then may belong
- * to other groups, where peers are waited for that have been canceled, too: those groups are
+ * to other groups, where they wait for peers that have been canceled, too: those groups are
  * poisoned as well (api/request_task.c).
  *
- * Lifetimes. An algorithm is counted by its offers, its registration and its requests, so that
- * those go on after it was unregistered.
+ * Lifetimes. An algorithm has references from its offers, its registration and its requests, so
+ * that these go on after it was unregistered.
  */
 #include "request/algorithm.h"
 #include "request/internal.h"
@@ -30,45 +31,46 @@
 #include <string.h>
 
 enum { ALGORITHM_MAGIC = 0xa190417bu, NAME = 64 };
-enum { DEEPEST = 15 }; /* runs inside runs; more are a mistake that would never end */
+/* so many runs may be inside each other; more are a mistake that would never end */
+enum { DEEPEST = 15 };
 
 struct heddle_algorithm {
     uint32_t magic;
     _Atomic uint32_t refs;
     _Atomic bool gone;     /* unregistered */
-    ucc_context_h context; /* on whose list it is; NULL: a team's */
+    ucc_context_h context; /* whose list its offer is on; NULL: a team's */
     heddle_algorithm_params_t params;
-    hd_algorithm_redefines_fn redefines; /* NULL: a user's */
+    hd_algorithm_redefines_fn redefines; /* NULL: it is a user's */
     char name[NAME];
 };
 
 /* An algorithm on a list. */
 typedef struct hd_offer {
     heddle_algorithm_t *algorithm;
-    bool own; /* what was registered here, rather than with the context */
+    bool own; /* the algorithm was registered here, rather than with the context */
+    /* params.join has been called for the team (if there is one); team_data is what it said */
     bool joined;
     void *team_data;
     struct hd_offer *next;
 } hd_offer_t;
 
-/* What a request keeps whose calls an algorithm runs. */
+/* What a request keeps if an algorithm runs its calls. */
 struct hd_run {
     hd_request_t *r;
     heddle_algorithm_t *algorithm;
     hd_schedule_t *schedule;
     void *self;
-    uint64_t number;     /* by which its tags are found; 0: drawn at each post */
-    uint32_t occurrence; /* of a persistent request: posts so far */
-    bool from_outside;   /* the team has failed otherwise, and has said why */
-    hd_fork_hook_t
-        fork_hook; /* in the child of a fork it may be in the hands of a thread that is not there */
+    uint64_t number;          /* its tags follow from this; 0: a number is drawn at each post */
+    uint32_t occurrence;      /* posts so far, of a persistent request */
+    bool from_outside;        /* the team has failed for another reason, which was logged */
+    hd_fork_hook_t fork_hook; /* unused */
     char title[160];
 };
 
 /* --- registering ------------------------------------------------------------------------------ */
 
 static void unref(heddle_algorithm_t *a) {
-    /* acq_rel: everybody's use happens before the end */
+    /* acq_rel: every user's use happens before the end */
     uint32_t refs = atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel);
     hd_assert_lt(0, refs);
     if (refs == 1) {
@@ -77,6 +79,7 @@ static void unref(heddle_algorithm_t *a) {
     }
 }
 
+/* Returns an offer with a reference to its algorithm. NULL: no memory. */
 static hd_offer_t *make_offer(heddle_algorithm_t *a, hd_offer_t *next) {
     hd_offer_t *offer = hd_alloc(HD_LINE, sizeof(*offer));
     if (offer) {
@@ -96,7 +99,7 @@ void hd_algorithms_end(hd_offer_t *offers) {
         }
         /* relaxed: see hd_algorithm_unregister */
         if (offers->own && !atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
-            unref(a); /* the registration's, which nobody else will give up */
+            unref(a); /* the registration's reference, which nobody else will give back */
         }
         unref(a);
         hd_free(offers);
@@ -104,7 +107,7 @@ void hd_algorithms_end(hd_offer_t *offers) {
     }
 }
 
-/* What the handle has learned does not ask for algorithms: it learns anew. */
+/* Plans that the handle has kept do not ask for algorithms: forgets them all. */
 static void forget_plans(ucc_team_h team) {
     hd_lock(&team->lock);
     for (hd_request_t *r = team->all; r; r = r->all) {
@@ -156,7 +159,7 @@ bool hd_algorithm_is_live(const heddle_algorithm_t *a) {
     return a && a->magic == ALGORITHM_MAGIC;
 }
 
-/* Offers stay where they are, for `leave`; a context's are of no more use. */
+/* The offers of teams stay where they are, for params.leave. The context's is of no more use. */
 ucc_status_t hd_algorithm_unregister(heddle_algorithm_t *a) {
     ucc_context_h context = a->context;
     hd_offer_t *found = NULL;
@@ -212,7 +215,7 @@ bool hd_algorithm_has(const hd_schedule_t *schedule) {
     return schedule->done == over;
 }
 
-/* NULL: a schedule that can be this request's, until it ends. */
+/* Returns why a schedule can't be a request's until it ends; NULL: it can. */
 static const char *what_is_wrong_with(const hd_schedule_t *schedule) {
     if (!schedule) {
         return "has made no schedule";
@@ -229,7 +232,7 @@ static const char *what_is_wrong_with(const hd_schedule_t *schedule) {
     return NULL;
 }
 
-/* Of a call that the algorithm takes. */
+/* Lets the algorithm make a schedule for a call that it takes, and makes this the request's run. */
 static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
                              const heddle_algorithm_call_t *call) {
     heddle_algorithm_t *a = offer->algorithm;
@@ -268,7 +271,7 @@ static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
     return UCC_OK;
 }
 
-/* Numbers are drawn at init where the team's order is that of inits. */
+/* Draws the run's number, if the team's order is that of inits, or the request is persistent. */
 static void draw_number(ucc_team_h team, hd_request_t *r) {
     bool by_init = team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
                    team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED;
@@ -279,6 +282,8 @@ static void draw_number(ucc_team_h team, hd_request_t *r) {
     }
 }
 
+/* Lets an algorithm run the call. UCC_ERR_NOT_SUPPORTED: it does not take the call. Else it runs
+ * the call, or has failed to. */
 static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offer,
                               heddle_algorithm_call_t *call) {
     const heddle_algorithm_params_t *p = &offer->algorithm->params;
@@ -303,13 +308,14 @@ static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offe
     return make_run(r, offer, call);
 }
 
-/* For finalize, which looks whether there is one. */
+/* op->finish of such a request: finalize looks whether there is one. */
 static ucc_status_t nothing_to_unpack(hd_op_t *op, ucc_status_t status) {
     (void)op;
     return status;
 }
 
-/* Where calls are told apart by their tags alone, there is no order to draw numbers by. */
+/* Returns whether calls are told apart by their tags alone, so that there is no order to draw
+ * numbers by. */
 static bool is_unordered(ucc_post_ordering_t ordering) {
     return ordering == UCC_COLLECTIVE_POST_UNORDERED || ordering == UCC_COLLECTIVE_INIT_UNORDERED ||
            ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
@@ -327,7 +333,7 @@ static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *a
     };
 }
 
-/* An algorithm has made a run of it: nothing else of the request is used. */
+/* An algorithm has made a run of this request: nothing else of the request is used from now on. */
 static void become_face(ucc_team_h team, hd_request_t *r) {
     hd_pack_release(r); /* the algorithm packs for itself */
     r->op.prepare = NULL;
@@ -338,8 +344,8 @@ static void become_face(ucc_team_h team, hd_request_t *r) {
     draw_number(team, r);
 }
 
-/* Of checked arguments that mean what they always do: true, if an algorithm runs the call, or has
- * failed to. */
+/* Asks all offers for a call whose arguments are checked, and mean what they always do. Returns
+ * true if an algorithm runs the call, or has failed to. */
 static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
                        ucc_status_t *status) {
     if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
@@ -356,7 +362,7 @@ static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
         *status = UCC_ERR_INVALID_PARAM;
         return true;
     }
-    hd_schedule_depth++; /* what it initialises itself is inside of it */
+    hd_schedule_depth++; /* what the algorithm initialises itself is inside of it */
     for (hd_offer_t *o = team->offers; o && tried == UCC_ERR_NOT_SUPPORTED; o = o->next) {
         tried = o->algorithm->redefines ? tried : try_offer(team, r, o, &call);
     }
@@ -373,7 +379,8 @@ static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_
 
 /* --- calls that mean something else ----------------------------------------------------------- */
 
-/* The offer whose meaning they have; NULL: they mean what they always do. */
+/* Returns the offer that gives these arguments their meaning; NULL: they mean what they always
+ * do. */
 static hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
                                    ucc_coll_args_t *checked) {
     for (hd_offer_t *o = team->offers; o; o = o->next) {
@@ -385,7 +392,7 @@ static hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
     return NULL;
 }
 
-/* Why no algorithm can run it; NULL: one can. */
+/* Returns why no algorithm can run a call; NULL: one can. */
 static const char *what_excludes(ucc_team_h team, const ucc_coll_args_t *args, bool tagged) {
     if (args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) {
         return "has an active set";
@@ -396,6 +403,7 @@ static const char *what_excludes(ucc_team_h team, const ucc_coll_args_t *args, b
     return is_unordered(team->ordering) ? "is on an unordered team" : NULL;
 }
 
+/* Lets the algorithm run a call that it redefines. */
 static ucc_status_t redefine(ucc_team_h team, hd_offer_t *offer, const ucc_coll_args_t *args,
                              const ucc_coll_args_t *checked, bool tagged, hd_request_t *r) {
     const char *why = what_excludes(team, args, tagged);
@@ -443,7 +451,7 @@ hd_task_t *hd_algorithm_carrier(const hd_request_t *r) {
 void hd_algorithm_release(hd_request_t *r) {
     struct hd_run *run = r->run;
     r->run = NULL;
-    /* the program's own again, which may keep it */
+    /* the schedule is the program's own again, which may keep it */
     run->schedule->name = NULL;
     run->schedule->watch = NULL;
     run->schedule->done = NULL;
@@ -460,7 +468,8 @@ void hd_algorithm_release(hd_request_t *r) {
 
 enum { TAG_BITS = 16, OCCURRENCE_BITS = 24, NUMBER_BITS = 22 };
 
-/* The highest bit says that a tag is of this kind, the next that it is a persistent request's. */
+/* Returns the first tag of a run that starts now. The highest bit says that a tag is a run's, the
+ * next one that it is a persistent request's. */
 static uint64_t next_tag(ucc_team_h team, struct hd_run *run) {
     if (run->r->op.call.persistent) {
         uint64_t number = run->number & (((uint64_t)1 << NUMBER_BITS) - 1);
@@ -476,7 +485,8 @@ static uint64_t next_tag(ucc_team_h team, struct hd_run *run) {
     return (uint64_t)1 << 63 | (number << (TAG_BITS + 2)) >> 2;
 }
 
-/* The team has failed, or the run's time is up. */
+/* schedule->watch: returns why the run is to be canceled: the team has failed, or the time is up.
+ * UCC_OK: it goes on. */
 static ucc_status_t watch(void *arg) {
     struct hd_run *run = arg;
     ucc_status_t status = hd_group_poisoned(run->r->op.group);
@@ -493,7 +503,8 @@ static void fail_team(const struct hd_run *run, ucc_status_t status) {
     hd_group_poison(run->r->op.group, status);
 }
 
-/* The run's result is published; the schedule stays until the request is finalized. */
+/* schedule->done: the run's result is published. The schedule stays until the request is
+ * finalized. */
 static void over(void *arg, ucc_status_t status) {
     struct hd_run *run = arg;
     hd_task_t *task = &run->r->op.task;
@@ -509,6 +520,7 @@ static void over(void *arg, ucc_status_t status) {
     hd_task_complete(task, status); /* request and run may be gone now */
 }
 
+/* Sets up the schedule for a run in the handle's first context. */
 static void attach(struct hd_run *run) {
     hd_schedule_t *s = run->schedule;
     hd_request_t *r = run->r;
@@ -542,7 +554,7 @@ ucc_status_t hd_algorithm_post(hd_request_t *r) {
     status = p->start ? p->start(run->self, tag) : UCC_OK;
     if (status == UCC_OK) {
         r->op.task.context = team->contexts[0];
-        r->op.task.queued = true; /* the carrier is in the list instead */
+        r->op.task.queued = true; /* the schedule's carrier is in the list instead */
         status = hd_schedule_start(run->schedule);
         if (status == UCC_OK) {
             return UCC_INPROGRESS;

@@ -1,9 +1,11 @@
-/* args.c: from ucc_coll_args_t to what an operation needs.
+/* args.c: from ucc_coll_args_t to what an operation needs. request.c calls this at init
+ * (algorithm.c, if the handle has algorithms). A call that is like the request's last one only
+ * gives it new addresses (hd_args_repeat and its like, at the end of this file); any other goes
+ * through hd_args_prepare, which decides how the call runs.
  *
  * Only the fields that are significant for the collective at this endpoint are looked at: all
  * others may be garbage (ucc-contract: an in-place source, a non-root destination, anything outside
- * the mask). What is wrong is logged by the name of its field. No heap but for densely packed
- * vectors, whose displacements are worked out here once.
+ * the mask). What is wrong is logged by the name of its field.
  *
  * What an operation gets: bytes = one block (bcast, reduce, allreduce: everything); total = all
  * that this member gives; src, dst as the family's file says.
@@ -18,10 +20,10 @@ static uint64_t flags_of(const ucc_coll_args_t *a) {
     return a->mask & UCC_COLL_ARGS_FIELD_FLAGS ? a->flags : 0;
 }
 
-/* Less than an element for each member, and nothing to send: what is left over when dst is divided
- * among the members is nobody's. Not where bytes are divided (pack.c), nor where src has something
- * for which dst has no room, nor for an active set that can't be: all that is looked at as
- * usual. */
+/* Returns whether dst has fewer elements than there are members, and there is nothing to send: dst
+ * is divided among the members, and what is left over belongs to nobody. Returns false where bytes
+ * are divided (pack.c), where src has something for which dst has no room, and for an active set
+ * larger than the team: all these are looked at as usual. */
 static bool is_left_over(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
     bool subset = (a->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET) != 0;
@@ -31,7 +33,8 @@ static bool is_left_over(const hd_intake_t *c) {
            hd_dt_valid(a->dst.info.datatype) && hd_dt_is_contiguous(a->dst.info.datatype);
 }
 
-/* Zero bytes: over inside post, before any other check, without taking part (but for CHECK). */
+/* Returns whether the call has zero bytes. Such a call is over inside post, before any other check,
+ * and takes part in nothing, unless HEDDLE_CHECK is set. */
 static bool is_empty(const hd_intake_t *c) {
     const ucc_coll_args_t *a = c->args;
     const hd_coll_t *coll = &hd_coll[c->op->call.type];
@@ -60,6 +63,7 @@ ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args) 
                : result_datatype(coll, args);
 }
 
+/* Takes datatype and operation of a reduction into the call. */
 static ucc_status_t prepare_operation(hd_intake_t *c) {
     hd_op_t *op = c->op;
     ucc_datatype_t dt = hd_args_datatype(op, c->args);
@@ -79,7 +83,8 @@ static ucc_status_t prepare_operation(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* Of blocks that are reduced: whoever reduces one goes by its own counts. */
+/* Returns whether all members' counts must agree, so that they are part of the signature. They must
+ * where blocks are reduced, since whoever reduces a block goes by its own counts. */
 static bool signs_counts(const hd_coll_t *coll) {
     return coll->reducing && coll->vector;
 }
@@ -93,9 +98,9 @@ static uint64_t hash_of_counts(const hd_intake_t *c) {
     return hash;
 }
 
-/* What must agree across endpoints: block bytes for movements (never for v types, where only a pair
- * must agree); datatype, operation and count for reductions; the root; in place where it changes
- * what peers do; for the one-sided variant, where the buffer lies. */
+/* Returns what must agree across endpoints: block bytes for movements (but not for v types, where
+ * only a pair must agree); datatype, operation and count for reductions; the root; in place, where
+ * it changes what peers do; and where the buffer lies, for the one-sided variant. */
 static hd_terms_t terms_of(const hd_intake_t *c) {
     const hd_op_t *op = c->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -142,7 +147,8 @@ static ucc_status_t take_type(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* Sets n and me: of the active set if there is one, else of the team. */
+/* Sets n and me: those of the active set if there is one, else those of the team. *root is a number
+ * in the team before, and one in the active set afterwards. */
 static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     hd_request_t *r = c->r;
     c->n = c->team->n;
@@ -160,7 +166,7 @@ static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
         return hd_args_bad(c, "active_set", "has members outside the team");
     }
     if (size == 1) {
-        stride = 1; /* means nothing, and must not keep members apart */
+        stride = 1; /* the stride of one member means nothing, and must not keep members apart */
     }
     int64_t offset = (int64_t)c->team->ep - (int64_t)start;
     if (offset % stride || offset / stride < 0 || (uint64_t)(offset / stride) >= size) {
@@ -173,7 +179,7 @@ static ucc_status_t take_members(hd_intake_t *c, uint64_t *root) {
     if (hd_coll[c->op->call.type].rooted && !root_fits) {
         return hd_args_bad(c, "root", "is not a member of the active set");
     }
-    /* the root is named by its number in the team */
+    /* from its number in the team to its number in the set */
     *root = hd_coll[c->op->call.type].rooted ? (uint64_t)(offset / stride) : 0;
     c->me = (uint32_t)(((int64_t)c->team->ep - (int64_t)start) / stride);
     c->n = (uint32_t)size;
@@ -197,8 +203,8 @@ static ucc_status_t take_timeout(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* In a team of several processes: its place is its place here, and the operation goes on outside.
- */
+/* The team has several processes: the caller's place becomes its place in this process's group, and
+ * the operation goes on outside of that. */
 static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
     hd_crossing_t *crossing = c->team->crossing;
     hd_request_t *r = c->r;
@@ -217,7 +223,7 @@ static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* The call is known: decides how it runs. */
+/* Decides how the call runs, which is all known by now. */
 static ucc_status_t settle(hd_intake_t *c) {
     hd_assert(c->op->n == c->n && c->op->me == c->me && c->me < c->n);
     hd_assert_lt(c->op->call.type, HD_N_TYPES);
@@ -232,8 +238,8 @@ static ucc_status_t settle(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* Zero bytes, under CHECK: takes part with nothing but its type, so that a peer that has data finds
- * it. The root and all else may be garbage. */
+/* Prepares a call of zero bytes if HEDDLE_CHECK is set: the endpoint takes part with nothing but
+ * the type, so that a peer that has data finds it. The root and all else may be garbage. */
 static ucc_status_t prepare_empty(hd_intake_t *c) {
     hd_op_t *op = c->op;
     uint64_t root = c->args->mask & UCC_COLL_ARGS_FIELD_ACTIVE_SET ? c->args->active_set.start : 0;
@@ -255,8 +261,9 @@ static ucc_status_t prepare_empty(hd_intake_t *c) {
     return status == UCC_OK ? settle(c) : status;
 }
 
-/* Both flags of the drafts on symmetric memory: the one-sided variant, for the collectives that
- * have one. Only flags that all endpoints give alike: they are part of the signature. */
+/* Chooses the one-sided variant, if the collective has one and both flags of the drafts on
+ * symmetric memory are set. These are flags that all endpoints give alike, since they are part of
+ * the signature. */
 static ucc_status_t choose_one_sided(hd_intake_t *c) {
     const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
     hd_op_t *op = c->op;
@@ -275,9 +282,10 @@ static ucc_status_t choose_one_sided(hd_intake_t *c) {
 
 /* --- v types ---------------------------------------------------------------------------------- */
 
-/* Counts and displacements are the client's until the post, and its again from completion on: what
- * init summed may be out of date. Before every launch the shape is worked out again, by the same
- * function as at init, so that nothing is staged, registered or signed by old totals. */
+/* Counts and displacements of a v type are the client's until the post, and again from completion
+ * on: what init summed may be out of date at the post. So before every launch the call's buffers
+ * are worked out again, by the same function as at init (hd_prepare), and nothing is staged,
+ * registered or signed by old totals. */
 static ucc_status_t recount_by(hd_intake_t *c) {
     if (c->op->call.exclusive) {
         hd_op_calls_user(c->op);
@@ -296,12 +304,13 @@ static inline hd_intake_t intake_of(hd_op_t *op) {
                          .me = r->op.me};
 }
 
+/* op->prepare of the other v types. */
 static ucc_status_t recount(hd_op_t *op) {
     hd_intake_t c = intake_of(op);
     return recount_by(&c);
 }
 
-/* Where counts must agree at all. */
+/* op->prepare of a v type whose counts are signed. */
 static ucc_status_t recount_and_sign(hd_op_t *op) {
     hd_intake_t c = intake_of(op);
     ucc_status_t status = recount_by(&c);
@@ -311,6 +320,7 @@ static ucc_status_t recount_and_sign(hd_op_t *op) {
     return status;
 }
 
+/* Keeps what recount reads. */
 static void keep_vectors(const hd_intake_t *c) {
     c->r->vectors.coll_type = c->args->coll_type;
     c->r->vectors.flags = c->flags;
@@ -324,7 +334,7 @@ ucc_status_t hd_args_become_device(hd_request_t *r) {
     if (status == UCC_OK && !r->op.call.empty) {
         r->op.call.signature = signature_of(&c);
     }
-    r->shape.type = r->shape.vector = 0; /* what the request keeps is not for others */
+    r->shape.type = r->shape.vector = 0; /* the plan that the request keeps fits no other call */
     r->express = NULL;
     return status == UCC_OK ? hd_device_settle(c.op) : status;
 }
@@ -342,7 +352,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     if (coll->rooted) {
         root = args->root;
     }
-    /* what post, finalize and the logs read of every request, an empty one, too */
+    /* post, finalize and the logs read these of every request, even of an empty one */
     op->start = NULL;
     op->prepare = NULL;
     op->finish = NULL;
@@ -360,7 +370,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
             return prepare_empty(&c);
         }
         r->subset = NULL;
-        return UCC_OK; /* start stays NULL: nothing to do, and nothing more to check */
+        return UCC_OK; /* start stays NULL: there is nothing to do, and nothing more to check */
     }
     status = take_members(&c, &root);
     if (status != UCC_OK) {
@@ -410,8 +420,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
 
 /* --- the plan of the call before -------------------------------------------------------------- */
 
-/* Arguments that only the whole preparation understands: matching, symmetric memory, persistence.
- */
+/* Returns whether the arguments are plain. Only hd_args_prepare understands the others: those for
+ * matching, symmetric memory and persistence. */
 static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
     return (a->mask & ~(uint64_t)(UCC_COLL_ARGS_FIELD_FLAGS | UCC_COLL_ARGS_FIELD_CB)) == 0 &&
            (flags & ~(uint64_t)UCC_COLL_ARGS_FLAG_IN_PLACE) == 0;
@@ -419,14 +429,15 @@ static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
 
 /* --- the same for v types: each call's counts and addresses are taken anew -------------------- */
 
-/* As is_plain, but for how wide counts and displacements are. */
+/* Returns whether the arguments are plain but for the widths of counts and displacements. */
 static bool is_plain_vector(const ucc_coll_args_t *a, uint64_t flags) {
     return is_plain(a, flags & ~(uint64_t)(UCC_COLL_ARGS_FLAG_COUNT_64BIT |
                                            UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT));
 }
 
-/* Noted if plain: not in place, no user's reduction; what else is significant depends on the root
- * alone. A reduction's counts are signed by each post. */
+/* Notes the shape of a v type's call, if the call is plain, not in place, and without a user's
+ * reduction. What else is significant depends on the root alone. Counts that are signed are not
+ * noted: each post signs them. */
 static void note_vector(hd_request_t *r, const ucc_coll_args_t *a, uint64_t flags) {
     const hd_op_t *op = &r->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
@@ -477,7 +488,7 @@ void hd_args_note_shape(hd_request_t *r, const ucc_coll_args_t *a) {
     const hd_op_t *op = &r->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     uint64_t flags = flags_of(a);
-    /* of calls in place, only those of a whole buffer are kept */
+    /* calls in place are kept only if the source is a whole buffer */
     bool src, dst, in_place = (flags & UCC_COLL_ARGS_FLAG_IN_PLACE) != 0;
     note_vector(r, a, flags);
     hd_coll_buffers(coll, op->call.is_root, r->op.me, in_place, &src, &dst);
@@ -512,7 +523,7 @@ bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *a, bool tagged) 
     if (tagged || !is_plain_vector(a, flags)) {
         return s->type == 0 && s->vector == 0;
     }
-    /* coll is the type of the arguments from the second line on */
+    /* from the second line on, coll is also that of the arguments */
     return (s->type || s->vector) && (s->type == type || s->vector == type) && flags == s->flags &&
            (a->root & s->root_mask) == s->root && ((uint64_t)a->op & s->op_mask) == s->op &&
            (source_datatype(coll, a) & s->src_mask) == s->src_dt &&
@@ -521,7 +532,7 @@ bool hd_args_suit(const hd_request_t *r, const ucc_coll_args_t *a, bool tagged) 
                           (a->dst.info.count & s->dst_mask) == s->dst_count));
 }
 
-/* Compiled into the one place that is fast, and into the other. */
+/* hd_args_repeat; compiled into that, which is fast, and into hd_args_repeat_unknown. */
 static inline __attribute__((always_inline)) bool repeat(hd_request_t *r,
                                                          const ucc_coll_args_t *a) {
     const hd_shape_t *s = &r->shape;
@@ -544,7 +555,8 @@ static inline __attribute__((always_inline)) bool repeat(hd_request_t *r,
     }
     if (s->src_mask) {
         op->call.src = src->buffer;
-        op->call.dst = src->buffer; /* bcast's; of a member without a result, nobody looks at it */
+        /* right for a bcast; if a member has no result, nobody looks at its dst */
+        op->call.dst = src->buffer;
     }
     if (s->dst_mask) {
         op->call.dst = dst->buffer;
@@ -562,7 +574,8 @@ bool hd_args_repeat(hd_request_t *r, const ucc_coll_args_t *a) {
 
 /* --- memory of which nothing is said ---------------------------------------------------------- */
 
-/* Says that it is the host's, if it is. */
+/* Sets a significant buffer's memory type, if nothing is said of it and the memory is the host's.
+ * mask: 0 if the buffer is not significant. */
 static void find_host(ucc_coll_buffer_info_t *info, uint64_t mask) {
     if (mask && info->mem_type == UCC_MEMORY_TYPE_UNKNOWN && hd_device_finds_host(info->buffer)) {
         info->mem_type = UCC_MEMORY_TYPE_HOST;

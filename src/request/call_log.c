@@ -1,5 +1,6 @@
-/* call_log.c: what COLL_TRACE logs: a line per collective, at init and at post. Off, it costs one
- * load of a flag in each caller.
+/* call_log.c: what COLL_TRACE logs: a line per collective, at init and at post. request.c calls
+ * hd_request_log there, after it has looked at a flag: if nothing is logged, that load is all it
+ * costs.
  */
 #include "device/device.h"
 #include "request/algorithm.h"
@@ -7,6 +8,7 @@
 #include "shm/phases.h"
 #include "threads/trace.h"
 
+/* Prints how the call will run. */
 static void print_plan(const hd_request_t *r, hd_text_t *text) {
     if (r->run) {
         hd_text_add(text, "algorithm \"%s\"", hd_algorithm_name(r));
@@ -15,7 +17,8 @@ static void print_plan(const hd_request_t *r, hd_text_t *text) {
     hd_plan_t plan = hd_op_next_plan(&r->op);
     hd_phases_t phases = hd_op_phases(&r->op, &plan);
     if (!r->op.start || phases.n == 0) {
-        hd_text_add(text, r->op.start ? "undecided" : "nothing to do"); /* not all have joined */
+        /* undecided: not all endpoints have joined */
+        hd_text_add(text, r->op.start ? "undecided" : "nothing to do");
         return;
     }
     if (r->op.call.device) {
@@ -24,7 +27,6 @@ static void print_plan(const hd_request_t *r, hd_text_t *text) {
     hd_phases_print(&phases, text);
 }
 
-/* args: at init; NULL at post, when they may be gone. */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
     static const char *const order[] = {"over at once",          "numbered",   "matched by tag",
                                         "matched by init order", "persistent", "active set"};
@@ -33,7 +35,7 @@ void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
                    "names stand in the order of hd_route");
     const hd_op_t *op = &r->op;
     if (hd_trace_level() < (args ? HD_LOG_INFO : HD_LOG_DEBUG)) {
-        return; /* called for another reason: see hd_trace_attend */
+        return; /* the flag is set for another reason: see hd_trace_attend */
     }
     const char *level_name = hd_config_string(op->team->lib->config, HD_CFG_LIB_COLL_TRACE);
     int level = args ? HD_LOG_INFO : HD_LOG_DEBUG, wanted = hd_log_level_parse(level_name);

@@ -1,30 +1,33 @@
-/* engine.c: execution engines: events, and collectives that an event starts.
+/* engine.c: execution engines: events, and collectives that an event starts. api/event.c calls this
+ * for clients, stream.c for posts on a stream.
  *
- * Of a stream of a device, everything that it does by its order (device/order.c); a triggered post
- * there (stream.c) posts and queues COLLECTIVE_POST. Its clients destroy teams before their
- * engines: it outlives its team.
+ * An engine of a device's stream: what it does, it does by its order (device/order.c). A
+ * triggered post there (stream.c) posts at once, and queues COLLECTIVE_POST. Clients destroy teams
+ * before such engines, so the engine outlives its team.
  *
- * Of a processor thread, a triggered post arms the request's trigger:
+ * An engine of a processor thread: a triggered post arms the request's trigger:
  *
  *     WAITING --an event of the client's is taken--> STARTED --the operation is over--> IDLE
  *        |     (COLLECTIVE_POST is queued)             (COLLECTIVE_COMPLETE is queued)    ^
  *        +------ the team failed, or its time is up --------------------------------------+
  *
- * While it waits, the trigger itself is a task of the team's first context: whoever progresses that
- * looks for an event, and posts the operation like any other. Each event starts one operation, the
- * one that has waited longest; an event that nobody waits for yet is kept. One start at a time per
- * engine, so that operations get their numbers in the order of their triggered posts.
+ * While it waits, the trigger itself is a task of the team's first context. Whoever progresses that
+ * context looks for an event, and posts the operation like any other. Each event starts one
+ * operation, the one that has waited longest; an event that nobody waits for yet is kept. An engine
+ * has one start under way at a time, so that operations get their numbers in the order of their
+ * triggered posts.
  *
  * The request's status is UCC_INPROGRESS from the triggered post on. Its callback is the trigger's
- * until it is idle again: a magic number of its own sends the next call on the request through
- * hd_request_unhook, so that other requests pay nothing for this.
+ * until the trigger is idle again. In that time the request has a magic number of its own
+ * (HD_TASK_HOOKED), which sends the next call on the request through hd_request_unhook, so that
+ * other requests pay nothing for this.
  *
- * Compiled with -fexceptions: a start ends also when the client's callback throws or ends its
- * thread in it.
+ * This file is compiled with -fexceptions: a start ends also when the client's callback throws, or
+ * ends its thread.
  *
  * Lifetimes. A trigger belongs to its request and is freed with it. It is idle, and its engine no
- * longer knows it, before the client's callback runs; whoever would free engine or handle waits for
- * that.
+ * longer knows it, before the client's callback runs; whoever would free the engine or the handle
+ * waits for that.
  */
 #include "device/device.h"
 #include "request/engine.h"
@@ -37,7 +40,7 @@ enum { EE_MAGIC = 0xee0c9017u, MOST_EVENTS = 4096, NAP_US = 100 };
 
 /* An event for the client. */
 typedef struct hd_event {
-    ucc_ev_t ev; /* must stay first: what the client has */
+    ucc_ev_t ev; /* must stay first: the client has its address */
     struct hd_event *next;
 } hd_event_t;
 
@@ -46,30 +49,33 @@ _Static_assert(offsetof(hd_event_t, ev) == 0, "the client has the address of the
 struct ucc_ee {
     uint32_t magic;
     ucc_team_h team;
-    hd_lock_t lock;   /* guards the rest */
-    uint32_t refs;    /* the client, the start under way, and what is in progress on its stream */
-    uint32_t posted;  /* on its stream, and not over */
-    uint64_t ready;   /* events of the client's that have started nothing yet */
-    uint32_t waiting; /* triggers that have taken no event */
-    bool starting;    /* one has, and is not posted yet */
-    hd_event_t *first, *last; /* for the client, oldest first */
+    hd_lock_t lock; /* guards the rest */
+    /* one each for the client, a start or post under way, and each operation on its stream */
+    uint32_t refs;
+    uint32_t posted;          /* operations that were posted on its stream, and are not over */
+    uint64_t ready;           /* events of the client's that have started nothing yet */
+    uint32_t waiting;         /* triggers that have taken no event */
+    bool starting;            /* one has taken an event, and is not posted yet */
+    hd_event_t *first, *last; /* queued for the client, oldest first */
     uint32_t queued;
-    hd_event_t *taken; /* by the client, and not acknowledged */
-    bool lost, told;   /* events that had no place; the client has `overflow` */
+    hd_event_t *taken; /* taken by the client, and not acknowledged */
+    bool lost, told;   /* lost: events had no place in the queue; told: the client has `overflow` */
     hd_event_t overflow;
+    /* triggers that are not idle */
     hd_trigger_t *armed;
-    struct hd_devices *devices; /* of a stream: a reference; else NULL */
+    struct hd_devices *devices; /* of an engine of a stream: a reference; else NULL */
     hd_gpu_stream_t stream;
-    ucc_ee_h next;            /* of the team's, under its lock */
+    ucc_ee_h next;            /* in the list of the team's engines, under the team's lock */
     hd_fork_hook_t fork_hook; /* a child finds its copy unlocked */
 };
 
+/* What a request has once it was posted with a trigger. */
 struct hd_trigger {
     hd_request_t carrier; /* must stay first: a task that contexts can look at like any other */
     hd_request_t *r;
     ucc_ee_h ee;
-    ucc_coll_callback_t callback; /* the client's, for r */
-    _Atomic bool busy;            /* armed */
+    ucc_coll_callback_t callback; /* the client's, which r has again afterwards */
+    _Atomic bool busy;            /* the trigger is armed, that is, not idle */
     hd_trigger_t *next;
 };
 
@@ -77,6 +83,7 @@ _Static_assert(offsetof(hd_trigger_t, carrier) == 0, "a trigger is a request, an
 
 /* --- engines ---------------------------------------------------------------------------------- */
 
+/* Called in the child of a fork. */
 static void inherited(hd_fork_hook_t *self) {
     ucc_ee_h ee = (ucc_ee_h)(void *)((char *)self - offsetof(struct ucc_ee, fork_hook));
     hd_lock_forget(&ee->lock);
@@ -207,12 +214,14 @@ void hd_ee_end(ucc_ee_h ee) {
     unref(ee);
 }
 
-/* Of a child of a fork nothing ends what its parent has posted. */
+/* Returns how many operations are in progress on the engine's stream. In the child of a fork,
+ * nothing ends what its parent has posted, so there are none. The caller holds the lock. */
 static uint32_t count_posted(ucc_ee_h ee) {
     return ee->team && !hd_group_is_inherited(ee->team->group) ? ee->posted : 0;
 }
 
-/* Operations in progress; else true in *leaving if one is over whose trigger is not idle yet. */
+/* Returns how many triggered operations are in progress. *leaving: there are triggers that are not
+ * idle yet. */
 static uint32_t count_armed(ucc_ee_h ee, bool *leaving) {
     hd_lock(&ee->lock);
     uint32_t outstanding = count_posted(ee);
@@ -228,7 +237,7 @@ ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
     bool leaving;
     uint32_t outstanding;
     while ((outstanding = count_armed(ee, &leaving)) == 0 && leaving) {
-        sched_yield(); /* another thread is between an operation's status and its callback */
+        sched_yield(); /* another thread is between publishing a status and the callback */
     }
     if (outstanding) {
         hd_error("execution engine destroyed while %u triggered operations are outstanding at "
@@ -254,14 +263,15 @@ void hd_team_leave_engines(ucc_team_h team) {
         ucc_ee_h ee = team->engines;
         unlist(ee);
         ee->team = NULL;
-        ee->refs -= ee->posted; /* of a child of a fork: elsewhere all is over */
+        ee->refs -= ee->posted; /* only in the child of a fork are there some left */
         ee->posted = 0;
     }
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* What has no place is lost, which OVERFLOW tells when the queue is empty. */
+/* Queues an event for the client. If there is no place for it, the event is lost; OVERFLOW tells
+ * the client so when the queue is empty. */
 static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
     hd_event_t *event = hd_alloc(HD_LINE, sizeof(*event));
     hd_lock(&ee->lock);
@@ -332,14 +342,14 @@ ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev) {
     return known ? UCC_OK : UCC_ERR_INVALID_PARAM;
 }
 
-/* Whoever sleeps while a trigger waits has enlisted with one of these. */
+/* Wakes all who may sleep while a trigger waits: each has enlisted with one of these bells. */
 static void ring(ucc_ee_h ee) {
     hd_bell_ring(&ee->team->group->home.bell);
     hd_bell_ring(&ee->team->contexts[0]->runner.bell);
 }
 
 void hd_ee_set_event(ucc_ee_h ee) {
-    if (ee->devices) { /* the stream knows when it has come so far */
+    if (ee->devices) { /* the stream itself says when it has come so far */
         return;
     }
     hd_lock(&ee->lock);
@@ -363,14 +373,14 @@ void hd_team_rest(ucc_team_h team, hd_team_waiting_t *w) {
                       hd_stall_seconds(&w->stall, now), w->awaited);
     }
     if (team->lib->may_park && w->vain >= team->lib->park_after_us * hd_ticks_per_us) {
-        _Atomic uint32_t word = 0; /* no bell rings for this: only a nap */
+        _Atomic uint32_t word = 0; /* no bell rings for this, so this is only a nap */
         hd_park_sleep(&word, 0, NAP_US * 1000u);
     }
 }
 
 ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
     ucc_team_h team = ee->team;
-    if (!team) { /* nobody puts any more */
+    if (!team) { /* the team has ended: nobody queues events any more */
         ucc_ev_t *last;
         ucc_status_t status = hd_ee_get_event(ee, &last);
         *out = status == UCC_OK ? *last : *out;
@@ -388,7 +398,8 @@ ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
 
 /* --- triggers --------------------------------------------------------------------------------- */
 
-/* Takes an event for this trigger, if it is its turn. */
+/* Takes an event for a trigger that waits, and begins its start; false: there is no event, or
+ * another start is under way. */
 static bool take_ready(ucc_ee_h ee) {
     hd_lock(&ee->lock);
     bool go = ee->ready > 0 && !ee->starting;
@@ -403,6 +414,7 @@ static bool take_ready(ucc_ee_h ee) {
     return go;
 }
 
+/* The step of a waiting trigger's task: UCC_OK when it has taken an event. */
 static ucc_status_t step_trigger(hd_task_t *task) {
     hd_trigger_t *t = (hd_trigger_t *)task;
     ucc_team_h team = t->r->op.team;
@@ -410,7 +422,7 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
         hd_error("time-out: %s at endpoint %u has waited in vain for its event",
                  hd_op_type_name(&t->r->op), team->ep);
-        status = UCC_ERR_TIMED_OUT; /* the others will miss it */
+        status = UCC_ERR_TIMED_OUT; /* the other endpoints will wait for this operation in vain */
         hd_group_poison(team->group, status);
     }
     if (status != UCC_OK) {
@@ -423,19 +435,21 @@ static ucc_status_t step_trigger(hd_task_t *task) {
     return take_ready(t->ee) ? UCC_OK : UCC_INPROGRESS;
 }
 
+/* Ends the start that take_ready has begun, also when the stack is unwound. */
 static void end_start(const ucc_ee_h *started) {
     ucc_ee_h ee = *started;
     hd_lock(&ee->lock);
     hd_assert(ee->starting);
     ee->starting = false;
-    if (ee->ready > 0 && ee->waiting > 0) { /* whose thread may have gone to sleep meanwhile */
+    /* the thread of the trigger that waits may have gone to sleep meanwhile */
+    if (ee->ready > 0 && ee->waiting > 0) {
         ring(ee); /* under the lock: the team stays as long as somebody waits */
     }
     hd_unlock(&ee->lock);
     unref(ee);
 }
 
-/* The trigger's task is over: its event has come, or never will. */
+/* The callback of the trigger's task, which is over: its event has come (UCC_OK), or never will. */
 __attribute__((noinline)) static void fire(void *data, ucc_status_t status) {
     hd_trigger_t *t = data;
     hd_request_t *r = t->r;
@@ -443,14 +457,14 @@ __attribute__((noinline)) static void fire(void *data, ucc_status_t status) {
         hd_task_complete(&r->op.task, status);
         return;
     }
-    /* step_trigger took a reference: the client may destroy it in a callback, which may throw, too
-     */
+    /* take_ready took a reference, since the client may destroy the engine in a callback, which may
+     * also throw */
     __attribute__((cleanup(end_start))) ucc_ee_h ee = t->ee;
     put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
     hd_request_start(r); /* after this, trigger and request may be gone */
 }
 
-/* The request's callback: its status is published. */
+/* The callback of a triggered request, whose status is published. */
 static void over(void *data, ucc_status_t status) {
     hd_trigger_t *t = data;
     ucc_ee_h ee = t->ee;
@@ -461,10 +475,10 @@ static void over(void *data, ucc_status_t status) {
     while (*at && *at != t) {
         at = &(*at)->next;
     }
-    if (*at) { /* not if a fork found the post before it had come so far */
+    if (*at) { /* t is not there if a fork came while it was being posted */
         *at = t->next;
     }
-    /* release: my last access to the trigger; pairs with hd_trigger_settle */
+    /* release: this is the last access to the trigger; pairs with hd_trigger_settle */
     atomic_store_explicit(&t->busy, false, memory_order_release);
     hd_unlock(&ee->lock);
     if (callback.cb) {
@@ -489,6 +503,8 @@ void hd_request_unhook(hd_request_t *r) {
     r->op.task.magic = HD_TASK_LIVE;
 }
 
+/* Returns the request's trigger, which its first triggered post allocates. NULL: no memory
+ * (logged). */
 static hd_trigger_t *trigger_of(hd_request_t *r) {
     if (!r->trigger) {
         r->trigger = hd_alloc(HD_LINE_PAIR, sizeof(*r->trigger));
@@ -499,12 +515,12 @@ static hd_trigger_t *trigger_of(hd_request_t *r) {
     return r->trigger;
 }
 
-/* Makes a task of the trigger. What is copied into the carrier's operation is for those who tell
- * what a context waits for. */
+/* Makes a task of the trigger, and hooks the request. What is copied into the carrier's operation
+ * is for those that tell what a context waits for. */
 static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     hd_op_t *op = &t->carrier.op;
     hd_task_t *task = &op->task;
-    /* relaxed: the request's only user */
+    /* relaxed: the caller is the request's only user */
     hd_assert(!atomic_load_explicit(&t->busy, memory_order_relaxed));
     op->team = r->op.team;
     op->team_ep = r->op.team_ep;
@@ -515,7 +531,7 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     op->place.n = r->op.place.n;
     op->state = HD_OP_EARLY;
     op->needs = "its event";
-    t->carrier.waits = (hd_op_waits_t){0}; /* a new wait */
+    t->carrier.waits = (hd_op_waits_t){0}; /* a new wait begins */
     task->magic = HD_TASK_LIVE;
     task->context = r->op.team->contexts[0];
     task->home = &r->op.group->home;
@@ -546,7 +562,7 @@ ucc_status_t hd_trigger_post(hd_request_t *r, ucc_ee_h ee) {
     ee->armed = t;
     bool first = ++ee->waiting == 1;
     hd_unlock(&ee->lock);
-    if (first && take_ready(ee)) { /* its event has come already */
+    if (first && take_ready(ee)) { /* the event has come already */
         fire(t, UCC_OK);
     } else {
         hd_runner_push(&t->carrier.op.task.context->runner, &t->carrier.op.task);

@@ -1,9 +1,12 @@
 /* pack.c: datatypes that only their user can pack. A contiguous copy stands in for the user's
- * buffer: packed just before the operation is published, unpacked just after it succeeded, both by
- * the endpoint that owns the buffer, so a user's callbacks never run concurrently for one buffer.
+ * buffer. It is packed just before the operation is published (op->prepare), and unpacked just
+ * after the operation has succeeded (op->finish). Both are done by the endpoint that owns the
+ * buffer, so a user's callbacks never run concurrently for one buffer. args.c calls hd_pack_setup
+ * at init.
  *
- * For collectives of data that is only moved. The v types would need the extent of an
- * element to find a block, which the interface does not give: not supported (args.c says so).
+ * This is for collectives of data that is only moved. The v types would need the extent of an
+ * element to find a block, which the interface does not give: they are not supported (shapes.c says
+ * so).
  */
 #include "core/dtype.h"
 #include "core/sanitizer.h"
@@ -12,7 +15,7 @@
 
 #include <string.h>
 
-/* One buffer of the call, as bytes: the user's own if contiguous, else its stand-in. */
+/* One buffer of the call, as bytes: the user's own if it is contiguous, else its stand-in. */
 typedef struct side {
     const ucc_coll_buffer_info_t *info;
     bool packed;
@@ -24,11 +27,13 @@ static bool needs_packing(const ucc_coll_buffer_info_t *info) {
     return hd_dt_valid(info->datatype) && !hd_dt_is_contiguous(info->datatype);
 }
 
+/* Checks and measures one buffer; allocates the stand-in, if it has one. */
 static ucc_status_t measure(const hd_op_t *op, const char *field,
                             const ucc_coll_buffer_info_t *info, side_t *side) {
     side->info = info;
     side->packed = needs_packing(info);
-    side->at = side->packed ? NULL : info->buffer; /* what release may free */
+    /* NULL until it is allocated: hd_pack_release frees it */
+    side->at = side->packed ? NULL : info->buffer;
     if (!hd_dt_valid(info->datatype) || (info->count && !info->buffer)) {
         hd_error("%s at endpoint %u: %s: %s", hd_op_type_name(op), op->team_ep, field,
                  hd_dt_valid(info->datatype) ? "buffer is NULL" : "datatype is not valid");
@@ -80,7 +85,7 @@ static ucc_status_t pack(ucc_datatype_t type, const void *buffer, uint64_t count
     return UCC_OK;
 }
 
-/* One call of callback.h's. */
+/* What hd_callback_run passes to the two functions below. */
 typedef struct packing {
     hd_op_t *op;
     ucc_status_t status;
@@ -111,9 +116,11 @@ static void unpack_result(void *arg) {
     if (status != UCC_OK) {
         hd_error("unpack callback failed: %s", ucc_status_string(status));
     }
-    packing->status = status > 0 ? UCC_ERR_NO_MESSAGE : status; /* "in progress" is no end */
+    /* a callback must not end with "in progress" */
+    packing->status = status > 0 ? UCC_ERR_NO_MESSAGE : status;
 }
 
+/* op->prepare: packs what this endpoint sends. */
 static ucc_status_t prepare(hd_op_t *op) {
     packing_t packing = {.op = op};
     hd_op_calls_user(op);
@@ -121,6 +128,7 @@ static ucc_status_t prepare(hd_op_t *op) {
     return packing.status;
 }
 
+/* op->finish: unpacks the result. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     packing_t packing = {.op = op, .status = status};
     if (status == UCC_OK && ((hd_request_t *)op)->pack.dst_packed) {
@@ -135,7 +143,8 @@ void hd_pack_release(hd_request_t *r) {
     memset(&r->pack, 0, sizeof(r->pack));
 }
 
-/* Blocks and pointers, from the sizes in bytes of what matters here. */
+/* Sets the call's bytes and pointers from the sizes of the buffers that matter here.
+ * UCC_ERR_INVALID_PARAM: the sizes do not fit. */
 static ucc_status_t lay_out(hd_op_t *op, const side_t *src, const side_t *dst) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
     const hd_request_t *r = (const hd_request_t *)op;

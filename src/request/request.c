@@ -1,17 +1,20 @@
-/* request.c: requests: taken, initialised, posted, finalized.
+/* request.c: requests: taken, initialised, posted, finalized. api/ calls hd_request_init,
+ * hd_request_post and hd_request_finalize for each collective that is not over without a request
+ * (shortcut.c).
  *
- * Each handle keeps one request at hand, taken and given back by one exchange each; the free list
- * under the handle's lock is the slow path. Requests are never freed before the handle.
+ * Each handle keeps one request at hand, which is taken and given back by one exchange each; the
+ * free list under the handle's lock is the slow path. Requests are never freed before the handle.
  *
- * A request keeps the plan of its last call. A call that is not like the last one of the request at
- * hand is looked for among the next ones on the free list, whose newest is first: so a loop that
- * makes a few different calls in turn plans each of them once.
+ * A request keeps the plan of its last call. If a call is not like the last one of the request at
+ * hand, init looks for a request that suits among the next ones on the free list, whose newest is
+ * first. So a loop that makes a few different calls in turn plans each of them once.
  *
- * Post decides which board and number the operation gets:
- *   NUMBER       the main board, next number; it may have to wait there (shm/queue.c)
+ * Post decides which board and number the operation gets, by the request's route:
+ *
+ *   NUMBER            the main board, next number; it may have to wait there (shm/queue.c)
  *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
- *   INIT         an exchange of depth 1 whose number was taken at init
- *   PERSISTENT   a board of its own whose number was taken at init; matched at the first post
+ *   INIT              an exchange of depth 1 whose number was taken at init
+ *   PERSISTENT        a board of its own whose number was taken at init; matched at the first post
  *
  * After the task has been handed to its context, or completed, post does not touch it: the client
  * may have finalized it in its callback.
@@ -39,6 +42,8 @@ uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
 
 /* --- taking and giving back ------------------------------------------------------------------- */
 
+/* Makes a request, and puts it into the list of all that the handle made. NULL: no memory
+ * (logged). */
 static hd_request_t *make(ucc_team_h team) {
     hd_request_t *r = hd_alloc(HD_LINE_PAIR, sizeof(*r));
     if (!r) {
@@ -55,26 +60,30 @@ static hd_request_t *make(ucc_team_h team) {
     return r;
 }
 
-/* Exchanges the request at hand; a handle that one thread uses at a time needs no locked
- * instruction. */
+/* Puts r in place of the request at hand, and returns that (both may be NULL). A handle that one
+ * thread uses at a time needs no locked instruction. */
 static hd_request_t *swap_cached(ucc_team_h team, hd_request_t *r) {
     if (team->locked) {
-        /* acq_rel: hands on r's fields; takes in those of the one it displaces */
+        /* acq_rel: hands on r's fields, and takes in those of the request that r displaces */
         return atomic_exchange_explicit(&team->cached, r, memory_order_acq_rel);
     }
     /* relaxed: the caller keeps the handle's users apart */
     hd_request_t *before = atomic_load_explicit(&team->cached, memory_order_relaxed);
-    atomic_store_explicit(&team->cached, r, memory_order_relaxed); /* likewise */
+    /* relaxed: the caller keeps the handle's users apart */
+    atomic_store_explicit(&team->cached, r, memory_order_relaxed);
     return before;
 }
 
-/* Under the handle's lock: what this link leads to. */
+/* Takes the request that this link leads to off the free list, and returns it. The caller holds the
+ * handle's lock. */
 static hd_request_t *unlink_free(hd_task_t **link) {
     hd_request_t *r = request_of(*link);
     *link = r->op.task.next;
     return r;
 }
 
+/* Returns a request for a new call: the one at hand, else one from the free list, else a new one.
+ * NULL: no memory (logged). */
 static hd_request_t *take(ucc_team_h team) {
     hd_request_t *r = swap_cached(team, NULL);
     if (!r) {
@@ -90,12 +99,13 @@ static hd_request_t *take(ucc_team_h team) {
     return r;
 }
 
-/* Under the handle's lock. */
+/* Puts r on the free list. The caller holds the handle's lock. */
 static void push_free(ucc_team_h team, hd_request_t *r) {
     r->op.task.next = team->free;
     team->free = &r->op.task;
 }
 
+/* Gives a request back that is over, or was never posted: it is at hand now. */
 static void give_back(hd_request_t *r) {
     ucc_team_h team = r->op.team;
     hd_assert(hd_task_is_live(&r->op.task));
@@ -108,15 +118,16 @@ static void give_back(hd_request_t *r) {
     }
 }
 
-/* Most requests that a handle makes for the sake of the plans that they keep. */
+/* So many requests a handle makes at most for the sake of the plans that they keep. */
 enum { MOST_KEPT = 8 };
 
 static bool keeps_plan(const hd_request_t *r) {
     return r->shape.type || r->shape.vector;
 }
 
-/* Under the handle's lock: a request that suits these arguments; if there is none, and any will do,
- * one that keeps nothing; if there is none, and there are enough, the oldest of those looked at. */
+/* Takes a request off the free list, the best of its first few: one that suits these arguments;
+ * else, if `any` will do, one that keeps no plan; else, if the handle has `enough` requests, the
+ * oldest of those looked at. NULL: there is none. The caller holds the handle's lock. */
 static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, bool any,
                                bool enough) {
     hd_task_t **link = &team->free, **empty = NULL, **last = NULL;
@@ -133,8 +144,8 @@ static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, boo
     return any && last ? unlink_free(last) : NULL;
 }
 
-/* What r keeps is of no use to this call, but may be to the next: gives r back and returns another
- * request, or returns r itself. */
+/* Returns the request to be prepared for this call: r itself, or, if the plan that r keeps does not
+ * fit, another one; then r is given back, since its plan may fit the next call. */
 static __attribute__((noinline)) hd_request_t *
 exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t *r) {
     if (hd_args_suit(r, args, tagged)) {
@@ -165,7 +176,7 @@ exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t
 
 /* --- init ------------------------------------------------------------------------------------- */
 
-/* The number fixes the exchange at init; its board is looked up at the first post. */
+/* Takes the number that fixes the exchange at init; its board is looked up at the first post. */
 static void take_init_number(ucc_team_h team, hd_request_t *r) {
     hd_lock(&team->lock);
     r->tag = r->op.call.persistent ? ++team->persistent_inits : ++team->inits;
@@ -173,6 +184,7 @@ static void take_init_number(ucc_team_h team, hd_request_t *r) {
     r->route = r->op.call.persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
 }
 
+/* Decides how the operation will find its exchange. */
 static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                                  hd_request_t *r) {
     if (!r->op.start) {
@@ -190,7 +202,7 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         return UCC_OK;
     }
     if (hd_team_is_unordered(team) && r->op.call.empty) {
-        r->op.start = NULL; /* there is nothing by which the others could know it */
+        r->op.start = NULL; /* there is nothing by which the others could know this call */
         r->route = HD_ROUTE_NOTHING;
         return UCC_OK;
     }
@@ -208,7 +220,7 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
     return UCC_OK;
 }
 
-/* The whole preparation. */
+/* Prepares r for this call, with all that it takes. */
 static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args,
                                                    const uint64_t *tag, hd_request_t *r) {
     hd_op_t *op = &r->op;
@@ -231,14 +243,14 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
         status = choose_route(team, args, tag, r);
     }
     if (status == UCC_OK) {
-        hd_request_plan_express(r); /* which may change the plan */
+        hd_request_plan_express(r); /* this may change the plan */
         hd_args_note_shape(r, args);
     }
     return status;
 }
 
-/* Its preparation has failed; or it is like the last one but for the memory, and needs all of it
- * (UCC_INPROGRESS). */
+/* The preparation of r has failed with `status`: gives r back. UCC_INPROGRESS: the call is like r's
+ * last one but for the memory, and is prepared with all that it takes. */
 static __attribute__((noinline, cold)) ucc_status_t
 prepare_anew(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r, ucc_status_t status) {
     if (status == UCC_INPROGRESS) {
@@ -261,7 +273,7 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
         ucc_status_t status;
         if (tag || !hd_args_repeat_vector(r, args, &status)) {
             hd_request_t *other = exchange(team, args, tag != NULL, r);
-            if (other != r) { /* once: the next time it suits, or keeps nothing */
+            if (other != r) { /* this happens once: the next time, r suits or keeps nothing */
                 r = other;
                 continue;
             }
@@ -283,7 +295,8 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
 
 /* --- post ------------------------------------------------------------------------------------- */
 
-/* For operations that fail without having been launched. */
+/* Traces the end of an operation that has failed without having been launched; returns its
+ * status. */
 static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
     if (status < 0 && hd_trace_is_on()) {
         hd_trace_done(op, status);
@@ -291,11 +304,13 @@ static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
     return status;
 }
 
+/* op->leave of a matched operation: it gives its exchange back. */
 static void leave_board(hd_op_t *op) {
     hd_match_leave(op->place.board);
 }
 
-/* The exchange of a matched operation, or the board of a persistent one (looked up once). */
+/* Returns the exchange of a matched operation, or the board of a persistent one, which is looked up
+ * once. NULL: no memory, and the team has failed. */
 static hd_board_t *find_board(hd_request_t *r) {
     static const hd_match_class_t class_of[] = {
         [HD_ROUTE_TAG] = HD_MATCH_TAG,
@@ -310,7 +325,8 @@ static hd_board_t *find_board(hd_request_t *r) {
             hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
     }
     if (!op->place.board) {
-        hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* the others would wait for me */
+        /* or the others would wait for this endpoint */
+        hd_group_poison(op->group, UCC_ERR_NO_MEMORY);
     }
     if (r->route == HD_ROUTE_PERSISTENT && op->place.board) {
         r->private_board = op->place.board;
@@ -319,10 +335,10 @@ static hd_board_t *find_board(hd_request_t *r) {
     return op->place.board;
 }
 
-/* Two threads in the ordered post of one handle is an error of the caller, hard to find otherwise:
- * a post takes less time than it takes two threads to meet in it. So a thread that did not post
- * last stays in its post for long enough that the other one, if it goes on posting, comes in;
- * whoever hands the endpoint over properly only waits. */
+/* Logs if two threads are in the ordered post of one handle at once: an error of the caller, which
+ * is hard to find otherwise, since a post takes too little time for two threads to meet in it. So a
+ * thread that did not post last stays in its post for so long that the other thread, if it goes on
+ * posting, comes in. A client that hands the endpoint over properly only waits. */
 static __attribute__((noinline, cold)) void check_order(ucc_team_h team) {
     enum { LINGER_US = 300 };
     int32_t me = hd_thread_number();
@@ -341,14 +357,14 @@ static __attribute__((noinline, cold)) void check_order(ucc_team_h team) {
     }
 }
 
-/* Before the operation can be over, and the handle gone. */
+/* Ends check_order, before the operation can be over, and the handle gone. */
 static void end_check(ucc_team_h team) {
     atomic_store_explicit(&team->posting, 0, memory_order_relaxed); /* see check_order */
 }
 
-/* Gives the operation its number; launches it, or queues it and returns UCC_INPROGRESS with *queued
- * set: then it may already be somebody else's. listed: the task is in its context's list
- * already. */
+/* Gives the operation its number, and launches it; or queues it, sets *queued and returns
+ * UCC_INPROGRESS: then it may already be another thread's. listed: the task is in its context's
+ * list already. */
 static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
     hd_assert(op->start && op->place.n == board->n);
@@ -366,7 +382,7 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     return UCC_INPROGRESS;
 }
 
-/* The board is known. listed: the task is in its context's list already. */
+/* Launches an operation whose board is known. listed: the task is in its context's list already. */
 static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
     hd_op_t *op = &r->op;
     if (r->route == HD_ROUTE_PERSISTENT) {
@@ -382,7 +398,9 @@ static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
 
 /* --- posted before all endpoints have joined: there is no board to be matched on yet ---------- */
 
-/* Matches the head of the list, under the handle's lock; UCC_INPROGRESS if it is not r's turn. */
+/* Matches r and takes it off the list of early operations, if r is at its head and the team is
+ * complete, or has failed. UCC_INPROGRESS: it is not r's turn. The caller holds the handle's
+ * lock. */
 static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t failed) {
     if (team->early != r || (failed == UCC_OK && !hd_group_is_complete(r->op.group))) {
         return UCC_INPROGRESS;
@@ -391,11 +409,13 @@ static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t f
         failed = UCC_ERR_NO_MEMORY;
     }
     team->early = r->next_early;
-    hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed)); /* likewise */
+    /* relaxed: see append_early */
+    hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed));
     atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed); /* see append_early */
     return failed;
 }
 
+/* The step of an operation that was posted early, until it is launched. */
 static ucc_status_t step_early(hd_task_t *task) {
     hd_request_t *r = request_of(task);
     ucc_team_h team = r->op.team;
@@ -415,12 +435,12 @@ static ucc_status_t step_early(hd_task_t *task) {
     if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
         hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
         hd_op_time_out(&r->op);
-        return step_early(task); /* the team has failed now */
+        return step_early(task); /* now the team has failed */
     }
     if (status == UCC_OK) {
         task->listed = true; /* see callback.h */
         status = launch_found(r, true, &queued);
-        if (!queued) { /* else the member's queue decides who steps it */
+        if (!queued) { /* if it is queued, the member's queue decides who steps it */
             task->listed = false;
         }
     } else if (status < 0) {
@@ -429,12 +449,12 @@ static ucc_status_t step_early(hd_task_t *task) {
     return traced(&r->op, status);
 }
 
-/* Operations wait in the handle's list, so that they are matched in the order of their posts also
- * when the team becomes complete between two of them. */
+/* Puts r at the end of the handle's list of early operations, so that operations are matched in the
+ * order of their posts also when the team becomes complete between two of them. */
 static void append_early(ucc_team_h team, hd_request_t *r) {
     hd_request_t **at = &team->early;
     r->op.task.step = step_early;
-    r->op.place.board = NULL; /* none yet */
+    r->op.place.board = NULL; /* it has none yet */
     r->op.place.k = 0;
     r->next_early = NULL;
     hd_lock(&team->lock);
@@ -448,6 +468,7 @@ static void append_early(ucc_team_h team, hd_request_t *r) {
     hd_unlock(&team->lock);
 }
 
+/* Launches an operation that has a route, or queues it and sets *queued. */
 static ucc_status_t launch(hd_request_t *r, bool *queued) {
     hd_op_t *op = &r->op;
     ucc_status_t failure = hd_group_poisoned(op->group);
@@ -471,6 +492,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
                          : hd_op_fail_unlaunched(op, UCC_ERR_NO_MEMORY);
 }
 
+/* Spreads operations over the contexts of a handle. */
 static void choose_context(hd_request_t *r) {
     ucc_team_h team = r->op.team;
     uint32_t i = 0;
@@ -482,7 +504,8 @@ static void choose_context(hd_request_t *r) {
     r->op.task.context = team->contexts[i];
 }
 
-/* The lane of number k is out on my board, and a peer's is not: an operation does the rest. */
+/* The lane of number k is out on the operation's board, and a peer's is not: an operation does the
+ * rest. */
 static __attribute__((noinline)) void resume(hd_request_t *r, uint64_t k) {
     hd_op_t *op = &r->op;
     hd_task_t *task = &op->task;
@@ -504,14 +527,14 @@ void hd_request_resume(hd_request_t *r, uint64_t k) {
     resume(r, k);
 }
 
-/* Of a request without a route: there is nothing to be done, or a user's algorithm does it. */
+/* Starts a request without a route: there is nothing to be done, or a user's algorithm does it. */
 static __attribute__((noinline)) ucc_status_t start_nothing(hd_request_t *r, bool *queued) {
     ucc_status_t status = r->run ? hd_algorithm_post(r) : UCC_OK;
     *queued = status == UCC_INPROGRESS;
     return status;
 }
 
-/* The ordinary way: every route, every check. */
+/* Posts in the ordinary way: every route, every check. */
 static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
     hd_task_t *task = &r->op.task;
     ucc_team_h team = r->op.team;
@@ -549,9 +572,9 @@ static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
         return UCC_OK;
     }
     if (hd_trace_is_on()) {
-        hd_trace_done(r, status); /* of those that were launched, op.c has said it already */
+        hd_trace_done(r, status); /* if it was launched, op.c has traced this already */
     }
-    hd_assert_eq(task->req.status, UCC_INPROGRESS); /* by nobody else before */
+    hd_assert_eq(task->req.status, UCC_INPROGRESS); /* nobody else has completed it */
     hd_task_complete(task, status);
     return status < 0 ? status : UCC_OK;
 }
@@ -597,7 +620,7 @@ ucc_status_t hd_request_finalize(hd_request_t *r) {
         hd_match_leave(r->private_board);
         r->private_board = NULL;
     }
-    if (r->op.finish) { /* packed datatypes have one, and users' algorithms */
+    if (r->op.finish) { /* packed datatypes have one, and so have users' algorithms */
         hd_request_release(r);
     }
     give_back(r);

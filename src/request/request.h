@@ -1,5 +1,7 @@
-/* request.h: requests: how a collective gets from its arguments to a launched operation. What those
- * may call who own handles: api/, and form/ at a handle's end.
+/* request.h: requests: how a collective gets from its arguments to a launched operation. What api/
+ * calls, and form/ at a handle's end. A call runs hd_request_init, hd_request_post, and, once its
+ * status is final, hd_request_finalize; a blocking call may do without a request (hd_team_barrier
+ * and its like).
  */
 #ifndef HD_REQUEST_REQUEST_H
 #define HD_REQUEST_REQUEST_H
@@ -7,12 +9,12 @@
 #include "device/device.h"
 #include "team/team.h"
 
-/* What of a call's arguments decided its plan. A request whose next call agrees in all of it keeps
- * the plan: only addresses are taken anew. Fields that have no meaning for the collective at this
- * endpoint are not compared: their masks are 0. */
+/* What of a call's arguments decided its plan. If a request's next call agrees in all of this, the
+ * request keeps the plan, and only addresses are taken anew. Fields that have no meaning for the
+ * collective at this endpoint are not compared: their masks are 0. */
 typedef struct hd_shape {
-    uint64_t type;   /* ucc_coll_type_t; 0: nothing to be compared with */
-    uint64_t vector; /* likewise of a v type, for which counts and addresses are not compared */
+    uint64_t type;   /* ucc_coll_type_t; 0: no call is compared with this */
+    uint64_t vector; /* the same for a v type, for which counts and addresses are not compared */
     uint64_t flags, op, root;
     uint64_t src_count, src_dt, dst_count, dst_dt;
     uint64_t op_mask, root_mask, src_mask, dst_mask;
@@ -25,24 +27,26 @@ typedef struct hd_trigger hd_trigger_t;
 struct hd_request {
     hd_op_t op; /* must stay first */
     enum hd_route {
-        HD_ROUTE_NOTHING,    /* zero bytes: over inside post; or a user's algorithm: see `run` */
+        HD_ROUTE_NOTHING,    /* zero bytes, and over inside post; or an algorithm runs it (`run`) */
         HD_ROUTE_NUMBER,     /* the main board, number taken at post */
         HD_ROUTE_TAG,        /* matched at post by tag */
-        HD_ROUTE_INIT,       /* private exchange joined at init */
-        HD_ROUTE_PERSISTENT, /* private board, number taken at init */
+        HD_ROUTE_INIT,       /* private exchange, number taken at init, matched at post */
+        HD_ROUTE_PERSISTENT, /* private board, number taken at init, matched at the first post */
         HD_ROUTE_ACTIVE_SET  /* matched at post among the set's members */
     } route;
-    bool cacheable; /* a blocking call like it may be remembered (hd_team_cache_call) */
-    uint64_t tag;   /* or init number */
-    hd_subset_t *subset, active_set; /* NULL, or the address of the other */
-    hd_board_t *private_board;       /* PERSISTENT: from the first post to finalize */
-    double timeout;                  /* seconds; 0: none */
+    bool cacheable; /* a blocking call of this kind may be remembered (hd_team_cache_call) */
+    uint64_t tag;   /* the tag; or the number that was taken at init */
+    hd_subset_t *subset, active_set; /* subset: NULL, or the address of active_set */
+    /* of the route PERSISTENT, from the first post to finalize; else NULL */
+    hd_board_t *private_board;
+    double timeout; /* seconds; 0: none */
     hd_shape_t shape;
-    /* Small, flat, nothing special: all of it if the others are there, and what is left of it if
-     * they are not. NULL: it has no such way. Its place has a board when it is known. */
+    /* The express of this call (hd_request_plan_express); NULL: the call may not take it. It
+     * completes the collective if all peers have published; else it publishes this member's part,
+     * and leaves the rest to `resumed`. It is taken only while place.board is set. */
     uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
     ucc_status_t (*resumed)(hd_op_t *op);
-    uint64_t *prefix; /* displacements of densely packed vectors */
+    uint64_t *prefix; /* counts and displacements that nobody has written down (shapes.c) */
     size_t prefix_entries;
     struct hd_pack {
         const void *src_user;
@@ -51,30 +55,40 @@ struct hd_request {
         ucc_datatype_t src_dt, dst_dt;
         uint8_t *src_packed, *dst_packed;
         size_t src_bytes, dst_bytes;
-        bool fill_dst; /* in place: dst holds data to send */
+        bool fill_dst; /* the call is in place: dst holds data to send */
     } pack;
-    ucc_coll_args_t vectors; /* v types: flags, src, dst as at init, whose counts each post reads */
-    hd_trigger_t *trigger;   /* NULL before the first triggered post */
+    /* of v types: flags, src and dst as at init; each post reads the counts there */
+    ucc_coll_args_t vectors;
+    hd_trigger_t *trigger; /* NULL before the first triggered post */
+    /* in the handle's list of operations that were posted before all had joined */
     struct hd_request *next_early;
-    struct hd_request *all; /* every request this handle ever made */
+    struct hd_request *all; /* in the list of all requests that this handle ever made */
+    /* how long its post has waited */
     hd_op_waits_t waits;
-    struct hd_run *run; /* an algorithm of the user's runs it (algorithm.c); NULL: none */
+    /* the run of the algorithm that runs the call (algorithm.c); NULL: there is none */
+    struct hd_run *run;
 };
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
 
 /* --- small collectives (shortcut.c) ----------------------------------------------------------- */
 
-/* At the end of init: decides whether posts may try the express. */
+/* Called at the end of init: decides whether posts may try the express. */
 void hd_request_plan_express(hd_request_t *r);
-/* After launching: looks a little longer for what the operation awaits; its status then. */
+/* Called after an operation was launched: looks a little longer for what it awaits. Returns the
+ * operation's status then. */
 ucc_status_t hd_request_linger(hd_request_t *r);
-/* On an engine's stream, triggered; or ee NULL: on that with this handle. */
+/* Posts in the order of a stream: that of the engine, or, if ee is NULL, that with this handle
+ * (stream.c). */
 ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on);
+/* Lets the stream of the calling thread come after a request that was posted with HD_ON_WAITS, and
+ * is over (stream.c). */
 ucc_status_t hd_request_join(hd_request_t *r);
-/* The post of such a request, and blocking calls: results are those of hd_express_barrier and its
- * like. */
+/* Tries the express of a request that has one. Returns what hd_express_barrier returns:
+ * HD_EXPRESS_OVER; 0, if nothing has happened; or the number whose lane is out. */
 uint64_t hd_request_express(hd_request_t *r);
+/* Blocking calls without a request: they try the express for a call like the one that the handle
+ * remembers, and return the same. */
 uint64_t hd_team_barrier(ucc_team_h team);
 uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
                        uint32_t root);
@@ -82,48 +96,64 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
                            ucc_datatype_t dt, ucc_reduction_op_t op);
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root);
-/* The same where these have returned 0: in teams of several processes. */
+/* Blocking calls that cross processes as swaps, without a request. api/ tries them in teams of
+ * several processes, after the functions above have returned 0. They return the same. */
 uint64_t hd_team_swap_barrier(ucc_team_h team);
 uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args);
 uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args);
-/* After a blocking call with a request has succeeded: remembers it for the next one. */
+/* Called after a blocking call with a request has succeeded: remembers the call for the next
+ * one. */
 void hd_team_cache_call(const hd_request_t *r);
+/* Forgets all that hd_team_cache_call has remembered. */
 void hd_team_clear_call_cache(ucc_team_h team);
 
-/* On behalf of a client that can't any more; nothing of the team's is in progress. */
+/* Destroys the team's engines on behalf of a client that can't do so any more. Nothing of the team
+ * is in progress. */
 void hd_team_end_engines(ucc_team_h team);
-/* Those of streams are on their own from now on. */
+/* Called at the handle's end: takes all engines off the handle. Those of streams live on without a
+ * team. */
 void hd_team_leave_engines(ucc_team_h team);
 
 /* --- requests (request.c) --------------------------------------------------------------------- */
 
+/* Returns a request that is prepared for these arguments, and may be posted. tag: NULL, or 64 bits
+ * in place of args->tag. */
 ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                              hd_request_t **out);
+/* Posts a request. After this, the client may have finalized it in its callback. */
 ucc_status_t hd_request_post(hd_request_t *r);
+/* Returns whether the request may be posted: it was initialised, or it is persistent and its last
+ * post has succeeded. */
 static inline bool hd_request_may_post(const hd_request_t *r) {
     ucc_status_t status = hd_task_status(&r->op.task);
     return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.call.persistent);
 }
-/* Of a post now; 0: none. */
+/* Returns the deadline of a post that is made now, in ticks; 0: it has none. */
 static inline uint64_t hd_request_deadline(const hd_request_t *r) {
     return r->timeout > 0 ? hd_ticks() + hd_seconds_to_ticks(r->timeout) : 0;
 }
-/* Post of a request that is INPROGRESS already: its event has come (engine.c). */
+/* Posts a request whose status is UCC_INPROGRESS already: the event that starts it has come
+ * (engine.c). */
 ucc_status_t hd_request_start(hd_request_t *r);
+/* Gives a request back to its handle. UCC_ERR_INVALID_PARAM: it is in progress (logged). */
 ucc_status_t hd_request_finalize(hd_request_t *r);
-/* What a request holds besides itself, if op.finish is set or the handle ends. */
+/* Frees what a request holds besides itself. Called by finalize, if op.finish is set, and at the
+ * handle's end. */
 void hd_request_release(hd_request_t *r);
-/* For hd_runner_look_after. */
+/* Is given to hd_runner_look_after by api/: says whom a task waits for, and lets it time out.
+ * Returns when (ticks) to be called again at the latest. */
 uint64_t hd_request_look_after(hd_task_t *task, uint64_t now);
-/* Instead of post: the lane of number k on the main board is out already. */
+/* Called instead of post by a blocking call whose express has put out the lane of number k on the
+ * main board: an operation does the rest. */
 void hd_request_resume(hd_request_t *r, uint64_t k);
-/* A request whose last post was triggered, and is over: what was done to it for that is undone. */
+/* Called for a request whose last post was triggered, and is over: undoes what was done to the
+ * request for that post. */
 void hd_request_unhook(hd_request_t *r);
-/* Nobody touches the trigger any more (NULL: there is none): it may be freed. */
+/* Waits until nobody touches the trigger any more, so that it may be freed. NULL: there is none. */
 void hd_trigger_settle(hd_trigger_t *t);
-/* The task that a context looks at until the event comes. */
+/* Returns the task that a context steps until the trigger's event comes. */
 hd_task_t *hd_trigger_carrier(hd_trigger_t *t);
-/* One line about this call; args as at init, NULL at post (call_log.c). */
+/* Logs one line about this call (call_log.c). args: as at init; NULL: at post. */
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
 
 #endif

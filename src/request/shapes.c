@@ -1,9 +1,10 @@
 /* shapes.c: the buffers of each collective: which are significant at this endpoint, how large they
  * must be relative to each other, and what the operation gets of them (src, dst, bytes, total,
- * vectors).
+ * vectors). hd_prepare has one function for each type; args.c calls it at init, and for v types
+ * again before each launch.
  *
- * Only significant fields are looked at. No heap but for densely packed vectors, whose
- * displacements are worked out here once, into memory that the request keeps.
+ * Only significant fields are looked at. Nothing is allocated but the displacements of densely
+ * packed vectors (and the counts of uneven blocks), in memory that the request keeps.
  */
 #include "device/device.h"
 #include "request/internal.h"
@@ -17,7 +18,7 @@ ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *wh
 
 /* --- buffers ---------------------------------------------------------------------------------- */
 
-/* So many bytes there are significant. */
+/* Checks a buffer of which so many bytes are significant. UCC_INPROGRESS: see hd_device_look. */
 static inline ucc_status_t check_memory(const hd_intake_t *c, const char *field,
                                         ucc_memory_type_t type, const void *buffer, size_t bytes) {
     if (__builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)) {
@@ -39,7 +40,7 @@ static ucc_status_t check_datatype(const hd_intake_t *c, const char *field, ucc_
     return UCC_OK;
 }
 
-/* Bytes of a plain buffer; checks its datatype, memory type, size and address. */
+/* Says the bytes of a plain buffer; checks its datatype, memory type, size and address. */
 static ucc_status_t take_buffer(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_t *info, size_t *bytes) {
     ucc_status_t status = check_datatype(c, field, info->datatype);
@@ -57,7 +58,7 @@ static ucc_status_t take_buffer(const hd_intake_t *c, const char *field,
     return check_memory(c, field, info->mem_type, info->buffer, *bytes);
 }
 
-/* Two numbers per member, kept with the request; NULL: no memory. */
+/* Returns room for two numbers per member, which the request keeps. NULL: no memory (logged). */
 static uint64_t *take_prefix(const hd_intake_t *c) {
     hd_request_t *r = c->r;
     if (r->prefix_entries < 2 * (size_t)c->n) {
@@ -71,7 +72,8 @@ static uint64_t *take_prefix(const hd_intake_t *c) {
     return r->prefix;
 }
 
-/* Displacements of a densely packed vector. which: 0 send, 1 receive. */
+/* Works out the displacements of a densely packed vector. which: 0 is the vector that is sent, 1
+ * the one that is received. */
 static ucc_status_t make_dense(const hd_intake_t *c, hd_vector_t *v, int which) {
     uint64_t *prefix = take_prefix(c);
     if (!prefix) {
@@ -101,7 +103,8 @@ const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t f
     return info->buffer;
 }
 
-/* So many bytes of it are significant. */
+/* Checks the memory of a vector's buffer that is not the host's, of which so many bytes are
+ * significant. */
 static __attribute__((noinline, cold)) ucc_status_t
 check_vector_memory(const hd_intake_t *c, const char *field, const ucc_coll_buffer_info_v_t *info,
                     const hd_vector_t *v, size_t bytes) {
@@ -115,11 +118,11 @@ check_vector_memory(const hd_intake_t *c, const char *field, const ucc_coll_buff
                : hd_device_fits(c->op, field, info->buffer, bytes);
 }
 
-/* Of a vector of `sum` bytes whose buffer is none, or not of the host. */
+/* Checks the buffer of a vector of `sum` bytes, if it is no address, or not the host's. */
 static __attribute__((noinline, cold)) ucc_status_t
 check_vector_buffer(const hd_intake_t *c, const char *field, const ucc_coll_buffer_info_v_t *info,
                     const hd_vector_t *v, bool dense, size_t sum) {
-    /* dense: only reduce_scatterv, whose buffer holds one block unless it is in place */
+    /* dense: it is a reduce_scatterv, whose buffer holds one block unless it is in place */
     bool one = dense && !c->op->call.in_place;
     size_t held = one ? hd_vector_count(v, c->me) * hd_dt_size(info->datatype) : sum;
     /* with displacements, NULL is a base for absolute addresses */
@@ -131,7 +134,8 @@ check_vector_buffer(const hd_intake_t *c, const char *field, const ucc_coll_buff
                                                   : check_vector_memory(c, field, info, v, held);
 }
 
-/* dense: displacements are not significant (reduce_scatterv). total: sum of all blocks in bytes. */
+/* Takes a vector into the call, and checks it. dense: displacements are not significant
+ * (reduce_scatterv). total: the sum of all blocks in bytes. */
 static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
                                 const ucc_coll_buffer_info_v_t *info, int which, bool dense,
                                 size_t *total) {
@@ -172,7 +176,8 @@ static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t 
     return hd_at(buffer, hd_vector_displacement(v, i) * element);
 }
 
-/* What one of the members gets of count elements; the rest is nobody's, as in released UCC. */
+/* Returns the bytes of one member's block, if the buffer's count is divided among all. What is left
+ * over belongs to nobody, as in released UCC. */
 static size_t block_bytes(const hd_intake_t *c, const ucc_coll_buffer_info_t *info) {
     return info->count / c->n * hd_dt_size(info->datatype);
 }
@@ -242,8 +247,9 @@ static ucc_status_t prepare_scan(hd_intake_t *c) {
     return status;
 }
 
-/* In place, of a count that is no multiple of n: the first count % n members get one element more,
- * as in released UCC. A reduce_scatterv whose counts nobody has written down. */
+/* Prepares a reduce_scatter in place whose count is no multiple of n: the first count % n members
+ * get one element more, as in released UCC. The call becomes a reduce_scatterv whose counts nobody
+ * has written down. */
 static ucc_status_t split_unevenly(hd_intake_t *c) {
     hd_op_t *op = c->op;
     const ucc_coll_buffer_info_t *dst = &c->args->dst.info;
@@ -498,7 +504,8 @@ static ucc_status_t prepare_alltoall(hd_intake_t *c) {
         if (status == UCC_OK && block_bytes(c, &a->src.info) != op->call.bytes) {
             return hd_args_bad(c, "src.count", "and dst.count differ");
         }
-        if (status == UCC_OK && a->dst.info.count < c->n) { /* as if it were per endpoint */
+        /* the caller seems to have given a count per endpoint */
+        if (status == UCC_OK && a->dst.info.count < c->n) {
             return hd_args_bad(c, "dst.count", "is less than an element for each endpoint");
         }
     }

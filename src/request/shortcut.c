@@ -1,9 +1,11 @@
-/* shortcut.c: which calls may take the express (shm/express.c), and with what.
+/* shortcut.c: which calls may take the express (shm/express.c, or span/swap.c among processes), and
+ * with what.
  *
- * A request knows from its preparation whether it may; then post publishes and looks, and only if a
- * peer is late an operation is launched for the rest. A blocking call does not even need a request:
- * the first of its kind runs with one, which checks everything, and what it was prepared to is
- * remembered in the handle for the next call with the same arguments.
+ * A request knows from its preparation whether it may. Then its post (hd_request_express) publishes
+ * and looks, and only if a peer is late an operation is launched for the rest. A blocking call does
+ * not even need a request (hd_team_barrier and its like, which api/blocking.c calls): the first
+ * call of its kind runs with one, which checks everything, and what that was prepared to is
+ * remembered in the handle for the next call with the same arguments (hd_team_cache_call).
  *
  * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
  * processors) goes the ordinary way.
@@ -43,7 +45,8 @@ void hd_request_plan_express(hd_request_t *r) {
     r->resumed = swaps ? hd_swap_wait : family->wait;
     r->cacheable = true;
     op->call.count = op->call.bytes / op->call.element;
-    if (r->route == HD_ROUTE_NUMBER) { /* a persistent one's board is found at its first post */
+    /* for a persistent request, the board is found at its first post */
+    if (r->route == HD_ROUTE_NUMBER) {
         op->place.board = op->group->board;
         op->place.member = team->member;
     }
@@ -51,12 +54,12 @@ void hd_request_plan_express(hd_request_t *r) {
 
 /* --- lingering -------------------------------------------------------------------------------- */
 
-/* When all come at about the same time, the last line is in flight while post would hand the task
- * over: looking for it a hundred nanoseconds more ends the collective here. A handle whose peers
- * come later (or are driven by this very thread) soon stops doing so: each look in vain doubles the
- * number of posts that don't. */
+/* Returns how often to look. When all endpoints come at about the same time, the last line is in
+ * flight while post would hand the task over: looking for it a hundred nanoseconds more ends the
+ * collective here. But the peers of a handle may come later, or be driven by this very thread. Such
+ * a handle soon stops looking: each look in vain doubles the number of posts that don't. */
 static uint32_t looks_of(ucc_team_h team) {
-    /* relaxed, here and below: see linger_skip */
+    /* relaxed, here and below: see linger_skip in team.h */
     uint32_t skip = atomic_load_explicit(&team->linger_skip, memory_order_relaxed);
     if (skip > 0) {
         atomic_store_explicit(&team->linger_skip, skip - 1, memory_order_relaxed);
@@ -65,6 +68,7 @@ static uint32_t looks_of(ucc_team_h team) {
     return POST_LOOKS;
 }
 
+/* Notes how the looks of a post have ended, for looks_of. */
 static void note_looks(ucc_team_h team, bool in_vain) {
     uint32_t penalty = 0;
     if (in_vain) {
@@ -112,13 +116,13 @@ uint64_t hd_request_express(hd_request_t *r) {
 
 const hd_call_cache_t hd_no_cached_calls;
 
-/* Not while something is outstanding in the caller's context: it needs the progress that the
- * ordinary way makes, and somebody who only makes blocking calls makes no other. The context is the
- * caller's alone, as the handle is (hd_team_cache_call). */
+/* Returns whether nothing is outstanding in the caller's context. What is outstanding needs the
+ * progress that the ordinary way makes, and a client that only makes blocking calls makes no other.
+ * The context is the caller's alone, as the handle is (hd_team_cache_call). */
 static inline bool is_alone(const ucc_team_h team) {
     const hd_runner_t *runner = &team->contexts[0]->runner;
     return !runner->active &&
-           /* relaxed: the caller's own pushes */
+           /* relaxed: only the caller pushes */
            !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
 }
 
@@ -193,7 +197,7 @@ uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args) {
     return hd_swap_express_of(&cache->place, &entry->call, buffer, buffer, BLOCKING_LOOKS);
 }
 
-/* src has a meaning at the root only. */
+/* src has a meaning only at the root. */
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root) {
     const hd_call_cache_t *cache = team->call_cache;
@@ -206,8 +210,8 @@ uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t c
     return hd_express_scatter_of(&cache->place, &entry->call, src, dst, BLOCKING_LOOKS);
 }
 
-/* Allocated by the first to be remembered: many endpoints make no blocking calls. NULL: no memory,
- * and nothing is remembered. */
+/* Returns the handle's own cache, which the first call to be remembered allocates: many endpoints
+ * make no blocking calls. NULL: no memory, and nothing is remembered. */
 static hd_call_cache_t *own_call_cache(const hd_op_t *op) {
     struct ucc_team *team = op->team;
     if (team->call_cache != &hd_no_cached_calls) {
@@ -230,8 +234,8 @@ void hd_team_clear_call_cache(ucc_team_h team) {
     }
 }
 
-/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not a bcast to
- * those who compare signatures.) */
+/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not remembered as a
+ * bcast, since their signatures differ.) */
 static const uint8_t entry_of[HD_N_TYPES] = {
     [HD_BARRIER] = HD_CACHED_BARRIER + 1,
     [HD_ALLREDUCE] = HD_CACHED_ALLREDUCE + 1,
@@ -239,6 +243,7 @@ static const uint8_t entry_of[HD_N_TYPES] = {
     [HD_SCATTER] = HD_CACHED_SCATTER + 1,
 };
 
+/* Returns where this call is to be remembered; NULL: nowhere. */
 static hd_cached_call_t *entry_for(const hd_op_t *op) {
     uint32_t i = entry_of[op->call.type];
     hd_call_cache_t *cache = i ? own_call_cache(op) : NULL;
@@ -248,13 +253,13 @@ static hd_cached_call_t *entry_for(const hd_op_t *op) {
 
 void hd_team_cache_call(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
-    /* a shape is noted only of calls that are neither matched, packed, nor in symmetric memory;
-       cache have one reader and writer */
+    /* A shape is noted only for calls that are neither matched, packed, nor in symmetric memory.
+     * The cache has one reader and writer, so a handle with locks has none. */
     if (r->shape.type == 0 || op->place.locked || op->team->n_contexts > 1) {
         return;
     }
     hd_cached_call_t *entry = entry_for(op);
-    bool by_src = hd_coll[op->call.type].bcast; /* the others have a dst */
+    bool by_src = hd_coll[op->call.type].bcast; /* the others go by dst */
     uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
     ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);
     bool swaps = r->express == hd_swap_express;

@@ -1,7 +1,7 @@
-/* stream.c: posts in the order of a stream of the user's: heddle_*_on, heddle_post_on and triggered
- * posts on an engine of a stream. What devices have to know is recorded before the post
- * (device/order.c); a triggered post then progresses its handle's contexts until the operation is
- * enqueued, or a gate keeps its stream in order (HEDDLE_GPU_GATE).
+/* stream.c: posts in the order of a stream of the user's: heddle_*_on, heddle_post_on, and
+ * triggered posts on an engine of a stream. api/ calls these. What devices have to know is recorded
+ * before the post (device/order.c). After a triggered post, the caller progresses its handle's
+ * contexts until the operation is enqueued, or a gate keeps its stream in order (HEDDLE_GPU_GATE).
  */
 #include "device/device.h"
 #include "request/engine.h"
@@ -9,8 +9,8 @@
 
 enum { LINGER_US = 100 };
 
-/* A call without a byte becomes one of devices here; one whose memory no device reaches is refused.
- */
+/* Makes a call without a byte one of devices. Refuses a call that no device can do in the order of
+ * a stream (logged). */
 static ucc_status_t check_kind(hd_request_t *r) {
     const hd_op_t *op = &r->op;
     if (r->run) {
@@ -35,8 +35,8 @@ static ucc_status_t check_kind(hd_request_t *r) {
     return status;
 }
 
-/* Progresses until the stream is in order: the operation is enqueued, or a gate stands in its
- * stream. */
+/* Progresses until the stream is in order: the operation is enqueued, or a gate keeps the stream
+ * waiting for it. */
 static ucc_status_t meet(ucc_team_h team, hd_device_post_t *post) {
     uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us;
     hd_team_waiting_t waiting = {.what = "a triggered post", .awaited = "the others to post"};
@@ -59,7 +59,7 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     ucc_team_h team = r->op.team;
     hd_device_post_t post;
     if (nothing || !hd_request_may_post(r)) {
-        return hd_request_post(r); /* which says why it may not */
+        return hd_request_post(r); /* which logs why it may not be posted */
     }
     const hd_device_posting_t how = {.known = ee ? hd_ee_stream(ee) : NULL,
                                      .handle = handle,
@@ -76,7 +76,7 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     if (ee) {
         hd_ee_begin(ee);
     }
-    status = hd_request_post(r); /* the request may be over, and another one's, after this */
+    status = hd_request_post(r); /* after this, the request may be over, and another post's */
     bool posted = status == UCC_OK;
     if (posted && on == HD_ON_TRIGGERED) {
         status = meet(team, &post);
@@ -85,13 +85,15 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     return status;
 }
 
-/* The client takes COLLECTIVE_POST as soon as the call returns, and would take another event for
- * the next one. */
+/* Makes a triggered post on an engine of a stream. COLLECTIVE_POST is queued whenever the post
+ * succeeds: the client takes an event as soon as the call returns, and would take another one for
+ * the next post. */
 static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
     ucc_coll_req_h request = &r->op.task.req;
     ucc_team_h team = hd_ee_team(ee);
     hd_ee_keep(ee);
-    hd_team_hold(team, true); /* but not the team */
+    /* the client may destroy the engine in a callback, but not the team */
+    hd_team_hold(team, true);
     ucc_status_t status = hd_request_post_on(r, ee, NULL, HD_ON_TRIGGERED);
     hd_team_hold(team, false);
     if (status == UCC_OK) {
