@@ -90,7 +90,7 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, v
 
 /* --- contexts in several processes ------------------------------------------------------------ */
 
-static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all_groups, and all refs */
+static pthread_mutex_t groups_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all_groups, and all refs */
 static hd_context_group_t *all_groups;
 
 static void free_group(hd_context_group_t *group) {
@@ -110,7 +110,7 @@ void hd_context_part(ucc_context_h context) {
         return;
     }
     context->peers.group = NULL;
-    pthread_mutex_lock(&kin_lock);
+    pthread_mutex_lock(&groups_lock);
     hd_assert_lt(0, group->refs);
     bool last = --group->refs == 0;
     for (hd_context_group_t **at = &all_groups; last && *at; at = &(*at)->next) {
@@ -119,7 +119,7 @@ void hd_context_part(ucc_context_h context) {
             break;
         }
     }
-    pthread_mutex_unlock(&kin_lock);
+    pthread_mutex_unlock(&groups_lock);
     if (last) {
         free_group(group);
     }
@@ -128,8 +128,8 @@ void hd_context_part(ucc_context_h context) {
 /* Returns the group that another context of the exchange in this process has made, or `mine` if
  * there is none, with a reference. Frees `mine` if it is not needed. */
 static hd_context_group_t *share(hd_context_group_t *mine) {
-    hd_fork_guard(&kin_lock);
-    pthread_mutex_lock(&kin_lock);
+    hd_fork_guard(&groups_lock);
+    pthread_mutex_lock(&groups_lock);
     hd_context_group_t *group = all_groups;
     while (group && (group->serial != mine->serial || group->forks != mine->forks)) {
         group = group->next;
@@ -139,7 +139,7 @@ static hd_context_group_t *share(hd_context_group_t *mine) {
         all_groups = group = mine;
     }
     group->refs++;
-    pthread_mutex_unlock(&kin_lock);
+    pthread_mutex_unlock(&groups_lock);
     if (group != mine) {
         free_group(mine);
     }

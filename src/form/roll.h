@@ -20,8 +20,8 @@
  *
  * A roll has one owner, and only the owner calls these functions.
  */
-#ifndef HD_TEAM_ROLL_H
-#define HD_TEAM_ROLL_H
+#ifndef HD_FORM_ROLL_H
+#define HD_FORM_ROLL_H
 
 #include "span/span.h"
 

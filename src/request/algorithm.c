@@ -60,10 +60,9 @@ struct hd_run {
     heddle_algorithm_t *algorithm;
     hd_schedule_t *schedule;
     void *self;
-    uint64_t number;          /* its tags follow from this; 0: a number is drawn at each post */
-    uint32_t occurrence;      /* posts so far, of a persistent request */
-    bool from_outside;        /* the team has failed for another reason, which was logged */
-    hd_fork_hook_t fork_hook; /* unused */
+    uint64_t number;     /* its tags follow from this; 0: a number is drawn at each post */
+    uint32_t occurrence; /* posts so far, of a persistent request */
+    bool from_outside;   /* the team has failed for another reason, which was logged */
     char title[160];
 };
 
@@ -314,13 +313,6 @@ static ucc_status_t nothing_to_unpack(hd_op_t *op, ucc_status_t status) {
     return status;
 }
 
-/* Returns whether calls are told apart by their tags alone, so that there is no order to draw
- * numbers by. */
-static bool is_unordered(ucc_post_ordering_t ordering) {
-    return ordering == UCC_COLLECTIVE_POST_UNORDERED || ordering == UCC_COLLECTIVE_INIT_UNORDERED ||
-           ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
-}
-
 static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *args,
                                        const hd_request_t *r) {
     return (heddle_algorithm_call_t){
@@ -349,7 +341,7 @@ static void become_face(ucc_team_h team, hd_request_t *r) {
 static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
                        ucc_status_t *status) {
     if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
-        is_unordered(team->ordering)) {
+        hd_team_is_unordered(team)) {
         return false;
     }
     heddle_algorithm_call_t call = call_of(team, args, r);
@@ -400,7 +392,7 @@ static const char *what_excludes(ucc_team_h team, const ucc_coll_args_t *args, b
     if (tagged || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
         return "has a tag";
     }
-    return is_unordered(team->ordering) ? "is on an unordered team" : NULL;
+    return hd_team_is_unordered(team) ? "is on an unordered team" : NULL;
 }
 
 /* Lets the algorithm run a call that it redefines. */
