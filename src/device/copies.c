@@ -49,7 +49,7 @@ static int device_at(const hd_device_side_t *side, const void *at, size_t bytes)
 
 /* Returns whether the block goes from one device to another, and is worth a copy. */
 static bool is_copy(const sorter_t *s, const hd_device_move_t *move, int *from, int *to) {
-    if (move->bytes < s->v->op->team->lib->gpu_copy_min) {
+    if (move->bytes < hd_device_settings(s->v)->gpu_copy_min) {
         return false;
     }
     *from = device_at(hd_device_side_of(s->v, move->from, HD_SIDE_SRC), move->src, move->bytes);
@@ -125,7 +125,7 @@ ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_
     sorter_t s = {.v = v};
     *yes = false;
     if (v->shares < 2 || coll->reducing || swaps ||
-        (!coll->vector && call->bytes < v->op->team->lib->gpu_copy_min)) {
+        (!coll->vector && call->bytes < hd_device_settings(v)->gpu_copy_min)) {
         return UCC_OK;
     }
     ucc_status_t status = hd_device_each_move(v, sort, &s);

@@ -333,9 +333,17 @@ static inline hd_device_part_t *hd_device_part_of(const hd_op_t *op) {
     return op->device;
 }
 
-static inline const hd_device_part_t *hd_device_part(const hd_device_view_t *v, uint32_t i) {
+/* Member i's operation, by the call that it has exposed. */
+static inline const hd_op_t *hd_device_op(const hd_device_view_t *v, uint32_t i) {
     const char *call = (const char *)v->work->call[i];
-    return ((const hd_op_t *)(const void *)(call - offsetof(hd_op_t, call)))->device;
+    return (const hd_op_t *)(const void *)(call - offsetof(hd_op_t, call));
+}
+/* The thresholds by which all claimers of the exchange decide alike: those of member 0's library. */
+static inline ucc_lib_h hd_device_settings(const hd_device_view_t *v) {
+    return hd_device_op(v, 0)->team->lib;
+}
+static inline const hd_device_part_t *hd_device_part(const hd_device_view_t *v, uint32_t i) {
+    return hd_device_op(v, i)->device;
 }
 
 /* The side that says where a member's source (HD_SIDE_SRC) or result lies. In place, and of a

@@ -95,7 +95,7 @@ bool hd_device_find_partials(const hd_device_view_t *v) {
     const hd_op_t *op = v->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     if (v->shares < 2 || v->capture || !coll->reducing || coll->prefix ||
-        hd_device_source_of(op).bytes < op->team->lib->gpu_partial_min) {
+        hd_device_source_of(op).bytes < hd_device_settings(v)->gpu_partial_min) {
         return false;
     }
     bool any = false;

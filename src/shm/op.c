@@ -187,8 +187,11 @@ void hd_op_disown(hd_op_t *op) {
 }
 
 static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
-    hd_phases_t phases = hd_op_phases(op, &op->plan);
     hd_text_t text = {0};
+    if (!hd_trace_records()) {
+        return;
+    }
+    hd_phases_t phases = hd_op_phases(op, &op->plan);
     hd_phases_print(&phases, &text);
     hd_trace_published(op, hd_trace_keep(text.line), op->place.k);
 }

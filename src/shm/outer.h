@@ -107,6 +107,8 @@ struct hd_outer {
     /* For people: adds what it does outside, by the functions by which it does it. The operation is
      * prepared. */
     void (*phases)(const hd_op_t *op, struct hd_phases *phases);
+    /* For people: the plan that the operation's start would make now. The group is complete. */
+    hd_plan_t (*plan)(const hd_op_t *op);
 };
 
 /* What an outer stage keeps with an exchange's slot (hd_exchange.flight): installed by a CAS, lives

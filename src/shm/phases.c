@@ -8,8 +8,10 @@ hd_plan_t hd_op_next_plan(const hd_op_t *op) {
     if (!op->start) {
         return (hd_plan_t){.path = HD_PATH_NOTHING};
     }
-    bool settled = op->outer || !hd_group_is_complete(op->group);
-    return settled ? op->plan : hd_plan_of(op->group, &op->call, &op->place);
+    if (!hd_group_is_complete(op->group)) {
+        return op->plan;
+    }
+    return op->outer ? op->outer->plan(op) : hd_plan_of(op->group, &op->call, &op->place);
 }
 
 static void add_arrival(const hd_plan_t *plan, hd_phases_t *phases) {

@@ -516,11 +516,6 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
     (void)pump(stage, op);
 }
 
-void hd_flight_stage(hd_outer_t *stage) {
-    *stage = (hd_outer_t){
-        .arrived = arrived, .pump = pump, .closed = closed, .phases = hd_flight_phases};
-}
-
 /* --- operations ------------------------------------------------------------------------------- */
 
 /* Returns the HD_OUTER_* flags of a small operation. */
@@ -586,9 +581,23 @@ void hd_flight_choose(hd_op_t *op, const hd_span_t *span) {
     op->outer = &hd_group_crossing(op->group)->stage;
     make_partial(&op->call.reducer);
     bool small = hd_flight_cut(op).small;
-    uint32_t shape = small_shape(op);
-    op->plan = small ? hd_plan_of_outer(op, shape & HD_OUTER_REDUCES, shape & HD_OUTER_BRINGS,
-                                        shape & HD_OUTER_ALL_WAIT)
-                     : hd_plan_of_outer_work(op, &passages[op->call.type]->row);
+    /* until its start makes the plan: there is something to do */
+    op->plan = (hd_plan_t){.path = small ? HD_PATH_TREE : HD_PATH_ENGINE};
     op->start = small ? start_small : start_work;
+}
+
+hd_plan_t hd_flight_plan(const hd_op_t *op) {
+    uint32_t shape = small_shape(op);
+    return hd_flight_cut(op).small
+               ? hd_plan_of_outer(op, shape & HD_OUTER_REDUCES, shape & HD_OUTER_BRINGS,
+                                  shape & HD_OUTER_ALL_WAIT)
+               : hd_plan_of_outer_work(op, &passages[op->call.type]->row);
+}
+
+void hd_flight_stage(hd_outer_t *stage) {
+    *stage = (hd_outer_t){.arrived = arrived,
+                          .pump = pump,
+                          .closed = closed,
+                          .phases = hd_flight_phases,
+                          .plan = hd_flight_plan};
 }

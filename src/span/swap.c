@@ -114,6 +114,7 @@ static ucc_status_t start_alone(hd_op_t *op) {
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(hd_group_crossing(op->group), &op->call, k, data);
     op->wait = hd_swap_wait;
+    op->plan.path = HD_PATH_LANES; /* at init it may not have been known whether all have joined */
     hd_swap_set(swap.net, swap.span, &op->call, k);
     ucc_status_t status = hd_swap_write(&swap);
     if (status == UCC_OK) {
@@ -342,13 +343,27 @@ static void phases(const hd_op_t *op, hd_phases_t *phases) {
                                        .processes = crossing->span->processes});
 }
 
+/* Of several endpoints: what fits into the tree's release goes there, as in a flight. */
+static hd_plan_t plan_together(const hd_op_t *op) {
+    bool all_wait = hd_coll[op->call.type].flow == HD_AMONG_ALL;
+    return hd_flight_cut(op).small
+               ? hd_flight_plan(op)
+               : hd_plan_of_outer_giving(op, hd_swap_gives(op->span, &op->call), all_wait);
+}
+
+static hd_plan_t plan_alone(const hd_op_t *op) {
+    (void)op;
+    return (hd_plan_t){.path = HD_PATH_LANES};
+}
+
 void hd_swap_stage(hd_outer_t *stage) {
     *stage = (hd_outer_t){.arrived = all_are_here,
                           .pump = pump,
                           .closed = closed,
                           .take = take,
                           .take_early = take_early,
-                          .phases = phases};
+                          .phases = phases,
+                          .plan = plan_together};
 }
 
 /* The `pump` of a process with one endpoint: called while its operation is queued, or is
@@ -366,7 +381,8 @@ static bool pump_alone(hd_outer_t *stage, hd_op_t *op) {
 }
 
 void hd_swap_stage_alone(hd_outer_t *stage) {
-    *stage = (hd_outer_t){.pump = pump_alone, .closed = closed, .phases = phases};
+    *stage =
+        (hd_outer_t){.pump = pump_alone, .closed = closed, .phases = phases, .plan = plan_alone};
 }
 
 /* The start of an operation of a process with several endpoints that has data in lanes. */
@@ -454,9 +470,7 @@ bool hd_swap_choose(hd_op_t *op) {
         if (!hd_flight_cut(op).small) {
             bool may = reserve(crossing, op);
             op->start = may ? start_together : start_nowhere;
-            op->plan = may ? hd_plan_of_outer_giving(op, hd_swap_gives(op->span, call),
-                                                     hd_coll[call->type].flow == HD_AMONG_ALL)
-                           : (hd_plan_t){.path = HD_PATH_NOTHING}; /* such a plan is not kept */
+            op->plan.path = may ? HD_PATH_TREE : HD_PATH_NOTHING; /* no plan of that is kept */
         }
         return false;
     }

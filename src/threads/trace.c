@@ -174,21 +174,33 @@ void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t te
     hd_trace_tick();
 }
 
+bool hd_trace_records(void) {
+    /* relaxed: whoever records looks again, with acquire */
+    return atomic_load_explicit(&trace.recording, memory_order_relaxed);
+}
+
+/* Without a lock: what is recorded orders nothing, and the child of a fork finds nothing locked. */
 const char *hd_trace_keep(const char *text) {
-    enum { MOST = 256, LENGTH = 192 };
-    static char kept[MOST][LENGTH];
-    static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
-    static uint32_t n;
-    pthread_mutex_lock(&keeping);
-    uint32_t i = 0;
-    while (i < n && strncmp(kept[i], text, LENGTH - 1) != 0) {
-        i++;
+    enum { MOST = 256 };
+    static _Atomic(const char *) kept[MOST];
+    for (uint32_t i = 0; i < MOST; i++) {
+        /* acquire: pairs with the release below, for the text */
+        const char *there = atomic_load_explicit(&kept[i], memory_order_acquire);
+        char *mine = there ? NULL : strdup(text);
+        if (!there && !mine) {
+            break;
+        }
+        /* release: the text; acquire: that of whoever came first */
+        if (mine && atomic_compare_exchange_strong_explicit(
+                        &kept[i], &there, mine, memory_order_release, memory_order_acquire)) {
+            return mine;
+        }
+        free(mine);
+        if (strcmp(there, text) == 0) {
+            return there;
+        }
     }
-    if (i == n && n < MOST) {
-        snprintf(kept[n++], LENGTH, "%s", text);
-    }
-    pthread_mutex_unlock(&keeping);
-    return i < MOST ? kept[i] : "one of many plans";
+    return "one of many plans";
 }
 
 void hd_trace_published(const void *op, const char *plan, uint64_t k) {
