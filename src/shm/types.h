@@ -364,16 +364,19 @@ struct hd_op {
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
     hd_plan_t plan;             /* how it runs; made at init, or by start (hd_op_choose_plan) */
-    hd_expose_t expose;         /* DIRECT: what my lane says */
-    uint32_t watch;             /* lane the mismatch watch looks at next */
-    uint32_t arrive_level;      /* static arrival: next level to combine */
-    uint32_t arrive_which;      /* tree in use */
-    hd_tree_release_t release;  /* my part in it; relays is 0 once I have handed on */
-    bool arriving;              /* entered the arrival tree */
-    bool saw_all;               /* every lane of k was seen: says where the floor is */
-    uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
-    bool any_direct;            /* some lane is DIRECT */
-    bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
+    union {
+        hd_expose_t expose; /* DIRECT, published: what my lane says */
+        const char *needs;  /* EARLY, LATE: what it waits for, in lines about it; a constant */
+    };
+    uint32_t watch;            /* lane the mismatch watch looks at next */
+    uint32_t arrive_level;     /* static arrival: next level to combine */
+    uint32_t arrive_which;     /* tree in use */
+    hd_tree_release_t release; /* my part in it; relays is 0 once I have handed on */
+    bool arriving;             /* entered the arrival tree */
+    bool saw_all;              /* every lane of k was seen: says where the floor is */
+    uint8_t arrival;           /* HD_ARRIVE_*: what the arrival tree is for */
+    bool any_direct;           /* some lane is DIRECT */
+    bool exposed;              /* peers may work on my buffers: by the engine, or one-sidedly */
     bool numbered;     /* takes part in the board's flow control (not on boards of depth 1) */
     bool own_finished; /* so is mine, as I know without looking */
     hd_op_t *queue_next;
@@ -381,7 +384,6 @@ struct hd_op {
     uint32_t outer_shape; /* HD_OUTER_* of outer.h */
     bool completer;       /* outer: I have completed the arrival */
     uint32_t turn;        /* the user's reduction: the slice that I work on */
-    const char *needs;    /* EARLY, LATE: what it waits for, in lines about it; a constant */
     /* of the whole collective, in whichever processes its endpoints live; place has what this board
      * counts */
     uint32_t n, me;
