@@ -90,7 +90,8 @@ static ucc_status_t exchange(ucc_context_h context, const ucc_oob_coll_t *oob, v
 
 /* --- contexts in several processes ------------------------------------------------------------ */
 
-static pthread_mutex_t groups_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all_groups, and all refs */
+static pthread_mutex_t groups_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards all_groups, and all refs */
 static hd_context_group_t *all_groups;
 
 static void free_group(hd_context_group_t *group) {
