@@ -378,7 +378,7 @@ bool hd_device_post_is_open(const hd_device_post_t *p) {
 }
 
 /* Returns whether a poster may do this to its post: see HD_MEET_*. */
-static bool is_legal(uint64_t from, uint64_t to) {
+static __attribute__((unused)) bool is_legal(uint64_t from, uint64_t to) {
     return from == HD_MEET_OPEN ? to == HD_MEET_GATED || to == HD_MEET_OVER
                                 : from == HD_MEET_GATED && to == HD_MEET_OPEN;
 }
