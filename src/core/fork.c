@@ -1,4 +1,4 @@
-/* fork.c: fork_hooks, and mutexes that are held over a fork (fork.h). Any thread. */
+/* fork.c: fork hooks, and mutexes that are held over a fork (fork.h). Any thread. */
 #include "core/fork.h"
 
 #include "core/debug.h"

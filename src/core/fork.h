@@ -3,7 +3,7 @@
  * may have held a lock, and nobody will ever publish what an inherited operation waits for.
  *
  * So the child's copies fail, and only they: whatever lives in a process and can be waited for is
- * an fork_hook, known from its making to its end, and is told in the child what has happened, before
+ * a fork hook, known from its making to its end, and is told in the child what has happened, before
  * fork() returns there. That costs nothing elsewhere. New groups work in the child as in any
  * process.
  */

@@ -244,11 +244,6 @@ static ucc_status_t step(ucc_team_h team) {
     return step_complete(team);
 }
 
-static void *make_nothing(void *arg) {
-    (void)arg;
-    return NULL;
-}
-
 void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = team->group ? team->group : f->group;
@@ -262,7 +257,7 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
         group = hd_form_give_up_split(team, why);
         /* the group of those who have come; if there is none, none will be made */
     } else if (!group && f->process && f->meeting) {
-        group = hd_meeting_object(f->meeting, make_nothing, NULL, hd_form_drop_group);
+        group = hd_meeting_object(f->meeting, hd_form_make_nothing, NULL, hd_form_drop_group);
     }
     if (group) {
         hd_group_poison(group, why);

@@ -78,6 +78,11 @@ ucc_status_t hd_form_exchanged(ucc_team_h team) {
     return UCC_OK;
 }
 
+void *hd_form_make_nothing(void *arg) {
+    (void)arg;
+    return NULL;
+}
+
 void hd_form_drop_group(void *object) {
     hd_home_unpin(&((hd_group_t *)object)->home);
 }

@@ -121,6 +121,8 @@ ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t byt
 /* Returns UCC_INPROGRESS while that allgather is outstanding; else frees it and returns how it
  * ended. */
 ucc_status_t hd_form_exchanged(ucc_team_h team);
+/* For who only asks which group a meeting has: makes none. */
+void *hd_form_make_nothing(void *arg);
 /* Gives back a meeting's reference to the group that the meeting was about. */
 void hd_form_drop_group(void *group);
 /* Returns why the endpoint's meeting has failed (logged); UCC_OK: it has not. */

@@ -348,18 +348,13 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     return status;
 }
 
-static void *make_nothing(void *arg) {
-    (void)arg;
-    return NULL;
-}
-
 void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
     hd_meeting_t *meeting;
     if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
         return; /* the others know already, or there is no memory even for this */
     }
     hd_meeting_fail(meeting, why);
-    hd_group_t *group = hd_meeting_object(meeting, make_nothing, NULL, hd_form_drop_group);
+    hd_group_t *group = hd_meeting_object(meeting, hd_form_make_nothing, NULL, hd_form_drop_group);
     if (group) { /* the group that those have who came before */
         hd_group_poison(group, why);
     }

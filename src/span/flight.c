@@ -492,8 +492,9 @@ static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref
     }
 }
 
-static bool pump(hd_outer_t *stage, hd_op_t *op) {
-    hd_crossing_t *crossing = crossing_of(stage);
+bool hd_flight_pump(hd_outer_t *stage, hd_op_t *op) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
+    (void)stage;
     if (hd_group_is_complete(op->group)) {
         (void)hd_net_pump(crossing->net);
     } else {
@@ -513,7 +514,7 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
         /* release: pairs with advance, though only the value matters */
         atomic_store_explicit(&f->closing, (int32_t)why, memory_order_release);
     }
-    (void)pump(stage, op);
+    (void)hd_flight_pump(stage, op);
 }
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -596,7 +597,7 @@ hd_plan_t hd_flight_plan(const hd_op_t *op) {
 
 void hd_flight_stage(hd_outer_t *stage) {
     *stage = (hd_outer_t){.arrived = arrived,
-                          .pump = pump,
+                          .pump = hd_flight_pump,
                           .closed = closed,
                           .phases = hd_flight_phases,
                           .plan = hd_flight_plan};

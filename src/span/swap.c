@@ -366,23 +366,9 @@ void hd_swap_stage(hd_outer_t *stage) {
                           .plan = plan_together};
 }
 
-/* The `pump` of a process with one endpoint: called while its operation is queued, or is
- * cancelled. */
-static bool pump_alone(hd_outer_t *stage, hd_op_t *op) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
-    (void)stage;
-    if (hd_group_is_complete(op->group)) {
-        (void)hd_net_pump(crossing->net);
-    } else {
-        (void)hd_crossing_pump(crossing);
-    }
-    hd_span_drain();
-    return false;
-}
-
 void hd_swap_stage_alone(hd_outer_t *stage) {
-    *stage =
-        (hd_outer_t){.pump = pump_alone, .closed = closed, .phases = phases, .plan = plan_alone};
+    *stage = (hd_outer_t){
+        .pump = hd_flight_pump, .closed = closed, .phases = phases, .plan = plan_alone};
 }
 
 /* The start of an operation of a process with several endpoints that has data in lanes. */

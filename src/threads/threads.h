@@ -382,7 +382,7 @@ uint64_t hd_idle_left(const hd_idle_t *idle);
  * due, but the caller should sleep at once instead. runner: whose it is, unless it only yields. */
 #define HD_IDLE_SLEEP (UINT64_MAX / 2)
 uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_runner_t *runner);
-/* How long to look in vain before sleeping, given what is set; and what a sleep cacheable about that,
+/* How long to look in vain before sleeping, given what is set; and what a sleep teaches about that,
  * which has taken so many ticks, and was ended by a bell or not. */
 static inline uint64_t hd_idle_spin(const hd_idle_t *idle, uint64_t may_spin) {
     return may_spin << atomic_load_explicit(&idle->patience,

@@ -1082,7 +1082,7 @@ static void blocking(heddle_ep_t *ep, void *arg) {
     heddle_algorithm_t *a;
     int32_t one = 1, sum;
     (void)arg;
-    for (int i = 0; i < 3; i++) { /* cacheable the handle */
+    for (int i = 0; i < 3; i++) { /* teaches the handle */
         must(heddle_allreduce(ep, &one, &sum, 1, UCC_DT_INT32, UCC_OP_SUM), "allreduce");
     }
     must(heddle_algorithm_register(heddle_ep_team(ep), &crowd, &a), "register");
