@@ -96,6 +96,13 @@ static ucc_status_t result_of(ucc_team_h team, ucc_coll_args_t args) {
     return status == UCC_OK ? end : status;
 }
 
+/* Makes a barrier, and comes back when all processes have: otherwise one that fails the team right
+ * afterwards may fail the barrier of one that has not heard from everybody yet. */
+static void meet_first(const process_t *process, ucc_team_h team) {
+    must(ended(posted(team, barrier_args())), "the first barrier");
+    process_barrier(process);
+}
+
 /* --- what comes out --------------------------------------------------------------------------- */
 
 static bool averages(const seat_t *s, uint32_t n, uint32_t me, uint32_t round) {
@@ -293,7 +300,7 @@ static int differs(const process_t *process, void *arg) {
     static uint8_t src[LARGE], dst[LARGE];
     seat_t s = sit(process, 0);
     ucc_coll_args_t args = allreduce_args(src, dst, 1, UCC_DT_FLOAT64, UCC_OP_SUM);
-    must(ended(posted(s.team, barrier_args())), "the first barrier");
+    meet_first(process, s.team);
     if (process->me == 1) {
         ucc_coll_args_t other[] = {
             barrier_args(),
@@ -598,6 +605,7 @@ static int differ_together(const process_t *process, void *arg) {
     row_t r = sit_down(process);
     ucc_coll_args_t args[MOST];
     bool ok = all_meet(&r);
+    process_barrier(process);
     for (uint32_t e = 0; e < r.n; e++) {
         ucc_coll_args_t other[] = {
             barrier_args(),
@@ -666,6 +674,7 @@ static int misses_one(const process_t *process, void *arg) {
     ucc_coll_args_t args[MOST];
     (void)arg;
     bool ok = all_meet(&r);
+    process_barrier(process);
     for (uint32_t e = 0; e < r.n; e++) {
         args[e] = allreduce_args(&x[e], &x[e], 1, UCC_DT_FLOAT64, UCC_OP_SUM);
         args[e].mask = UCC_COLL_ARGS_FIELD_FLAGS;
@@ -971,7 +980,7 @@ static int disagrees(const process_t *process, void *arg) {
         .op = UCC_OP_SUM,
         .src.info = {src, bytes * (sends_all ? n : 1), UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
         .dst.info = {dst, bytes * (takes_all ? n : 1), UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST}};
-    must(ended(posted(s.team, barrier_args())), "the first barrier");
+    meet_first(process, s.team);
     for (uint32_t ms = 0; me == d->late && ms < 30; ms++) {
         nap(1);
         if (d->pumps) {
