@@ -265,62 +265,24 @@ static const hd_passage_t passage_reduce = {
 
 /* --- a member -------------------------------------------------------------------------------- */
 
-static ucc_status_t wait_for_all(hd_op_t *op) {
-    ucc_status_t status = hd_device_part_of(op)->wait_inner(op);
-    if (status == UCC_INPROGRESS) {
-        op->task.impatient = HD_UNANNOUNCED; /* a leg may wait for the device */
-    }
-    return status;
-}
-
 /* Publishes part->src and part->dst, which claimers are given. */
-static ucc_status_t publish(hd_op_t *op) {
+ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
     hd_checked(hd_device_check_part(op));
     hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
-    ucc_status_t status = hd_outer_start_work(op, &passage->row, part->src, part->dst);
-    part->wait_inner = op->wait;
-    op->wait = wait_for_all;
-    return status;
+    return hd_outer_start_work(op, &passage->row, part->src, part->dst);
 }
 
-/* Publishes a member that was held: its stream has come to the post. */
-static ucc_status_t publish_late(hd_op_t *op) {
-    op->state = HD_OP_WAITING;
-    ucc_status_t status = publish(op);
-    if (status < 0) { /* nobody has been shown anything, and finish tells the others */
-        op->exposed = false;
-        op->state = HD_OP_EARLY;
-        op->needs = HD_DEVICE_NEEDS;
-        return status;
-    }
-    return op->wait(op);
-}
-
-ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
+static ucc_status_t enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_call_t *call = &op->call;
-    hd_device_take_order(op);
+    hd_device_begin_part(op);
     part->src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
     part->dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
     part->device = 0;
-    part->outcome = UCC_OK;
-    part->drained_by = 0;
-    part->waits = 0;
     ucc_status_t status = hd_device_stand_in(op, &part->src, &part->dst);
-    if (status == UCC_OK && part->order.is && part->order.held) {
-        hd_device_span_hold(op, publish_late);
-        return UCC_OK;
-    }
-    if (status == UCC_OK) {
-        status = publish(op);
-    }
-    if (status != UCC_OK) {
-        hd_device_put_stand_ins(op);
-        hd_device_leave_order(op);
-    }
-    return status;
+    return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
 /* Lets the member's stream come after all that this process does for the exchange, which is
@@ -333,13 +295,13 @@ static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
     return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
 }
 
-ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status) {
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_flight_t *f = hd_flight_of(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
-    if (op->state == HD_OP_EARLY) { /* the operation has been held, and is in no exchange */
+    if (op->phase == HD_PHASE_COPY_IN) { /* the operation has been held, and is in no exchange */
         hd_device_span_fail(op, status);
         return hd_device_await(op, status);
     }
@@ -357,6 +319,14 @@ ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status) {
     }
     return hd_device_await(op, status);
 }
+
+const hd_frame_t hd_device_pipeline_frame = {.needs = HD_DEVICE_NEEDS,
+                                             .enter = enter,
+                                             .copy_in = hd_device_ready,
+                                             .undo = hd_device_undo,
+                                             .finish = finish,
+                                             .copy_out = hd_device_complete,
+                                             .drop = hd_device_drop};
 
 bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;

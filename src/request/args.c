@@ -355,8 +355,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     /* post, finalize and the logs read these of every request, even of an empty one */
     op->start = NULL;
     op->prepare = NULL;
-    op->finish = NULL;
-    op->drop = NULL;
+    op->frame = NULL;
+    op->calls_user = op->apart = false;
     op->call.persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
     op->place.me = r->op.me = team->ep;
     op->place.n = r->op.n = team->n;

@@ -47,7 +47,7 @@ extern ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c);
 /* --- pack.c ----------------------------------------------------------------------------------- */
 
 /* If a buffer has a datatype that only the user can pack: lets contiguous copies stand in for the
- * user's buffers, and sets op->prepare and op->finish. Else changes nothing. */
+ * user's buffers, and sets op->prepare and op->frame. Else changes nothing. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 /* Frees the copies; r need not have any. */
 void hd_pack_release(hd_request_t *r);

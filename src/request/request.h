@@ -59,9 +59,7 @@ struct hd_request {
     } pack;
     /* of v types: flags, src and dst as at init; each post reads the counts there */
     ucc_coll_args_t vectors;
-    hd_trigger_t *trigger; /* NULL before the first triggered post */
-    /* in the handle's list of operations that were posted before all had joined */
-    struct hd_request *next_early;
+    hd_trigger_t *trigger;  /* NULL before the first triggered post */
     struct hd_request *all; /* in the list of all requests that this handle ever made */
     /* how long its post has waited */
     hd_op_waits_t waits;
@@ -137,7 +135,7 @@ static inline uint64_t hd_request_deadline(const hd_request_t *r) {
 ucc_status_t hd_request_start(hd_request_t *r);
 /* Gives a request back to its handle. UCC_ERR_INVALID_PARAM: it is in progress (logged). */
 ucc_status_t hd_request_finalize(hd_request_t *r);
-/* Frees what a request holds besides itself. Called by finalize, if op.finish is set, and at the
+/* Frees what a request holds besides itself. Called by finalize, if op.frame is set, and at the
  * handle's end. */
 void hd_request_release(hd_request_t *r);
 /* Is given to hd_runner_look_after by api/: says whom a task waits for, and lets it time out.

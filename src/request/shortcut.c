@@ -40,7 +40,7 @@ void hd_request_plan_express(hd_request_t *r) {
           !team->debug_order)) {
         return;
     }
-    hd_assert(!r->run && !op->finish && !op->call.empty);
+    hd_assert(!r->run && !op->frame && !op->call.empty);
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
     r->cacheable = true;
@@ -91,7 +91,7 @@ ucc_status_t hd_request_linger(hd_request_t *r) {
         return status;
     }
     while (status == UCC_INPROGRESS && task->awaited && hd_task_look(task, looks)) {
-        status = hd_op_step(task);
+        status = hd_op_look(&r->op);
     }
     note_looks(team, status == UCC_INPROGRESS);
     return status;

@@ -85,7 +85,7 @@ static void pump(hd_op_t *op) {
     /* a failed group's members are about to cancel; and in the child of a fork nothing may be
      * touched */
     if (hd_group_poisoned(op->group) == UCC_OK) {
-        op->task.impatient = !op->outer->pump(op->outer, op);
+        op->task.impatient = op->outer->pump(op->outer, op);
     }
 }
 
@@ -148,7 +148,7 @@ static ucc_status_t wait_for_work(hd_op_t *op) {
     if (status != UCC_OK) {
         return status;
     }
-    op->state = HD_OP_ENGINE;
+    op->phase = HD_PHASE_LOCAL;
     status = hd_engine_work_unordered(op);
     return status == UCC_OK ? leave_exchange(op) : status;
 }

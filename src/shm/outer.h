@@ -91,9 +91,9 @@ struct hd_outer {
      * don't match. It stays as it is until the release. */
     void (*arrived)(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *ref,
                     ucc_status_t status, const void *payload);
-    /* By a member that waits, before or after `arrived`: goes on as far as possible now. False if
-     * that may end without the group's bell being rung, so that sleepers must look now and then. */
-    bool (*pump)(hd_outer_t *outer, hd_op_t *op);
+    /* By a member that waits, before or after `arrived`: goes on as far as possible now. Returns how
+     * impatient its task is then (threads/threads.h): how it is announced that this has an end. */
+    uint8_t (*pump)(hd_outer_t *outer, hd_op_t *op);
     /* By each member that cancels, in each of its steps until nothing is under way: the exchange
      * has failed. Brings requests that are under way to an end. Maybe without `arrived` ever. Its
      * number on the board and the board's use name the exchange (hd_outer_key). */

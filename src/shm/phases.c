@@ -87,6 +87,7 @@ void hd_phases_print(const hd_phases_t *phases, hd_text_t *text) {
         case HD_PHASE_COPY_OUT:
             hd_text_add(text, "%s", p->algorithm);
             break;
+        case HD_PHASE_MATCH:
         case HD_PHASE_KINDS:
             break;
         }

@@ -11,16 +11,6 @@
 #include "shm/types.h"
 #include "threads/stall.h"
 
-/* In the only order that occurs. */
-typedef enum hd_phase_kind {
-    HD_PHASE_COPY_IN,  /* memory of a device to memory that the host reads */
-    HD_PHASE_ARRIVE,   /* the endpoints of this process publish, and know of each other */
-    HD_PHASE_LOCAL,    /* the engine's units on users' buffers, or what devices do */
-    HD_PHASE_NETWORK,  /* among processes */
-    HD_PHASE_COPY_OUT, /* as COPY_IN, back */
-    HD_PHASE_KINDS
-} hd_phase_kind_t;
-
 typedef struct hd_phase {
     uint8_t kind;          /* hd_phase_kind_t */
     const char *algorithm; /* a constant */

@@ -492,16 +492,22 @@ static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref
     }
 }
 
-bool hd_flight_pump(hd_outer_t *stage, hd_op_t *op) {
+/* Waits a leg of the operation's flight for a device? Nothing announces that it is done. */
+static bool waits_for_device(const hd_op_t *op) {
+    const hd_passage_t *passage = (const hd_passage_t *)(const void *)op->plan.row;
+    return op->outer_shape & HD_OUTER_WORKS && passage->is_filled;
+}
+
+uint8_t hd_flight_pump(hd_outer_t *stage, hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     (void)stage;
     if (hd_group_is_complete(op->group)) {
         (void)hd_net_pump(crossing->net);
     } else {
-        (void)hd_crossing_pump(crossing);
+        hd_crossing_pump(crossing);
     }
     hd_span_drain();
-    return false;
+    return waits_for_device(op) ? HD_UNANNOUNCED : HD_IMPATIENT;
 }
 
 static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {

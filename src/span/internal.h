@@ -197,7 +197,7 @@ void hd_flight_phases(const hd_op_t *op, struct hd_phases *phases);
 /* The plan that the start of an operation that goes by a flight makes (hd_outer_t.plan). */
 hd_plan_t hd_flight_plan(const hd_op_t *op);
 /* The stage's pump (hd_outer_t.pump), also of swaps in a process of one endpoint. */
-bool hd_flight_pump(hd_outer_t *stage, hd_op_t *op);
+uint8_t hd_flight_pump(hd_outer_t *stage, hd_op_t *op);
 /* For people: prints the thresholds (heddle_info --plans). */
 void hd_flight_print_cuts(FILE *out);
 /* Returns which of `count` elements unit `unit` of COMBINE combines, in elements. */

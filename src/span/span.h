@@ -190,8 +190,8 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
  * and lets UCX do what it does between messages. */
 void hd_crossing_glance(void);
 /* Drives the greeting on, if the group is sealed. Called by those who wait while the group is not
- * complete. Returns false always: the greeting may end without the group's bell being rung. */
-bool hd_crossing_pump(hd_crossing_t *crossing);
+ * complete; the greeting may end without the group's bell being rung. */
+void hd_crossing_pump(hd_crossing_t *crossing);
 /* Must the endpoint that is being destroyed wait for the greeting? As long as this returns true,
  * the caller comes again and does not let the group end. The greeting is cancelled, and the team
  * fails. Returns false for a team that is `ahead`, whose greeting keeps the group itself. */

@@ -270,12 +270,12 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t
     }
 }
 
-static bool pump(hd_outer_t *stage, hd_op_t *op) {
+static uint8_t pump(hd_outer_t *stage, hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     (void)stage;
     const hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     if (!hd_group_is_complete(op->group)) {
-        (void)hd_crossing_pump(crossing);
+        hd_crossing_pump(crossing);
         /* acquire: what the exchange needs; pairs with all_are_here. try_release takes the ref */
     } else if (atomic_load_explicit(&place->k, memory_order_acquire) != op->place.k) {
         (void)hd_net_pump(crossing->net); /* not all members are here, or one has taken the ref */
@@ -283,7 +283,7 @@ static bool pump(hd_outer_t *stage, hd_op_t *op) {
         try_release(crossing, op);
     }
     hd_span_drain(); /* legs of other operations may have ended */
-    return false;
+    return HD_IMPATIENT;
 }
 
 static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {

@@ -193,8 +193,8 @@ static void check_end(const run_t *r) {
         /* of a gatherv: a member that is done with its lane leaves the work to others */
         bool own = works && (m->plan.path == HD_PATH_ENGINE || m->plan.regime == HD_REGIME_DIRECT ||
                              m->op->call.is_root || hd_coll[m->op->call.type].flow != HD_TO_ROOT);
-        cr_assert_eq(m->op->state, own ? HD_OP_ENGINE : HD_OP_WAITING, "%s: %u ends in state %d",
-                     r->what, i, m->op->state);
+        cr_assert_eq(m->op->phase, own ? HD_PHASE_LOCAL : HD_PHASE_ARRIVE,
+                     "%s: %u ends in phase %d", r->what, i, m->op->phase);
         check_arrival(r, i);
         check_kept(r, m);
     }

@@ -395,11 +395,11 @@ static void arrived(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *tic
     pthread_mutex_unlock(&net->lock);
 }
 
-static bool pump(hd_outer_t *outer, hd_op_t *op) {
+static uint8_t pump(hd_outer_t *outer, hd_op_t *op) {
     side_t *side = (side_t *)(void *)outer;
     net_t *net = side->net;
     if (pthread_mutex_trylock(&net->lock) != 0) {
-        return false;
+        return HD_IMPATIENT;
     }
     flight_t *f = flight_of(net, side->me, hd_outer_key(op), false);
     if (f && f->has_arrived && !f->is_closed && f->ticket.slices) {
@@ -411,7 +411,7 @@ static bool pump(hd_outer_t *outer, hd_op_t *op) {
     }
     bool rings = !net->queue;
     pthread_mutex_unlock(&net->lock);
-    return rings;
+    return rings ? 0 : HD_IMPATIENT;
 }
 
 /* Takes this side's requests of the exchange off the wire. */
