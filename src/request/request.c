@@ -42,7 +42,7 @@ uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
 
 /* --- taking and giving back ------------------------------------------------------------------- */
 
-static ucc_status_t step_early(hd_op_t *op);
+static ucc_status_t match(hd_op_t *op);
 
 /* Makes a request, and puts it into the list of all that the handle made. NULL: no memory
  * (logged). */
@@ -54,7 +54,7 @@ static hd_request_t *make(ucc_team_h team) {
     }
     r->op.team = team;
     r->op.task.step = hd_op_step;
-    r->op.match = step_early;
+    r->op.match = match;
     r->op.place.locked = team->locked;
     hd_lock(&team->lock);
     team->n_requests++;
@@ -455,6 +455,11 @@ static ucc_status_t step_early(hd_op_t *op) {
         status = hd_op_fail_unlaunched(&r->op, status);
     }
     return traced(&r->op, status);
+}
+
+/* op->match of every request. */
+static ucc_status_t match(hd_op_t *op) {
+    return op->task.queued ? hd_op_step_queued(op) : step_early(op);
 }
 
 /* Puts r at the end of the handle's list of early operations, so that operations are matched in the

@@ -214,7 +214,7 @@ static ucc_status_t do_apart(hd_op_t *op) {
     }
     switch ((hd_phase_kind_t)op->phase) {
     case HD_PHASE_MATCH:
-        return op->task.queued ? hd_op_step_queued(op) : op->match(op);
+        return op->match(op);
     case HD_PHASE_COPY_OUT:
         return copy_out(op);
     default:

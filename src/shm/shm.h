@@ -110,7 +110,7 @@ typedef enum hd_turn {
 
 /* Gives the operation its place on this board and its number there. */
 hd_turn_t hd_board_enter(hd_op_t *op, hd_board_t *board);
-/* The step of an operation in a member's queue (op.c). */
+/* The step of an operation in a member's queue (op->match calls it). */
 ucc_status_t hd_op_step_queued(hd_op_t *op);
 /* An operation that was not launched in time: the others will miss it. Says so, and poisons the
  * group. */

@@ -370,7 +370,8 @@ struct hd_op {
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
     ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
     const hd_frame_t *frame;              /* packed datatypes, devices; NULL: it has none */
-    /* MATCH, but for what waits in a board's queue: its step (request/) */
+    /* its step in MATCH, of whoever makes operations (request/); of those in a board's queue it is
+     * hd_op_step_queued */
     ucc_status_t (*match)(hd_op_t *op);
     bool calls_user; /* a step may call user's code (threads/callback.h) */
     /* set per post */
