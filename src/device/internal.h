@@ -758,12 +758,17 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
+/* hd_device_plan and hd_device_follow for a team that lives in this process. */
+void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
+void hd_device_follow_here(hd_op_t *op);
 
 /* --- pipeline.c -------------------------------------------------------------------------------- */
 
-/* Does the operation go by a relay instead of stand-ins? The same at all endpoints of this
- * process. */
-bool hd_device_is_pipelined(const hd_op_t *op);
+/* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
+ * at all endpoints of this process. */
+bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host);
+/* Makes the plan of one that does. */
+void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan);
 /* op->start and op->frame of an operation that does. */
 ucc_status_t hd_device_pipeline_start(hd_op_t *op);
 extern const hd_frame_t hd_device_pipeline_frame;

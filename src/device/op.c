@@ -128,9 +128,8 @@ static ucc_status_t enter(hd_op_t *op) {
     part->device = device_of(part);
     part->send = op->call.send;
     part->receive = op->call.receive;
-    op->plan = hd_plan_of_device(op, &device_row);
     hd_device_buffers_of(op, &src, &dst);
-    ucc_status_t status = install_flight(op, op->plan.slices);
+    ucc_status_t status = install_flight(op, count_slices(op));
     if (status == UCC_OK) {
         status = hd_device_stand_in(op, &src, &dst);
         part->device = device_of(part);
@@ -173,6 +172,16 @@ static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
                                  .copy_out = hd_device_complete,
                                  .drop = hd_device_drop};
 
+void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan) {
+    *plan = hd_plan_of_device(op, &device_row);
+    plan->where = HD_ON_DEVICES;
+}
+
+void hd_device_follow_here(hd_op_t *op) {
+    op->start = publish;
+    op->frame = &frame;
+}
+
 /* --- at init --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_settle(hd_op_t *op) {
@@ -189,12 +198,6 @@ ucc_status_t hd_device_settle(hd_op_t *op) {
             return status;
         }
     }
-    if (op->team->crossing) { /* hd_device_span_choose does the rest */
-        return UCC_OK;
-    }
-    op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};
-    op->start = publish;
-    op->frame = &frame;
     return UCC_OK;
 }
 

@@ -132,10 +132,10 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
 /* --- slices ---------------------------------------------------------------------------------- */
 
 static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    hd_cut_t cut = hd_flight_cut(op);
+    const hd_plan_t *plan = &op->plan;
     hd_slice_kind_t kind;
     uint32_t j;
-    bool is = hd_slice_is(&cut, s, &kind, &j);
+    bool is = hd_slice_is(plan, s, &kind, &j);
     if (!is || kind == HD_NET) {
         hd_slice_outer(slice, 1, op->place.k);
     } else if (kind == HD_LOCAL) {
@@ -199,14 +199,14 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     const hd_flight_t *f = hd_flight_of(op);
     hd_slice_kind_t kind;
     uint32_t j;
-    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    (void)hd_slice_is(&f->plan, s, &kind, &j);
     if (kind == HD_COMBINE) {
         return hd_flight_combine(f, j, unit);
     }
     for (uint32_t i = 0; i < f->n; i++) {
         hd_gpu_taken_over(work->call[i]);
     }
-    hd_range_t range = hd_cut_segment(&f->cut, f->call.bytes, j);
+    hd_range_t range = hd_cut_segment(&f->plan, f->call.bytes, j);
     return kind == HD_LOCAL ? run_local(op, work, j, range) : run_spread(op, work, range);
 }
 
@@ -214,7 +214,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 
 static ucc_status_t prepare(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
-    hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+    hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
     ucc_status_t status = s->index == 0 ? take_relay(f) : UCC_OK;
     if (status != UCC_OK || is_bcast(f)) {
         return status == UCC_OK ? hd_flight_prepare_bcast(s, relay_at(f, 0)) : status;
@@ -238,7 +238,7 @@ static bool is_filled(const hd_segment_t *s) {
     uint64_t ticket = atomic_load_explicit(&relay->filled[s->index], memory_order_acquire);
     struct hd_device_wait wait = {.line = relay->line, .ticket = ticket};
     if (ticket == 0 || hd_line_reached(&wait)) {
-        hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+        hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
         hd_gpu_touched(relay_at(f, r.at), r.bytes, false);
         hd_gpu_handed_over(relay); /* to whoever spreads what comes of it */
         return true;
@@ -249,16 +249,13 @@ static bool is_filled(const hd_segment_t *s) {
     return false;
 }
 
-static const hd_passage_t passage_bcast = {{.layout = layout,
-                                            .run = run,
-                                            .slices = hd_flight_slices,
-                                            .streams_each = 1,
-                                            .streams_more = 1},
-                                           .prepare = prepare,
-                                           .needs_local = needs_local,
-                                           .is_filled = is_filled};
+static const hd_passage_t passage_bcast = {
+    {.layout = layout, .run = run, .streams_each = 1, .streams_more = 1},
+    .prepare = prepare,
+    .needs_local = needs_local,
+    .is_filled = is_filled};
 static const hd_passage_t passage_reduce = {
-    {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
+    {.layout = layout, .run = run, .streams_each = 2, .reducing = true},
     .prepare = prepare,
     .needs_local = needs_local,
     .is_filled = is_filled};
@@ -268,10 +265,9 @@ static const hd_passage_t passage_reduce = {
 /* Publishes part->src and part->dst, which claimers are given. */
 ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
     hd_checked(hd_device_check_part(op));
     hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
-    return hd_outer_start_work(op, &passage->row, part->src, part->dst);
+    return hd_outer_start_work(op, part->src, part->dst);
 }
 
 static ucc_status_t enter(hd_op_t *op) {
@@ -333,8 +329,13 @@ bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     return whole && devices == 1 && n <= HD_GPU_OPERANDS;
 }
 
-bool hd_device_is_pipelined(const hd_op_t *op) {
-    return op->outer && op->plan.path == HD_PATH_ENGINE &&
-           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices) &&
-           !hd_flight_cut(op).apart;
+bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host) {
+    return host->network == HD_NETWORK_LEGS && host->path == HD_PATH_ENGINE && !host->apart &&
+           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices);
+}
+
+void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan) {
+    const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    *plan = hd_flight_plan(op, &passage->row);
+    plan->where = HD_ON_BOTH;
 }

@@ -522,29 +522,42 @@ static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
                                  .copy_out = hd_device_complete,
                                  .drop = hd_device_drop};
 
-void hd_device_phases(const hd_op_t *op, hd_phases_t *phases) {
-    if (!op->outer) {
+/* --- which way ------------------------------------------------------------------------------- */
+
+void hd_device_phases(const hd_plan_t *plan, hd_phases_t *phases) {
+    if (plan->where == HD_ON_DEVICES) {
         return; /* shm has said that devices do all of it */
     }
-    bool flies = hd_device_is_pipelined(op);
     hd_phases_t host = *phases;
     phases->n = 0;
-    hd_phases_add(phases,
-                  (hd_phase_t){.kind = HD_PHASE_COPY_IN,
-                               .algorithm = flies ? "combined by the device to pinned memory"
-                                                  : "copied to pinned memory"});
+    hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_COPY_IN,
+                                       .algorithm = plan->where == HD_ON_BOTH
+                                                        ? "combined by the device to pinned memory"
+                                                        : "copied to pinned memory"});
     for (uint32_t i = 0; i < host.n; i++) {
         hd_phases_add(phases, host.phase[i]);
     }
     hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_COPY_OUT, .algorithm = "copied back"});
 }
 
-void hd_device_span_choose(hd_op_t *op) {
-    if (hd_device_is_pipelined(op)) {
+void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
+    if (!op->team->crossing) {
+        hd_device_plan_here(op, plan);
+    } else if (hd_device_is_pipelined(op, plan)) {
+        hd_device_pipeline_plan(op, plan);
+    } else {
+        plan->where = HD_BY_STAND_INS;
+        plan->express = false;
+    }
+}
+
+void hd_device_follow(hd_op_t *op) {
+    if (op->plan.where == HD_ON_DEVICES) {
+        hd_device_follow_here(op);
+    } else if (op->plan.where == HD_ON_BOTH) {
         op->start = hd_device_pipeline_start;
         op->frame = &hd_device_pipeline_frame;
-        return;
+    } else {
+        op->frame = &frame;
     }
-    op->frame = &frame;
-    op->plan.express = false;
 }

@@ -247,7 +247,7 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
         status = choose_route(team, args, tag, r);
     }
     if (status == UCC_OK) {
-        hd_request_plan_express(r); /* this may change the plan */
+        hd_request_decide(r);
         hd_args_note_shape(r, args);
     }
     return status;

@@ -69,9 +69,22 @@ struct hd_request {
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
 
+/* --- plans (plan.c) --------------------------------------------------------------------------- */
+
+/* Returns how the request's call would run if it were posted now. The request is prepared, and has
+ * something to do. */
+hd_plan_t hd_plan_of(const hd_request_t *r);
+/* Called at the end of a preparation: makes the plan, and sets what carries the operation out. */
+void hd_request_decide(hd_request_t *r);
+/* op->start of an operation whose plan its first post makes. */
+ucc_status_t hd_request_start_late(hd_op_t *op);
+/* Called at a post whose counts are other ones than at the last: if the operation crosses processes,
+ * its plan is made anew. */
+void hd_request_replan(hd_op_t *op);
+
 /* --- small collectives (shortcut.c) ----------------------------------------------------------- */
 
-/* Called at the end of init: decides whether posts may try the express. */
+/* Decides whether posts may try the express; called when the plan has been made. */
 void hd_request_plan_express(hd_request_t *r);
 /* Called after an operation was launched: looks a little longer for what it awaits. Returns the
  * operation's status then. */

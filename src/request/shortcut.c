@@ -29,15 +29,9 @@ void hd_request_plan_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
-    bool swaps = team->crossing && r->route == HD_ROUTE_NUMBER && hd_swap_choose(op);
+    bool swaps = op->plan.network == HD_NETWORK_SWAP;
     const hd_family_t *family = &hd_family[op->call.type];
-    r->express = NULL;
-    r->cacheable = false;
-    if (op->call.device && team->crossing) {
-        hd_device_span_choose(op);
-    }
-    if (!(op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
-          !team->debug_order)) {
+    if (!(op->plan.express && numbered && !op->prepare && r->timeout == 0 && !team->debug_order)) {
         return;
     }
     hd_assert(!r->run && !op->frame && !op->call.empty);

@@ -102,7 +102,7 @@ ucc_status_t hd_op_step_queued(hd_op_t *op) {
         hd_op_time_out(late);
     }
     if (!leaves && op->outer && !hd_group_is_complete(op->group)) { /* it becomes that by pumping */
-        task->impatient = op->outer->pump(op->outer, op);
+        task->impatient = op->outer->pump(op);
     }
     if (!leaves) { /* the team has failed in the first case: so does the head, now */
         return late || hd_op_watch_leavers(op) != UCC_OK ? hd_op_step_queued(op) : UCC_INPROGRESS;

@@ -194,8 +194,7 @@ typedef struct hd_work_row {
     void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
     /* after a claim: does one unit of slice s */
     ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
-    /* an outer stage's, or devices': how many slices there are, at least 1; of work.c's rows plan.c
-     * decides it */
+    /* devices': how many slices there are, at least 1; NULL: whoever makes the plan decides it */
     uint32_t (*slices)(const hd_op_t *op);
     /* by what plan.c cuts the work */
     uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
@@ -373,7 +372,6 @@ struct hd_op {
     /* its step in MATCH, of whoever makes operations (request/); of those in a board's queue it is
      * hd_op_step_queued */
     ucc_status_t (*match)(hd_op_t *op);
-    bool calls_user; /* a step may call user's code (threads/callback.h) */
     /* set per post */
     hd_group_t *group;
     hd_lane_t *lane;
@@ -386,10 +384,13 @@ struct hd_op {
     bool abandoned;             /* user's code has not returned */
     uint32_t team_ep;           /* my number in the team; place.me is my number on the board */
     ucc_status_t why;           /* cancels: what to report */
+    bool calls_user;            /* a step may call user's code (threads/callback.h) */
+    bool completer;             /* outer: I have completed the arrival */
+    uint8_t outer_shape;        /* HD_OUTER_* of outer.h */
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
-    hd_plan_t plan;             /* how it runs; made at init, or by start (hd_op_choose_plan) */
+    hd_plan_t plan;             /* how it runs; made at init, or by the first start */
     hd_expose_t expose;         /* DIRECT, published: what my lane says */
     uint32_t watch;             /* lane the mismatch watch looks at next */
     uint32_t arrive_level;      /* static arrival: next level to combine */
@@ -400,13 +401,11 @@ struct hd_op {
     uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
     bool any_direct;            /* some lane is DIRECT */
     bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
-    bool numbered;        /* takes part in the board's flow control (not on boards of depth 1) */
-    bool own_finished;    /* so is mine, as I know without looking */
-    hd_op_t *queue_next;  /* MATCH: of its member's queue, or of the handle's early operations */
-    hd_outer_t *outer;    /* the stage that goes on outside the group; NULL: there is none */
-    uint32_t outer_shape; /* HD_OUTER_* of outer.h */
-    bool completer;       /* outer: I have completed the arrival */
-    uint32_t turn;        /* the user's reduction: the slice that I work on */
+    bool numbered;           /* takes part in the board's flow control (not on boards of depth 1) */
+    bool own_finished;       /* so is mine, as I know without looking */
+    hd_op_t *queue_next;     /* MATCH: of its member's queue, or of the handle's early operations */
+    const hd_outer_t *outer; /* the stage that goes on outside the group; NULL: there is none */
+    uint32_t turn;           /* the user's reduction: the slice that I work on */
     /* of the whole collective, in whichever processes its endpoints live; place has what this board
      * counts */
     uint32_t n, me;
