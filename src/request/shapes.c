@@ -350,6 +350,7 @@ static ucc_status_t split_unevenly(hd_intake_t *c) {
     return status;
 }
 
+/* hd_prepare; type is the call's, see KNOWN_TYPE. */
 static KNOWN_TYPE ucc_status_t prepare(hd_intake_t *c, uint8_t type) {
     hd_call_t *call = &c->op->call;
     const hd_coll_t *coll = &hd_coll[type];
@@ -377,13 +378,18 @@ static KNOWN_TYPE ucc_status_t prepare(hd_intake_t *c, uint8_t type) {
 }
 
 ucc_status_t hd_prepare(hd_intake_t *c) {
-    switch (c->op->call.type) { /* a case for each type that comes here before each launch */
+    switch (
+        c->op->call.type) { /* each type that comes here before each launch has code of its own */
     case HD_ALLGATHERV:
         return prepare(c, HD_ALLGATHERV);
     case HD_ALLTOALLV:
         return prepare(c, HD_ALLTOALLV);
+    case HD_GATHERV:
+        return prepare(c, HD_GATHERV);
     case HD_REDUCE_SCATTERV:
         return prepare(c, HD_REDUCE_SCATTERV);
+    case HD_SCATTERV:
+        return prepare(c, HD_SCATTERV);
     default:
         return prepare(c, c->op->call.type);
     }
