@@ -210,19 +210,22 @@ static ucc_status_t divide(const hd_intake_t *c, const hd_coll_t *coll, bool sou
 static KNOWN_TYPE ucc_status_t take_plain(const hd_intake_t *c, const hd_coll_t *coll, bool source,
                                           side_t *side) {
     const hd_call_t *call = &c->op->call;
-    ucc_coll_buffer_info_t info = source ? c->args->src.info : c->args->dst.info;
+    const ucc_coll_buffer_info_t *info = source ? &c->args->src.info : &c->args->dst.info;
+    ucc_coll_buffer_info_t by_dst;
     uint8_t extent = source ? coll->source : coll->result;
     if (source && extent == HD_WHOLE && !hd_coll_goes_by_src(coll, call->is_root, call->in_place)) {
         /* as in released UCC, dst says how much there is, and of what */
-        info.count = c->args->dst.info.count;
+        by_dst = *info;
+        by_dst.count = c->args->dst.info.count;
+        info = &by_dst;
     }
-    ucc_status_t status = take_buffer(c, source ? "src" : "dst", &info, &side->bytes);
-    side->at = info.buffer;
-    side->dt = info.datatype;
+    ucc_status_t status = take_buffer(c, source ? "src" : "dst", info, &side->bytes);
+    side->at = info->buffer;
+    side->dt = info->datatype;
     side->block = side->bytes;
     /* in place, what becomes one member's block holds all of them before */
     bool blocks = extent == HD_BLOCKS || (extent == HD_BLOCK && !source && call->in_place);
-    return status == UCC_OK && blocks && !coll->vector ? divide(c, coll, source, info.count, side)
+    return status == UCC_OK && blocks && !coll->vector ? divide(c, coll, source, info->count, side)
                                                        : status;
 }
 
@@ -378,12 +381,16 @@ static KNOWN_TYPE ucc_status_t prepare(hd_intake_t *c, uint8_t type) {
 }
 
 ucc_status_t hd_prepare(hd_intake_t *c) {
-    switch (
-        c->op->call.type) { /* each type that comes here before each launch has code of its own */
+    /* Types have code of their own that come here before each launch; and the two most frequent. */
+    switch (c->op->call.type) {
     case HD_ALLGATHERV:
         return prepare(c, HD_ALLGATHERV);
+    case HD_ALLREDUCE:
+        return prepare(c, HD_ALLREDUCE);
     case HD_ALLTOALLV:
         return prepare(c, HD_ALLTOALLV);
+    case HD_BCAST:
+        return prepare(c, HD_BCAST);
     case HD_GATHERV:
         return prepare(c, HD_GATHERV);
     case HD_REDUCE_SCATTERV:
