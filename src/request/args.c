@@ -286,7 +286,7 @@ static ucc_status_t recount_by(hd_intake_t *c) {
     if (c->op->call.exclusive) {
         hd_op_calls_user(c->op);
     }
-    return hd_prepare[c->op->call.type](c);
+    return hd_prepare(c);
 }
 
 static inline hd_intake_t intake_of(hd_op_t *op) {
@@ -408,7 +408,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
         status = hd_pack_setup(team, args, r);
     }
     if (status == UCC_OK && !op->prepare) {
-        status = coll->moves_data ? hd_prepare[op->call.type](&c) : UCC_OK;
+        status = coll->moves_data ? hd_prepare(&c) : UCC_OK;
     }
     if (op->call.exclusive && !op->prepare) {
         op->prepare = hd_op_calls_user;

@@ -40,9 +40,9 @@ ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *wh
 /* Returns the address of a vector's first block that is not empty; if there is none, the vector's
  * buffer. */
 const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t flags, uint32_t n);
-/* A function for each type, which checks the buffers of a call and takes them into the operation.
- * NULL: the type has no buffers. */
-extern ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c);
+/* Checks the buffers of a call that has some, and takes them into the operation. Logs what is
+ * wrong. */
+ucc_status_t hd_prepare(hd_intake_t *c);
 
 /* --- pack.c ----------------------------------------------------------------------------------- */
 
