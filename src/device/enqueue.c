@@ -75,11 +75,17 @@ static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *worker
     return UCC_OK;
 }
 
-/* Decides which way the exchange goes: the same for each of its claimers, as they look at the same
- * things. */
-static ucc_status_t choose_way(hd_device_view_t *v, const workers_t *workers) {
-    bool reached, copies = false;
-    ucc_status_t status = all_reach(v, workers, &reached);
+ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known) {
+    workers_t workers = find_workers(v);
+    bool reached = known && *known, copies = false;
+    if (v->share >= workers.n) { /* nothing to do */
+        v->shares = 0;
+        return UCC_OK;
+    }
+    v->shares = workers.n;
+    v->workers = bits_of(&workers);
+    v->device = workers.device[v->share];
+    ucc_status_t status = known ? UCC_OK : all_reach(v, &workers, &reached);
     if (status == UCC_OK && reached && has_data(v->op)) {
         status = hd_device_find_copies(v, &copies, &v->rows);
     }
@@ -228,8 +234,7 @@ static ucc_status_t enqueue_trip(const hd_device_view_t *v, hd_line_t *line) {
     return status;
 }
 
-/* Returns whether the claimer's own stream will do: then nobody changes streams. */
-static bool suits_own(const hd_device_view_t *v) {
+bool hd_device_suits_own(const hd_device_view_t *v) {
     const hd_device_order_t *own = &hd_device_part_of(v->op)->order;
     /* relaxed: a stream of the user's may be ordered with others' by itself (NULL streams), and so
      * stand behind a gate though its `ready` did not: no harm but while there are some */
@@ -279,18 +284,11 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
         /* The same for all: it is part of the signature. */
         v->capture = part->order.is ? part->order.capture : 0;
     }
-    workers_t workers = find_workers(v);
-    if (v->share >= workers.n) {
-        return UCC_OK;
-    }
-    v->shares = workers.n;
-    v->workers = bits_of(&workers);
-    v->device = workers.device[v->share];
-    hd_assert_lt(v->device, v->devices->driver->devices);
-    ucc_status_t status = choose_way(v, &workers);
-    if (status != UCC_OK) {
+    ucc_status_t status = hd_device_decide(v, NULL);
+    if (status != UCC_OK || v->shares == 0) {
         return status;
     }
+    hd_assert_lt(v->device, v->devices->driver->devices);
     if (v->way == HD_DEVICE_WINDOWS) {
         v->shares = 1;
         return v->share == 0 ? enqueue_in_windows(v) : UCC_OK; /* the first claimer does it all */
@@ -300,5 +298,5 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
         v->device = __builtin_ctzll(v->workers);
         return v->share == 0 ? enqueue(v, enqueue_trip) : UCC_OK;
     }
-    return suits_own(v) ? enqueue_own(v) : enqueue(v, enqueue_on);
+    return hd_device_suits_own(v) ? enqueue_own(v) : enqueue(v, enqueue_on);
 }

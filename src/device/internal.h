@@ -750,8 +750,15 @@ ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *lin
 
 /* --- enqueue.c ------------------------------------------------------------------------------- */
 
-/* Does a slice. The caller gives op, work, done, devices and share, which is the slice's number;
- * the rest of v is found out here: which devices work, and which way. */
+/* Decides which devices work, and which way the exchange goes: the same for each of its claimers,
+ * since they look at the same things. The caller gives op, work, devices and share; shares is 0 if
+ * nothing is left for that share. known: whether all workers reach all buffers; NULL: the devices
+ * are asked. */
+ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known);
+/* Returns whether the claimer's own stream will do for its share: then nobody changes streams. */
+bool hd_device_suits_own(const hd_device_view_t *v);
+/* Does a slice. The caller gives op, work, done, devices and share, which is the slice's number; the
+ * rest of v is found out here. */
 ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* --- op.c ------------------------------------------------------------------------------------ */

@@ -1,176 +1,21 @@
-/* show.c: what heddle_info says of calls on devices. It decides nothing: for each type and size it
- * has the work of an exchange enqueued by those who always do it (hd_device_run), on devices that
- * are like those of the process, by a driver that only counts.
- *
- * That driver's streams do everything at once, so that words are set and tables are free. Its
- * buffers are addresses that nobody looks at. Pinned memory is real, because tables are written
- * there.
+/* show.c: what heddle_info says of calls on devices: which way each would go, by the decision that
+ * claimers make (hd_device_decide). It asks about calls whose endpoints have their buffers on the
+ * GPUs that near.c proposes. Nothing is enqueued, and the buffers are addresses that nobody looks
+ * at.
  */
 #include "device/internal.h"
 
-#include "core/fork.h"
 #include "gpu/near.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 256 /* endpoints */ };
 
-/* --- a driver that counts -------------------------------------------------------------------- */
-
-typedef struct counts {
-    uint32_t launches, copies, tables;
-    uint32_t on_lines; /* of these, so many are on internal streams */
-} counts_t;
-
-/* Guards what follows, up to the blank line: drivers have no self. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const hd_gpu_driver_t *real;
-static counts_t counts;
-static uint8_t home[MOST]; /* device of each endpoint's buffers */
-
-/* Addresses say whose buffer it is: far apart, and never looked at. */
-enum { BUFFER_SHIFT = 40 };
-
-static uint8_t *buffer_of(uint32_t member, int side) {
-    return (uint8_t *)(uintptr_t)((uint64_t)(1 + 2 * member + (uint32_t)side) << BUFFER_SHIFT);
-}
-/* The addresses behind them are memory of the library's own. */
-static uint8_t *memory_on(int device) {
-    return buffer_of(MOST + (uint32_t)device, HD_SIDE_SRC);
-}
-static int device_at(const void *pointer) {
-    uint64_t number = (((uint64_t)(uintptr_t)pointer >> BUFFER_SHIFT) - 1) / 2;
-    return number < MOST ? home[number] : (int)(number - MOST);
-}
-
-static ucc_status_t count_info(int device, hd_gpu_info_t *info) {
-    return real->info(device, info);
-}
-static bool count_lost(int device) {
-    (void)device;
-    return false;
-}
-static ucc_status_t count_reachable(int device, const void *pointer, bool *yes) {
-    hd_gpu_info_t info;
-    int of = device_at(pointer);
-    ucc_status_t status = real->info(device, &info);
-    *yes = of == device || (info.peers >> of & 1) != 0;
-    return status;
-}
-
-static ucc_status_t count_take(int device, hd_gpu_kind_t kind, size_t bytes,
-                               hd_gpu_block_t **block) {
-    *block = malloc(sizeof(**block));
-    void *memory = kind == HD_GPU_DEVICE ? memory_on(device) : malloc(bytes);
-    if (!*block || !memory) {
-        if (kind != HD_GPU_DEVICE) {
-            free(memory);
-        }
-        free(*block);
-        hd_error("no memory for the plans of device %d", device);
-        return UCC_ERR_NO_MEMORY;
-    }
-    **block = (hd_gpu_block_t){.memory = memory, .bytes = bytes, .device = device, .kind = kind};
-    return UCC_OK;
-}
-static void count_put(hd_gpu_block_t *block) {
-    if (block->kind != HD_GPU_DEVICE) {
-        free(block->memory);
-    }
-    free(block);
-}
-
-/* Makes a line's stream: those of members have a handle. */
-static ucc_status_t count_stream(int device, uint32_t i, hd_gpu_stream_t *stream) {
-    (void)i;
-    *stream = (hd_gpu_stream_t){.device = device};
-    return UCC_OK;
-}
-
-static ucc_status_t count_event_take(int device, hd_gpu_event_t **event) {
-    static char any;
-    (void)device;
-    *event = (hd_gpu_event_t *)(void *)&any;
-    return UCC_OK;
-}
-static void count_event_put(hd_gpu_event_t *event) {
-    (void)event;
-}
-static ucc_status_t count_record(hd_gpu_stream_t stream, hd_gpu_event_t *event) {
-    (void)stream, (void)event;
-    return UCC_OK;
-}
-static ucc_status_t count_wait(hd_gpu_stream_t stream, hd_gpu_event_t *event, hd_gpu_site_t site) {
-    (void)stream, (void)event, (void)site;
-    return UCC_OK;
-}
-static ucc_status_t count_query(hd_gpu_event_t *event, hd_gpu_site_t site) {
-    (void)event, (void)site;
-    return UCC_OK;
-}
-
-static ucc_status_t count_word_take(int device, hd_gpu_flag_t **word) {
-    (void)device;
-    *word = calloc(1, sizeof(**word));
-    return *word ? UCC_OK : UCC_ERR_NO_MEMORY;
-}
-static void count_word_put(int device, hd_gpu_flag_t *word) {
-    (void)device;
-    free(word);
-}
-static ucc_status_t count_signal(hd_gpu_stream_t stream, hd_gpu_flag_t *word, uint64_t value) {
-    (void)stream;
-    atomic_store_explicit(word, value, memory_order_relaxed); /* this thread alone reads it */
-    return UCC_OK;
-}
-
-static ucc_status_t count_launch(hd_gpu_stream_t stream, const struct hd_gpu_launch *launch) {
-    (void)launch;
-    counts.launches++;
-    counts.on_lines += !stream.handle;
-    return UCC_OK;
-}
-/* A copy that comes from the host is a table. */
-static ucc_status_t count_copy(hd_gpu_stream_t stream, void *to, int to_device, const void *from,
-                               int from_device, size_t bytes) {
-    (void)to, (void)to_device, (void)from, (void)bytes;
-    counts.copies += from_device >= 0;
-    counts.tables += from_device < 0;
-    counts.on_lines += !stream.handle;
-    return UCC_OK;
-}
-
-static const hd_gpu_driver_t counting = {
-    .info = count_info,
-    .lost = count_lost,
-    .reachable = count_reachable,
-    .take = count_take,
-    .put = count_put,
-    .stream = count_stream,
-    .event_take = count_event_take,
-    .event_put = count_event_put,
-    .record = count_record,
-    .wait = count_wait,
-    .event_query = count_query,
-    .event_await = count_query,
-    .word_take = count_word_take,
-    .word_put = count_word_put,
-    .signal = count_signal,
-    .launch = count_launch,
-    .copy = count_copy,
-};
-
-/* --- an exchange that nobody waits for ------------------------------------------------------- */
-
 typedef struct show {
+    const hd_gpu_driver_t *driver;
     uint32_t n;
-    hd_gpu_driver_t driver;
-    hd_devices_t *devices;
-    uint32_t claimer[HD_GPU_DEVICES]; /* by share */
+    uint8_t home[MOST];    /* device of each endpoint's buffers */
+    hd_devices_t *devices; /* of which only the number of closed gates is read */
     struct ucc_team team;
     hd_group_t *group;
-    struct hd_device_done done[HD_GPU_DEVICES];
     uint64_t counts[MOST], displacements[MOST]; /* of v types, with all blocks of one size */
     hd_op_t op[MOST];
     hd_device_part_t part[MOST];
@@ -178,6 +23,15 @@ typedef struct show {
     void *dst[MOST];
     const hd_call_t *call[MOST];
 } show_t;
+
+/* Addresses are far apart, one for each buffer. */
+enum { BUFFER_SHIFT = 40 };
+
+static uint8_t *buffer_of(uint32_t member, int side) {
+    return (uint8_t *)(uintptr_t)((uint64_t)(1 + 2 * member + (uint32_t)side) << BUFFER_SHIFT);
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
 
 /* Describes a call in which each endpoint gives so many bytes in all. False: that is nothing to a
  * type that divides them. */
@@ -204,8 +58,8 @@ static bool describe(show_t *s, uint8_t type, size_t bytes, hd_call_t *call) {
                                                             UCC_OP_SUM, s->n) == UCC_OK);
 }
 
-/* Fills in the operations and parts, as if the members had posted. */
-static void post(show_t *s, const hd_call_t *call, bool on_streams) {
+/* Fills in the operations and parts, as if the members had posted in the order of streams. */
+static void post(show_t *s, const hd_call_t *call) {
     for (uint32_t i = 0; i < s->n; i++) {
         hd_device_part_t *part = &s->part[i];
         hd_op_t *op = &s->op[i];
@@ -222,12 +76,13 @@ static void post(show_t *s, const hd_call_t *call, bool on_streams) {
         op->call.dst = buffer_of(i, HD_SIDE_DST);
         hd_device_buffers_of(op, &s->src[i], &s->dst[i]);
         s->call[i] = &op->call;
-        *part = (hd_device_part_t){.device = home[i], .send = call->send, .receive = call->receive};
-        part->order.is = on_streams;
-        part->order.stream = (hd_gpu_stream_t){.device = home[i], .handle = op};
+        *part =
+            (hd_device_part_t){.device = s->home[i], .send = call->send, .receive = call->receive};
+        part->order.is = true;
+        part->order.stream = (hd_gpu_stream_t){.device = s->home[i], .handle = op};
         for (int side = 0; side < HD_SIDES; side++) {
             part->side[side] = (hd_device_side_t){.memory = {.kind = HD_GPU_DEVICE,
-                                                             .device = home[i],
+                                                             .device = s->home[i],
                                                              .base = (uintptr_t)buffer_of(i, side),
                                                              .bytes = (size_t)1 << BUFFER_SHIFT},
                                                   .at = buffer_of(i, side)};
@@ -235,32 +90,29 @@ static void post(show_t *s, const hd_call_t *call, bool on_streams) {
     }
 }
 
+/* Returns whether all GPUs where endpoints have buffers reach each other's memory. */
+static ucc_status_t all_reach(const show_t *s, bool *yes) {
+    uint64_t used = 0;
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < s->n; i++) {
+        used |= UINT64_C(1) << s->home[i];
+    }
+    *yes = true;
+    for (uint32_t d = 0; d < s->driver->devices && status == UCC_OK; d++) {
+        hd_gpu_info_t info = {.peers = 0};
+        status = s->driver->info((int)d, &info);
+        *yes = *yes && (!(used >> d & 1) || (used & ~(info.peers | UINT64_C(1) << d)) == 0);
+    }
+    return status;
+}
+
 /* Returns an endpoint whose buffers are on the device. */
 static uint32_t find_claimer(const show_t *s, int device) {
     uint32_t i = s->n - 1;
-    while (i > 0 && home[i] != device) {
+    while (i > 0 && s->home[i] != device) {
         i--;
     }
     return i;
-}
-
-/* Enqueues all shares. *view is how the first of them was done. They are claimed by those who were
- * found the last time. */
-static ucc_status_t run(show_t *s, hd_device_view_t *view) {
-    hd_work_t work = {.src = s->src, .dst = s->dst, .call = s->call};
-    ucc_status_t status = UCC_OK;
-    memset(&counts, 0, sizeof(counts));
-    for (uint32_t share = 0; share < s->driver.devices && status == UCC_OK; share++) {
-        hd_device_view_t v = {.op = &s->op[s->claimer[share]],
-                              .work = &work,
-                              .devices = s->devices,
-                              .done = &s->done[share],
-                              .share = share};
-        status = hd_device_run(&v);
-        s->claimer[share] = find_claimer(s, v.device);
-        *view = share == 0 ? v : *view;
-    }
-    return status;
 }
 
 /* --- for people ------------------------------------------------------------------------------ */
@@ -279,29 +131,43 @@ static const char *name_of(const hd_device_view_t *v) {
     return v->shares > 1 ? "shares" : "one";
 }
 
+/* Decides share `share` of a call whose members have posted. */
+static ucc_status_t decide(show_t *s, const hd_work_t *work, uint32_t share, bool reached,
+                           hd_device_view_t *v) {
+    *v = (hd_device_view_t){
+        .op = &s->op[0], .work = work, .devices = s->devices, .share = share, .ordered = true};
+    ucc_status_t status = hd_device_decide(v, &reached);
+    v->op = &s->op[find_claimer(s, v->device)];
+    return status;
+}
+
 /* Prints a cell, such as "shares 2*", in 16 characters. */
 static ucc_status_t print_cell(show_t *s, uint8_t type, size_t bytes, FILE *out) {
-    hd_device_view_t view;
+    hd_work_t work = {.src = s->src, .dst = s->dst, .call = s->call};
+    hd_device_view_t v;
     hd_call_t call;
     char text[32];
+    bool reached;
     if (!describe(s, type, bytes, &call)) {
         fprintf(out, "%15s ", "-");
         return UCC_OK;
     }
-    post(s, &call, false);
-    ucc_status_t status = run(s, &view);
-    counts_t plain = counts;
+    post(s, &call);
+    ucc_status_t status = all_reach(s, &reached);
     if (status == UCC_OK) {
-        post(s, &call, true);
-        status = run(s, &view);
+        status = decide(s, &work, 0, reached, &v);
     }
-    int used = snprintf(text, sizeof(text), "%s ", name_of(&view));
-    if (plain.copies) {
-        used += snprintf(text + used, sizeof(text) - (size_t)used, "%u+", plain.copies);
+    if (status != UCC_OK) {
+        return status;
     }
-    snprintf(text + used, sizeof(text) - (size_t)used, "%u%s", plain.launches,
-             plain.tables ? "t" : "");
-    fprintf(out, "%15s%c", text, counts.on_lines ? ' ' : '*');
+    bool own = v.way == HD_DEVICE_FUSED || v.way == HD_DEVICE_COPIES;
+    snprintf(text, sizeof(text), "%s %u", name_of(&v), v.shares);
+    for (uint32_t share = 0; share < v.shares && own && status == UCC_OK; share++) {
+        hd_device_view_t each;
+        status = decide(s, &work, share, reached, &each);
+        own = status == UCC_OK && hd_device_suits_own(&each);
+    }
+    fprintf(out, "%15s%c", text, own ? '*' : ' ');
     return status;
 }
 
@@ -314,9 +180,8 @@ static ucc_status_t print_table(show_t *s, FILE *out) {
             "that one endpoint gives in all. one: a GPU does all; shares: each GPU does a share; "
             "partials: a GPU first reduces what is there of whole blocks of 8 endpoints; "
             "copies: large blocks go by copy engines; windows: by pinned memory, where GPUs don't "
-            "reach each other's. With the number of launches, and before a + that of copies; t: "
-            "their addresses take a table. *: in the order of streams, nothing but the endpoints' "
-            "own\n%-16s",
+            "reach each other's. With the number of GPUs that work. *: in the order of streams, "
+            "nothing but the endpoints' own\n%-16s",
             s->n, "");
     for (size_t i = 0; i < SIZES; i++) {
         fprintf(out, "%15zu ", size[i]);
@@ -341,7 +206,7 @@ static void print_across(const show_t *s, FILE *out) {
         "the network; large ",
         out);
     for (uint8_t type = 0; type < HD_N_TYPES; type++) {
-        if (hd_device_may_pipeline(type, s->n, s->driver.devices)) {
+        if (hd_device_may_pipeline(type, s->n, s->driver->devices)) {
             fprintf(out, "%s%s", comma, hd_type_name(type));
             comma = ", ";
         }
@@ -351,52 +216,42 @@ static void print_across(const show_t *s, FILE *out) {
           out);
 }
 
-static ucc_status_t place_endpoints(uint32_t n) {
+static ucc_status_t place_endpoints(show_t *s) {
     hd_gpu_places_t gpus;
     hd_locality_t where[MOST];
-    ucc_status_t status = hd_gpu_locate(real, &gpus);
-    for (uint32_t i = 0; i < n; i++) {
-        hd_topo_place(hd_topo_get(), i, n, &where[i]);
+    ucc_status_t status = hd_gpu_locate(s->driver, &gpus);
+    for (uint32_t i = 0; i < s->n; i++) {
+        hd_topo_place(hd_topo_get(), i, s->n, &where[i]);
     }
     if (status == UCC_OK) {
-        status = hd_gpu_share_out(&gpus, where, n, (hd_gpu_crowd_t){0}, home);
+        status = hd_gpu_share_out(&gpus, where, s->n, (hd_gpu_crowd_t){0}, s->home);
     }
     return status;
 }
 
-static ucc_status_t print_all(show_t *s, FILE *out) {
-    ucc_status_t status = place_endpoints(s->n);
+/* Takes what showing needs, prints all, and gives it back. */
+static ucc_status_t show(ucc_lib_h lib, const hd_gpu_driver_t *driver, uint32_t n, FILE *out) {
+    hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
+    show_t *s = hd_alloc(HD_LINE, sizeof(*s));
+    if (!s) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    s->driver = driver;
+    s->n = n < MOST ? n : MOST;
+    s->team.lib = lib;
+    s->devices = hd_devices_make(driver);
+    s->group = s->devices ? hd_group_create(s->n, &config) : NULL;
+    ucc_status_t status = s->group ? place_endpoints(s) : UCC_ERR_NO_MEMORY;
     if (status == UCC_OK) {
         status = print_table(s, out);
     }
     if (status == UCC_OK) {
         print_across(s, out);
     }
-    return status;
-}
-
-/* Takes what showing needs, prints all, and gives it back. */
-static ucc_status_t show(ucc_lib_h lib, uint32_t n, FILE *out) {
-    hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
-    show_t *s = hd_alloc(HD_LINE, sizeof(*s));
-    ucc_status_t status = UCC_ERR_NO_MEMORY;
-    if (s) {
-        s->n = n < MOST ? n : MOST;
-        s->driver = counting;
-        s->driver.devices = real->devices;
-        s->driver.emulated = real->emulated;
-        s->team.lib = lib;
-        s->devices = s->team.devices = hd_devices_make(&s->driver);
-        s->group = s->devices ? hd_group_create(s->n, &config) : NULL;
-    }
-    if (s && s->group) {
-        status = print_all(s, out);
+    if (s->group) {
         hd_home_unpin(&s->group->home);
     }
-    for (uint32_t d = 0; s && d < real->devices; d++) {
-        hd_free(s->done[d].scratch);
-    }
-    if (s && s->devices) {
+    if (s->devices) {
         hd_devices_unmake(s->devices);
     }
     hd_free(s);
@@ -408,11 +263,7 @@ ucc_status_t hd_device_print_plans(ucc_lib_h lib, uint32_t n, FILE *out) {
     if (hd_gpu_peek(&driver) != UCC_OK) {
         return UCC_OK;
     }
-    hd_fork_guard(&lock);
-    pthread_mutex_lock(&lock);
-    real = driver;
-    ucc_status_t status = driver->devices ? show(lib, n, out) : UCC_OK;
-    pthread_mutex_unlock(&lock);
+    ucc_status_t status = driver->devices ? show(lib, driver, n, out) : UCC_OK;
     hd_gpu_close();
     return status;
 }
