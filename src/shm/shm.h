@@ -135,7 +135,7 @@ void hd_op_disown(hd_op_t *op);
 /* An operation that fails without having been launched. Its memory may be a peer's to write to all
  * the same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
-/* task.step of every operation, in all its phases. */
+/* task.step of every operation, in all its phases; set by whoever makes one. */
 ucc_status_t hd_op_step(hd_task_t *task);
 /* The same by the poster of an operation that awaits a word, before its context has it. */
 ucc_status_t hd_op_look(hd_op_t *op);

@@ -555,6 +555,7 @@ void point_init(point_t *p, net_t *net, uint32_t side, uint32_t me) {
     p->op.group = group;
     p->op.team_ep = me;
     p->op.task.home = &group->home;
+    p->op.task.step = hd_op_step;
     p->op.outer = &net->side[side].stage;
     p->op.place = (hd_place_t){
         .board = group->board, .member = group->board->member[me], .me = me, .n = net->n};
