@@ -333,7 +333,8 @@ static inline const hd_op_t *hd_device_op(const hd_device_view_t *v, uint32_t i)
     const char *call = (const char *)v->work->call[i];
     return (const hd_op_t *)(const void *)(call - offsetof(hd_op_t, call));
 }
-/* The thresholds by which all claimers of the exchange decide alike: those of member 0's library. */
+/* The thresholds by which all claimers of the exchange decide alike: those of member 0's library.
+ */
 static inline ucc_lib_h hd_device_settings(const hd_device_view_t *v) {
     return hd_device_op(v, 0)->team->lib;
 }
@@ -649,8 +650,8 @@ void hd_device_undo(hd_op_t *op);
 void hd_device_drop(hd_op_t *op);
 /* The operation leaves the order, because it is over or its launch has failed. */
 void hd_device_leave_order(hd_op_t *op);
-/* A frame's `finish` calls this last, when the part has its tickets. If they are not all reached, the
- * operation leaves the board, this returns UCC_INPROGRESS, and the operation ends with `status`
+/* A frame's `finish` calls this last, when the part has its tickets. If they are not all reached,
+ * the operation leaves the board, this returns UCC_INPROGRESS, and the operation ends with `status`
  * later. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
 /* A frame's `copy_out`. */
@@ -757,8 +758,8 @@ ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *lin
 ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known);
 /* Returns whether the claimer's own stream will do for its share: then nobody changes streams. */
 bool hd_device_suits_own(const hd_device_view_t *v);
-/* Does a slice. The caller gives op, work, done, devices and share, which is the slice's number; the
- * rest of v is found out here. */
+/* Does a slice. The caller gives op, work, done, devices and share, which is the slice's number;
+ * the rest of v is found out here. */
 ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* --- op.c ------------------------------------------------------------------------------------ */

@@ -37,7 +37,8 @@ static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *wh
     return UCC_OK;
 }
 
-/* Is each member's own operand left out of its result? (Of a scan; the first member has none then.) */
+/* Is each member's own operand left out of its result? (Of a scan; the first member has none then.)
+ */
 static bool is_exclusive(const hd_call_t *call) {
     return hd_coll[call->type].result_at == HD_SUCCESSORS;
 }

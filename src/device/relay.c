@@ -1,7 +1,7 @@
 /* relay.c: what both ways among processes need (pipeline.c, span.c): failing before an operation is
- * in an exchange, and relays, which are pinned memory that the endpoints of a process have in common
- * with the network. A relay is taken for one exchange, each member drops it when it has no work on the device
- * any more, and the last one gives it back.
+ * in an exchange, and relays, which are pinned memory that the endpoints of a process have in
+ * common with the network. A relay is taken for one exchange, each member drops it when it has no
+ * work on the device any more, and the last one gives it back.
  */
 #include "device/internal.h"
 

@@ -1,5 +1,5 @@
-/* net.h: exchanges among processes, through UCX: what span/ and form/ may call. It knows processes, plain
- * memory and reducers, and nothing of endpoints, boards or requests.
+/* net.h: exchanges among processes, through UCX: what span/ and form/ may call. It knows processes,
+ * plain memory and reducers, and nothing of endpoints, boards or requests.
  *
  *   NET    the process's part in the network: one, made when the first team with a second process
  *          is formed

@@ -1,5 +1,5 @@
-/* team_make.c: making a team, and its end: what span/ and form/ call for that, any thread, and what each
- * lane does then.
+/* team_make.c: making a team, and its end: what span/ and form/ call for that, any thread, and what
+ * each lane does then.
  *
  * A team that is destroyed leaves the table at once, so that no message finds it any more. Each
  * lane then sees its end (an item), gives back what is parked there, and the last one frees the

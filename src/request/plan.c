@@ -1,7 +1,7 @@
 /* plan.c: how a call runs: the one place where an operation's plan is made and followed. request.c
- * asks at the end of a preparation, when the call's route is known. If not all endpoints have joined
- * by then, the first post decides; and each post of a v type that crosses processes decides anew, by
- * its counts.
+ * asks at the end of a preparation, when the call's route is known. If not all endpoints have
+ * joined by then, the first post decides; and each post of a v type that crosses processes decides
+ * anew, by its counts.
  *
  * hd_plan_of is a pure function of what the operation has been told, and asks one function of each
  * wing. Whoever wants to know how a call runs, or would run, asks it, or looks at op->plan.

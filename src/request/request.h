@@ -78,8 +78,8 @@ hd_plan_t hd_plan_of(const hd_request_t *r);
 void hd_request_decide(hd_request_t *r);
 /* op->start of an operation whose plan its first post makes. */
 ucc_status_t hd_request_start_late(hd_op_t *op);
-/* Called at a post whose counts are other ones than at the last: if the operation crosses processes,
- * its plan is made anew. */
+/* Called at a post whose counts are other ones than at the last: if the operation crosses
+ * processes, its plan is made anew. */
 void hd_request_replan(hd_op_t *op);
 
 /* --- small collectives (shortcut.c) ----------------------------------------------------------- */

@@ -2,10 +2,10 @@
  *
  * An operation goes MATCH -> (COPY_IN) -> ARRIVE -> (LOCAL) -> (COPY_OUT) -> over; from each of
  * them it may fail, and it cancels if peers may be working on its buffers then. Its step,
- * hd_op_step, runs the current phase. What a phase does, it does by functions that were fixed before
- * the post (family.c, the operation's frame, its outer stage); only this file goes on to another
- * one. The step is called by one thread at a time: the poster until it hands the task to its
- * context, then the holder of the context's lock.
+ * hd_op_step, runs the current phase. What a phase does, it does by functions that were fixed
+ * before the post (family.c, the operation's frame, its outer stage); only this file goes on to
+ * another one. The step is called by one thread at a time: the poster until it hands the task to
+ * its context, then the holder of the context's lock.
  */
 #include "shm/outer.h"
 #include "shm/phases.h"

@@ -82,8 +82,8 @@ typedef struct hd_exchange_ref {
 
 struct hd_phases;
 
-/* A stage: a constant, shared by all operations that it carries on. Its functions are called under no lock, and
- * may be called by several members at a time. None of them waits. */
+/* A stage: a constant, shared by all operations that it carries on. Its functions are called under
+ * no lock, and may be called by several members at a time. None of them waits. */
 struct hd_outer {
     /* Once per exchange, by its completer: all have arrived. Not if a member has cancelled before.
      * status: UCC_OK, or the members' calls don't match (logged; the group is poisoned). payload:
@@ -91,8 +91,9 @@ struct hd_outer {
      * don't match. It stays as it is until the release. */
     void (*arrived)(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t status,
                     const void *payload);
-    /* By a member that waits, before or after `arrived`: goes on as far as possible now. Returns how
-     * impatient its task is then (threads/threads.h): how it is announced that this has an end. */
+    /* By a member that waits, before or after `arrived`: goes on as far as possible now. Returns
+     * how impatient its task is then (threads/threads.h): how it is announced that this has an end.
+     */
     uint8_t (*pump)(hd_op_t *op);
     /* By each member that cancels, in each of its steps until nothing is under way: the exchange
      * has failed. Brings requests that are under way to an end. Maybe without `arrived` ever. Its
@@ -128,12 +129,12 @@ enum {
     HD_OUTER_GIVES = 64    /* set by hd_outer_start_giving */
 };
 
-/* op->start of an operation with an outer stage is one that ends in one of these. Its plan (op->plan)
- * is that of hd_plan_of_outer. */
+/* op->start of an operation with an outer stage is one that ends in one of these. Its plan
+ * (op->plan) is that of hd_plan_of_outer. */
 ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape);
-/* By a plan of hd_plan_of_outer_giving. Each member has so many bytes in its lane, HD_INLINE_MAX or up to group->staging_slot: for
- * `arrived` and whoever is in the exchange. Payload of the release: an address. Neither
- * HD_OUTER_REDUCES nor HD_OUTER_BRINGS. */
+/* By a plan of hd_plan_of_outer_giving. Each member has so many bytes in its lane, HD_INLINE_MAX or
+ * up to group->staging_slot: for `arrived` and whoever is in the exchange. Payload of the release:
+ * an address. Neither HD_OUTER_REDUCES nor HD_OUTER_BRINGS. */
 ucc_status_t hd_outer_start_giving(hd_op_t *op, uint32_t shape, const void *data, size_t bytes);
 /* By a plan of hd_plan_of_outer_work. The engine moves data between these buffers. */
 ucc_status_t hd_outer_start_work(hd_op_t *op, const void *src, void *dst);

@@ -34,8 +34,8 @@ static inline void hd_phases_add(hd_phases_t *phases, hd_phase_t phase) {
     phases->phase[phases->n++] = phase;
 }
 
-/* Of a prepared operation: what this plan says, which is op->plan, or what that would be now; n is 0
- * while the group is not complete. */
+/* Of a prepared operation: what this plan says, which is op->plan, or what that would be now; n is
+ * 0 while the group is not complete. */
 hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan);
 /* "inline, arrival flat", "lines tree, arrival static, allreduce among 2 processes by exchange/8",
  * ... */

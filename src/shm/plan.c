@@ -1,7 +1,8 @@
 /* plan.c: how a call runs among the endpoints of one process: the one place that compares sizes and
- * numbers of members with thresholds. Slow path: a plan is made when a call is prepared and kept while it is repeated, but
- * for the v types, whose counts each post reads. What those decide is worked out by functions that
- * are compiled for each of the v types, with nothing left in them that its type settles.
+ * numbers of members with thresholds. Slow path: a plan is made when a call is prepared and kept
+ * while it is repeated, but for the v types, whose counts each post reads. What those decide is
+ * worked out by functions that are compiled for each of the v types, with nothing left in them that
+ * its type settles.
  *
  * What decides, collective by collective (two-sided operation makes all data DIRECT, so that all
  * enter and leave together):

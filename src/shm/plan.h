@@ -109,8 +109,8 @@ hd_regime_t hd_plan_release(size_t bytes);
 /* Of one whose members have so many bytes in their lanes, and whose release says where its payload
  * is. */
 hd_plan_t hd_plan_of_outer_giving(const struct hd_op *op, size_t bytes, bool all_wait);
-/* Of one whose work a row of the stage's cuts. Its slices are the row's to count, or, if that doesn't,
- * the caller's. */
+/* Of one whose work a row of the stage's cuts. Its slices are the row's to count, or, if that
+ * doesn't, the caller's. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
 /* Of a call of whose members some have their buffers on devices: the row's units enqueue it there.
  */

@@ -147,8 +147,8 @@ static inline uint32_t hd_slice_of(const hd_plan_t *plan, hd_slice_kind_t kind, 
 static inline uint32_t hd_slice_exit(const hd_plan_t *plan) {
     return (uint32_t)HD_SLICE_KINDS * plan->segments;
 }
-/* For rows: hd_flight_slices returns how many slices an operation of this plan has. hd_slice_is says which kind
- * and segment slice s is; it returns false for the exit's slice. */
+/* For rows: hd_flight_slices returns how many slices an operation of this plan has. hd_slice_is
+ * says which kind and segment slice s is; it returns false for the exit's slice. */
 uint32_t hd_flight_slices(const hd_op_t *op, const hd_plan_t *plan);
 bool hd_slice_is(const hd_plan_t *plan, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment);
 

@@ -1,5 +1,5 @@
-/* plan.c: which way a call crosses processes: by a swap, or by a flight. request/plan.c asks when it
- * makes the operation's plan, and lets the operation follow that. How a flight is cut stands in
+/* plan.c: which way a call crosses processes: by a swap, or by a flight. request/plan.c asks when
+ * it makes the operation's plan, and lets the operation follow that. How a flight is cut stands in
  * flight_plan.c, what suits a swap in swap.c, how a leg runs in net/plan.c.
  */
 #include "span/internal.h"

@@ -1,7 +1,7 @@
 /* swap_parts.c: what is in the contributions, parts and results of a swap (swap.h), by what hd_coll
- * says of the collective. swap.c calls these functions, before the parts go out and when the others' are there. Here b is
- * call->bytes, n the team's endpoints, and n_p those of process p; blocks are in the order of their
- * endpoints:
+ * says of the collective. swap.c calls these functions, before the parts go out and when the
+ * others' are there. Here b is call->bytes, n the team's endpoints, and n_p those of process p;
+ * blocks are in the order of their endpoints:
  *
  *                       contribution       part of p for q              results of q
  *   allreduce, reduce   b                  b, reduced                   b
@@ -248,8 +248,8 @@ static void spread(const hd_swap_t *swap, uint8_t *results) {
     }
 }
 
-/* Makes a result that has a block of each endpoint: member i's or, if the source isn't divided, that
- * of all members. */
+/* Makes a result that has a block of each endpoint: member i's or, if the source isn't divided,
+ * that of all members. */
 static void place_blocks(const hd_swap_t *swap, uint32_t i, uint8_t *result) {
     const hd_span_t *span = swap->span;
     size_t b = swap->call->bytes;

@@ -76,9 +76,10 @@ static const struct {
 
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-/* Does a call that goes this way take so many launches, and copies between devices? A launch for each
- * device that works; copies only where they are the way, and a device may have nothing else to do;
- * partials take a launch to make them and one to combine them, and windows a launch for each. */
+/* Does a call that goes this way take so many launches, and copies between devices? A launch for
+ * each device that works; copies only where they are the way, and a device may have nothing else to
+ * do; partials take a launch to make them and one to combine them, and windows a launch for each.
+ */
 static bool is_way(const cell_t *cell, uint32_t size, uint64_t launches, uint64_t copies) {
     if (strcmp(cell->way, "copies") == 0) {
         return cell->devices > 1 && copies > 0 && launches <= cell->devices;

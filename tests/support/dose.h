@@ -25,7 +25,8 @@ static inline bool dose_is_full(void) {
 }
 
 /* Whether cases run that differ from others in their data and places, but take the same steps:
- * ThreadSanitizer, which is slow, would find no race in them that it does not find in the others. */
+ * ThreadSanitizer, which is slow, would find no race in them that it does not find in the others.
+ */
 static inline bool dose_has_variants(void) {
     return !DOSE_FINDS_RACES || dose_is_full();
 }
