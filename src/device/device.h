@@ -58,6 +58,8 @@ ucc_status_t hd_device_settle(hd_op_t *op);
 void hd_device_plan(const hd_op_t *op, hd_plan_t *plan);
 /* Sets the frame of an operation, and op->start if the host's is not the one, as op->plan says. */
 void hd_device_follow(hd_op_t *op);
+/* The `drop` of a frame of devices, also of one that is not decided yet. */
+void hd_device_drop(hd_op_t *op);
 
 /* For people: adds what devices do by this plan, besides or instead of what the host does. */
 struct hd_phases;

@@ -645,9 +645,8 @@ ucc_status_t hd_device_hold(const hd_op_t *op);
 /* Returns whether the stream of a member that is held has come to its post: UCC_OK, UCC_INPROGRESS,
  * or an error. */
 ucc_status_t hd_device_ready(hd_op_t *op);
-/* A frame's `undo` and `drop`. */
+/* A frame's `undo`. */
 void hd_device_undo(hd_op_t *op);
-void hd_device_drop(hd_op_t *op);
 /* The operation leaves the order, because it is over or its launch has failed. */
 void hd_device_leave_order(hd_op_t *op);
 /* A frame's `finish` calls this last, when the part has its tickets. If they are not all reached,

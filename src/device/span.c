@@ -412,9 +412,6 @@ static ucc_status_t wait_filled(hd_op_t *op) {
         }
         return UCC_INPROGRESS;
     }
-    if (hd_group_poisoned(op->group) != UCC_OK) { /* it may be the filling that has failed */
-        return UCC_INPROGRESS;
-    }
     part->waits = 0;
     return filled(op);
 }
@@ -423,11 +420,6 @@ static ucc_status_t wait_filled(hd_op_t *op) {
  * stand-ins are filled. */
 static ucc_status_t copy_in(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    bool failed =
-        part->held ? hd_group_poisoned(op->group) != UCC_OK : hd_group_is_inherited(op->group);
-    if (failed) { /* the operation's step sees that, too */
-        return UCC_INPROGRESS;
-    }
     hd_gpu_taken_over(part);
     ucc_status_t status = part->held ? hd_device_ready(op) : UCC_OK;
     if (status == UCC_OK && part->held) {

@@ -14,7 +14,8 @@ static void print_plan(const hd_request_t *r, hd_text_t *text) {
         hd_text_add(text, "algorithm \"%s\"", hd_algorithm_name(r));
         return;
     }
-    hd_plan_t plan = r->op.start ? hd_plan_of(r) : (hd_plan_t){.path = HD_PATH_NOTHING};
+    bool known = r->op.start && hd_group_is_complete(r->op.group);
+    hd_plan_t plan = known ? hd_plan_of(r) : (hd_plan_t){.path = HD_PATH_NOTHING};
     hd_phases_t phases = hd_op_phases(&r->op, &plan);
     if (!r->op.start || phases.n == 0) {
         /* undecided: not all endpoints have joined */

@@ -44,10 +44,32 @@ static void follow(hd_request_t *r) {
     }
 }
 
+/* --- at the first post, if not all had joined at init ----------------------------------------- */
+
 ucc_status_t hd_request_start_late(hd_op_t *op) {
     follow((hd_request_t *)op);
     return op->start(op);
 }
+
+/* The `enter` of an operation on devices: its own frame takes the place of this one. */
+static ucc_status_t enter_late(hd_op_t *op) {
+    follow((hd_request_t *)op);
+    return op->frame->enter(op);
+}
+
+static const hd_frame_t late = {.enter = enter_late, .drop = hd_device_drop};
+
+/* Nothing that decides may be looked at yet: it is being worked out when the last endpoint joins. */
+static void decide_late(hd_op_t *op) {
+    op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
+    op->start = hd_request_start_late;
+    op->outer = crosses(op) ? hd_span_while_forming() : NULL;
+    if (op->call.device) {
+        op->frame = &late;
+    }
+}
+
+/* --- at init, and at posts -------------------------------------------------------------------- */
 
 void hd_request_replan(hd_op_t *op) {
     if (crosses(op) && op->start != hd_request_start_late) {
@@ -62,11 +84,10 @@ void hd_request_decide(hd_request_t *r) {
     if (!op->start) {
         return;
     }
-    follow(r);
-    if (!hd_group_is_complete(op->group)) { /* not everything is known that decides */
-        op->plan.path = HD_PATH_NOTHING;
-        op->plan.express = false;
-        op->start = hd_request_start_late;
+    if (hd_group_is_complete(op->group)) {
+        follow(r);
+        hd_request_plan_express(r);
+    } else {
+        decide_late(op);
     }
-    hd_request_plan_express(r);
 }

@@ -72,7 +72,7 @@ _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and 
 /* --- plans (plan.c) --------------------------------------------------------------------------- */
 
 /* Returns how the request's call would run if it were posted now. The request is prepared, and has
- * something to do. */
+ * something to do; all endpoints have joined. */
 hd_plan_t hd_plan_of(const hd_request_t *r);
 /* Called at the end of a preparation: makes the plan, and sets what carries the operation out. */
 void hd_request_decide(hd_request_t *r);

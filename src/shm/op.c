@@ -174,6 +174,9 @@ static ucc_status_t begin(hd_op_t *op) {
 }
 
 static ucc_status_t copy_in(hd_op_t *op) {
+    if (hd_group_poisoned(op->group) != UCC_OK) { /* advance fails the operation */
+        return UCC_INPROGRESS;
+    }
     ucc_status_t status = op->frame->copy_in(op);
     if (status == UCC_OK) {
         status = begin(op);

@@ -337,7 +337,7 @@ typedef enum hd_phase_kind {
 typedef struct hd_frame {
     const char *needs; /* what COPY_IN and COPY_OUT wait for, in lines about it */
     /* At the launch. UCC_OK: the operation publishes now (op->start); UCC_INPROGRESS: when copy_in,
-     * which is called in each of its steps, returns that. */
+     * which is called in each of its steps unless the group has failed, returns that. */
     ucc_status_t (*enter)(hd_op_t *op);
     ucc_status_t (*copy_in)(hd_op_t *op);
     /* The launch has failed in `enter` or op->start: takes back what `enter` has done. */

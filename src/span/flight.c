@@ -489,7 +489,7 @@ static void arrived(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t stat
 /* Waits a leg of the operation's flight for a device? Nothing announces that it is done. */
 static bool waits_for_device(const hd_op_t *op) {
     const hd_passage_t *passage = (const hd_passage_t *)(const void *)op->plan.row;
-    return op->outer_shape & HD_OUTER_WORKS && passage->is_filled;
+    return op->outer_shape & HD_OUTER_WORKS && passage && passage->is_filled;
 }
 
 uint8_t hd_flight_pump(hd_op_t *op) {

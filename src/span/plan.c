@@ -12,6 +12,10 @@ hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered) {
     return plan;
 }
 
+const hd_outer_t *hd_span_while_forming(void) {
+    return &hd_flight_stage;
+}
+
 bool hd_span_follow(hd_op_t *op) {
     if (op->plan.network == HD_NETWORK_SWAP) {
         return hd_swap_follow(op);

@@ -211,6 +211,8 @@ hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered);
 /* Sets op->outer and op->start as op->plan says, which is one of hd_span_plan's. False: there is no
  * memory (logged), and the operation's start fails. */
 bool hd_span_follow(hd_op_t *op);
+/* op->outer of an operation whose plan can't be made yet: its pump drives the team's forming on. */
+const hd_outer_t *hd_span_while_forming(void);
 /* hd_swap_express carries a swap out at once, if this process has one endpoint and the other parts
  * come within some looks; it returns what shm's express returns (shm/shm.h). hd_swap_wait is
  * op->wait of such an operation: the step of one that the express or its start has left waiting. */
