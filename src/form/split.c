@@ -1,11 +1,12 @@
 /* split.c: teams that all endpoints of a parent make together, each saying whether it takes part;
- * here only the part that a parent of several processes needs. hd_form_meet and derive.c call it.
+ * here only the part that a parent of several processes needs. form.c and derive.c call it.
  *
  * The parent's endpoints in this process meet (threads/meet.h). Then each process tells the others
  * which of its endpoints take part: a SPLIT, an allgather among the processes on the parent's own
  * network team. The endpoint that completes the meeting here, or fails it, starts the split. So all
  * know the new team: its span, and a wire id that follows from the parent's and the number of the
- * split. From there on it forms as any other team.
+ * split. Those who take part leave the parent's meeting for one of their own, and from there on the
+ * team forms as any other.
  *
  * The endpoint that completes the meeting drives the exchange, even if it takes no part in the
  * team: its handle is being formed until its process has told and heard all. (Messages go from each
@@ -18,8 +19,6 @@
 
 #include "core/fork.h"
 
-#include <pthread.h>
-
 /* One such exchange. It belongs to the meeting, and to its leg while that is under way. */
 typedef struct hd_split {
     hd_leg_t leg;            /* must stay first */
@@ -29,11 +28,7 @@ typedef struct hd_split {
     uint64_t **word;         /* by process: its status, then a bit for each of its endpoints */
     hd_net_piece_t *piece;   /* by process: `word`, as one piece of data */
     hd_net_data_t *data;     /* by process: its piece */
-    pthread_mutex_t lock;    /* guards the next two */
-    bool made;
-    /* the group of the new team, with a reference; NULL: it could not be made */
-    hd_group_t *group;
-    struct hd_split *next; /* in the list of splits that are over */
+    struct hd_split *next;   /* in the list of splits that are over */
 } hd_split_t;
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
@@ -45,10 +40,6 @@ static void unref(hd_split_t *split) {
     uint32_t refs = atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel);
     hd_assert(refs == 1 || refs == 2);
     if (refs == 1) {
-        if (split->group) {
-            hd_home_unpin(&split->group->home);
-        }
-        pthread_mutex_destroy(&split->lock);
         hd_free(split->leg.call.scratch);
         hd_free(split);
     }
@@ -164,7 +155,6 @@ static void *make_split(void *arg) {
     }
     hd_leg_t *leg = &split->leg;
     split->crossing = crossing;
-    pthread_mutex_init(&split->lock, NULL);
     fill(split, starting);
     leg->team = crossing->team;
     leg->key = (hd_net_key_t){.class = HD_NET_FORMING, .number = f->split};
@@ -176,7 +166,6 @@ static void *make_split(void *arg) {
     leg->plan = (hd_net_plan_t){.algorithm = HD_NET_DIRECT};
     size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
     if (scratch && !(leg->call.scratch = hd_alloc(HD_LINE, scratch))) {
-        pthread_mutex_destroy(&split->lock);
         hd_free(split);
         return NULL;
     }
@@ -216,13 +205,11 @@ static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     return split->word[span->process_of[endpoint]][1 + local / 64] >> (local % 64) & 1;
 }
 
-/* Returns UCC_OK, or why a process could not take part (logged). */
-static ucc_status_t check_words(const hd_split_t *split) {
+/* The exchange is over. Returns UCC_OK, or why a process could not take part. */
+static ucc_status_t read_words(const hd_split_t *split) {
     for (uint32_t p = 0; p < split->crossing->span->processes; p++) {
         ucc_status_t status = (ucc_status_t)(int64_t)split->word[p][0];
         if (status != UCC_OK) {
-            hd_error("team from a parent: another endpoint has failed to take part: %s",
-                     ucc_status_string(status));
             return status < 0 ? status : UCC_ERR_INVALID_PARAM;
         }
     }
@@ -232,64 +219,65 @@ static ucc_status_t check_words(const hd_split_t *split) {
 /* Sets this endpoint's number, the team's size, and, if the team has several processes, what it
  * needs to cross them. */
 static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
+    hd_forming_t *f = team->forming;
     const hd_crossing_t *crossing = split->crossing;
-    if (team->forming->process) {
-        return UCC_OK; /* an earlier call got so far */
-    }
     uint64_t *list = hd_alloc(HD_LINE, crossing->span->n * sizeof(*list));
-    hd_span_t *span = NULL;
-    uint32_t n = 0;
-    for (uint32_t i = 0; list && i < crossing->span->n; i++) {
-        team->ep = i == team->forming->parent_ep ? n : team->ep;
+    uint32_t n = 0, me = 0;
+    if (!list) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < crossing->span->n; i++) {
+        me = i == f->parent_ep ? n : me;
         if (is_in(split, i)) {
             list[n++] = i;
         }
     }
-    team->n = n;
-    if (list) {
-        span = hd_form_span_of_list(crossing->span, list, n, team->ep);
+    ucc_status_t status = hd_form_take_list(team, crossing->span, list, n, me);
+    if (status == UCC_OK && f->roll.span) {
+        f->wire = hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), f->split);
+        status = hd_form_cross(team, crossing->span, list, NULL, crossing->identity);
     }
-    ucc_status_t status = span ? UCC_OK : UCC_ERR_NO_MEMORY;
-    if (span && span->processes > 1) {
-        team->forming->wire =
-            hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), team->forming->split);
-        status = hd_form_cross_from(team, span, crossing, list);
-    } else {
-        hd_free(span);
-    }
+    f->roll.mine.label = me;
     hd_free(list);
     return status;
 }
 
-/* Returns the group of this process, which the first caller makes. NULL: it could not be made. */
-static hd_group_t *group_of(hd_split_t *split, hd_group_t *(*make)(ucc_team_h team),
-                            ucc_team_h team) {
-    pthread_mutex_lock(&split->lock);
-    if (!split->made) {
-        split->made = true;
-        split->group = make(team);
+/* Leaves the parent's meeting for that of the endpoints of this process that take part. An endpoint
+ * that fails to enter the latter has failed the former before it tries again: whoever is in the
+ * latter by then finds either that the former has failed, or the endpoint there. */
+static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
+    hd_forming_t *f = team->forming;
+    hd_group_t *parent = f->parent;
+    hd_meeting_t *before = f->meeting;
+    uint32_t n = 0, me = 0;
+    for (uint32_t i = 0; i < f->meets; i++) {
+        me = i == f->participant ? n : me;
+        n += hd_meeting_included(before, i);
     }
-    hd_group_t *group = split->group;
-    pthread_mutex_unlock(&split->lock);
-    return group;
-}
-
-static hd_group_t *make_group(ucc_team_h team) {
-    if (team->forming->process) {
-        return hd_form_make_spanning(team);
+    hd_meet_key_t key = {
+        .kind = HD_MEET_SPLIT, .scope = parent->serial, .id = f->split, .list = {{n, 1}}};
+    ucc_status_t status = hd_form_start_meeting(team, &key, n, me, true);
+    if (status != UCC_OK) {
+        return status;
     }
-    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
-    return hd_group_create(team->n, &config);
-}
-
-/* An endpoint that gives up asks with this: if no group has been made by now, none will be. */
-static hd_group_t *make_none(ucc_team_h team) {
-    (void)team;
-    return NULL;
+    status = take_members(team, split);
+    f->parent = NULL;
+    f->split_of = 0;
+    if (hd_meeting_failed(before) != UCC_OK) {
+        hd_meeting_fail(f->meeting, hd_meeting_failed(before));
+    }
+    hd_meeting_release(before, false);
+    hd_home_unpin(&parent->home);
+    return status;
 }
 
 ucc_status_t hd_form_split(ucc_team_h team) {
     hd_forming_t *f = team->forming;
+    /* an endpoint that takes no part may have to drive the exchange, whatever becomes of the team */
+    ucc_status_t status = f->excluded ? UCC_OK : hd_form_meeting_status(team);
+    if (status != UCC_OK) {
+        return status;
+    }
     if (!hd_meeting_is_complete(f->meeting)) {
         return UCC_INPROGRESS;
     }
@@ -299,41 +287,32 @@ ucc_status_t hd_form_split(ucc_team_h team) {
     }
     hd_net_pump(split->crossing->net);
     /* acquire: pairs with the release in step_split */
-    ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
+    status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
     hd_form_settle();
     if (f->excluded && status != UCC_INPROGRESS) {
         hd_form_drop(team);
         team->state = HD_TEAM_EXCLUDED;
         return UCC_OK;
     }
-    status = status == UCC_OK ? check_words(split) : status;
-    status = status == UCC_OK ? take_members(team, split) : status;
-    if (status != UCC_OK) {
-        return status;
+    if (status == UCC_OK && (status = read_words(split)) != UCC_OK) {
+        hd_error("team from a parent: another endpoint has failed to take part: %s",
+                 ucc_status_string(status));
     }
-    f->group = group_of(split, make_group, team);
-    if (!f->group) {
-        return hd_form_why_no_group(team);
-    }
-    f->step = STEP_JOIN;
-    return UCC_OK;
+    return status == UCC_OK ? go_on(team, split) : status;
 }
 
-hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
-    if (team->forming->forks != hd_forks()) {
-        return NULL;
+void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
+    hd_forming_t *f = team->forming;
+    if (f->forks != hd_forks()) {
+        return;
     }
-    hd_split_t *split = split_of(team, why);
-    if (!split) {
-        return NULL;
-    }
+    const hd_split_t *split = split_of(team, why);
     /* acquire: pairs with the release in step_split */
-    ucc_status_t told = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    /* the others believe that this endpoint comes */
-    if (told == UCC_OK && !team->forming->process) {
-        (void)take_members(team, split);
+    if (split && !f->excluded &&
+        atomic_load_explicit(&split->status, memory_order_acquire) == UCC_OK &&
+        read_words(split) == UCC_OK) {
+        (void)go_on(team, split); /* the others believe that this endpoint comes */
     }
-    return group_of(split, make_none, team);
 }
 
 bool hd_form_split_lingers(ucc_team_h team) {

@@ -5,7 +5,6 @@
 #include "../support/small.h"
 #include "core/log.h"
 #include "core/mem.h"
-#include "form/internal.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -865,25 +864,4 @@ Test(form, without_memory_a_split_fails_at_all_endpoints) {
         cr_assert_lt(n, 1000);
     }
     cr_assert_gt(n, 3);
-}
-
-Test(form, the_records_are_checked_once_however_long_their_maker_is_awaited) {
-    stage_t s = stage_open(2, false);
-    for (uint32_t i = 0; i < 2; i++) {
-        ucc_team_params_t p = by_oob(&s, i);
-        must(post(&s, i, &p), "post");
-    }
-    deadline_t deadline = deadline_start("the exchange");
-    hd_forming_t *waiting = s.teams[1]->forming;
-    while (waiting->step != STEP_FIND) {
-        cr_assert_eq(ucc_team_create_test(s.teams[1]), UCC_INPROGRESS);
-        deadline_poll(&deadline);
-    }
-    for (int i = 0; i < 3; i++) {
-        waiting->looks = 0; /* as it is again after 2^32 of them */
-        cr_assert_eq(ucc_team_create_test(s.teams[1]), UCC_INPROGRESS);
-    }
-    all_work(&s);
-    stage_destroy_teams(&s);
-    stage_close(&s);
 }
