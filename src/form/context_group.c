@@ -14,15 +14,11 @@
 
 #include "core/fork.h"
 
-#include <pthread.h>
-
 /* --- contexts in several processes ------------------------------------------------------------ */
 
-static pthread_mutex_t groups_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards all_groups, and all refs */
-static hd_context_group_t *all_groups;
-
-static void free_group(hd_context_group_t *group) {
+/* Called when the last context of the group has ended. */
+static void free_group(void *object) {
+    hd_context_group_t *group = object;
     /* a forked child does not share its parent's references */
     if (group->net && group->forks == hd_forks()) {
         hd_net_close(group->net);
@@ -33,46 +29,24 @@ static void free_group(hd_context_group_t *group) {
 }
 
 void hd_context_part(ucc_context_h context) {
-    hd_context_group_t *group = context->peers.group;
     hd_ordinals_end(&context->peers.lists);
-    if (!group) {
-        return;
-    }
-    context->peers.group = NULL;
-    pthread_mutex_lock(&groups_lock);
-    hd_assert_lt(0, group->refs);
-    bool last = --group->refs == 0;
-    for (hd_context_group_t **at = &all_groups; last && *at; at = &(*at)->next) {
-        if (*at == group) {
-            *at = group->next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&groups_lock);
-    if (last) {
-        free_group(group);
+    if (context->peers.group) {
+        hd_meeting_release(context->peers.group->meeting, false);
+        context->peers.group = NULL;
     }
 }
 
-/* Returns the group that another context of the exchange in this process has made, or `mine` if
- * there is none, with a reference. Frees `mine` if it is not needed. */
-static hd_context_group_t *share(hd_context_group_t *mine) {
-    hd_fork_guard(&groups_lock);
-    pthread_mutex_lock(&groups_lock);
-    hd_context_group_t *group = all_groups;
-    while (group && (group->serial != mine->serial || group->forks != mine->forks)) {
-        group = group->next;
-    }
-    if (!group) {
-        mine->next = all_groups;
-        all_groups = group = mine;
-    }
-    group->refs++;
-    pthread_mutex_unlock(&groups_lock);
-    if (group != mine) {
-        free_group(mine);
-    }
-    return group;
+/* Enters the meeting of this process's contexts of the exchange. They share one group, which the
+ * meeting is about. */
+static ucc_status_t meet(ucc_context_h context, const hd_span_t *span, hd_meeting_t **meeting) {
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = context->peers.serial};
+    uint32_t me = span->local_of[context->rank];
+    return hd_meet(&key, hd_span_count(span, span->mine), &me, 0, true, meeting);
+}
+
+/* The first context to come with its group makes that the group of all. */
+static void *make_group(void *mine) {
+    return mine;
 }
 
 /* Calls the roll; all contexts of the exchange do so together. Moves what it says into `group`. If
@@ -106,6 +80,7 @@ static ucc_status_t call_roll(const hd_config_t *config, hd_roll_t *roll,
  * why this context can't go on, of which the others hear. */
 static ucc_status_t meet_processes(ucc_context_h context, hd_roll_t *roll, ucc_status_t trouble) {
     uint32_t n = roll->oob.n_oob_eps;
+    hd_meeting_t *meeting = NULL;
     hd_context_group_t *group = hd_alloc(HD_LINE, sizeof(*group));
     for (uint32_t i = 0; i < n; i++) {
         roll->all[i].number = i;
@@ -117,15 +92,19 @@ static ucc_status_t meet_processes(ucc_context_h context, hd_roll_t *roll, ucc_s
     if (!group) {
         hd_error("no memory for an exchange among %u contexts", n);
         roll->trouble = UCC_ERR_NO_MEMORY;
-    } else {
-        group->serial = context->peers.serial;
-        group->forks = hd_forks();
+    } else if (trouble == UCC_OK && roll->trouble == UCC_OK) {
+        roll->trouble = meet(context, roll->span, &meeting);
     }
     roll->trouble = trouble == UCC_OK ? roll->trouble : trouble;
     ucc_status_t status = call_roll(context->lib->config, roll, group);
     if (status == UCC_OK) {
-        context->peers.group = share(group);
-    } else if (group) {
+        group->meeting = meeting;
+        group->forks = hd_forks();
+        context->peers.group = hd_meeting_object(meeting, make_group, group, free_group);
+    } else if (meeting) {
+        hd_meeting_release(meeting, false);
+    }
+    if (group && group != context->peers.group) {
         free_group(group);
     }
     return status;

@@ -26,6 +26,16 @@ static ucc_team_h heir(ucc_team_h parent) {
     return team;
 }
 
+/* Hands the handle to the caller, or frees it if it could not begin to form. */
+static ucc_status_t give_out(ucc_team_h team, ucc_status_t status, ucc_team_h *out) {
+    if (status == UCC_OK) {
+        *out = team;
+    } else {
+        hd_team_free(team);
+    }
+    return status;
+}
+
 /* Returns whether the parent was inherited by the child of a fork, and logs that: its other
  * endpoints are in another process. */
 static bool is_inherited(ucc_team_h parent) {
@@ -58,8 +68,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     ucc_status_t status = hd_form_start_meeting(
         team, &key, parent->group->n, hd_group_member(parent->group, parent->ep), included);
     if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
+        return give_out(team, status, out);
     }
     f->split_of = parent->n;
     f->excluded = !included;
@@ -119,17 +128,12 @@ ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_start_shrink(parent, team);
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
+    return give_out(team, status, out);
 }
 
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                ucc_team_h *out) {
-    uint32_t me = HD_MEET_ANY;
+    uint32_t me;
     if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
@@ -137,13 +141,8 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        if (eps[i] == parent->ep) {
-            me = i;
-        }
-    }
     hd_fingerprint_t fingerprint = hd_fingerprint(eps, (uint32_t)n);
-    ucc_status_t status = hd_form_check_list(eps, n, parent->n);
+    ucc_status_t status = hd_form_check_list(eps, n, parent->n, parent->ep, &me);
     if (status == UCC_ERR_NO_MEMORY && me != HD_MEET_ANY) {
         hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
     }
@@ -163,10 +162,5 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
     hd_meet_key_t key = key_of(parent, fingerprint);
     team->forming->roll.mine.label = me;
     status = hd_form_start_by_list(team, &known, &key, eps, (uint32_t)n, me);
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
+    return give_out(team, status, out);
 }

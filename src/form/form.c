@@ -379,7 +379,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (team->member) {
         hd_group_leave(team->group, hd_group_member(team->group, team->ep));
     }
-    hd_form_settle();
+    hd_span_drain();
     if (team->crossing && hd_crossing_lingers(team->crossing)) {
         return UCC_INPROGRESS;
     }

@@ -83,16 +83,14 @@ struct hd_forming {
 
 /* What a process knows of the contexts of one out-of-band exchange over several processes. It is
  * found out once, and shared by all contexts of that exchange in this process. Nothing changes after
- * it was made, but `refs` and `next`, which context_group.c guards. */
+ * it was made. */
 typedef struct hd_context_group {
-    uint64_t serial; /* context->peers.serial */
     /* which contexts live in which process; contexts are numbered by rank */
     hd_span_t *span;
     hd_net_t *net;             /* a reference; NULL: there is no network */
     hd_net_process_t *process; /* by the span's numbers; NULL: there is no network */
-    /* hd_forks() when made: the contexts of a forked child don't find a copy of their parent's */
-    uint32_t refs, forks;
-    struct hd_context_group *next;
+    hd_meeting_t *meeting;     /* of those contexts, each of which has a reference */
+    uint32_t forks;            /* hd_forks() when made */
 } hd_context_group_t;
 
 /* --- forming.c -------------------------------------------------------------------------------- */
@@ -149,8 +147,10 @@ typedef struct hd_known {
 
 /* Returns how often this list has been counted in the set, with this time; 0: no memory (logged). */
 uint64_t hd_form_count_list(const hd_known_t *known, hd_fingerprint_t list);
-/* Checks that all entries are below limit, and none comes twice (logged). */
-ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit);
+/* Sets *me to the place of `own` in the list, or to HD_MEET_ANY if it is not there. Checks that all
+ * entries are below limit, and none comes twice (logged). */
+ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit, uint64_t own,
+                                uint32_t *me);
 /* Enters a meeting of `size` endpoints of this process as participant `me`. On success, the next
  * step is STEP_MEET, and team->ep is the participant's number. */
 ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
@@ -189,9 +189,6 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
 /* Called by an endpoint that is destroyed: returns whether its process has not yet told and heard
  * all, and the endpoint has to come again. It returns false after two seconds in any case. */
 bool hd_form_split_lingers(ucc_team_h team);
-/* Lets go of splits whose exchanges ended under a lane's lock, where groups can't end. The caller
- * holds no lock. */
-void hd_form_settle(void);
 
 /* --- oob.c ------------------------------------------------------------------------------------ */
 

@@ -242,7 +242,12 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
 /* --- maps over contexts ----------------------------------------------------------------------- */
 
 /* An entry that breaks this would let somebody be waited for in vain. */
-ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit) {
+ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit, uint64_t own,
+                                uint32_t *me) {
+    *me = HD_MEET_ANY;
+    for (uint64_t i = 0; i < n; i++) {
+        *me = list[i] == own ? (uint32_t)i : *me;
+    }
     uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
     ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
@@ -348,12 +353,9 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
     ucc_status_t status = list ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
         status = map_at(map, i, &list[i]);
-        if (status == UCC_OK && list[i] == context->rank) {
-            me = i;
-        }
     }
     if (status == UCC_OK) {
-        status = hd_form_check_list(list, team->n, world);
+        status = hd_form_check_list(list, team->n, world, context->rank, &me);
     }
     if (status == UCC_OK && me == HD_MEET_ANY) {
         hd_error("ep_map does not contain the caller's context %u", context->rank);

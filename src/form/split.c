@@ -25,10 +25,10 @@ typedef struct hd_split {
     hd_crossing_t *crossing; /* the parent's; its group is kept while the leg is under way */
     _Atomic uint32_t refs;   /* one for the meeting, one for the leg */
     _Atomic int32_t status;  /* UCC_INPROGRESS; then how the exchange ended */
-    uint64_t **word;         /* by process: its status, then a bit for each of its endpoints */
-    hd_net_piece_t *piece;   /* by process: `word`, as one piece of data */
+    size_t words;            /* of each process: its status, then a bit for each of its endpoints */
+    uint64_t *word;          /* the first word of process 0; the others' follow */
+    hd_net_piece_t *piece;   /* by process: its words, as one piece of data */
     hd_net_data_t *data;     /* by process: its piece */
-    struct hd_split *next;   /* in the list of splits that are over */
 } hd_split_t;
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
@@ -40,7 +40,6 @@ static void unref(hd_split_t *split) {
     uint32_t refs = atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel);
     hd_assert(refs == 1 || refs == 2);
     if (refs == 1) {
-        hd_free(split->leg.call.scratch);
         hd_free(split);
     }
 }
@@ -50,61 +49,32 @@ static void drop_split(void *object) {
     unref(object);
 }
 
-/* The splits whose legs are over. A leg ends under a lane's lock, where groups can't end, so the
- * thread that has pumped the network lets go of them. */
-static _Atomic(hd_split_t *) over;
-
-void hd_form_settle(void) {
-    /* relaxed: a split that is missed is settled by the next caller */
-    if (!atomic_load_explicit(&over, memory_order_relaxed)) {
-        return;
-    }
-    /* acquire: pairs with the push in step_split */
-    hd_split_t *split = atomic_exchange_explicit(&over, NULL, memory_order_acquire);
-    while (split) {
-        hd_split_t *next = split->next;
-        hd_group_t *parent = split->crossing->group;
-        unref(split);
-        hd_home_unpin(&parent->home);
-        split = next;
-    }
-}
-
-/* Returns how many words a process has in the exchange. */
-static size_t words_of(const hd_span_t *span, uint32_t process) {
-    return 1 + (hd_span_count(span, process) + 63) / 64;
-}
-
 /* Allocates a split with all its arrays in one block. NULL: no memory. */
 static hd_split_t *allocate(const hd_span_t *span) {
-    uint32_t n = span->processes;
-    size_t words = 0;
+    uint32_t n = span->processes, most = 0;
     for (uint32_t p = 0; p < n; p++) {
-        words += words_of(span, p);
+        most = hd_span_count(span, p) > most ? hd_span_count(span, p) : most;
     }
-    size_t each = sizeof(uint64_t *) + sizeof(hd_net_piece_t) + sizeof(hd_net_data_t);
-    hd_split_t *split = hd_alloc(HD_LINE, sizeof(*split) + n * each + words * sizeof(uint64_t));
+    size_t words = 1 + (most + 63) / 64, bytes = words * sizeof(uint64_t);
+    hd_split_t *split = hd_alloc(
+        HD_LINE, sizeof(*split) + n * (sizeof(*split->data) + sizeof(*split->piece) + bytes));
     if (!split) {
         return NULL;
     }
+    split->words = words;
     split->data = (hd_net_data_t *)(void *)(split + 1);
     split->piece = (hd_net_piece_t *)(void *)(split->data + n);
-    split->word = (uint64_t **)(void *)(split->piece + n);
-    uint64_t *at = (uint64_t *)(void *)(split->word + n);
+    split->word = (uint64_t *)(void *)(split->piece + n);
     for (uint32_t p = 0; p < n; p++) {
-        size_t bytes = words_of(span, p) * sizeof(uint64_t);
-        split->word[p] = at;
-        split->piece[p] = (hd_net_piece_t){at, bytes};
+        split->piece[p] = (hd_net_piece_t){split->word + p * words, bytes};
         split->data[p] = (hd_net_data_t){.piece = &split->piece[p], .n = 1, .bytes = bytes};
-        at += words_of(span, p);
     }
     return split;
 }
 
 /* --- the exchange ----------------------------------------------------------------------------- */
 
-/* The leg's step, under its lane's lock: true when the leg is over, and the split on the list
- * `over`. */
+/* The leg's step, under its lane's lock: true when the leg is over, and may be gone. */
 static bool step_split(hd_leg_t *leg) {
     hd_split_t *split = (hd_split_t *)(void *)leg;
     hd_crossing_t *crossing = split->crossing;
@@ -115,14 +85,8 @@ static bool step_split(hd_leg_t *leg) {
     }
     /* release: what has come; pairs with the acquire in hd_form_split */
     atomic_store_explicit(&split->status, (int32_t)status, memory_order_release);
-    /* relaxed: only looked at */
-    atomic_fetch_sub_explicit(&crossing->splits, 1, memory_order_relaxed);
-    split->next = atomic_load_explicit(&over, memory_order_relaxed); /* a guess */
-    /* release: the leg is out of use; pairs with the acquire in hd_form_settle, after which the
-     * split may be gone */
-    while (!atomic_compare_exchange_weak_explicit(&over, &split->next, split, memory_order_release,
-                                                  memory_order_relaxed)) {
-    }
+    unref(split);
+    hd_span_defer_unref(crossing);
     return true;
 }
 
@@ -136,7 +100,7 @@ typedef struct starting {
 static void fill(const hd_split_t *split, const starting_t *starting) {
     const hd_span_t *span = split->crossing->span;
     const hd_meeting_t *meeting = starting->team->forming->meeting;
-    uint64_t *word = split->word[span->mine];
+    uint64_t *word = split->word + span->mine * split->words;
     word[0] = (uint64_t)(int64_t)starting->status;
     for (uint32_t i = 0; starting->status == UCC_OK && i < hd_span_count(span, span->mine); i++) {
         word[1 + i / 64] |= (uint64_t)hd_meeting_included(meeting, i) << (i % 64);
@@ -164,19 +128,13 @@ static void *make_split(void *arg) {
                                 .give = &split->data[crossing->span->mine],
                                 .take = split->data};
     leg->plan = (hd_net_plan_t){.algorithm = HD_NET_DIRECT};
-    size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
-    if (scratch && !(leg->call.scratch = hd_alloc(HD_LINE, scratch))) {
-        hd_free(split);
-        return NULL;
-    }
+    hd_assert_eq(hd_net_scratch(&leg->call, &leg->plan), 0);
     leg->step = step_split;
     leg->owner = split;
     /* relaxed, both: hd_leg_start, and the meeting's lock, hand them on */
     atomic_store_explicit(&split->refs, 2, memory_order_relaxed);
     atomic_store_explicit(&split->status, UCC_INPROGRESS, memory_order_relaxed);
     hd_home_pin(&f->parent->home);
-    /* relaxed: only looked at */
-    atomic_fetch_add_explicit(&crossing->splits, 1, memory_order_relaxed);
     hd_leg_start(leg);
     return split;
 }
@@ -202,13 +160,14 @@ static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
 static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     const hd_span_t *span = split->crossing->span;
     uint32_t local = span->local_of[endpoint];
-    return split->word[span->process_of[endpoint]][1 + local / 64] >> (local % 64) & 1;
+    const uint64_t *word = split->word + span->process_of[endpoint] * split->words;
+    return word[1 + local / 64] >> (local % 64) & 1;
 }
 
 /* The exchange is over. Returns UCC_OK, or why a process could not take part. */
 static ucc_status_t read_words(const hd_split_t *split) {
     for (uint32_t p = 0; p < split->crossing->span->processes; p++) {
-        ucc_status_t status = (ucc_status_t)(int64_t)split->word[p][0];
+        ucc_status_t status = (ucc_status_t)(int64_t)split->word[p * split->words];
         if (status != UCC_OK) {
             return status < 0 ? status : UCC_ERR_INVALID_PARAM;
         }
@@ -288,7 +247,7 @@ ucc_status_t hd_form_split(ucc_team_h team) {
     hd_net_pump(split->crossing->net);
     /* acquire: pairs with the release in step_split */
     status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    hd_form_settle();
+    hd_span_drain();
     if (f->excluded && status != UCC_INPROGRESS) {
         hd_form_drop(team);
         team->state = HD_TEAM_EXCLUDED;
@@ -335,6 +294,6 @@ bool hd_form_split_lingers(ucc_team_h team) {
     bool lingers = split &&
                    atomic_load_explicit(&split->status, memory_order_relaxed) == UCC_INPROGRESS &&
                    now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
-    hd_form_settle();
+    hd_span_drain();
     return lingers;
 }
