@@ -72,6 +72,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     }
     f->split_of = parent->n;
     f->excluded = !included;
+    f->step = parent->crossing ? STEP_SPLIT : STEP_MEET;
     if (parent->crossing && hd_meeting_is_complete(f->meeting)) {
         /* the last endpoint here starts the exchange among the processes, and drives it */
         status = hd_form_split(team);

@@ -229,8 +229,10 @@ static ucc_status_t step(ucc_team_h team) {
         return hd_form_gather(team);
     case STEP_ROLL:
         return hd_form_call_roll(team);
+    case STEP_SPLIT:
+        return hd_form_split(team);
     case STEP_MEET:
-        return team->forming->parent ? hd_form_split(team) : hd_form_meet(team);
+        return hd_form_meet(team);
     case STEP_JOIN:
         return step_join(team);
     case STEP_COMPLETE:
@@ -249,7 +251,7 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
     if (f->meeting) {
         hd_meeting_fail(f->meeting, why);
     }
-    if (f->meeting && f->parent) {
+    if (f->step == STEP_SPLIT) {
         hd_form_give_up_split(team, why);
         hd_meeting_fail(f->meeting, why); /* it may be another one now */
     }
@@ -287,7 +289,7 @@ static void note_wait(ucc_team_h team) {
         hd_group_stalled(team->group, &f->stall, now, team->ep);
     } else if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
         double seconds = hd_stall_seconds(&f->stall, now);
-        if (f->step == STEP_MEET) {
+        if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
             hd_form_stalled_meeting(team, now);
         } else {
             bool opens = f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN;
@@ -360,7 +362,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (hd_team_is_needed(team)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    if (team->state == HD_TEAM_FORMING && team->forming->parent) {
+    if (team->state == HD_TEAM_FORMING && team->forming->step == STEP_SPLIT) {
         if (hd_form_split_lingers(team)) {
             return UCC_INPROGRESS;
         }

@@ -30,10 +30,12 @@
 #include "threads/meet.h"
 
 /* What the next call of hd_team_create_test does. By an exchange: GATHER, then ROLL if there are
- * several processes, MEET, JOIN, COMPLETE. Without one, the first step is MEET. */
+ * several processes, MEET, JOIN, COMPLETE. A split of a team of several processes: SPLIT, MEET, ...;
+ * all others begin with MEET. */
 typedef enum hd_form_step {
     STEP_GATHER,  /* waits for the exchange of records */
     STEP_ROLL,    /* waits for the exchanges of the roll */
+    STEP_SPLIT,   /* waits for the parent's endpoints, and for the other processes' */
     STEP_MEET,    /* waits for the meeting, and finds the group */
     STEP_JOIN,    /* joins the group that was found */
     STEP_COMPLETE /* waits until all have joined */
@@ -170,19 +172,19 @@ void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
 /* Check the parameters, and start the meeting that these ask for. */
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
-/* STEP_MEET, but for a split of a team of several processes. */
+/* STEP_MEET. */
 ucc_status_t hd_form_meet(ucc_team_h team);
 /* Returns the group of the endpoint's meeting, if it has been made; if not, none will be. */
 hd_group_t *hd_form_made_group(hd_meeting_t *meeting);
 /* Logs for whom the team has been waiting in STEP_MEET; the wait has been long. */
 void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
 
-/* --- split.c: only for a split of a team of several processes (f->parent is set) -------------- */
+/* --- split.c: only for a split of a team of several processes --------------------------------- */
 
-/* STEP_MEET of a split: tells the other processes who takes part, and goes on to the meeting of
+/* STEP_SPLIT: tells the other processes who takes part, and goes on to the meeting of
  * those. */
 ucc_status_t hd_form_split(ucc_team_h team);
-/* Called by an endpoint that has failed, and has failed the parent's meeting. Tells the other
+/* Called by an endpoint that has failed in STEP_SPLIT, and has failed the parent's meeting. Tells the other
  * processes `why`, if nothing has been told yet; if they have been told that this endpoint comes,
  * goes on to the meeting of those who take part, which is to be failed, too. */
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why);

@@ -87,9 +87,9 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
     }
     hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s to come",
                   f->split_of ? "team from a parent" : "team", n,
-                  (unsigned long long)(f->sort_labels ? f->roll.mine.label
-                                       : f->parent    ? f->parent_ep
-                                                      : team->ep),
+                  (unsigned long long)(f->sort_labels          ? f->roll.mine.label
+                                       : f->step == STEP_SPLIT ? f->parent_ep
+                                                               : team->ep),
                   hd_stall_seconds(&f->stall, now), text.line);
 }
 

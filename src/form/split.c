@@ -206,7 +206,6 @@ static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
  * latter by then finds either that the former has failed, or the endpoint there. */
 static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
     hd_forming_t *f = team->forming;
-    hd_group_t *parent = f->parent;
     hd_meeting_t *before = f->meeting;
     uint32_t n = 0, me = 0;
     for (uint32_t i = 0; i < f->meets; i++) {
@@ -214,19 +213,17 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
         n += hd_meeting_included(before, i);
     }
     hd_meet_key_t key = {
-        .kind = HD_MEET_SPLIT, .scope = parent->serial, .id = f->split, .list = {{n, 1}}};
+        .kind = HD_MEET_SPLIT, .scope = f->parent->serial, .id = f->split, .list = {{n, 1}}};
     ucc_status_t status = hd_form_start_meeting(team, &key, n, me, true);
     if (status != UCC_OK) {
         return status;
     }
     status = take_members(team, split);
-    f->parent = NULL;
     f->split_of = 0;
     if (hd_meeting_failed(before) != UCC_OK) {
         hd_meeting_fail(f->meeting, hd_meeting_failed(before));
     }
     hd_meeting_release(before, false);
-    hd_home_unpin(&parent->home);
     return status;
 }
 
