@@ -140,11 +140,13 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
 ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                    uint32_t me, bool included) {
     hd_forming_t *f = team->forming;
-    ucc_status_t status = hd_meet(key, size, &me, f->roll.mine.label, included, &f->meeting);
+    hd_meeting_t *meeting;
+    ucc_status_t status = hd_meet(key, size, &me, f->roll.mine.label, included, &meeting);
     if (status != UCC_OK) {
         return status;
     }
     hd_assert_lt(me, size);
+    f->meeting = meeting;
     f->participant = me;
     f->meets = size;
     team->ep = me;

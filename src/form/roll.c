@@ -34,32 +34,32 @@ ucc_status_t hd_roll_begin(hd_roll_t *roll, const ucc_oob_coll_t *oob, const cha
     return UCC_OK;
 }
 
+/* Returns the status of a call of the OOB's; an error is logged. */
+static ucc_status_t check_call(const hd_roll_t *roll, const char *call, ucc_status_t status) {
+    if (status >= 0) {
+        return UCC_OK;
+    }
+    hd_error("%s of %s %u of %u failed: %s", call, roll->who, roll->oob.oob_ep, roll->oob.n_oob_eps,
+             ucc_status_string(status));
+    return status;
+}
+
 ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes) {
     const ucc_oob_coll_t *oob = &roll->oob;
     hd_assert(!roll->request); /* one at a time */
     roll->waited = (hd_stall_t){0};
     ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &roll->request);
-    if (status < 0) {
-        hd_error("oob.allgather of %s %u of %u failed: %s", roll->who, oob->oob_ep, oob->n_oob_eps,
-                 ucc_status_string(status));
-    }
-    return status < 0 ? status : UCC_OK;
+    return check_call(roll, "oob.allgather", status);
 }
 
 ucc_status_t hd_roll_taken(hd_roll_t *roll) {
-    const ucc_oob_coll_t *oob = &roll->oob;
-    ucc_status_t status = oob->req_test(roll->request);
+    ucc_status_t status = roll->oob.req_test(roll->request);
     if (status == UCC_INPROGRESS) {
         return status;
     }
-    ucc_status_t freed = oob->req_free(roll->request);
+    ucc_status_t freed = roll->oob.req_free(roll->request);
     roll->request = NULL;
-    status = status < 0 ? status : freed;
-    if (status < 0) {
-        hd_error("oob allgather of %s %u of %u failed: %s", roll->who, oob->oob_ep, oob->n_oob_eps,
-                 ucc_status_string(status));
-    }
-    return status < 0 ? status : UCC_OK;
+    return check_call(roll, "oob allgather", status < 0 ? status : freed);
 }
 
 void hd_roll_pause(hd_roll_t *roll) {

@@ -834,51 +834,69 @@ Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_team) {
     forms_in_the_end(team_for);
 }
 
+typedef ucc_status_t (*derive_t)(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team);
+
 typedef struct scarcity {
+    derive_t derive;
+    /* memory runs out only when the endpoints wait for each other: a split tells nobody before */
+    bool late;
     long allocations;
     _Atomic bool refused; /* it has failed, and may have had no memory to tell the other */
 } scarcity_t;
 
 /* Process 1 has memory for so many allocations only. */
 static int forms_without_memory(const process_t *process, void *arg) {
-    static uint64_t both[] = {0, 1}, *list = both;
     scarcity_t *scarcity = arg;
-    ucc_team_h parent, team = NULL;
+    ucc_team_h parents[MOST], teams[MOST] = {NULL};
+    uint32_t formed = 0, over = 0;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     stage_t s = stage_open(process, false);
-    bool ok = form_parents(&s, &parent);
+    bool ok = form_parents(&s, parents);
     process_barrier(process);
-    hd_alloc_fail_after(process->me == 1 ? scarcity->allocations : -1);
-    ucc_status_t status = ucc_create_team_from_eps(parent, &list, 2, &team);
-    if (status != UCC_OK) {
-        atomic_store(&scarcity->refused, true);
-        team = NULL;
+    long allocations = process->me == 1 ? scarcity->allocations : -1;
+    hd_alloc_fail_after(scarcity->late ? -1 : allocations);
+    for (uint32_t k = 0; k < s.n; k++) {
+        if (scarcity->derive(process->endpoint[k], parents[k], &teams[k]) != UCC_OK) {
+            atomic_store(&scarcity->refused, true);
+            teams[k] = NULL;
+        }
     }
+    hd_alloc_fail_after(allocations);
     deadline_t deadline = deadline_start("a team to form without memory");
-    while (team && (status = ucc_team_create_test(team)) == UCC_INPROGRESS &&
-           !atomic_load(&scarcity->refused)) {
+    while (over < s.n && !atomic_load(&scarcity->refused)) {
+        over = formed = 0;
+        for (uint32_t k = 0; k < s.n; k++) {
+            ucc_status_t status = ucc_team_create_test(teams[k]);
+            over += status != UCC_INPROGRESS;
+            formed += status == UCC_OK;
+        }
         deadline_poll(&deadline);
     }
     hd_alloc_fail_after(-1);
-    if (status < 0) {
+    if (formed < s.n) {
         atomic_store(&scarcity->refused, true);
     }
-    process_set(process, 0, status == UCC_OK);
+    ok &= formed == s.n || formed == 0 || over < s.n;
+    process_set(process, 0, formed == s.n);
     process_barrier(process);
-    if (team) {
-        world_destroy_team(team);
+    for (uint32_t k = 0; k < s.n; k++) {
+        if (teams[k]) {
+            world_destroy_team(teams[k]);
+        }
     }
     process_barrier(process);
-    world_destroy_team(parent);
+    destroy(parents, s.n);
     return !(stage_close(&s) && ok);
 }
 
-Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
-    shape_t shape = shape_even(2, 1);
+static void form_in_all_or_none(derive_t derive, bool late) {
+    shape_t shape = shape_even(2, late ? 2 : 1);
     scarcity_t *scarcity =
         mmap(NULL, sizeof(*scarcity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool formed = false;
-    for (long n = 0; n < 300 && !formed; n += n < 14 ? 1 : 17) {
+    scarcity->derive = derive;
+    scarcity->late = late;
+    for (long n = 0; n < 300 && !formed; n += n < (late ? 28 : 14) ? 1 : 17) {
         scarcity->allocations = n;
         atomic_store(&scarcity->refused, false);
         outcome_t outcome = processes_run(&shape, SECONDS, forms_without_memory, scarcity);
@@ -888,6 +906,23 @@ Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
     }
     cr_assert(formed);
     munmap(scarcity, sizeof(*scarcity));
+}
+
+static ucc_status_t derive_by_list(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team) {
+    static uint64_t both[] = {0, 1}, *list = both;
+    (void)endpoint;
+    return ucc_create_team_from_eps(parent, &list, 2, team);
+}
+
+static ucc_status_t derive_by_split(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team) {
+    return ucc_team_create_from_parent(endpoint, 1, parent, team);
+}
+
+Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
+    form_in_all_or_none(derive_by_list, false);
+}
+Test(form_span, without_memory_in_one_process_a_split_forms_in_none) {
+    form_in_all_or_none(derive_by_split, true);
 }
 
 /* --- many ------------------------------------------------------------------------------------- */
