@@ -6,9 +6,9 @@
  *     record.c         what a member of an exchange says of itself (roll.h)
  *     roll.c           exchanges, and addresses of processes (roll.h)
  *     context_group.c  contexts that know each other
- *     forming.c        begin and end of the state below; how the others get on
- *     handle.c         team handles as memory: made, attached to a group, freed (form.h)
- *     span.c           who lives where, and the group
+ *     handle.c         team handles as memory: made, attached to a group, freed (form.h); begin and
+ *                      end of the state below
+ *     span.c           who lives where, and the group of several processes
  *     meet.c           the meeting of a team's endpoints in this process
  *     split.c          a team from a parent of several processes, by all of its endpoints
  *     oob.c            the exchange before that meeting
@@ -95,21 +95,12 @@ typedef struct hd_context_group {
     uint32_t forks;            /* hd_forks() when made */
 } hd_context_group_t;
 
-/* --- forming.c -------------------------------------------------------------------------------- */
+/* --- handle.c --------------------------------------------------------------------------------- */
 
 /* Allocates team->forming. UCC_ERR_NO_MEMORY: logged. */
 ucc_status_t hd_form_begin(ucc_team_h team);
 /* Lets go of everything that only forming needed, and of team->forming. */
 void hd_form_drop(ucc_team_h team);
-/* Looks at the notices of all endpoints of this process, if the team forms by an exchange. Returns
- * why one of them will not come (logged); UCC_OK: all are at work. */
-ucc_status_t hd_form_look_around(ucc_team_h team);
-/* Returns why the endpoint's meeting has failed (logged); UCC_OK: it has not. */
-ucc_status_t hd_form_meeting_status(ucc_team_h team);
-/* Called again and again while not all endpoints have joined: returns why the meeting has failed,
- * and looks now and then whether one of the others has given up before it came there. Returns why
- * (logged); UCC_OK: not as far as is known. */
-ucc_status_t hd_form_watch(ucc_team_h team);
 
 /* --- span.c ----------------------------------------------------------------------------------- */
 
@@ -127,9 +118,6 @@ ucc_status_t hd_form_cross(ucc_team_h team, const hd_span_t *of, const uint64_t 
  * span and net, and the origin, belong then. names: the records with the user's names for the
  * endpoints; NULL: they are called by their numbers. */
 ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd_group_t **out);
-/* Makes this process's group; one endpoint of the process calls this, for the meeting. NULL: the
- * other processes, and the meeting, have been told. */
-hd_group_t *hd_form_make_group(ucc_team_h team);
 /* Tells the other processes that there will be no group here. Only an endpoint that could have made
  * the group calls this. */
 void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
@@ -176,6 +164,12 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
 ucc_status_t hd_form_meet(ucc_team_h team);
 /* Returns the group of the endpoint's meeting, if it has been made; if not, none will be. */
 hd_group_t *hd_form_made_group(hd_meeting_t *meeting);
+/* Returns why the endpoint's meeting has failed (logged); UCC_OK: it has not. */
+ucc_status_t hd_form_meeting_status(ucc_team_h team);
+/* Called again and again while not all endpoints have joined: returns why the meeting has failed,
+ * and looks now and then whether one of the others has given up before it came there. Returns why
+ * (logged); UCC_OK: not as far as is known. */
+ucc_status_t hd_form_watch(ucc_team_h team);
 /* Logs for whom the team has been waiting in STEP_MEET; the wait has been long. */
 void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
 

@@ -3,15 +3,94 @@
  * endpoints of a parent team, or by the records of an exchange. An hd_form_start_* function enters
  * the meeting; hd_form_meet waits for it and finds the group, which the first to come makes. form.c
  * and oob.c call these for new teams, derive.c, shrink.c and split.c for teams from a parent.
+ *
+ * An endpoint that gives up fails the meeting. If it gives up before it came there, its notice says
+ * so, or is gone.
  */
 #include "form/internal.h"
 
 #include "core/hash.h"
 
+/* --- endpoints that give up ------------------------------------------------------------------- */
+
+/* Returns why the endpoint of a record will not come (logged); UCC_OK: not as far as is known.
+ * Another process's notices aren't here; its failure comes by the network. */
+static ucc_status_t look_at(const ucc_team_h team, const hd_record_t *r) {
+    if (!hd_record_same_process(r, &team->forming->roll.mine)) {
+        return UCC_OK;
+    }
+    ucc_status_t why = hd_notice_read(r->serial, NULL);
+    /* An endpoint may take its notice down once all have joined. If it has done so, this endpoint
+     * sees that all have joined, too, as it looks now. */
+    if (why >= 0 || (team->group && hd_group_all_joined(team->group))) {
+        return UCC_OK;
+    }
+    hd_error("team of %u: endpoint %u %s before all had joined: %s", team->n, r->number,
+             why == UCC_ERR_NOT_FOUND ? "went" : "failed", ucc_status_string(why));
+    return why;
+}
+
+/* Looks at the notices of all endpoints of this process, if the team forms by an exchange. Returns
+ * why one of them will not come (logged); UCC_OK: all are at work. */
+static ucc_status_t look_around(const ucc_team_h team) {
+    const hd_record_t *all = team->forming->roll.all;
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; all && i < team->n && status == UCC_OK; i++) {
+        status = look_at(team, &all[i]);
+    }
+    return status;
+}
+
+ucc_status_t hd_form_meeting_status(ucc_team_h team) {
+    ucc_status_t failed = hd_meeting_failed(team->forming->meeting);
+    if (failed != UCC_OK && look_around(team) == UCC_OK) { /* that could not say who */
+        hd_error("endpoint %u: another endpoint has failed to form the team: %s", team->ep,
+                 ucc_status_string(failed));
+    }
+    return failed;
+}
+
+ucc_status_t hd_form_watch(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t failed = hd_form_meeting_status(team);
+    if (failed != UCC_OK || !f->roll.all || ++f->looks % HD_WATCH_EVERY != 0) {
+        return failed;
+    }
+    const hd_record_t *r = &f->roll.all[f->watched];
+    f->watched = f->watched + 1 < team->n ? f->watched + 1 : 0;
+    return look_at(team, r);
+}
+
 /* --- the meeting ------------------------------------------------------------------------------ */
 
-static void *make_group(void *team) {
-    return hd_form_make_group(team);
+static ucc_status_t try_to_make(ucc_team_h team, hd_group_t **out) {
+    if (team->forming->process) {
+        return hd_form_make_crossing(team, team->forming->roll.all, out);
+    }
+    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
+    *out = hd_group_create(team->n, &config);
+    return *out ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
+/* Makes this process's group, for the meeting, which the first endpoint to come does. NULL: the other
+ * processes, and the meeting, have been told. */
+static void *make_group(void *arg) {
+    ucc_team_h team = arg;
+    hd_forming_t *f = team->forming;
+    hd_group_t *group = NULL;
+    /* An endpoint that had gone before this one came to the meeting may have left another meeting,
+     * with a group of its own. */
+    f->refused = look_around(team);
+    f->refused = f->refused == UCC_OK ? try_to_make(team, &group) : f->refused;
+    if (!group) {
+        if (f->process) {
+            hd_error("a team of %u in several processes can't be made here: %s", team->n,
+                     ucc_status_string(f->refused));
+            hd_form_refuse(team, f->refused);
+        }
+        hd_meeting_fail(f->meeting, f->refused); /* the others of this process learn why */
+    }
+    return group;
 }
 
 static void *make_nothing(void *arg) {

@@ -119,30 +119,3 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     *out = group;
     return UCC_OK;
 }
-
-static ucc_status_t make_group(ucc_team_h team, hd_group_t **out) {
-    if (team->forming->process) {
-        return hd_form_make_crossing(team, team->forming->roll.all, out);
-    }
-    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
-    *out = hd_group_create(team->n, &config);
-    return *out ? UCC_OK : UCC_ERR_NO_MEMORY;
-}
-
-hd_group_t *hd_form_make_group(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    hd_group_t *group = NULL;
-    /* An endpoint that had gone before this one came to the meeting may have left another meeting,
-     * with a group of its own. */
-    f->refused = hd_form_look_around(team);
-    f->refused = f->refused == UCC_OK ? make_group(team, &group) : f->refused;
-    if (!group) {
-        if (f->process) {
-            hd_error("a team of %u in several processes can't be made here: %s", team->n,
-                     ucc_status_string(f->refused));
-            hd_form_refuse(team, f->refused);
-        }
-        hd_meeting_fail(f->meeting, f->refused); /* the others of this process learn why */
-    }
-    return group;
-}
