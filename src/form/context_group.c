@@ -60,7 +60,8 @@ static ucc_status_t call_roll(const hd_config_t *config, hd_roll_t *roll,
     if (status == UCC_ERR_NOT_SUPPORTED && roll->blames && roll->span) {
         hd_info("contexts in %u processes, without a network: no team of theirs can span processes",
                 roll->span->processes);
-        status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
+        /* this context may lack more than that */
+        status = roll->trouble == UCC_ERR_NOT_SUPPORTED ? UCC_OK : roll->trouble;
     } else if (status != UCC_OK && roll->blames) {
         hd_error("oob allgather: context %u of %u can't take part: %s", roll->culprit,
                  roll->oob.n_oob_eps, ucc_status_string(status));

@@ -182,21 +182,6 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
-/* STEP_JOIN: hands the memory to the group, and joins it. */
-static ucc_status_t step_join(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    if (f->bytes) {
-        struct hd_region *region = &f->group->region[hd_group_member(f->group, team->ep)];
-        region->address = f->memory;
-        region->bytes = f->bytes;
-        region->owned = f->owns_memory;
-        f->owns_memory = false;
-    }
-    hd_assert(f->group && team->ep < f->group->team_n && !team->group);
-    f->step = STEP_COMPLETE;
-    return hd_team_attach(team, f->group, team->ep, &f->locality);
-}
-
 /* STEP_COMPLETE: waits until all endpoints have joined and all processes have greeted, unless the
  * team goes ahead of other processes. */
 static ucc_status_t step_complete(ucc_team_h team) {
@@ -233,8 +218,6 @@ static ucc_status_t step(ucc_team_h team) {
         return hd_form_split(team);
     case STEP_MEET:
         return hd_form_meet(team);
-    case STEP_JOIN:
-        return step_join(team);
     case STEP_COMPLETE:
         break;
     }
@@ -244,7 +227,7 @@ static ucc_status_t step(ucc_team_h team) {
 /* Tells all who have joined the team, or meet for it, and those who come later. */
 static void give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
-    hd_group_t *group = team->group ? team->group : f->group;
+    hd_group_t *group = team->group;
     if (f->notice.serial) {
         hd_notice_change(&f->notice, why, NULL);
     }
@@ -255,7 +238,7 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
         hd_form_give_up_split(team, why);
         hd_meeting_fail(f->meeting, why); /* it may be another one now */
     }
-    if (!group && f->process && f->meeting) {
+    if (!group && f->process && f->forks == hd_forks()) {
         group = hd_form_made_group(f->meeting); /* that of those who have come */
     }
     if (group) {

@@ -30,14 +30,13 @@
 #include "threads/meet.h"
 
 /* What the next call of hd_team_create_test does. By an exchange: GATHER, then ROLL if there are
- * several processes, MEET, JOIN, COMPLETE. A split of a team of several processes: SPLIT, MEET, ...;
+ * several processes, MEET, COMPLETE. A split of a team of several processes: SPLIT, MEET, ...;
  * all others begin with MEET. */
 typedef enum hd_form_step {
     STEP_GATHER,  /* waits for the exchange of records */
     STEP_ROLL,    /* waits for the exchanges of the roll */
     STEP_SPLIT,   /* waits for the parent's endpoints, and for the other processes' */
-    STEP_MEET,    /* waits for the meeting, and finds the group */
-    STEP_JOIN,    /* joins the group that was found */
+    STEP_MEET,    /* waits for the meeting, and joins its group */
     STEP_COMPLETE /* waits until all have joined */
 } hd_form_step_t;
 
@@ -68,12 +67,11 @@ struct hd_forming {
     /* The meeting only had to count this endpoint, which takes no part in the team that a split
      * makes; or whose team is active ahead of the others (hd_team_form_ahead). */
     bool excluded;
-    bool sort_labels;  /* numbers are the ranks of the labels */
-    bool unplaced;     /* number and label follow from the records */
-    hd_group_t *group; /* the group that was found; the meeting has the reference */
-    uint32_t forks;    /* hd_forks() at the beginning */
-    uint32_t looks;    /* calls of hd_form_watch */
-    uint32_t watched;  /* index in `all` of the record whose notice is looked at next */
+    bool sort_labels; /* numbers are the ranks of the labels */
+    bool unplaced;    /* number and label follow from the records */
+    uint32_t forks;   /* hd_forks() at the beginning */
+    uint32_t looks;   /* calls of hd_form_watch */
+    uint32_t watched; /* index in `all` of the record whose notice is looked at next */
     hd_stall_t stall;
     hd_locality_t locality;
     void *memory; /* the endpoint's part of the team's memory */

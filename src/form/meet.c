@@ -172,6 +172,20 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
                   hd_stall_seconds(&f->stall, now), text.line);
 }
 
+/* Hands the memory to the group, and joins it. */
+static ucc_status_t join(ucc_team_h team, hd_group_t *group) {
+    hd_forming_t *f = team->forming;
+    if (f->bytes) {
+        struct hd_region *region = &group->region[hd_group_member(group, team->ep)];
+        region->address = f->memory;
+        region->bytes = f->bytes;
+        region->owned = f->owns_memory;
+        f->owns_memory = false;
+    }
+    f->step = STEP_COMPLETE;
+    return hd_team_attach(team, group, team->ep, &f->locality);
+}
+
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     bool split = f->split_of != 0;
@@ -200,7 +214,6 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     if (!group) {
         return why_no_group(f);
     }
-    f->group = group;
     if (!f->roll.all && /* of records, sync_type has been checked */
         group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
         hd_error(
@@ -210,8 +223,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     }
     hd_assert_lt(team->ep, group->team_n);
     group->labels[team->ep] = split ? team->ep : f->roll.mine.label;
-    f->step = STEP_JOIN;
-    return UCC_OK;
+    return join(team, group);
 }
 
 /* --- entering a meeting ----------------------------------------------------------------------- */
