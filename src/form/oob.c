@@ -181,7 +181,7 @@ static ucc_status_t look_for_refusals(const ucc_team_h team) {
     return status;
 }
 
-/* Returns the name of what differs between two records, and must not; NULL: nothing. */
+/* Logs in what two records differ, and must not. UCC_OK: in nothing. */
 static ucc_status_t compare(const hd_record_t *r, const hd_record_t *first) {
     if (r->version != first->version) {
         hd_error("version of Heddle: %u at one endpoint of the team, %u at another", first->version,

@@ -41,7 +41,7 @@ void hd_process_identity(uint64_t identity[2]) {
 
 static uint64_t hash_text(uint64_t hash, const char *text) {
     for (; *text; text++) {
-        hash = (hash ^ (uint8_t)*text) * 0x100000001b3u;
+        hash = hd_hash_mix(hash, (uint8_t)*text);
     }
     return hash;
 }
@@ -54,7 +54,6 @@ uint64_t hd_host_identity(void) {
         return identity;
     }
     char text[256] = "";
-    identity = 0xcbf29ce484222325u;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file) {
         if (fgets(text, sizeof(text), file)) {
@@ -83,17 +82,14 @@ static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_C
 enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]) };
 
 static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
-    if (hd_config_variable(id)->type == HD_CFG_BOOL) {
-        return hd_config_bool(config, id); /* a value has several spellings */
+    switch (hd_config_variable(id)->type) { /* a value of these types has several spellings */
+    case HD_CFG_BOOL:
+        return hd_config_bool(config, id);
+    case HD_CFG_UINT:
+        return (uint16_t)hd_config_uint(config, id);
+    default:
+        return (uint16_t)(hash_text(0, hd_config_string(config, id)) >> 16);
     }
-    if (hd_config_variable(id)->type == HD_CFG_UINT) {
-        return (uint16_t)hd_config_uint(config, id); /* a value has several spellings */
-    }
-    uint64_t hash = 0;
-    for (const char *text = hd_config_string(config, id); *text; text++) {
-        hash = hd_hash_mix(hash, (uint8_t)*text);
-    }
-    return (uint16_t)(hash >> 16);
 }
 
 uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n) {
