@@ -889,14 +889,14 @@ static int forms_without_memory(const process_t *process, void *arg) {
     return !(stage_close(&s) && ok);
 }
 
-static void form_in_all_or_none(derive_t derive, bool late) {
-    shape_t shape = shape_even(2, late ? 2 : 1);
+static void form_in_all_or_none(uint32_t endpoints, derive_t derive, bool late) {
+    shape_t shape = shape_even(2, endpoints);
     scarcity_t *scarcity =
         mmap(NULL, sizeof(*scarcity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool formed = false;
     scarcity->derive = derive;
     scarcity->late = late;
-    for (long n = 0; n < 300 && !formed; n += n < (late ? 28 : 14) ? 1 : 17) {
+    for (long n = 0; n < 300 && !formed; n += n < 14 * (long)endpoints ? 1 : 17) {
         scarcity->allocations = n;
         atomic_store(&scarcity->refused, false);
         outcome_t outcome = processes_run(&shape, SECONDS, forms_without_memory, scarcity);
@@ -918,11 +918,19 @@ static ucc_status_t derive_by_split(uint32_t endpoint, ucc_team_h parent, ucc_te
     return ucc_team_create_from_parent(endpoint, 1, parent, team);
 }
 
+static ucc_status_t derive_by_shrink(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team) {
+    (void)endpoint;
+    return heddle_team_shrink(parent, team);
+}
+
 Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
-    form_in_all_or_none(derive_by_list, false);
+    form_in_all_or_none(1, derive_by_list, false);
 }
 Test(form_span, without_memory_in_one_process_a_split_forms_in_none) {
-    form_in_all_or_none(derive_by_split, true);
+    form_in_all_or_none(2, derive_by_split, true);
+}
+Test(form_span, without_memory_in_one_process_survivors_form_a_team_in_none) {
+    form_in_all_or_none(2, derive_by_shrink, false);
 }
 
 /* --- many ------------------------------------------------------------------------------------- */
