@@ -88,7 +88,7 @@ static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *c
         fprintf(out, "\n%-16s", hd_type_name(type));
         for (size_t i = 0; i < SIZES; i++) {
             hd_call_t call = call_of(type, group->n, size[i], counts);
-            hd_plan_t plan = hd_plan_of(group, &call, &place);
+            hd_plan_t plan = hd_plan_here(group, &call, &place);
             print_plan(out, &plan);
         }
     }

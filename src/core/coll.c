@@ -1,4 +1,4 @@
-/* coll.c: the table of facts about collectives, and what follows from them. */
+/* coll.c: the table of facts about collectives. */
 #include "core/coll.h"
 
 const hd_coll_t hd_coll[HD_N_TYPES] = {
@@ -178,38 +178,3 @@ const hd_coll_t hd_coll[HD_N_TYPES] = {
                    .prefix = true,
                    .empty_is_over = true},
 };
-
-void hd_coll_buffers(const hd_coll_t *coll, bool is_root, uint32_t me, bool in_place, bool *src,
-                     bool *dst) {
-    if (coll->bcast) {
-        *src = true;
-        *dst = false;
-        return;
-    }
-    *src = hd_holds(coll->source_at, is_root, me);
-    *dst = hd_holds(coll->result_at, is_root, me);
-    if (!coll->moves_data || !in_place || (coll->rooted && !is_root)) {
-        return; /* where there is a root, it alone works in place */
-    }
-    if (coll->flow == HD_FROM_ROOT) {
-        *dst = false;
-    } else { /* also at a member that has no result */
-        *src = false;
-        *dst = true;
-    }
-}
-
-bool hd_coll_goes_by_src(const hd_coll_t *coll, bool is_root, bool in_place) {
-    if (coll->bcast) {
-        return true;
-    }
-    switch ((hd_flow_t)coll->flow) {
-    case HD_TO_ROOT:
-        return !is_root;
-    case HD_FROM_ROOT:
-        return is_root;
-    case HD_AMONG_ALL:
-        break;
-    }
-    return coll->prefix && !in_place;
-}

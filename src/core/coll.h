@@ -131,12 +131,43 @@ static inline bool hd_holds(uint8_t holder, bool is_root, uint32_t me) {
     }
     return false;
 }
-/* Which buffers of a call have a meaning at this member: any may be garbage that has none. */
-void hd_coll_buffers(const hd_coll_t *coll, bool is_root, uint32_t me, bool in_place, bool *src,
-                     bool *dst);
-/* Which of them says how much there is, and of what: src, or else dst. (In exscan, whose first
+/* Says which buffers of a call have a meaning at this member: any may be garbage that has none. */
+static inline void hd_coll_buffers(const hd_coll_t *coll, bool is_root, uint32_t me, bool in_place,
+                                   bool *src, bool *dst) {
+    if (coll->bcast) {
+        *src = true;
+        *dst = false;
+        return;
+    }
+    *src = hd_holds(coll->source_at, is_root, me);
+    *dst = hd_holds(coll->result_at, is_root, me);
+    if (!coll->moves_data || !in_place || (coll->rooted && !is_root)) {
+        return; /* where there is a root, it alone works in place */
+    }
+    if (coll->flow == HD_FROM_ROOT) {
+        *dst = false;
+    } else { /* also at a member that has no result */
+        *src = false;
+        *dst = true;
+    }
+}
+
+/* Returns whether src says how much there is, and of what; else dst does. (In exscan, whose first
  * member has no result, and in scan alike: the one that is read.) */
-bool hd_coll_goes_by_src(const hd_coll_t *coll, bool is_root, bool in_place);
+static inline bool hd_coll_goes_by_src(const hd_coll_t *coll, bool is_root, bool in_place) {
+    if (coll->bcast) {
+        return true;
+    }
+    switch ((hd_flow_t)coll->flow) {
+    case HD_TO_ROOT:
+        return !is_root;
+    case HD_FROM_ROOT:
+        return is_root;
+    case HD_AMONG_ALL:
+        break;
+    }
+    return coll->prefix && !in_place;
+}
 
 /* --- a call ----------------------------------------------------------------------------------- */
 

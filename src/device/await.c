@@ -3,14 +3,12 @@
  * failed and their devices are done.
  *
  *     hd_device_await   leaves the exchange if a ticket of the part is not reached yet
- *     step_enqueued     looks at the tickets from then on, and now and then whether their devices
+ *     hd_device_complete  looks at the tickets from then on, and now and then whether their devices
  *                       have failed
  *     complete          copies results to the host's memory, gives back what stood in for buffers,
  *                       opens a gate
  */
 #include "device/internal.h"
-
-#include "threads/trace.h"
 
 /* --- the order of the post ------------------------------------------------------------------- */
 
@@ -28,6 +26,37 @@ void hd_device_leave_order(hd_op_t *op) {
     hd_device_order_t *order = &hd_device_part_of(op)->order;
     if (order->is) {
         op->call.signature = order->signature;
+        hd_device_end_order(op);
+    }
+}
+
+void hd_device_begin_part(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_device_take_order(op);
+    part->outcome = UCC_OK;
+    part->drained_by = 0;
+    part->waits = 0;
+}
+
+ucc_status_t hd_device_hold(const hd_op_t *op) {
+    const hd_device_order_t *order = &hd_device_part_of(op)->order;
+    return order->is && order->held ? UCC_INPROGRESS : UCC_OK;
+}
+
+ucc_status_t hd_device_ready(hd_op_t *op) {
+    hd_gpu_event_t *ready = hd_device_part_of(op)->order.ready;
+    return op->team->devices->driver->event_query(ready, HD_GPU_SITE_HELD);
+}
+
+void hd_device_undo(hd_op_t *op) {
+    hd_device_put_stand_ins(op);
+    hd_device_leave_order(op);
+}
+
+void hd_device_drop(hd_op_t *op) {
+    hd_device_order_t *order = &hd_device_part_of(op)->order;
+    if (order->armed) {
+        order->armed = false;
         hd_device_end_order(op);
     }
 }
@@ -129,22 +158,16 @@ static ucc_status_t look_closer(hd_op_t *op) {
     return UCC_INPROGRESS;
 }
 
-static ucc_status_t step_enqueued(hd_task_t *task) {
-    hd_op_t *op = (hd_op_t *)task;
+ucc_status_t hd_device_complete(hd_op_t *op) {
     ucc_status_t status = UCC_INPROGRESS;
-    hd_assert_eq(op->state, HD_OP_LATE);
     hd_checked(hd_device_check_part(op));
-    task->awaited = NULL;
     if (hd_group_is_inherited(op->group)) { /* the devices are the parent's */
         hd_group_say_inherited(op->group);
         status = hd_group_poisoned(op->group); /* a gate is the parent's to open, too */
     } else if (is_complete(hd_device_part_of(op))) {
         status = complete(op);
-    } else if (++task->fruitless % HD_WATCH_EVERY == 0 || op->team->devices->driver->emulated) {
+    } else if (++op->task.fruitless % HD_WATCH_EVERY == 0 || op->team->devices->driver->emulated) {
         status = look_closer(op);
-    }
-    if (status != UCC_INPROGRESS && hd_trace_is_on()) {
-        hd_trace_done(op, status);
     }
     return status;
 }
@@ -161,10 +184,5 @@ ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status) {
         fail(op, status);
     }
     hd_op_leave(op);
-    op->state = HD_OP_LATE;
-    op->needs = HD_DEVICE_NEEDS;
-    op->task.step = step_enqueued;
-    op->task.impatient = HD_UNANNOUNCED;
-    op->task.fruitless = 0;
     return UCC_INPROGRESS;
 }

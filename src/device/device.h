@@ -52,15 +52,16 @@ ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd
                                   void *buffer, size_t element);
 /* Makes the call one of devices; none of its buffers is known yet. */
 ucc_status_t hd_device_become(hd_op_t *op);
-/* Decides how a call of devices runs, when all of it is known. */
+/* Refuses a call that devices can't do, when all of it is known (logged). */
 ucc_status_t hd_device_settle(hd_op_t *op);
-/* Decides it in a team that spans processes, when it is known how the host would do the call
- * (op->start, op->plan). */
-void hd_device_span_choose(hd_op_t *op);
+/* Makes the plan of a call of devices out of that by which the host would do it. */
+void hd_device_plan(const hd_op_t *op, hd_plan_t *plan);
+/* Sets the frame of an operation, and op->start if the host's is not the one, as op->plan says. */
+void hd_device_follow(hd_op_t *op);
 
-/* For people: what devices do of it, besides or instead of what the host does. */
+/* For people: adds what devices do by this plan, besides or instead of what the host does. */
 struct hd_phases;
-void hd_device_phases(const hd_op_t *op, struct hd_phases *phases);
+void hd_device_phases(const hd_plan_t *plan, struct hd_phases *phases);
 
 /* --- posts in the order of a stream (order.c) ------------------------------------------------ */
 

@@ -9,18 +9,18 @@
  *                slot of the exchange is the next one's: whoever posts many collectives is not kept
  *                by the device.
  *     complete   The devices have done it. Until then the request is in progress, and its context
- *                steps it (HD_OP_LATE).
+ *                steps it (HD_PHASE_COPY_OUT).
  *
  *     member    hd_device_look, hd_device_settle   find out at init whose memory it is, and that
  *                                                  devices can do this
- *               start            takes stand-ins for memory of the host, and publishes; any
+ *               enter, publish   take stand-ins for memory of the host, and publish; any
  *                                claimer may read its part from then on
  *     claimer   run (slice s)    takes the s-th working device: describes its share of the work as
  *                                one launch, enqueues it on a line, and notes the ticket in the
  *                                exchange's slot
  *     member    finish           takes the tickets when all slices are finished, and leaves the
  *                                board
- *               step_enqueued    looks whether the lines have reached the tickets
+ *               complete         looks whether the lines have reached the tickets
  *
  * WORKING DEVICES are those of the members' buffers: the root's first, then by the lowest member.
  * There are as many slices as the process has devices, or as there are members if these are fewer,
@@ -78,7 +78,7 @@
 
 #include <pthread.h>
 
-/* What an operation waits for that is early or late (hd_op.needs). */
+/* What an operation waits for in COPY_IN and COPY_OUT. */
 #define HD_DEVICE_NEEDS "its devices to complete what is enqueued"
 
 enum {
@@ -278,16 +278,11 @@ typedef struct hd_device_part {
     hd_vector_t send, receive; /* the call's; for a stand-in, densely packed */
     uint64_t *dense;           /* displacements of densely packed vectors */
     uint32_t dense_entries;
-    /* Among processes: how the operation begins once what it sends has been copied, or, for a
-     * flight, once it may. */
-    ucc_status_t (*start)(hd_op_t *op);
-    /* Goes on when the stream of a held operation has come to its post. */
-    ucc_status_t (*come)(hd_op_t *op);
+    bool held; /* among processes: its stream has not come to the post, and nothing is copied */
     struct hd_device_done own; /* behind its last work: what its stream comes after */
     struct hd_device_users users;
-    ucc_status_t (*wait_inner)(hd_op_t *op); /* of a flight (pipeline.c) */
-    hd_device_relay_t *relay;                /* which it has to drop; NULL: none */
-    const void *src;                         /* what it publishes */
+    hd_device_relay_t *relay; /* which it has to drop; NULL: none */
+    const void *src;          /* what it publishes */
     void *dst;
     hd_device_order_t order;
     /* from when everything is enqueued */
@@ -567,6 +562,10 @@ bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes
 
 /* --- relay.c --------------------------------------------------------------------------------- */
 
+/* The operation fails while it is in no exchange: the others learn of it now, though nobody here
+ * may pump the network for a while. */
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
+
 typedef struct hd_device_relay_need {
     const char *name; /* of the collective, for the log */
     const hd_group_t *group;
@@ -608,20 +607,6 @@ bool hd_device_leave_stand_ins(hd_op_t *op, const struct hd_device_wait *until);
 /* Nobody knows when the device is done with the stand-ins: they are given to nobody any more. */
 void hd_device_lose_stand_ins(hd_device_part_t *part);
 
-/* --- filling.c: among processes, before the operation begins --------------------------------- */
-
-/* Returns whether the stream of a member that is held has come to its post: UCC_OK, UCC_INPROGRESS,
- * or an error. */
-ucc_status_t hd_device_ready(hd_op_t *op);
-/* The operation fails while it is in no exchange: the others learn of it now, though nobody here
- * may pump the network for a while. */
-void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
-/* Until it begins, the operation's state is HD_OP_EARLY, and it waits by this function. */
-void hd_device_fill_by(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
-/* op->start calls this for an operation that is held: nothing is published or enqueued before its
- * stream has come to the post (hd_device_order.held). `come` goes on then, as op->wait does. */
-void hd_device_span_hold(hd_op_t *op, ucc_status_t (*come)(hd_op_t *op));
-
 /* --- order.c --------------------------------------------------------------------------------- */
 
 /* A claimer lets what it enqueues on stream from now on come after what the members' streams had
@@ -650,14 +635,26 @@ void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
 
 /* --- await.c --------------------------------------------------------------------------------- */
 
-/* op->start calls this first of all: what the poster has armed is this operation's from now on. */
-void hd_device_take_order(hd_op_t *op);
-/* The operation leaves the order, because it is over or its op->start fails. */
+/* A frame's `enter` calls this first of all: what the poster has armed is this operation's from now
+ * on, and nothing is enqueued yet. */
+void hd_device_begin_part(hd_op_t *op);
+/* UCC_INPROGRESS: nothing is published or enqueued before the operation's stream has come to its
+ * post (hd_device_order.held). Else UCC_OK. */
+ucc_status_t hd_device_hold(const hd_op_t *op);
+/* Returns whether the stream of a member that is held has come to its post: UCC_OK, UCC_INPROGRESS,
+ * or an error. */
+ucc_status_t hd_device_ready(hd_op_t *op);
+/* A frame's `undo` and `drop`. */
+void hd_device_undo(hd_op_t *op);
+void hd_device_drop(hd_op_t *op);
+/* The operation leaves the order, because it is over or its launch has failed. */
 void hd_device_leave_order(hd_op_t *op);
-/* op->finish calls this last, when the part has its tickets. If they are not all reached, the
+/* A frame's `finish` calls this last, when the part has its tickets. If they are not all reached, the
  * operation leaves the board, this returns UCC_INPROGRESS, and the operation ends with `status`
  * later. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
+/* A frame's `copy_out`. */
+ucc_status_t hd_device_complete(hd_op_t *op);
 
 /* --- reduce.c, moves.c, copies.c: what a device does in which collective --------------------- */
 
@@ -761,15 +758,20 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
+/* hd_device_plan and hd_device_follow for a team that lives in this process. */
+void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
+void hd_device_follow_here(hd_op_t *op);
 
 /* --- pipeline.c -------------------------------------------------------------------------------- */
 
-/* Does the operation go by a relay instead of stand-ins? The same at all endpoints of this
- * process. */
-bool hd_device_is_pipelined(const hd_op_t *op);
-/* op->start and op->finish of an operation that does. */
+/* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
+ * at all endpoints of this process. */
+bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host);
+/* Makes the plan of one that does. */
+void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan);
+/* op->start and op->frame of an operation that does. */
 ucc_status_t hd_device_pipeline_start(hd_op_t *op);
-ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status);
+extern const hd_frame_t hd_device_pipeline_frame;
 /* May calls of this type go by a relay, among so many endpoints of a process that has so many
  * devices, if the host would do them by segments? */
 bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices);

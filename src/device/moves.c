@@ -206,25 +206,26 @@ uint32_t hd_device_move_words(const hd_device_view_t *v) {
 
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
     hd_gpu_blocks_t what = blocks_of(v);
-    switch (call->type) {
-    case HD_BCAST:
-    case HD_MCAST:
-        return bcast(v, job);
-    case HD_GATHER:
-        what.m = 1;
-        what.dst = &v->work->dst[call->root];
-        return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
-    case HD_ALLGATHER:
-        return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
-    case HD_SCATTER:
-        what.k = 1;
-        what.src = &v->work->src[call->root];
-        return hd_gpu_pairs(&job->launch, &what, job->width, &job->table);
-    case HD_ALLTOALL:
-        return call->in_place ? hd_gpu_swaps(&job->launch, &what, job->width, &job->table)
-                              : hd_gpu_pairs(&job->launch, &what, job->width, &job->table);
-    default:
+    if (coll->vector) {
         return move_rows(v, job);
     }
+    if (coll->bcast) {
+        return bcast(v, job);
+    }
+    if (coll->source == HD_BLOCK) { /* allgather, gather */
+        if (coll->rooted) {
+            what.m = 1;
+            what.dst = &v->work->dst[call->root];
+        }
+        return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
+    }
+    if (coll->rooted) { /* scatter; else alltoall */
+        what.k = 1;
+        what.src = &v->work->src[call->root];
+    }
+    return call->in_place && coll->pairwise
+               ? hd_gpu_swaps(&job->launch, &what, job->width, &job->table)
+               : hd_gpu_pairs(&job->launch, &what, job->width, &job->table);
 }

@@ -110,15 +110,7 @@ static int device_of(const hd_device_part_t *part) {
     return device < 0 && part->order.is ? part->order.stream.device : device;
 }
 
-/* The operation never starts: whoever waits for its order need not. */
-static void drop(hd_op_t *op) {
-    hd_device_order_t *order = &hd_device_part_of(op)->order;
-    if (order->armed) {
-        order->armed = false;
-        hd_device_end_order(op);
-    }
-}
-
+/* op->start: publishes part->src and part->dst, which `enter` has found. */
 static ucc_status_t publish(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_checked(hd_device_check_part(op));
@@ -126,55 +118,25 @@ static ucc_status_t publish(hd_op_t *op) {
     return hd_engine_start(op, part->src, part->dst);
 }
 
-/* Waits until the member's stream has come to the post (hd_device_order.held), and publishes
- * then. */
-static ucc_status_t hold(hd_op_t *op) {
-    ucc_status_t status = hd_device_ready(op);
-    if (status == UCC_INPROGRESS && op->task.deadline && hd_ticks() > op->task.deadline) {
-        hd_op_log_timeout(op); /* the operation can't end alone: the others count on it */
-        status = UCC_ERR_TIMED_OUT;
-    }
-    if (status == UCC_OK) {
-        status = publish(op);
-    }
-    if (status < 0) { /* the others must not wait for me */
-        hd_group_poison(op->group, status);
-    }
-    return status == UCC_OK ? op->wait(op) : status;
-}
-
-static ucc_status_t start(hd_op_t *op) {
+/* Takes stand-ins for memory of the host, and says where devices find everything. If the member is
+ * held (hd_device_order.held), it publishes when its stream has come to the post. */
+static ucc_status_t enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     const void *src;
     void *dst;
-    hd_device_take_order(op);
+    hd_device_begin_part(op);
     part->device = device_of(part);
     part->send = op->call.send;
     part->receive = op->call.receive;
-    part->outcome = UCC_OK;
-    part->drained_by = 0;
-    part->waits = 0;
-    op->plan = hd_plan_of_device(op, &device_row);
     hd_device_buffers_of(op, &src, &dst);
-    ucc_status_t status = install_flight(op, op->plan.slices);
+    ucc_status_t status = install_flight(op, count_slices(op));
     if (status == UCC_OK) {
         status = hd_device_stand_in(op, &src, &dst);
         part->device = device_of(part);
     }
     part->src = src;
     part->dst = dst;
-    if (status == UCC_OK && part->order.is && part->order.held) {
-        op->wait = hold;
-        return UCC_OK;
-    }
-    if (status == UCC_OK) {
-        status = publish(op);
-    }
-    if (status != UCC_OK) {
-        hd_device_put_stand_ins(op);
-        hd_device_leave_order(op);
-    }
-    return status;
+    return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
 /* Takes the tickets: everything is enqueued, or nothing more will be. */
@@ -202,6 +164,24 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     return hd_device_await(op, status);
 }
 
+static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
+                                 .enter = enter,
+                                 .copy_in = hd_device_ready,
+                                 .undo = hd_device_undo,
+                                 .finish = finish,
+                                 .copy_out = hd_device_complete,
+                                 .drop = hd_device_drop};
+
+void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan) {
+    *plan = hd_plan_of_device(op, &device_row);
+    plan->where = HD_ON_DEVICES;
+}
+
+void hd_device_follow_here(hd_op_t *op) {
+    op->start = publish;
+    op->frame = &frame;
+}
+
 /* --- at init --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_settle(hd_op_t *op) {
@@ -218,13 +198,6 @@ ucc_status_t hd_device_settle(hd_op_t *op) {
             return status;
         }
     }
-    op->drop = drop;
-    if (op->team->crossing) { /* hd_device_span_choose does the rest */
-        return UCC_OK;
-    }
-    op->plan = (hd_plan_t){.path = HD_PATH_DEVICE};
-    op->start = start;
-    op->finish = finish;
     return UCC_OK;
 }
 

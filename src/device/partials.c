@@ -292,7 +292,7 @@ static void list_parts(making_t *m, hd_gpu_reduction_t *what) {
     const hd_call_t *call = &m->v->op->call;
     size_t end = what->first + what->count, before = 0;
     for (uint32_t i = 0; i < m->v->op->place.n; i++) {
-        bool vector = call->type == HD_REDUCE_SCATTERV;
+        bool vector = hd_coll[call->type].vector;
         size_t count = vector ? hd_vector_count(&call->receive, i) : call->bytes / call->element;
         size_t first = before > what->first ? before : what->first;
         size_t last = before + count < end ? before + count : end;
@@ -308,12 +308,13 @@ static void list_parts(making_t *m, hd_gpu_reduction_t *what) {
 
 static void combine(making_t *m, int device) {
     const hd_op_t *op = m->v->op;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     hd_line_t *line = hd_trip_line(&m->trip, device);
     hd_gpu_reduction_t what = reduction_of(m, share_of(m, device));
     what.n = op->place.n;
     list_nodes(m, device, &what);
-    if (op->call.type == HD_REDUCE || op->call.type == HD_ALLREDUCE) {
-        bool all = op->call.type == HD_ALLREDUCE;
+    if (coll->source == HD_WHOLE) {
+        bool all = !coll->rooted;
         what.dst = all ? m->v->work->dst : &m->v->work->dst[op->call.root];
         what.m = all ? op->place.n : 1;
     } else {

@@ -132,10 +132,10 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
 /* --- slices ---------------------------------------------------------------------------------- */
 
 static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    hd_cut_t cut = hd_flight_cut(op);
+    const hd_plan_t *plan = &op->plan;
     hd_slice_kind_t kind;
     uint32_t j;
-    bool is = hd_slice_is(&cut, s, &kind, &j);
+    bool is = hd_slice_is(plan, s, &kind, &j);
     if (!is || kind == HD_NET) {
         hd_slice_outer(slice, 1, op->place.k);
     } else if (kind == HD_LOCAL) {
@@ -199,14 +199,14 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     const hd_flight_t *f = hd_flight_of(op);
     hd_slice_kind_t kind;
     uint32_t j;
-    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    (void)hd_slice_is(&f->plan, s, &kind, &j);
     if (kind == HD_COMBINE) {
         return hd_flight_combine(f, j, unit);
     }
     for (uint32_t i = 0; i < f->n; i++) {
         hd_gpu_taken_over(work->call[i]);
     }
-    hd_range_t range = hd_cut_segment(&f->cut, f->call.bytes, j);
+    hd_range_t range = hd_cut_segment(&f->plan, f->call.bytes, j);
     return kind == HD_LOCAL ? run_local(op, work, j, range) : run_spread(op, work, range);
 }
 
@@ -214,7 +214,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 
 static ucc_status_t prepare(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
-    hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+    hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
     ucc_status_t status = s->index == 0 ? take_relay(f) : UCC_OK;
     if (status != UCC_OK || is_bcast(f)) {
         return status == UCC_OK ? hd_flight_prepare_bcast(s, relay_at(f, 0)) : status;
@@ -238,7 +238,7 @@ static bool is_filled(const hd_segment_t *s) {
     uint64_t ticket = atomic_load_explicit(&relay->filled[s->index], memory_order_acquire);
     struct hd_device_wait wait = {.line = relay->line, .ticket = ticket};
     if (ticket == 0 || hd_line_reached(&wait)) {
-        hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+        hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
         hd_gpu_touched(relay_at(f, r.at), r.bytes, false);
         hd_gpu_handed_over(relay); /* to whoever spreads what comes of it */
         return true;
@@ -249,78 +249,36 @@ static bool is_filled(const hd_segment_t *s) {
     return false;
 }
 
-static const hd_passage_t passage_bcast = {{.layout = layout,
-                                            .run = run,
-                                            .slices = hd_flight_slices,
-                                            .streams_each = 1,
-                                            .streams_more = 1},
-                                           .prepare = prepare,
-                                           .needs_local = needs_local,
-                                           .is_filled = is_filled};
+static const hd_passage_t passage_bcast = {
+    {.layout = layout, .run = run, .streams_each = 1, .streams_more = 1},
+    .prepare = prepare,
+    .needs_local = needs_local,
+    .is_filled = is_filled};
 static const hd_passage_t passage_reduce = {
-    {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
+    {.layout = layout, .run = run, .streams_each = 2, .reducing = true},
     .prepare = prepare,
     .needs_local = needs_local,
     .is_filled = is_filled};
 
 /* --- a member -------------------------------------------------------------------------------- */
 
-static ucc_status_t wait_for_all(hd_op_t *op) {
-    ucc_status_t status = hd_device_part_of(op)->wait_inner(op);
-    if (status == UCC_INPROGRESS) {
-        op->task.impatient = HD_UNANNOUNCED; /* a leg may wait for the device */
-    }
-    return status;
-}
-
 /* Publishes part->src and part->dst, which claimers are given. */
-static ucc_status_t publish(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
-    hd_checked(hd_device_check_part(op));
-    hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
-    ucc_status_t status = hd_outer_start_work(op, &passage->row, part->src, part->dst);
-    part->wait_inner = op->wait;
-    op->wait = wait_for_all;
-    return status;
-}
-
-/* Publishes a member that was held: its stream has come to the post. */
-static ucc_status_t publish_late(hd_op_t *op) {
-    op->state = HD_OP_WAITING;
-    ucc_status_t status = publish(op);
-    if (status < 0) { /* nobody has been shown anything, and finish tells the others */
-        op->exposed = false;
-        op->state = HD_OP_EARLY;
-        op->needs = HD_DEVICE_NEEDS;
-        return status;
-    }
-    return op->wait(op);
-}
-
 ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    hd_checked(hd_device_check_part(op));
+    hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
+    return hd_outer_start_work(op, part->src, part->dst);
+}
+
+static ucc_status_t enter(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
     const hd_call_t *call = &op->call;
-    hd_device_take_order(op);
+    hd_device_begin_part(op);
     part->src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
     part->dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
     part->device = 0;
-    part->outcome = UCC_OK;
-    part->drained_by = 0;
-    part->waits = 0;
     ucc_status_t status = hd_device_stand_in(op, &part->src, &part->dst);
-    if (status == UCC_OK && part->order.is && part->order.held) {
-        hd_device_span_hold(op, publish_late);
-        return UCC_OK;
-    }
-    if (status == UCC_OK) {
-        status = publish(op);
-    }
-    if (status != UCC_OK) {
-        hd_device_put_stand_ins(op);
-        hd_device_leave_order(op);
-    }
-    return status;
+    return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
 /* Lets the member's stream come after all that this process does for the exchange, which is
@@ -333,13 +291,13 @@ static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
     return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
 }
 
-ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status) {
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_flight_t *f = hd_flight_of(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
-    if (op->state == HD_OP_EARLY) { /* the operation has been held, and is in no exchange */
+    if (op->phase == HD_PHASE_COPY_IN) { /* the operation has been held, and is in no exchange */
         hd_device_span_fail(op, status);
         return hd_device_await(op, status);
     }
@@ -358,13 +316,26 @@ ucc_status_t hd_device_pipeline_finish(hd_op_t *op, ucc_status_t status) {
     return hd_device_await(op, status);
 }
 
+const hd_frame_t hd_device_pipeline_frame = {.needs = HD_DEVICE_NEEDS,
+                                             .enter = enter,
+                                             .copy_in = hd_device_ready,
+                                             .undo = hd_device_undo,
+                                             .finish = finish,
+                                             .copy_out = hd_device_complete,
+                                             .drop = hd_device_drop};
+
 bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;
     return whole && devices == 1 && n <= HD_GPU_OPERANDS;
 }
 
-bool hd_device_is_pipelined(const hd_op_t *op) {
-    return op->outer && op->plan.path == HD_PATH_ENGINE &&
-           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices) &&
-           !hd_flight_cut(op).apart;
+bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host) {
+    return host->network == HD_NETWORK_LEGS && host->path == HD_PATH_ENGINE && !host->apart &&
+           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices);
+}
+
+void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan) {
+    const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    *plan = hd_flight_plan(op, &passage->row);
+    plan->where = HD_ON_BOTH;
 }

@@ -13,7 +13,7 @@ static hd_device_range_t range_of(const hd_device_view_t *v, size_t count) {
 }
 
 uint32_t hd_device_reduce_words(const hd_device_view_t *v) {
-    bool parts = v->op->call.type == HD_REDUCE_SCATTERV;
+    bool parts = hd_coll[v->op->call.type].vector;
     return v->op->place.n * (parts ? 1 + HD_GPU_PART_WORDS : 2);
 }
 
@@ -37,8 +37,14 @@ static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *wh
     return UCC_OK;
 }
 
+/* Is each member's own operand left out of its result? (Of a scan; the first member has none then.) */
+static bool is_exclusive(const hd_call_t *call) {
+    return hd_coll[call->type].result_at == HD_SUCCESSORS;
+}
+
 ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
     uint32_t n = v->op->place.n;
     hd_device_range_t range = range_of(v, call->bytes / call->element);
     hd_gpu_reduction_t what = {.dt = call->reducer.dt,
@@ -52,23 +58,17 @@ ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job) {
                                .first = range.first,
                                .count = range.count};
     ucc_status_t status = UCC_OK;
-    switch (call->type) {
-    case HD_SCAN:
-    case HD_EXSCAN:
-        return hd_gpu_scan(&job->launch, &what, call->type == HD_EXSCAN, job->width, &job->table);
-    case HD_REDUCE:
+    if (coll->prefix) {
+        return hd_gpu_scan(&job->launch, &what, is_exclusive(call), job->width, &job->table);
+    }
+    if (coll->rooted) {
         what.m = 1;
         what.dst = &v->work->dst[call->root];
-        break;
-    case HD_REDUCE_SCATTER:
+    } else if (coll->vector) {
+        status = find_parts(v, &what);
+    } else if (coll->source == HD_BLOCKS) {
         what.form = HD_GPU_BLOCKS;
         what.block = call->bytes / call->element;
-        break;
-    case HD_REDUCE_SCATTERV:
-        status = find_parts(v, &what);
-        break;
-    default:
-        break;
     }
     return status == UCC_OK ? hd_gpu_reduce(&job->launch, &what, job->width, &job->table) : status;
 }
@@ -91,7 +91,6 @@ ucc_status_t hd_device_can_reduce(const hd_call_t *call) {
                  hd_type_name(call->type), HD_GPU_OPERANDS);
         return UCC_ERR_NOT_SUPPORTED;
     }
-    return hd_coll[call->type].prefix
-               ? hd_gpu_scan(&launch, &what, call->type == HD_EXSCAN, width, NULL)
-               : hd_gpu_reduce(&launch, &what, width, NULL);
+    return hd_coll[call->type].prefix ? hd_gpu_scan(&launch, &what, is_exclusive(call), width, NULL)
+                                      : hd_gpu_reduce(&launch, &what, width, NULL);
 }

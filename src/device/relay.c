@@ -1,8 +1,19 @@
-/* relay.c: relays: pinned memory that the endpoints of a process have in common with the network
- * (pipeline.c). It is taken for one exchange, each member drops it when it has no work on the device
+/* relay.c: what both ways among processes need (pipeline.c, span.c): failing before an operation is
+ * in an exchange, and relays, which are pinned memory that the endpoints of a process have in common
+ * with the network. A relay is taken for one exchange, each member drops it when it has no work on the device
  * any more, and the last one gives it back.
  */
 #include "device/internal.h"
+
+#include "span/span.h"
+
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
+    hd_group_poison(op->group, why);
+    hd_crossing_abort(crossing, why);
+    (void)hd_net_pump(crossing->net);
+    hd_span_drain();
+}
 
 _Static_assert(offsetof(hd_device_relay_t, late) == 0, "what is put back later is freed by that");
 

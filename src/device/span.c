@@ -2,12 +2,12 @@
  * device: pinned memory stands in for each device buffer, and the operation is one of the host's, a
  * flight or a swap, on the stand-ins.
  *
- *     FILLING    start takes the stand-ins, and has what is sent copied into them. The operation
+ *     COPY_IN    enter takes the stand-ins, and has what is sent copied into them. The operation
  *                has its number, and with it all that decides which call of the others it meets;
  *                but it has published nothing.
- *     WAITING    (and what comes after) The copies are done: the operation begins as any other does
- *                (part->start), with a call that names the stand-ins.
- *     ENQUEUED   finish lets the call name the user's buffers again, and has what has come copied
+ *     ARRIVE     (and what comes after) The copies are done: the operation begins as any other
+ *                does, with a call that names the stand-ins.
+ *     COPY_OUT   finish lets the call name the user's buffers again, and has what has come copied
  *                to them (await.c waits).
  *
  * Nobody waits inside the driver: both waits are for tickets of lines (internal.h), by the steps of
@@ -368,55 +368,14 @@ static void touch_filled(const hd_device_part_t *part) {
     }
 }
 
-static ucc_status_t start(hd_op_t *op);
-
-/* Begins the operation, which publishes: what is sent is there. */
-static ucc_status_t begin(hd_op_t *op) {
+/* What is sent is there, and the stream has come: the operation may publish. */
+static ucc_status_t filled(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_assert_eq(part->waits, 0);
     hd_checked(hd_device_check_part(op));
     touch_filled(part);
     touch_used(op, false);
-    op->task.impatient = false;
-    op->state = HD_OP_WAITING;
-    ucc_status_t status = part->start(op);
-    if (op->start != start) { /* part->start has decided how the operation runs */
-        part->start = op->start;
-        op->start = start;
-    }
-    if (status < 0) { /* nobody has been shown anything: there is nothing to cancel */
-        op->exposed = false;
-        op->state = HD_OP_EARLY;
-        op->needs = HD_DEVICE_NEEDS;
-    }
-    return status;
-}
-
-static ucc_status_t wait_filled(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    hd_devices_t *devices = op->team->devices;
-    if (hd_group_is_inherited(op->group)) { /* the operation's step sees that, too */
-        return UCC_INPROGRESS;
-    }
-    hd_gpu_taken_over(part);
-    if (!hd_line_reached(&part->wait[0])) {
-        bool looks = op->task.fruitless % HD_WATCH_EVERY == 0 || devices->driver->emulated;
-        if (looks && hd_line_has_failed(devices, part->wait[0].line) &&
-            !hd_line_reached(&part->wait[0])) {
-            hd_group_poison(op->group, UCC_ERR_IO_ERROR);
-        }
-        return UCC_INPROGRESS;
-    }
-    if (hd_group_poisoned(op->group) != UCC_OK) { /* it may be the filling that has failed */
-        return UCC_INPROGRESS;
-    }
-    part->waits = 0;
-    ucc_status_t status = begin(op);
-    if (status < 0) { /* finish tells the others not to wait for me */
-        return status;
-    }
-    hd_gpu_handed_over(part);
-    return op->wait(op);
+    return UCC_OK;
 }
 
 /* Has what is sent copied into the stand-ins, which the call names from then on; or takes a ticket
@@ -441,19 +400,45 @@ static bool is_filled(hd_device_part_t *part) {
     return is;
 }
 
-/* Fills the stand-ins of an operation that was held: its stream has come to the post. */
-static ucc_status_t fill_late(hd_op_t *op) {
+/* Waits for the device that fills the stand-ins. */
+static ucc_status_t wait_filled(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    ucc_status_t status = fill(op);
-    if (status != UCC_OK) { /* finish tells the others */
-        return status;
-    }
-    if (!is_filled(part)) {
-        hd_device_fill_by(op, wait_filled);
+    hd_devices_t *devices = op->team->devices;
+    if (!hd_line_reached(&part->wait[0])) {
+        bool looks = op->task.fruitless % HD_WATCH_EVERY == 0 || devices->driver->emulated;
+        if (looks && hd_line_has_failed(devices, part->wait[0].line) &&
+            !hd_line_reached(&part->wait[0])) {
+            hd_group_poison(op->group, UCC_ERR_IO_ERROR);
+        }
         return UCC_INPROGRESS;
     }
-    status = begin(op);
-    return status == UCC_OK ? op->wait(op) : status;
+    if (hd_group_poisoned(op->group) != UCC_OK) { /* it may be the filling that has failed */
+        return UCC_INPROGRESS;
+    }
+    part->waits = 0;
+    return filled(op);
+}
+
+/* The frame's `copy_in`: first the stream of a member that is held comes to its post, then the
+ * stand-ins are filled. */
+static ucc_status_t copy_in(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    bool failed =
+        part->held ? hd_group_poisoned(op->group) != UCC_OK : hd_group_is_inherited(op->group);
+    if (failed) { /* the operation's step sees that, too */
+        return UCC_INPROGRESS;
+    }
+    hd_gpu_taken_over(part);
+    ucc_status_t status = part->held ? hd_device_ready(op) : UCC_OK;
+    if (status == UCC_OK && part->held) {
+        part->held = false;
+        status = fill(op);
+    }
+    if (status == UCC_OK) {
+        status = part->waits ? wait_filled(op) : filled(op);
+    }
+    hd_gpu_handed_over(part);
+    return status;
 }
 
 static ucc_status_t take_stand_ins(hd_op_t *op) {
@@ -466,40 +451,31 @@ static ucc_status_t take_stand_ins(hd_op_t *op) {
     return status;
 }
 
-static ucc_status_t start(hd_op_t *op) {
+static ucc_status_t enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    hd_device_take_order(op);
-    part->outcome = UCC_OK;
-    part->drained_by = 0;
-    part->waits = 0;
+    hd_device_begin_part(op);
     keep_users(op);
     ucc_status_t status = take_stand_ins(op);
-    if (status == UCC_OK && part->order.is && part->order.held) {
-        hd_device_span_hold(op, fill_late);
-        return UCC_OK;
-    }
-    if (status == UCC_OK) {
+    part->held = status == UCC_OK && hd_device_hold(op) == UCC_INPROGRESS;
+    if (status == UCC_OK && !part->held) {
         status = fill(op);
     }
     if (status < 0) {
         hd_device_span_fail(op, status);
     }
-    if (status < 0 && part->waits) {
-        status = UCC_OK; /* the operation ends when the device is done */
-    } else if (status == UCC_OK && is_filled(part)) {
-        status = begin(op);
-    }
-    if (status < 0) {
-        restore_users(op);
-        hd_device_put_stand_ins(op);
-        hd_device_leave_order(op);
-        return status;
-    }
-    if (part->waits) {
-        hd_device_fill_by(op, wait_filled);
+    if (part->held ||
+        (status < 0 && part->waits)) { /* the operation ends when the device is done */
+        status = UCC_INPROGRESS;
+    } else if (status == UCC_OK) {
+        status = is_filled(part) ? filled(op) : UCC_INPROGRESS;
     }
     hd_gpu_handed_over(part);
-    return UCC_OK;
+    return status;
+}
+
+static void undo(hd_op_t *op) {
+    restore_users(op);
+    hd_device_undo(op);
 }
 
 /* Has what has come copied to where it belongs, and lets the stream come after that. */
@@ -522,7 +498,7 @@ static ucc_status_t drain(hd_op_t *op) {
 /* Ends the operation: outside its own device, nobody uses the stand-ins any more. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
-    bool filling = op->state == HD_OP_EARLY;
+    bool filling = op->phase == HD_PHASE_COPY_IN;
     restore_users(op);
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
@@ -538,31 +514,50 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     return hd_device_await(op, status);
 }
 
-void hd_device_phases(const hd_op_t *op, hd_phases_t *phases) {
-    if (!op->outer) {
+static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
+                                 .enter = enter,
+                                 .copy_in = copy_in,
+                                 .undo = undo,
+                                 .finish = finish,
+                                 .copy_out = hd_device_complete,
+                                 .drop = hd_device_drop};
+
+/* --- which way ------------------------------------------------------------------------------- */
+
+void hd_device_phases(const hd_plan_t *plan, hd_phases_t *phases) {
+    if (plan->where == HD_ON_DEVICES) {
         return; /* shm has said that devices do all of it */
     }
-    bool flies = hd_device_is_pipelined(op);
     hd_phases_t host = *phases;
     phases->n = 0;
-    hd_phases_add(phases,
-                  (hd_phase_t){.kind = HD_PHASE_COPY_IN,
-                               .algorithm = flies ? "combined by the device to pinned memory"
-                                                  : "copied to pinned memory"});
+    hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_COPY_IN,
+                                       .algorithm = plan->where == HD_ON_BOTH
+                                                        ? "combined by the device to pinned memory"
+                                                        : "copied to pinned memory"});
     for (uint32_t i = 0; i < host.n; i++) {
         hd_phases_add(phases, host.phase[i]);
     }
     hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_COPY_OUT, .algorithm = "copied back"});
 }
 
-void hd_device_span_choose(hd_op_t *op) {
-    if (hd_device_is_pipelined(op)) {
-        op->start = hd_device_pipeline_start;
-        op->finish = hd_device_pipeline_finish;
-        return;
+void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
+    if (!op->team->crossing) {
+        hd_device_plan_here(op, plan);
+    } else if (hd_device_is_pipelined(op, plan)) {
+        hd_device_pipeline_plan(op, plan);
+    } else {
+        plan->where = HD_BY_STAND_INS;
+        plan->express = false;
     }
-    op->device->start = op->start;
-    op->start = start;
-    op->finish = finish;
-    op->plan.express = false;
+}
+
+void hd_device_follow(hd_op_t *op) {
+    if (op->plan.where == HD_ON_DEVICES) {
+        hd_device_follow_here(op);
+    } else if (op->plan.where == HD_ON_BOTH) {
+        op->start = hd_device_pipeline_start;
+        op->frame = &hd_device_pipeline_frame;
+    } else {
+        op->frame = &frame;
+    }
 }

@@ -289,7 +289,8 @@ static void choose_regions(pointers_t *p, bool scans) {
     }
     p->shared = UINT32_MAX;
     for (uint32_t j = 0; j < p->m; j++) {
-        bool none = scans && p->to[j] == 0 && p->op->call.type == HD_EXSCAN;
+        /* the first member of an exscan has no result */
+        bool none = scans && !hd_holds(hd_coll[p->op->call.type].result_at, false, p->to[j]);
         bool there =
             none || reaches(t, t->v->device, hd_device_side_of(t->v, p->to[j], HD_SIDE_DST));
         if (there) {
@@ -436,7 +437,7 @@ static void reduce_range(pointers_t *p, size_t first, size_t count, const uint32
 static void reduce_blocks(pointers_t *p) {
     const hd_call_t *call = &p->op->call;
     for (uint32_t d = 0; d < p->k; d++) {
-        bool vector = call->type == HD_REDUCE_SCATTERV;
+        bool vector = hd_coll[call->type].vector;
         size_t block = call->bytes / call->element;
         size_t first = vector ? hd_vector_displacement(&call->receive, d) : d * block;
         reduce_range(p, first, vector ? hd_vector_count(&call->receive, d) : block, &d, 1);
@@ -462,7 +463,7 @@ static void reduce_in_windows(hd_trip_t *t) {
         all[i] = i;
     }
     size_t count = call->bytes / call->element;
-    if (call->type == HD_REDUCE) {
+    if (hd_coll[call->type].rooted) {
         reduce_range(&p, 0, count, &call->root, 1);
     } else if (hd_coll[call->type].source == HD_BLOCKS) {
         reduce_blocks(&p);

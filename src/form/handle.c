@@ -31,8 +31,8 @@ static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
             return o == first ? FOR_ITS_STEP : FOR_ANOTHER;
         }
     }
-    for (const hd_request_t *e = team->early; e; e = e->next_early) {
-        if (e == r) {
+    for (const hd_op_t *e = team->early; e; e = e->queue_next) {
+        if (e == op) {
             return FOR_ITS_STEP;
         }
     }

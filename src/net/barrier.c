@@ -8,14 +8,19 @@ static void hear(hd_leg_t *leg, uint32_t step, uint32_t from) {
     hd_leg_receive_bytes(leg, step, from, NULL, 0);
 }
 
+static hd_flow_t flow_of(const hd_leg_t *leg) {
+    return (hd_flow_t)hd_coll[leg->call.type].flow;
+}
+
 /* Everybody to everybody; or to the root, or from it. */
 static ucc_status_t direct(hd_leg_t *leg) {
     const hd_net_call_t *call = &leg->call;
-    bool is_root = call->me == call->root, barrier = call->type == HD_BARRIER;
-    bool says = barrier || is_root == (call->type == HD_FANOUT);
-    bool hears = barrier || is_root == (call->type == HD_FANIN);
+    hd_flow_t flow = flow_of(leg);
+    bool is_root = call->me == call->root, all = flow == HD_AMONG_ALL;
+    bool says = all || is_root == (flow == HD_FROM_ROOT);
+    bool hears = all || is_root == (flow == HD_TO_ROOT);
     for (uint32_t r = 0; leg->phase == 0 && r < call->n; r++) {
-        bool other = r != call->me && (barrier || is_root || r == call->root);
+        bool other = r != call->me && (all || is_root || r == call->root);
         if (other && hears) {
             hear(leg, 0, r);
         }
@@ -60,7 +65,7 @@ static void tell_children(hd_leg_t *leg, const hd_net_node_t *node) {
 
 static ucc_status_t tree(hd_leg_t *leg) {
     hd_net_node_t node = hd_net_tree(&leg->call, leg->call.root, leg->plan.radix);
-    bool in = leg->call.type == HD_FANIN;
+    bool in = flow_of(leg) == HD_TO_ROOT;
     if (leg->phase == 0) {
         leg->phase = 1;
         if (in) {

@@ -77,7 +77,7 @@ static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
     bool vector = hd_coll[call->type].vector;
     switch ((hd_net_family_t)hd_net_family_of[call->type]) {
     case HD_NET_OF_BARRIER:
-        if (call->type != HD_BARRIER) {
+        if (hd_coll[call->type].rooted) { /* fanin, fanout */
             return HD_NET_TREE;
         }
         return n <= BARRIER_DIRECT_N ? HD_NET_DIRECT : HD_NET_DISSEMINATION;
@@ -106,22 +106,23 @@ static hd_net_algorithm_t best(const hd_net_call_t *call, size_t bytes) {
 
 /* Of the configuration's word: can a call of this type run like that? */
 static bool is_possible(const hd_net_call_t *call, uint8_t algorithm) {
-    if (call->several && call->type != HD_REDUCE_SCATTER && call->type != HD_REDUCE_SCATTERV) {
+    const hd_coll_t *coll = &hd_coll[call->type];
+    if (call->several && hd_net_family_of[call->type] != HD_NET_OF_REDUCE_SCATTER) {
         return algorithm == HD_NET_REDUCE_ALLGATHER;
     }
     switch ((hd_net_algorithm_t)algorithm) {
     case HD_NET_NOTHING:
         return false;
     case HD_NET_DISSEMINATION:
-        return call->type == HD_BARRIER;
+        return !coll->rooted;
     case HD_NET_RING:
     case HD_NET_SCATTER_ALLGATHER:
         return has_ring(call->n);
     case HD_NET_BRUCK:
-        return !hd_coll[call->type].vector;
+        return !coll->vector;
     case HD_NET_TREE:
-        return !hd_coll[call->type].vector && call->type != HD_BARRIER &&
-               (!hd_coll[call->type].reducing || call->n <= EIGHT || has_levels(call));
+        return coll->rooted && !coll->vector &&
+               (!coll->reducing || call->n <= EIGHT || has_levels(call));
     case HD_NET_EXCHANGE:
         return call->n <= EIGHT || has_levels(call);
     default:

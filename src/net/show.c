@@ -70,7 +70,7 @@ void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out) {
         for (size_t i = 0; i < SIZES; i++) {
             hd_net_call_t call = {.type = type, .n = n, .count = size[i], .element = 1};
             /* scans take all operands to all */
-            call.type = type == HD_SCAN || type == HD_EXSCAN ? HD_ALLGATHER : type;
+            call.type = hd_coll[type].prefix ? HD_ALLGATHER : type;
             hd_net_plan_t plan =
                 hd_net_plan_with(choice, &call, hd_coll[call.type].vector ? 0 : size[i]);
             bool has_radix = plan.algorithm == HD_NET_TREE || plan.algorithm == HD_NET_EXCHANGE ||
@@ -78,7 +78,7 @@ void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out) {
             char text[32];
             snprintf(text, sizeof(text), has_radix ? "%s/%u" : "%s", hd_net_plan_name(&plan),
                      plan.radix);
-            bool swap = swaps >> type & 1 && (size[i] <= swaps_to || type == HD_BARRIER);
+            bool swap = swaps >> type & 1 && (size[i] <= swaps_to || !hd_coll[type].moves_data);
             fprintf(out, "%19s", swap ? "swap" : text);
         }
     }

@@ -307,11 +307,8 @@ static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offe
     return make_run(r, offer, call);
 }
 
-/* op->finish of such a request: finalize looks whether there is one. */
-static ucc_status_t nothing_to_unpack(hd_op_t *op, ucc_status_t status) {
-    (void)op;
-    return status;
-}
+/* The frame of such a request: finalize looks whether there is one. */
+static const hd_frame_t face = {0};
 
 static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *args,
                                        const hd_request_t *r) {
@@ -329,7 +326,7 @@ static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *a
 static void become_face(ucc_team_h team, hd_request_t *r) {
     hd_pack_release(r); /* the algorithm packs for itself */
     r->op.prepare = NULL;
-    r->op.finish = nothing_to_unpack;
+    r->op.frame = &face;
     r->route = HD_ROUTE_NOTHING;
     r->express = NULL;
     r->cacheable = false;

@@ -203,8 +203,7 @@ static ucc_status_t take_timeout(hd_intake_t *c) {
     return UCC_OK;
 }
 
-/* The team has several processes: the caller's place becomes its place in this process's group, and
- * the operation goes on outside of that. */
+/* The team has several processes: the caller's place becomes its place in this process's group. */
 static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
     hd_crossing_t *crossing = c->team->crossing;
     hd_request_t *r = c->r;
@@ -218,24 +217,21 @@ static __attribute__((noinline)) ucc_status_t cross(hd_intake_t *c) {
     }
     c->op->place.me = span->local_of[r->op.me];
     c->op->place.n = hd_span_count(span, span->mine);
+    c->op->span = span;
     hd_assert(span->n == c->n && c->op->place.me < c->op->place.n);
-    hd_flight_choose(c->op, span);
     return UCC_OK;
 }
 
-/* Decides how the call runs, which is all known by now. */
+/* The call is known, and there is something to do: plan.c decides how it runs. */
 static ucc_status_t settle(hd_intake_t *c) {
     hd_assert(c->op->n == c->n && c->op->me == c->me && c->me < c->n);
     hd_assert_lt(c->op->call.type, HD_N_TYPES);
-    if (__builtin_expect(c->op->call.device, 0)) {
-        ucc_status_t status = c->team->crossing ? cross(c) : UCC_OK;
-        return status == UCC_OK ? hd_device_settle(c->op) : status;
+    c->op->start = hd_request_start_late;
+    ucc_status_t status = c->team->crossing ? cross(c) : UCC_OK;
+    if (status == UCC_OK && __builtin_expect(c->op->call.device, 0)) {
+        status = hd_device_settle(c->op);
     }
-    if (c->team->crossing) {
-        return cross(c);
-    }
-    hd_op_choose_plan(c->op);
-    return UCC_OK;
+    return status;
 }
 
 /* Prepares a call of zero bytes if HEDDLE_CHECK is set: the endpoint takes part with nothing but
@@ -290,7 +286,7 @@ static ucc_status_t recount_by(hd_intake_t *c) {
     if (c->op->call.exclusive) {
         hd_op_calls_user(c->op);
     }
-    return hd_prepare[c->op->call.type](c);
+    return hd_prepare(c);
 }
 
 static inline hd_intake_t intake_of(hd_op_t *op) {
@@ -316,6 +312,16 @@ static ucc_status_t recount_and_sign(hd_op_t *op) {
     ucc_status_t status = recount_by(&c);
     if (status == UCC_OK) {
         op->call.signature = signature_of(&c);
+    }
+    return status;
+}
+
+/* op->prepare of a v type in a team of several processes. */
+static ucc_status_t recount_and_replan(hd_op_t *op) {
+    ucc_status_t status =
+        signs_counts(&hd_coll[op->call.type]) ? recount_and_sign(op) : recount(op);
+    if (status == UCC_OK) {
+        hd_request_replan(op);
     }
     return status;
 }
@@ -355,8 +361,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     /* post, finalize and the logs read these of every request, even of an empty one */
     op->start = NULL;
     op->prepare = NULL;
-    op->finish = NULL;
-    op->drop = NULL;
+    op->frame = NULL;
+    op->calls_user = op->apart = false;
     op->call.persistent = (c.flags & UCC_COLL_ARGS_FLAG_PERSISTENT) != 0;
     op->place.me = r->op.me = team->ep;
     op->place.n = r->op.n = team->n;
@@ -402,7 +408,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
         status = hd_pack_setup(team, args, r);
     }
     if (status == UCC_OK && !op->prepare) {
-        status = coll->moves_data ? hd_prepare[op->call.type](&c) : UCC_OK;
+        status = coll->moves_data ? hd_prepare(&c) : UCC_OK;
     }
     if (op->call.exclusive && !op->prepare) {
         op->prepare = hd_op_calls_user;
@@ -413,7 +419,9 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->call.signature = status == UCC_OK ? signature_of(&c) : 0;
     if (coll->vector) {
         keep_vectors(&c);
-        op->prepare = signs_counts(coll) ? recount_and_sign : recount;
+        op->prepare = team->crossing       ? recount_and_replan
+                      : signs_counts(coll) ? recount_and_sign
+                                           : recount;
     }
     return status == UCC_OK ? settle(&c) : status;
 }

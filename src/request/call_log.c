@@ -14,7 +14,7 @@ static void print_plan(const hd_request_t *r, hd_text_t *text) {
         hd_text_add(text, "algorithm \"%s\"", hd_algorithm_name(r));
         return;
     }
-    hd_plan_t plan = hd_op_next_plan(&r->op);
+    hd_plan_t plan = r->op.start ? hd_plan_of(r) : (hd_plan_t){.path = HD_PATH_NOTHING};
     hd_phases_t phases = hd_op_phases(&r->op, &plan);
     if (!r->op.start || phases.n == 0) {
         /* undecided: not all endpoints have joined */
@@ -22,7 +22,7 @@ static void print_plan(const hd_request_t *r, hd_text_t *text) {
         return;
     }
     if (r->op.call.device) {
-        hd_device_phases(&r->op, &phases);
+        hd_device_phases(&plan, &phases);
     }
     hd_phases_print(&phases, text);
 }

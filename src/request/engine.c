@@ -415,8 +415,9 @@ static bool take_ready(ucc_ee_h ee) {
 }
 
 /* The step of a waiting trigger's task: UCC_OK when it has taken an event. */
-static ucc_status_t step_trigger(hd_task_t *task) {
-    hd_trigger_t *t = (hd_trigger_t *)task;
+static ucc_status_t step_trigger(hd_op_t *op) {
+    hd_task_t *task = &op->task;
+    hd_trigger_t *t = (hd_trigger_t *)(void *)op;
     ucc_team_h team = t->r->op.team;
     ucc_status_t status = hd_group_poisoned(team->group);
     if (status == UCC_OK && task->deadline && hd_ticks() > task->deadline) {
@@ -529,13 +530,14 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     op->call.uneven = r->op.call.uneven;
     op->place.me = r->op.place.me;
     op->place.n = r->op.place.n;
-    op->state = HD_OP_EARLY;
-    op->needs = "its event";
+    op->phase = HD_PHASE_MATCH; /* it has no start: it stands for the request */
+    op->apart = true;
+    op->match = step_trigger;
     t->carrier.waits = (hd_op_waits_t){0}; /* a new wait begins */
     task->magic = HD_TASK_LIVE;
     task->context = r->op.team->contexts[0];
     task->home = &r->op.group->home;
-    task->step = step_trigger;
+    task->step = hd_op_step;
     task->awaited = NULL;
     task->deadline = hd_request_deadline(r);
     task->callback = (ucc_coll_callback_t){.cb = fire, .data = t};

@@ -40,14 +40,14 @@ ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *wh
 /* Returns the address of a vector's first block that is not empty; if there is none, the vector's
  * buffer. */
 const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t flags, uint32_t n);
-/* A function for each type, which checks the buffers of a call and takes them into the operation.
- * NULL: the type has no buffers. */
-extern ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c);
+/* Checks the buffers of a call that has some, and takes them into the operation. Logs what is
+ * wrong. */
+ucc_status_t hd_prepare(hd_intake_t *c);
 
 /* --- pack.c ----------------------------------------------------------------------------------- */
 
 /* If a buffer has a datatype that only the user can pack: lets contiguous copies stand in for the
- * user's buffers, and sets op->prepare and op->finish. Else changes nothing. */
+ * user's buffers, and sets op->prepare and op->frame. Else changes nothing. */
 ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r);
 /* Frees the copies; r need not have any. */
 void hd_pack_release(hd_request_t *r);

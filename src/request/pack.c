@@ -1,6 +1,6 @@
 /* pack.c: datatypes that only their user can pack. A contiguous copy stands in for the user's
  * buffer. It is packed just before the operation is published (op->prepare), and unpacked just
- * after the operation has succeeded (op->finish). Both are done by the endpoint that owns the
+ * after the operation has succeeded (its frame). Both are done by the endpoint that owns the
  * buffer, so a user's callbacks never run concurrently for one buffer. args.c calls hd_pack_setup
  * at init.
  *
@@ -128,7 +128,7 @@ static ucc_status_t prepare(hd_op_t *op) {
     return packing.status;
 }
 
-/* op->finish: unpacks the result. */
+/* The frame's `finish`: unpacks the result. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     packing_t packing = {.op = op, .status = status};
     if (status == UCC_OK && ((hd_request_t *)op)->pack.dst_packed) {
@@ -136,6 +136,8 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     }
     return packing.status;
 }
+
+static const hd_frame_t frame = {.finish = finish};
 
 void hd_pack_release(hd_request_t *r) {
     hd_free(r->pack.src_packed);
@@ -234,6 +236,6 @@ ucc_status_t hd_pack_setup(ucc_team_h team, const ucc_coll_args_t *args, hd_requ
         return status;
     }
     op->prepare = prepare;
-    op->finish = finish;
+    op->frame = &frame;
     return UCC_OK;
 }

@@ -42,6 +42,8 @@ uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
 
 /* --- taking and giving back ------------------------------------------------------------------- */
 
+static ucc_status_t match(hd_op_t *op);
+
 /* Makes a request, and puts it into the list of all that the handle made. NULL: no memory
  * (logged). */
 static hd_request_t *make(ucc_team_h team) {
@@ -51,6 +53,8 @@ static hd_request_t *make(ucc_team_h team) {
         return NULL;
     }
     r->op.team = team;
+    r->op.task.step = hd_op_step;
+    r->op.match = match;
     r->op.place.locked = team->locked;
     hd_lock(&team->lock);
     team->n_requests++;
@@ -243,7 +247,7 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
         status = choose_route(team, args, tag, r);
     }
     if (status == UCC_OK) {
-        hd_request_plan_express(r); /* this may change the plan */
+        hd_request_decide(r);
         hd_args_note_shape(r, args);
     }
     return status;
@@ -402,13 +406,13 @@ static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
  * complete, or has failed. UCC_INPROGRESS: it is not r's turn. The caller holds the handle's
  * lock. */
 static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t failed) {
-    if (team->early != r || (failed == UCC_OK && !hd_group_is_complete(r->op.group))) {
+    if (team->early != &r->op || (failed == UCC_OK && !hd_group_is_complete(r->op.group))) {
         return UCC_INPROGRESS;
     }
     if (failed == UCC_OK && !find_board(r)) {
         failed = UCC_ERR_NO_MEMORY;
     }
-    team->early = r->next_early;
+    team->early = r->op.queue_next;
     /* relaxed: see append_early */
     hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed));
     atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed); /* see append_early */
@@ -416,7 +420,8 @@ static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t f
 }
 
 /* The step of an operation that was posted early, until it is launched. */
-static ucc_status_t step_early(hd_task_t *task) {
+static ucc_status_t step_early(hd_op_t *op) {
+    hd_task_t *task = &op->task;
     hd_request_t *r = request_of(task);
     ucc_team_h team = r->op.team;
     ucc_status_t failed = hd_group_poisoned(r->op.group);
@@ -424,21 +429,24 @@ static ucc_status_t step_early(hd_task_t *task) {
     if (failed != UCC_OK) {
         hd_group_say_inherited(r->op.group);
     } else if (team->crossing && !hd_group_is_complete(r->op.group)) {
-        task->impatient = !hd_crossing_pump(team->crossing);
+        hd_crossing_pump(team->crossing);
+        task->impatient = HD_IMPATIENT;
     }
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
     if (status == UCC_INPROGRESS && failed == UCC_OK && team->crossing) {
-        task->impatient = !hd_crossing_pump(team->crossing);
+        hd_crossing_pump(team->crossing);
+        task->impatient = HD_IMPATIENT;
     }
     if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
         hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
         hd_op_time_out(&r->op);
-        return step_early(task); /* now the team has failed */
+        return step_early(op); /* now the team has failed */
     }
     if (status == UCC_OK) {
         task->listed = true; /* see callback.h */
+        op->apart = op->calls_user;
         status = launch_found(r, true, &queued);
         if (!queued) { /* if it is queued, the member's queue decides who steps it */
             task->listed = false;
@@ -449,20 +457,26 @@ static ucc_status_t step_early(hd_task_t *task) {
     return traced(&r->op, status);
 }
 
+/* op->match of every request. */
+static ucc_status_t match(hd_op_t *op) {
+    return op->task.queued ? hd_op_step_queued(op) : step_early(op);
+}
+
 /* Puts r at the end of the handle's list of early operations, so that operations are matched in the
  * order of their posts also when the team becomes complete between two of them. */
 static void append_early(ucc_team_h team, hd_request_t *r) {
-    hd_request_t **at = &team->early;
-    r->op.task.step = step_early;
+    hd_op_t **at = &team->early;
+    r->op.phase = HD_PHASE_MATCH;
+    r->op.apart = true;
     r->op.place.board = NULL; /* it has none yet */
     r->op.place.k = 0;
-    r->next_early = NULL;
+    r->op.queue_next = NULL;
     hd_lock(&team->lock);
     while (*at) {
-        hd_assert(*at != r);
-        at = &(*at)->next_early;
+        hd_assert(*at != &r->op);
+        at = &(*at)->queue_next;
     }
-    *at = r;
+    *at = &r->op;
     /* relaxed: read under the lock, or by a post that the caller orders after this one */
     atomic_fetch_add_explicit(&team->n_early, 1, memory_order_relaxed);
     hd_unlock(&team->lock);
@@ -620,7 +634,7 @@ ucc_status_t hd_request_finalize(hd_request_t *r) {
         hd_match_leave(r->private_board);
         r->private_board = NULL;
     }
-    if (r->op.finish) { /* packed datatypes have one, and so have users' algorithms */
+    if (r->op.frame) { /* packed datatypes have one, and so have users' algorithms */
         hd_request_release(r);
     }
     give_back(r);

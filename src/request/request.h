@@ -59,9 +59,7 @@ struct hd_request {
     } pack;
     /* of v types: flags, src and dst as at init; each post reads the counts there */
     ucc_coll_args_t vectors;
-    hd_trigger_t *trigger; /* NULL before the first triggered post */
-    /* in the handle's list of operations that were posted before all had joined */
-    struct hd_request *next_early;
+    hd_trigger_t *trigger;  /* NULL before the first triggered post */
     struct hd_request *all; /* in the list of all requests that this handle ever made */
     /* how long its post has waited */
     hd_op_waits_t waits;
@@ -71,9 +69,22 @@ struct hd_request {
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
 
+/* --- plans (plan.c) --------------------------------------------------------------------------- */
+
+/* Returns how the request's call would run if it were posted now. The request is prepared, and has
+ * something to do. */
+hd_plan_t hd_plan_of(const hd_request_t *r);
+/* Called at the end of a preparation: makes the plan, and sets what carries the operation out. */
+void hd_request_decide(hd_request_t *r);
+/* op->start of an operation whose plan its first post makes. */
+ucc_status_t hd_request_start_late(hd_op_t *op);
+/* Called at a post whose counts are other ones than at the last: if the operation crosses processes,
+ * its plan is made anew. */
+void hd_request_replan(hd_op_t *op);
+
 /* --- small collectives (shortcut.c) ----------------------------------------------------------- */
 
-/* Called at the end of init: decides whether posts may try the express. */
+/* Decides whether posts may try the express; called when the plan has been made. */
 void hd_request_plan_express(hd_request_t *r);
 /* Called after an operation was launched: looks a little longer for what it awaits. Returns the
  * operation's status then. */
@@ -137,7 +148,7 @@ static inline uint64_t hd_request_deadline(const hd_request_t *r) {
 ucc_status_t hd_request_start(hd_request_t *r);
 /* Gives a request back to its handle. UCC_ERR_INVALID_PARAM: it is in progress (logged). */
 ucc_status_t hd_request_finalize(hd_request_t *r);
-/* Frees what a request holds besides itself. Called by finalize, if op.finish is set, and at the
+/* Frees what a request holds besides itself. Called by finalize, if op.frame is set, and at the
  * handle's end. */
 void hd_request_release(hd_request_t *r);
 /* Is given to hd_runner_look_after by api/: says whom a task waits for, and lets it time out.

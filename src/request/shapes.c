@@ -1,7 +1,7 @@
-/* shapes.c: the buffers of each collective: which are significant at this endpoint, how large they
- * must be relative to each other, and what the operation gets of them (src, dst, bytes, total,
- * vectors). hd_prepare has one function for each type; args.c calls it at init, and for v types
- * again before each launch.
+/* shapes.c: the buffers of a call: which are significant at this endpoint, how large they must be
+ * relative to each other, and what the operation gets of them (src, dst, bytes, total, elements,
+ * vectors). hd_coll says what each collective needs of this; args.c calls hd_prepare at init, and
+ * for v types again before each launch.
  *
  * Only significant fields are looked at. Nothing is allocated but the displacements of densely
  * packed vectors (and the counts of uneven blocks), in memory that the request keeps.
@@ -11,10 +11,23 @@
 
 #include <limits.h>
 
+/* Compiled into hd_prepare: for the types that it names, without what does not concern them. */
+#define KNOWN_TYPE inline __attribute__((always_inline))
+
 ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what) {
     hd_error("%s at endpoint %u: %s %s", hd_type_name(c->op->call.type), c->team->ep, field, what);
     return UCC_ERR_INVALID_PARAM;
 }
+
+/* One buffer of a call: src or dst. */
+typedef struct side {
+    bool counts; /* has a meaning at this endpoint; if not, all else is 0 */
+    uint8_t *at;
+    ucc_datatype_t dt;
+    size_t element; /* of a vector: bytes per element */
+    size_t bytes;   /* all that is significant */
+    size_t block;   /* this member's part of it; alltoallv: 0, since none is its own */
+} side_t;
 
 /* --- buffers ---------------------------------------------------------------------------------- */
 
@@ -134,12 +147,13 @@ check_vector_buffer(const hd_intake_t *c, const char *field, const ucc_coll_buff
                                                   : check_vector_memory(c, field, info, v, held);
 }
 
-/* Takes a vector into the call, and checks it. dense: displacements are not significant
- * (reduce_scatterv). total: the sum of all blocks in bytes. */
-static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
-                                const ucc_coll_buffer_info_v_t *info, int which, bool dense,
-                                size_t *total) {
-    hd_vector_t *v = which ? &c->op->call.receive : &c->op->call.send;
+/* Takes a vector into the call, and checks it. */
+static KNOWN_TYPE ucc_status_t take_vector(const hd_intake_t *c, const hd_coll_t *coll, bool source,
+                                           side_t *side) {
+    const char *field = source ? "src" : "dst";
+    const ucc_coll_buffer_info_v_t *info = source ? &c->args->src.info_v : &c->args->dst.info_v;
+    hd_vector_t *v = source ? &c->op->call.send : &c->op->call.receive;
+    bool dense = coll->reducing; /* displacements are not significant */
     ucc_status_t status = check_datatype(c, field, info->datatype);
     if (status != UCC_OK) {
         return status;
@@ -161,7 +175,11 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
     if (sum > SSIZE_MAX) {
         return hd_args_bad(c, field, "has counts beyond the address space");
     }
-    *total = sum;
+    side->at = info->buffer;
+    side->dt = info->datatype;
+    side->element = element;
+    side->bytes = sum;
+    side->block = coll->pairwise ? 0 : hd_vector_count(v, c->me) * element;
     if (__builtin_expect(!hd_is_address(info->buffer) || info->mem_type != UCC_MEMORY_TYPE_HOST,
                          0)) {
         status = check_vector_buffer(c, field, info, v, dense, sum);
@@ -169,89 +187,149 @@ static ucc_status_t take_vector(const hd_intake_t *c, const char *field,
             return status;
         }
     }
-    return v->displacements ? UCC_OK : make_dense(c, v, which);
+    return v->displacements ? UCC_OK : make_dense(c, v, source ? 0 : 1);
 }
 
-static uint8_t *block_at(const hd_vector_t *v, void *buffer, uint32_t i, size_t element) {
-    return hd_at(buffer, hd_vector_displacement(v, i) * element);
-}
-
-/* Returns the bytes of one member's block, if the buffer's count is divided among all. What is left
- * over belongs to nobody, as in released UCC. */
-static size_t block_bytes(const hd_intake_t *c, const ucc_coll_buffer_info_t *info) {
-    return info->count / c->n * hd_dt_size(info->datatype);
-}
-
-/* --- one function per shape of collective ----------------------------------------------------- */
-
-static ucc_status_t prepare_bcast(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    ucc_status_t status = take_buffer(c, "src", &c->args->src.info, &op->call.bytes);
-    op->call.total = op->call.bytes;
-    op->call.src = c->args->src.info.buffer;
-    op->call.dst = c->args->src.info.buffer;
-    return status;
-}
-
-static ucc_status_t prepare_reduce(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    bool wants = hd_holds(hd_coll[op->call.type].result_at, op->call.is_root, c->me);
-    op->call.in_place = op->call.in_place && wants;
-    const ucc_coll_args_t *a = c->args;
-    size_t bytes = 0;
-    ucc_status_t status = UCC_OK;
-    if (wants) {
-        status = take_buffer(c, "dst", &a->dst.info, &bytes);
-        op->call.dst = a->dst.info.buffer;
-        op->call.bytes = bytes;
-        op->call.element = hd_dt_size(a->dst.info.datatype);
-    }
-    if (status == UCC_OK && !op->call.in_place) {
-        ucc_coll_buffer_info_t src = a->src.info;
-        if (wants) { /* as in released UCC, dst says how much there is, and of what */
-            src.count = a->dst.info.count;
+/* Divides a buffer that holds a block for each member, all of the same size. */
+static ucc_status_t divide(const hd_intake_t *c, const hd_coll_t *coll, bool source, uint64_t count,
+                           side_t *side) {
+    if (source && !coll->pairwise) { /* all of it is given away */
+        if (coll->flow == HD_FROM_ROOT && side->bytes % c->n) {
+            return hd_args_bad(c, "src.count", "is not a multiple of the team's size");
         }
-        status = take_buffer(c, "src", &src, &op->call.bytes);
-        op->call.src = src.buffer;
-        if (status == UCC_OK && wants && op->call.bytes != bytes) {
-            return hd_args_bad(c, "dst.datatype", "differs in size from src.datatype");
-        }
+        side->block = side->bytes / c->n;
+        return UCC_OK;
     }
-    op->call.total = op->call.bytes;
-    return status;
+    /* what is left over belongs to nobody, as in released UCC */
+    side->block = count / c->n * hd_dt_size(side->dt);
+    side->bytes = side->block * c->n;
+    return UCC_OK;
 }
 
-/* The first member of an exscan has no result: there, dst has a meaning only in place. */
-static ucc_status_t prepare_scan(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    bool wants = hd_holds(hd_coll[op->call.type].result_at, false, c->me);
-    size_t bytes = 0;
-    ucc_status_t status = UCC_OK;
-    if (wants || op->call.in_place) {
-        status = take_buffer(c, "dst", &a->dst.info, &bytes);
-        op->call.dst = a->dst.info.buffer;
-        op->call.bytes = bytes;
+/* Takes a buffer that is no vector. */
+static KNOWN_TYPE ucc_status_t take_plain(const hd_intake_t *c, const hd_coll_t *coll, bool source,
+                                          side_t *side) {
+    const hd_call_t *call = &c->op->call;
+    const ucc_coll_buffer_info_t *info = source ? &c->args->src.info : &c->args->dst.info;
+    ucc_coll_buffer_info_t by_dst;
+    uint8_t extent = source ? coll->source : coll->result;
+    if (source && extent == HD_WHOLE && !hd_coll_goes_by_src(coll, call->is_root, call->in_place)) {
+        /* as in released UCC, dst says how much there is, and of what */
+        by_dst = *info;
+        by_dst.count = c->args->dst.info.count;
+        info = &by_dst;
     }
-    if (status == UCC_OK && !op->call.in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
-        op->call.src = a->src.info.buffer;
-        if (status == UCC_OK && wants && op->call.bytes != bytes) {
-            return hd_args_bad(c, "dst.count", "differs from src.count");
-        }
-        if (status == UCC_OK && wants && a->src.info.datatype != a->dst.info.datatype) {
-            return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
-        }
+    ucc_status_t status = take_buffer(c, source ? "src" : "dst", info, &side->bytes);
+    side->at = info->buffer;
+    side->dt = info->datatype;
+    side->block = side->bytes;
+    /* in place, what becomes one member's block holds all of them before */
+    bool blocks = extent == HD_BLOCKS || (extent == HD_BLOCK && !source && call->in_place);
+    return status == UCC_OK && blocks && !coll->vector ? divide(c, coll, source, info->count, side)
+                                                       : status;
+}
+
+static KNOWN_TYPE ucc_status_t take_side(const hd_intake_t *c, const hd_coll_t *coll, bool source,
+                                         side_t *side) {
+    if (!side->counts) {
+        return UCC_OK;
     }
-    op->call.total = op->call.bytes;
-    return status;
+    return (source ? coll->source : coll->result) == HD_VECTOR ? take_vector(c, coll, source, side)
+                                                               : take_plain(c, coll, source, side);
+}
+
+/* --- both buffers ----------------------------------------------------------------------------- */
+
+/* What is logged of a src and a dst that don't fit each other. An alltoallv has no such pair: what
+ * must agree there is what two members say. */
+static const struct {
+    const char *field, *what;
+} misfit[HD_N_TYPES] = {
+    [HD_ALLGATHER] = {"dst.count", "is not src.count times the team's size"},
+    [HD_ALLGATHERV] = {"src.count", "differs from dst.counts at the own endpoint"},
+    [HD_ALLREDUCE] = {"dst.datatype", "differs in size from src.datatype"},
+    [HD_ALLTOALL] = {"src.count", "and dst.count differ"},
+    [HD_GATHER] = {"dst.count", "is not src.count times the team's size"},
+    [HD_GATHERV] = {"src.count", "differs from dst.counts at the root"},
+    [HD_REDUCE] = {"dst.datatype", "differs in size from src.datatype"},
+    [HD_REDUCE_SCATTER] = {"src.count", "is not dst.count times the team's size"},
+    [HD_REDUCE_SCATTERV] = {"src.count", "is not the sum of dst.counts"},
+    [HD_SCATTER] = {"src.count", "is not dst.count times the team's size"},
+    [HD_SCATTERV] = {"dst.count", "differs from src.counts at the root"},
+    [HD_SCAN] = {"dst.count", "differs from src.count"},
+    [HD_EXSCAN] = {"dst.count", "differs from src.count"},
+};
+
+static KNOWN_TYPE bool sizes_fit(const hd_intake_t *c, const hd_coll_t *coll, const side_t *src,
+                                 const side_t *dst) {
+    if (coll->reducing && coll->source == HD_BLOCKS) { /* nothing of src may be left over */
+        return coll->vector ? src->bytes == dst->bytes
+                            : src->bytes % c->n == 0 && src->block == dst->block;
+    }
+    return src->block == dst->block;
+}
+
+/* Compares both buffers of a call that has two. */
+static KNOWN_TYPE ucc_status_t compare(const hd_intake_t *c, const hd_coll_t *coll,
+                                       const side_t *src, const side_t *dst) {
+    bool fit = sizes_fit(c, coll, src, dst);
+    /* reduce and allreduce take the bits of src for what dst says, if sizes allow it */
+    bool typed = coll->reducing && (coll->source != HD_WHOLE || coll->prefix);
+    if (typed && src->dt != dst->dt && (fit || !coll->prefix)) {
+        return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+    }
+    if (!fit) {
+        return hd_args_bad(c, misfit[c->op->call.type].field, misfit[c->op->call.type].what);
+    }
+    if (coll->result == HD_BLOCKS && c->args->dst.info.count < c->n) {
+        /* the caller seems to have given a count per endpoint */
+        return hd_args_bad(c, "dst.count", "is less than an element for each endpoint");
+    }
+    return UCC_OK;
+}
+
+/* Lets the operation of a call in place find what it reads and writes in the one buffer. */
+static KNOWN_TYPE void lay_in_place(const hd_intake_t *c, const hd_coll_t *coll,
+                                    const side_t *kept) {
+    hd_call_t *call = &c->op->call;
+    const hd_vector_t *v = coll->flow == HD_FROM_ROOT ? &call->send : &call->receive;
+    size_t at =
+        coll->vector ? hd_vector_displacement(v, c->me) * kept->element : c->me * kept->block;
+    if (coll->source == HD_BLOCK) {
+        call->src = hd_at(kept->at, at);
+    } else {
+        call->src = kept->at;
+        call->dst = hd_at(kept->at, at);
+    }
+}
+
+/* Gives the operation what was taken. */
+static KNOWN_TYPE void lay_out(const hd_intake_t *c, const hd_coll_t *coll, const side_t *src,
+                               const side_t *dst) {
+    hd_call_t *call = &c->op->call;
+    bool by_src = hd_coll_goes_by_src(coll, call->is_root, call->in_place);
+    const side_t *kept = coll->flow == HD_FROM_ROOT ? src : dst; /* by a call in place */
+    call->bytes = by_src ? src->block : dst->block;
+    bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;
+    call->total = !divided ? call->bytes : call->in_place ? kept->bytes : src->bytes;
+    call->src = src->at;
+    call->dst = coll->bcast ? src->at : dst->at;
+    if (call->in_place && !coll->pairwise && coll->source != HD_WHOLE) {
+        lay_in_place(c, coll, kept);
+    }
+    if (src->element) {
+        *(coll->pairwise ? &call->send_element : &call->element) = src->element;
+    }
+    if (dst->element) {
+        call->element = dst->element;
+    }
 }
 
 /* Prepares a reduce_scatter in place whose count is no multiple of n: the first count % n members
  * get one element more, as in released UCC. The call becomes a reduce_scatterv whose counts nobody
  * has written down. */
 static ucc_status_t split_unevenly(hd_intake_t *c) {
-    hd_op_t *op = c->op;
+    hd_call_t *call = &c->op->call;
     const ucc_coll_buffer_info_t *dst = &c->args->dst.info;
     uint64_t *counts = take_prefix(c);
     if (!counts) {
@@ -260,297 +338,66 @@ static ucc_status_t split_unevenly(hd_intake_t *c) {
     for (uint32_t i = 0; i < c->n; i++) {
         counts[i] = dst->count / c->n + (i < dst->count % c->n);
     }
-    op->call.type = hd_coll[op->call.type].vector_type;
-    op->call.uneven = true;
-    op->call.receive.counts = counts;
-    op->call.receive.wide_counts = true;
-    ucc_status_t status = make_dense(c, &op->call.receive, 1);
+    call->type = hd_coll[call->type].vector_type;
+    call->uneven = true;
+    call->receive.counts = counts;
+    call->receive.wide_counts = true;
+    ucc_status_t status = make_dense(c, &call->receive, 1);
     if (status == UCC_OK) {
-        op->call.total = dst->count * op->call.element;
-        op->call.bytes = counts[c->me] * op->call.element;
-        op->call.src = dst->buffer;
-        op->call.dst = block_at(&op->call.receive, dst->buffer, c->me, op->call.element);
+        side_t src = {0}, whole = {.at = dst->buffer,
+                                   .element = call->element,
+                                   .bytes = dst->count * call->element,
+                                   .block = counts[c->me] * call->element};
+        lay_out(c, &hd_coll[call->type], &src, &whole);
     }
     return status;
 }
 
-static ucc_status_t prepare_reduce_scatter(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t dst_bytes;
-    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &dst_bytes);
+/* hd_prepare; type is the call's, see KNOWN_TYPE. */
+static KNOWN_TYPE ucc_status_t prepare(hd_intake_t *c, uint8_t type) {
+    hd_call_t *call = &c->op->call;
+    const hd_coll_t *coll = &hd_coll[type];
+    side_t src = {0}, dst = {0};
+    hd_coll_buffers(coll, call->is_root, c->me, call->in_place, &src.counts, &dst.counts);
+    /* A bcast has no place: all members that set the flag keep it, so that they decide alike. */
+    call->in_place = call->in_place && (call->is_root || !coll->rooted || coll->bcast);
+    bool src_first = coll->flow == HD_FROM_ROOT;
+    ucc_status_t status = take_side(c, coll, src_first, src_first ? &src : &dst);
+    if (status == UCC_OK) {
+        status = take_side(c, coll, !src_first, src_first ? &dst : &src);
+    }
+    if (status == UCC_OK && src.counts && dst.counts) {
+        status = compare(c, coll, &src, &dst);
+    }
     if (status != UCC_OK) {
         return status;
     }
-    if (op->call.in_place) {
-        if (a->dst.info.count % c->n) {
-            return split_unevenly(c);
-        }
-        op->call.total = dst_bytes;
-        op->call.bytes = dst_bytes / c->n;
-        op->call.src = a->dst.info.buffer;
-        op->call.dst = (uint8_t *)a->dst.info.buffer + c->me * op->call.bytes;
-        return UCC_OK;
+    if (call->in_place && coll->result == HD_BLOCK && dst.counts &&
+        c->args->dst.info.count % c->n) {
+        return split_unevenly(c);
     }
-    status = take_buffer(c, "src", &a->src.info, &op->call.total);
-    if (status == UCC_OK && a->src.info.datatype != a->dst.info.datatype) {
-        return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
-    }
-    if (status == UCC_OK && (op->call.total % c->n || op->call.total / c->n != dst_bytes)) {
-        return hd_args_bad(c, "src.count", "is not dst.count times the team's size");
-    }
-    op->call.bytes = dst_bytes;
-    op->call.src = a->src.info.buffer;
-    op->call.dst = a->dst.info.buffer;
-    return status;
+    lay_out(c, coll, &src, &dst);
+    return UCC_OK;
 }
 
-static ucc_status_t prepare_reduce_scatterv(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, true, &op->call.total);
-    if (status != UCC_OK) {
-        return status;
+ucc_status_t hd_prepare(hd_intake_t *c) {
+    /* Types have code of their own that come here before each launch; and the two most frequent. */
+    switch (c->op->call.type) {
+    case HD_ALLGATHERV:
+        return prepare(c, HD_ALLGATHERV);
+    case HD_ALLREDUCE:
+        return prepare(c, HD_ALLREDUCE);
+    case HD_ALLTOALLV:
+        return prepare(c, HD_ALLTOALLV);
+    case HD_BCAST:
+        return prepare(c, HD_BCAST);
+    case HD_GATHERV:
+        return prepare(c, HD_GATHERV);
+    case HD_REDUCE_SCATTERV:
+        return prepare(c, HD_REDUCE_SCATTERV);
+    case HD_SCATTERV:
+        return prepare(c, HD_SCATTERV);
+    default:
+        return prepare(c, c->op->call.type);
     }
-    size_t element = hd_dt_size(a->dst.info_v.datatype), src_bytes;
-    op->call.bytes = hd_vector_count(&op->call.receive, c->me) * element;
-    op->call.dst = a->dst.info_v.buffer;
-    if (op->call.in_place) {
-        op->call.src = a->dst.info_v.buffer;
-        op->call.dst = block_at(&op->call.receive, a->dst.info_v.buffer, c->me, element);
-        return UCC_OK;
-    }
-    status = take_buffer(c, "src", &a->src.info, &src_bytes);
-    op->call.src = a->src.info.buffer;
-    if (status == UCC_OK && a->src.info.datatype != a->dst.info_v.datatype) {
-        return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
-    }
-    if (status == UCC_OK && src_bytes != op->call.total) {
-        return hd_args_bad(c, "src.count", "is not the sum of dst.counts");
-    }
-    return status;
 }
-
-static ucc_status_t prepare_allgather(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t all;
-    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &all);
-    if (status != UCC_OK) {
-        return status;
-    }
-    op->call.dst = a->dst.info.buffer;
-    op->call.bytes = block_bytes(c, &a->dst.info);
-    op->call.src = op->call.dst + c->me * op->call.bytes;
-    if (!op->call.in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->call.total);
-        op->call.src = a->src.info.buffer;
-        if (status == UCC_OK && op->call.total != op->call.bytes) {
-            return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
-        }
-    }
-    op->call.total = op->call.bytes;
-    return status;
-}
-
-static ucc_status_t prepare_allgatherv(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t all;
-    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
-    if (status != UCC_OK) {
-        return status;
-    }
-    size_t element = hd_dt_size(a->dst.info_v.datatype);
-    op->call.element = element;
-    op->call.dst = a->dst.info_v.buffer;
-    op->call.src = block_at(&op->call.receive, op->call.dst, c->me, element);
-    op->call.bytes = hd_vector_count(&op->call.receive, c->me) * element;
-    if (!op->call.in_place) {
-        size_t own = op->call.bytes;
-        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
-        op->call.src = a->src.info.buffer;
-        if (status == UCC_OK && own != op->call.bytes) {
-            return hd_args_bad(c, "src.count", "differs from dst.counts at the own endpoint");
-        }
-    }
-    op->call.total = op->call.bytes;
-    return status;
-}
-
-static ucc_status_t prepare_gather(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t all = 0;
-    ucc_status_t status = UCC_OK;
-    op->call.in_place = op->call.in_place && op->call.is_root;
-    if (op->call.is_root) {
-        status = take_buffer(c, "dst", &a->dst.info, &all);
-        if (status != UCC_OK) {
-            return status;
-        }
-        op->call.dst = a->dst.info.buffer;
-        op->call.bytes = all = block_bytes(c, &a->dst.info);
-        op->call.src = op->call.dst ? op->call.dst + c->me * op->call.bytes : NULL;
-    }
-    if (status == UCC_OK && !op->call.in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
-        op->call.src = a->src.info.buffer;
-        if (status == UCC_OK && op->call.is_root && op->call.bytes != all) {
-            return hd_args_bad(c, "dst.count", "is not src.count times the team's size");
-        }
-    }
-    op->call.total = op->call.bytes;
-    return status;
-}
-
-static ucc_status_t prepare_gatherv(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t all, own = 0;
-    ucc_status_t status = UCC_OK;
-    op->call.in_place = op->call.in_place && op->call.is_root;
-    if (op->call.is_root) {
-        status = take_vector(c, "dst", &a->dst.info_v, 1, false, &all);
-        if (status != UCC_OK) {
-            return status;
-        }
-        op->call.element = hd_dt_size(a->dst.info_v.datatype);
-        op->call.dst = a->dst.info_v.buffer;
-        op->call.src = block_at(&op->call.receive, op->call.dst, c->me, op->call.element);
-        own = hd_vector_count(&op->call.receive, c->me) * op->call.element;
-        op->call.bytes = own;
-    }
-    if (!op->call.in_place) {
-        status = take_buffer(c, "src", &a->src.info, &op->call.bytes);
-        op->call.src = a->src.info.buffer;
-        if (status == UCC_OK && op->call.is_root && own != op->call.bytes) {
-            return hd_args_bad(c, "src.count", "differs from dst.counts at the root");
-        }
-    }
-    op->call.total = op->call.bytes;
-    return status;
-}
-
-static ucc_status_t prepare_scatter(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    ucc_status_t status = UCC_OK;
-    op->call.in_place = op->call.in_place && op->call.is_root;
-    if (op->call.is_root) {
-        status = take_buffer(c, "src", &a->src.info, &op->call.total);
-        if (status != UCC_OK) {
-            return status;
-        }
-        if (op->call.total % c->n) {
-            return hd_args_bad(c, "src.count", "is not a multiple of the team's size");
-        }
-        op->call.bytes = op->call.total / c->n;
-        op->call.src = a->src.info.buffer;
-        op->call.dst = (uint8_t *)a->src.info.buffer + c->me * op->call.bytes;
-    }
-    if (status == UCC_OK && !op->call.in_place) {
-        size_t own;
-        status = take_buffer(c, "dst", &a->dst.info, &own);
-        op->call.dst = a->dst.info.buffer;
-        if (status == UCC_OK && op->call.is_root && own != op->call.bytes) {
-            return hd_args_bad(c, "src.count", "is not dst.count times the team's size");
-        }
-        op->call.bytes = own;
-    }
-    return status;
-}
-
-static ucc_status_t prepare_scatterv(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    ucc_status_t status = UCC_OK;
-    op->call.in_place = op->call.in_place && op->call.is_root;
-    if (op->call.is_root) {
-        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->call.total);
-        if (status != UCC_OK) {
-            return status;
-        }
-        op->call.element = hd_dt_size(a->src.info_v.datatype);
-        op->call.src = a->src.info_v.buffer;
-        op->call.dst = block_at(&op->call.send, a->src.info_v.buffer, c->me, op->call.element);
-        op->call.bytes = hd_vector_count(&op->call.send, c->me) * op->call.element;
-    }
-    if (!op->call.in_place) {
-        status = take_buffer(c, "dst", &a->dst.info, &op->call.bytes);
-        op->call.dst = a->dst.info.buffer;
-        if (status == UCC_OK && op->call.is_root &&
-            op->call.bytes != hd_vector_count(&op->call.send, c->me) * op->call.element) {
-            return hd_args_bad(c, "dst.count", "differs from src.counts at the root");
-        }
-    }
-    return status;
-}
-
-static ucc_status_t prepare_alltoall(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t unused;
-    ucc_status_t status = take_buffer(c, "dst", &a->dst.info, &unused);
-    if (status != UCC_OK) {
-        return status;
-    }
-    op->call.dst = a->dst.info.buffer;
-    op->call.bytes = block_bytes(c, &a->dst.info);
-    op->call.total = op->call.bytes * c->n;
-    if (!op->call.in_place) {
-        status = take_buffer(c, "src", &a->src.info, &unused);
-        op->call.src = a->src.info.buffer;
-        if (status == UCC_OK && block_bytes(c, &a->src.info) != op->call.bytes) {
-            return hd_args_bad(c, "src.count", "and dst.count differ");
-        }
-        /* the caller seems to have given a count per endpoint */
-        if (status == UCC_OK && a->dst.info.count < c->n) {
-            return hd_args_bad(c, "dst.count", "is less than an element for each endpoint");
-        }
-    }
-    return status;
-}
-
-static ucc_status_t prepare_alltoallv(hd_intake_t *c) {
-    hd_op_t *op = c->op;
-    const ucc_coll_args_t *a = c->args;
-    size_t received;
-    ucc_status_t status = take_vector(c, "dst", &a->dst.info_v, 1, false, &received);
-    if (status != UCC_OK) {
-        return status;
-    }
-    op->call.dst = a->dst.info_v.buffer;
-    op->call.element = hd_dt_size(a->dst.info_v.datatype);
-    op->call.total = received;
-    if (!op->call.in_place) {
-        status = take_vector(c, "src", &a->src.info_v, 0, false, &op->call.total);
-        op->call.src = a->src.info_v.buffer;
-        op->call.send_element = hd_dt_size(a->src.info_v.datatype);
-    }
-    return status;
-}
-
-/* --- the table -------------------------------------------------------------------------------- */
-
-ucc_status_t (*const hd_prepare[HD_N_TYPES])(hd_intake_t *c) = {
-    [HD_ALLGATHER] = prepare_allgather,
-    [HD_ALLGATHERV] = prepare_allgatherv,
-    [HD_ALLREDUCE] = prepare_reduce,
-    [HD_ALLTOALL] = prepare_alltoall,
-    [HD_ALLTOALLV] = prepare_alltoallv,
-    [HD_BARRIER] = NULL,
-    [HD_BCAST] = prepare_bcast,
-    [HD_FANIN] = NULL,
-    [HD_FANOUT] = NULL,
-    [HD_GATHER] = prepare_gather,
-    [HD_GATHERV] = prepare_gatherv,
-    [HD_REDUCE] = prepare_reduce,
-    [HD_REDUCE_SCATTER] = prepare_reduce_scatter,
-    [HD_REDUCE_SCATTERV] = prepare_reduce_scatterv,
-    [HD_SCATTER] = prepare_scatter,
-    [HD_SCATTERV] = prepare_scatterv,
-    [HD_MCAST] = prepare_bcast,
-    [HD_SCAN] = prepare_scan,
-    [HD_EXSCAN] = prepare_scan,
-};

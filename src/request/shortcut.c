@@ -29,18 +29,12 @@ void hd_request_plan_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
     const ucc_team_h team = op->team;
     bool numbered = r->route == HD_ROUTE_NUMBER || r->route == HD_ROUTE_PERSISTENT;
-    bool swaps = team->crossing && r->route == HD_ROUTE_NUMBER && hd_swap_choose(op);
+    bool swaps = op->plan.network == HD_NETWORK_SWAP;
     const hd_family_t *family = &hd_family[op->call.type];
-    r->express = NULL;
-    r->cacheable = false;
-    if (op->call.device && team->crossing) {
-        hd_device_span_choose(op);
-    }
-    if (!(op->start && op->plan.express && numbered && !op->prepare && r->timeout == 0 &&
-          !team->debug_order)) {
+    if (!(op->plan.express && numbered && !op->prepare && r->timeout == 0 && !team->debug_order)) {
         return;
     }
-    hd_assert(!r->run && !op->finish && !op->call.empty);
+    hd_assert(!r->run && !op->frame && !op->call.empty);
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
     r->cacheable = true;
@@ -91,7 +85,7 @@ ucc_status_t hd_request_linger(hd_request_t *r) {
         return status;
     }
     while (status == UCC_INPROGRESS && task->awaited && hd_task_look(task, looks)) {
-        status = hd_op_step(task);
+        status = hd_op_look(&r->op);
     }
     note_looks(team, status == UCC_INPROGRESS);
     return status;

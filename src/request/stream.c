@@ -29,8 +29,8 @@ static ucc_status_t check_kind(hd_request_t *r) {
                                               : "no buffer is in memory of a device");
     }
     ucc_status_t status = hd_args_become_device(r);
-    if (status == UCC_OK && op->team->crossing) {
-        hd_device_span_choose(&r->op);
+    if (status == UCC_OK) {
+        hd_request_decide(r);
     }
     return status;
 }

@@ -65,7 +65,7 @@ static ucc_status_t wait_for_direct(hd_op_t *op) {
     if (status != UCC_OK) {
         return status;
     }
-    op->state = HD_OP_ENGINE;
+    op->phase = HD_PHASE_LOCAL;
     op->wait = hd_engine_work;
     return hd_engine_work(op);
 }

@@ -501,7 +501,7 @@ ucc_status_t hd_engine_step(hd_op_t *op) {
     if (status != UCC_OK) {
         return status;
     }
-    op->state = HD_OP_ENGINE;
+    op->phase = HD_PHASE_LOCAL;
     return hd_engine_work(op);
 }
 
@@ -528,7 +528,7 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
         op->exposed = false; /* nobody has work on my buffers */
         return UCC_OK;
     }
-    op->state = HD_OP_ENGINE;
+    op->phase = HD_PHASE_LOCAL;
     op->wait = hd_engine_work;
     return hd_engine_work(op);
 }

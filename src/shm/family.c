@@ -66,35 +66,16 @@ static ucc_status_t start_directly(hd_op_t *op) {
     return hd_family[op->call.type].start(op);
 }
 
-/* The group is complete. */
-static void choose(hd_op_t *op) {
+ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     static ucc_status_t (*const start[HD_N_TYPES])(hd_op_t * op) = {
         [HD_ALLGATHERV] = start_allgatherv, [HD_ALLTOALLV] = start_alltoallv,
         [HD_GATHERV] = start_gatherv,       [HD_REDUCE_SCATTERV] = start_reduce_scatterv,
         [HD_SCATTERV] = start_scatterv,
     };
     uint8_t type = op->call.type;
-    op->plan = hd_plan_of(op->group, &op->call, &op->place);
     hd_assert(!op->plan.express || hd_family[type].express);
     if (!hd_coll[type].vector) {
-        op->start = start_of(&op->call);
-    } else {
-        op->start = hd_plan_is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly
-                                                                              : start[type];
+        return start_of(&op->call);
     }
-}
-
-/* At the first post: not all had joined before. */
-static ucc_status_t start_late(hd_op_t *op) {
-    choose(op);
-    return op->start(op);
-}
-
-void hd_op_choose_plan(hd_op_t *op) {
-    if (hd_group_is_complete(op->group)) {
-        choose(op);
-        return;
-    }
-    op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
-    op->start = start_late;
+    return hd_plan_is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly : start[type];
 }

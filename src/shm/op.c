@@ -1,8 +1,11 @@
-/* op.c: what all families share: launching, stepping, lane checks, ending.
+/* op.c: the engine of all operations: launching, stepping from phase to phase, ending.
  *
- * An operation goes QUEUED -> (FILLING) -> WAITING -> (ENGINE) -> over, or through CANCEL when it
- * fails while peers may be working on its buffers. Its step is called by one thread at a time: the
- * poster until it hands the task to its context, then the holder of the context's lock.
+ * An operation goes MATCH -> (COPY_IN) -> ARRIVE -> (LOCAL) -> (COPY_OUT) -> over; from each of
+ * them it may fail, and it cancels if peers may be working on its buffers then. Its step,
+ * hd_op_step, runs the current phase. What a phase does, it does by functions that were fixed before
+ * the post (family.c, the operation's frame, its outer stage); only this file goes on to another
+ * one. The step is called by one thread at a time: the poster until it hands the task to its
+ * context, then the holder of the context's lock.
  */
 #include "shm/outer.h"
 #include "shm/phases.h"
@@ -51,6 +54,10 @@ static void end(hd_op_t *op) {
 }
 
 void hd_op_leave(hd_op_t *op) {
+    op->phase = HD_PHASE_COPY_OUT;
+    op->task.impatient = HD_UNANNOUNCED;
+    op->apart = true;
+    op->task.fruitless = 0;
     end(op);
     if (op->leave) { /* the board is somebody else's now */
         op->place.board = NULL;
@@ -64,10 +71,15 @@ static ucc_status_t cancel(hd_op_t *op) {
     return op->outer ? hd_outer_cancel(op, op->why) : hd_engine_cancel(op, op->why);
 }
 
+/* From now on, steps close the exchange until nobody works on the operation's buffers any more. */
+static void begin_cancel(hd_op_t *op, ucc_status_t why) {
+    op->cancels = op->apart = true;
+    op->why = why;
+}
+
 static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
     if (op->exposed) {
-        op->state = HD_OP_CANCEL;
-        op->why = why;
+        begin_cancel(op, why);
         return cancel(op);
     }
     return why;
@@ -75,7 +87,7 @@ static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
 
 /* May this operation end alone, leaving peers able to finish theirs? */
 static bool ends_alone(hd_op_t *op) {
-    return op->state == HD_OP_WAITING && !op->exposed && hd_arrive_help(op) &&
+    return op->phase == HD_PHASE_ARRIVE && !op->exposed && hd_arrive_help(op) &&
            !op->call.global_errors;
 }
 
@@ -87,11 +99,9 @@ static ucc_status_t timed_out(hd_op_t *op) {
     return fail(op, UCC_ERR_TIMED_OUT);
 }
 
-static ucc_status_t advance(hd_op_t *op) {
-    if (op->state == HD_OP_CANCEL) {
-        return cancel(op);
-    }
-    ucc_status_t status = op->wait(op);
+/* One step of what the operation does while it is in no haste: `does` is its phase's. */
+static inline ucc_status_t advance(hd_op_t *op, ucc_status_t (*does)(hd_op_t *op)) {
+    ucc_status_t status = does(op);
     if (status == UCC_INPROGRESS) {
         status = hd_group_poisoned(op->group);
         if (status == UCC_OK) {
@@ -113,25 +123,19 @@ static ucc_status_t advance(hd_op_t *op) {
     return status;
 }
 
-static void trace_step(const hd_op_t *op, hd_op_state_t before, ucc_status_t status) {
+static void trace_step(const hd_op_t *op, uint8_t before, ucc_status_t status) {
     if (status != UCC_INPROGRESS) {
         hd_trace_done(op, status);
-    } else if (before == HD_OP_WAITING && op->state == HD_OP_ENGINE) {
+    } else if (before == HD_PHASE_ARRIVE && op->phase == HD_PHASE_LOCAL) {
         hd_trace_seen(op);
     }
 }
 
-ucc_status_t hd_op_step(hd_task_t *task) {
-    hd_op_t *op = (hd_op_t *)task;
-    hd_op_state_t before = op->state;
-    hd_assert(before == HD_OP_EARLY || before == HD_OP_WAITING || before == HD_OP_ENGINE ||
-              before == HD_OP_CANCEL);
-    task->awaited = NULL;
-    task->n_along = 0;
-    ucc_status_t status = advance(op);
+/* The step has returned `status`; ends the operation if it is over. */
+static inline ucc_status_t conclude(hd_op_t *op, uint8_t before, ucc_status_t status) {
     if (status != UCC_INPROGRESS) {
-        if (op->finish) {
-            status = op->finish(op, status);
+        if (op->frame && op->frame->finish) {
+            status = op->frame->finish(op, status);
         }
         if (status != UCC_INPROGRESS) {
             end(op);
@@ -143,23 +147,52 @@ ucc_status_t hd_op_step(hd_task_t *task) {
     return status;
 }
 
-/* --- operations that call user's code --------------------------------------------------------- */
+/* A step in which the family's function is called, or nothing is but what cancels. */
+static inline ucc_status_t step_phase(hd_op_t *op) {
+    uint8_t before = op->phase;
+    hd_assert(before == HD_PHASE_ARRIVE || before == HD_PHASE_LOCAL);
+    op->task.awaited = NULL;
+    op->task.n_along = 0;
+    return conclude(op, before, advance(op, op->wait));
+}
 
-/* As stepped by its context: posts call hd_op_step or launch it. */
-static ucc_status_t step_listed(hd_task_t *task) {
-    task->listed = true;
-    ucc_status_t status = hd_op_step(task);
-    task->listed = false;
+/* --- steps that are more than the family's, or other ones ------------------------------------- */
+
+/* Publishes an operation whose frame has done what comes before that; op->phase is COPY_IN. An
+ * error: nobody has been shown anything. */
+static ucc_status_t begin(hd_op_t *op) {
+    op->task.impatient = false;
+    op->phase = HD_PHASE_ARRIVE;
+    ucc_status_t status = op->start(op);
+    if (status < 0) {
+        op->phase = HD_PHASE_COPY_IN; /* for the frame's `finish` */
+        op->exposed = false;
+        return status;
+    }
+    op->apart = op->calls_user;
+    return op->wait(op);
+}
+
+static ucc_status_t copy_in(hd_op_t *op) {
+    ucc_status_t status = op->frame->copy_in(op);
+    if (status == UCC_OK) {
+        status = begin(op);
+    }
+    if (status < 0 && op->phase == HD_PHASE_COPY_IN) { /* the others must not wait for me */
+        hd_group_poison(op->group, status);
+    }
     return status;
 }
 
-ucc_status_t hd_op_calls_user(hd_op_t *op) {
-    op->task.step = step_listed;
-    return UCC_OK;
+static ucc_status_t copy_out(hd_op_t *op) {
+    ucc_status_t status = op->frame->copy_out(op);
+    if (status != UCC_INPROGRESS && hd_trace_is_on()) {
+        hd_trace_done(op, status);
+    }
+    return status;
 }
 
-static ucc_status_t step_abandoned(hd_task_t *task) {
-    hd_op_t *op = (hd_op_t *)task;
+static ucc_status_t end_abandoned(hd_op_t *op) {
     end(op);
     if (hd_trace_is_on()) {
         hd_trace_done(op, UCC_ERR_NO_MESSAGE);
@@ -167,10 +200,64 @@ static ucc_status_t step_abandoned(hd_task_t *task) {
     return UCC_ERR_NO_MESSAGE;
 }
 
+/* As stepped by the operation's context (threads/callback.h). */
+static ucc_status_t step_calling_user(hd_op_t *op) {
+    op->task.listed = true;
+    ucc_status_t status = step_phase(op);
+    op->task.listed = false;
+    return status;
+}
+
+static ucc_status_t do_apart(hd_op_t *op) {
+    if (op->abandoned) {
+        return end_abandoned(op);
+    }
+    switch ((hd_phase_kind_t)op->phase) {
+    case HD_PHASE_MATCH:
+        return op->match(op);
+    case HD_PHASE_COPY_OUT:
+        return copy_out(op);
+    default:
+        break;
+    }
+    if (op->cancels) {
+        return conclude(op, op->phase, cancel(op));
+    }
+    return op->phase == HD_PHASE_COPY_IN ? conclude(op, op->phase, advance(op, copy_in))
+                                         : step_calling_user(op);
+}
+
+static __attribute__((noinline)) ucc_status_t step_apart(hd_op_t *op) {
+    op->task.awaited = NULL;
+    op->task.n_along = 0;
+    ucc_status_t status = do_apart(op);
+    if (status != UCC_INPROGRESS) {
+        op->abandoned = op->cancels = false;
+        op->apart = op->calls_user;
+    }
+    return status;
+}
+
+ucc_status_t hd_op_step(hd_task_t *task) {
+    hd_op_t *op = (hd_op_t *)task;
+    return __builtin_expect(op->apart, 0) ? step_apart(op) : step_phase(op);
+}
+
+ucc_status_t hd_op_look(hd_op_t *op) {
+    return step_phase(op);
+}
+
+/* --- operations that call user's code --------------------------------------------------------- */
+
+ucc_status_t hd_op_calls_user(hd_op_t *op) {
+    op->calls_user = op->apart = true;
+    return UCC_OK;
+}
+
 void hd_op_abandon(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
     hd_group_poison(op->group, UCC_ERR_NO_MESSAGE); /* it may not have published yet */
-    task->step = step_abandoned;
+    op->abandoned = op->apart = true;
 }
 
 static ucc_status_t wait_for_nothing(hd_op_t *op) {
@@ -179,8 +266,7 @@ static ucc_status_t wait_for_nothing(hd_op_t *op) {
 
 void hd_op_disown(hd_op_t *op) {
     if (op->exposed) {
-        op->state = HD_OP_CANCEL;
-        op->why = hd_group_poisoned(op->group);
+        begin_cancel(op, hd_group_poisoned(op->group));
     } else {
         op->wait = wait_for_nothing;
     }
@@ -208,9 +294,32 @@ static void reset(hd_op_t *op) {
     op->arrival = 0;
     op->arrive_level = 0;
     op->task.fruitless = 0;
-    op->state = HD_OP_WAITING;
-    op->task.step = hd_op_step;
+    op->phase = HD_PHASE_ARRIVE;
     hd_assert(op->place.n == op->place.board->n && op->place.me < op->place.n);
+}
+
+/* The launch has failed: the others must not wait for this member. */
+static __attribute__((noinline, cold)) ucc_status_t fail_launch(hd_op_t *op, ucc_status_t status) {
+    hd_group_poison(op->group, status);
+    op->wait = NULL;
+    end(op);
+    return status;
+}
+
+/* Lets the operation's frame begin, and publishes if that is over at once. */
+static __attribute__((noinline)) ucc_status_t start_in_frame(hd_op_t *op) {
+    ucc_status_t status = op->frame->enter(op);
+    if (status == UCC_INPROGRESS) {
+        op->phase = HD_PHASE_COPY_IN;
+        op->task.impatient = HD_UNANNOUNCED;
+        op->apart = true;
+        return UCC_OK;
+    }
+    status = status == UCC_OK ? op->start(op) : status;
+    if (status < 0) {
+        op->frame->undo(op);
+    }
+    return status;
 }
 
 ucc_status_t hd_op_launch(hd_op_t *op) {
@@ -218,18 +327,15 @@ ucc_status_t hd_op_launch(hd_op_t *op) {
     hd_checked(hd_board_check_slot(op->place.board, op->place.k));
     ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
     if (status == UCC_OK) {
-        status = op->start(op);
+        status = op->frame && op->frame->enter ? start_in_frame(op) : op->start(op);
     }
-    if (status < 0) { /* could not publish: the others must not wait for me */
-        hd_group_poison(op->group, status);
-        op->wait = NULL;
-        end(op);
-        return status;
+    if (status < 0) {
+        return fail_launch(op, status);
     }
     if (hd_trace_is_on()) {
         trace_published(op);
     }
-    return hd_op_step(&op->task);
+    return op->phase == HD_PHASE_COPY_IN ? step_apart(op) : step_phase(op);
 }
 
 void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
@@ -242,18 +348,18 @@ void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
 }
 
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
-    if (op->drop) {
-        op->drop(op);
+    op->apart = op->calls_user;
+    if (op->frame && op->frame->drop) {
+        op->frame->drop(op);
     }
     if (!op->call.one_sided) {
         return why;
     }
-    op->state = HD_OP_CANCEL;
-    op->why = why;
+    begin_cancel(op, why);
+    op->phase = HD_PHASE_ARRIVE;
     op->numbered = false;   /* it has no part in any exchange */
     op->place.board = NULL; /* it may be that of the request's last use */
     op->place.k = 0;
     op->leave = NULL;
-    op->task.step = hd_op_step;
     return cancel(op);
 }

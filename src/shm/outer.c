@@ -41,7 +41,7 @@ ucc_status_t hd_outer_cancel(hd_op_t *op, ucc_status_t why) {
         return why;
     }
     close_exchange(op);
-    op->outer->closed(op->outer, op, why);
+    op->outer->closed(op, why);
     op->task.impatient = true;
     if (op->outer_shape & HD_OUTER_WORKS && hd_engine_cancel(op, why) == UCC_INPROGRESS) {
         return UCC_INPROGRESS;
@@ -85,7 +85,7 @@ static void pump(hd_op_t *op) {
     /* a failed group's members are about to cancel; and in the child of a fork nothing may be
      * touched */
     if (hd_group_poisoned(op->group) == UCC_OK) {
-        op->task.impatient = !op->outer->pump(op->outer, op);
+        op->task.impatient = op->outer->pump(op);
     }
 }
 
@@ -95,7 +95,7 @@ static void take_payload(hd_op_t *op) {
         memcpy(&from, hd_arrive_result(op), sizeof(from));
     }
     if (op->outer_shape & HD_OUTER_GIVES) {
-        op->outer->take(op->outer, op, from);
+        op->outer->take(op, from);
     } else if (op->call.bytes) {
         memcpy(op->call.dst, from, op->call.bytes);
     }
@@ -105,7 +105,7 @@ static void take_payload(hd_op_t *op) {
 static bool has_its_own(hd_op_t *op) {
     return op->outer_shape & HD_OUTER_GIVES && !(op->outer_shape & HD_OUTER_ALL_WAIT) &&
            op->outer->take_early && hd_group_poisoned(op->group) == UCC_OK &&
-           op->outer->take_early(op->outer, op);
+           op->outer->take_early(op);
 }
 
 /* Helps the arrival. What this member starts by that, as the last arriver, it also moves on: this
@@ -148,13 +148,13 @@ static ucc_status_t wait_for_work(hd_op_t *op) {
     if (status != UCC_OK) {
         return status;
     }
-    op->state = HD_OP_ENGINE;
+    op->phase = HD_PHASE_LOCAL;
     status = hd_engine_work_unordered(op);
     return status == UCC_OK ? leave_exchange(op) : status;
 }
 
 static void begin(hd_op_t *op, uint32_t shape) {
-    op->outer_shape = shape;
+    op->outer_shape = (uint8_t)shape;
     op->completer = false;
     op->task.impatient = false;
     op->exposed = true; /* whoever fails cancels */
@@ -173,7 +173,6 @@ ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {
     bool reduces = shape & HD_OUTER_REDUCES;
     begin(op, shape);
     op->wait = wait_for_release;
-    op->plan = hd_plan_of_outer(op, reduces, shape & HD_OUTER_BRINGS, shape & HD_OUTER_ALL_WAIT);
     ucc_status_t status = publish(op, hd_call_operand(&op->call), reduces ? op->call.bytes : 0);
     if (status == UCC_OK) {
         hd_arrive_outer(op, reduces, shape & HD_OUTER_ALL_WAIT, carried(op));
@@ -184,7 +183,6 @@ ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape) {
 ucc_status_t hd_outer_start_giving(hd_op_t *op, uint32_t shape, const void *data, size_t bytes) {
     begin(op, shape | HD_OUTER_GIVES);
     op->wait = wait_for_release;
-    op->plan = hd_plan_of_outer_giving(op, bytes, shape & HD_OUTER_ALL_WAIT);
     ucc_status_t status = publish(op, data, bytes);
     if (status == UCC_OK) {
         hd_arrive_outer(op, false, shape & HD_OUTER_ALL_WAIT, carried(op));
@@ -192,11 +190,9 @@ ucc_status_t hd_outer_start_giving(hd_op_t *op, uint32_t shape, const void *data
     return status;
 }
 
-ucc_status_t hd_outer_start_work(hd_op_t *op, const hd_work_row_t *row, const void *src,
-                                 void *dst) {
+ucc_status_t hd_outer_start_work(hd_op_t *op, const void *src, void *dst) {
     begin(op, HD_OUTER_WORKS | HD_OUTER_ALL_WAIT);
     op->wait = wait_for_work;
-    op->plan = hd_plan_of_outer_work(op, row);
     ucc_status_t status = hd_engine_register(op, src, dst);
     if (status == UCC_OK) {
         status = publish(op, NULL, 0);

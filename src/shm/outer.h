@@ -82,33 +82,30 @@ typedef struct hd_exchange_ref {
 
 struct hd_phases;
 
-/* A stage; shared by all operations that it carries on. Its functions are called under no lock, and
+/* A stage: a constant, shared by all operations that it carries on. Its functions are called under no lock, and
  * may be called by several members at a time. None of them waits. */
 struct hd_outer {
     /* Once per exchange, by its completer: all have arrived. Not if a member has cancelled before.
      * status: UCC_OK, or the members' calls don't match (logged; the group is poisoned). payload:
      * of op->call.bytes, combined from all operands; NULL without HD_OUTER_REDUCES, or if they
      * don't match. It stays as it is until the release. */
-    void (*arrived)(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *ref,
-                    ucc_status_t status, const void *payload);
-    /* By a member that waits, before or after `arrived`: goes on as far as possible now. False if
-     * that may end without the group's bell being rung, so that sleepers must look now and then. */
-    bool (*pump)(hd_outer_t *outer, hd_op_t *op);
+    void (*arrived)(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t status,
+                    const void *payload);
+    /* By a member that waits, before or after `arrived`: goes on as far as possible now. Returns how
+     * impatient its task is then (threads/threads.h): how it is announced that this has an end. */
+    uint8_t (*pump)(hd_op_t *op);
     /* By each member that cancels, in each of its steps until nothing is under way: the exchange
      * has failed. Brings requests that are under way to an end. Maybe without `arrived` ever. Its
      * number on the board and the board's use name the exchange (hd_outer_key). */
-    void (*closed)(hd_outer_t *outer, hd_op_t *op, ucc_status_t why);
+    void (*closed)(hd_op_t *op, ucc_status_t why);
     /* By a member of hd_outer_start_giving with HD_OUTER_TAKES, after the release: takes its own.
      * from: the address that was the release's payload. */
-    void (*take)(hd_outer_t *outer, hd_op_t *op, const void *from);
+    void (*take)(hd_op_t *op, const void *from);
     /* Of a member that may go when it has its own, by whatever way: true if it has, and waits no
      * more. NULL: it waits for the release. */
-    bool (*take_early)(hd_outer_t *outer, hd_op_t *op);
-    /* For people: adds what it does outside, by the functions by which it does it. The operation is
-     * prepared. */
-    void (*phases)(const hd_op_t *op, struct hd_phases *phases);
-    /* For people: the plan that the operation's start would make now. The group is complete. */
-    hd_plan_t (*plan)(const hd_op_t *op);
+    bool (*take_early)(hd_op_t *op);
+    /* For people: adds what is done outside by this plan of the operation. */
+    void (*phases)(const hd_op_t *op, const hd_plan_t *plan, struct hd_phases *phases);
 };
 
 /* What an outer stage keeps with an exchange's slot (hd_exchange.flight): installed by a CAS, lives
@@ -131,14 +128,15 @@ enum {
     HD_OUTER_GIVES = 64    /* set by hd_outer_start_giving */
 };
 
-/* op->start of an operation with an outer stage is one that ends in one of these. */
+/* op->start of an operation with an outer stage is one that ends in one of these. Its plan (op->plan)
+ * is that of hd_plan_of_outer. */
 ucc_status_t hd_outer_start(hd_op_t *op, uint32_t shape);
-/* Each member has so many bytes in its lane, HD_INLINE_MAX or up to group->staging_slot: for
+/* By a plan of hd_plan_of_outer_giving. Each member has so many bytes in its lane, HD_INLINE_MAX or up to group->staging_slot: for
  * `arrived` and whoever is in the exchange. Payload of the release: an address. Neither
  * HD_OUTER_REDUCES nor HD_OUTER_BRINGS. */
 ucc_status_t hd_outer_start_giving(hd_op_t *op, uint32_t shape, const void *data, size_t bytes);
-/* The engine moves data between these buffers, cut by `row`. */
-ucc_status_t hd_outer_start_work(hd_op_t *op, const hd_work_row_t *row, const void *src, void *dst);
+/* By a plan of hd_plan_of_outer_work. The engine moves data between these buffers. */
+ucc_status_t hd_outer_start_work(hd_op_t *op, const void *src, void *dst);
 
 /* --- for rows: layout of a slice -------------------------------------------------------------- */
 

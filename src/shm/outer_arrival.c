@@ -25,7 +25,7 @@ void hd_outer_arrived(hd_op_t *op, ucc_status_t status, const void *payload) {
         /* release: everybody's arrival, which came in through the tree; pairs with enter */
     } while (!atomic_compare_exchange_weak_explicit(&x->outer, &word, ref.key << HD_OUTER_KEY_SHIFT,
                                                     memory_order_release, memory_order_relaxed));
-    op->outer->arrived(op->outer, op, &ref, status,
+    op->outer->arrived(op, &ref, status,
                        status == UCC_OK && (op->arrival & HD_ARRIVE_REDUCING) ? payload : NULL);
 }
 

@@ -4,16 +4,6 @@
 #include "shm/outer.h"
 #include "shm/phases.h"
 
-hd_plan_t hd_op_next_plan(const hd_op_t *op) {
-    if (!op->start) {
-        return (hd_plan_t){.path = HD_PATH_NOTHING};
-    }
-    if (!hd_group_is_complete(op->group)) {
-        return op->plan;
-    }
-    return op->outer ? op->outer->plan(op) : hd_plan_of(op->group, &op->call, &op->place);
-}
-
 static void add_arrival(const hd_plan_t *plan, hd_phases_t *phases) {
     static const char *const arrival[] = {"flat", "by counter", "static"};
     _Static_assert(HD_ARRIVAL_FLAT == 0 && HD_ARRIVAL_COUNTER == 1 && HD_ARRIVAL_STATIC == 2,
@@ -40,7 +30,7 @@ hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan) {
         add_local(plan, &phases);
     }
     if (op->outer) {
-        op->outer->phases(op, &phases);
+        op->outer->phases(op, plan, &phases);
     }
     return phases;
 }
@@ -87,6 +77,7 @@ void hd_phases_print(const hd_phases_t *phases, hd_text_t *text) {
         case HD_PHASE_COPY_OUT:
             hd_text_add(text, "%s", p->algorithm);
             break;
+        case HD_PHASE_MATCH:
         case HD_PHASE_KINDS:
             break;
         }

@@ -11,16 +11,6 @@
 #include "shm/types.h"
 #include "threads/stall.h"
 
-/* In the only order that occurs. */
-typedef enum hd_phase_kind {
-    HD_PHASE_COPY_IN,  /* memory of a device to memory that the host reads */
-    HD_PHASE_ARRIVE,   /* the endpoints of this process publish, and know of each other */
-    HD_PHASE_LOCAL,    /* the engine's units on users' buffers, or what devices do */
-    HD_PHASE_NETWORK,  /* among processes */
-    HD_PHASE_COPY_OUT, /* as COPY_IN, back */
-    HD_PHASE_KINDS
-} hd_phase_kind_t;
-
 typedef struct hd_phase {
     uint8_t kind;          /* hd_phase_kind_t */
     const char *algorithm; /* a constant */
@@ -44,12 +34,9 @@ static inline void hd_phases_add(hd_phases_t *phases, hd_phase_t phase) {
     phases->phase[phases->n++] = phase;
 }
 
-/* Of a prepared operation: what this plan and its outer stage say; n is 0 while the group is not
- * complete. plan: the operation's own, once it has begun; before, hd_op_next_plan. */
+/* Of a prepared operation: what this plan says, which is op->plan, or what that would be now; n is 0
+ * while the group is not complete. */
 hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan);
-/* The plan by which a post would run now: of v types, whose posts decide anew, by the counts of the
- * last preparation. */
-hd_plan_t hd_op_next_plan(const hd_op_t *op);
 /* "inline, arrival flat", "lines tree, arrival static, allreduce among 2 processes by exchange/8",
  * ... */
 void hd_phases_print(const hd_phases_t *phases, hd_text_t *text);

@@ -1,5 +1,5 @@
-/* plan.c: how a call runs: the one place that compares sizes and numbers of members with
- * thresholds. Slow path: a plan is made when a call is prepared and kept while it is repeated, but
+/* plan.c: how a call runs among the endpoints of one process: the one place that compares sizes and
+ * numbers of members with thresholds. Slow path: a plan is made when a call is prepared and kept while it is repeated, but
  * for the v types, whose counts each post reads. What those decide is worked out by functions that
  * are compiled for each of the v types, with nothing left in them that its type settles.
  *
@@ -160,8 +160,8 @@ static size_t received(const hd_work_row_t *row, const hd_call_t *call, uint32_t
     return call->bytes;
 }
 
-static hd_stores_t stores_of(const hd_group_t *group, const hd_work_row_t *row,
-                             const hd_call_t *call, uint32_t n) {
+static uint8_t stores_of(const hd_group_t *group, const hd_work_row_t *row, const hd_call_t *call,
+                         uint32_t n) {
     return received(row, call, n) >= group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
 }
 
@@ -209,7 +209,7 @@ static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan
     plan->window = window_of(f, row);
 }
 
-const char *hd_stores_name(hd_stores_t stores) {
+const char *hd_stores_name(uint8_t stores) {
     return stores == HD_STORES_STREAMING ? "streaming" : "plain";
 }
 
@@ -381,7 +381,7 @@ hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
     return plan;
 }
 
-hd_plan_t hd_plan_of(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
+hd_plan_t hd_plan_here(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
     if (call->one_sided) {
         return (hd_plan_t){.path = HD_PATH_PUT};
     }
@@ -422,7 +422,7 @@ hd_plan_t hd_plan_of_outer_giving(const hd_op_t *op, size_t bytes, bool all_wait
 
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
     hd_plan_t plan = plan_of_engine(op->group, &op->call, &op->place, row);
-    plan.slices = row->slices(op);
+    plan.slices = row->slices ? row->slices(op) : 0;
     return plan;
 }
 

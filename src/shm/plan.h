@@ -1,8 +1,8 @@
-/* plan.h: how a call runs among the endpoints of one process, as data.
- *
- * One function decides it, hd_plan_of (plan.c). The families and the engine do what it returns; the
- * trace, the logs and heddle_info print it. Nothing else compares a size, or a number of members,
- * with a threshold.
+/* plan.h: how a call runs, as data: a value that is made once, in request/plan.c (hd_plan_of),
+ * which asks one function of each wing: hd_plan_here for what happens among the endpoints of this
+ * process (plan.c), hd_span_plan for what crosses processes, hd_device_plan for what devices do.
+ * Families, engine, flights and frames do what it says; the trace, the logs and heddle_info print
+ * it. Nothing else compares a size, or a number of members, with a threshold.
  *
  * A plan is made from what all members of a call agree on: its type, sizes and operation, the team,
  * and what the team's endpoints exchanged when it was formed. So all of them have the same `path`,
@@ -56,6 +56,21 @@ typedef enum hd_naming {
     HD_NAMED_IN_ARRAYS     /* many: in arrays of the exchange, whose lines have several writers */
 } hd_naming_t;
 
+/* How what the endpoints of a process have in common crosses to the other processes. */
+typedef enum hd_network {
+    HD_NETWORK_NONE = 0, /* nothing does */
+    HD_NETWORK_LEGS,     /* collectives among the processes, one for each segment (span/flight.c) */
+    HD_NETWORK_SWAP      /* one message from each process to each that needs one (span/swap.c) */
+} hd_network_t;
+
+/* Where it is done. */
+typedef enum hd_where {
+    HD_ON_HOST = 0,
+    HD_ON_DEVICES, /* all: the engine's units enqueue it (device/op.c) */
+    HD_ON_BOTH,    /* segments' copies and reductions, and the network is the host's (pipeline.c) */
+    HD_BY_STAND_INS /* copies to and from memory of the host, which does the rest (device/span.c) */
+} hd_where_t;
+
 typedef struct hd_plan {
     uint8_t path;    /* hd_path_t */
     uint8_t arrival; /* hd_arrival_t */
@@ -65,17 +80,27 @@ typedef struct hd_plan {
     uint8_t data;    /* hd_regime_t: of the lanes that carry data; NONE: none do, or each its own */
     uint8_t lines;   /* of each lane that this member waits for; 0: none, or not known to it */
     /* the engine's part, on the paths ENGINE and MIXED: how the work is cut */
-    uint8_t naming;                /* hd_naming_t */
-    hd_stores_t stores;            /* of results */
-    uint32_t slices;               /* shares of the work; 0: the engine has no part */
-    size_t window;                 /* bytes of a unit: of one member's block, or of each operand */
+    uint8_t naming; /* hd_naming_t */
+    uint8_t stores; /* hd_stores_t: of results */
+    /* the part of other processes: the same in all processes, but for `path` (a process with one
+       endpoint has nothing to gather) and what devices do */
+    uint8_t network;  /* hd_network_t */
+    uint8_t leg;      /* enum hd_type: which collective the legs are */
+    bool apart;       /* operands cross, one of each block of endpoints that live together
+                        (hd_span_t); each process then combines all of them */
+    bool parallel;    /* what a leg combines becomes units of the engine */
+    uint8_t segments; /* the parts of the data that have a leg each */
+    uint8_t where;    /* hd_where_t */
+    uint32_t slices;  /* shares of the work; 0: the engine has no part */
+    size_t window;    /* bytes of a unit: of one member's block, or of each operand */
+    size_t segment;   /* bytes of each segment, but for the last */
     const struct hd_work_row *row; /* what the units are; NULL: the engine has no part */
 } hd_plan_t;
 
-/* Member place->me of place->n, of an active set or of the whole team; the rest of place is not
- * looked at. The group is complete. */
-hd_plan_t hd_plan_of(const struct hd_group *group, const hd_call_t *call,
-                     const struct hd_place *place);
+/* The part of one process that needs no other: of member place->me of place->n, of an active set or
+ * of the whole team; the rest of place is not looked at. The group is complete. */
+hd_plan_t hd_plan_here(const struct hd_group *group, const hd_call_t *call,
+                       const struct hd_place *place);
 /* Of an operation with an outer stage (outer.h), by its shape: its arrival combines operands, its
  * release brings op->call.bytes, all wait for it. */
 hd_plan_t hd_plan_of_outer(const struct hd_op *op, bool reduces, bool brings, bool all_wait);
@@ -84,7 +109,8 @@ hd_regime_t hd_plan_release(size_t bytes);
 /* Of one whose members have so many bytes in their lanes, and whose release says where its payload
  * is. */
 hd_plan_t hd_plan_of_outer_giving(const struct hd_op *op, size_t bytes, bool all_wait);
-/* Of one whose work a row of the stage's cuts. Its slices are the row's to count. */
+/* Of one whose work a row of the stage's cuts. Its slices are the row's to count, or, if that doesn't,
+ * the caller's. */
 hd_plan_t hd_plan_of_outer_work(const struct hd_op *op, const struct hd_work_row *row);
 /* Of a call of whose members some have their buffers on devices: the row's units enqueue it there.
  */
@@ -107,15 +133,14 @@ void hd_plan_post_scatterv(const struct hd_group *group, const hd_call_t *call,
                            const struct hd_place *place, hd_plan_t *plan);
 void hd_plan_post_directly(const struct hd_group *group, const hd_call_t *call,
                            const struct hd_place *place, hd_plan_t *plan);
-/* family.c, at the end of a preparation: makes op->plan and sets op->start; or, where the plan
- * depends on what is known only at a post (counts, or who will have joined), lets op->start do
- * so. */
-void hd_op_choose_plan(struct hd_op *op);
+/* family.c: op->start of an operation whose plan (op->plan) is one of hd_plan_here's. Of v types it
+ * decides anew what depends on a post's counts. */
+ucc_status_t (*hd_plan_start(const struct hd_op *op))(struct hd_op *op);
 
 /* "inline", "staged tree", "direct", ...: what a plan says to people. A constant. */
 const char *hd_plan_name(const hd_plan_t *plan);
 const char *hd_regime_name(hd_regime_t regime);
-const char *hd_stores_name(hd_stores_t stores);
+const char *hd_stores_name(uint8_t stores);
 
 /* --- thresholds (thresholds.c) --------------------------------------------------------------- */
 

@@ -67,6 +67,7 @@ static ucc_status_t go(hd_op_t *op, ucc_status_t failure) {
     hd_task_t *task = &op->task;
     ucc_status_t status;
     task->queued = false;
+    op->apart = op->calls_user;
     if (failure != UCC_OK) {
         hd_group_say_inherited(op->group);
         status = hd_op_fail_unlaunched(op, failure);
@@ -81,8 +82,8 @@ static ucc_status_t go(hd_op_t *op, ucc_status_t failure) {
     return status;
 }
 
-static ucc_status_t step_queued(hd_task_t *task) {
-    hd_op_t *op = (hd_op_t *)task;
+ucc_status_t hd_op_step_queued(hd_op_t *op) {
+    hd_task_t *task = &op->task;
     hd_member_t *member = op->place.member;
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (op->place.locked) {
@@ -101,10 +102,10 @@ static ucc_status_t step_queued(hd_task_t *task) {
         hd_op_time_out(late);
     }
     if (!leaves && op->outer && !hd_group_is_complete(op->group)) { /* it becomes that by pumping */
-        task->impatient = !op->outer->pump(op->outer, op);
+        task->impatient = op->outer->pump(op);
     }
     if (!leaves) { /* the team has failed in the first case: so does the head, now */
-        return late || hd_op_watch_leavers(op) != UCC_OK ? step_queued(task) : UCC_INPROGRESS;
+        return late || hd_op_watch_leavers(op) != UCC_OK ? hd_op_step_queued(op) : UCC_INPROGRESS;
     }
     if (next) {
         hd_runner_push(hd_task_runner(&next->task), &next->task);
@@ -128,9 +129,8 @@ hd_turn_t hd_board_enter(hd_op_t *op, hd_board_t *board) {
         turn = HD_TURN_NOW;
     } else {
         note_deadline(member, op->task.deadline);
-        op->state = HD_OP_QUEUED;
-        op->task.queued = true;
-        op->task.step = step_queued;
+        op->phase = HD_PHASE_MATCH;
+        op->task.queued = op->apart = true;
         *member->queue_tail = op;
         member->queue_tail = &op->queue_next;
     }

@@ -110,6 +110,8 @@ typedef enum hd_turn {
 
 /* Gives the operation its place on this board and its number there. */
 hd_turn_t hd_board_enter(hd_op_t *op, hd_board_t *board);
+/* The step of an operation in a member's queue (op->match calls it). */
+ucc_status_t hd_op_step_queued(hd_op_t *op);
 /* An operation that was not launched in time: the others will miss it. Says so, and poisons the
  * group. */
 void hd_op_time_out(const hd_op_t *op);
@@ -125,7 +127,7 @@ void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
 ucc_status_t hd_op_calls_user(hd_op_t *op);
 /* Its packing or unpacking did not return: the team fails, and the next step ends it. */
 void hd_op_abandon(hd_task_t *task);
-/* From op->finish: it needs its board no more, but is not over. */
+/* From the frame's `finish`: it needs its board no more, but is not over: COPY_OUT begins. */
 void hd_op_leave(hd_op_t *op);
 /* In progress, in a group that was poisoned, and its buffers are gone: its steps neither read nor
  * write them, and end it when no peer does. By the only user of its context. */
@@ -133,8 +135,10 @@ void hd_op_disown(hd_op_t *op);
 /* An operation that fails without having been launched. Its memory may be a peer's to write to all
  * the same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);
-/* task.step of a launched operation: the family's wait, poison, deadline, mismatch watch. */
+/* task.step of every operation, in all its phases. */
 ucc_status_t hd_op_step(hd_task_t *task);
+/* The same by the poster of an operation that awaits a word, before its context has it. */
+ucc_status_t hd_op_look(hd_op_t *op);
 /* As the caller calls it: a reduce_scatter in place, of uneven blocks, runs as a reduce_scatterv.
  */
 static inline const char *hd_op_type_name(const hd_op_t *op) {

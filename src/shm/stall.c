@@ -142,7 +142,7 @@ static need_t of_launched(const hd_op_t *op) {
     need_t arrival = {op, has_not_arrived, ""};
     need_t chunk = {op, is_at_work, " to finish a chunk"};
     need_t line = {op, owes_a_line, " to hand on what has arrived"};
-    bool beyond = op->state == HD_OP_ENGINE || op->state == HD_OP_CANCEL;
+    bool beyond = op->phase == HD_PHASE_LOCAL || op->cancels;
     bool of_root = !beyond && waits_for_root(op);
     if (of_root && has_not_arrived(&arrival, op->call.root)) {
         return (need_t){op, is_root, ""};
@@ -166,10 +166,13 @@ static need_t of_launched(const hd_op_t *op) {
 }
 
 static need_t need_of(const hd_op_t *op) {
-    if (op->state == HD_OP_EARLY || op->state == HD_OP_LATE) {
-        return (need_t){op, NULL, op->needs};
+    if (op->phase == HD_PHASE_COPY_IN || op->phase == HD_PHASE_COPY_OUT) {
+        return (need_t){op, NULL, op->frame->needs};
     }
-    if (op->state == HD_OP_CANCEL && op->call.one_sided) { /* with or without a board */
+    if (!op->start) { /* it stands for a triggered post (request/engine.c) */
+        return (need_t){op, NULL, "its event"};
+    }
+    if (op->cancels && op->call.one_sided) { /* with or without a board */
         return (need_t){op, is_writing, " to finish its copy"};
     }
     if (!op->place.board) { /* posted before there was one to be matched on */
@@ -177,7 +180,7 @@ static need_t need_of(const hd_op_t *op) {
                    ? (need_t){op, NULL, "its own operations before it to be matched"}
                    : of_joining(op);
     }
-    return op->state == HD_OP_QUEUED ? of_queued(op) : of_launched(op);
+    return op->phase == HD_PHASE_MATCH ? of_queued(op) : of_launched(op);
 }
 
 /* --- what a peer does ------------------------------------------------------------------------- */
@@ -245,7 +248,7 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     /* relaxed: only told */
     bool left = atomic_load_explicit(&peer->left, memory_order_relaxed) != 0;
     hd_text_add(text, left ? " (has left; " : " (");
-    if (lane && op->state != HD_OP_QUEUED && hd_lane_is_there(lane, op->place.k)) {
+    if (lane && op->phase != HD_PHASE_MATCH && hd_lane_is_there(lane, op->place.k)) {
         hd_text_add(text, "in %s", type_of(lane));
     } else {
         add_position(text, group->board, peer);
@@ -350,8 +353,7 @@ static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
 
 /* What crosses processes waits in phases that differ by its size: says which. */
 static void add_plan(const hd_op_t *op, hd_text_t *text) {
-    bool launched =
-        op->state == HD_OP_WAITING || op->state == HD_OP_ENGINE || op->state == HD_OP_CANCEL;
+    bool launched = op->phase == HD_PHASE_ARRIVE || op->phase == HD_PHASE_LOCAL;
     hd_phases_t phases = {0};
     if (op->outer && launched) {
         phases = hd_op_phases(op, &op->plan);
@@ -388,7 +390,7 @@ void hd_op_log_timeout(const hd_op_t *op) {
 static void expire(hd_op_t *op, uint64_t now) {
     hd_member_t *member = op->place.member;
     op->task.deadline = now;
-    if (!op->place.board || op->state != HD_OP_QUEUED) {
+    if (!op->place.board || op->phase != HD_PHASE_MATCH) {
         return;
     }
     if (op->place.locked) {

@@ -194,8 +194,7 @@ typedef struct hd_work_row {
     void (*layout)(const hd_op_t *op, uint32_t s, hd_slice_t *slice);
     /* after a claim: does one unit of slice s */
     ucc_status_t (*run)(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit);
-    /* an outer stage's, or devices': how many slices there are, at least 1; of work.c's rows plan.c
-     * decides it */
+    /* devices': how many slices there are, at least 1; NULL: whoever makes the plan decides it */
     uint32_t (*slices)(const hd_op_t *op);
     /* by what plan.c cuts the work */
     uint8_t streams_each, streams_more; /* a byte of a unit is so often read or written */
@@ -321,14 +320,35 @@ _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its h
 
 /* --- an operation ----------------------------------------------------------------------------- */
 
-typedef enum hd_op_state {
-    HD_OP_QUEUED = 0, /* waits for its window; not published */
-    HD_OP_EARLY,      /* launched or about to be; something outside comes first: `needs` */
-    HD_OP_WAITING,    /* published; the family's step runs */
-    HD_OP_ENGINE,     /* DIRECT: waits for all, works, waits for the end */
-    HD_OP_CANCEL,     /* closing the exchange; waits for chunks in flight */
-    HD_OP_LATE        /* its board is left; something outside comes yet: `needs` */
-} hd_op_state_t;
+/* The phases of an operation, in the only order that occurs; op.c goes from one to the next. What
+ * crosses processes is part of LOCAL here, whose units it is, or of ARRIVE, which it releases. */
+typedef enum hd_phase_kind {
+    HD_PHASE_MATCH = 0, /* waits for its exchange, its window there, or an event; not published */
+    HD_PHASE_COPY_IN,   /* launched; its frame has something to do before it publishes */
+    HD_PHASE_ARRIVE,    /* published; the family's step runs */
+    HD_PHASE_LOCAL,     /* DIRECT: works on the engine's units, waits for the end */
+    HD_PHASE_NETWORK,   /* among processes; only in what people are told (phases.h) */
+    HD_PHASE_COPY_OUT,  /* its board is left; its frame has something to do yet */
+    HD_PHASE_KINDS
+} hd_phase_kind_t;
+
+/* An operation's FRAME: what its owner does before it publishes and after its exchange is over, for
+ * its buffers' sake. Constants, of the folders above; NULL where there is nothing to do. */
+typedef struct hd_frame {
+    const char *needs; /* what COPY_IN and COPY_OUT wait for, in lines about it */
+    /* At the launch. UCC_OK: the operation publishes now (op->start); UCC_INPROGRESS: when copy_in,
+     * which is called in each of its steps, returns that. */
+    ucc_status_t (*enter)(hd_op_t *op);
+    ucc_status_t (*copy_in)(hd_op_t *op);
+    /* The launch has failed in `enter` or op->start: takes back what `enter` has done. */
+    void (*undo)(hd_op_t *op);
+    /* The exchange is over with this status, or the operation has failed before it was in one.
+     * Returns the status with which the operation ends; UCC_INPROGRESS: it has left its board
+     * (hd_op_leave), and copy_out is called in each of its steps until it returns that. */
+    ucc_status_t (*finish)(hd_op_t *op, ucc_status_t status);
+    ucc_status_t (*copy_out)(hd_op_t *op);
+    void (*drop)(hd_op_t *op); /* the operation ends without having been launched */
+} hd_frame_t;
 
 /* Where an endpoint stands: its member of a board, and the number of its exchange there. */
 typedef struct hd_place {
@@ -348,42 +368,44 @@ struct hd_op {
     ucc_status_t (*start)(hd_op_t *op);   /* publishes; family's */
     ucc_status_t (*wait)(hd_op_t *op);    /* family's step after publishing */
     ucc_status_t (*prepare)(hd_op_t *op); /* before start: packs, or sums counts anew; or NULL */
-    /* packed datatypes, devices: when it ends with this status; returns that with which it does
-     * end. NULL: nothing to do. UCC_INPROGRESS: it has left its board (hd_op_leave), and task.step
-     * is another one. */
-    ucc_status_t (*finish)(hd_op_t *op, ucc_status_t status);
-    void (*drop)(hd_op_t *op); /* when it ends without having been launched; NULL: nothing to do */
+    const hd_frame_t *frame;              /* packed datatypes, devices; NULL: it has none */
+    /* its step in MATCH, of whoever makes operations (request/); of those in a board's queue it is
+     * hd_op_step_queued */
+    ucc_status_t (*match)(hd_op_t *op);
     /* set per post */
     hd_group_t *group;
     hd_lane_t *lane;
     hd_exchange_t *exchange;
-    hd_op_state_t state;
+    uint8_t phase; /* hd_phase_kind_t */
+    /* Its step is more than the family's, or another one: it is in MATCH, COPY_IN or COPY_OUT,
+     * cancels, is abandoned, or calls user's code. */
+    bool apart;
+    bool cancels;               /* closes the exchange, and waits for chunks in flight */
+    bool abandoned;             /* user's code has not returned */
     uint32_t team_ep;           /* my number in the team; place.me is my number on the board */
-    ucc_status_t why;           /* CANCEL: what to report */
+    ucc_status_t why;           /* cancels: what to report */
+    bool calls_user;            /* a step may call user's code (threads/callback.h) */
+    bool completer;             /* outer: I have completed the arrival */
+    uint8_t outer_shape;        /* HD_OUTER_* of outer.h */
     void (*leave)(hd_op_t *op); /* matched boards: gives the board back; else NULL */
     uint32_t cursor;            /* lanes before it are dealt with */
     uint32_t finished;          /* so many slices after mine are finished (flat) */
-    hd_plan_t plan;             /* how it runs; made at init, or by start (hd_op_choose_plan) */
-    union {
-        hd_expose_t expose; /* DIRECT, published: what my lane says */
-        const char *needs;  /* EARLY, LATE: what it waits for, in lines about it; a constant */
-    };
-    uint32_t watch;            /* lane the mismatch watch looks at next */
-    uint32_t arrive_level;     /* static arrival: next level to combine */
-    uint32_t arrive_which;     /* tree in use */
-    hd_tree_release_t release; /* my part in it; relays is 0 once I have handed on */
-    bool arriving;             /* entered the arrival tree */
-    bool saw_all;              /* every lane of k was seen: says where the floor is */
-    uint8_t arrival;           /* HD_ARRIVE_*: what the arrival tree is for */
-    bool any_direct;           /* some lane is DIRECT */
-    bool exposed;              /* peers may work on my buffers: by the engine, or one-sidedly */
-    bool numbered;     /* takes part in the board's flow control (not on boards of depth 1) */
-    bool own_finished; /* so is mine, as I know without looking */
-    hd_op_t *queue_next;
-    hd_outer_t *outer;    /* the stage that goes on outside the group; NULL: there is none */
-    uint32_t outer_shape; /* HD_OUTER_* of outer.h */
-    bool completer;       /* outer: I have completed the arrival */
-    uint32_t turn;        /* the user's reduction: the slice that I work on */
+    hd_plan_t plan;             /* how it runs; made at init, or by the first start */
+    hd_expose_t expose;         /* DIRECT, published: what my lane says */
+    uint32_t watch;             /* lane the mismatch watch looks at next */
+    uint32_t arrive_level;      /* static arrival: next level to combine */
+    uint32_t arrive_which;      /* tree in use */
+    hd_tree_release_t release;  /* my part in it; relays is 0 once I have handed on */
+    bool arriving;              /* entered the arrival tree */
+    bool saw_all;               /* every lane of k was seen: says where the floor is */
+    uint8_t arrival;            /* HD_ARRIVE_*: what the arrival tree is for */
+    bool any_direct;            /* some lane is DIRECT */
+    bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
+    bool numbered;           /* takes part in the board's flow control (not on boards of depth 1) */
+    bool own_finished;       /* so is mine, as I know without looking */
+    hd_op_t *queue_next;     /* MATCH: of its member's queue, or of the handle's early operations */
+    const hd_outer_t *outer; /* the stage that goes on outside the group; NULL: there is none */
+    uint32_t turn;           /* the user's reduction: the slice that I work on */
     /* of the whole collective, in whichever processes its endpoints live; place has what this board
      * counts */
     uint32_t n, me;

@@ -1,6 +1,5 @@
 /* create.c: makes a crossing while its team forms (form/ calls hd_crossing_create), hangs it on the
- * team's group, and frees it when that group ends. Only this file knows by which stages operations
- * cross processes: it sits above flight.c and swap.c, and gives each crossing their stages. */
+ * team's group, and frees it when that group ends. Nobody else in span/ calls it. */
 #include "span/internal.h"
 
 #include "threads/trace.h"
@@ -110,9 +109,6 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     crossing->placement =
         hd_config_choice(config, HD_CFG_LIB_REPRODUCIBLE) == HD_CFG_REPRODUCIBLE_PLACEMENT;
     hd_span_drain_init();
-    hd_flight_stage(&crossing->stage);
-    hd_swap_stage(&crossing->swap_stage);
-    hd_swap_stage_alone(&crossing->alone_stage);
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, span->processes);
     }

@@ -197,11 +197,10 @@ void hd_crossing_glance(void) {
     }
 }
 
-bool hd_crossing_pump(hd_crossing_t *crossing) {
+void hd_crossing_pump(hd_crossing_t *crossing) {
     if (hd_group_is_sealed(crossing->group)) {
         (void)hd_crossing_greet(crossing);
     }
-    return false;
 }
 
 bool hd_crossing_lingers(hd_crossing_t *crossing) {

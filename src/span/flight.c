@@ -20,10 +20,6 @@
 
 #include <string.h>
 
-static hd_crossing_t *crossing_of(hd_outer_t *stage) {
-    return (hd_crossing_t *)(void *)stage;
-}
-
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static void free_flight(hd_outer_memory_t *memory) {
@@ -84,9 +80,7 @@ static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, si
 
 /* --- combining -------------------------------------------------------------------------------- */
 
-/* Makes the reducer one of partial results, which are not divided where the operation is an
- * average. */
-static void make_partial(hd_reducer_t *reducer) {
+void hd_flight_make_partial(hd_reducer_t *reducer) {
     if (reducer->root != reducer->inner) {
         reducer->root = reducer->inner;
         reducer->stream = NULL;
@@ -103,11 +97,11 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
     if (!leg->call.parallel) {
         hd_reducer_t reducer = f->reducer;
         if (!last) {
-            make_partial(&reducer);
+            hd_flight_make_partial(&reducer);
         }
         return hd_reduce_tree(&reducer, k, operand, 0, 1, &dst, 0, count, HD_STORES_PLAIN);
     }
-    uint32_t slice = hd_slice_of(&f->cut, HD_COMBINE, s->index);
+    uint32_t slice = hd_slice_of(&f->plan, HD_COMBINE, s->index);
     if (!s->asked) {
         s->asked = true;
         s->operand = operand;
@@ -158,7 +152,7 @@ static void give_own(hd_flight_t *f) {
     /* acq_rel: the last takes in what the others have done with the memory */
     uint32_t lasting = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel);
     bool last = lasting == 1;
-    hd_assert(lasting >= 1 && lasting <= f->cut.segments);
+    hd_assert(lasting >= 1 && lasting <= f->plan.segments);
     if (last && f->passage->lends && f->own.room > KEPT_SCRATCH) {
         hd_pool_give(&f->crossing->pool, f->own);
         f->own = (hd_scratch_t){NULL, 0};
@@ -227,13 +221,13 @@ static bool may_begin(const hd_segment_t *s) {
     const hd_flight_t *f = s->flight;
     if (s == &f->exit) { /* the exit begins after all other slices */
         bool over = true;
-        for (uint32_t i = 0; over && i < hd_slice_exit(&f->cut); i++) {
+        for (uint32_t i = 0; over && i < hd_slice_exit(&f->plan); i++) {
             over = is_over(f, i);
         }
         return over;
     }
     return is_greeted(f) &&
-           (!f->passage->needs_local(f) || (is_over(f, hd_slice_of(&f->cut, HD_LOCAL, s->index)) &&
+           (!f->passage->needs_local(f) || (is_over(f, hd_slice_of(&f->plan, HD_LOCAL, s->index)) &&
                                             (!f->passage->is_filled || f->passage->is_filled(s))));
 }
 
@@ -255,12 +249,12 @@ static bool step_work(hd_leg_t *leg) {
     }
     hd_crossing_t *crossing = f->crossing;
     hd_exchange_ref_t ref = f->ref;
-    uint32_t slice = exits ? hd_slice_exit(&f->cut) : hd_slice_of(&f->cut, HD_NET, s->index);
+    uint32_t slice = exits ? hd_slice_exit(&f->plan) : hd_slice_of(&f->plan, HD_NET, s->index);
     if (status == UCC_OK && !exits) {
         if (!s->asked) {
-            (void)hd_outer_ready(&ref, hd_slice_of(&f->cut, HD_COMBINE, s->index), UINT32_MAX);
+            (void)hd_outer_ready(&ref, hd_slice_of(&f->plan, HD_COMBINE, s->index), UINT32_MAX);
         }
-        (void)hd_outer_ready(&ref, hd_slice_of(&f->cut, HD_SPREAD, s->index), UINT32_MAX);
+        (void)hd_outer_ready(&ref, hd_slice_of(&f->plan, HD_SPREAD, s->index), UINT32_MAX);
     }
     (void)hd_outer_finish(&ref, slice, s->unit,
                           status); /* the flight may be another's from here on */
@@ -297,28 +291,28 @@ static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)
         .key = key_of(op, span),
         .segment = segment,
         .step = step,
-        .call = {.type = f->cut.leg,
+        .call = {.type = f->plan.leg,
                  .n = span->processes,
                  .me = span->mine,
                  .root = coll->rooted && !f->call.empty ? span->process_of[f->call.root] : 0,
                  .process = span->team_process,
                  .signature = f->call.signature,
                  .element = f->call.element,
-                 .parallel = f->cut.parallel,
+                 .parallel = f->plan.parallel,
                  .combine = combine},
     };
 }
 
 /* Sets what does not depend on the kind of flight. An error fails the team. */
 static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t *ref) {
-    f->crossing = crossing_of(op->outer);
+    f->crossing = hd_group_crossing(op->group);
     f->span = op->span;
     f->ref = *ref;
     f->call = op->call;
     f->n = op->place.n;
     hd_assert_eq(f->n, hd_span_count(f->span, f->span->mine));
     f->two_sided = op->group->two_sided;
-    f->cut = hd_flight_cut(op);
+    f->plan = op->plan;
     /* relaxed: published with the key */
     atomic_store_explicit(&f->closing, 0, memory_order_relaxed);
     if (!hd_coll[f->call.type].reducing || f->call.empty) {
@@ -345,7 +339,7 @@ static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
     ucc_status_t status = UCC_OK;
     for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
         hd_leg_t *leg = &f->segment[j].leg;
-        leg->plan = hd_flight_leg_plan(f->crossing->team, f->span, &f->call, &f->cut, &leg->call);
+        leg->plan = hd_flight_leg_plan(f->crossing->team, f->span, &f->call, &f->plan, &leg->call);
         size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
         bytes += needs <= KEPT_SCRATCH ? needs : 0;
         status = take_leg_scratch(&f->segment[j], needs);
@@ -398,20 +392,20 @@ static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
 /* Claims a unit for each leg, and for the exit in a two-sided group. False: the exchange is closed,
  * and the units that were claimed are finished again. */
 static bool claim_units(hd_flight_t *f) {
-    uint32_t legs = f->cut.segments;
+    uint32_t legs = f->plan.segments;
     for (uint32_t j = 0; j < legs; j++) {
-        if (!hd_outer_claim(&f->ref, hd_slice_of(&f->cut, HD_NET, j), &f->segment[j].unit)) {
+        if (!hd_outer_claim(&f->ref, hd_slice_of(&f->plan, HD_NET, j), &f->segment[j].unit)) {
             for (uint32_t i = 0; i < j; i++) {
-                (void)hd_outer_finish(&f->ref, hd_slice_of(&f->cut, HD_NET, i), f->segment[i].unit,
+                (void)hd_outer_finish(&f->ref, hd_slice_of(&f->plan, HD_NET, i), f->segment[i].unit,
                                       UCC_ERR_NO_MESSAGE);
             }
             return false;
         }
         hd_assert_eq(f->segment[j].unit, 0); /* a slice NET has one unit */
     }
-    if (f->two_sided && !hd_outer_claim(&f->ref, hd_slice_exit(&f->cut), &f->exit.unit)) {
+    if (f->two_sided && !hd_outer_claim(&f->ref, hd_slice_exit(&f->plan), &f->exit.unit)) {
         for (uint32_t i = 0; i < legs; i++) {
-            (void)hd_outer_finish(&f->ref, hd_slice_of(&f->cut, HD_NET, i), f->segment[i].unit,
+            (void)hd_outer_finish(&f->ref, hd_slice_of(&f->plan, HD_NET, i), f->segment[i].unit,
                                   UCC_ERR_NO_MESSAGE);
         }
         return false;
@@ -424,20 +418,20 @@ static bool claim_units(hd_flight_t *f) {
 static ucc_status_t prepare_legs(hd_flight_t *f) {
     ucc_status_t status = take_own(f, f->passage->scratch ? f->passage->scratch(f) : 0);
     /* relaxed: published with the legs */
-    atomic_store_explicit(&f->lasting, f->cut.segments, memory_order_relaxed);
-    for (uint32_t j = 0; j < f->cut.segments && status == UCC_OK; j++) {
+    atomic_store_explicit(&f->lasting, f->plan.segments, memory_order_relaxed);
+    for (uint32_t j = 0; j < f->plan.segments && status == UCC_OK; j++) {
         status = f->passage->prepare(&f->segment[j]);
     }
-    return status == UCC_OK ? plan_legs(f, f->cut.segments) : status;
+    return status == UCC_OK ? plan_legs(f, f->plan.segments) : status;
 }
 
 /* Releases the members of a work flight and starts its legs. After an error, the legs start all the
  * same, and find `closing` set. */
 static void depart_work(hd_op_t *op, hd_flight_t *f) {
-    hd_assert(op->plan.row && op->plan.slices == hd_flight_slices(op));
+    hd_assert(op->plan.row && op->plan.slices == hd_flight_slices(op, &op->plan));
     f->passage = (const hd_passage_t *)(const void *)op->plan.row;
     f->relay = NULL;
-    for (uint32_t j = 0; j < f->cut.segments; j++) {
+    for (uint32_t j = 0; j < f->plan.segments; j++) {
         f->segment[j] = (hd_segment_t){.flight = f};
         set_leg(&f->segment[j], op, j, step_work);
     }
@@ -456,7 +450,7 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
     }
     /* each leg keeps the group, because it rings the group's bell when it ends, however late and on
      * whichever lane */
-    for (uint32_t legs = f->cut.segments + (f->two_sided ? 1 : 0); legs; legs--) {
+    for (uint32_t legs = f->plan.segments + (f->two_sided ? 1u : 0); legs; legs--) {
         hd_home_pin(&op->group->home);
     }
     announce(f, op);
@@ -464,7 +458,7 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
         (void)hd_outer_release(&f->ref, UCC_OK, NULL, 0);
     }
     bool exits = f->two_sided; /* the flight may be over as soon as its last leg is started */
-    for (uint32_t j = f->cut.segments; j-- > 0;) {
+    for (uint32_t j = f->plan.segments; j-- > 0;) {
         hd_segment_t *s = &f->segment[j];
         if (j == 0 && exits) {
             hd_leg_start(&f->exit.leg);
@@ -475,9 +469,9 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
 
 /* --- the stage -------------------------------------------------------------------------------- */
 
-static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref,
-                    ucc_status_t status, const void *payload) {
-    hd_crossing_t *crossing = crossing_of(stage);
+static void arrived(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t status,
+                    const void *payload) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
     hd_flight_t *f = status == UCC_OK ? take_flight(op) : NULL;
     if (status == UCC_OK) {
         status = f ? set_up(f, op, ref) : UCC_ERR_NO_MEMORY;
@@ -485,27 +479,32 @@ static void arrived(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref
     if (status != UCC_OK) { /* the members find the group poisoned, and cancel */
         hd_group_poison(op->group, status);
         hd_crossing_abort(crossing, status);
-    } else if (f->cut.small) {
+    } else if (op->plan.path == HD_PATH_TREE) {
         depart_small(op, f, payload);
     } else {
         depart_work(op, f);
     }
 }
 
-bool hd_flight_pump(hd_outer_t *stage, hd_op_t *op) {
+/* Waits a leg of the operation's flight for a device? Nothing announces that it is done. */
+static bool waits_for_device(const hd_op_t *op) {
+    const hd_passage_t *passage = (const hd_passage_t *)(const void *)op->plan.row;
+    return op->outer_shape & HD_OUTER_WORKS && passage->is_filled;
+}
+
+uint8_t hd_flight_pump(hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
-    (void)stage;
     if (hd_group_is_complete(op->group)) {
         (void)hd_net_pump(crossing->net);
     } else {
-        (void)hd_crossing_pump(crossing);
+        hd_crossing_pump(crossing);
     }
     hd_span_drain();
-    return false;
+    return waits_for_device(op) ? HD_UNANNOUNCED : HD_IMPATIENT;
 }
 
-static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
-    hd_crossing_t *crossing = crossing_of(stage);
+static void closed(hd_op_t *op, ucc_status_t why) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
     hd_flight_t *f = hd_flight_of(op);
     hd_crossing_abort(crossing, why);
     /* acquire: pairs with announce. The flight may be about to be announced; then the next call of
@@ -514,35 +513,13 @@ static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
         /* release: pairs with advance, though only the value matters */
         atomic_store_explicit(&f->closing, (int32_t)why, memory_order_release);
     }
-    (void)hd_flight_pump(stage, op);
+    (void)hd_flight_pump(op);
 }
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-/* Returns the HD_OUTER_* flags of a small operation. */
-static uint32_t small_shape(const hd_op_t *op) {
-    const hd_call_t *call = &op->call;
-    const hd_coll_t *coll = &hd_coll[call->type];
-    bool reduces = coll->reducing && !call->empty, waits = true;
-    uint32_t shape = reduces ? HD_OUTER_REDUCES | HD_OUTER_BRINGS : 0;
-    if (coll->all_wait || op->group->two_sided || call->empty) {
-        shape |= HD_OUTER_ALL_WAIT;
-    } else if (coll->flow == HD_TO_ROOT) {
-        waits = call->is_root;
-    } else {
-        waits = !call->is_root;
-    }
-    if (!waits) {
-        shape |= HD_OUTER_GOES;
-    }
-    if (reduces && hd_holds(coll->result_at, call->is_root, op->place.me)) {
-        shape |= HD_OUTER_TAKES;
-    }
-    return shape;
-}
-
-static ucc_status_t start_small(hd_op_t *op) {
-    return hd_outer_start(op, small_shape(op));
+ucc_status_t hd_flight_start_small(hd_op_t *op) {
+    return hd_outer_start(op, hd_flight_small_shape(op));
 }
 
 static const hd_passage_t *const passages[HD_N_TYPES] = {
@@ -564,41 +541,22 @@ static const hd_passage_t *const passages[HD_N_TYPES] = {
     [HD_EXSCAN] = &hd_passage_scan,
 };
 
+const hd_work_row_t *hd_flight_row(uint8_t type) {
+    return passages[type] ? &passages[type]->row : NULL;
+}
+
 static ucc_status_t start_work(hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
     const void *src = coll->source == HD_WHOLE && !coll->bcast ? hd_call_operand(call) : call->src;
-    return hd_outer_start_work(op, &passages[call->type]->row, src, call->dst);
+    return hd_outer_start_work(op, src, call->dst);
 }
 
-void hd_flight_choose(hd_op_t *op, const hd_span_t *span) {
-    op->span = span;
-    op->outer = NULL;
-    /* an active set inside this process, whose endpoints are numbered as its board's members are */
-    if (span->processes == 1) {
-        hd_op_choose_plan(op);
-        return;
-    }
-    op->outer = &hd_group_crossing(op->group)->stage;
-    make_partial(&op->call.reducer);
-    bool small = hd_flight_cut(op).small;
-    /* until its start makes the plan: there is something to do */
-    op->plan = (hd_plan_t){.path = small ? HD_PATH_TREE : HD_PATH_ENGINE};
-    op->start = small ? start_small : start_work;
-}
+const hd_outer_t hd_flight_stage = {
+    .arrived = arrived, .pump = hd_flight_pump, .closed = closed, .phases = hd_flight_phases};
 
-hd_plan_t hd_flight_plan(const hd_op_t *op) {
-    uint32_t shape = small_shape(op);
-    return hd_flight_cut(op).small
-               ? hd_plan_of_outer(op, shape & HD_OUTER_REDUCES, shape & HD_OUTER_BRINGS,
-                                  shape & HD_OUTER_ALL_WAIT)
-               : hd_plan_of_outer_work(op, &passages[op->call.type]->row);
-}
-
-void hd_flight_stage(hd_outer_t *stage) {
-    *stage = (hd_outer_t){.arrived = arrived,
-                          .pump = hd_flight_pump,
-                          .closed = closed,
-                          .phases = hd_flight_phases,
-                          .plan = hd_flight_plan};
+void hd_flight_follow(hd_op_t *op) {
+    hd_flight_make_partial(&op->call.reducer);
+    op->outer = &hd_flight_stage;
+    op->start = op->plan.path == HD_PATH_TREE ? hd_flight_start_small : start_work;
 }

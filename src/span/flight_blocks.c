@@ -69,10 +69,10 @@ static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t 
 /* --- slices: a unit of LOCAL and SPREAD is a member ------------------------------------------- */
 
 static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    hd_cut_t cut = hd_flight_cut(op);
+    const hd_plan_t *plan = &op->plan;
     hd_slice_kind_t kind;
     uint32_t j;
-    if (!hd_slice_is(&cut, s, &kind, &j) || kind == HD_NET) {
+    if (!hd_slice_is(plan, s, &kind, &j) || kind == HD_NET) {
         hd_slice_outer(slice, 1, op->place.k);
     } else if (kind == HD_LOCAL) {
         hd_slice_set(slice, op->place.n, 1, 1);
@@ -89,7 +89,7 @@ static ucc_status_t run_unit(const hd_op_t *op, const hd_work_t *work, uint32_t 
     const hd_flight_t *f = hd_flight_of(op);
     hd_slice_kind_t kind;
     uint32_t j;
-    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    (void)hd_slice_is(&f->plan, s, &kind, &j);
     do_unit_fn one = kind == HD_LOCAL ? local : kind == HD_SPREAD ? spread : NULL;
     return one ? one(f, op, work, unit) : UCC_OK;
 }
@@ -399,19 +399,17 @@ static bool in_place(const hd_flight_t *f) {
 }
 
 const hd_passage_t hd_passage_allgather = {
-    {.layout = lay_out, .run = run_allgather, .slices = hd_flight_slices, .streams_more = 2},
+    {.layout = lay_out, .run = run_allgather, .streams_more = 2},
     .prepare = prepare_allgather,
     .needs_local = always};
-const hd_passage_t hd_passage_gather = {
-    {.layout = lay_out, .run = run_gather, .slices = hd_flight_slices, .streams_more = 2},
-    .prepare = prepare_gather,
-    .needs_local = never};
-const hd_passage_t hd_passage_scatter = {
-    {.layout = lay_out, .run = run_scatter, .slices = hd_flight_slices, .streams_more = 2},
-    .prepare = prepare_scatter,
-    .needs_local = never};
+const hd_passage_t hd_passage_gather = {{.layout = lay_out, .run = run_gather, .streams_more = 2},
+                                        .prepare = prepare_gather,
+                                        .needs_local = never};
+const hd_passage_t hd_passage_scatter = {{.layout = lay_out, .run = run_scatter, .streams_more = 2},
+                                         .prepare = prepare_scatter,
+                                         .needs_local = never};
 const hd_passage_t hd_passage_alltoall = {
-    {.layout = lay_out, .run = run_alltoall, .slices = hd_flight_slices, .streams_more = 2},
+    {.layout = lay_out, .run = run_alltoall, .streams_more = 2},
     .prepare = prepare_alltoall,
     .scratch = alltoall_scratch,
     .needs_local = in_place};

@@ -31,12 +31,12 @@ static size_t block_bytes(const hd_call_t *call, uint32_t e) {
 
 /* Returns the bytes of the lists of operands, at the beginning of the flight's memory. */
 static size_t lists_bytes(const hd_flight_t *f) {
-    return f->cut.apart ? hd_apart_bytes(f->span) : 0;
+    return f->plan.apart ? hd_apart_bytes(f->span) : 0;
 }
 
 /* Returns how many operands this process makes of its members'. */
 static uint32_t operands(const hd_flight_t *f) {
-    return f->cut.apart ? hd_span_blocks(f->span, f->span->mine) : 1;
+    return f->plan.apart ? hd_span_blocks(f->span, f->span->mine) : 1;
 }
 
 /* Returns the table: by position, where the block begins in an operand; and the size of an operand
@@ -93,18 +93,18 @@ static void list_process(const hd_flight_t *f, hd_pieces_t *pieces, hd_net_data_
 /* --- slices: a unit of LOCAL is an endpoint's block, or (scan) a member's operand ------------- */
 
 static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    hd_cut_t cut = hd_flight_cut(op);
+    const hd_plan_t *plan = &op->plan;
     bool prefix = is_prefix(&op->call);
     hd_slice_kind_t kind;
     uint32_t j;
-    if (!hd_slice_is(&cut, s, &kind, &j) || kind == HD_NET) {
+    if (!hd_slice_is(plan, s, &kind, &j) || kind == HD_NET) {
         hd_slice_outer(slice, 1, op->place.k);
     } else if (kind == HD_LOCAL) {
         hd_slice_set(slice, prefix ? op->place.n : op->span->n, 1, 1);
     } else if (kind == HD_COMBINE) {
         hd_slice_later(slice, prefix ? 1 : op->place.n, 1, 0);
     } else {
-        hd_slice_later(slice, prefix ? hd_cut_windows(&cut, op->call.bytes) : 1, 1, 0);
+        hd_slice_later(slice, prefix ? hd_cut_windows(plan, op->call.bytes) : 1, 1, 0);
     }
 }
 
@@ -123,7 +123,7 @@ static ucc_status_t reduce_block(const hd_flight_t *f, const hd_op_t *op, const 
     size_t bytes = table(f)[i + 1] - table(f)[i];
     ucc_status_t status = UCC_OK;
     for (uint32_t j = 0; j < operands(f) && bytes && status == UCC_OK; j++) {
-        uint32_t first = 0, k = f->cut.apart ? hd_apart_members(f, j, &first) : f->n;
+        uint32_t first = 0, k = f->plan.apart ? hd_apart_members(f, j, &first) : f->n;
         void *to = blocks(f) + j * table(f)[f->span->n] + table(f)[i];
         status = hd_reduce_tree(&op->call.reducer, k, work->src + first, offset_of(&op->call, e), 1,
                                 &to, 0, bytes / f->call.element, HD_STORES_PLAIN);
@@ -150,7 +150,7 @@ static ucc_status_t run_reduce_scatter(const hd_op_t *op, const hd_work_t *work,
     const hd_flight_t *f = hd_flight_of(op);
     hd_slice_kind_t kind;
     uint32_t j;
-    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    (void)hd_slice_is(&f->plan, s, &kind, &j);
     switch (kind) {
     case HD_LOCAL:
         return reduce_block(f, op, work, unit);
@@ -178,7 +178,7 @@ static ucc_status_t prepare_reduce_scatter(hd_segment_t *s) {
     s->leg.call.give = hd_flight_give(f);
     s->leg.call.take = hd_flight_take(f);
     s->leg.call.count = hd_flight_give(f)[span->mine].bytes / f->call.element;
-    if (f->cut.apart) {
+    if (f->plan.apart) {
         s->several = hd_apart_list(f);
         for (uint32_t j = 0; j < operands(f); j++) {
             *hd_apart_mine(f, j) = blocks(f) + j * table(f)[span->n];
@@ -231,7 +231,7 @@ static ucc_status_t make_prefixes(const hd_flight_t *f, const hd_work_t *work, h
 
 /* A unit of a scan's SPREAD. */
 static ucc_status_t scan_window(const hd_flight_t *f, const hd_work_t *work, uint32_t unit) {
-    hd_range_t r = hd_cut_window(&f->cut, (hd_range_t){0, f->call.bytes}, unit);
+    hd_range_t r = hd_cut_window(&f->plan, (hd_range_t){0, f->call.bytes}, unit);
     uint8_t *heap = r.bytes ? hd_alloc(HD_LINE, 2 * r.bytes) : NULL;
     if (!r.bytes) {
         return UCC_OK;
@@ -250,7 +250,7 @@ static ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work, uint32_t 
     const hd_flight_t *f = hd_flight_of(op);
     hd_slice_kind_t kind;
     uint32_t j;
-    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    (void)hd_slice_is(&f->plan, s, &kind, &j);
     switch (kind) {
     case HD_LOCAL:
         return put_operand(f, work, unit);
@@ -285,18 +285,14 @@ static bool always(const hd_flight_t *f) {
 
 const hd_passage_t hd_passage_reduce_scatter = {{.layout = lay_out,
                                                  .run = run_reduce_scatter,
-                                                 .slices = hd_flight_slices,
                                                  .streams_each = 1,
                                                  .streams_more = 1,
                                                  .reducing = true},
                                                 .prepare = prepare_reduce_scatter,
                                                 .needs_local = always,
                                                 .scratch = scratch};
-const hd_passage_t hd_passage_scan = {{.layout = lay_out,
-                                       .run = run_scan,
-                                       .slices = hd_flight_slices,
-                                       .streams_each = 2,
-                                       .reducing = true},
-                                      .prepare = prepare_scan,
-                                      .needs_local = always,
-                                      .scratch = scratch};
+const hd_passage_t hd_passage_scan = {
+    {.layout = lay_out, .run = run_scan, .streams_each = 2, .reducing = true},
+    .prepare = prepare_scan,
+    .needs_local = always,
+    .scratch = scratch};

@@ -7,22 +7,17 @@
 
 /* --- slices ----------------------------------------------------------------------------------- */
 
-uint32_t hd_flight_slices(const hd_op_t *op) {
-    hd_cut_t cut = hd_flight_cut(op);
-    return HD_SLICE_KINDS * cut.segments + (op->group->two_sided ? 1 : 0);
-}
-
-bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment) {
-    *kind = (hd_slice_kind_t)(s / cut->segments);
-    *segment = s % cut->segments;
-    return s < hd_slice_exit(cut);
+bool hd_slice_is(const hd_plan_t *plan, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment) {
+    *kind = (hd_slice_kind_t)(s / plan->segments);
+    *segment = s % plan->segments;
+    return s < hd_slice_exit(plan);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
 ucc_status_t hd_flight_room(hd_flight_t *f, size_t pieces, hd_pieces_t *out) {
     size_t lists = 2 * (size_t)f->span->processes;
-    lists = lists > f->cut.segments ? lists : f->cut.segments;
+    lists = lists > f->plan.segments ? lists : f->plan.segments;
     if (pieces > f->pieces_room) {
         hd_free(f->pieces);
         f->pieces = hd_alloc(HD_LINE, pieces * sizeof(*f->pieces));

@@ -69,81 +69,114 @@ static uint8_t leg_of(const hd_op_t *op) {
     return type == HD_MCAST ? HD_BCAST : type;
 }
 
-hd_cut_t hd_flight_cut(const hd_op_t *op) {
+uint32_t hd_flight_slices(const hd_op_t *op, const hd_plan_t *plan) {
+    return (uint32_t)HD_SLICE_KINDS * plan->segments + (op->group->two_sided ? 1 : 0);
+}
+
+/* Cuts the work into segments and units, all of which are whole elements. */
+static void cut(const hd_op_t *op, hd_plan_t *plan) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    const hd_span_t *span = op->span;
-    hd_cut_t cut = {.small = is_small(op), .segments = 1, .leg = leg_of(op), .apart = is_apart(op)};
     size_t element = coll->reducing ? call->element : 1;
     bool whole = coll->source == HD_WHOLE && !coll->prefix;
-    cut.window = WINDOW > element ? WINDOW - WINDOW % element : element;
-    cut.segment = call->bytes;
+    plan->window = WINDOW > element ? WINDOW - WINDOW % element : element;
+    plan->stores = HD_STORES_PLAIN;
     if (whole && call->bytes > WHOLE) {
         size_t segments = (call->bytes + SEGMENT - 1) / SEGMENT;
         segments = segments < HD_FLIGHT_SEGMENTS ? segments : HD_FLIGHT_SEGMENTS;
         size_t elements = call->bytes / element;
-        cut.segment = (elements + segments - 1) / segments * element;
-        cut.segments = (uint32_t)((call->bytes + cut.segment - 1) / cut.segment);
+        plan->segment = (elements + segments - 1) / segments * element;
+        plan->segments = (uint8_t)((call->bytes + plan->segment - 1) / plan->segment);
     }
-    cut.parallel =
-        !cut.small && (call->exclusive || !whole || cut.segment / span->processes >= WORTH_A_UNIT);
-    hd_assert(cut.segments >= 1 && cut.segments <= HD_FLIGHT_SEGMENTS);
-    hd_assert(cut.window > 0 && cut.window % element == 0);
-    hd_assert(!whole || cut.segment * cut.segments >= call->bytes); /* the segments hold all data */
-    return cut;
+    plan->parallel =
+        call->exclusive || !whole || plan->segment / op->span->processes >= WORTH_A_UNIT;
+    plan->slices = hd_flight_slices(op, plan);
+    hd_assert(plan->segments >= 1 && plan->segments <= HD_FLIGHT_SEGMENTS);
+    hd_assert(plan->window > 0 && plan->window % element == 0);
+    hd_assert(!whole || plan->segment * plan->segments >= call->bytes); /* they hold all data */
+}
+
+uint32_t hd_flight_small_shape(const hd_op_t *op) {
+    const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    bool reduces = coll->reducing && !call->empty, waits = true;
+    uint32_t shape = reduces ? HD_OUTER_REDUCES | HD_OUTER_BRINGS : 0;
+    if (coll->all_wait || op->group->two_sided || call->empty) {
+        shape |= HD_OUTER_ALL_WAIT;
+    } else if (coll->flow == HD_TO_ROOT) {
+        waits = call->is_root;
+    } else {
+        waits = !call->is_root;
+    }
+    if (!waits) {
+        shape |= HD_OUTER_GOES;
+    }
+    if (reduces && hd_holds(coll->result_at, call->is_root, op->place.me)) {
+        shape |= HD_OUTER_TAKES;
+    }
+    return shape;
+}
+
+hd_plan_t hd_flight_plan(const hd_op_t *op, const hd_work_row_t *row) {
+    bool small = is_small(op);
+    uint32_t shape = hd_flight_small_shape(op);
+    hd_plan_t plan = small ? hd_plan_of_outer(op, shape & HD_OUTER_REDUCES, shape & HD_OUTER_BRINGS,
+                                              shape & HD_OUTER_ALL_WAIT)
+                           : hd_plan_of_outer_work(op, row);
+    plan.network = HD_NETWORK_LEGS;
+    plan.leg = leg_of(op);
+    plan.apart = is_apart(op);
+    plan.segments = 1;
+    plan.segment = op->call.bytes;
+    if (!small) {
+        cut(op, &plan);
+    }
+    return plan;
 }
 
 /* Returns the size by which the network plans a leg (hd_net_plan_of): all processes agree on it. */
-static size_t planned_bytes(const hd_span_t *span, const hd_call_t *call, const hd_cut_t *cut) {
+static size_t planned_bytes(const hd_span_t *span, const hd_call_t *call, const hd_plan_t *plan) {
     const hd_coll_t *coll = &hd_coll[call->type];
     size_t most = (span->n + span->processes - 1) / span->processes;
-    if (hd_coll[cut->leg].vector || !coll->moves_data) {
+    if (hd_coll[plan->leg].vector || !coll->moves_data) {
         return 0;
     }
     if (coll->source == HD_WHOLE) {
-        return coll->prefix ? call->bytes * most : cut->segment;
+        return coll->prefix ? call->bytes * most : plan->segment;
     }
     return call->bytes * most * (coll->pairwise ? most : 1);
 }
 
 hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *span,
-                                 const hd_call_t *call, const hd_cut_t *cut,
+                                 const hd_call_t *call, const hd_plan_t *plan,
                                  const hd_net_call_t *leg) {
-    return hd_net_plan_of(team, leg, planned_bytes(span, call, cut));
+    return hd_net_plan_of(team, leg, planned_bytes(span, call, plan));
 }
 
-void hd_flight_phases(const hd_op_t *op, hd_phases_t *phases) {
+void hd_flight_phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases) {
     static const hd_net_several_t several = {0}; /* the plan asks only whether there are several */
     const hd_span_t *span = op->span;
-    hd_cut_t cut = hd_flight_cut(op);
-    hd_net_call_t leg = {.type = cut.leg,
+    hd_net_call_t leg = {.type = plan->leg,
                          .n = span->processes,
                          .me = span->mine,
                          .element = op->call.element,
-                         .parallel = cut.parallel,
-                         .several = cut.apart ? &several : NULL};
-    hd_net_plan_t plan =
-        hd_flight_leg_plan(hd_group_crossing(op->group)->team, span, &op->call, &cut, &leg);
-    /* the units of local phases are as large as the cut says */
-    for (uint32_t i = 0; i < phases->n && !cut.small; i++) {
-        if (phases->phase[i].kind == HD_PHASE_LOCAL) {
-            phases->phase[i].unit = cut.window;
-            phases->phase[i].stores = hd_stores_name(HD_STORES_PLAIN);
-        }
-    }
+                         .parallel = plan->parallel,
+                         .several = plan->apart ? &several : NULL};
+    hd_net_plan_t by =
+        hd_flight_leg_plan(hd_group_crossing(op->group)->team, span, &op->call, plan, &leg);
     hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_NETWORK,
-                                       .algorithm = hd_net_plan_name(&plan),
-                                       .type = hd_type_name(cut.leg),
+                                       .algorithm = hd_net_plan_name(&by),
+                                       .type = hd_type_name(plan->leg),
                                        .processes = span->processes,
-                                       .radix = hd_net_plan_radix(&plan),
-                                       .segments = cut.segments,
-                                       .segment = cut.segment});
+                                       .radix = hd_net_plan_radix(&by),
+                                       .segments = plan->segments,
+                                       .segment = plan->segment});
 }
 
-hd_range_t hd_cut_segment(const hd_cut_t *cut, size_t bytes, uint32_t segment) {
-    hd_assert_lt(segment, cut->segments);
-    size_t at = segment * cut->segment, left = at < bytes ? bytes - at : 0;
-    return (hd_range_t){at, left < cut->segment ? left : cut->segment};
+hd_range_t hd_cut_segment(const hd_plan_t *plan, size_t bytes, uint32_t segment) {
+    hd_assert_lt(segment, plan->segments);
+    size_t at = segment * plan->segment, left = at < bytes ? bytes - at : 0;
+    return (hd_range_t){at, left < plan->segment ? left : plan->segment};
 }
 
 hd_range_t hd_cut_combine(size_t count, uint32_t unit) {

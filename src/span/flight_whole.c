@@ -46,11 +46,11 @@ static uint8_t *block(const hd_flight_t *f, uint32_t i) {
 
 /* Does LOCAL make the operands that cross, out of blocks of several members? */
 static bool makes_blocks(const hd_flight_t *f) {
-    return f->cut.apart && f->span->together > 1;
+    return f->plan.apart && f->span->together > 1;
 }
 
 static size_t scratch(const hd_flight_t *f) {
-    if (f->cut.apart) {
+    if (f->plan.apart) {
         size_t made = makes_blocks(f) ? hd_span_blocks(f->span, f->span->mine) : 0;
         return hd_apart_bytes(f->span) + made * f->call.bytes;
     }
@@ -60,14 +60,14 @@ static size_t scratch(const hd_flight_t *f) {
 /* --- slices ----------------------------------------------------------------------------------- */
 
 static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    hd_cut_t cut = hd_flight_cut(op);
+    const hd_plan_t *plan = &op->plan;
     hd_slice_kind_t kind;
     uint32_t j;
-    if (!hd_slice_is(&cut, s, &kind, &j)) {
+    if (!hd_slice_is(plan, s, &kind, &j)) {
         hd_slice_outer(slice, 1, op->place.k);
         return;
     }
-    uint32_t windows = hd_cut_windows(&cut, hd_cut_segment(&cut, op->call.bytes, j).bytes);
+    uint32_t windows = hd_cut_windows(plan, hd_cut_segment(plan, op->call.bytes, j).bytes);
     switch (kind) {
     case HD_LOCAL:
         hd_slice_set(slice, windows, 1, 1);
@@ -98,7 +98,7 @@ static ucc_status_t combine_blocks(const hd_flight_t *f, const hd_op_t *op, cons
 /* A unit of LOCAL: a window of the data, of all members. */
 static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
                               hd_range_t r) {
-    if (f->cut.apart) {
+    if (f->plan.apart) {
         return makes_blocks(f) ? combine_blocks(f, op, work, r) : UCC_OK;
     }
     if (f->n == 1 || !r.bytes) {
@@ -130,11 +130,11 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     const hd_flight_t *f = hd_flight_of(op);
     hd_slice_kind_t kind;
     uint32_t j;
-    (void)hd_slice_is(&f->cut, s, &kind, &j);
+    (void)hd_slice_is(&f->plan, s, &kind, &j);
     if (kind == HD_COMBINE) {
         return hd_flight_combine(f, j, unit);
     }
-    hd_range_t r = hd_cut_window(&f->cut, hd_cut_segment(&f->cut, f->call.bytes, j), unit);
+    hd_range_t r = hd_cut_window(&f->plan, hd_cut_segment(&f->plan, f->call.bytes, j), unit);
     return kind == HD_LOCAL ? run_local(f, op, work, r) : run_spread(f, work, r);
 }
 
@@ -142,10 +142,10 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
 
 ucc_status_t hd_flight_prepare_bcast(hd_segment_t *s, uint8_t *whole) {
     hd_flight_t *f = s->flight;
-    hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+    hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
     if (s->index == 0) {
         hd_pieces_t pieces;
-        ucc_status_t status = hd_flight_room(f, f->cut.segments, &pieces);
+        ucc_status_t status = hd_flight_room(f, f->plan.segments, &pieces);
         if (status != UCC_OK) {
             return status;
         }
@@ -180,9 +180,9 @@ static const uint8_t *list_operands(hd_segment_t *s, const hd_work_t *work, size
 static ucc_status_t prepare_reduce(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
     const hd_work_t *work = hd_flight_work(f);
-    hd_range_t r = hd_cut_segment(&f->cut, f->call.bytes, s->index);
+    hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
     hd_net_call_t *call = &s->leg.call;
-    if (f->cut.apart) {
+    if (f->plan.apart) {
         call->operand = list_operands(s, work, r.at);
         call->several = &s->several;
     } else {
@@ -200,24 +200,21 @@ static bool never(const hd_flight_t *f) {
 
 /* Does LOCAL combine anything that the leg reads? */
 static bool of_several(const hd_flight_t *f) {
-    return f->cut.apart ? makes_blocks(f) : f->n > 1;
+    return f->plan.apart ? makes_blocks(f) : f->n > 1;
 }
 
-const hd_passage_t hd_passage_bcast = {{.layout = layout,
-                                        .run = run,
-                                        .slices = hd_flight_slices,
-                                        .streams_each = 1,
-                                        .streams_more = 1},
-                                       .prepare = prepare_bcast,
-                                       .needs_local = never};
+const hd_passage_t hd_passage_bcast = {
+    {.layout = layout, .run = run, .streams_each = 1, .streams_more = 1},
+    .prepare = prepare_bcast,
+    .needs_local = never};
 const hd_passage_t hd_passage_reduce = {
-    {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
+    {.layout = layout, .run = run, .streams_each = 2, .reducing = true},
     .prepare = prepare_reduce,
     .needs_local = of_several,
     .scratch = scratch,
     .lends = true};
 const hd_passage_t hd_passage_allreduce = {
-    {.layout = layout, .run = run, .slices = hd_flight_slices, .streams_each = 2, .reducing = true},
+    {.layout = layout, .run = run, .streams_each = 2, .reducing = true},
     .prepare = prepare_reduce,
     .needs_local = of_several,
     .scratch = scratch,

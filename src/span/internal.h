@@ -16,7 +16,8 @@
  *   flight.c           how a flight lives: the stage that shm calls, and the steps of its legs
  *   swap_parts.c       what is in the messages of a swap
  *   swap.c             how a swap lives
- *   create.c           makes a crossing, with its stages, and ends it
+ *   plan.c             by which of the two a call crosses processes
+ *   create.c           makes a crossing, and ends it
  *
  * A FLIGHT is the network side of one exchange. There is one per process, shared by its endpoints.
  * It lives in the memory of the exchange's slot on the board, so an operation's request may go when
@@ -92,20 +93,6 @@ typedef struct hd_passage {
 
 _Static_assert(offsetof(hd_passage_t, row) == 0, "shm knows a passage as its row");
 
-/* How a call is cut. All processes come to the same cut, because it follows from what all endpoints
- * agree on. */
-typedef struct hd_cut {
-    bool small;
-    uint32_t segments;
-    size_t segment; /* bytes of each segment, but for the last */
-    size_t window;  /* bytes of a unit of LOCAL or SPREAD: whole elements */
-    uint8_t leg;    /* enum hd_type: which collective the legs are */
-    /* operands cross, one of each block of endpoints that live together (hd_span_t); each process
-     * then combines all of them */
-    bool apart;
-    bool parallel; /* what a leg combines becomes units of COMBINE */
-} hd_cut_t;
-
 struct hd_flight {
     hd_outer_memory_t memory; /* must stay first: what the exchange's slot keeps */
     /* hd_outer_key of the exchange that the flight was last announced for; 0: none */
@@ -121,7 +108,7 @@ struct hd_flight {
     hd_call_t call;
     uint32_t n; /* members in this process */
     bool two_sided;
-    hd_cut_t cut;
+    hd_plan_t plan; /* the completer's; the others' say the same of what crosses */
     /* combines the processes' partial results, and makes the result of them */
     hd_reducer_t reducer;
     hd_scratch_t own, legs_own; /* memory of the passage; small scratch of all legs */
@@ -153,51 +140,69 @@ typedef enum hd_slice_kind {
     HD_SLICE_KINDS
 } hd_slice_kind_t;
 
-static inline uint32_t hd_slice_of(const hd_cut_t *cut, hd_slice_kind_t kind, uint32_t segment) {
-    return (uint32_t)kind * cut->segments + segment;
+static inline uint32_t hd_slice_of(const hd_plan_t *plan, hd_slice_kind_t kind, uint32_t segment) {
+    return (uint32_t)kind * plan->segments + segment;
 }
 /* Returns the number of the exit's slice, which only two-sided groups have. */
-static inline uint32_t hd_slice_exit(const hd_cut_t *cut) {
-    return (uint32_t)HD_SLICE_KINDS * cut->segments;
+static inline uint32_t hd_slice_exit(const hd_plan_t *plan) {
+    return (uint32_t)HD_SLICE_KINDS * plan->segments;
 }
-/* For rows: hd_flight_slices returns how many slices an operation has. hd_slice_is says which kind
+/* For rows: hd_flight_slices returns how many slices an operation of this plan has. hd_slice_is says which kind
  * and segment slice s is; it returns false for the exit's slice. */
-uint32_t hd_flight_slices(const hd_op_t *op);
-bool hd_slice_is(const hd_cut_t *cut, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment);
+uint32_t hd_flight_slices(const hd_op_t *op, const hd_plan_t *plan);
+bool hd_slice_is(const hd_plan_t *plan, uint32_t s, hd_slice_kind_t *kind, uint32_t *segment);
 
 /* A part of the whole data: where it begins, and how much it is. In bytes, but for hd_cut_combine,
  * which counts in elements. */
 typedef struct hd_range {
     size_t at, bytes;
 } hd_range_t;
-hd_range_t hd_cut_segment(const hd_cut_t *cut, size_t bytes, uint32_t segment);
+hd_range_t hd_cut_segment(const hd_plan_t *plan, size_t bytes, uint32_t segment);
 /* hd_cut_windows returns how many windows so many bytes have, at least one. hd_cut_window returns
  * one of them as a part of the whole data. */
-static inline uint32_t hd_cut_windows(const hd_cut_t *cut, size_t bytes) {
-    size_t units = (bytes + cut->window - 1) / cut->window;
+static inline uint32_t hd_cut_windows(const hd_plan_t *plan, size_t bytes) {
+    size_t units = (bytes + plan->window - 1) / plan->window;
     return units ? (uint32_t)units : 1;
 }
-static inline hd_range_t hd_cut_window(const hd_cut_t *cut, hd_range_t range, uint32_t unit) {
-    size_t skip = (size_t)unit * cut->window;
+static inline hd_range_t hd_cut_window(const hd_plan_t *plan, hd_range_t range, uint32_t unit) {
+    size_t skip = (size_t)unit * plan->window;
     size_t left = skip < range.bytes ? range.bytes - skip : 0;
     hd_assert(left > 0 || unit == 0); /* only a range of no bytes has an empty unit */
-    return (hd_range_t){range.at + skip, left < cut->window ? left : cut->window};
+    return (hd_range_t){range.at + skip, left < plan->window ? left : plan->window};
 }
 
 /* flight_plan.c: the one place where sizes of what crosses processes are compared with thresholds.
- * hd_flight_cut returns how an operation is cut; op->place and op->span are set. */
-hd_cut_t hd_flight_cut(const hd_op_t *op);
-/* Returns how a leg of that cut runs. leg: its call, complete but for the scratch. */
+ * hd_flight_plan returns the plan of an operation that goes by a flight, in this process;
+ * op->place and op->span are set. row: of its work, if it has some; else ignored. */
+hd_plan_t hd_flight_plan(const hd_op_t *op, const hd_work_row_t *row);
+/* Returns the shape (shm/outer.h) of an operation whose arrival combines all that crosses. */
+uint32_t hd_flight_small_shape(const hd_op_t *op);
+/* Returns how a leg of that plan runs. leg: its call, complete but for the scratch. */
 hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *span,
-                                 const hd_call_t *call, const hd_cut_t *cut,
+                                 const hd_call_t *call, const hd_plan_t *plan,
                                  const hd_net_call_t *leg);
 /* For people: adds how an operation's legs run, and among how many processes. The stage's
  * `phases`. */
-void hd_flight_phases(const hd_op_t *op, struct hd_phases *phases);
-/* The plan that the start of an operation that goes by a flight makes (hd_outer_t.plan). */
-hd_plan_t hd_flight_plan(const hd_op_t *op);
+void hd_flight_phases(const hd_op_t *op, const hd_plan_t *plan, struct hd_phases *phases);
+/* flight.c: returns the row of a collective's work; NULL: it never has any. */
+const hd_work_row_t *hd_flight_row(uint8_t type);
+/* Makes the reducer one of partial results, which are not divided where the operation is an
+ * average. */
+void hd_flight_make_partial(hd_reducer_t *reducer);
+/* Sets op->outer and op->start of an operation whose plan is one of hd_flight_plan's. */
+void hd_flight_follow(hd_op_t *op);
+/* op->start of one whose arrival combines all that crosses. */
+ucc_status_t hd_flight_start_small(hd_op_t *op);
+extern const hd_outer_t hd_flight_stage;
+/* swap.c: is this call a swap, if it has a number of the main board? All processes get the same
+ * answer. */
+bool hd_swap_is(const hd_op_t *op);
+/* Makes its plan out of that by which it would go by a flight. */
+void hd_swap_plan(const hd_op_t *op, hd_plan_t *plan);
+/* Sets op->outer and op->start as its plan says. False: no memory (logged); its start fails. */
+bool hd_swap_follow(hd_op_t *op);
 /* The stage's pump (hd_outer_t.pump), also of swaps in a process of one endpoint. */
-bool hd_flight_pump(hd_outer_t *stage, hd_op_t *op);
+uint8_t hd_flight_pump(hd_op_t *op);
 /* For people: prints the thresholds (heddle_info --plans). */
 void hd_flight_print_cuts(FILE *out);
 /* Returns which of `count` elements unit `unit` of COMBINE combines, in elements. */

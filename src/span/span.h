@@ -1,13 +1,13 @@
 /* span.h: teams of several processes: what other folders may use of span/. form/ makes spans and
  * crossings and lets processes greet each other; request/ asks for each call how it crosses
- * (hd_flight_choose, hd_swap_choose); device/ adds ways of its own (internal.h); shm calls back
+ * (hd_span_plan, hd_span_follow); device/ adds ways of its own (internal.h); shm calls back
  * through the stages. internal.h lists the files of this folder and their order.
  *
  *   SPAN      which endpoints live in which process: of a team, or of an active set of it.
  *             Processes are numbered by their lowest endpoints, so all of them have the same
  *             picture. A span does not change once it is made
  *   CROSSING  what a team of several processes has beside its group: its span, its processes as the
- *             net knows them, and the stages by which its operations go on outside the group. There
+ *             net knows them, and what swaps and flights need. There
  *             is one per process and team; it hangs on the group and is freed with it
  *
  * In a team of several processes the group, its board and its members are those of this process:
@@ -110,10 +110,6 @@ typedef struct hd_swap_place {
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
 struct hd_crossing {
-    /* must stay first: flight.c finds the crossing by the address of this stage */
-    hd_outer_t stage;
-    /* for swaps (swap.c): where this process has several endpoints, and where it has one */
-    hd_outer_t swap_stage, alone_stage;
     /* HD_SWAP_SLOTS entries; NULL: the team has no swaps, or one endpoint here */
     hd_swap_place_t *swap_place;
     /* results of swaps with several endpoints here, by slot, each with room for a part from every
@@ -164,8 +160,6 @@ struct hd_crossing {
     hd_crossing_t *next_deferred;
 };
 
-_Static_assert(offsetof(hd_crossing_t, stage) == 0, "shm knows a crossing as its stage");
-
 /* Makes a crossing and hangs it on a group that nobody has joined yet; called by form/. process:
  * the span's processes, by number. config: the configuration of the team's library. On success the
  * span, the caller's reference to the net, the labels (from hd_alloc) and the origin belong to the
@@ -190,8 +184,8 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
  * and lets UCX do what it does between messages. */
 void hd_crossing_glance(void);
 /* Drives the greeting on, if the group is sealed. Called by those who wait while the group is not
- * complete. Returns false always: the greeting may end without the group's bell being rung. */
-bool hd_crossing_pump(hd_crossing_t *crossing);
+ * complete; the greeting may end without the group's bell being rung. */
+void hd_crossing_pump(hd_crossing_t *crossing);
 /* Must the endpoint that is being destroyed wait for the greeting? As long as this returns true,
  * the caller comes again and does not let the group end. The greeting is cancelled, and the team
  * fails. Returns false for a team that is `ahead`, whose greeting keeps the group itself. */
@@ -210,12 +204,13 @@ hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes);
 void hd_pool_give(hd_pool_t *pool, hd_scratch_t block);
 void hd_pool_clear(hd_pool_t *pool);
 
-/* swap.c: called at the end of init, after hd_flight_choose. If the call is a swap, this sets
- * op->outer, op->start and op->plan. Returns true if this process has one endpoint, so that the
- * call may take the express of swaps. */
-bool hd_swap_choose(hd_op_t *op);
-void hd_swap_stage(hd_outer_t *stage);
-void hd_swap_stage_alone(hd_outer_t *stage);
+/* plan.c: returns the plan of an operation that crosses processes: op->span has several; op->place
+ * and op->n, op->me are set. numbered: it has a number of the main board. The other processes get a
+ * plan that goes with this one. */
+hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered);
+/* Sets op->outer and op->start as op->plan says, which is one of hd_span_plan's. False: there is no
+ * memory (logged), and the operation's start fails. */
+bool hd_span_follow(hd_op_t *op);
 /* hd_swap_express carries a swap out at once, if this process has one endpoint and the other parts
  * come within some looks; it returns what shm's express returns (shm/shm.h). hd_swap_wait is
  * op->wait of such an operation: the step of one that the express or its start has left waiting. */
@@ -233,12 +228,5 @@ void hd_span_drain(void);
 void hd_span_defer_unref(hd_crossing_t *crossing);
 /* Called before the first of those; makes sure that the child of a fork finds their lock free. */
 void hd_span_drain_init(void);
-/* flight.c: called in init (request/args.c) for an operation of a team of several processes,
- * instead of hd_op_choose_plan. The call has been checked; op->n and op->me are the team's or the
- * active set's, op->place.me and op->place.n are local. Sets op->span, op->outer, op->plan and
- * op->start. */
-void hd_flight_choose(hd_op_t *op, const hd_span_t *span);
-/* Fills in the stage by which flights are carried on. */
-void hd_flight_stage(hd_outer_t *stage);
 
 #endif

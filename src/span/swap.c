@@ -1,6 +1,6 @@
 /* swap.c: how swaps live: small collectives of teams of few processes, for which each process sends
- * one message to each (net/swap.c). request/ calls hd_swap_choose and the express; shm calls the
- * stages.
+ * one message to each (net/swap.c). plan.c asks whether a call is one; request/ calls the express;
+ * shm calls the stages.
  *
  * ALONE: this process has one endpoint of the team. There is nothing to gather, so the call itself
  * gives its part to the others, looks for theirs, and takes what they bring. Such an operation has
@@ -114,7 +114,6 @@ static ucc_status_t start_alone(hd_op_t *op) {
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(hd_group_crossing(op->group), &op->call, k, data);
     op->wait = hd_swap_wait;
-    op->plan.path = HD_PATH_LANES; /* at init it may not have been known whether all have joined */
     hd_swap_set(swap.net, swap.span, &op->call, k);
     ucc_status_t status = hd_swap_write(&swap);
     if (status == UCC_OK) {
@@ -236,13 +235,12 @@ static ucc_status_t write_together(const hd_op_t *op, hd_swap_t *swap, const voi
 }
 
 /* The stage's `arrived`: all members of this process have published. Called by the completer. */
-static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t *ref,
-                         ucc_status_t status, const void *payload) {
+static void all_are_here(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t status,
+                         const void *payload) {
     enum { LOOKS = 1 }; /* no more, because the others in this process may need the processor */
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     uint64_t k = op->place.k;
-    (void)stage;
     if (status == UCC_OK && hd_group_poisoned(op->group) != UCC_OK) {
         /* the team has failed, or this is the child of a fork, which has another net */
         return;
@@ -270,12 +268,11 @@ static void all_are_here(hd_outer_t *stage, hd_op_t *op, const hd_exchange_ref_t
     }
 }
 
-static bool pump(hd_outer_t *stage, hd_op_t *op) {
+static uint8_t pump(hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
-    (void)stage;
     const hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
     if (!hd_group_is_complete(op->group)) {
-        (void)hd_crossing_pump(crossing);
+        hd_crossing_pump(crossing);
         /* acquire: what the exchange needs; pairs with all_are_here. try_release takes the ref */
     } else if (atomic_load_explicit(&place->k, memory_order_acquire) != op->place.k) {
         (void)hd_net_pump(crossing->net); /* not all members are here, or one has taken the ref */
@@ -283,22 +280,20 @@ static bool pump(hd_outer_t *stage, hd_op_t *op) {
         try_release(crossing, op);
     }
     hd_span_drain(); /* legs of other operations may have ended */
-    return false;
+    return HD_IMPATIENT;
 }
 
-static void closed(hd_outer_t *stage, hd_op_t *op, ucc_status_t why) {
+static void closed(hd_op_t *op, ucc_status_t why) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
-    (void)stage;
     hd_crossing_abort(crossing, why);
     (void)hd_net_pump(crossing->net);
     hd_span_drain();
 }
 
 /* The stage's `take`: copies a member's own out of the results. */
-static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
+static void take(hd_op_t *op, const void *results) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     size_t bytes, at = hd_swap_takes(crossing->span, &op->call, op->place.me, &bytes);
-    (void)stage;
     hd_assert_le(at + bytes, bytes_of_results(crossing));
     memcpy(op->call.dst, (const uint8_t *)results + at, bytes);
 }
@@ -308,7 +303,7 @@ static void take(hd_outer_t *stage, hd_op_t *op, const void *results) {
  * its process. It stays until this member has left the exchange: nobody publishes a lane in the
  * same place before that, and no part takes the place of this one (end_read). If it belongs to
  * another call, this returns false, and whoever releases finds that. */
-static bool take_early(hd_outer_t *stage, hd_op_t *op) {
+static bool take_early(hd_op_t *op) {
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
     const hd_span_t *span = crossing->span;
     const hd_call_t *call = &op->call;
@@ -323,7 +318,7 @@ static bool take_early(hd_outer_t *stage, hd_op_t *op) {
             !hd_net_swap_fits(crossing->team, k, process, call->signature, bytes)) {
             return false;
         }
-        take(stage, op, hd_net_swap_part(crossing->team, k, process));
+        take(op, hd_net_swap_part(crossing->team, k, process));
         return true;
     }
     const hd_lane_t *lane = hd_board_lane(op->place.board, span->local_of[call->root], k);
@@ -336,40 +331,20 @@ static bool take_early(hd_outer_t *stage, hd_op_t *op) {
     return true;
 }
 
-static void phases(const hd_op_t *op, hd_phases_t *phases) {
-    const hd_crossing_t *crossing = hd_group_crossing(op->group);
+static void phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases) {
+    (void)plan;
     hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_NETWORK,
                                        .algorithm = "one message each way",
-                                       .processes = crossing->span->processes});
+                                       .processes = op->span->processes});
 }
 
-/* Of several endpoints: what fits into the tree's release goes there, as in a flight. */
-static hd_plan_t plan_together(const hd_op_t *op) {
-    bool all_wait = hd_coll[op->call.type].flow == HD_AMONG_ALL;
-    return hd_flight_cut(op).small
-               ? hd_flight_plan(op)
-               : hd_plan_of_outer_giving(op, hd_swap_gives(op->span, &op->call), all_wait);
-}
-
-static hd_plan_t plan_alone(const hd_op_t *op) {
-    (void)op;
-    return (hd_plan_t){.path = HD_PATH_LANES};
-}
-
-void hd_swap_stage(hd_outer_t *stage) {
-    *stage = (hd_outer_t){.arrived = all_are_here,
-                          .pump = pump,
-                          .closed = closed,
-                          .take = take,
-                          .take_early = take_early,
-                          .phases = phases,
-                          .plan = plan_together};
-}
-
-void hd_swap_stage_alone(hd_outer_t *stage) {
-    *stage = (hd_outer_t){
-        .pump = hd_flight_pump, .closed = closed, .phases = phases, .plan = plan_alone};
-}
+static const hd_outer_t stage = {.arrived = all_are_here,
+                                 .pump = pump,
+                                 .closed = closed,
+                                 .take = take,
+                                 .take_early = take_early,
+                                 .phases = phases};
+static const hd_outer_t alone_stage = {.pump = hd_flight_pump, .closed = closed, .phases = phases};
 
 /* The start of an operation of a process with several endpoints that has data in lanes. */
 static ucc_status_t start_together(hd_op_t *op) {
@@ -390,11 +365,10 @@ static ucc_status_t start_together(hd_op_t *op) {
 
 /* --- which ------------------------------------------------------------------------------------ */
 
-/* Is this call a swap? All processes get the same answer. */
-static bool swaps(const hd_op_t *op) {
+bool hd_swap_is(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     /* nothing is asked here that one endpoint alone knows, such as that it packs its data */
-    if (!op->start || !op->outer || call->empty || call->exclusive || call->one_sided) {
+    if (call->empty || call->exclusive || call->one_sided) {
         return false;
     }
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
@@ -444,33 +418,44 @@ static ucc_status_t start_nowhere(hd_op_t *op) {
     return UCC_ERR_NO_MEMORY; /* reserve has logged it, and it fails the team */
 }
 
-bool hd_swap_choose(hd_op_t *op) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
+/* Of several endpoints: what fits into the tree's release goes there, as in a flight. */
+void hd_swap_plan(const hd_op_t *op, hd_plan_t *plan) {
     const hd_call_t *call = &op->call;
-    bool reducing = hd_coll[call->type].reducing;
-    if (!swaps(op)) {
-        return false;
+    if (op->place.n == 1) {
+        *plan = (hd_plan_t){.path = HD_PATH_LANES, .express = true};
+    } else if (plan->path != HD_PATH_TREE) {
+        bool all_wait = hd_coll[call->type].flow == HD_AMONG_ALL;
+        *plan = hd_plan_of_outer_giving(op, hd_swap_gives(op->span, call), all_wait);
     }
-    if (op->place.n > 1) {
-        op->outer = &crossing->swap_stage;
-        if (!hd_flight_cut(op).small) {
-            bool may = reserve(crossing, op);
-            op->start = may ? start_together : start_nowhere;
-            op->plan.path = may ? HD_PATH_TREE : HD_PATH_NOTHING; /* no plan of that is kept */
-        }
-        return false;
+    plan->network = HD_NETWORK_SWAP;
+}
+
+/* Sets the reducer to one of final results: all operands of the team are combined at once. The
+ * datatype and the operation have been checked with it. */
+static void make_final(hd_op_t *op) {
+    hd_reducer_t *reducer = &op->call.reducer;
+    ucc_status_t status = hd_reducer_init(reducer, reducer->dt, reducer->op, op->n);
+    hd_assert_eq(status, UCC_OK);
+    (void)status;
+}
+
+bool hd_swap_follow(hd_op_t *op) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
+    bool alone = op->place.n == 1, reduces = hd_coll[op->call.type].reducing;
+    op->outer = alone ? &alone_stage : &stage;
+    if (reduces && alone) {
+        make_final(op);
+    } else if (reduces) {
+        hd_flight_make_partial(&op->call.reducer);
     }
-    /* all operands of the team are combined at once, so the result is no partial one */
-    if (reducing &&
-        hd_reducer_init(&op->call.reducer, call->reducer.dt, call->reducer.op, op->n) != UCC_OK) {
-        return false;
+    if (!alone &&
+        op->plan.data != HD_REGIME_STAGED) { /* the arrival combines, or there is no data */
+        op->start = hd_flight_start_small;
+        return true;
     }
-    op->outer = &crossing->alone_stage;
-    op->start = reserve(crossing, op) ? start_alone : start_nowhere;
-    /* before the team is complete, nobody may take a number in the express, and no plan is kept */
-    bool complete = hd_group_is_complete(op->group) && op->start == start_alone;
-    op->plan = (hd_plan_t){.path = complete ? HD_PATH_LANES : HD_PATH_NOTHING, .express = complete};
-    return true;
+    bool may = reserve(crossing, op);
+    op->start = !may ? start_nowhere : alone ? start_alone : start_together;
+    return may;
 }
 
 /* --- the express ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* swap_parts.c: what is in the contributions, parts and results of a swap (swap.h), by collective.
- * swap.c calls these functions, before the parts go out and when the others' are there. Here b is
+/* swap_parts.c: what is in the contributions, parts and results of a swap (swap.h), by what hd_coll
+ * says of the collective. swap.c calls these functions, before the parts go out and when the others' are there. Here b is
  * call->bytes, n the team's endpoints, and n_p those of process p; blocks are in the order of their
  * endpoints:
  *
@@ -9,6 +9,9 @@
  *   allgather, gather   b                  n_p b                        n b
  *   scatter             n b of the root    n_q b                        n_q b
  *   alltoall            n b                n_p n_q b, rows by sender    n b for each endpoint of q
+ *
+ * So there is a factor for senders where the result has a block of each (it gathers), and one for
+ * receivers where the source has a block for each (it is divided).
  *
  * Contributions lie in users' buffers or in lanes, results where swap.c says. All of this is small,
  * so one thread does it at once.
@@ -21,24 +24,30 @@ static hd_flow_t flow_of(const hd_call_t *call) {
     return (hd_flow_t)hd_coll[call->type].flow;
 }
 
-/* Returns how many bytes the part of p for q has, if there is one. */
-static size_t part_bytes(const hd_span_t *span, const hd_call_t *call, uint32_t p, uint32_t q) {
-    switch (call->type) {
-    case HD_ALLGATHER:
-    case HD_GATHER:
-        return hd_span_count(span, p) * call->bytes;
-    case HD_SCATTER:
-        return hd_span_count(span, q) * call->bytes;
-    case HD_ALLTOALL:
-        return (size_t)hd_span_count(span, p) * hd_span_count(span, q) * call->bytes;
-    default:
-        return call->bytes;
-    }
+/* Does the source have a block for each endpoint? */
+static bool is_divided(const hd_call_t *call) {
+    return hd_coll[call->type].source == HD_BLOCKS;
 }
 
-/* Does each other process get the same part from this one? */
-static bool same_to_all(const hd_span_t *span, uint8_t type) {
-    return span->processes == 2 || (type != HD_ALLTOALL && type != HD_SCATTER);
+/* Does the result have a block of each endpoint? */
+static bool gathers(const hd_call_t *call) {
+    return hd_coll[call->type].result == HD_BLOCKS;
+}
+
+/* Returns how many bytes a part has that goes from so many endpoints to so many. */
+static size_t part_between(const hd_call_t *call, uint32_t senders, uint32_t receivers) {
+    size_t blocks = gathers(call) ? senders : 1;
+    return (is_divided(call) ? blocks * receivers : blocks) * call->bytes;
+}
+
+/* Returns how many bytes the part of p for q has, if there is one. */
+static size_t part_bytes(const hd_span_t *span, const hd_call_t *call, uint32_t p, uint32_t q) {
+    return part_between(call, hd_span_count(span, p), hd_span_count(span, q));
+}
+
+/* Returns how many bytes the contribution has of a member that has one. */
+static size_t contribution_bytes(const hd_span_t *span, const hd_call_t *call) {
+    return is_divided(call) ? call->bytes * span->n : call->bytes;
 }
 
 bool hd_swap_suits(const hd_span_t *span, const hd_call_t *call, size_t most) {
@@ -49,32 +58,20 @@ bool hd_swap_suits(const hd_span_t *span, const hd_call_t *call, size_t most) {
     if (members > HD_SWAP_MEMBERS || call->bytes > most) {
         return false;
     }
-    switch (call->type) {
-    case HD_ALLGATHER:
-    case HD_GATHER:
-        return call->bytes * members <= most;
-    case HD_SCATTER:
-        return call->bytes * span->n <= most;
-    /* two processes of the largest size have members * members blocks for each other, and n may be
-     * less than that */
-    case HD_ALLTOALL:
-        return call->bytes * span->n <= most && call->bytes * members * members <= most;
-    default:
-        return true;
-    }
+    /* two processes of the largest size have the longest parts for each other; and n may be less
+     * than the blocks in such a part */
+    return contribution_bytes(span, call) <= most && part_between(call, members, members) <= most;
 }
 
 const void *hd_swap_source(const hd_call_t *call) {
-    bool own = hd_coll[call->type].reducing || call->type == HD_ALLTOALL;
-    return own ? hd_call_operand(call) : call->src;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    /* in place, all of dst is given; of an allgather or gather, src is the own block in it */
+    return coll->reducing || coll->pairwise ? hd_call_operand(call) : call->src;
 }
 
 size_t hd_swap_gives(const hd_span_t *span, const hd_call_t *call) {
-    if (flow_of(call) == HD_FROM_ROOT && !call->is_root) {
-        return 0;
-    }
-    bool blocks = call->type == HD_SCATTER || call->type == HD_ALLTOALL;
-    return blocks ? call->bytes * span->n : call->bytes;
+    bool gives = flow_of(call) != HD_FROM_ROOT || call->is_root;
+    return gives ? contribution_bytes(span, call) : 0;
 }
 
 bool hd_swap_waits(const hd_call_t *call) {
@@ -90,9 +87,8 @@ bool hd_swap_waits(const hd_call_t *call) {
 }
 
 size_t hd_swap_takes(const hd_span_t *span, const hd_call_t *call, uint32_t member, size_t *bytes) {
-    bool all = call->type == HD_ALLGATHER || call->type == HD_GATHER || call->type == HD_ALLTOALL;
-    *bytes = all ? call->bytes * span->n : call->bytes;
-    return call->type == HD_ALLTOALL || call->type == HD_SCATTER ? member * *bytes : 0;
+    *bytes = gathers(call) ? call->bytes * span->n : call->bytes;
+    return is_divided(call) ? member * *bytes : 0; /* else all members' results are the same */
 }
 
 size_t hd_swap_comes(const hd_span_t *span, const hd_call_t *call, uint32_t *process) {
@@ -110,7 +106,7 @@ void hd_swap_set(hd_net_swap_t *net, const hd_span_t *span, const hd_call_t *cal
     uint8_t all = others(span);
     net->k = k;
     net->signature = call->signature;
-    net->same = same_to_all(span, call->type);
+    net->same = span->processes == 2 || !is_divided(call); /* all others get the same part */
     net->to = net->from = all;
     if (flow != HD_AMONG_ALL) {
         uint8_t root = (uint8_t)(1u << span->process_of[call->root]);
@@ -162,46 +158,42 @@ static uint8_t *copy_blocks_of(const hd_swap_t *swap, uint32_t p, const uint8_t 
     return to;
 }
 
+/* Writes this process's part for p, or, if the source isn't divided, for all: what `members` local
+ * members from the first one on contribute. */
+static void write_part(const hd_swap_t *swap, uint32_t p, uint32_t first, uint32_t members) {
+    size_t b = swap->call->bytes;
+    uint8_t *to = room(swap, p);
+    for (uint32_t i = first; i < first + members; i++) {
+        if (is_divided(swap->call)) {
+            to = copy_blocks_of(swap, p, swap->data[i], to);
+        } else {
+            copy(to, swap->data[i], b);
+            to += b;
+        }
+    }
+}
+
 ucc_status_t hd_swap_write(const hd_swap_t *swap) {
     const hd_span_t *span = swap->span;
     const hd_call_t *call = swap->call;
-    uint32_t n = hd_span_count(span, span->mine);
-    bool has_root = hd_coll[call->type].rooted && span->process_of[call->root] == span->mine;
-    uint32_t root = has_root ? span->local_of[call->root] : 0;
-    uint8_t *to = room(swap, 0);
-    switch (call->type) {
-    case HD_ALLREDUCE:
-    case HD_REDUCE:
-        return reduce(swap, to);
-    case HD_BCAST:
-    case HD_MCAST:
-        if (has_root) {
-            copy(to, swap->data[root], call->bytes);
+    const hd_coll_t *coll = &hd_coll[call->type];
+    if (coll->reducing) {
+        return reduce(swap, room(swap, 0));
+    }
+    bool from_root = coll->flow == HD_FROM_ROOT;
+    if (!coll->moves_data || (from_root && span->process_of[call->root] != span->mine)) {
+        return UCC_OK;
+    }
+    uint32_t first = from_root ? span->local_of[call->root] : 0;
+    uint32_t members = from_root ? 1 : hd_span_count(span, span->mine);
+    if (!is_divided(call)) {
+        write_part(swap, 0, first, members);
+        return UCC_OK;
+    }
+    for (uint32_t p = 0; p < span->processes; p++) {
+        if (p != span->mine) {
+            write_part(swap, p, first, members);
         }
-        break;
-    case HD_ALLGATHER:
-    case HD_GATHER:
-        for (uint32_t i = 0; i < n; i++) {
-            copy(to + i * call->bytes, swap->data[i], call->bytes);
-        }
-        break;
-    case HD_SCATTER:
-        for (uint32_t p = 0; p < span->processes && has_root; p++) {
-            if (p != span->mine) {
-                (void)copy_blocks_of(swap, p, swap->data[root], room(swap, p));
-            }
-        }
-        break;
-    case HD_ALLTOALL:
-        for (uint32_t p = 0; p < span->processes; p++) {
-            to = room(swap, p);
-            for (uint32_t i = 0; i < n && p != span->mine; i++) {
-                to = copy_blocks_of(swap, p, swap->data[i], to);
-            }
-        }
-        break;
-    default:
-        break;
     }
     return UCC_OK;
 }
@@ -241,31 +233,36 @@ static void combine(const hd_swap_t *swap, const hd_reducer_t *reducer, void *re
                   span->n);
 }
 
-/* Makes the results of an allgather or gather. */
-static void place_blocks(const hd_swap_t *swap, uint8_t *results) {
+/* Makes the results of a collective from a root. */
+static void spread(const hd_swap_t *swap, uint8_t *results) {
     const hd_span_t *span = swap->span;
-    size_t b = swap->call->bytes;
-    for (uint32_t p = 0; p < span->processes; p++) {
-        const uint8_t *part =
-            p == span->mine ? NULL : hd_net_swap_part(swap->team, swap->net->k, p);
-        for (uint32_t i = 0; i < hd_span_count(span, p); i++) {
-            const void *from = part ? part + i * b : swap->data[i];
-            copy(results + hd_span_endpoint(span, p, i) * b, from, b);
-        }
+    const hd_call_t *call = swap->call;
+    uint32_t root = span->process_of[call->root], mine = span->mine;
+    if (root != mine) {
+        copy(results, hd_net_swap_part(swap->team, swap->net->k, root),
+             part_bytes(span, call, root, mine));
+    } else if (is_divided(call)) {
+        (void)copy_blocks_of(swap, mine, swap->data[span->local_of[call->root]], results);
+    } else {
+        copy(results, room(swap, 0), call->bytes);
     }
 }
 
-/* Makes member i's result of an alltoall. */
-static void place_column(const hd_swap_t *swap, uint32_t i, uint8_t *results) {
+/* Makes a result that has a block of each endpoint: member i's or, if the source isn't divided, that
+ * of all members. */
+static void place_blocks(const hd_swap_t *swap, uint32_t i, uint8_t *result) {
     const hd_span_t *span = swap->span;
-    uint32_t mine = span->mine, n = hd_span_count(span, mine), me = hd_span_endpoint(span, mine, i);
     size_t b = swap->call->bytes;
+    bool divided = is_divided(swap->call);
+    uint32_t columns = divided ? hd_span_count(span, span->mine) : 1;
+    size_t at = divided ? hd_span_endpoint(span, span->mine, i) * b : 0;
     for (uint32_t p = 0; p < span->processes; p++) {
-        const uint8_t *part = p == mine ? NULL : hd_net_swap_part(swap->team, swap->net->k, p);
+        const uint8_t *part =
+            p == span->mine ? NULL : hd_net_swap_part(swap->team, swap->net->k, p);
         for (uint32_t j = 0; j < hd_span_count(span, p); j++) {
             const uint8_t *from =
-                part ? part + (j * n + i) * b : (const uint8_t *)swap->data[j] + me * b;
-            copy(results + hd_span_endpoint(span, p, j) * b, from, b);
+                part ? part + (j * columns + i) * b : (const uint8_t *)swap->data[j] + at;
+            copy(result + hd_span_endpoint(span, p, j) * b, from, b);
         }
     }
 }
@@ -273,39 +270,19 @@ static void place_column(const hd_swap_t *swap, uint32_t i, uint8_t *results) {
 void hd_swap_compose(const hd_swap_t *swap, const hd_reducer_t *reducer, void *results) {
     const hd_span_t *span = swap->span;
     const hd_call_t *call = swap->call;
-    uint32_t mine = span->mine, n = hd_span_count(span, mine);
-    uint32_t root = hd_coll[call->type].rooted ? span->process_of[call->root] : mine;
-    if (flow_of(call) == HD_TO_ROOT && root != mine) {
+    hd_flow_t flow = flow_of(call);
+    if (!hd_coll[call->type].moves_data ||
+        (flow == HD_TO_ROOT && span->process_of[call->root] != span->mine)) {
         return;
     }
-    switch (call->type) {
-    case HD_ALLREDUCE:
-    case HD_REDUCE:
+    if (hd_coll[call->type].reducing) {
         combine(swap, reducer, results);
-        break;
-    case HD_BCAST:
-    case HD_MCAST:
-        copy(results,
-             root == mine ? room(swap, 0) : hd_net_swap_part(swap->team, swap->net->k, root),
-             call->bytes);
-        break;
-    case HD_ALLGATHER:
-    case HD_GATHER:
-        place_blocks(swap, results);
-        break;
-    case HD_SCATTER:
-        if (root == mine) {
-            (void)copy_blocks_of(swap, mine, swap->data[span->local_of[call->root]], results);
-        } else {
-            copy(results, hd_net_swap_part(swap->team, swap->net->k, root), n * call->bytes);
+    } else if (flow == HD_FROM_ROOT) {
+        spread(swap, results);
+    } else {
+        uint32_t different = is_divided(call) ? hd_span_count(span, span->mine) : 1;
+        for (uint32_t i = 0; i < different; i++) {
+            place_blocks(swap, i, (uint8_t *)results + i * span->n * call->bytes);
         }
-        break;
-    case HD_ALLTOALL:
-        for (uint32_t i = 0; i < n; i++) {
-            place_column(swap, i, (uint8_t *)results + i * span->n * call->bytes);
-        }
-        break;
-    default:
-        break;
     }
 }

@@ -196,7 +196,7 @@ struct ucc_team {
     uint64_t runs, persistent_runs;
     /* those algorithms (request/algorithm.c); touched only by the handle's user */
     struct hd_offer *offers;
-    hd_request_t *early; /* matched operations posted before the team was complete */
+    hd_op_t *early; /* matched operations posted before the team was complete */
     _Atomic uint32_t n_early;
     /* execution engines that are alive; those of streams may outlive the team */
     ucc_ee_h engines;

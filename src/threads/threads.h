@@ -176,7 +176,7 @@ uint64_t hd_serial(void);
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
-enum { HD_UNANNOUNCED = 2 };
+enum { HD_IMPATIENT = 1, HD_UNANNOUNCED = 2 };
 
 struct hd_task {
     ucc_coll_req_t req; /* must stay first: clients read req.status */
@@ -186,8 +186,8 @@ struct hd_task {
     /* Does what can be done now. UCC_INPROGRESS, or the final status; then never called again. */
     ucc_status_t (*step)(hd_task_t *task);
     hd_home_t *home; /* the group it works in; NULL: none, and the context's bell announces all */
-    /* waits for something that no bell announces: sleepers only nap, or sleep on its home's
-     * outside; HD_UNANNOUNCED: that does not announce it either */
+    /* HD_IMPATIENT: waits for something that no bell announces, so that sleepers only nap, or sleep
+     * on its home's outside; HD_UNANNOUNCED: that does not announce it either */
     uint8_t impatient;
     bool queued;       /* in no context's list, but a bell will announce that it comes there */
     bool listed;       /* calls user's code, and is stepped by its context: see callback.h */

@@ -28,7 +28,7 @@ TestSuite(lane, .init = setup, .fini = teardown);
 static hd_regime_t regime_of(size_t bytes) {
     op.call.type = HD_ALLREDUCE;
     op.call.bytes = bytes;
-    return (hd_regime_t)hd_plan_of(group, &op.call, &op.place).regime;
+    return (hd_regime_t)hd_plan_here(group, &op.call, &op.place).regime;
 }
 
 static const hd_lane_t *publish(uint64_t k, const uint8_t *data, size_t bytes) {

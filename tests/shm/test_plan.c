@@ -9,7 +9,7 @@ static hd_plan_t plan_of(const row_t *row, const hd_group_t *group) {
     uint32_t counts[MOST];
     hd_call_t call = call_of(row, 1, counts);
     hd_place_t place = place_of(row, 1);
-    return hd_plan_of(group, &call, &place);
+    return hd_plan_here(group, &call, &place);
 }
 
 static void check_row(const row_t *row, const hd_plan_t *plan, const char *what) {

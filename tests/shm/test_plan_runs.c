@@ -10,7 +10,7 @@ enum { ROUNDS = 3 };
 
 typedef struct member {
     hd_op_t *op;
-    hd_plan_t plan; /* of hd_plan_of, before anything was started */
+    hd_plan_t plan; /* of hd_plan_here, before anything was started */
     ucc_status_t status;
     uint8_t *src, *dst;
 } member_t;
@@ -47,6 +47,21 @@ static void make_buffers(run_t *r, uint32_t i) {
     }
 }
 
+/* As request/plan.c does: at init, or, if not all have joined by then, at the first post. */
+static ucc_status_t start_late(hd_op_t *op);
+
+static void choose_plan(hd_op_t *op) {
+    bool complete = hd_group_is_complete(op->group);
+    op->plan = complete ? hd_plan_here(op->group, &op->call, &op->place)
+                        : (hd_plan_t){.path = HD_PATH_NOTHING};
+    op->start = complete ? hd_plan_start(op) : start_late;
+}
+
+static ucc_status_t start_late(hd_op_t *op) {
+    choose_plan(op);
+    return op->start(op);
+}
+
 static void make_member(run_t *r, uint32_t i) {
     member_t *m = &r->member[i];
     hd_op_t *op = m->op = hd_alloc(HD_LINE_PAIR, sizeof(*op));
@@ -57,7 +72,7 @@ static void make_member(run_t *r, uint32_t i) {
     op->call = call_of(r->row, i, r->counts);
     op->place = place_of(r->row, i);
     make_buffers(r, i);
-    hd_op_choose_plan(op);
+    choose_plan(op);
 }
 
 /* early: an endpoint joins only when all calls have been prepared. */
@@ -76,7 +91,7 @@ static void make(run_t *r, size_t row, bool early) {
     join_up_to(r->row, r->group, r->group->n);
     for (uint32_t i = 0; i < r->row->n; i++) {
         const hd_op_t *op = r->member[i].op;
-        r->member[i].plan = hd_plan_of(r->group, &op->call, &op->place);
+        r->member[i].plan = hd_plan_here(r->group, &op->call, &op->place);
     }
 }
 
@@ -193,8 +208,8 @@ static void check_end(const run_t *r) {
         /* of a gatherv: a member that is done with its lane leaves the work to others */
         bool own = works && (m->plan.path == HD_PATH_ENGINE || m->plan.regime == HD_REGIME_DIRECT ||
                              m->op->call.is_root || hd_coll[m->op->call.type].flow != HD_TO_ROOT);
-        cr_assert_eq(m->op->state, own ? HD_OP_ENGINE : HD_OP_WAITING, "%s: %u ends in state %d",
-                     r->what, i, m->op->state);
+        cr_assert_eq(m->op->phase, own ? HD_PHASE_LOCAL : HD_PHASE_ARRIVE,
+                     "%s: %u ends in phase %d", r->what, i, m->op->phase);
         check_arrival(r, i);
         check_kept(r, m);
     }

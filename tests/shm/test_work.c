@@ -48,7 +48,7 @@ static void make(fixture_t *f, uint8_t type, uint32_t n, size_t bytes, uint64_t 
         if (hd_work_rows[type].reducing) {
             setup_reducer(&op->call, n);
         }
-        op->plan = hd_plan_of(op->group, &op->call, &op->place);
+        op->plan = hd_plan_here(op->group, &op->call, &op->place);
         f->work.call[i] = &op->call;
     }
 }
@@ -146,11 +146,11 @@ Test(work, a_unit_of_elements_that_fit_into_no_line_is_whole_elements) {
     hd_op_t op = {.group = &group,
                   .place = {.n = 3},
                   .call = {.type = HD_ALLREDUCE, .element = 24, .bytes = 24 * 5000}};
-    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    op.plan = hd_plan_here(&group, &op.call, &op.place);
     cr_assert_eq(op.plan.window % 24, 0);
     op.call.element = 100001; /* more than a chunk */
     op.call.bytes = 3 * (size_t)op.call.element;
-    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    op.plan = hd_plan_here(&group, &op.call, &op.place);
     cr_assert_eq(op.plan.window, op.call.element);
 }
 
@@ -159,10 +159,10 @@ Test(work, there_are_no_more_shares_of_a_block_than_are_of_use) {
     hd_op_t op = {.group = &group,
                   .place = {.n = 1000},
                   .call = {.type = HD_BCAST, .element = 1, .bytes = 1 << 20}};
-    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    op.plan = hd_plan_here(&group, &op.call, &op.place);
     cr_assert_eq(op.plan.slices, 64);
     op.call.exclusive = true;
-    op.plan = hd_plan_of(&group, &op.call, &op.place);
+    op.plan = hd_plan_here(&group, &op.call, &op.place);
     cr_assert_eq(op.plan.slices, 1);
 }
 

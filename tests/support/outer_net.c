@@ -359,9 +359,9 @@ static void go_on(net_t *net, hd_op_t *op, flight_t *f, uint32_t s) {
 
 /* --- the stage -------------------------------------------------------------------------------- */
 
-static void arrived(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *ticket,
-                    ucc_status_t status, const void *payload) {
-    side_t *side = (side_t *)(void *)outer;
+static void arrived(hd_op_t *op, const hd_exchange_ref_t *ticket, ucc_status_t status,
+                    const void *payload) {
+    side_t *side = side_of(op);
     net_t *net = side->net;
     atomic_fetch_add(&side->arrived, 1);
     pthread_mutex_lock(&net->lock);
@@ -395,11 +395,11 @@ static void arrived(hd_outer_t *outer, hd_op_t *op, const hd_exchange_ref_t *tic
     pthread_mutex_unlock(&net->lock);
 }
 
-static bool pump(hd_outer_t *outer, hd_op_t *op) {
-    side_t *side = (side_t *)(void *)outer;
+static uint8_t pump(hd_op_t *op) {
+    side_t *side = side_of(op);
     net_t *net = side->net;
     if (pthread_mutex_trylock(&net->lock) != 0) {
-        return false;
+        return HD_IMPATIENT;
     }
     flight_t *f = flight_of(net, side->me, hd_outer_key(op), false);
     if (f && f->has_arrived && !f->is_closed && f->ticket.slices) {
@@ -411,7 +411,7 @@ static bool pump(hd_outer_t *outer, hd_op_t *op) {
     }
     bool rings = !net->queue;
     pthread_mutex_unlock(&net->lock);
-    return rings;
+    return rings ? 0 : HD_IMPATIENT;
 }
 
 /* Takes this side's requests of the exchange off the wire. */
@@ -444,8 +444,8 @@ static net_item_t *withdraw(net_t *net, const flight_t *f, uint32_t s) {
     return mine;
 }
 
-static void closed(hd_outer_t *outer, hd_op_t *op, ucc_status_t why) {
-    side_t *side = (side_t *)(void *)outer;
+static void closed(hd_op_t *op, ucc_status_t why) {
+    side_t *side = side_of(op);
     net_t *net = side->net;
     atomic_fetch_add(&side->closed, 1);
     pthread_mutex_lock(&net->lock);
@@ -516,27 +516,34 @@ void net_destroy(net_t *net) {
 
 /* --- endpoints -------------------------------------------------------------------------------- */
 
-static ucc_status_t start_small(hd_op_t *op) {
+static uint32_t shape_of(const hd_op_t *op) {
     switch (op->call.type) {
     case HD_ALLREDUCE:
-        return hd_outer_start(op, HD_OUTER_REDUCES | HD_OUTER_BRINGS | HD_OUTER_ALL_WAIT |
-                                      HD_OUTER_TAKES);
+        return HD_OUTER_REDUCES | HD_OUTER_BRINGS | HD_OUTER_ALL_WAIT | HD_OUTER_TAKES;
     case HD_REDUCE:
-        return hd_outer_start(op, HD_OUTER_REDUCES | HD_OUTER_BRINGS |
-                                      (op->call.is_root ? HD_OUTER_TAKES : HD_OUTER_GOES));
+        return HD_OUTER_REDUCES | HD_OUTER_BRINGS |
+               (op->call.is_root ? HD_OUTER_TAKES : HD_OUTER_GOES);
     case HD_BCAST:
-        if (op->call.is_root) {
-            op->lane->direct.src =
-                op->call.src; /* of use to the completer, with whatever is published */
-        }
-        return hd_outer_start(op, HD_OUTER_BRINGS | HD_OUTER_ALL_WAIT | HD_OUTER_TAKES);
+        return HD_OUTER_BRINGS | HD_OUTER_ALL_WAIT | HD_OUTER_TAKES;
     default:
-        return hd_outer_start(op, HD_OUTER_ALL_WAIT);
+        return HD_OUTER_ALL_WAIT;
     }
 }
 
+static ucc_status_t start_small(hd_op_t *op) {
+    uint32_t shape = shape_of(op);
+    if (op->call.type == HD_BCAST && op->call.is_root) {
+        op->lane->direct.src =
+            op->call.src; /* of use to the completer, with whatever is published */
+    }
+    op->plan = hd_plan_of_outer(op, shape & HD_OUTER_REDUCES, shape & HD_OUTER_BRINGS,
+                                shape & HD_OUTER_ALL_WAIT);
+    return hd_outer_start(op, shape);
+}
+
 static ucc_status_t start_large(hd_op_t *op) {
-    return hd_outer_start_work(op, &side_of(op)->row, hd_call_operand(&op->call), op->call.dst);
+    op->plan = hd_plan_of_outer_work(op, &side_of(op)->row);
+    return hd_outer_start_work(op, hd_call_operand(&op->call), op->call.dst);
 }
 
 void point_init(point_t *p, net_t *net, uint32_t side, uint32_t me) {

@@ -1,0 +1,72 @@
+/* plan.c: how a call runs: the one place where an operation's plan is made and followed. request.c
+ * asks at the end of a preparation, when the call's route is known. If not all endpoints have joined
+ * by then, the first post decides; and each post of a v type that crosses processes decides anew, by
+ * its counts.
+ *
+ * hd_plan_of is a pure function of what the operation has been told, and asks one function of each
+ * wing. Whoever wants to know how a call runs, or would run, asks it, or looks at op->plan.
+ */
+#include "device/device.h"
+#include "request/internal.h"
+#include "span/span.h"
+
+static bool crosses(const hd_op_t *op) {
+    return op->span && op->span->processes > 1;
+}
+
+hd_plan_t hd_plan_of(const hd_request_t *r) {
+    const hd_op_t *op = &r->op;
+    hd_plan_t plan = crosses(op) ? hd_span_plan(op, r->route == HD_ROUTE_NUMBER)
+                                 : hd_plan_here(op->group, &op->call, &op->place);
+    if (__builtin_expect(op->call.device, 0)) {
+        hd_device_plan(op, &plan);
+    }
+    return plan;
+}
+
+/* Makes the plan, and sets all that carries the operation out by it. */
+static void follow(hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    bool may = true;
+    op->plan = hd_plan_of(r);
+    if (crosses(op)) {
+        may = hd_span_follow(op);
+    } else {
+        op->outer = NULL;
+        op->start = hd_plan_start(op);
+    }
+    if (__builtin_expect(op->call.device, 0)) {
+        hd_device_follow(op);
+    }
+    if (!may) { /* the start fails, and no plan of that is kept */
+        op->plan.path = HD_PATH_NOTHING;
+        op->plan.express = false;
+    }
+}
+
+ucc_status_t hd_request_start_late(hd_op_t *op) {
+    follow((hd_request_t *)op);
+    return op->start(op);
+}
+
+void hd_request_replan(hd_op_t *op) {
+    if (crosses(op) && op->start != hd_request_start_late) {
+        follow((hd_request_t *)op);
+    }
+}
+
+void hd_request_decide(hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    r->express = NULL;
+    r->cacheable = false;
+    if (!op->start) {
+        return;
+    }
+    follow(r);
+    if (!hd_group_is_complete(op->group)) { /* not everything is known that decides */
+        op->plan.path = HD_PATH_NOTHING;
+        op->plan.express = false;
+        op->start = hd_request_start_late;
+    }
+    hd_request_plan_express(r);
+}
