@@ -72,58 +72,58 @@ uint64_t hd_host_identity(void) {
 
 /* --- what must agree -------------------------------------------------------------------------- */
 
-/* The variables that decide how an exchange among processes goes. */
+/* The variables that decide how an exchange among processes goes: choices and booleans, and a number
+ * as the last one. */
 static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_CHECK,
                                      HD_CFG_LIB_NET_BARRIER,        HD_CFG_LIB_NET_BCAST,
                                      HD_CFG_LIB_NET_ALLGATHER,      HD_CFG_LIB_NET_ALLTOALL,
                                      HD_CFG_LIB_NET_GATHER,         HD_CFG_LIB_NET_SCATTER,
                                      HD_CFG_LIB_NET_ALLREDUCE,      HD_CFG_LIB_NET_REDUCE,
                                      HD_CFG_LIB_NET_REDUCE_SCATTER, HD_CFG_LIB_NET_SWAP_MAX};
-enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]) };
 
-static uint16_t hash_of(const hd_config_t *config, hd_cfg_id_t id) {
-    switch (hd_config_variable(id)->type) { /* a value of these types has several spellings */
+/* In hd_record_t.variables each value has so many bits, and the last one has all that are left. */
+enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]), BITS = 4, BITS_OF_LAST = 13 };
+_Static_assert((N_AGREED - 1) * BITS + BITS_OF_LAST <= 64, "a record has room for all values");
+
+/* Returns the same number for all spellings of a value. */
+static uint64_t value_of(const hd_config_t *config, hd_cfg_id_t id) {
+    switch (hd_config_variable(id)->type) {
     case HD_CFG_BOOL:
         return hd_config_bool(config, id);
     case HD_CFG_UINT:
-        return (uint16_t)hd_config_uint(config, id);
+        return hd_config_uint(config, id);
     default:
-        return (uint16_t)(hash_text(0, hd_config_string(config, id)) >> 16);
+        return (uint64_t)hd_config_choice(config, id);
     }
+}
+
+/* Returns the values of all those variables, side by side. */
+static uint64_t values_of(const hd_config_t *config) {
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < N_AGREED; i++) {
+        uint64_t value = value_of(config, agreed[i]);
+        hd_assert_eq(value >> (i + 1 < N_AGREED ? BITS : BITS_OF_LAST), 0);
+        values |= value << i * BITS;
+    }
+    return values;
 }
 
 uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n) {
-    uint64_t hash = hd_hash_mix(two_sided, n);
-    for (uint32_t i = 0; i < N_AGREED; i++) {
-        hash = hd_hash_mix(hash, hash_of(config, agreed[i]));
-    }
-    return (uint32_t)(hash >> 32);
-}
-
-/* So many bits of hd_record_t.variables are each variable's. */
-enum { BITS = 64 / N_AGREED };
-
-static uint64_t bits_of(uint32_t i) {
-    return ((UINT64_C(1) << BITS) - 1) << i * BITS;
+    return (uint32_t)(hd_hash_mix(hd_hash_mix(two_sided, n), values_of(config)) >> 32);
 }
 
 void hd_record_sign(hd_record_t *record, const hd_config_t *config) {
     record->version = HEDDLE_VERSION;
     hd_process_identity(record->process);
     record->host = hd_host_identity();
-    if (config) {
-        record->agreed = hd_record_terms(config, false, 0);
-    }
-    for (uint32_t i = 0; config && i < N_AGREED; i++) {
-        record->variables |= hd_hash_mix(0, hash_of(config, agreed[i])) & bits_of(i);
-    }
+    record->variables = config ? values_of(config) : 0;
 }
 
 const char *hd_record_disagreed(const hd_record_t *one, const hd_record_t *other) {
-    for (uint32_t i = 0; i < N_AGREED; i++) {
-        if ((one->variables ^ other->variables) & bits_of(i)) {
-            return hd_config_variable(agreed[i])->name;
-        }
+    uint64_t differs = one->variables ^ other->variables;
+    if (!differs) {
+        return NULL;
     }
-    return one->agreed == other->agreed ? NULL : "a variable of those for several processes";
+    uint32_t i = (uint32_t)__builtin_ctzll(differs) / BITS;
+    return hd_config_variable(agreed[i < N_AGREED ? i : N_AGREED - 1])->name;
 }

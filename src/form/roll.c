@@ -356,7 +356,7 @@ void hd_roll_end_room(void *room) {
 }
 
 void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, ucc_status_t why) {
-    hd_roll_t roll = {.oob = *oob, .who = who, .stall = stall, .mine.trouble = (int8_t)why};
+    hd_roll_t roll = {.oob = *oob, .who = who, .stall = stall, .mine.trouble = (int32_t)why};
     hd_record_sign(&roll.mine, NULL);
     roll.all = oob->n_oob_eps > 1 ? hd_roll_room(oob->n_oob_eps * sizeof(roll.mine)) : NULL;
     if (roll.all) {

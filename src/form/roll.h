@@ -39,16 +39,15 @@ typedef struct hd_record {
     uint64_t process[2], host;
     uint64_t label;     /* the user's name for the endpoint; how many endpoints a process brings */
     uint64_t serial;    /* no other in the process has it: of an endpoint, its notice's */
-    uint64_t variables; /* a few bits of the value of each variable that must agree */
-    uint32_t agreed;    /* a hash of all those values */
+    uint64_t variables; /* the value of each variable that must agree, in bits of its own */
+    int32_t trouble;    /* UCC_OK, or why this member can't take part: then nobody does */
     uint8_t sync_type;
     uint8_t ordering; /* only of processes */
     uint8_t by_id;    /* only of contexts; 1: teams have to be told apart by their ids */
-    int8_t trouble;   /* UCC_OK, or why this member can't take part: then nobody does */
+    uint8_t unused;
 } hd_record_t;
 
 _Static_assert(sizeof(hd_record_t) == 64, "all versions have records of one size");
-_Static_assert((int)UCC_ERR_LAST >= INT8_MIN, "every status is in a record's range");
 
 /* Writes what a record says of the version, this process, its host and, unless config is NULL, its
  * configuration. */
@@ -56,8 +55,8 @@ void hd_record_sign(hd_record_t *record, const hd_config_t *config);
 static inline bool hd_record_same_process(const hd_record_t *one, const hd_record_t *other) {
     return one->process[0] == other->process[0] && one->process[1] == other->process[1];
 }
-/* Returns the name of a variable in which two records differ, and must not; hardly ever it can't
- * tell which one it is. NULL: they agree. */
+/* Returns the name of the first variable in which two records differ, and must not. NULL: they
+ * agree. */
 const char *hd_record_disagreed(const hd_record_t *one, const hd_record_t *other);
 /* Returns one number for all that the processes of a team of n have to agree on; they compare it as
  * they greet each other. */
