@@ -229,21 +229,20 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
 
 ucc_status_t hd_form_split(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    /* an endpoint that takes no part may have to drive the exchange, whatever becomes of the team */
-    ucc_status_t status = f->excluded ? UCC_OK : hd_form_meeting_status(team);
-    if (status != UCC_OK) {
-        return status;
-    }
     if (!hd_meeting_is_complete(f->meeting)) {
-        return UCC_INPROGRESS;
+        ucc_status_t failed = hd_form_meeting_status(team);
+        return failed == UCC_OK ? UCC_INPROGRESS : failed;
     }
+    /* From now on the other processes may hear that this process's endpoints come. So whatever
+     * becomes of the meeting, the endpoints here go on to the next one, where they learn of it and
+     * can tell the other processes. */
     hd_split_t *split = split_of(team, UCC_OK);
     if (!split) {
         return UCC_ERR_NO_MEMORY;
     }
     hd_net_pump(split->crossing->net);
     /* acquire: pairs with the release in step_split */
-    status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
+    ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
     hd_span_drain();
     if (f->excluded && status != UCC_INPROGRESS) {
         hd_form_drop(team);

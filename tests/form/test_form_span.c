@@ -933,6 +933,39 @@ Test(form_span, without_memory_in_one_process_survivors_form_a_team_in_none) {
     form_in_all_or_none(2, derive_by_shrink, false);
 }
 
+/* One endpoint of process 1 goes while its process waits for the other one, which has been told that
+ * it comes. The endpoint beside it tells the other process. */
+static int goes_in_a_split(const process_t *process, void *arg) {
+    ucc_team_h parents[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents);
+    uint32_t gone = process->me;
+    (void)arg;
+    for (uint32_t me = 2; me-- > 0; process_barrier(process)) {
+        for (uint32_t k = 0; k < s.n && process->me == me; k++) {
+            must(ucc_team_create_from_parent(process->endpoint[k], 1, parents[k], &teams[k]),
+                 "from_parent");
+        }
+        if (process->me == 1 && me == 1) {
+            world_destroy_team(teams[0]);
+            (void)ucc_team_create_test(teams[1]);
+        }
+    }
+    drive(teams + gone, s.n - gone, statuses);
+    ok &= all_are(statuses, s.n - gone, UCC_ERR_NOT_FOUND);
+    destroy(teams + gone, s.n - gone);
+    destroy(parents, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_endpoint_that_goes_in_a_split_leaves_no_process_waiting) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, goes_in_a_split, NULL));
+}
+
 /* --- many ------------------------------------------------------------------------------------- */
 
 /* Process 0 has lost the last one, which lives, and nobody else knows. */
