@@ -229,7 +229,7 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = team->group;
     if (f->notice.serial) {
-        hd_notice_change(&f->notice, why, NULL);
+        hd_notice_change(&f->notice, why);
     }
     if (f->meeting) {
         hd_meeting_fail(f->meeting, why);

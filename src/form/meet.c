@@ -19,7 +19,7 @@ static ucc_status_t look_at(const ucc_team_h team, const hd_record_t *r) {
     if (!hd_record_same_process(r, &team->forming->roll.mine)) {
         return UCC_OK;
     }
-    ucc_status_t why = hd_notice_read(r->serial, NULL);
+    ucc_status_t why = hd_notice_read(r->serial);
     /* An endpoint may take its notice down once all have joined. If it has done so, this endpoint
      * sees that all have joined, too, as it looks now. */
     if (why >= 0 || (team->group && hd_group_all_joined(team->group))) {

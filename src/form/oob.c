@@ -5,7 +5,7 @@
  *
  * The exchange may fail at some endpoints only, or an endpoint may fail after it. Then its notice
  * carries the failure, or is taken down; an endpoint that waits for the others looks at their
- * notices now and then (forming.c). An endpoint that lacks memory before the exchange enters it all
+ * notices now and then (meet.c). An endpoint that lacks memory before the exchange enters it all
  * the same, and its record says why nobody will have the team.
  *
  * form.c calls these functions, step by step.
