@@ -64,11 +64,11 @@ ucc_status_t hd_roll_taken(hd_roll_t *roll) {
 
 void hd_roll_pause(hd_roll_t *roll) {
     uint64_t now = hd_ticks();
-    if (roll->request && hd_stall_is_due(&roll->waited, now, roll->stall)) {
-        hd_stall_line("%s %u of %u has waited %.1f s for its oob allgather, which not all may have "
-                      "called",
-                      roll->who, roll->oob.oob_ep, roll->oob.n_oob_eps,
-                      hd_stall_seconds(&roll->waited, now));
+    if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
+        hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
+                      roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now),
+                      roll->request ? "its oob allgather, which not all may have called"
+                                    : "the network to be opened");
     }
     sched_yield(); /* the call blocks by contract, and the others may need the processor */
 }
@@ -181,6 +181,7 @@ static void make_room(hd_roll_t *roll, uint32_t bytes) {
 void hd_roll_take(hd_roll_t *roll) {
     uint32_t n = roll->oob.n_oob_eps;
     roll->step = HD_ROLL_OPEN;
+    roll->waited = (hd_stall_t){0};
     roll->place_of = hd_alloc(HD_LINE, n * sizeof(*roll->place_of));
     if (!roll->place_of || !find_processes(roll)) {
         hd_error("no memory for an exchange among several processes");

@@ -485,8 +485,9 @@ Test(form, endpoint_that_is_missing_is_named_after_a_while) {
     setenv("HEDDLE_LOG_LEVEL", "warn", 1);
     hd_log_capture(keep_line, NULL);
     stage_t s = stage_open(3, true);
+    ucc_team_params_t p;
     for (uint32_t i = 0; i < 3; i += 2) { /* by id: who is there takes its place at once */
-        ucc_team_params_t p = by_id(41, i, 3);
+        p = by_id(41, i, 3);
         must(post(&s, i, &p), "post");
         cr_assert_eq(ucc_team_create_test(s.teams[i]), UCC_INPROGRESS);
     }
@@ -494,7 +495,19 @@ Test(form, endpoint_that_is_missing_is_named_after_a_while) {
     must_say(s.teams[2], "for endpoint 1 to join");
     give_up(&s, 0);
     give_up(&s, 2);
-    ucc_team_params_t p = by_id(42, 900, 3); /* by label: the numbers come when all are there */
+    for (uint32_t i = 0; i < 3; i++) { /* by an exchange, which two do not see end */
+        p = by_oob(&s, i);
+        must(post(&s, i, &p), "post");
+        if (i == 0) {
+            must_say(s.teams[0], "endpoint 0 has waited");
+            must_say(s.teams[0], "for its oob allgather");
+        }
+    }
+    must_say(s.teams[1], "endpoint 1 has waited");
+    must_say(s.teams[1], "for endpoints 0 and 2 to join");
+    all_work(&s);
+    stage_destroy_teams(&s);
+    p = by_id(42, 900, 3); /* by label: the numbers come when all are there */
     p.mask |= UCC_TEAM_PARAM_FIELD_EP_RANGE;
     p.ep_range = UCC_COLLECTIVE_EP_RANGE_NONCONTIG;
     must(post(&s, 0, &p), "post");
