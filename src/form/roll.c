@@ -49,6 +49,9 @@ ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes) 
     hd_assert(!roll->request); /* one at a time */
     roll->waited = (hd_stall_t){0};
     ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &roll->request);
+    if (status < 0) {
+        roll->request = NULL; /* whatever was written there, nothing is outstanding */
+    }
     return check_call(roll, "oob.allgather", status);
 }
 

@@ -485,6 +485,56 @@ Test(form_span, versions_that_differ_fail_at_all) {
     cr_assert(runs(&shape, is_another_version, NULL));
 }
 
+static ucc_status_t (*test_truly)(void *);
+
+/* An exchange whose third allgather fails as it begins, although it leaves a request, and the others
+ * get its data. */
+static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info, void **request) {
+    static uint32_t gathered;
+    ucc_status_t status = gather_truly(src, dst, bytes, info, request);
+    if (++gathered < 3) {
+        return status;
+    }
+    while (test_truly(*request) == UCC_INPROGRESS) {
+    }
+    return UCC_ERR_IO_ERROR;
+}
+
+static int fails_at_the_addresses(const process_t *process, void *arg) {
+    ucc_team_h team;
+    ucc_status_t status = UCC_OK;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = process_oob(process, 0, process->endpoint[0])};
+    (void)arg;
+    gather_truly = params.oob.allgather;
+    test_truly = params.oob.req_test;
+    if (process->me == 1) {
+        params.oob.allgather = gather_twice;
+    }
+    must(ucc_team_create_post(&s.contexts[0], 1, &params, &team), "ucc_team_create_post");
+    if (process->me == 1) {
+        drive(&team, 1, &status);
+        destroy(&team, 1);
+    }
+    deadline_t deadline = deadline_start("the other process's part of the exchange");
+    while (process->me == 0 && team->forming->step != STEP_COMPLETE) {
+        cr_assert_eq(ucc_team_create_test(team), UCC_INPROGRESS);
+        deadline_poll(&deadline);
+    }
+    process_barrier(process);
+    if (process->me == 0) { /* it does not hear of that */
+        destroy(&team, 1);
+    }
+    return !(stage_close(&s) && status == (process->me == 1 ? UCC_ERR_IO_ERROR : UCC_OK));
+}
+
+Test(form_span, an_endpoint_whose_exchange_fails_as_it_begins_can_go) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, fails_at_the_addresses, NULL));
+}
+
 static int has_no_network_in_one(const process_t *process, void *arg) {
     (void)arg;
     if (process->me == 1) {
