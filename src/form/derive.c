@@ -26,6 +26,16 @@ static ucc_team_h heir(ucc_team_h parent) {
     return team;
 }
 
+/* Hands the handle to the caller, or frees it if it could not begin to form. */
+static ucc_status_t give_out(ucc_team_h team, ucc_status_t status, ucc_team_h *out) {
+    if (status == UCC_OK) {
+        *out = team;
+    } else {
+        hd_team_free(team);
+    }
+    return status;
+}
+
 /* Returns whether the parent was inherited by the child of a fork, and logs that: its other
  * endpoints are in another process. */
 static bool is_inherited(ucc_team_h parent) {
@@ -57,67 +67,52 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     }
     ucc_status_t status = hd_form_start_meeting(
         team, &key, parent->group->n, hd_group_member(parent->group, parent->ep), included);
+    if (status != UCC_OK) {
+        return give_out(team, status, out);
+    }
     f->split_of = parent->n;
-    f->excluded = status == UCC_OK && !included;
-    if (status == UCC_OK && parent->crossing && hd_meeting_is_complete(f->meeting)) {
-        /* The last endpoint here starts the exchange among the processes, and drives it.
-         * create_test will tell how that ends. */
-        (void)hd_form_split(team);
+    f->excluded = !included;
+    f->step = parent->crossing ? STEP_SPLIT : STEP_MEET;
+    if (parent->crossing && hd_meeting_is_complete(f->meeting)) {
+        /* the last endpoint here starts the exchange among the processes, and drives it */
+        status = hd_form_split(team);
+        if (status < 0) {
+            hd_form_fail(team, status); /* create_test will tell */
+        }
     } else if (f->excluded) {
         hd_form_drop(team); /* the endpoint has been counted, and takes no further part */
         team->state = HD_TEAM_EXCLUDED;
-    }
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
     }
     *out = team;
     return UCC_OK;
 }
 
-void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
-    hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
-    /* The others may meet as those members who live here instead (cross_from_list): refuse that
-     * meeting, too. Other processes have their time-outs. */
+/* Returns what teams of lists of the parent's endpoints are made from. */
+static hd_known_t known_of(ucc_team_h parent) {
+    hd_known_t known = {.lock = &parent->lock, .lists = &parent->lists};
     if (parent->crossing) {
-        hd_lock(&parent->lock);
-        key.id = hd_form_count_list(&parent->lists, list);
-        hd_unlock(&parent->lock);
+        known.span = parent->crossing->span;
+        known.identity = parent->crossing->identity;
+        known.origin = parent->crossing->wire;
+    }
+    return known;
+}
+
+/* Returns what the members of a list of the parent's endpoints meet by. */
+static hd_meet_key_t key_of(const ucc_team_h parent, hd_fingerprint_t list) {
+    return (hd_meet_key_t){.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
+}
+
+void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
+    hd_meet_key_t key = key_of(parent, list);
+    hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
+    /* The others may meet as those members who live here instead (hd_form_start_by_list): refuse
+     * that meeting, too. Other processes have their time-outs. */
+    if (parent->crossing) {
+        hd_known_t known = known_of(parent);
+        key.id = hd_form_count_list(&known, list);
         hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
     }
-}
-
-/* The members of the list live in several processes of the parent. Takes the span. */
-static ucc_status_t cross_from_list(ucc_team_h parent, ucc_team_h team, hd_span_t *span,
-                                    const uint64_t *eps, const hd_meet_key_t *key, uint32_t me) {
-    const hd_crossing_t *crossing = parent->crossing;
-    hd_lock(&parent->lock);
-    uint64_t ordinal = hd_form_count_list(&parent->lists, key->list);
-    hd_unlock(&parent->lock);
-    if (!ordinal) {
-        hd_free(span);
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = hd_form_cross_from(team, span, crossing, eps);
-    return status == UCC_OK ? hd_form_start_crossing(team, key, ordinal, crossing->wire, me)
-                            : status;
-}
-
-/* Enters the meeting of the list's members, of which the caller is the me-th. */
-static ucc_status_t start_from_list(ucc_team_h parent, ucc_team_h team, const uint64_t *eps,
-                                    hd_fingerprint_t list, uint32_t me) {
-    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
-    hd_span_t *span = NULL;
-    if (parent->crossing &&
-        !(span = hd_form_span_of_list(parent->crossing->span, eps, team->n, me))) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    if (span && span->processes > 1) {
-        return cross_from_list(parent, team, span, eps, &key, me);
-    }
-    hd_free(span);
-    return hd_form_start_meeting(team, &key, team->n, me, true);
 }
 
 ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
@@ -134,20 +129,12 @@ ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = hd_form_start_shrink(parent, team);
-    if (team->forming) {
-        team->forming->mine.label = team->ep;
-    }
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
+    return give_out(team, status, out);
 }
 
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n,
                                ucc_team_h *out) {
-    uint32_t me = HD_MEET_ANY;
+    uint32_t me;
     if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
@@ -155,13 +142,8 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        if (eps[i] == parent->ep) {
-            me = i;
-        }
-    }
     hd_fingerprint_t fingerprint = hd_fingerprint(eps, (uint32_t)n);
-    ucc_status_t status = hd_form_check_list(eps, n, parent->n);
+    ucc_status_t status = hd_form_check_list(eps, n, parent->n, parent->ep, &me);
     if (status == UCC_ERR_NO_MEMORY && me != HD_MEET_ANY) {
         hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
     }
@@ -177,13 +159,9 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
         return UCC_ERR_NO_MEMORY;
     }
-    team->n = (uint32_t)n;
-    status = start_from_list(parent, team, eps, fingerprint, me);
-    team->forming->mine.label = team->ep;
-    if (status != UCC_OK) {
-        hd_team_free(team);
-        return status;
-    }
-    *out = team;
-    return UCC_OK;
+    hd_known_t known = known_of(parent);
+    hd_meet_key_t key = key_of(parent, fingerprint);
+    team->forming->roll.mine.label = me;
+    status = hd_form_start_by_list(team, &known, &key, eps, (uint32_t)n, me);
+    return give_out(team, status, out);
 }

@@ -1,8 +1,8 @@
 /* form.c: how endpoints become a team. All ways end in the same: a group that every endpoint has
  * joined (shm/group.c).
  *
- *   OOB      one allgather of a record per endpoint; by the record of number 0 the others find its
- *            notice, and by the notice the group (oob.c)
+ *   OOB      one allgather of a record per endpoint; then endpoints meet by the record of number 0
+ *            (oob.c)
  *   EP_MAP   contexts that were created by one exchange meet by the list of members (meet.c)
  *   ID       no exchange at all: endpoints meet by the team's id and size (meet.c)
  *
@@ -11,7 +11,8 @@
  *
  * An endpoint that fails, or is destroyed before the team is complete, says so where the others
  * look: in the group, in the meeting, in its notice. So all of them fail, each with a status that
- * stays.
+ * stays. hd_team_destroy may return UCC_INPROGRESS, and the user calls again, while the team is
+ * forming, or while others still use what this endpoint has.
  */
 #include "form/internal.h"
 #include "span/span.h"
@@ -181,21 +182,6 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
-/* STEP_JOIN: hands the memory to the group, and joins it. */
-static ucc_status_t step_join(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    if (f->bytes) {
-        struct hd_region *region = &f->group->region[hd_group_member(f->group, team->ep)];
-        region->address = f->memory;
-        region->bytes = f->bytes;
-        region->owned = f->owns_memory;
-        f->owns_memory = false;
-    }
-    hd_assert(f->group && team->ep < f->group->team_n && !team->group);
-    f->step = STEP_COMPLETE;
-    return hd_team_attach(team, f->group, team->ep, &f->locality);
-}
-
 /* STEP_COMPLETE: waits until all endpoints have joined and all processes have greeted, unless the
  * team goes ahead of other processes. */
 static ucc_status_t step_complete(ucc_team_h team) {
@@ -226,38 +212,34 @@ static ucc_status_t step(ucc_team_h team) {
     switch (team->forming->step) {
     case STEP_GATHER:
         return hd_form_gather(team);
-    case STEP_OPEN:
-        return hd_form_open(team);
-    case STEP_ACCOUNTS:
-        return hd_form_accounts(team);
-    case STEP_ADDRESSES:
-        return hd_form_addresses(team);
-    case STEP_FIND:
-        return hd_form_find(team);
+    case STEP_ROLL:
+        return hd_form_call_roll(team);
+    case STEP_SPLIT:
+        return hd_form_split(team);
     case STEP_MEET:
         return hd_form_meet(team);
-    case STEP_JOIN:
-        return step_join(team);
     case STEP_COMPLETE:
         break;
     }
     return step_complete(team);
 }
 
-void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
+/* Tells all who have joined the team, or meet for it, and those who come later. */
+static void give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
-    hd_group_t *group = team->group ? team->group : f->group;
+    hd_group_t *group = team->group;
+    if (f->notice.serial) {
+        hd_notice_change(&f->notice, why);
+    }
     if (f->meeting) {
         hd_meeting_fail(f->meeting, why);
     }
-    if (f->notice.serial) {
-        hd_notice_change(&f->notice, why, f->notice.home);
+    if (f->step == STEP_SPLIT) {
+        hd_form_give_up_split(team, why);
+        hd_meeting_fail(f->meeting, why); /* it may be another one now */
     }
-    if (!group && f->parent && f->meeting) {
-        group = hd_form_give_up_split(team, why);
-        /* the group of those who have come; if there is none, none will be made */
-    } else if (!group && f->process && f->meeting) {
-        group = hd_meeting_object(f->meeting, hd_form_make_nothing, NULL, hd_form_drop_group);
+    if (!group && f->process && f->forks == hd_forks()) {
+        group = hd_form_made_group(f->meeting); /* that of those who have come */
     }
     if (group) {
         hd_group_poison(group, why);
@@ -268,6 +250,12 @@ void hd_form_give_up(ucc_team_h team, ucc_status_t why) {
                f->forks == hd_forks()) {
         hd_form_refuse(team, why);
     }
+}
+
+void hd_form_fail(ucc_team_h team, ucc_status_t why) {
+    give_up(team, why);
+    team->state = HD_TEAM_FAILED;
+    team->failure = why;
 }
 
 /* Called after a look in vain: logs for whom the team waits, if it has done so for long. */
@@ -284,19 +272,13 @@ static void note_wait(ucc_team_h team) {
         hd_group_stalled(team->group, &f->stall, now, team->ep);
     } else if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
         double seconds = hd_stall_seconds(&f->stall, now);
-        if (f->step == STEP_MEET) {
+        if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
             hd_form_stalled_meeting(team, now);
-        } else if (f->step == STEP_OPEN) {
-            hd_stall_line("team of %u: endpoint %u has waited %.1f s for the network to be opened",
-                          team->n, f->oob.oob_ep, seconds);
-        } else if (f->request) {
-            hd_stall_line("team of %u: endpoint %u has waited %.1f s for its oob allgather",
-                          team->n, f->oob.oob_ep, seconds);
         } else {
-            hd_stall_line(
-                "team of %u: endpoint %u has waited %.1f s for endpoint %u to see its oob "
-                "allgather end",
-                team->n, f->mine.number, seconds, f->leader);
+            bool opens = f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN;
+            hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s", team->n,
+                          f->roll.oob.oob_ep, seconds,
+                          opens ? "the network to be opened" : "its oob allgather");
         }
     }
 }
@@ -309,9 +291,7 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
             return UCC_INPROGRESS;
         }
         if (status < 0) {
-            hd_form_give_up(team, status);
-            team->state = HD_TEAM_FAILED;
-            team->failure = status;
+            hd_form_fail(team, status);
         }
     }
     return team->state == HD_TEAM_FAILED ? team->failure : UCC_OK;
@@ -334,9 +314,7 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
         }
     }
     if (status != UCC_OK) {
-        hd_form_give_up(team, status);
-        team->state = HD_TEAM_FAILED;
-        team->failure = status;
+        hd_form_fail(team, status);
         return status;
     }
     if (hd_group_is_complete(team->group)) {
@@ -346,5 +324,58 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
         team->forming->excluded = true;
     }
     team->state = HD_TEAM_ACTIVE;
+    return UCC_OK;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+ucc_status_t hd_team_destroy(ucc_team_h team) {
+    if (team->forming && team->forming->roll.request) {
+        hd_error("team destroyed while its oob allgather is outstanding at endpoint %u",
+                 team->forming->roll.oob.oob_ep);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (hd_request_t *r = team->all; r; r = r->all) {
+        if (r->op.task.magic != HD_TASK_FREE && hd_task_status(&r->op.task) == UCC_INPROGRESS) {
+            hd_error("team destroyed while %s is in progress at endpoint %u",
+                     hd_op_type_name(&r->op), team->ep);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    if (hd_team_is_needed(team)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (team->state == HD_TEAM_FORMING && team->forming->step == STEP_SPLIT) {
+        if (hd_form_split_lingers(team)) {
+            return UCC_INPROGRESS;
+        }
+        team->state = team->forming->excluded ? HD_TEAM_EXCLUDED : HD_TEAM_FORMING;
+    }
+    if (team->state == HD_TEAM_FORMING) {
+        if (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND)) {
+            hd_warn("team destroyed at endpoint %u before it was formed: the others will fail",
+                    team->ep);
+            give_up(team, UCC_ERR_NOT_FOUND);
+        }
+        /* the failure is told once, even if this function is called again */
+        team->state = HD_TEAM_FAILED;
+        team->failure = UCC_ERR_NOT_FOUND;
+    }
+    if (team->member) {
+        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+    }
+    hd_span_drain();
+    if (team->crossing && hd_crossing_lingers(team->crossing)) {
+        return UCC_INPROGRESS;
+    }
+    if (team->group && hd_put_lingers(team->group)) {
+        /* the user may free this endpoint's part of the team's memory after this */
+        return UCC_INPROGRESS;
+    }
+    bool crosses = team->crossing != NULL;
+    hd_team_free(team);
+    if (crosses) {
+        hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
+    }
     return UCC_OK;
 }

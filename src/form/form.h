@@ -5,7 +5,7 @@
 
 #include "team/team.h"
 
-/* --- teams (form.c, handle.c, derive.c, destroy.c), contexts, groups of processes ------------- */
+/* --- teams (form.c, handle.c, derive.c), contexts, groups of processes ------------------------ */
 
 /* Makes a handle and begins to form its team; never blocks. extra: NULL, or parameters beyond
  * UCC's. unplaced: oob_ep and the range of ep are not known; the exchange tells them (oob.c). */

@@ -1,5 +1,6 @@
 /* handle.c: team handles as memory: made, attached to a group, and freed, with all that is kept
- * with them; and what the child of a fork does to those that it inherits. The files that form teams
+ * with them, and with the state of an endpoint that forms a team (team->forming), from its beginning
+ * to its end; and what the child of a fork does to those that it inherits. The files that form teams
  * call these functions, and api/endpoints.c, whose groups are there before their endpoints.
  */
 #include "device/device.h"
@@ -138,6 +139,45 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
         team->member = group->board->member[member];
     }
     return status;
+}
+
+ucc_status_t hd_form_begin(ucc_team_h team) {
+    team->forming = hd_alloc(HD_LINE, sizeof(*team->forming));
+    if (!team->forming) {
+        hd_error("no memory to form a team");
+        return UCC_ERR_NO_MEMORY;
+    }
+    team->forming->forks = hd_forks();
+    return UCC_OK;
+}
+
+void hd_form_drop(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    if (!f) {
+        return;
+    }
+    if (team->refuses) { /* such a handle has nothing else, and this is part of its own memory */
+        team->forming = NULL;
+        return;
+    }
+    hd_notice_take_down(&f->notice);
+    if (f->meeting) {
+        hd_meeting_release(f->meeting, f->excluded);
+    }
+    if (f->parent) {
+        hd_home_unpin(&f->parent->home);
+    }
+    if (f->owns_memory) {
+        hd_free_part(f->memory, f->bytes);
+    }
+    if (f->forks != hd_forks()) {
+        f->roll.net = NULL; /* a forked child does not share its parent's references */
+    }
+    hd_roll_end(&f->roll);
+    hd_free(f->process);
+    hd_free(f->origin.endpoint);
+    hd_free(f);
+    team->forming = NULL;
 }
 
 void hd_team_free(ucc_team_h team) {

@@ -3,19 +3,20 @@
  *
  * The files, bottom up; each calls only those above it in this list:
  *
- *     roll.c           addresses of processes, by exchanges (roll.h)
- *     context_group.c  contexts that know each other (context_group.h)
- *     forming.c        begin and end of the state below; the outstanding exchange
- *     handle.c         team handles as memory: made, attached to a group, freed (form.h)
- *     span.c           the group of a team of several processes
+ *     record.c         what a member of an exchange says of itself (roll.h)
+ *     roll.c           exchanges, and addresses of processes (roll.h)
+ *     context_group.c  contexts that know each other
+ *     handle.c         team handles as memory: made, attached to a group, freed (form.h); begin and
+ *                      end of the state below
+ *     span.c           who lives where, and the group of several processes
+ *     meet.c           the meeting of a team's endpoints in this process
  *     split.c          a team from a parent of several processes, by all of its endpoints
- *     meet.c           teams whose endpoints meet without an exchange
- *     oob.c            teams that form by an exchange
+ *     oob.c            the exchange before that meeting
  *     processes.c      the group of a heddle_group that spans processes (form.h)
  *     shrink.c         a team of those that are left of one
+ *     form.c           create, the steps of an endpoint until its team is complete, and the end of
+ *                      a handle (form.h)
  *     derive.c         every kind of team from a parent (form.h)
- *     form.c           create, and the steps of an endpoint until its team is complete (form.h)
- *     destroy.c        the end of a handle (form.h)
  *
  * The sections below stand in this order; files without a section are called through the header
  * that the list names.
@@ -28,81 +29,49 @@
 #include "request/request.h"
 #include "threads/meet.h"
 
-/* Processes have to agree in the values of at most so many configuration variables. */
-enum { HD_AGREED = 16 };
-
-/* What an endpoint says of itself in the exchange. It holds no addresses: its reader may come when
- * the writer is gone, or live in another process, even one with another version of the library. So
- * it begins with the version and has one size in all versions. It is small, because each endpoint
- * of a team of hundreds keeps hundreds of them. */
-typedef struct hd_record {
-    alignas(64) uint32_t version;
-    uint32_t number; /* endpoint number */
-    uint64_t process[2], host;
-    uint64_t label;     /* the user's name for the endpoint */
-    uint64_t notice;    /* serial number of the endpoint's notice (threads/meet.h) */
-    uint64_t variables; /* a few bits of the value of each variable that must agree (span.c) */
-    uint32_t agreed;    /* a hash of all those values */
-    uint8_t sync_type;
-    int8_t trouble; /* UCC_OK, or why this endpoint can't form the team: then nobody does */
-} hd_record_t;
-
-_Static_assert(sizeof(hd_record_t) == 64, "all versions have records of one size");
-_Static_assert((int)UCC_ERR_LAST >= INT8_MIN, "every status is in a record's range");
-
-/* What the next call of hd_team_create_test does. By an exchange: GATHER, then OPEN to ADDRESSES if
- * there are several processes, FIND, JOIN, COMPLETE. Without one: MEET, JOIN, COMPLETE. */
+/* What the next call of hd_team_create_test does. By an exchange: GATHER, then ROLL if there are
+ * several processes, MEET, COMPLETE. A split of a team of several processes: SPLIT, MEET, ...;
+ * all others begin with MEET. */
 typedef enum hd_form_step {
-    STEP_GATHER,    /* waits for the exchange of records */
-    STEP_OPEN,      /* waits for the process's network */
-    STEP_ACCOUNTS,  /* waits for the exchange of how that went */
-    STEP_ADDRESSES, /* waits for the exchange of the processes' addresses */
-    STEP_FIND,      /* makes the group, or waits for the leader's notice of it */
-    STEP_MEET,      /* waits for the meeting */
-    STEP_JOIN,      /* joins the group that was found */
-    STEP_COMPLETE   /* waits until all have joined */
+    STEP_GATHER,  /* waits for the exchange of records */
+    STEP_ROLL,    /* waits for the exchanges of the roll */
+    STEP_SPLIT,   /* waits for the parent's endpoints, and for the other processes' */
+    STEP_MEET,    /* waits for the meeting, and joins its group */
+    STEP_COMPLETE /* waits until all have joined */
 } hd_form_step_t;
 
 /* The state of an endpoint that forms a team: from hd_form_begin to hd_form_drop. Only the handle's
  * user touches it, but for the notice, which others find (threads/meet.h). */
 struct hd_forming {
     hd_form_step_t step;
-    ucc_oob_coll_t oob;
-    void *request; /* of the outstanding allgather; NULL: there is none */
-    hd_record_t mine, *all;
-    uint64_t *seen; /* a bit for each endpoint number, for check_records */
-    /* For several processes. With an exchange, roll.told lies in the memory of `all`; without one,
-     * only the roll's span and net are set. Whoever makes the group gives span and net to its
+    /* Without an exchange, only the label, span and net of the roll are set, and `all` is NULL. A
+     * team in one process has no span. Whoever makes the group gives span and net to its
      * crossing. */
     hd_roll_t roll;
-    /* These are set for several processes, at whoever may make the group: */
+    /* These are set for several processes: */
     hd_net_process_t *process; /* the processes, as the net knows them */
     uint64_t wire;             /* names the team on the network */
     hd_origin_t origin;        /* of a team that was left by another one */
     bool ahead;                /* the team does not wait for other processes (span.h) */
-    ucc_status_t refused;      /* why it could not make the group; UCC_OK: it has not failed to */
     /* The rest is for any number of processes. */
-    uint32_t leader;    /* number of this process's lowest endpoint, which makes the group */
-    hd_notice_t notice; /* up while this endpoint is forming by an exchange */
-    hd_home_t *pinned;  /* the group that a notice has told of; a reference */
+    ucc_status_t refused; /* why it could not make the group; UCC_OK: it has not failed to */
+    hd_notice_t notice;   /* up while this endpoint is forming by an exchange */
     hd_meeting_t *meeting;
-    uint32_t split_of;  /* how many endpoints the parent has; 0: the team is no split */
+    uint32_t meets, participant; /* participants of the meeting; which of them this one is */
+    uint32_t split_of;           /* how many endpoints the parent has; 0: the team is no split */
     hd_group_t *parent; /* of a split of a team of several processes: the parent's, pinned */
     uint64_t split;     /* of such a split: its number */
     uint32_t parent_ep; /* of such a split: this endpoint's number in the parent */
     /* ticks at which this endpoint first wanted to go (split.c); 0: it has not */
     uint64_t since;
-    uint32_t meets; /* participants of the meeting */
     /* The meeting only had to count this endpoint, which takes no part in the team that a split
      * makes; or whose team is active ahead of the others (hd_team_form_ahead). */
     bool excluded;
-    bool sort_labels;  /* numbers are the ranks of the labels */
-    bool unplaced;     /* number and label follow from the records */
-    hd_group_t *group; /* the group that was found; the meeting, or `pinned`, has the reference */
-    uint32_t forks;    /* hd_forks() at the beginning */
-    bool checked;      /* hd_form_find has been called; `watched` was the leader's record then */
-    uint32_t looks;    /* calls of hd_form_watch */
-    uint32_t watched;  /* index in `all` of the record whose notice is looked at next */
+    bool sort_labels; /* numbers are the ranks of the labels */
+    bool unplaced;    /* number and label follow from the records */
+    uint32_t forks;   /* hd_forks() at the beginning */
+    uint32_t looks;   /* calls of hd_form_watch */
+    uint32_t watched; /* index in `all` of the record whose notice is looked at next */
     hd_stall_t stall;
     hd_locality_t locality;
     void *memory; /* the endpoint's part of the team's memory */
@@ -110,106 +79,79 @@ struct hd_forming {
     bool owns_memory;
 };
 
-/* --- forming.c -------------------------------------------------------------------------------- */
+/* --- context_group.c -------------------------------------------------------------------------- */
+
+/* What a process knows of the contexts of one out-of-band exchange over several processes. It is
+ * found out once, and shared by all contexts of that exchange in this process. Nothing changes after
+ * it was made. */
+typedef struct hd_context_group {
+    /* which contexts live in which process; contexts are numbered by rank */
+    hd_span_t *span;
+    hd_net_t *net;             /* a reference; NULL: there is no network */
+    hd_net_process_t *process; /* by the span's numbers; NULL: there is no network */
+    hd_meeting_t *meeting;     /* of those contexts, each of which has a reference */
+    uint32_t forks;            /* hd_forks() when made */
+} hd_context_group_t;
+
+/* --- handle.c --------------------------------------------------------------------------------- */
 
 /* Allocates team->forming. UCC_ERR_NO_MEMORY: logged. */
 ucc_status_t hd_form_begin(ucc_team_h team);
 /* Lets go of everything that only forming needed, and of team->forming. */
 void hd_form_drop(ucc_team_h team);
-/* Starts an allgather of the team's OOB. None may be outstanding. */
-ucc_status_t hd_form_exchange(ucc_team_h team, void *mine, void *all, size_t bytes);
-/* Returns UCC_INPROGRESS while that allgather is outstanding; else frees it and returns how it
- * ended. */
-ucc_status_t hd_form_exchanged(ucc_team_h team);
-/* For who only asks which group a meeting has: makes none. */
-void *hd_form_make_nothing(void *arg);
-/* Gives back a meeting's reference to the group that the meeting was about. */
-void hd_form_drop_group(void *group);
-/* Returns why the endpoint's meeting has failed (logged); UCC_OK: it has not. */
-ucc_status_t hd_form_meeting_status(ucc_team_h team);
 
-/* --- span.c: what must agree ------------------------------------------------------------------ */
+/* --- span.c ----------------------------------------------------------------------------------- */
 
-/* Writes hashes of the values in which processes have to agree. */
-void hd_form_agree(const hd_config_t *config, uint16_t hashes[HD_AGREED]);
-/* Returns the name of the first variable in which two processes differ; NULL: they agree. */
-const char *hd_form_disagreed(const uint16_t one[HD_AGREED], const uint16_t other[HD_AGREED]);
-/* Returns one number for all that processes have to agree on; they compare it as they greet each
- * other. */
-uint32_t hd_form_terms(const uint16_t hashes[HD_AGREED], bool two_sided, uint32_t n);
-/* Writes version, host and those values into this endpoint's record, before the exchange. */
-void hd_form_sign(ucc_team_h team);
-/* Checks that all records agree in what a team needs. UCC_ERR_INVALID_PARAM: logs what differs. */
-ucc_status_t hd_form_check_signs(const ucc_team_h team);
-
-/* --- span.c: several processes, by an exchange ------------------------------------------------ */
-
-/* The records are good, and come from several processes: makes the span, and sets the leader. If
- * that fails, the roll's next exchange tells the others. */
-void hd_form_span(ucc_team_h team);
-/* STEP_OPEN, STEP_ACCOUNTS and STEP_ADDRESSES. */
-ucc_status_t hd_form_open(ucc_team_h team);
-ucc_status_t hd_form_accounts(ucc_team_h team);
-ucc_status_t hd_form_addresses(ucc_team_h team);
-
-/* --- span.c: several processes, without an exchange ------------------------------------------- */
-
-/* Returns the span of n members. The list has their numbers in `of`; entry `me` is the caller's.
- * NULL: no memory (logged). */
-hd_span_t *hd_form_span_of_list(const hd_span_t *of, const uint64_t *list, uint32_t n, uint32_t me);
-/* Gives the forming team what its crossing needs: the span, a reference to the network, and its
- * processes. `process` has these by their numbers in `of`. The span belongs to the team afterwards,
- * whatever is returned. */
-ucc_status_t hd_form_cross(ucc_team_h team, hd_span_t *span, const hd_span_t *of,
-                           const uint64_t *list, const hd_net_process_t *process);
-/* Calls hd_form_cross for a team from a parent, with the processes that the parent's crossing
- * knows. It takes the span, too: if it fails before that, it frees it. */
-ucc_status_t hd_form_cross_from(ucc_team_h team, hd_span_t *span, const hd_crossing_t *crossing,
-                                const uint64_t *list);
-
-/* --- span.c: the group of several processes --------------------------------------------------- */
-
-/* Makes this process's group with its crossing; one endpoint of the process calls this. NULL:
- * logged, and the other processes, and the meeting if there is one, have been told. */
-hd_group_t *hd_form_make_spanning(ucc_team_h team);
-/* Returns why no group was made, to an endpoint that has asked for one in vain. */
-ucc_status_t hd_form_why_no_group(const ucc_team_h team);
+/* Sets the team's size, this endpoint's number and, if they live in several processes, the span of
+ * the n members of a list, of which the caller is the me-th. The list has their numbers in `of`;
+ * NULL: all of these live in this process. */
+ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of, const uint64_t *list,
+                               uint32_t n, uint32_t me);
+/* Gives a team that has a span of a list the rest that its crossing needs: a reference to the
+ * network, and its processes. These are known by their numbers in `of`, as the net knows them, or by
+ * their identities alone, if the net knows their addresses already. */
+ucc_status_t hd_form_cross(ucc_team_h team, const hd_span_t *of, const uint64_t *list,
+                           const hd_net_process_t *process, uint64_t (*identity)[2]);
+/* Makes this process's group of a team in several processes, with its crossing, to which the roll's
+ * span and net, and the origin, belong then. names: the records with the user's names for the
+ * endpoints; NULL: they are called by their numbers. */
+ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd_group_t **out);
 /* Tells the other processes that there will be no group here. Only an endpoint that could have made
  * the group calls this. */
 void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
 
-/* --- split.c: only for a split of a team of several processes (f->parent is set) -------------- */
-
-/* STEP_MEET of a split: tells the other processes who takes part, and finds the group. */
-ucc_status_t hd_form_split(ucc_team_h team);
-/* Called by an endpoint that has failed before it had a group. Tells the other processes `why`, if
- * nothing has been told yet; from now on no endpoint of this process makes the group. Returns the
- * group, not pinned, if it has been made; else NULL. */
-hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
-/* Called by an endpoint that is destroyed: returns whether its process has not yet told and heard
- * all, and the endpoint has to come again. It returns false after two seconds in any case. */
-bool hd_form_split_lingers(ucc_team_h team);
-/* Lets go of splits whose exchanges ended under a lane's lock, where groups can't end. The caller
- * holds no lock. */
-void hd_form_settle(void);
-
 /* --- meet.c ----------------------------------------------------------------------------------- */
 
-/* Returns how often this list has been counted, with this time; 0: no memory (logged). The caller
- * holds the lock that guards `lists`. */
-uint64_t hd_form_count_list(hd_ordinals_t *lists, hd_fingerprint_t list);
-/* Checks that all entries are below limit, and none comes twice (logged). */
-ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit);
+/* A set whose members make teams of lists of themselves. */
+typedef struct hd_known {
+    const hd_span_t *span; /* NULL: all of its members live in this process */
+    /* see hd_form_cross; both NULL: there is no network */
+    const hd_net_process_t *process;
+    uint64_t (*identity)[2];
+    uint64_t origin;      /* names the set, the same in all processes */
+    hd_lock_t *lock;      /* guards `lists` */
+    hd_ordinals_t *lists; /* by list: how many teams were made of it */
+} hd_known_t;
+
+/* Returns how often this list has been counted in the set, with this time; 0: no memory (logged). */
+uint64_t hd_form_count_list(const hd_known_t *known, hd_fingerprint_t list);
+/* Sets *me to the place of `own` in the list, or to HD_MEET_ANY if it is not there. Checks that all
+ * entries are below limit, and none comes twice (logged). */
+ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit, uint64_t own,
+                                uint32_t *me);
 /* Enters a meeting of `size` endpoints of this process as participant `me`. On success, the next
  * step is STEP_MEET, and team->ep is the participant's number. */
 ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                    uint32_t me, bool included);
-/* Starts a team of a list whose members live in several processes. Those of this process meet; the
- * processes meet by their greeting. key: the meeting's, if all members lived here. ordinal: how
- * often the list has been counted. origin: names what the list's entries count, the same number in
- * all processes. */
-ucc_status_t hd_form_start_crossing(ucc_team_h team, const hd_meet_key_t *key, uint64_t ordinal,
-                                    uint64_t origin, uint32_t me);
+/* Enters the meeting of those of the team's members that live in this process. The team's span, its
+ * size and this endpoint's number are known. */
+ucc_status_t hd_form_meet_members(ucc_team_h team, const hd_meet_key_t *key);
+/* Starts a team of n members of the set, whom the list gives by their numbers in it; the caller is
+ * the me-th. Those of this process meet by the key, in which key->list stands for the list; the
+ * processes meet by their greeting. */
+ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
+                                   const hd_meet_key_t *key, const uint64_t *list, uint32_t n,
+                                   uint32_t me);
 /* Fails a meeting of n, for participant `me`, who can't take part in it: so the others do not
  * wait. */
 void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);
@@ -218,8 +160,29 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
 /* STEP_MEET. */
 ucc_status_t hd_form_meet(ucc_team_h team);
+/* Returns the group of the endpoint's meeting, if it has been made; if not, none will be. */
+hd_group_t *hd_form_made_group(hd_meeting_t *meeting);
+/* Returns why the endpoint's meeting has failed (logged); UCC_OK: it has not. */
+ucc_status_t hd_form_meeting_status(ucc_team_h team);
+/* Called again and again while not all endpoints have joined: returns why the meeting has failed,
+ * and looks now and then whether one of the others has given up before it came there. Returns why
+ * (logged); UCC_OK: not as far as is known. */
+ucc_status_t hd_form_watch(ucc_team_h team);
 /* Logs for whom the team has been waiting in STEP_MEET; the wait has been long. */
 void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
+
+/* --- split.c: only for a split of a team of several processes --------------------------------- */
+
+/* STEP_SPLIT: tells the other processes who takes part, and goes on to the meeting of
+ * those. */
+ucc_status_t hd_form_split(ucc_team_h team);
+/* Called by an endpoint that has failed in STEP_SPLIT, and has failed the parent's meeting. Tells the other
+ * processes `why`, if nothing has been told yet; if they have been told that this endpoint comes,
+ * goes on to the meeting of those who take part, which is to be failed, too. */
+void hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
+/* Called by an endpoint that is destroyed: returns whether its process has not yet told and heard
+ * all, and the endpoint has to come again. It returns false after two seconds in any case. */
+bool hd_form_split_lingers(ucc_team_h team);
 
 /* --- oob.c ------------------------------------------------------------------------------------ */
 
@@ -231,12 +194,9 @@ ucc_status_t hd_form_enter_oob(ucc_team_h team);
  * exchange, to say so there, and fails. NULL: there is no memory for that either (logged). */
 ucc_team_h hd_form_refuse_oob(ucc_context_h context, const ucc_team_params_t *params,
                               bool unplaced);
-/* STEP_GATHER and STEP_FIND. */
+/* STEP_GATHER and STEP_ROLL. */
 ucc_status_t hd_form_gather(ucc_team_h team);
-ucc_status_t hd_form_find(ucc_team_h team);
-/* Called again and again while not all endpoints have joined: looks now and then whether one of the
- * others has given up. Returns why (logged); UCC_OK: not as far as is known. */
-ucc_status_t hd_form_watch(ucc_team_h team);
+ucc_status_t hd_form_call_roll(ucc_team_h team);
 
 /* --- shrink.c: in a team of several processes ------------------------------------------------- */
 
@@ -251,8 +211,8 @@ void hd_form_refuse_shrink(ucc_team_h parent);
 
 /* --- form.c ----------------------------------------------------------------------------------- */
 
-/* The team can't become complete without this endpoint: tells all who have joined it, or meet for
- * it, and those who come later. */
-void hd_form_give_up(ucc_team_h team, ucc_status_t why);
+/* The team can't become complete without this endpoint, for this reason: tells all who have joined
+ * it, or meet for it, and those who come later. */
+void hd_form_fail(ucc_team_h team, ucc_status_t why);
 
 #endif

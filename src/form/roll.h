@@ -1,50 +1,98 @@
-/* roll.h: calling the roll. Members of an exchange (endpoints that form a team, contexts, or
- * processes) have to find out, when they live in several processes, who lives where, and how each
- * process is reached by the network. The owner of a roll makes the exchanges itself; the roll says
- * what is exchanged, and reads what has come:
+/* roll.h: what the members of an out-of-band exchange tell each other. Members are endpoints that
+ * form a team, contexts, or processes. In a first exchange each gives a RECORD of itself (record.c).
+ * If they live in several processes, they then find out who lives where, and how each process is
+ * reached by the network: they call the ROLL (roll.c).
  *
- *      take      after a first exchange, which told each member's process and number: makes the
- *                span. From now on all members go the same way together
+ *      records   every member has the same records afterwards, and reads them the same way. So all
+ *                members go the same way together from now on
+ *      take      makes the span, and all memory that the rest needs
  *      open      every member gets the process's network; the first member to come makes it. Each
  *                has a reference, so the address stays what it is until the last of them is done
  *      accounts  a second exchange: how each member got on, and how long its process's address is.
  *                A member in trouble says so here, instead of leaving the others waiting for its
- *                part. All memory that the rest needs is there before this exchange; if an address
- *                is longer than the memory, all members see that, make more room, and exchange
- *                accounts again
+ *                part. If an address is longer than the memory, all members see that, make more
+ *                room, and exchange accounts again
  *      slices    a third exchange: the addresses, of which each member of a process gives a slice
  *
  * So a member that lacks memory, or anything else, tells the others before it leaves: nobody waits
  * for it in an exchange. A member that lacks memory before the first exchange takes part in that
  * one all the same, with a record that says why it can't go on.
  *
- * A roll has one owner, and only the owner calls these functions.
+ * A roll has one owner, and only the owner calls these functions. One exchange is outstanding at a
+ * time. Functions that block say so.
  */
 #ifndef HD_FORM_ROLL_H
 #define HD_FORM_ROLL_H
 
 #include "span/span.h"
+#include "threads/stall.h"
 
-/* A member, as the first exchange told of it. */
-typedef struct hd_called {
-    uint64_t process[2];
-    uint32_t number, place; /* its number among the members, and its place in the exchange */
-} hd_called_t;
+/* --- record.c --------------------------------------------------------------------------------- */
+
+/* What a member says of itself. It holds no addresses: its reader may come when the writer is gone,
+ * or live in another process, even one with another version of the library. So it begins with the
+ * version and has one size in all versions. It is small, because each endpoint of a team of
+ * hundreds keeps hundreds of them. */
+typedef struct hd_record {
+    alignas(64) uint32_t version;
+    uint32_t number; /* endpoint number; of a context or a process, its place in the exchange */
+    uint64_t process[2], host;
+    uint64_t label;     /* the user's name for the endpoint; how many endpoints a process brings */
+    uint64_t serial;    /* no other in the process has it: of an endpoint, its notice's */
+    uint64_t variables; /* the value of each variable that must agree, in bits of its own */
+    int32_t trouble;    /* UCC_OK, or why this member can't take part: then nobody does */
+    uint8_t sync_type;
+    uint8_t ordering; /* only of processes */
+    uint8_t by_id;    /* only of contexts; 1: teams have to be told apart by their ids */
+    uint8_t unused;
+} hd_record_t;
+
+_Static_assert(sizeof(hd_record_t) == 64, "all versions have records of one size");
+
+/* Writes what a record says of the version, this process, its host and, unless config is NULL, its
+ * configuration. */
+void hd_record_sign(hd_record_t *record, const hd_config_t *config);
+static inline bool hd_record_same_process(const hd_record_t *one, const hd_record_t *other) {
+    return one->process[0] == other->process[0] && one->process[1] == other->process[1];
+}
+/* Returns the name of the first variable in which two records differ, and must not. NULL: they
+ * agree. */
+const char *hd_record_disagreed(const hd_record_t *one, const hd_record_t *other);
+/* Returns one number for all that the processes of a team of n have to agree on; they compare it as
+ * they greet each other. */
+uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n);
+
+/* --- roll.c: exchanges ------------------------------------------------------------------------ */
 
 typedef struct hd_account {
     int32_t status;
     uint32_t bytes; /* length of its process's address */
 } hd_account_t;
 
+/* What the next call of hd_roll_call does. */
+typedef enum hd_roll_step {
+    HD_ROLL_OPEN,     /* waits for the process's network */
+    HD_ROLL_ACCOUNTS, /* waits for the second exchange */
+    HD_ROLL_SLICES    /* waits for the third */
+} hd_roll_step_t;
+
 typedef struct hd_roll {
-    hd_span_t *span;         /* who lives where; NULL: there was no memory */
-    uint32_t *place_of;      /* by member's number: the member's place in the exchange */
-    uint64_t (*identity)[2]; /* by process of the span */
-    hd_net_t *net;           /* a reference */
-    uint32_t number;         /* this member's */
-    ucc_status_t trouble;    /* why this member can't go on; UCC_OK: it can */
-    hd_account_t mine;       /* what this member gives to the second exchange */
-    hd_account_t *told;      /* what all gave to it, by place; the owner's memory */
+    ucc_oob_coll_t oob;
+    const char *who; /* what takes part, for the log ("context") */
+    void *request;   /* of the outstanding allgather; NULL: there is none */
+    uint64_t stall;  /* ticks after which a wait that blocks is logged */
+    hd_stall_t waited;
+    hd_record_t mine, *all; /* by place in the exchange */
+    hd_account_t *told;     /* what all gave to the second exchange; in the memory of `all` */
+    /* The rest is for several processes. */
+    hd_roll_step_t step;
+    hd_span_t *span;      /* who lives where; NULL: there was no memory */
+    uint32_t *place_of;   /* by member's number: its place in the exchange */
+    hd_net_t *net;        /* a reference */
+    ucc_status_t trouble; /* why this member can't go on; UCC_OK: it can */
+    uint32_t culprit;     /* number of the first member that told of trouble, if `blames` */
+    bool blames;
+    hd_account_t account; /* what this member gives to the second exchange */
     /* there is memory for addresses of so many bytes; all have the same number */
     uint32_t room;
     uint8_t *my_slice;         /* what this member gives to the third exchange */
@@ -53,32 +101,50 @@ typedef struct hd_roll {
     hd_net_process_t *process; /* room for what the slices say, with the addresses behind */
 } hd_roll_t;
 
-/* Makes the span of n members, whom `called` lists, and all memory for the rest. Sorts `called`;
- * NULL: the caller had no memory for the list. If anything is missing, roll->trouble says so, and
- * the next exchange tells the others. */
-void hd_roll_take(hd_roll_t *roll, hd_called_t *called, uint32_t n, uint32_t my_number);
-/* Opens the network. UCC_INPROGRESS: the caller comes again. UCC_OK, also in trouble: `mine` is to
- * be exchanged next. */
-ucc_status_t hd_roll_open(hd_roll_t *roll, const hd_config_t *config);
-/* Called after the second exchange. UCC_OK: the third exchange follows, of `slice` bytes.
- * UCC_INPROGRESS: `mine` is to be exchanged once more. Else it returns why the first member in
- * trouble can't go on, and sets *number to that member's. All members get the same, but for one
- * without a span, which gets its own trouble. */
-ucc_status_t hd_roll_heard(hd_roll_t *roll, uint32_t *number);
-/* Called after the third exchange. Returns the processes as the net knows them, by number, in one
- * block with their addresses, which is the caller's then (hd_free). */
+/* Prepares the exchange of records: allocates `all` and `told`. `mine` is the caller's to fill in.
+ * UCC_ERR_NO_MEMORY: logged. */
+ucc_status_t hd_roll_begin(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
+                           uint64_t stall);
+/* Starts an allgather. An error has been logged. */
+ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes);
+/* Returns UCC_INPROGRESS while that allgather is outstanding; else frees it and returns how it
+ * ended (an error is logged). */
+ucc_status_t hd_roll_taken(hd_roll_t *roll);
+/* Called between two looks of a call that blocks: logs a wait that is long, and yields. */
+void hd_roll_pause(hd_roll_t *roll);
+/* Makes an allgather from its beginning to its end: blocks. */
+ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t bytes);
+/* Called after the first exchange. Returns why a member can't take part, and sets *place to that of
+ * the first such member; UCC_OK: all can. */
+ucc_status_t hd_roll_refusal(const hd_roll_t *roll, uint32_t *place);
+/* Returns memory with a word of zeros for each member, to check records with: it holds the accounts
+ * later. */
+uint64_t *hd_roll_words(hd_roll_t *roll);
+/* Returns a number that is the same at all members, after the first exchange, and that no other
+ * exchange has. first: the record of member 0. */
+uint64_t hd_roll_serial(const hd_record_t *first);
+
+/* --- roll.c: several processes ---------------------------------------------------------------- */
+
+/* Called when the records have been read, and have the right numbers; `mine`, too. If anything is
+ * missing, roll->trouble says so, and the next exchange tells the others; the caller may have
+ * trouble of its own to set there. */
+void hd_roll_take(hd_roll_t *roll);
+/* Goes on from there. UCC_INPROGRESS: the caller comes again. UCC_OK: hd_roll_processes is next.
+ * Else, if roll->blames, the error is why the culprit can't go on, which is not logged yet. All
+ * members get the same, but for one without a span, which gets its own trouble. */
+ucc_status_t hd_roll_call(hd_roll_t *roll, const hd_config_t *config);
+/* Returns the processes as the net knows them, by number, in one block with their addresses, which
+ * is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);
 /* Frees all that the roll still has. */
 void hd_roll_end(hd_roll_t *roll);
 
-/* Makes an allgather of `oob`, from its beginning to its end: for calls that block by contract.
- * who: what takes part, for the log ("context"). stall: ticks after which the wait is logged. */
-ucc_status_t hd_roll_exchange(const ucc_oob_coll_t *oob, const char *who, uint64_t stall,
-                              void *mine, void *all, size_t bytes);
-/* Takes part in that allgather for a member that can't go on, as `mine` says. What the others say
- * is of no interest any more. */
-void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, void *mine,
-                    size_t bytes);
+/* --- roll.c: members that can't take part ----------------------------------------------------- */
+
+/* Takes part in the exchange of records for a member that can't, for this reason: blocks. What the
+ * others say is of no interest any more. */
+void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, ucc_status_t why);
 /* Returns zeroed memory to take part in an exchange with, aligned to HD_LINE_PAIR: from the heap,
  * or, if that has none, one of a few pieces that the library keeps for this. NULL: those are in
  * use, or too small (logged). */

@@ -1,11 +1,12 @@
 /* split.c: teams that all endpoints of a parent make together, each saying whether it takes part;
- * here only the part that a parent of several processes needs. hd_form_meet and derive.c call it.
+ * here only the part that a parent of several processes needs. form.c and derive.c call it.
  *
  * The parent's endpoints in this process meet (threads/meet.h). Then each process tells the others
  * which of its endpoints take part: a SPLIT, an allgather among the processes on the parent's own
  * network team. The endpoint that completes the meeting here, or fails it, starts the split. So all
  * know the new team: its span, and a wire id that follows from the parent's and the number of the
- * split. From there on it forms as any other team.
+ * split. Those who take part leave the parent's meeting for one of their own, and from there on the
+ * team forms as any other.
  *
  * The endpoint that completes the meeting drives the exchange, even if it takes no part in the
  * team: its handle is being formed until its process has told and heard all. (Messages go from each
@@ -18,22 +19,16 @@
 
 #include "core/fork.h"
 
-#include <pthread.h>
-
 /* One such exchange. It belongs to the meeting, and to its leg while that is under way. */
 typedef struct hd_split {
     hd_leg_t leg;            /* must stay first */
     hd_crossing_t *crossing; /* the parent's; its group is kept while the leg is under way */
     _Atomic uint32_t refs;   /* one for the meeting, one for the leg */
     _Atomic int32_t status;  /* UCC_INPROGRESS; then how the exchange ended */
-    uint64_t **word;         /* by process: its status, then a bit for each of its endpoints */
-    hd_net_piece_t *piece;   /* by process: `word`, as one piece of data */
+    size_t words;            /* of each process: its status, then a bit for each of its endpoints */
+    uint64_t *word;          /* the first word of process 0; the others' follow */
+    hd_net_piece_t *piece;   /* by process: its words, as one piece of data */
     hd_net_data_t *data;     /* by process: its piece */
-    pthread_mutex_t lock;    /* guards the next two */
-    bool made;
-    /* the group of the new team, with a reference; NULL: it could not be made */
-    hd_group_t *group;
-    struct hd_split *next; /* in the list of splits that are over */
 } hd_split_t;
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
@@ -45,11 +40,6 @@ static void unref(hd_split_t *split) {
     uint32_t refs = atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel);
     hd_assert(refs == 1 || refs == 2);
     if (refs == 1) {
-        if (split->group) {
-            hd_home_unpin(&split->group->home);
-        }
-        pthread_mutex_destroy(&split->lock);
-        hd_free(split->leg.call.scratch);
         hd_free(split);
     }
 }
@@ -59,61 +49,32 @@ static void drop_split(void *object) {
     unref(object);
 }
 
-/* The splits whose legs are over. A leg ends under a lane's lock, where groups can't end, so the
- * thread that has pumped the network lets go of them. */
-static _Atomic(hd_split_t *) over;
-
-void hd_form_settle(void) {
-    /* relaxed: a split that is missed is settled by the next caller */
-    if (!atomic_load_explicit(&over, memory_order_relaxed)) {
-        return;
-    }
-    /* acquire: pairs with the push in step_split */
-    hd_split_t *split = atomic_exchange_explicit(&over, NULL, memory_order_acquire);
-    while (split) {
-        hd_split_t *next = split->next;
-        hd_group_t *parent = split->crossing->group;
-        unref(split);
-        hd_home_unpin(&parent->home);
-        split = next;
-    }
-}
-
-/* Returns how many words a process has in the exchange. */
-static size_t words_of(const hd_span_t *span, uint32_t process) {
-    return 1 + (hd_span_count(span, process) + 63) / 64;
-}
-
 /* Allocates a split with all its arrays in one block. NULL: no memory. */
 static hd_split_t *allocate(const hd_span_t *span) {
-    uint32_t n = span->processes;
-    size_t words = 0;
+    uint32_t n = span->processes, most = 0;
     for (uint32_t p = 0; p < n; p++) {
-        words += words_of(span, p);
+        most = hd_span_count(span, p) > most ? hd_span_count(span, p) : most;
     }
-    size_t each = sizeof(uint64_t *) + sizeof(hd_net_piece_t) + sizeof(hd_net_data_t);
-    hd_split_t *split = hd_alloc(HD_LINE, sizeof(*split) + n * each + words * sizeof(uint64_t));
+    size_t words = 1 + (most + 63) / 64, bytes = words * sizeof(uint64_t);
+    hd_split_t *split = hd_alloc(
+        HD_LINE, sizeof(*split) + n * (sizeof(*split->data) + sizeof(*split->piece) + bytes));
     if (!split) {
         return NULL;
     }
+    split->words = words;
     split->data = (hd_net_data_t *)(void *)(split + 1);
     split->piece = (hd_net_piece_t *)(void *)(split->data + n);
-    split->word = (uint64_t **)(void *)(split->piece + n);
-    uint64_t *at = (uint64_t *)(void *)(split->word + n);
+    split->word = (uint64_t *)(void *)(split->piece + n);
     for (uint32_t p = 0; p < n; p++) {
-        size_t bytes = words_of(span, p) * sizeof(uint64_t);
-        split->word[p] = at;
-        split->piece[p] = (hd_net_piece_t){at, bytes};
+        split->piece[p] = (hd_net_piece_t){split->word + p * words, bytes};
         split->data[p] = (hd_net_data_t){.piece = &split->piece[p], .n = 1, .bytes = bytes};
-        at += words_of(span, p);
     }
     return split;
 }
 
 /* --- the exchange ----------------------------------------------------------------------------- */
 
-/* The leg's step, under its lane's lock: true when the leg is over, and the split on the list
- * `over`. */
+/* The leg's step, under its lane's lock: true when the leg is over, and may be gone. */
 static bool step_split(hd_leg_t *leg) {
     hd_split_t *split = (hd_split_t *)(void *)leg;
     hd_crossing_t *crossing = split->crossing;
@@ -124,14 +85,8 @@ static bool step_split(hd_leg_t *leg) {
     }
     /* release: what has come; pairs with the acquire in hd_form_split */
     atomic_store_explicit(&split->status, (int32_t)status, memory_order_release);
-    /* relaxed: only looked at */
-    atomic_fetch_sub_explicit(&crossing->splits, 1, memory_order_relaxed);
-    split->next = atomic_load_explicit(&over, memory_order_relaxed); /* a guess */
-    /* release: the leg is out of use; pairs with the acquire in hd_form_settle, after which the
-     * split may be gone */
-    while (!atomic_compare_exchange_weak_explicit(&over, &split->next, split, memory_order_release,
-                                                  memory_order_relaxed)) {
-    }
+    unref(split);
+    hd_span_defer_unref(crossing);
     return true;
 }
 
@@ -145,7 +100,7 @@ typedef struct starting {
 static void fill(const hd_split_t *split, const starting_t *starting) {
     const hd_span_t *span = split->crossing->span;
     const hd_meeting_t *meeting = starting->team->forming->meeting;
-    uint64_t *word = split->word[span->mine];
+    uint64_t *word = split->word + span->mine * split->words;
     word[0] = (uint64_t)(int64_t)starting->status;
     for (uint32_t i = 0; starting->status == UCC_OK && i < hd_span_count(span, span->mine); i++) {
         word[1 + i / 64] |= (uint64_t)hd_meeting_included(meeting, i) << (i % 64);
@@ -164,7 +119,6 @@ static void *make_split(void *arg) {
     }
     hd_leg_t *leg = &split->leg;
     split->crossing = crossing;
-    pthread_mutex_init(&split->lock, NULL);
     fill(split, starting);
     leg->team = crossing->team;
     leg->key = (hd_net_key_t){.class = HD_NET_FORMING, .number = f->split};
@@ -174,20 +128,13 @@ static void *make_split(void *arg) {
                                 .give = &split->data[crossing->span->mine],
                                 .take = split->data};
     leg->plan = (hd_net_plan_t){.algorithm = HD_NET_DIRECT};
-    size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
-    if (scratch && !(leg->call.scratch = hd_alloc(HD_LINE, scratch))) {
-        pthread_mutex_destroy(&split->lock);
-        hd_free(split);
-        return NULL;
-    }
+    hd_assert_eq(hd_net_scratch(&leg->call, &leg->plan), 0);
     leg->step = step_split;
     leg->owner = split;
     /* relaxed, both: hd_leg_start, and the meeting's lock, hand them on */
     atomic_store_explicit(&split->refs, 2, memory_order_relaxed);
     atomic_store_explicit(&split->status, UCC_INPROGRESS, memory_order_relaxed);
     hd_home_pin(&f->parent->home);
-    /* relaxed: only looked at */
-    atomic_fetch_add_explicit(&crossing->splits, 1, memory_order_relaxed);
     hd_leg_start(leg);
     return split;
 }
@@ -213,16 +160,15 @@ static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
 static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     const hd_span_t *span = split->crossing->span;
     uint32_t local = span->local_of[endpoint];
-    return split->word[span->process_of[endpoint]][1 + local / 64] >> (local % 64) & 1;
+    const uint64_t *word = split->word + span->process_of[endpoint] * split->words;
+    return word[1 + local / 64] >> (local % 64) & 1;
 }
 
-/* Returns UCC_OK, or why a process could not take part (logged). */
-static ucc_status_t check_words(const hd_split_t *split) {
+/* The exchange is over. Returns UCC_OK, or why a process could not take part. */
+static ucc_status_t read_words(const hd_split_t *split) {
     for (uint32_t p = 0; p < split->crossing->span->processes; p++) {
-        ucc_status_t status = (ucc_status_t)(int64_t)split->word[p][0];
+        ucc_status_t status = (ucc_status_t)(int64_t)split->word[p * split->words];
         if (status != UCC_OK) {
-            hd_error("team from a parent: another endpoint has failed to take part: %s",
-                     ucc_status_string(status));
             return status < 0 ? status : UCC_ERR_INVALID_PARAM;
         }
     }
@@ -232,67 +178,64 @@ static ucc_status_t check_words(const hd_split_t *split) {
 /* Sets this endpoint's number, the team's size, and, if the team has several processes, what it
  * needs to cross them. */
 static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
+    hd_forming_t *f = team->forming;
     const hd_crossing_t *crossing = split->crossing;
-    if (team->forming->process) {
-        return UCC_OK; /* an earlier call got so far */
-    }
     uint64_t *list = hd_alloc(HD_LINE, crossing->span->n * sizeof(*list));
-    hd_span_t *span = NULL;
-    uint32_t n = 0;
-    for (uint32_t i = 0; list && i < crossing->span->n; i++) {
-        team->ep = i == team->forming->parent_ep ? n : team->ep;
+    uint32_t n = 0, me = 0;
+    if (!list) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < crossing->span->n; i++) {
+        me = i == f->parent_ep ? n : me;
         if (is_in(split, i)) {
             list[n++] = i;
         }
     }
-    team->n = n;
-    if (list) {
-        span = hd_form_span_of_list(crossing->span, list, n, team->ep);
+    ucc_status_t status = hd_form_take_list(team, crossing->span, list, n, me);
+    if (status == UCC_OK && f->roll.span) {
+        f->wire = hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), f->split);
+        status = hd_form_cross(team, crossing->span, list, NULL, crossing->identity);
     }
-    ucc_status_t status = span ? UCC_OK : UCC_ERR_NO_MEMORY;
-    if (span && span->processes > 1) {
-        team->forming->wire =
-            hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), team->forming->split);
-        status = hd_form_cross_from(team, span, crossing, list);
-    } else {
-        hd_free(span);
-    }
+    f->roll.mine.label = me;
     hd_free(list);
     return status;
 }
 
-/* Returns the group of this process, which the first caller makes. NULL: it could not be made. */
-static hd_group_t *group_of(hd_split_t *split, hd_group_t *(*make)(ucc_team_h team),
-                            ucc_team_h team) {
-    pthread_mutex_lock(&split->lock);
-    if (!split->made) {
-        split->made = true;
-        split->group = make(team);
+/* Leaves the parent's meeting for that of the endpoints of this process that take part. An endpoint
+ * that fails to enter the latter has failed the former before it tries again: whoever is in the
+ * latter by then finds either that the former has failed, or the endpoint there. */
+static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
+    hd_forming_t *f = team->forming;
+    hd_meeting_t *before = f->meeting;
+    uint32_t n = 0, me = 0;
+    for (uint32_t i = 0; i < f->meets; i++) {
+        me = i == f->participant ? n : me;
+        n += hd_meeting_included(before, i);
     }
-    hd_group_t *group = split->group;
-    pthread_mutex_unlock(&split->lock);
-    return group;
-}
-
-static hd_group_t *make_group(ucc_team_h team) {
-    if (team->forming->process) {
-        return hd_form_make_spanning(team);
+    hd_meet_key_t key = {
+        .kind = HD_MEET_SPLIT, .scope = f->parent->serial, .id = f->split, .list = {{n, 1}}};
+    ucc_status_t status = hd_form_start_meeting(team, &key, n, me, true);
+    if (status != UCC_OK) {
+        return status;
     }
-    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
-    return hd_group_create(team->n, &config);
-}
-
-/* An endpoint that gives up asks with this: if no group has been made by now, none will be. */
-static hd_group_t *make_none(ucc_team_h team) {
-    (void)team;
-    return NULL;
+    status = take_members(team, split);
+    f->split_of = 0;
+    if (hd_meeting_failed(before) != UCC_OK) {
+        hd_meeting_fail(f->meeting, hd_meeting_failed(before));
+    }
+    hd_meeting_release(before, false);
+    return status;
 }
 
 ucc_status_t hd_form_split(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (!hd_meeting_is_complete(f->meeting)) {
-        return UCC_INPROGRESS;
+        ucc_status_t failed = hd_form_meeting_status(team);
+        return failed == UCC_OK ? UCC_INPROGRESS : failed;
     }
+    /* From now on the other processes may hear that this process's endpoints come. So whatever
+     * becomes of the meeting, the endpoints here go on to the next one, where they learn of it and
+     * can tell the other processes. */
     hd_split_t *split = split_of(team, UCC_OK);
     if (!split) {
         return UCC_ERR_NO_MEMORY;
@@ -300,40 +243,31 @@ ucc_status_t hd_form_split(ucc_team_h team) {
     hd_net_pump(split->crossing->net);
     /* acquire: pairs with the release in step_split */
     ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    hd_form_settle();
+    hd_span_drain();
     if (f->excluded && status != UCC_INPROGRESS) {
         hd_form_drop(team);
         team->state = HD_TEAM_EXCLUDED;
         return UCC_OK;
     }
-    status = status == UCC_OK ? check_words(split) : status;
-    status = status == UCC_OK ? take_members(team, split) : status;
-    if (status != UCC_OK) {
-        return status;
+    if (status == UCC_OK && (status = read_words(split)) != UCC_OK) {
+        hd_error("team from a parent: another endpoint has failed to take part: %s",
+                 ucc_status_string(status));
     }
-    f->group = group_of(split, make_group, team);
-    if (!f->group) {
-        return hd_form_why_no_group(team);
-    }
-    f->step = STEP_JOIN;
-    return UCC_OK;
+    return status == UCC_OK ? go_on(team, split) : status;
 }
 
-hd_group_t *hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
-    if (team->forming->forks != hd_forks()) {
-        return NULL;
+void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
+    hd_forming_t *f = team->forming;
+    if (f->forks != hd_forks()) {
+        return;
     }
-    hd_split_t *split = split_of(team, why);
-    if (!split) {
-        return NULL;
-    }
+    const hd_split_t *split = split_of(team, why);
     /* acquire: pairs with the release in step_split */
-    ucc_status_t told = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    /* the others believe that this endpoint comes */
-    if (told == UCC_OK && !team->forming->process) {
-        (void)take_members(team, split);
+    if (split && !f->excluded &&
+        atomic_load_explicit(&split->status, memory_order_acquire) == UCC_OK &&
+        read_words(split) == UCC_OK) {
+        (void)go_on(team, split); /* the others believe that this endpoint comes */
     }
-    return group_of(split, make_none, team);
 }
 
 bool hd_form_split_lingers(ucc_team_h team) {
@@ -356,6 +290,6 @@ bool hd_form_split_lingers(ucc_team_h team) {
     bool lingers = split &&
                    atomic_load_explicit(&split->status, memory_order_relaxed) == UCC_INPROGRESS &&
                    now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
-    hd_form_settle();
+    hd_span_drain();
     return lingers;
 }

@@ -43,9 +43,6 @@ static void release(hd_outer_memory_t *memory) {
         hd_free(set);
         set = next;
     }
-    if (crossing->end_survivor_sets) {
-        crossing->end_survivor_sets(crossing);
-    }
     hd_free(crossing->origin.endpoint);
     hd_free(crossing->hello_scratch);
     hd_free(crossing->words);

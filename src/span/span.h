@@ -66,8 +66,6 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
  * memory (logged). */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
-typedef struct hd_survivors hd_survivors_t;
-
 /* Where a team comes from that was made of the survivors of another one (form/shrink.c): the first
  * team in that line. */
 typedef struct hd_origin {
@@ -134,13 +132,7 @@ struct hd_crossing {
     uint64_t (*identity)[2]; /* by process: hd_process_identity */
     /* spans of active sets, each made when it is first used; a list that only grows */
     _Atomic(hd_span_t *) sets;
-    _Atomic uint32_t splits; /* exchanges under way that split this team (form/split.c) */
     hd_origin_t origin;
-    hd_lock_t judging; /* guards `survivor_sets` */
-    /* who is left of the team, one entry per call; form/shrink.c makes them */
-    hd_survivors_t *survivor_sets;
-    /* frees `survivor_sets`; set by form/shrink.c with the first of them. NULL: there is none */
-    void (*end_survivor_sets)(hd_crossing_t *crossing);
     /* The greeting: a barrier among the processes, so that no message comes for a team that its
      * receiver does not know yet. */
     hd_leg_t hello;

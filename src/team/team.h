@@ -69,7 +69,7 @@ struct ucc_context {
         /* teams of the same list of contexts are told apart by their ids, not by their order
          * alone */
         bool by_id;
-        /* NULL: all of them live in this process (context_group.h) */
+        /* NULL: all of them live in this process (form/internal.h) */
         struct hd_context_group *group;
         /* by list of contexts: how many teams this context has made of it; under offers_lock */
         hd_ordinals_t lists;

@@ -15,9 +15,8 @@
  * meeting, too.
  *
  * A NOTICE is what one endpoint has to say to those who know its serial number (they heard of it in
- * an out-of-band exchange): that it is still at work, that it failed, or that a group is there to
- * be joined. It lives with the endpoint that put it up; who comes later than that finds nothing,
- * and knows so.
+ * an out-of-band exchange): that it is still at work, or that it has failed. It lives with the
+ * endpoint that put it up; who comes later than that finds nothing, and knows so.
  */
 #ifndef HD_THREADS_MEET_H
 #define HD_THREADS_MEET_H
@@ -84,19 +83,18 @@ void hd_meeting_release(hd_meeting_t *meeting, bool early);
 void hd_meetings_end(uint64_t scope);
 
 typedef struct hd_notice {
-    uint64_t serial; /* 0: not up */
-    hd_home_t *home; /* the group; holds a reference */
-    ucc_status_t status;
+    uint64_t serial;     /* 0: not up */
+    ucc_status_t status; /* UCC_INPROGRESS, or why the endpoint has failed */
     struct hd_notice *next;
 } hd_notice_t;
 
-/* The writer's. What status says: UCC_INPROGRESS at first, then UCC_OK (home, and one reference to
- * it, is handed over) or an error. take_down may be called at any time. */
+/* Called by the endpoint itself. take_down may be called at any time, also of a notice that is not
+ * up. */
 void hd_notice_put_up(hd_notice_t *notice);
-void hd_notice_change(hd_notice_t *notice, ucc_status_t status, hd_home_t *home);
+void hd_notice_change(hd_notice_t *notice, ucc_status_t status);
 void hd_notice_take_down(hd_notice_t *notice);
-/* Anybody's: the status of that notice, with UCC_OK the group, pinned; UCC_ERR_NOT_FOUND if it is
- * not up any more (or was never in this process). home may be NULL. */
-ucc_status_t hd_notice_read(uint64_t serial, hd_home_t **home);
+/* Called by anybody: returns the status of that notice; UCC_ERR_NOT_FOUND if it is not up any more
+ * (or was never in this process). */
+ucc_status_t hd_notice_read(uint64_t serial);
 
 #endif

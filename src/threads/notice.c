@@ -30,10 +30,9 @@ void hd_notice_put_up(hd_notice_t *notice) {
     pthread_mutex_unlock(&table_lock);
 }
 
-void hd_notice_change(hd_notice_t *notice, ucc_status_t status, hd_home_t *home) {
+void hd_notice_change(hd_notice_t *notice, ucc_status_t status) {
     pthread_mutex_lock(&table_lock);
     notice->status = status;
-    notice->home = home;
     pthread_mutex_unlock(&table_lock);
 }
 
@@ -44,20 +43,13 @@ void hd_notice_take_down(hd_notice_t *notice) {
     pthread_mutex_lock(&table_lock);
     *find(notice->serial) = notice->next;
     pthread_mutex_unlock(&table_lock);
-    if (notice->home) {
-        hd_home_unpin(notice->home);
-    }
     *notice = (hd_notice_t){0};
 }
 
-ucc_status_t hd_notice_read(uint64_t serial, hd_home_t **home) {
+ucc_status_t hd_notice_read(uint64_t serial) {
     pthread_mutex_lock(&table_lock);
     const hd_notice_t *notice = *find(serial);
     ucc_status_t status = notice ? notice->status : UCC_ERR_NOT_FOUND;
-    if (status == UCC_OK && home) {
-        hd_home_pin(notice->home); /* the notice holds a reference as long as it is up */
-        *home = notice->home;
-    }
     pthread_mutex_unlock(&table_lock);
     return status;
 }

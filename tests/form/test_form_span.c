@@ -485,6 +485,56 @@ Test(form_span, versions_that_differ_fail_at_all) {
     cr_assert(runs(&shape, is_another_version, NULL));
 }
 
+static ucc_status_t (*test_truly)(void *);
+
+/* An exchange whose third allgather fails as it begins, although it leaves a request, and the others
+ * get its data. */
+static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info, void **request) {
+    static uint32_t gathered;
+    ucc_status_t status = gather_truly(src, dst, bytes, info, request);
+    if (++gathered < 3) {
+        return status;
+    }
+    while (test_truly(*request) == UCC_INPROGRESS) {
+    }
+    return UCC_ERR_IO_ERROR;
+}
+
+static int fails_at_the_addresses(const process_t *process, void *arg) {
+    ucc_team_h team;
+    ucc_status_t status = UCC_OK;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = process_oob(process, 0, process->endpoint[0])};
+    (void)arg;
+    gather_truly = params.oob.allgather;
+    test_truly = params.oob.req_test;
+    if (process->me == 1) {
+        params.oob.allgather = gather_twice;
+    }
+    must(ucc_team_create_post(&s.contexts[0], 1, &params, &team), "ucc_team_create_post");
+    if (process->me == 1) {
+        drive(&team, 1, &status);
+        destroy(&team, 1);
+    }
+    deadline_t deadline = deadline_start("the other process's part of the exchange");
+    while (process->me == 0 && team->forming->step != STEP_COMPLETE) {
+        cr_assert_eq(ucc_team_create_test(team), UCC_INPROGRESS);
+        deadline_poll(&deadline);
+    }
+    process_barrier(process);
+    if (process->me == 0) { /* it does not hear of that */
+        destroy(&team, 1);
+    }
+    return !(stage_close(&s) && status == (process->me == 1 ? UCC_ERR_IO_ERROR : UCC_OK));
+}
+
+Test(form_span, an_endpoint_whose_exchange_fails_as_it_begins_can_go) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, fails_at_the_addresses, NULL));
+}
+
 static int has_no_network_in_one(const process_t *process, void *arg) {
     (void)arg;
     if (process->me == 1) {
@@ -834,51 +884,69 @@ Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_team) {
     forms_in_the_end(team_for);
 }
 
+typedef ucc_status_t (*derive_t)(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team);
+
 typedef struct scarcity {
+    derive_t derive;
+    /* memory runs out only when the endpoints wait for each other: a split tells nobody before */
+    bool late;
     long allocations;
     _Atomic bool refused; /* it has failed, and may have had no memory to tell the other */
 } scarcity_t;
 
 /* Process 1 has memory for so many allocations only. */
 static int forms_without_memory(const process_t *process, void *arg) {
-    static uint64_t both[] = {0, 1}, *list = both;
     scarcity_t *scarcity = arg;
-    ucc_team_h parent, team = NULL;
+    ucc_team_h parents[MOST], teams[MOST] = {NULL};
+    uint32_t formed = 0, over = 0;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     stage_t s = stage_open(process, false);
-    bool ok = form_parents(&s, &parent);
+    bool ok = form_parents(&s, parents);
     process_barrier(process);
-    hd_alloc_fail_after(process->me == 1 ? scarcity->allocations : -1);
-    ucc_status_t status = ucc_create_team_from_eps(parent, &list, 2, &team);
-    if (status != UCC_OK) {
-        atomic_store(&scarcity->refused, true);
-        team = NULL;
+    long allocations = process->me == 1 ? scarcity->allocations : -1;
+    hd_alloc_fail_after(scarcity->late ? -1 : allocations);
+    for (uint32_t k = 0; k < s.n; k++) {
+        if (scarcity->derive(process->endpoint[k], parents[k], &teams[k]) != UCC_OK) {
+            atomic_store(&scarcity->refused, true);
+            teams[k] = NULL;
+        }
     }
+    hd_alloc_fail_after(allocations);
     deadline_t deadline = deadline_start("a team to form without memory");
-    while (team && (status = ucc_team_create_test(team)) == UCC_INPROGRESS &&
-           !atomic_load(&scarcity->refused)) {
+    while (over < s.n && !atomic_load(&scarcity->refused)) {
+        over = formed = 0;
+        for (uint32_t k = 0; k < s.n; k++) {
+            ucc_status_t status = ucc_team_create_test(teams[k]);
+            over += status != UCC_INPROGRESS;
+            formed += status == UCC_OK;
+        }
         deadline_poll(&deadline);
     }
     hd_alloc_fail_after(-1);
-    if (status < 0) {
+    if (formed < s.n) {
         atomic_store(&scarcity->refused, true);
     }
-    process_set(process, 0, status == UCC_OK);
+    ok &= formed == s.n || formed == 0 || over < s.n;
+    process_set(process, 0, formed == s.n);
     process_barrier(process);
-    if (team) {
-        world_destroy_team(team);
+    for (uint32_t k = 0; k < s.n; k++) {
+        if (teams[k]) {
+            world_destroy_team(teams[k]);
+        }
     }
     process_barrier(process);
-    world_destroy_team(parent);
+    destroy(parents, s.n);
     return !(stage_close(&s) && ok);
 }
 
-Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
-    shape_t shape = shape_even(2, 1);
+static void form_in_all_or_none(uint32_t endpoints, derive_t derive, bool late) {
+    shape_t shape = shape_even(2, endpoints);
     scarcity_t *scarcity =
         mmap(NULL, sizeof(*scarcity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool formed = false;
-    for (long n = 0; n < 300 && !formed; n += n < 14 ? 1 : 17) {
+    scarcity->derive = derive;
+    scarcity->late = late;
+    for (long n = 0; n < 300 && !formed; n += n < 14 * (long)endpoints ? 1 : 17) {
         scarcity->allocations = n;
         atomic_store(&scarcity->refused, false);
         outcome_t outcome = processes_run(&shape, SECONDS, forms_without_memory, scarcity);
@@ -888,6 +956,64 @@ Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
     }
     cr_assert(formed);
     munmap(scarcity, sizeof(*scarcity));
+}
+
+static ucc_status_t derive_by_list(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team) {
+    static uint64_t both[] = {0, 1}, *list = both;
+    (void)endpoint;
+    return ucc_create_team_from_eps(parent, &list, 2, team);
+}
+
+static ucc_status_t derive_by_split(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team) {
+    return ucc_team_create_from_parent(endpoint, 1, parent, team);
+}
+
+static ucc_status_t derive_by_shrink(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team) {
+    (void)endpoint;
+    return heddle_team_shrink(parent, team);
+}
+
+Test(form_span, without_memory_in_one_process_a_team_forms_in_none) {
+    form_in_all_or_none(1, derive_by_list, false);
+}
+Test(form_span, without_memory_in_one_process_a_split_forms_in_none) {
+    form_in_all_or_none(2, derive_by_split, true);
+}
+Test(form_span, without_memory_in_one_process_survivors_form_a_team_in_none) {
+    form_in_all_or_none(2, derive_by_shrink, false);
+}
+
+/* One endpoint of process 1 goes while its process waits for the other one, which has been told that
+ * it comes. The endpoint beside it tells the other process. */
+static int goes_in_a_split(const process_t *process, void *arg) {
+    ucc_team_h parents[MOST], teams[MOST];
+    ucc_status_t statuses[MOST];
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents);
+    uint32_t gone = process->me;
+    (void)arg;
+    for (uint32_t me = 2; me-- > 0; process_barrier(process)) {
+        for (uint32_t k = 0; k < s.n && process->me == me; k++) {
+            must(ucc_team_create_from_parent(process->endpoint[k], 1, parents[k], &teams[k]),
+                 "from_parent");
+        }
+        if (process->me == 1 && me == 1) {
+            world_destroy_team(teams[0]);
+            (void)ucc_team_create_test(teams[1]);
+        }
+    }
+    drive(teams + gone, s.n - gone, statuses);
+    ok &= all_are(statuses, s.n - gone, UCC_ERR_NOT_FOUND);
+    destroy(teams + gone, s.n - gone);
+    destroy(parents, s.n);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, an_endpoint_that_goes_in_a_split_leaves_no_process_waiting) {
+    shape_t shape = shape_even(2, 2);
+    cr_assert(runs(&shape, goes_in_a_split, NULL));
 }
 
 /* --- many ------------------------------------------------------------------------------------- */

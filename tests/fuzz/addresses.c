@@ -56,42 +56,68 @@ static void parse_watch(const uint8_t *bytes, size_t n) {
     free(address);
 }
 
-/* Which member is where; then accounts; then slices. Mine is true, the others' are what the input
- * says. */
-static void call_roll(input_t *in) {
-    static uint8_t mine[48];
-    static hd_net_t net; /* one that is not open: it has an address */
-    uint32_t n = 2 + next_byte(in) % (MOST_MEMBERS - 1), me = next_byte(in) % n, number;
-    hd_called_t called[MOST_MEMBERS];
-    net.address = mine;
-    net.address_bytes = sizeof(mine);
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t where = next_byte(in) % 4;
-        called[i] = (hd_called_t){{where, where / 2}, i, i};
+typedef struct exchange {
+    input_t *in;
+    hd_roll_t *roll;
+} exchange_t;
+
+static uint8_t my_address[48];
+
+/* Accounts, then slices. Mine is true, the others' are what the input says. */
+static ucc_status_t allgather(void *mine, void *all, size_t bytes, void *arg, void **request) {
+    const exchange_t *e = arg;
+    const hd_roll_t *roll = e->roll;
+    *request = NULL;
+    if (all == roll->slices) {
+        next_bytes(e->in, all, roll->oob.n_oob_eps * bytes);
+        return UCC_OK;
     }
-    hd_roll_t roll = {0};
-    hd_roll_take(&roll, called, n, me);
-    CHECK(roll.trouble == UCC_OK);
-    roll.net = &net;
-    roll.told = (hd_account_t *)calloc(n, sizeof(*roll.told));
-    CHECK(roll.told);
-    for (uint32_t i = 0; i < n; i++) {
-        bool ours = roll.span->process_of[i] == roll.span->mine, odd = next_byte(in) % 8 == 0;
-        roll.told[i] = (hd_account_t){.bytes = ours ? sizeof(mine) : 40};
-        if (odd && i != me) {
+    CHECK(mine == &roll->account && all == roll->told && roll->trouble == UCC_OK);
+    for (uint32_t i = 0; roll->room == 2048 && i < roll->oob.n_oob_eps; i++) {
+        bool ours = roll->span->process_of[i] == roll->span->mine, odd = next_byte(e->in) % 8 == 0;
+        roll->told[i] = (hd_account_t){.bytes = ours ? sizeof(my_address) : 40};
+        if (odd && i != roll->mine.number) {
             /* too many, or few: what is allowed between takes time */
-            roll.told[i].bytes = (uint32_t)next_number(in, 4) & 0xfff00fff;
-            roll.told[i].status = (int32_t)(int8_t)next_byte(in);
+            roll->told[i].bytes = (uint32_t)next_number(e->in, 4) & 0xfff00fff;
+            roll->told[i].status = (int32_t)(int8_t)next_byte(e->in);
         } else if (!ours) {
-            roll.told[i].bytes = 1 + next_byte(in) % 4;
+            roll->told[i].bytes = 1 + next_byte(e->in) % 4;
         }
     }
-    ucc_status_t status;
-    while ((status = hd_roll_heard(&roll, &number)) == UCC_INPROGRESS) {
-        CHECK(roll.trouble == UCC_OK);
+    return UCC_OK;
+}
+
+static ucc_status_t done(void *request) {
+    (void)request;
+    return UCC_OK;
+}
+
+/* Which member is where; then the exchanges. */
+static void call_roll(input_t *in) {
+    static hd_net_t net; /* one that is not open: it has an address */
+    uint32_t n = 2 + next_byte(in) % (MOST_MEMBERS - 1);
+    hd_roll_t roll = {.mine.number = next_byte(in) % n};
+    exchange_t e = {in, &roll};
+    ucc_oob_coll_t oob = {.allgather = allgather,
+                          .req_test = done,
+                          .req_free = done,
+                          .coll_info = &e,
+                          .n_oob_eps = n};
+    net.address = my_address;
+    net.address_bytes = sizeof(my_address);
+    CHECK(hd_roll_begin(&roll, &oob, "member", 0) == UCC_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t where = next_byte(in) % 4;
+        roll.all[i] = (hd_record_t){.process = {where, where / 2}, .number = i};
     }
+    hd_roll_take(&roll);
+    CHECK(roll.trouble == UCC_OK);
+    roll.net = &net;
+    roll.step = HD_ROLL_ACCOUNTS; /* as if it had been opened */
+    CHECK(hd_roll_give(&roll, &roll.account, roll.told, sizeof(roll.account)) == UCC_OK);
+    ucc_status_t status = hd_roll_call(&roll, NULL);
+    CHECK(status != UCC_INPROGRESS && roll.blames == (status != UCC_OK));
     if (status == UCC_OK) {
-        next_bytes(in, roll.slices, (size_t)n * roll.slice);
         hd_net_process_t *process = hd_roll_processes(&roll);
         for (uint32_t p = 0; process && p < roll.span->processes; p++) {
             hd_net_reach_t reach;
@@ -100,8 +126,7 @@ static void call_roll(input_t *in) {
         }
         hd_free(process);
     }
-    free(roll.told);
-    roll.told = NULL;
+    roll.net = NULL;
     hd_roll_end(&roll);
 }
 

@@ -10,9 +10,7 @@
 #include "core/mem.h"
 #include "form/internal.h"
 
-enum { MOST_PROCESSES = 6, RECORD = 128, ACCOUNT = sizeof(hd_account_t) };
-/* Where these stand in a record. */
-enum { AT_ENDPOINTS = 4, AT_PROCESS = 16 };
+enum { MOST_PROCESSES = 6, ACCOUNT = sizeof(hd_account_t) };
 
 static ucc_lib_h lib;
 
@@ -29,19 +27,18 @@ static void change(uint8_t *record, size_t bytes, input_t *in) {
     }
 }
 
-static void change_record(uint8_t *record, input_t *in, uint32_t i, uint8_t how) {
-    uint64_t process[2] = {1 + i, 2};
-    uint32_t endpoints = 1 + how / 2 % 4;
+static void change_record(hd_record_t *record, input_t *in, uint32_t i, uint8_t how) {
     if (how & 1) {
-        change(record, RECORD, in);
+        change((uint8_t *)record, sizeof(*record), in);
     }
+    record->label = 1 + how / 2 % 4;
     if (how & 8) { /* too many in all: what is allowed between takes time */
-        endpoints = UINT32_MAX / 2 + (uint32_t)next_byte(in);
+        record->label = (how & 4 ? UINT64_MAX : UINT32_MAX) / 2 + next_byte(in);
     }
     if (!(how & 16)) { /* else maybe this one twice */
-        memcpy(record + AT_PROCESS, process, sizeof(process));
+        record->process[0] = 1 + i;
+        record->process[1] = 2;
     }
-    memcpy(record + AT_ENDPOINTS, &endpoints, sizeof(endpoints));
 }
 
 static void change_account(uint8_t *at, input_t *in, uint8_t how) {
@@ -78,8 +75,8 @@ static ucc_status_t allgather(void *mine, void *all, size_t bytes, void *arg, vo
         if (i == e->me) {
             continue;
         }
-        if (bytes == RECORD && e->round == 1) {
-            change_record(to, e->in, i, how);
+        if (bytes == sizeof(hd_record_t) && e->round == 1) {
+            change_record((hd_record_t *)(void *)to, e->in, i, how);
         } else if (bytes == ACCOUNT && how >= 192) {
             change_account(to, e->in, how);
         } else if (bytes != ACCOUNT) {

@@ -36,7 +36,7 @@ static void change_record(hd_record_t *r, input_t *in, uint32_t i) {
         r->process[1] = 2;
     }
     if (what & 4) {
-        r->notice = next_number(in, 8);
+        r->serial = next_number(in, 8);
     }
     r->label = what & 8 ? r->label : i;
     if (what & 16) {

@@ -1,0 +1,87 @@
+/* test_record.c: what records say of configurations: two that differ name the variable in which they
+ * do, whatever its values.
+ */
+#include "core/config.h"
+#include "form/roll.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A variable whose values the processes of a team must agree on, and some or all of them. */
+static const struct {
+    const char *name, *values[8];
+} must_agree[] = {
+    {"REPRODUCIBLE", {"layout", "placement"}},
+    {"CHECK", {"n", "y"}},
+    {"NET_BARRIER", {"auto", "direct", "dissemination", "tree"}},
+    {"NET_BCAST", {"auto", "direct", "tree", "chain", "scatter_allgather"}},
+    {"NET_ALLGATHER", {"auto", "direct", "bruck", "ring"}},
+    {"NET_ALLTOALL", {"auto", "direct", "pairwise"}},
+    {"NET_GATHER", {"auto", "direct", "tree"}},
+    {"NET_SCATTER", {"auto", "direct", "tree"}},
+    {"NET_ALLREDUCE", {"auto", "direct", "exchange", "reduce_allgather"}},
+    {"NET_REDUCE", {"auto", "direct", "tree", "reduce_allgather"}},
+    {"NET_REDUCE_SCATTER", {"auto", "direct"}},
+    {"NET_SWAP_MAX", {"0", "1", "16", "4080", "4095", "4096"}},
+};
+enum { N = sizeof(must_agree) / sizeof(must_agree[0]) };
+
+/* Returns the record of a process in which a variable has this value, and all others their
+ * defaults. */
+static hd_record_t record_with(const char *name, const char *value) {
+    hd_config_t *config;
+    hd_record_t record = {0};
+    cr_assert_eq(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config), UCC_OK);
+    cr_assert_eq(hd_config_modify(config, NULL, name, value), UCC_OK, "%s=%s", name, value);
+    hd_record_sign(&record, config);
+    hd_config_release(config);
+    return record;
+}
+
+static void compare(const char *name, const char *one, const char *other) {
+    hd_record_t left = record_with(name, one), right = record_with(name, other);
+    const char *differs = hd_record_disagreed(&left, &right);
+    if (one == other) {
+        cr_expect_null(differs, "%s=%s: %s differs", name, one, differs ? differs : "");
+    } else {
+        cr_expect(differs && strcmp(differs, name) == 0, "%s=%s and %s: %s differs", name, one,
+                  other, differs ? differs : "nothing");
+    }
+}
+
+Test(record, names_the_variable_that_differs) {
+    for (uint32_t i = 0; i < N; i++) {
+        const char *const *value = must_agree[i].values;
+        for (uint32_t a = 0; value[a]; a++) {
+            for (uint32_t b = 0; value[b]; b++) {
+                compare(must_agree[i].name, value[a], value[b]);
+            }
+        }
+    }
+}
+
+Test(record, spellings_of_a_value_agree) {
+    hd_record_t yes = record_with("CHECK", "y"), one = record_with("CHECK", "1");
+    cr_assert_null(hd_record_disagreed(&yes, &one));
+    hd_record_t number = record_with("NET_SWAP_MAX", "1024"),
+                k = record_with("NET_SWAP_MAX", "01024");
+    cr_assert_null(hd_record_disagreed(&number, &k));
+}
+
+Test(record, terms_differ_with_each_variable) {
+    for (uint32_t i = 0; i < N; i++) {
+        hd_config_t *config;
+        uint32_t before = 0;
+        for (uint32_t a = 0; a < 2; a++) {
+            cr_assert_eq(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config), UCC_OK);
+            cr_assert_eq(
+                hd_config_modify(config, NULL, must_agree[i].name, must_agree[i].values[a]),
+                UCC_OK);
+            uint32_t terms = hd_record_terms(config, false, 4);
+            cr_expect(a == 0 || terms != before, "%s", must_agree[i].name);
+            before = terms;
+            hd_config_release(config);
+        }
+    }
+}
