@@ -77,6 +77,9 @@ static bool is_complete(hd_device_part_t *part) {
 static ucc_status_t complete(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_assert_eq(part->waits, 0);
+    if (part->outcome == UCC_OK) { /* in a group that has failed, its memory may be gone */
+        part->outcome = hd_group_poisoned(op->group);
+    }
     if (part->outcome == UCC_OK) {
         hd_device_copy_out(op);
     }

@@ -446,6 +446,7 @@ static ucc_status_t step_early(hd_op_t *op) {
     }
     if (status == UCC_OK) {
         task->listed = true; /* see callback.h */
+        task->impatient = false;
         op->apart = op->calls_user;
         status = launch_found(r, true, &queued);
         if (!queued) { /* if it is queued, the member's queue decides who steps it */

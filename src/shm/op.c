@@ -74,10 +74,11 @@ static ucc_status_t cancel(hd_op_t *op) {
 /* From now on, steps close the exchange until nobody works on the operation's buffers any more. */
 static void begin_cancel(hd_op_t *op, ucc_status_t why) {
     op->cancels = op->apart = true;
+    op->task.awaited = NULL; /* the poster looks no more */
     op->why = why;
 }
 
-static ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
+static __attribute__((noinline, cold)) ucc_status_t fail(hd_op_t *op, ucc_status_t why) {
     if (op->exposed) {
         begin_cancel(op, why);
         return cancel(op);
@@ -226,8 +227,11 @@ static ucc_status_t do_apart(hd_op_t *op) {
     if (op->cancels) {
         return conclude(op, op->phase, cancel(op));
     }
-    return op->phase == HD_PHASE_COPY_IN ? conclude(op, op->phase, advance(op, copy_in))
-                                         : step_calling_user(op);
+    if (op->phase == HD_PHASE_COPY_IN) { /* it may have come as far as LOCAL in this step */
+        ucc_status_t status = advance(op, copy_in);
+        return conclude(op, HD_PHASE_ARRIVE, status);
+    }
+    return step_calling_user(op);
 }
 
 static __attribute__((noinline)) ucc_status_t step_apart(hd_op_t *op) {
@@ -325,11 +329,20 @@ static __attribute__((noinline)) ucc_status_t start_in_frame(hd_op_t *op) {
     return status;
 }
 
+/* The operation ends before its frame has been entered. */
+static __attribute__((noinline, cold)) void drop(hd_op_t *op) {
+    if (op->frame && op->frame->drop) {
+        op->frame->drop(op);
+    }
+}
+
 ucc_status_t hd_op_launch(hd_op_t *op) {
     reset(op);
     hd_checked(hd_board_check_slot(op->place.board, op->place.k));
     ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
-    if (status == UCC_OK) {
+    if (__builtin_expect(status != UCC_OK, 0)) {
+        drop(op);
+    } else {
         status = op->frame && op->frame->enter ? start_in_frame(op) : op->start(op);
     }
     if (status < 0) {
@@ -352,9 +365,7 @@ void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
 
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
     op->apart = op->calls_user;
-    if (op->frame && op->frame->drop) {
-        op->frame->drop(op);
-    }
+    drop(op);
     if (!op->call.one_sided) {
         return why;
     }

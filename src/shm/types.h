@@ -347,7 +347,7 @@ typedef struct hd_frame {
      * (hd_op_leave), and copy_out is called in each of its steps until it returns that. */
     ucc_status_t (*finish)(hd_op_t *op, ucc_status_t status);
     ucc_status_t (*copy_out)(hd_op_t *op);
-    void (*drop)(hd_op_t *op); /* the operation ends without having been launched */
+    void (*drop)(hd_op_t *op); /* the operation ends before `enter` has been called */
 } hd_frame_t;
 
 /* Where an endpoint stands: its member of a board, and the number of its exchange there. */
