@@ -100,7 +100,8 @@ static ucc_status_t timed_out(hd_op_t *op) {
     return fail(op, UCC_ERR_TIMED_OUT);
 }
 
-/* One step of what the operation does while it is in no haste: `does` is its phase's. */
+/* Runs one step of the current phase, `does`, and if that does not end the operation, looks for what
+ * ends it from outside: a group that has failed, a call that differs, its deadline. */
 static inline ucc_status_t advance(hd_op_t *op, ucc_status_t (*does)(hd_op_t *op)) {
     ucc_status_t status = does(op);
     if (status == UCC_INPROGRESS) {
@@ -148,7 +149,7 @@ static inline ucc_status_t conclude(hd_op_t *op, uint8_t before, ucc_status_t st
     return status;
 }
 
-/* A step in which the family's function is called, or nothing is but what cancels. */
+/* One step in ARRIVE or LOCAL. */
 static inline ucc_status_t step_phase(hd_op_t *op) {
     uint8_t before = op->phase;
     hd_assert(before == HD_PHASE_ARRIVE || before == HD_PHASE_LOCAL);
@@ -196,6 +197,7 @@ static ucc_status_t copy_out(hd_op_t *op) {
     return status;
 }
 
+/* User's code has not returned: nothing more of the operation is done. */
 static ucc_status_t end_abandoned(hd_op_t *op) {
     end(op);
     if (hd_trace_is_on()) {
