@@ -1,5 +1,6 @@
 /* internal.h: collectives on buffers in memory of devices, among the endpoints of one process. (In
- * teams that span processes, the host does them on pinned memory: span.c.)
+ * teams that span processes, the host does them on pinned memory, span.c; of large ones a device
+ * does what belongs to its process, pipeline.c.)
  *
  * A call has a device's buffer at every endpoint, or at none: that is part of what must agree. Its
  * operation is one of the engine (shm/engine.c), with a row whose units move no data: they ENQUEUE,
@@ -172,7 +173,7 @@ typedef struct hd_device_side {
     hd_gpu_memory_t memory; /* HD_GPU_HOST: devices are given a stand-in. device -1: no device's */
     const void *at;         /* where the buffer was looked at */
     bool found;             /* said to be the host's, but found to be pinned in the last post */
-    hd_gpu_block_t *stand_in; /* pinned; start takes it, and it is put back when the request ends */
+    hd_gpu_block_t *stand_in; /* pinned; `enter` takes it; put back when the request ends */
     size_t bytes;             /* of the stand-in */
 } hd_device_side_t;
 
@@ -237,7 +238,7 @@ typedef struct hd_device_gate {
 /* Says in the order of which stream a member's part is. Its poster writes it before it posts,
  * unless a field says otherwise. */
 typedef struct hd_device_order {
-    bool armed;      /* for the next start, which takes it */
+    bool armed;      /* for the next `enter`, which takes it */
     bool is;         /* the part is in the order of `stream`; else its data is ready */
     bool held;       /* the member publishes only when the stream has come to the post */
     bool tells;      /* the host is told of completion all the same: a triggered post */
@@ -246,7 +247,7 @@ typedef struct hd_device_order {
     void (*engine_ends)(ucc_ee_h engine); /* the poster's, which is told of the operation's end */
     hd_gpu_stream_t stream;
     uint64_t capture;      /* of which the stream is part; 0: of none */
-    uint32_t signature;    /* of the call, without the capture; start writes it */
+    uint32_t signature;    /* of the call, without the capture; `enter` writes it */
     hd_gpu_event_t *ready; /* of the stream's device: recorded in the post */
     /* Of the same device, recorded on a line: what a stream by_thread has still to wait for. */
     hd_gpu_event_t *joined;

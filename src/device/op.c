@@ -1,7 +1,7 @@
 /* op.c: an operation on devices among the endpoints of one process, as its member sees it: from
- * init (hd_device_settle) by start, which publishes its part, and the row that the engine runs
- * (enqueue.c), to finish, which takes the tickets of what claimers have enqueued and waits for them
- * (await.c). internal.h says how it all goes together.
+ * init (hd_device_settle) by its frame's enter and publish, which show its part, and the row that
+ * the engine runs (enqueue.c), to finish, which takes the tickets of what claimers have enqueued
+ * and waits for them (await.c). internal.h says how it all goes together.
  */
 #include "device/internal.h"
 

@@ -1,7 +1,8 @@
 /* handle.c: team handles as memory: made, attached to a group, and freed, with all that is kept
- * with them, and with the state of an endpoint that forms a team (team->forming), from its beginning
- * to its end; and what the child of a fork does to those that it inherits. The files that form teams
- * call these functions, and api/endpoints.c, whose groups are there before their endpoints.
+ * with them, and with the state of an endpoint that forms a team (team->forming), from its
+ * beginning to its end; and what the child of a fork does to those that it inherits. The files that
+ * form teams call these functions, and api/endpoints.c, whose groups are there before their
+ * endpoints.
  */
 #include "device/device.h"
 #include "form/internal.h"

@@ -82,8 +82,8 @@ struct hd_forming {
 /* --- context_group.c -------------------------------------------------------------------------- */
 
 /* What a process knows of the contexts of one out-of-band exchange over several processes. It is
- * found out once, and shared by all contexts of that exchange in this process. Nothing changes after
- * it was made. */
+ * found out once, and shared by all contexts of that exchange in this process. Nothing changes
+ * after it was made. */
 typedef struct hd_context_group {
     /* which contexts live in which process; contexts are numbered by rank */
     hd_span_t *span;
@@ -108,8 +108,8 @@ void hd_form_drop(ucc_team_h team);
 ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of, const uint64_t *list,
                                uint32_t n, uint32_t me);
 /* Gives a team that has a span of a list the rest that its crossing needs: a reference to the
- * network, and its processes. These are known by their numbers in `of`, as the net knows them, or by
- * their identities alone, if the net knows their addresses already. */
+ * network, and its processes. These are known by their numbers in `of`, as the net knows them, or
+ * by their identities alone, if the net knows their addresses already. */
 ucc_status_t hd_form_cross(ucc_team_h team, const hd_span_t *of, const uint64_t *list,
                            const hd_net_process_t *process, uint64_t (*identity)[2]);
 /* Makes this process's group of a team in several processes, with its crossing, to which the roll's
@@ -133,7 +133,8 @@ typedef struct hd_known {
     hd_ordinals_t *lists; /* by list: how many teams were made of it */
 } hd_known_t;
 
-/* Returns how often this list has been counted in the set, with this time; 0: no memory (logged). */
+/* Returns how often this list has been counted in the set, with this time; 0: no memory (logged).
+ */
 uint64_t hd_form_count_list(const hd_known_t *known, hd_fingerprint_t list);
 /* Sets *me to the place of `own` in the list, or to HD_MEET_ANY if it is not there. Checks that all
  * entries are below limit, and none comes twice (logged). */
@@ -176,9 +177,9 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
 /* STEP_SPLIT: tells the other processes who takes part, and goes on to the meeting of
  * those. */
 ucc_status_t hd_form_split(ucc_team_h team);
-/* Called by an endpoint that has failed in STEP_SPLIT, and has failed the parent's meeting. Tells the other
- * processes `why`, if nothing has been told yet; if they have been told that this endpoint comes,
- * goes on to the meeting of those who take part, which is to be failed, too. */
+/* Called by an endpoint that has failed in STEP_SPLIT, and has failed the parent's meeting. Tells
+ * the other processes `why`, if nothing has been told yet; if they have been told that this
+ * endpoint comes, goes on to the meeting of those who take part, which is to be failed, too. */
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
 /* Called by an endpoint that is destroyed: returns whether its process has not yet told and heard
  * all, and the endpoint has to come again. It returns false after two seconds in any case. */

@@ -1,8 +1,9 @@
-/* meet.c: however a team forms, its endpoints of one process meet in the process's table of meetings
- * (threads/meet.h): by an id, by the list of members over contexts that know each other, as
- * endpoints of a parent team, or by the records of an exchange. An hd_form_start_* function enters
- * the meeting; hd_form_meet waits for it and finds the group, which the first to come makes. form.c
- * and oob.c call these for new teams, derive.c, shrink.c and split.c for teams from a parent.
+/* meet.c: however a team forms, its endpoints of one process meet in the process's table of
+ * meetings (threads/meet.h): by an id, by the list of members over contexts that know each other,
+ * as endpoints of a parent team, or by the records of an exchange. An hd_form_start_* function
+ * enters the meeting; hd_form_meet waits for it and finds the group, which the first to come makes.
+ * form.c and oob.c call these for new teams, derive.c, shrink.c and split.c for teams from a
+ * parent.
  *
  * An endpoint that gives up fails the meeting. If it gives up before it came there, its notice says
  * so, or is gone.
@@ -72,8 +73,8 @@ static ucc_status_t try_to_make(ucc_team_h team, hd_group_t **out) {
     return *out ? UCC_OK : UCC_ERR_NO_MEMORY;
 }
 
-/* Makes this process's group, for the meeting, which the first endpoint to come does. NULL: the other
- * processes, and the meeting, have been told. */
+/* Makes this process's group, for the meeting, which the first endpoint to come does. NULL: the
+ * other processes, and the meeting, have been told. */
 static void *make_group(void *arg) {
     ucc_team_h team = arg;
     hd_forming_t *f = team->forming;

@@ -1,5 +1,5 @@
-/* record.c: what a member of an exchange says of itself (roll.h): in which process and on which host
- * it lives, and in what the processes of a team have to agree.
+/* record.c: what a member of an exchange says of itself (roll.h): in which process and on which
+ * host it lives, and in what the processes of a team have to agree.
  */
 #include "form/form.h"
 #include "form/roll.h"
@@ -72,8 +72,8 @@ uint64_t hd_host_identity(void) {
 
 /* --- what must agree -------------------------------------------------------------------------- */
 
-/* The variables that decide how an exchange among processes goes: choices and booleans, and a number
- * as the last one. */
+/* The variables that decide how an exchange among processes goes: choices and booleans, and a
+ * number as the last one. */
 static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_CHECK,
                                      HD_CFG_LIB_NET_BARRIER,        HD_CFG_LIB_NET_BCAST,
                                      HD_CFG_LIB_NET_ALLGATHER,      HD_CFG_LIB_NET_ALLTOALL,

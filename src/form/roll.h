@@ -1,7 +1,7 @@
 /* roll.h: what the members of an out-of-band exchange tell each other. Members are endpoints that
- * form a team, contexts, or processes. In a first exchange each gives a RECORD of itself (record.c).
- * If they live in several processes, they then find out who lives where, and how each process is
- * reached by the network: they call the ROLL (roll.c).
+ * form a team, contexts, or processes. In a first exchange each gives a RECORD of itself
+ * (record.c). If they live in several processes, they then find out who lives where, and how each
+ * process is reached by the network: they call the ROLL (roll.c).
  *
  *      records   every member has the same records afterwards, and reads them the same way. So all
  *                members go the same way together from now on

@@ -21,7 +21,7 @@
  *     lane                         what other threads hand to a lane
  *     peer, gossip                 other processes; what all of them tell each other
  *     address, algorithm, shape    plain bytes and words
- *     watch, ucx, wire             below all of it, with headers of their own
+ *     watch, watch_address, ucx, wire    below all of it, with headers of their own
  *
  * Where a file below has to reach one above it, the one above has left a pointer to a function:
  * hd_net_item.take, set by whoever hands the item; hd_message.over and .release, set by whoever
@@ -822,7 +822,7 @@ void hd_net_tell_losses(hd_net_lane_t *lane);
 
 /* --- sleep.c ---------------------------------------------------------------------------------- */
 
-/* What threads sleep on, made by the first call. arm: as hd_outside has it; NULL is returned if
+/* What threads sleep on, made by the first call. arm: as hd_fd_waiter has it; NULL is returned if
  * there is no descriptor. */
 struct hd_fd_waiter *hd_net_sleep_on(uint32_t (*arm)(struct hd_fd_waiter *outside, int *fds));
 /* A thread that may not look again has moved something: whoever sleeps in the lanes' descriptors

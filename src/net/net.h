@@ -14,9 +14,9 @@
  *
  * A leg is stepped by whoever holds its lane's lock, and by nobody else. It is handed to its lane
  * by hd_leg_start, from any thread; from then until its step returns true it is the lane's. A leg's
- * own step (hd_leg_t.step) is team's: it waits for what the leg needs from inside the process,
- * calls hd_leg_go, which is the algorithm, and does what follows. No step waits: it returns false,
- * and is called again at the next pump.
+ * own step (hd_leg_t.step) is its starter's: it waits for what the leg needs from inside the
+ * process, calls hd_leg_go, which is the algorithm, and does what follows. No step waits: it
+ * returns false, and is called again at the next pump.
  *
  * Messages are matched by (wire id, key, segment, step, source), so legs begin and messages come in
  * any order: what comes early is parked, in memory of the net's; a rendezvous' data stays at the

@@ -6,8 +6,9 @@
  *
  *     shapes.c     the buffers of each collective
  *     pack.c       copies in place of buffers that only their user can pack
- *     args.c       all arguments, and whether a kept plan fits them
  *     shortcut.c   small collectives, which may end inside their post (request.h)
+ *     plan.c       how a call runs (request.h)
+ *     args.c       all arguments, and whether a kept plan fits them
  *     algorithm.c  calls that an algorithm of the user's runs (algorithm.h)
  *     call_log.c   the lines of COLL_TRACE (request.h)
  *     request.c    requests: init, post, finalize (request.h)

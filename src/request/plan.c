@@ -59,7 +59,8 @@ static ucc_status_t enter_late(hd_op_t *op) {
 
 static const hd_frame_t late = {.enter = enter_late, .drop = hd_device_drop};
 
-/* Nothing that decides may be looked at yet: it is being worked out when the last endpoint joins. */
+/* Nothing that decides may be looked at yet: it is being worked out when the last endpoint joins.
+ */
 static void decide_late(hd_op_t *op) {
     op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
     op->start = hd_request_start_late;

@@ -1,6 +1,7 @@
-/* internal.h: what the files of shm/ have for each other. None of them calls one that calls it:
- * from the bottom, poison and plan; board, match and mismatch; lane, arrival, work, engine; the
- * families; op, queue, express.
+/* internal.h: what the files of shm/ have for each other. None of them calls one that calls it
+ * (scripts/check-layers): from the bottom, poison; board and match; mismatch, lane and arrival;
+ * work, engine and outer; the plans, which name rows of work; the families, and express; op, and
+ * above it queue.
  */
 #ifndef HD_SHM_INTERNAL_H
 #define HD_SHM_INTERNAL_H

@@ -3,7 +3,7 @@
  * An operation goes MATCH -> (COPY_IN) -> ARRIVE -> (LOCAL) -> (COPY_OUT) -> over; from each of
  * them it may fail, and it cancels if peers may be working on its buffers then. Its step,
  * hd_op_step, runs the current phase. What a phase does, it does by functions that were fixed
- * before the post (family.c, the operation's frame, its outer stage); only this file goes on to
+ * before the post (family.c, the operation's frame, its outer stage); this file goes on to
  * another one. The step is called by one thread at a time: the poster until it hands the task to
  * its context, then the holder of the context's lock.
  */
@@ -100,8 +100,8 @@ static ucc_status_t timed_out(hd_op_t *op) {
     return fail(op, UCC_ERR_TIMED_OUT);
 }
 
-/* Runs one step of the current phase, `does`, and if that does not end the operation, looks for what
- * ends it from outside: a group that has failed, a call that differs, its deadline. */
+/* Runs one step of the current phase, `does`, and if that does not end the operation, looks for
+ * what ends it from outside: a group that has failed, a call that differs, its deadline. */
 static inline ucc_status_t advance(hd_op_t *op, ucc_status_t (*does)(hd_op_t *op)) {
     ucc_status_t status = does(op);
     if (status == UCC_INPROGRESS) {

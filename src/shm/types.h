@@ -34,7 +34,7 @@
  * Nobody looks at its own lane: a load from a line that peers are just fetching from here takes as
  * long as their fetch. What is in it is known anyway.
  *
- * REGIMES (chosen by the source of the data by its own byte count, see hd_lane_publish):
+ * REGIMES (of a lane; plan.c chooses):
  *   INLINE   in the lane's own line
  *   LINES    in lines of 8 bytes sequence + 56 bytes data: flag and data arrive together
  *   STAGED   copied to the member's staging slot
@@ -320,7 +320,8 @@ _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its h
 
 /* --- an operation ----------------------------------------------------------------------------- */
 
-/* The phases of an operation, in the only order that occurs; op.c goes from one to the next. What
+/* The phases of an operation, in the only order that occurs; op.c goes from one to the next (into
+ * LOCAL, whoever waits for the arrival). What
  * crosses processes is part of LOCAL here, whose units it is, or of ARRIVE, which it releases. */
 typedef enum hd_phase_kind {
     HD_PHASE_MATCH = 0, /* waits for its exchange, its window there, or an event; not published */
@@ -411,7 +412,7 @@ struct hd_op {
     uint32_t n, me;
     const struct hd_span *span; /* which of those live where (span/span.h); NULL: all live here */
     struct hd_device_part
-        *device; /* what devices have to know of it (device/device.h); NULL: nothing yet */
+        *device; /* what devices have to know of it (device/internal.h); NULL: nothing yet */
 };
 
 /* What an arrival tree is for, besides to tell that all have come. */

@@ -2,7 +2,8 @@
  * stage that shm calls (shm/outer.h), and the steps of a flight's legs, which the network calls
  * (net/net.h). internal.h has the structures.
  *
- *   a member   calls hd_flight_choose at init; its start publishes, as any operation's does
+ *   a member   has its plan (hd_flight_plan) and its start (hd_flight_follow) from init; its start
+ *              publishes, as any operation's does
  *   `arrived`  is called by the completer of the local arrival. It sets the flight up, claims a
  *              unit for each leg (a small flight holds the exchange instead), releases the members
  *              of a work flight, and hands the legs to the network

@@ -1,6 +1,6 @@
 /* internal.h: what the files of span/ share: the structures of a flight, and the functions by which
  * flight.c and the files of single collectives work together. Outside this folder,
- * device/pipeline.c adds passages for memory of devices, and form/ and api/ use single functions.
+ * device/pipeline.c adds passages for memory of devices, and api/ prints by hd_flight_print_cuts.
  *
  * The files, bottom up; each calls only files before it in this list:
  *

@@ -487,8 +487,8 @@ Test(form_span, versions_that_differ_fail_at_all) {
 
 static ucc_status_t (*test_truly)(void *);
 
-/* An exchange whose third allgather fails as it begins, although it leaves a request, and the others
- * get its data. */
+/* An exchange whose third allgather fails as it begins, although it leaves a request, and the
+ * others get its data. */
 static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info, void **request) {
     static uint32_t gathered;
     ucc_status_t status = gather_truly(src, dst, bytes, info, request);
@@ -983,8 +983,8 @@ Test(form_span, without_memory_in_one_process_survivors_form_a_team_in_none) {
     form_in_all_or_none(2, derive_by_shrink, false);
 }
 
-/* One endpoint of process 1 goes while its process waits for the other one, which has been told that
- * it comes. The endpoint beside it tells the other process. */
+/* One endpoint of process 1 goes while its process waits for the other one, which has been told
+ * that it comes. The endpoint beside it tells the other process. */
 static int goes_in_a_split(const process_t *process, void *arg) {
     ucc_team_h parents[MOST], teams[MOST];
     ucc_status_t statuses[MOST];

@@ -1,5 +1,5 @@
-/* test_record.c: what records say of configurations: two that differ name the variable in which they
- * do, whatever its values.
+/* test_record.c: what records say of configurations: two that differ name the variable in which
+ * they do, whatever its values.
  */
 #include "core/config.h"
 #include "form/roll.h"
