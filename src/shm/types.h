@@ -321,8 +321,8 @@ _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its h
 /* --- an operation ----------------------------------------------------------------------------- */
 
 /* The phases of an operation, in the only order that occurs; op.c goes from one to the next (into
- * LOCAL, whoever waits for the arrival). What
- * crosses processes is part of LOCAL here, whose units it is, or of ARRIVE, which it releases. */
+ * LOCAL, whoever waits for the arrival). What crosses processes is part of LOCAL here, whose units
+ * it is, or of ARRIVE, which it releases. */
 typedef enum hd_phase_kind {
     HD_PHASE_MATCH = 0, /* waits for its exchange, its window there, or an event; not published */
     HD_PHASE_COPY_IN,   /* launched; its frame has something to do before it publishes */
