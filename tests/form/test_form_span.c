@@ -485,10 +485,10 @@ Test(form_span, versions_that_differ_fail_at_all) {
     cr_assert(runs(&shape, is_another_version, NULL));
 }
 
-static ucc_status_t (*test_truly)(void *);
+static ucc_status_t (*test_truly)(void *), (*free_truly)(void *);
 
-/* An exchange whose third allgather fails as it begins, although it leaves a request, and the
- * others get its data. */
+/* An exchange whose third allgather fails as it begins, although it leaves an address for a request,
+ * and the others get its data. */
 static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info, void **request) {
     static uint32_t gathered;
     ucc_status_t status = gather_truly(src, dst, bytes, info, request);
@@ -497,6 +497,7 @@ static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info,
     }
     while (test_truly(*request) == UCC_INPROGRESS) {
     }
+    free_truly(*request);
     return UCC_ERR_IO_ERROR;
 }
 
@@ -510,6 +511,7 @@ static int fails_at_the_addresses(const process_t *process, void *arg) {
     (void)arg;
     gather_truly = params.oob.allgather;
     test_truly = params.oob.req_test;
+    free_truly = params.oob.req_free;
     if (process->me == 1) {
         params.oob.allgather = gather_twice;
     }
