@@ -2,17 +2,17 @@
  * that their poster has armed, and how they wait from "enqueued" until they are complete, or have
  * failed and their devices are done.
  *
- *     hd_device_await   leaves the exchange if a ticket of the part is not reached yet
+ *     hd_device_await     leaves the exchange if a ticket of the part is not reached yet
  *     hd_device_complete  looks at the tickets from then on, and now and then whether their devices
- *                       have failed
- *     complete          copies results to the host's memory, gives back what stood in for buffers,
- *                       opens a gate
+ *                         have failed
+ *     complete            copies results to the host's memory, gives back what stood in for
+ *                         buffers, opens a gate
  */
 #include "device/internal.h"
 
 /* --- the order of the post ------------------------------------------------------------------- */
 
-void hd_device_take_order(hd_op_t *op) {
+static void take_order(hd_op_t *op) {
     hd_device_order_t *order = &hd_device_part_of(op)->order;
     order->is = order->armed;
     order->armed = false;
@@ -32,7 +32,7 @@ void hd_device_leave_order(hd_op_t *op) {
 
 void hd_device_begin_part(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    hd_device_take_order(op);
+    take_order(op);
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;

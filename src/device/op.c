@@ -192,13 +192,7 @@ ucc_status_t hd_device_settle(hd_op_t *op) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     op->device->order.armed = op->device->order.is = false;
-    if (hd_coll[op->call.type].reducing) {
-        ucc_status_t status = hd_device_can_reduce(&op->call);
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
-    return UCC_OK;
+    return hd_coll[op->call.type].reducing ? hd_device_can_reduce(&op->call) : UCC_OK;
 }
 
 void hd_device_forget(hd_op_t *op) {

@@ -404,16 +404,15 @@ static bool is_filled(hd_device_part_t *part) {
 static ucc_status_t wait_filled(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_devices_t *devices = op->team->devices;
-    if (!hd_line_reached(&part->wait[0])) {
-        bool looks = op->task.fruitless % HD_WATCH_EVERY == 0 || devices->driver->emulated;
-        if (looks && hd_line_has_failed(devices, part->wait[0].line) &&
-            !hd_line_reached(&part->wait[0])) {
-            hd_group_poison(op->group, UCC_ERR_IO_ERROR);
-        }
-        return UCC_INPROGRESS;
+    if (is_filled(part)) {
+        return filled(op);
     }
-    part->waits = 0;
-    return filled(op);
+    bool looks = op->task.fruitless % HD_WATCH_EVERY == 0 || devices->driver->emulated;
+    if (looks && hd_line_has_failed(devices, part->wait[0].line) &&
+        !hd_line_reached(&part->wait[0])) {
+        hd_group_poison(op->group, UCC_ERR_IO_ERROR);
+    }
+    return UCC_INPROGRESS;
 }
 
 /* The frame's `copy_in`: first the stream of a member that is held comes to its post, then the
@@ -427,7 +426,7 @@ static ucc_status_t copy_in(hd_op_t *op) {
         status = fill(op);
     }
     if (status == UCC_OK) {
-        status = part->waits ? wait_filled(op) : filled(op);
+        status = wait_filled(op);
     }
     hd_gpu_handed_over(part);
     return status;

@@ -428,17 +428,13 @@ static ucc_status_t step_early(hd_op_t *op) {
     bool queued = false;
     if (failed != UCC_OK) {
         hd_group_say_inherited(r->op.group);
-    } else if (team->crossing && !hd_group_is_complete(r->op.group)) {
+    } else if (team->crossing) {
         hd_crossing_pump(team->crossing);
         task->impatient = HD_IMPATIENT;
     }
     hd_lock(&team->lock);
     ucc_status_t status = leave_early(team, r, failed);
     hd_unlock(&team->lock);
-    if (status == UCC_INPROGRESS && failed == UCC_OK && team->crossing) {
-        hd_crossing_pump(team->crossing);
-        task->impatient = HD_IMPATIENT;
-    }
     if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
         hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
         hd_op_time_out(&r->op);

@@ -366,7 +366,6 @@ void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
 }
 
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
-    op->apart = op->calls_user;
     drop(op);
     if (!op->call.one_sided) {
         return why;

@@ -364,31 +364,21 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
     return plan;
 }
 
-/* But for how the work is cut. */
-static hd_plan_t plan_on_devices(const facts_t *f) {
-    return (hd_plan_t){.path = HD_PATH_DEVICE,
-                       .arrival = arrival_of(f),
-                       .all_wait = true,
-                       .regime = HD_REGIME_DIRECT,
-                       .data = HD_REGIME_DIRECT};
-}
-
 hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
     facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
-    hd_plan_t plan = plan_on_devices(&f);
-    plan.row = row;
-    plan.naming = (uint8_t)naming_of(&f);
-    plan.slices = row->slices(op);
-    return plan;
+    return (hd_plan_t){.path = HD_PATH_DEVICE,
+                       .arrival = arrival_of(&f),
+                       .all_wait = true,
+                       .regime = HD_REGIME_DIRECT,
+                       .data = HD_REGIME_DIRECT,
+                       .naming = (uint8_t)naming_of(&f),
+                       .slices = row->slices(op),
+                       .row = row};
 }
 
 hd_plan_t hd_plan_here(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
     if (call->one_sided) {
         return (hd_plan_t){.path = HD_PATH_PUT};
-    }
-    if (call->device && !group->spanning) { /* else the host does it, on what stands in for it */
-        facts_t f = facts_of(call->type, group, call, place);
-        return plan_on_devices(&f);
     }
     if (!hd_coll[call->type].moves_data || call->empty) {
         facts_t f = facts_of(call->type, group, call, place);

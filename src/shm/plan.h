@@ -1,6 +1,6 @@
 /* plan.h: how a call runs, as data: a value that is made once, in request/plan.c (hd_plan_of),
- * which asks one function of each wing: hd_plan_here for what happens among the endpoints of this
- * process (plan.c), hd_span_plan for what crosses processes, hd_device_plan for what devices do.
+ * which asks the wings: hd_plan_here for what happens among the endpoints of this process (plan.c),
+ * or hd_span_plan for what crosses processes as well, and hd_device_plan for what devices do.
  * Families, engine, flights and frames do what it says; the trace, the logs and heddle_info print
  * it. Nothing else compares a size, or a number of members, with a threshold.
  *

@@ -303,8 +303,7 @@ typedef struct hd_runner {
     _Atomic bool told;          /* promised: that two threads were seen */
     _Atomic int32_t waiter;     /* promised: the thread inside hd_runner_wait; 0: none */
     _Atomic uint32_t schedules; /* that it drives, and that are not over (schedule.h) */
-    hd_bell_t
-        bell; /* rung when a task completes or arrives: for threads that sleep in heddle_wait */
+    hd_bell_t bell; /* rung when a task completes or arrives: for threads that sleep here */
 } hd_runner_t;
 
 /* The runner is its context's first member (team/team.h). */

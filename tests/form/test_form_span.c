@@ -487,8 +487,8 @@ Test(form_span, versions_that_differ_fail_at_all) {
 
 static ucc_status_t (*test_truly)(void *), (*free_truly)(void *);
 
-/* An exchange whose third allgather fails as it begins, although it leaves an address for a request,
- * and the others get its data. */
+/* An exchange whose third allgather fails as it begins, although it leaves an address for a
+ * request, and the others get its data. */
 static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info, void **request) {
     static uint32_t gathered;
     ucc_status_t status = gather_truly(src, dst, bytes, info, request);
