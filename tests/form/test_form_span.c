@@ -452,29 +452,38 @@ Test(form_span, configurations_that_differ_fail_at_all) {
 }
 
 /* An exchange that makes process 1 another version. */
-static ucc_status_t (*gather_truly)(void *, void *, size_t, void *, void **);
+
+/* What an endpoint's exchange does by itself. */
+static ucc_oob_coll_t truly;
+
+/* Begins a team whose endpoint of process 1 exchanges by that allgather. */
+static ucc_team_h post_with(const process_t *process, stage_t *s,
+                            __typeof__(truly.allgather) allgather) {
+    ucc_team_h team;
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
+                                .oob = process_oob(process, 0, process->endpoint[0])};
+    truly = params.oob;
+    if (process->me == 1) {
+        params.oob.allgather = allgather;
+    }
+    must(ucc_team_create_post(&s->contexts[0], 1, &params, &team), "ucc_team_create_post");
+    return team;
+}
 
 static ucc_status_t gather_as_another_version(void *src, void *dst, size_t bytes, void *info,
                                               void **request) {
     if (bytes == sizeof(hd_record_t)) {
         ((hd_record_t *)src)->version += 100;
     }
-    return gather_truly(src, dst, bytes, info, request);
+    return truly.allgather(src, dst, bytes, info, request);
 }
 
 static int is_another_version(const process_t *process, void *arg) {
-    ucc_team_h team;
     ucc_status_t status;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     stage_t s = stage_open(process, false);
-    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
-                                .oob = process_oob(process, 0, process->endpoint[0])};
+    ucc_team_h team = post_with(process, &s, gather_as_another_version);
     (void)arg;
-    gather_truly = params.oob.allgather;
-    if (process->me == 1) {
-        params.oob.allgather = gather_as_another_version;
-    }
-    must(ucc_team_create_post(&s.contexts[0], 1, &params, &team), "ucc_team_create_post");
     drive(&team, 1, &status);
     destroy(&team, 1);
     return !(stage_close(&s) && status == UCC_ERR_INVALID_PARAM);
@@ -485,37 +494,26 @@ Test(form_span, versions_that_differ_fail_at_all) {
     cr_assert(runs(&shape, is_another_version, NULL));
 }
 
-static ucc_status_t (*test_truly)(void *), (*free_truly)(void *);
-
 /* An exchange whose third allgather fails as it begins, although it leaves an address for a
  * request, and the others get its data. */
 static ucc_status_t gather_twice(void *src, void *dst, size_t bytes, void *info, void **request) {
     static uint32_t gathered;
-    ucc_status_t status = gather_truly(src, dst, bytes, info, request);
+    ucc_status_t status = truly.allgather(src, dst, bytes, info, request);
     if (++gathered < 3) {
         return status;
     }
-    while (test_truly(*request) == UCC_INPROGRESS) {
+    while (truly.req_test(*request) == UCC_INPROGRESS) {
     }
-    free_truly(*request);
+    truly.req_free(*request);
     return UCC_ERR_IO_ERROR;
 }
 
 static int fails_at_the_addresses(const process_t *process, void *arg) {
-    ucc_team_h team;
     ucc_status_t status = UCC_OK;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     stage_t s = stage_open(process, false);
-    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB,
-                                .oob = process_oob(process, 0, process->endpoint[0])};
+    ucc_team_h team = post_with(process, &s, gather_twice);
     (void)arg;
-    gather_truly = params.oob.allgather;
-    test_truly = params.oob.req_test;
-    free_truly = params.oob.req_free;
-    if (process->me == 1) {
-        params.oob.allgather = gather_twice;
-    }
-    must(ucc_team_create_post(&s.contexts[0], 1, &params, &team), "ucc_team_create_post");
     if (process->me == 1) {
         drive(&team, 1, &status);
         destroy(&team, 1);

@@ -3,6 +3,7 @@
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
+#include "../support/generic.h"
 #include "../support/small.h"
 #include "core/log.h"
 
@@ -348,44 +349,8 @@ Test(args, device_memory_needs_a_driver, .init = open_world, .fini = close_world
     }
 }
 
-static void *no_state(void *context, const void *buffer, size_t count) {
-    (void)context, (void)buffer, (void)count;
-    return NULL;
-}
-
-static void *no_unpack_state(void *context, void *buffer, size_t count) {
-    return no_state(context, buffer, count);
-}
-
-static size_t four_bytes(void *state) {
-    (void)state;
-    return 4;
-}
-
-static size_t pack_nothing(void *state, size_t offset, void *to, size_t length) {
-    (void)state, (void)offset;
-    memset(to, 0, length);
-    return length;
-}
-
-static ucc_status_t unpack_nothing(void *state, size_t offset, const void *from, size_t length) {
-    (void)state, (void)offset, (void)from, (void)length;
-    return UCC_OK;
-}
-
-static void finish_nothing(void *state) {
-    (void)state;
-}
-
 Test(args, packed_datatypes, .init = open_world, .fini = close_world) {
-    ucc_generic_dt_ops_t ops = {.start_pack = no_state,
-                                .start_unpack = no_unpack_state,
-                                .packed_size = four_bytes,
-                                .pack = pack_nothing,
-                                .unpack = unpack_nothing,
-                                .finish = finish_nothing};
-    ucc_datatype_t dt;
-    must(ucc_dt_create_generic(&ops, NULL, &dt), "ucc_dt_create_generic");
+    ucc_datatype_t dt = generic_hollow(4);
     ucc_coll_args_t a = good(UCC_COLL_TYPE_ALLREDUCE);
     a.src.info.datatype = a.dst.info.datatype = dt;
     refused(a, UCC_ERR_NOT_SUPPORTED, "generic datatype", "without a reduction");

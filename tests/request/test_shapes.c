@@ -6,6 +6,7 @@
  */
 #include "../support/cases.h"
 #include "../support/deadline.h"
+#include "../support/generic.h"
 #include "../support/small.h"
 #include "core/log.h"
 #include "request/request.h"
@@ -31,47 +32,6 @@ static void capture(hd_log_level_t level, const char *line, void *arg) {
 
 static int64_t src[ROOM], dst[ROOM];
 static ucc_datatype_t packed;
-
-/* --- a datatype that is packed by the user ---------------------------------------------------- */
-
-static void *no_state(void *context, const void *buffer, size_t count) {
-    (void)context, (void)buffer, (void)count;
-    return NULL;
-}
-
-static void *no_unpack_state(void *context, void *buffer, size_t count) {
-    return no_state(context, buffer, count);
-}
-
-static size_t twelve_bytes(void *state) {
-    (void)state;
-    return 12;
-}
-
-static size_t pack_nothing(void *state, size_t offset, void *to, size_t length) {
-    (void)state, (void)offset;
-    memset(to, 0, length);
-    return length;
-}
-
-static ucc_status_t unpack_nothing(void *state, size_t offset, const void *from, size_t length) {
-    (void)state, (void)offset, (void)from, (void)length;
-    return UCC_OK;
-}
-
-static void finish_nothing(void *state) {
-    (void)state;
-}
-
-static void make_packed(void) {
-    ucc_generic_dt_ops_t ops = {.start_pack = no_state,
-                                .start_unpack = no_unpack_state,
-                                .packed_size = twelve_bytes,
-                                .pack = pack_nothing,
-                                .unpack = unpack_nothing,
-                                .finish = finish_nothing};
-    must(ucc_dt_create_generic(&ops, NULL, &packed), "ucc_dt_create_generic");
-}
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
@@ -366,7 +326,7 @@ static void open_worlds(void) {
     setenv("HEDDLE_GPU", "n", 1); /* whatever the machine has */
     worlds[0] = small_world(2);
     worlds[1] = small_world(MOST_N);
-    make_packed();
+    packed = generic_hollow(12);
     hd_log_capture(capture, NULL);
 }
 

@@ -18,6 +18,9 @@ typedef struct generic_counts {
 
 reference_dt_t generic_contiguous(void);
 reference_dt_t generic_packed(void);
+/* A datatype that its user packs to so many bytes for any count, which are zeros: for tests of
+ * calls that move nothing. The caller gives it to ucc_dt_destroy. */
+ucc_datatype_t generic_hollow(size_t bytes);
 void generic_destroy(reference_dt_t *dt);
 generic_counts_t generic_counts(void);
 
