@@ -53,10 +53,7 @@ static void *make_group(void *mine) {
  * there is no network, the contexts are good for teams inside their processes. */
 static ucc_status_t call_roll(const hd_config_t *config, hd_roll_t *roll,
                               hd_context_group_t *group) {
-    ucc_status_t status;
-    while ((status = hd_roll_call(roll, config)) == UCC_INPROGRESS) {
-        hd_roll_pause(roll);
-    }
+    ucc_status_t status = hd_roll_call_through(roll, config);
     if (status == UCC_ERR_NOT_SUPPORTED && roll->blames && roll->span) {
         hd_info("contexts in %u processes, without a network: no team of theirs can span processes",
                 roll->span->processes);

@@ -55,10 +55,7 @@ static ucc_status_t call_roll(hd_roll_t *roll, const hd_config_t *config) {
             n, roll->span->processes);
         roll->trouble = UCC_ERR_INVALID_PARAM;
     }
-    ucc_status_t status;
-    while ((status = hd_roll_call(roll, config)) == UCC_INPROGRESS) {
-        hd_roll_pause(roll);
-    }
+    ucc_status_t status = hd_roll_call_through(roll, config);
     if (status != UCC_OK && roll->blames) {
         hd_error("%s %u can't take part: %s", taker, roll->culprit,
                  status == UCC_ERR_NOT_SUPPORTED ? "it has no network" : ucc_status_string(status));

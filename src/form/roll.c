@@ -65,7 +65,8 @@ ucc_status_t hd_roll_taken(hd_roll_t *roll) {
     return check_call(roll, "oob allgather", status < 0 ? status : freed);
 }
 
-void hd_roll_pause(hd_roll_t *roll) {
+/* Called between two looks of a call that blocks: logs a wait that is long, and yields. */
+static void pause_call(hd_roll_t *roll) {
     uint64_t now = hd_ticks();
     if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
         hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
@@ -82,7 +83,7 @@ ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t byt
         return status;
     }
     while ((status = hd_roll_taken(roll)) == UCC_INPROGRESS) {
-        hd_roll_pause(roll);
+        pause_call(roll);
     }
     return status;
 }
@@ -285,6 +286,14 @@ ucc_status_t hd_roll_call(hd_roll_t *roll, const hd_config_t *config) {
             return UCC_OK;
         }
         status = status == UCC_OK ? read_accounts(roll) : status;
+    }
+    return status;
+}
+
+ucc_status_t hd_roll_call_through(hd_roll_t *roll, const hd_config_t *config) {
+    ucc_status_t status;
+    while ((status = hd_roll_call(roll, config)) == UCC_INPROGRESS) {
+        pause_call(roll);
     }
     return status;
 }

@@ -110,8 +110,6 @@ ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes);
 /* Returns UCC_INPROGRESS while that allgather is outstanding; else frees it and returns how it
  * ended (an error is logged). */
 ucc_status_t hd_roll_taken(hd_roll_t *roll);
-/* Called between two looks of a call that blocks: logs a wait that is long, and yields. */
-void hd_roll_pause(hd_roll_t *roll);
 /* Makes an allgather from its beginning to its end: blocks. */
 ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t bytes);
 /* Called after the first exchange. Returns why a member can't take part, and sets *place to that of
@@ -134,6 +132,8 @@ void hd_roll_take(hd_roll_t *roll);
  * Else, if roll->blames, the error is why the culprit can't go on, which is not logged yet. All
  * members get the same, but for one without a span, which gets its own trouble. */
 ucc_status_t hd_roll_call(hd_roll_t *roll, const hd_config_t *config);
+/* Does so to the end: blocks. */
+ucc_status_t hd_roll_call_through(hd_roll_t *roll, const hd_config_t *config);
 /* Returns the processes as the net knows them, by number, in one block with their addresses, which
  * is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);
