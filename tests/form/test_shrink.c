@@ -85,6 +85,13 @@ static void destroy(const world_t *world, ucc_team_h *teams) {
     }
 }
 
+/* A barrier that has ended everywhere when this returns: what a process does to the team next does
+ * not reach others inside it. */
+static void meet(const process_t *process, const world_t *world, ucc_team_h *teams) {
+    must(barrier(world, teams), "a barrier of all");
+    process_barrier(process);
+}
+
 static uint64_t number_of(ucc_team_h team, uint64_t *size) {
     ucc_team_attr_t attr = {.mask = UCC_TEAM_ATTR_FIELD_SIZE | UCC_TEAM_ATTR_FIELD_EP};
     must(ucc_team_get_attr(team, &attr), "ucc_team_get_attr");
@@ -104,7 +111,7 @@ static int lose_one(const process_t *process, void *arg) {
     world_t *world = open_world(process);
     ucc_team_h old[MOST], left[MOST];
     mine_of(world, old);
-    must(barrier(world, old), "a barrier of all");
+    meet(process, world, old);
     if (process->me == VICTIM) {
         kill(getpid(), SIGKILL);
     }
@@ -146,7 +153,7 @@ static int lose_two(const process_t *process, void *arg) {
     world_t *world = open_world(process);
     ucc_team_h first[MOST], second[MOST], third[MOST];
     mine_of(world, first);
-    must(barrier(world, first), "a barrier of all");
+    meet(process, world, first);
     if (process->me == 1) {
         kill(getpid(), SIGKILL);
     }
@@ -177,12 +184,11 @@ static int abort_it(const process_t *process, void *arg) {
     world_t *world = open_world(process);
     ucc_team_h old[MOST], left[MOST], again[MOST];
     mine_of(world, old);
-    must(barrier(world, old), "a barrier of all");
+    meet(process, world, old);
     heddle_team_abort(old[0]);
     int bad = barrier(world, old) != HEDDLE_ERR_ABORTED;
     shrink(world, old, left);
-    bad |= barrier(world, left) != UCC_OK;
-    process_barrier(process); /* else the abort may come before the barrier's end */
+    meet(process, world, left);
     heddle_team_abort(left[0]);
     shrink(world, left, again);
     bad |= barrier(world, again) != UCC_OK;

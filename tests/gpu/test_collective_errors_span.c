@@ -71,6 +71,7 @@ static scene_t open_scene(const process_t *process) {
         s.args[i].dst.info.mem_type = UCC_MEMORY_TYPE_CUDA;
     }
     free(ones);
+    process_barrier(process); /* who still forms the team would hear of its failure by that */
     return s;
 }
 
@@ -402,6 +403,7 @@ static int die(const process_t *process, void *arg) {
     for (int k = 0; k < 3; k++) {
         CHECK(run_one(&s, 0) == UCC_OK);
     }
+    process_barrier(process); /* or the last of them fails where it has not ended yet */
     if (process->me == 2) {
         raise(SIGKILL);
     }
@@ -449,7 +451,6 @@ static bool fails_at(const process_t *process, uint64_t n) {
     uint32_t counts[] = {10, 0, 30, 40}, displacements[] = {50, 0, 100, 0};
     scene_t s = open_scene(process);
     bool failed = false;
-    process_barrier(process); /* who still forms the team would hear of its failure by that */
     said_forget();
     heddle_emucuda_report(&report, sizeof(report));
     uint64_t before = report.calls;

@@ -125,6 +125,7 @@ static int wait_in_vain(const process_t *process, void *arg) {
     hd_log_capture(catch_timeout, NULL);
     world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
     bool ok = true;
+    process_barrier(process); /* who still forms the team would hear of its failure by that */
     if (process->me == 0) {
         ucc_coll_args_t args = small_allreduce(&x, &y, 1);
         ucc_coll_req_h request[2] = {small_start(world, 0, &args), NULL};
