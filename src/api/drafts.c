@@ -210,18 +210,14 @@ static ucc_status_t take_numbers(ucc_team_h parent, const uint64_t *eps, uint64_
     return UCC_OK;
 }
 
-/* No memory for the numbers by which the members of the list meet: the others must not wait. */
-static void refuse(ucc_team_h parent, const uint64_t *eps, uint32_t n) {
-    hd_fingerprint_t fingerprint = hd_fingerprint_begin(n);
-    uint32_t me = n;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t number = number_of(parent, eps[i]);
-        hd_fingerprint_add(&fingerprint, number);
-        me = number == parent->ep ? i : me;
-    }
-    if (me < n) {
-        hd_team_refuse_list(parent, fingerprint, n, me);
-    }
+typedef struct eps_list {
+    ucc_team_h parent;
+    const uint64_t *eps;
+} eps_list_t;
+
+static uint64_t entry(const void *list, uint32_t i) {
+    const eps_list_t *of = list;
+    return number_of(of->parent, of->eps[i]);
 }
 
 static ucc_status_t make_team_of_eps(ucc_team_h parent, const uint64_t *eps, uint64_t n,
@@ -234,7 +230,7 @@ static ucc_status_t make_team_of_eps(ucc_team_h parent, const uint64_t *eps, uin
     uint64_t *numbers = hd_alloc(HD_LINE, (n + 1) * sizeof(*numbers));
     if (!numbers) {
         hd_error("ucc_create_team_from_eps: no memory");
-        refuse(parent, eps, (uint32_t)n);
+        hd_team_refuse_list(parent, entry, &(eps_list_t){parent, eps}, (uint32_t)n);
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = take_numbers(parent, eps, n, numbers);

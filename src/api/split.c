@@ -53,17 +53,8 @@ static bool are_good(heddle_ep_t *ep, heddle_ep_t **sub, const char *caller) {
     return hd_api_pointer(sub, "sub", caller);
 }
 
-/* No memory to come to the meeting with: the others on the list must not wait. */
-static void refuse(heddle_ep_t *ep, const uint32_t *list, uint32_t n) {
-    hd_fingerprint_t fingerprint = hd_fingerprint_begin(n);
-    uint32_t me = n;
-    for (uint32_t i = 0; i < n; i++) {
-        hd_fingerprint_add(&fingerprint, list[i]);
-        me = list[i] == ep->team->ep ? i : me;
-    }
-    if (me < n) {
-        hd_team_refuse_list(ep->team, fingerprint, n, me);
-    }
+static uint64_t entry(const void *list, uint32_t i) {
+    return ((const uint32_t *)list)[i];
 }
 
 ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, heddle_ep_t **sub) {
@@ -78,7 +69,7 @@ ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, he
     uint64_t *wide = hd_alloc(HD_LINE, n * sizeof(*wide));
     if (!wide) {
         hd_error("%s: no memory for a list of %u", __func__, n);
-        refuse(ep, list, n);
+        hd_team_refuse_list(ep->team, entry, list, n);
         return UCC_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < n; i++) {

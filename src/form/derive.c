@@ -59,15 +59,18 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     hd_unlock(&parent->lock);
     hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = parent->group->serial, .id = number};
     hd_forming_t *f = team->forming;
-    if (parent->crossing) {
-        f->parent = parent->group;
-        f->parent_ep = parent->ep;
-        f->split = number;
-        hd_home_pin(&f->parent->home);
-    }
+    f->parent = parent->group;
+    f->parent_ep = parent->ep;
+    f->split = number;
+    hd_home_pin(&f->parent->home);
     ucc_status_t status = hd_form_start_meeting(
         team, &key, parent->group->n, hd_group_member(parent->group, parent->ep), included);
     if (status != UCC_OK) {
+        if (f->uncounted) { /* it may be tried again, and the others wait at this number */
+            hd_lock(&parent->lock);
+            parent->splits--;
+            hd_unlock(&parent->lock);
+        }
         return give_out(team, status, out);
     }
     f->split_of = parent->n;
@@ -103,15 +106,21 @@ static hd_meet_key_t key_of(const ucc_team_h parent, hd_fingerprint_t list) {
     return (hd_meet_key_t){.kind = HD_MEET_LIST, .scope = parent->group->serial, .list = list};
 }
 
-void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me) {
-    hd_meet_key_t key = key_of(parent, list);
-    hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
-    /* The others may meet as those members who live here instead (hd_form_start_by_list): refuse
-     * that meeting, too. Other processes have their time-outs. */
-    if (parent->crossing) {
+void hd_team_refuse_list(ucc_team_h parent, hd_entry_fn *at, const void *list, uint32_t n) {
+    hd_fingerprint_t fingerprint = hd_fingerprint_begin(n);
+    uint32_t me = n;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t ep = at(list, i);
+        if (ep >= parent->n) {
+            return; /* a list that is refused at all */
+        }
+        hd_fingerprint_add(&fingerprint, ep);
+        me = ep == parent->ep ? i : me;
+    }
+    if (me < n) {
         hd_known_t known = known_of(parent);
-        key.id = hd_form_count_list(&known, list);
-        hd_form_refuse_meeting(&key, n, me, UCC_ERR_NO_MEMORY);
+        hd_meet_key_t key = key_of(parent, fingerprint);
+        hd_form_refuse_list(&known, &key, at, list, n, me);
     }
 }
 
@@ -142,25 +151,21 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
         hd_error("num_eps %llu is more than the parent's %u", (unsigned long long)n, parent->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    hd_fingerprint_t fingerprint = hd_fingerprint(eps, (uint32_t)n);
     ucc_status_t status = hd_form_check_list(eps, n, parent->n, parent->ep, &me);
-    if (status == UCC_ERR_NO_MEMORY && me != HD_MEET_ANY) {
-        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
-    }
-    if (status != UCC_OK) {
-        return status;
-    }
-    if (me == HD_MEET_ANY) {
+    if (status == UCC_OK && me == HD_MEET_ANY) {
         hd_error("the list of endpoints does not contain the caller's %u", parent->ep);
         return UCC_ERR_INVALID_PARAM;
     }
-    ucc_team_h team = heir(parent);
+    ucc_team_h team = status == UCC_OK ? heir(parent) : NULL;
     if (!team) {
-        hd_team_refuse_list(parent, fingerprint, (uint32_t)n, me);
-        return UCC_ERR_NO_MEMORY;
+        status = status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
+        if (status == UCC_ERR_NO_MEMORY) {
+            hd_team_refuse_list(parent, hd_wide_entry, eps, (uint32_t)n);
+        }
+        return status;
     }
     hd_known_t known = known_of(parent);
-    hd_meet_key_t key = key_of(parent, fingerprint);
+    hd_meet_key_t key = key_of(parent, hd_fingerprint(eps, (uint32_t)n));
     team->forming->roll.mine.label = me;
     status = hd_form_start_by_list(team, &known, &key, eps, (uint32_t)n, me);
     return give_out(team, status, out);

@@ -238,7 +238,7 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
         hd_form_give_up_split(team, why);
         hd_meeting_fail(f->meeting, why); /* it may be another one now */
     }
-    if (!group && f->process && f->forks == hd_forks()) {
+    if (!group && f->meeting && f->step == STEP_MEET && f->forks == hd_forks()) {
         group = hd_form_made_group(f->meeting); /* that of those who have come */
     }
     if (group) {
@@ -378,4 +378,12 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
     }
     return UCC_OK;
+}
+
+void hd_team_leave(ucc_team_h team) {
+    bool crosses = team->crossing != NULL;
+    hd_team_free(team);
+    if (crosses) {
+        hd_crossing_glance(); /* if the team has failed in its greeting, that ends, and the group */
+    }
 }

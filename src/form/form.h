@@ -28,6 +28,8 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where);
 /* Frees a handle with all that it keeps, and leaves its group. Nothing is in progress on it. */
 void hd_team_free(ucc_team_h team);
+/* Ends a handle whose endpoint has left (heddle_leave), as hd_team_free does. */
+void hd_team_leave(ucc_team_h team);
 /* Begins a team that all endpoints of the parent make together. included: the caller takes part in
  * it. */
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
@@ -35,9 +37,13 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
 ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out);
 /* Begins a team of the parent's endpoints `eps`, of which the caller is one. */
 ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t n, ucc_team_h *out);
-/* Called instead of hd_team_from_list, for want of memory: member `me` of the list of n does not
- * come, and the others need not wait. */
-void hd_team_refuse_list(ucc_team_h parent, hd_fingerprint_t list, uint32_t n, uint32_t me);
+/* Returns the i-th entry of a list. */
+typedef uint64_t hd_entry_fn(const void *list, uint32_t i);
+/* That of a list of 64-bit numbers. */
+uint64_t hd_wide_entry(const void *list, uint32_t i);
+/* Called instead of hd_team_from_list, for want of memory: the parent's endpoint does not come to the
+ * team of the n on the list, and the others need not wait. */
+void hd_team_refuse_list(ucc_team_h parent, hd_entry_fn *at, const void *list, uint32_t n);
 /* Makes a handle from hd_team_from_list or hd_team_shrink ACTIVE at once: its operations wait until
  * all members have come, as after heddle_join. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team);

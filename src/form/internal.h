@@ -59,9 +59,10 @@ struct hd_forming {
     hd_meeting_t *meeting;
     uint32_t meets, participant; /* participants of the meeting; which of them this one is */
     uint32_t split_of;           /* how many endpoints the parent has; 0: the team is no split */
-    hd_group_t *parent; /* of a split of a team of several processes: the parent's, pinned */
-    uint64_t split;     /* of such a split: its number */
-    uint32_t parent_ep; /* of such a split: this endpoint's number in the parent */
+    bool uncounted;     /* there was no memory for the meeting: the others know nothing of it */
+    hd_group_t *parent; /* of a split: the parent's, pinned */
+    uint64_t split;     /* of a split: its number */
+    uint32_t parent_ep; /* of a split: this endpoint's number in the parent */
     /* ticks at which this endpoint first wanted to go (split.c); 0: it has not */
     uint64_t since;
     /* The meeting only had to count this endpoint, which takes no part in the team that a split
@@ -119,6 +120,10 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
 /* Tells the other processes that there will be no group here. Only an endpoint that could have made
  * the group calls this. */
 void hd_form_refuse(const ucc_team_h team, ucc_status_t why);
+/* Other processes count on endpoints of this one that will not come to the new team, and can't be
+ * told otherwise: fails the parent, which who forms a team of it looks at
+ * (hd_form_meeting_status). */
+void hd_form_fail_parent(const ucc_team_h team, ucc_status_t why);
 
 /* --- meet.c ----------------------------------------------------------------------------------- */
 
@@ -153,6 +158,10 @@ ucc_status_t hd_form_meet_members(ucc_team_h team, const hd_meet_key_t *key);
 ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
                                    const hd_meet_key_t *key, const uint64_t *list, uint32_t n,
                                    uint32_t me);
+/* Fails the meeting of the list, for its me-th member, who has not come for want of memory. key->id:
+ * as of which time the list was counted; 0: it was not. */
+void hd_form_refuse_list(const hd_known_t *known, const hd_meet_key_t *key, hd_entry_fn *at,
+                         const void *list, uint32_t n, uint32_t me);
 /* Fails a meeting of n, for participant `me`, who can't take part in it: so the others do not
  * wait. */
 void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);

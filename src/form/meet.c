@@ -48,6 +48,10 @@ ucc_status_t hd_form_meeting_status(ucc_team_h team) {
         hd_error("endpoint %u: another endpoint has failed to form the team: %s", team->ep,
                  ucc_status_string(failed));
     }
+    const hd_group_t *parent = team->forming->parent;
+    if (failed == UCC_OK && parent && hd_group_crossing(parent)) {
+        failed = hd_group_poisoned(parent); /* it has told why */
+    }
     return failed;
 }
 
@@ -235,6 +239,7 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     hd_meeting_t *meeting;
     ucc_status_t status = hd_meet(key, size, &me, f->roll.mine.label, included, &meeting);
     if (status != UCC_OK) {
+        f->uncounted = !meeting;
         return status;
     }
     hd_assert_lt(me, size);
@@ -254,6 +259,36 @@ ucc_status_t hd_form_meet_members(ucc_team_h team, const hd_meet_key_t *key) {
                                : hd_form_start_meeting(team, key, team->n, me, true);
     team->ep = me;
     return status;
+}
+
+uint64_t hd_wide_entry(const void *list, uint32_t i) {
+    return ((const uint64_t *)list)[i];
+}
+
+/* The members of a list that live in this process: how many there are, and which of them the me-th
+ * of the list is. */
+typedef struct members {
+    uint32_t n, me;
+} members_t;
+
+static members_t members_here(const hd_span_t *of, hd_entry_fn *at, const void *list, uint32_t n,
+                              uint32_t me) {
+    members_t here = {0, 0};
+    for (uint32_t i = 0; i < n; i++) {
+        here.me = i == me ? here.n : here.me;
+        here.n += !of || of->process_of[at(list, i)] == of->mine;
+    }
+    return here;
+}
+
+void hd_form_refuse_list(const hd_known_t *known, const hd_meet_key_t *key, hd_entry_fn *at,
+                         const void *list, uint32_t n, uint32_t me) {
+    members_t here = members_here(known->span, at, list, n, me);
+    hd_meet_key_t mine = *key;
+    if (here.n < n && !mine.id) {
+        mine.id = hd_form_count_list(known, key->list);
+    }
+    hd_form_refuse_meeting(&mine, here.n, here.me, UCC_ERR_NO_MEMORY);
 }
 
 void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
@@ -283,22 +318,30 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
     hd_forming_t *f = team->forming;
     hd_meet_key_t mine = *key;
     ucc_status_t status = hd_form_take_list(team, known->span, list, n, me);
-    if (status != UCC_OK || !f->roll.span) {
-        return status == UCC_OK ? hd_form_meet_members(team, key) : status;
+    if (status == UCC_OK && f->roll.span) {
+        /* the list is counted whatever follows, or this endpoint's count would differ from others'
+         */
+        mine.id = hd_form_count_list(known, key->list);
+        if (!mine.id) {
+            return UCC_ERR_NO_MEMORY;
+        }
+        if (!known->process && !known->identity) {
+            hd_error("ep_map: members live in several processes, and there is no network");
+            return UCC_ERR_NOT_SUPPORTED;
+        }
+        f->wire = hd_hash_mix(hd_hash_mix(known->origin, key->list.word[0]), key->list.word[1]);
+        f->wire = hd_hash_mix(f->wire, mine.id);
+        status = hd_form_cross(team, known->span, list, known->process, known->identity);
     }
-    /* the list is counted whatever follows, or this endpoint's count would differ from others' */
-    mine.id = hd_form_count_list(known, key->list);
-    if (!mine.id) {
-        return UCC_ERR_NO_MEMORY;
+    f->uncounted = true;
+    if (status == UCC_OK) {
+        f->uncounted = false;
+        status = hd_form_meet_members(team, &mine);
     }
-    if (!known->process && !known->identity) {
-        hd_error("ep_map: members live in several processes, and there is no network");
-        return UCC_ERR_NOT_SUPPORTED;
+    if (status == UCC_ERR_NO_MEMORY && f->uncounted) {
+        hd_form_refuse_list(known, &mine, hd_wide_entry, list, n, me);
     }
-    f->wire = hd_hash_mix(hd_hash_mix(known->origin, key->list.word[0]), key->list.word[1]);
-    f->wire = hd_hash_mix(f->wire, mine.id);
-    status = hd_form_cross(team, known->span, list, known->process, known->identity);
-    return status == UCC_OK ? hd_form_meet_members(team, &mine) : status;
+    return status;
 }
 
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params) {

@@ -61,8 +61,20 @@ ucc_status_t hd_form_cross(ucc_team_h team, const hd_span_t *of, const uint64_t 
 
 /* --- the group -------------------------------------------------------------------------------- */
 
+void hd_form_fail_parent(const ucc_team_h team, ucc_status_t why) {
+    hd_group_t *parent = team->forming->parent;
+    if (hd_group_poisoned(parent) == UCC_OK) {
+        hd_error("a team can't be split as its other processes expect: %s; so it fails",
+                 ucc_status_string(why));
+        hd_group_poison(parent, why);
+        hd_crossing_abort(hd_group_crossing(parent), why);
+        hd_net_pump(hd_group_crossing(parent)->net); /* the caller may not look again */
+    }
+}
+
 /* hd_form_refuse: the other processes wait for a greeting that won't come, so a network team that
- * nobody uses tells them. Its own failure is of no interest. */
+ * nobody uses tells them. Its own failure is of no interest. If there is no memory for it, a split
+ * tells them by its parent. */
 static void ignore(void *arg, ucc_status_t why) {
     (void)arg;
     (void)why;
@@ -81,6 +93,8 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
         hd_net_team_abort(refused, why);
         hd_net_pump(f->roll.net);
         hd_net_team_destroy(refused);
+    } else if (f->parent && hd_group_crossing(f->parent)) {
+        hd_form_fail_parent(team, why);
     }
 }
 

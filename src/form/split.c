@@ -145,11 +145,8 @@ static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
     hd_forming_t *f = team->forming;
     starting_t starting = {team, status};
     hd_split_t *split = hd_meeting_object(f->meeting, make_split, &starting, drop_split);
-    /* or else the other processes would wait for ever */
-    if (!split && hd_group_poisoned(f->parent) == UCC_OK) {
-        hd_error("no memory to split a team of several processes: it fails");
-        hd_group_poison(f->parent, UCC_ERR_NO_MEMORY);
-        hd_crossing_abort(hd_group_crossing(f->parent), UCC_ERR_NO_MEMORY);
+    if (!split) {
+        hd_form_fail_parent(team, UCC_ERR_NO_MEMORY);
     }
     return split;
 }
@@ -162,6 +159,11 @@ static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     uint32_t local = span->local_of[endpoint];
     const uint64_t *word = split->word + span->process_of[endpoint] * split->words;
     return word[1 + local / 64] >> (local % 64) & 1;
+}
+
+/* Has this process told the others that its endpoints come? */
+static bool has_promised(const hd_split_t *split) {
+    return split->word[split->crossing->span->mine * split->words] == UCC_OK;
 }
 
 /* The exchange is over. Returns UCC_OK, or why a process could not take part. */
@@ -219,6 +221,9 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
         return status;
     }
     status = take_members(team, split);
+    if (status != UCC_OK) {
+        hd_form_fail_parent(team, status);
+    }
     f->split_of = 0;
     if (hd_meeting_failed(before) != UCC_OK) {
         hd_meeting_fail(f->meeting, hd_meeting_failed(before));
@@ -262,11 +267,17 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
         return;
     }
     const hd_split_t *split = split_of(team, why);
+    if (!split || f->excluded) {
+        return;
+    }
     /* acquire: pairs with the release in step_split */
-    if (split && !f->excluded &&
-        atomic_load_explicit(&split->status, memory_order_acquire) == UCC_OK &&
-        read_words(split) == UCC_OK) {
-        (void)go_on(team, split); /* the others believe that this endpoint comes */
+    ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
+    if (status == UCC_INPROGRESS) {
+        if (has_promised(split)) { /* and waits no longer (hd_form_split_lingers) */
+            hd_form_fail_parent(team, why);
+        }
+    } else if (status == UCC_OK && read_words(split) == UCC_OK && go_on(team, split) != UCC_OK) {
+        hd_form_fail_parent(team, why); /* the others believe that this endpoint comes */
     }
 }
 

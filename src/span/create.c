@@ -30,7 +30,7 @@ static void release(hd_outer_memory_t *memory) {
     hd_crossing_t *crossing = hd_crossing_of(memory);
     /* relaxed: this is the last user */
     hd_span_t *set = atomic_load_explicit(&crossing->sets, memory_order_relaxed);
-    /* relaxed: as above; whoever let go of the group before has seen the greeting's end */
+    /* relaxed: as above; the greeting has kept the group to its end */
     hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != HD_GREETING ||
               hd_group_is_inherited(crossing->group));
     hd_net_team_destroy(crossing->team);

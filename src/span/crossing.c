@@ -4,11 +4,11 @@
  *
  * Greeting. Processes greet each other before the team may be used: a barrier among them, by a leg
  * of the net's. A process that has passed it knows that all processes accept messages of this team.
- * Any endpoint that forms the team pumps the leg. The leg lies in the crossing, so the group must
- * not end while it is under way: endpoints that are destroyed earlier make it end first
+ * Any endpoint that forms the team pumps the leg. The leg lies in the crossing, so the greeting
+ * keeps the group while it is under way. Endpoints that are destroyed earlier make it end first
  * (hd_crossing_lingers). A team that is AHEAD is used by its endpoints before the greeting is over,
  * and only its operations wait for that. Such a process may be through with the team before others
- * have formed it, so there the greeting keeps the group.
+ * have formed it, so there the greeting goes on when all endpoints have gone.
  *
  * Warming. Before the first large message on a way UCX asks the other end for a number. Up to
  * version 1.13 it ends the process if the way breaks while that question or its answer waits for a
@@ -121,18 +121,14 @@ static bool step_hello(hd_leg_t *leg) {
     } else {
         hd_group_ready(crossing->group);
     }
-    bool ahead = crossing->ahead;
-    /* release: the leg is out of use; pairs with the acquires below. After this the crossing may be
-     * gone, unless the greeting keeps the group */
+    /* release: the leg is out of use; pairs with the acquires below */
     atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
-    if (ahead) {
-        hd_span_defer_unref(crossing);
-    }
+    hd_span_defer_unref(crossing);
     return true;
 }
 
-/* Begins the greeting; called by one endpoint only. UCC_ERR_NO_MEMORY: the team has failed
- * (logged). */
+/* Begins the greeting, which keeps the group until it is over: endpoints may leave meanwhile.
+ * Called by one endpoint only. UCC_ERR_NO_MEMORY: the team has failed (logged). */
 static ucc_status_t start_hello(hd_crossing_t *crossing) {
     hd_net_call_t call = {
         .type = HD_BARRIER, .n = crossing->span->processes, .me = crossing->span->mine};
@@ -147,9 +143,7 @@ static ucc_status_t start_hello(hd_crossing_t *crossing) {
         atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
         return UCC_ERR_NO_MEMORY;
     }
-    if (crossing->ahead) {
-        hd_home_pin(&crossing->group->home);
-    }
+    hd_home_pin(&crossing->group->home);
     (void)begin_next(crossing);
     return UCC_OK;
 }

@@ -119,10 +119,9 @@ struct hd_crossing {
     hd_outer_memory_t memory;
     hd_group_t *group;
     hd_span_t *span;
-    hd_net_t *net;  /* the crossing has a reference */
-    bool placement; /* reductions must have the bits of one process, wherever endpoints live */
-    /* endpoints go on before all processes are there; the greeting keeps the group alive */
-    bool ahead;
+    hd_net_t *net;       /* the crossing has a reference */
+    bool placement;      /* reductions must have the bits of one process, wherever endpoints live */
+    bool ahead;          /* endpoints go on before all processes are there (crossing.c) */
     hd_net_team_t *team; /* the net accepts messages for it from its creation on */
     uint64_t wire;
     /* by endpoint of the team: the user's names; the group owns them, as group->labels */
@@ -180,7 +179,7 @@ void hd_crossing_glance(void);
 void hd_crossing_pump(hd_crossing_t *crossing);
 /* Must the endpoint that is being destroyed wait for the greeting? As long as this returns true,
  * the caller comes again and does not let the group end. The greeting is cancelled, and the team
- * fails. Returns false for a team that is `ahead`, whose greeting keeps the group itself. */
+ * fails. Returns false for a team that is `ahead`, whose greeting goes on without endpoints. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);
 /* Returns the span of an active set of the team, which is made at the first call. The crossing owns
  * it. Any thread. NULL: no memory (logged). */

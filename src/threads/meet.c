@@ -156,6 +156,7 @@ static ucc_status_t find(const hd_meet_key_t *key, uint32_t size, uint32_t me,
                          hd_meeting_t ***out) {
     hd_meeting_t **at = bucket_of(key);
     for (; *at; at = &(*at)->next) {
+        *out = at;
         hd_meeting_t *m = *at;
         if (!same(&m->key, key) || m->forks != hd_forks()) {
             continue;
@@ -198,14 +199,12 @@ ucc_status_t hd_meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uint
     hd_fork_guard(&table_lock);
     pthread_mutex_lock(&table_lock);
     ucc_status_t status = find(key, size, *me, &at);
-    if (status == UCC_OK) {
-        if (!*at) {
-            *at = make_meeting(key, size);
-        }
-        *out = *at;
-        if (*out) {
-            enter(at, me, label, included);
-        }
+    if (status == UCC_OK && !*at) {
+        *at = make_meeting(key, size);
+    }
+    *out = *at;
+    if (status == UCC_OK && *out) {
+        enter(at, me, label, included);
     }
     pthread_mutex_unlock(&table_lock);
     if (status == UCC_OK && !*out) {

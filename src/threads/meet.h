@@ -58,7 +58,8 @@ enum { HD_MEET_ANY = UINT32_MAX }; /* me: take the next free number */
 
 /* Joins as participant *me of `size`; with HD_MEET_ANY, *me becomes the order of arrival. label and
  * included can be asked for by all once the meeting is complete. An error has been logged: no
- * memory, a contradiction, or the meeting has failed. */
+ * memory for a meeting, and *out is NULL; or a contradiction, or the meeting has failed, and *out
+ * is that meeting, to which there is no reference. */
 ucc_status_t hd_meet(const hd_meet_key_t *key, uint32_t size, uint32_t *me, uint64_t label,
                      bool included, hd_meeting_t **out);
 bool hd_meeting_is_complete(const hd_meeting_t *meeting);

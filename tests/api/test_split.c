@@ -215,6 +215,22 @@ Test(split, a_sub_team_that_was_aborted_at_once_is_formed_all_the_same, .init = 
     }
 }
 
+/* A member that forms the team by UCC's calls goes before it has come: who is active already must
+ * hear of it. */
+Test(split, who_has_gone_ahead_hears_of_a_member_that_goes, .init = open_one_context,
+     .fini = close_group) {
+    uint64_t numbers[] = {7, 2, 5}, *eps = numbers;
+    ucc_team_h team;
+    must(heddle_subset(ep[7], list, 3, &sub[0]), "heddle_subset");
+    must(heddle_ibarrier(sub[0], &request[0]), "heddle_ibarrier");
+    must(ucc_create_team_from_eps(heddle_ep_team(ep[2]), &eps, 3, &team), "from_eps");
+    must(ucc_team_destroy(team), "ucc_team_destroy");
+    cr_assert_eq(heddle_wait(request[0], 30), UCC_ERR_NOT_FOUND);
+    must(heddle_request_free(&request[0]), "heddle_request_free");
+    must(heddle_leave(sub[0]), "heddle_leave");
+    sub[0] = NULL;
+}
+
 static char last_line[512];
 
 static void capture(hd_log_level_t level, const char *line, void *arg) {

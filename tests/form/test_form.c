@@ -840,6 +840,32 @@ Test(form, without_memory_a_group_fails) {
     }
 }
 
+/* Nobody has heard of a call that had no memory, so the same endpoint may call again. */
+Test(form, a_split_that_failed_for_want_of_memory_may_be_tried_again) {
+    world_t *world = parent(2);
+    ucc_team_h teams[2];
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    long n = 0;
+    for (; status == UCC_ERR_NO_MEMORY; n++) {
+        hd_alloc_fail_after(n);
+        status = ucc_team_create_from_parent(0, 1, world->teams[0], &teams[0]);
+        hd_alloc_fail_after(-1);
+    }
+    cr_assert_eq(status, UCC_OK);
+    cr_assert_gt(n, 4);
+    must(ucc_team_create_from_parent(1, 1, world->teams[1], &teams[1]), "from_parent");
+    deadline_t deadline = deadline_start("a split that was tried again");
+    for (uint32_t formed = 0; formed < 2;) {
+        formed = (ucc_team_create_test(teams[0]) == UCC_OK);
+        formed += (ucc_team_create_test(teams[1]) == UCC_OK);
+        deadline_poll(&deadline);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        must(ucc_team_destroy(teams[i]), "ucc_team_destroy");
+    }
+    world_destroy(world);
+}
+
 static bool split_with(long n) {
     world_t *world = parent(3);
     ucc_team_h teams[3] = {NULL};

@@ -913,7 +913,7 @@ static int forms_without_memory(const process_t *process, void *arg) {
     }
     hd_alloc_fail_after(allocations);
     deadline_t deadline = deadline_start("a team to form without memory");
-    while (over < s.n && !atomic_load(&scarcity->refused)) {
+    while (over < s.n && (scarcity->late || !atomic_load(&scarcity->refused))) {
         over = formed = 0;
         for (uint32_t k = 0; k < s.n; k++) {
             ucc_status_t status = ucc_team_create_test(teams[k]);
@@ -1014,6 +1014,165 @@ static int goes_in_a_split(const process_t *process, void *arg) {
 Test(form_span, an_endpoint_that_goes_in_a_split_leaves_no_process_waiting) {
     shape_t shape = shape_even(2, 2);
     cr_assert(runs(&shape, goes_in_a_split, NULL));
+}
+
+/* Process 1 has told that it comes, and fails before it has heard who else does: process 0, which is
+ * in the new team by then, must not wait for it. how: "abort" of the parent, or "go" */
+static int fails_when_it_has_told(const process_t *process, void *arg) {
+    const char *how = arg;
+    ucc_team_h parent, team;
+    ucc_status_t status = UCC_ERR_LAST, expected = UCC_ERR_NOT_FOUND;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &parent);
+    for (uint32_t me = 2; me-- > 0; process_barrier(process)) {
+        if (process->me == me) {
+            must(ucc_team_create_from_parent(me, 1, parent, &team), "from_parent");
+        }
+        if (process->me == me && me == 0) {
+            deadline_t deadline = deadline_start("to hear from process 1");
+            while (team->forming->step == STEP_SPLIT) {
+                (void)ucc_team_create_test(team);
+                deadline_poll(&deadline);
+            }
+        }
+    }
+    if (strcmp(how, "abort") == 0) {
+        expected = HEDDLE_ERR_ABORTED;
+        if (process->me == 1) {
+            must(heddle_team_abort(parent), "heddle_team_abort");
+        }
+    }
+    if (process->me == 0 || expected != UCC_ERR_NOT_FOUND) {
+        drive(&team, 1, &status);
+        ok &= status == expected;
+    }
+    destroy(&team, 1);
+    destroy(&parent, 1);
+    process_barrier(process);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, a_parent_that_fails_fails_what_is_being_split_off_it) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, fails_when_it_has_told, "abort"));
+}
+Test(form_span, who_goes_when_it_has_told_that_it_comes_leaves_nobody_waiting) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, fails_when_it_has_told, "go"));
+}
+
+/* Process 1 goes before process 0 has begun to split. */
+static int goes_before_a_split(const process_t *process, void *arg) {
+    ucc_team_h parent, team;
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, &parent);
+    if (process->me == 1) {
+        must(ucc_team_create_from_parent(1, 1, parent, &team), "from_parent");
+        destroy(&team, 1); /* which waits two seconds for process 0 */
+    }
+    process_barrier(process);
+    if (process->me == 0) {
+        ucc_status_t status = ucc_team_create_from_parent(0, 1, parent, &team);
+        if (status == UCC_OK) {
+            drive(&team, 1, &status);
+            destroy(&team, 1);
+        }
+        ok &= status == UCC_ERR_NOT_FOUND;
+    }
+    process_barrier(process);
+    destroy(&parent, 1);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, who_goes_before_others_have_begun_to_split_leaves_nobody_waiting) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, goes_before_a_split, NULL));
+}
+
+/* The second endpoint of process 1 has memory for so many allocations only, when the first has come
+ * to a list of all already. */
+static int second_lacks_memory(const process_t *process, void *arg) {
+    const scarcity_t *scarcity = arg;
+    uint64_t all[] = {0, 1, 2, 3}, *list = all;
+    ucc_team_h parents[2], teams[2];
+    ucc_status_t statuses[2];
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = form_parents(&s, parents), formed = false;
+    for (uint32_t round = 0; round < 2; round++) { /* in the second, it has counted this list */
+        uint32_t here = 0;
+        for (uint32_t k = 0; k < 2; k++) {
+            hd_alloc_fail_after(round && process->me && k ? scarcity->allocations : -1);
+            here += ucc_create_team_from_eps(parents[k], &list, 4, &teams[k]) == UCC_OK;
+            hd_alloc_fail_after(-1);
+            (void)ucc_team_create_test(teams[0]);
+        }
+        drive(teams, here, statuses);
+        formed = here == 2 && statuses[1] == UCC_OK;
+        ok &= all_are(statuses, here, formed ? UCC_OK : UCC_ERR_NO_MEMORY);
+        destroy(teams, here);
+    }
+    process_set(process, 0, formed);
+    process_barrier(process);
+    destroy(parents, 2);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, who_lacks_memory_for_a_list_tells_those_who_have_come) {
+    shape_t shape = shape_even(2, 2);
+    scarcity_t scarcity = {.allocations = 0};
+    bool formed = false;
+    for (; scarcity.allocations < 100 && !formed; scarcity.allocations++) {
+        outcome_t outcome = processes_run(&shape, SECONDS, second_lacks_memory, &scarcity);
+        cr_assert(outcome.ok, "with %ld allocations", scarcity.allocations);
+        formed = outcome.value[0][0];
+    }
+    cr_assert(formed && scarcity.allocations > 4);
+}
+
+/* --- endpoints that leave --------------------------------------------------------------------- */
+
+/* Process 0 makes a team of both, waits for process 1 with a time-out, and leaves: the greeting ends
+ * with the team, whoever may still hold it. */
+static int leaves_in_the_greeting(const process_t *process, void *arg) {
+    static const uint32_t both[] = {0, 1};
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    heddle_group_t *group;
+    heddle_ep_t *ep, *sub;
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    must(heddle_barrier(ep), "heddle_barrier");
+    bool ok = true;
+    for (uint32_t me = 0; me < 2; me++, process_barrier(process)) {
+        if (process->me == me) {
+            ucc_coll_req_h request;
+            ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                                    .flags = UCC_COLL_ARGS_FLAG_TIMEOUT,
+                                    .coll_type = UCC_COLL_TYPE_BARRIER,
+                                    .timeout = me ? 60 : 0.05};
+            must(heddle_subset(ep, both, 2, &sub), "heddle_subset");
+            must(ucc_collective_init(&args, &request, heddle_ep_team(sub)), "init");
+            must(ucc_collective_post(request), "post");
+            ok &= heddle_wait(request, 60) == UCC_ERR_TIMED_OUT;
+            must(ucc_collective_finalize(request), "finalize");
+            must(heddle_leave(sub), "heddle_leave");
+        }
+    }
+    ok &= heddle_barrier(ep) == UCC_OK;
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    return !(ok && !hd_net_opened());
+}
+
+Test(form_span, who_leaves_before_others_have_come_leaves_nothing_behind) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, leaves_in_the_greeting, NULL));
 }
 
 /* --- many ------------------------------------------------------------------------------------- */

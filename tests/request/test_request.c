@@ -1,4 +1,5 @@
 /* test_request.c: which request a call gets: one that keeps a plan for it, if there is one. */
+#include "../support/deadline.h"
 #include "../support/small.h"
 #include "request/request.h"
 
@@ -239,6 +240,29 @@ Test(request, a_request_in_progress_is_nobody_else_s) {
         small_finish(world, request[i], N);
     }
     cr_assert(small_team_works(world));
+    world_destroy(world);
+}
+
+/* A trigger's wait reads it, though there is nothing else to do. */
+Test(request, an_empty_call_does_not_keep_the_time_out_of_an_earlier_one) {
+    int32_t x[N] = {0}, y[N];
+    world_t *world = small_world(N);
+    ucc_coll_req_h requests[N];
+    for (uint32_t i = 0; i < N; i++) {
+        ucc_coll_args_t args = small_allreduce(&x[i], &y[i], 1);
+        args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+        args.flags |= UCC_COLL_ARGS_FLAG_TIMEOUT;
+        args.timeout = 60;
+        requests[i] = small_start(world, i, &args);
+    }
+    const hd_request_t *before = (hd_request_t *)requests[0];
+    cr_assert_eq(before->timeout, 60);
+    small_finish(world, requests, N);
+    ucc_coll_args_t none = small_allreduce(&x[0], &y[0], 0);
+    ucc_coll_req_h request = small_init(world, 0, &none);
+    cr_assert_eq((hd_request_t *)request, before, "the same request is used again");
+    cr_assert_eq(before->timeout, 0);
+    must(ucc_collective_finalize(request), "finalize");
     world_destroy(world);
 }
 

@@ -1,4 +1,5 @@
 /* test_meet.c: where endpoints of one process find each other. */
+#include "core/mem.h"
 #include "threads/meet.h"
 
 #include <criterion/criterion.h>
@@ -93,7 +94,7 @@ static void contradicts(hd_meet_key_t key, hd_meet_kind_t kind, uint32_t size, u
     cr_assert_eq(hd_meeting_failed(first), UCC_ERR_INVALID_PARAM);
     uint32_t late = 2;
     cr_assert_eq(hd_meet(&key, 3, &late, 0, true, &none), UCC_ERR_INVALID_PARAM);
-    cr_assert_null(none);
+    cr_assert_eq(none, first, "there was memory");
     hd_meeting_t *again = join(&key, 3, 0); /* it may try again, knowing that it has failed */
     cr_assert_neq(again, first);
     cr_assert_eq(hd_meeting_failed(again), UCC_OK);
@@ -111,6 +112,22 @@ Test(meet, the_same_number_twice_with_the_same_id_is_a_contradiction) {
 
 Test(meet, another_way_to_number_with_the_same_id_is_a_contradiction) {
     contradicts(key_of(35), HD_MEET_LABELS, 3, HD_MEET_ANY);
+}
+
+Test(meet, who_lacks_memory_for_a_meeting_has_not_been_counted) {
+    hd_meet_key_t key = key_of(55);
+    hd_meeting_t *none;
+    for (long allocations = 0; allocations < 3; allocations++) {
+        uint32_t me = 0;
+        hd_alloc_fail_after(allocations);
+        cr_assert_eq(hd_meet(&key, 2, &me, 0, true, &none), UCC_ERR_NO_MEMORY);
+        hd_alloc_fail_after(-1);
+        cr_assert_null(none);
+    }
+    hd_meeting_t *first = join(&key, 2, 0), *second = join(&key, 2, 1);
+    cr_assert_eq(first, second);
+    hd_meeting_release(first, false);
+    hd_meeting_release(second, false);
 }
 
 Test(meet, participant_that_gives_up_fails_those_who_have_come_and_those_who_will) {
