@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -100,7 +99,7 @@ static long (*numa_mbind)(void *at, unsigned long bytes, int mode, const unsigne
                           unsigned long max_node, unsigned flags);
 static bool has_nodes; /* several of them */
 
-static void load_numa(void) {
+void hd_alloc_find_nodes(void) {
     void *library = dlopen("libnuma.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         hd_info("no libnuma.so.1: memory is not placed on NUMA nodes");
@@ -112,12 +111,6 @@ static void load_numa(void) {
     *(void **)&max_node = dlsym(library, "numa_max_node");
     *(void **)&numa_mbind = dlsym(library, "mbind");
     has_nodes = available && max_node && numa_mbind && available() >= 0 && max_node() > 0;
-}
-
-static bool several_nodes(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load_numa);
-    return has_nodes;
 }
 
 /* Prefers, not binds: a full node must cost speed, not the process. */
@@ -146,7 +139,7 @@ void *hd_alloc_local(size_t bytes, int numa_node) {
         return NULL;
     }
     char *block = mapping + page;
-    if (numa_node >= 0 && bytes >= LOCAL_MIN && several_nodes()) {
+    if (numa_node >= 0 && bytes >= LOCAL_MIN && has_nodes) {
         prefer_node(block, size, numa_node);
     }
     local_header_t *header = (local_header_t *)(void *)(block - sizeof(*header));

@@ -24,6 +24,9 @@ void hd_free(void *block);
  * small block, it is page-aligned memory whose pages are placed by whoever touches them first: it
  * is not touched here. Reads as zero. Freed by hd_free_local. */
 void *hd_alloc_local(size_t bytes, int numa_node);
+/* Loads libnuma, before any block is allocated on a node. core/topo.c calls it once, if the machine
+ * has several nodes: not later, as the library ends the process where it finds no memory. */
+void hd_alloc_find_nodes(void);
 void hd_free_local(void *block);
 
 /* The part of a team's memory that one endpoint has: reads as zero, aligned to HD_LINE_PAIR at

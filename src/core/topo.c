@@ -361,6 +361,9 @@ static void discover(void) {
     if (topo != NULL) {
         process_topo = topo;
     }
+    if (topo != NULL && topo->this_machine && topo->n_nodes > 1) {
+        hd_alloc_find_nodes();
+    }
     reads = false;
     pthread_mutex_unlock(&reading);
 }

@@ -315,6 +315,7 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     }
     if (status != UCC_OK) {
         hd_form_fail(team, status);
+        team->forming->excluded = true; /* counted: whoever comes to the meeting later is told */
         return status;
     }
     if (hd_group_is_complete(team->group)) {

@@ -109,7 +109,8 @@ static uint64_t values_of(const hd_config_t *config) {
 }
 
 uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n) {
-    return (uint32_t)(hd_hash_mix(hd_hash_mix(two_sided, n), values_of(config)) >> 32);
+    return (uint32_t)(hd_hash_mix(hd_hash_mix(hd_hash_mix(1, two_sided), n), values_of(config)) >>
+                      32);
 }
 
 void hd_record_sign(hd_record_t *record, const hd_config_t *config) {

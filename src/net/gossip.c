@@ -8,7 +8,8 @@
 #include "core/hash.h"
 
 static uint64_t hash_of(const hd_words_t *words) {
-    uint64_t hash = hd_hash_mix(hd_hash_mix(words->kind, words->subject[0]), words->subject[1]);
+    uint64_t hash = hd_hash_mix(hd_hash_mix(1, words->kind), words->subject[0]);
+    hash = hd_hash_mix(hash, words->subject[1]);
     return hd_hash_mix(hd_hash_mix(hash, words->by[0]), words->by[1]);
 }
 

@@ -46,8 +46,9 @@ static uint64_t *memory_of(hd_net_team_lane_t *tl, const hd_net_key_t *key, uint
 
 /* The name of a leg of this key: not 0, and no other leg's. */
 static uint64_t name_of(const hd_net_key_t *key, uint32_t segment) {
-    uint64_t hash = hd_hash_mix(hd_hash_mix(key->class, key->number), key->ordinal);
-    return hd_hash_mix(hd_hash_mix(hash, key->subset), segment) | 1;
+    uint64_t hash = hd_hash_mix(hd_hash_mix(1, key->class), key->number);
+    hash = hd_hash_mix(hd_hash_mix(hash, key->ordinal), key->subset);
+    return hd_hash_mix(hash, segment) | 1;
 }
 
 bool hd_park_was_closed(hd_net_team_lane_t *tl, const hd_net_key_t *key, uint32_t segment) {

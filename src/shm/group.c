@@ -54,6 +54,7 @@ static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     hd_group_t *group = hd_alloc(HD_LINE_PAIR, sizeof(*group));
     if (!group) {
+        hd_error("no memory for a team of %u endpoints", n);
         return NULL;
     }
     group->home.release = release;

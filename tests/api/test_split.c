@@ -282,6 +282,48 @@ Test(split, nobody_waits_for_a_member_that_ran_out_of_memory, .init = open_one_c
     cr_assert_gt(allocations, 4);
 }
 
+/* As above, but the one that runs out is the first to come: those who come later are told, if there
+ * was memory for the meeting. */
+static bool form_with_memory_for_the_first(long allocations, uint32_t *told) {
+    hd_log_capture(capture, NULL);
+    last_line[0] = '\0';
+    hd_alloc_fail_after(allocations);
+    ucc_status_t status = heddle_subset(ep[list[0]], list, 3, &sub[0]);
+    hd_alloc_fail_after(-1);
+    if (status == UCC_OK) {
+        for (uint32_t i = 1; i < 3; i++) {
+            must(heddle_subset(ep[list[i]], list, 3, &sub[i]), "heddle_subset");
+        }
+        check_subset();
+        leave_all(sub);
+        return true;
+    }
+    cr_assert_eq(status, UCC_ERR_NO_MEMORY);
+    cr_assert(strstr(last_line, "memory"), "%ld: no line", allocations);
+    if (!strstr(last_line, "no memory for a meeting")) {
+        for (uint32_t i = 1; i < 3; i++) {
+            status = heddle_subset(ep[list[i]], list, 3, &sub[i]);
+            if (status == UCC_OK) { /* it ran out after it had come */
+                status = heddle_barrier(sub[i]);
+            }
+            cr_assert_eq(status, UCC_ERR_NO_MEMORY, "%ld", allocations);
+        }
+        leave_all(sub);
+        ++*told;
+    }
+    return false;
+}
+
+Test(split, nobody_waits_for_the_first_member_that_ran_out_of_memory, .init = open_one_context,
+     .fini = close_group) {
+    long allocations = 0;
+    uint32_t told = 0;
+    while (!form_with_memory_for_the_first(allocations, &told)) {
+        allocations++;
+    }
+    cr_assert_gt(told, 2);
+}
+
 static void refused(ucc_status_t status, const char *words) {
     cr_assert_eq(status, UCC_ERR_INVALID_PARAM);
     cr_assert(strstr(last_line, words), "'%s' lacks '%s'", last_line, words);

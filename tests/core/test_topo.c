@@ -321,6 +321,7 @@ Test(topo, local_blocks_keep_to_the_systems_pages) {
 Test(mem, local_blocks_are_zero_and_page_aligned_on_any_node) {
     static const size_t sizes[] = {1, 4096, 65536, 1 << 22};
 
+    hd_alloc_find_nodes();
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (int node = -1; node <= 1; node++) {
             unsigned char *block = hd_alloc_local(sizes[i], node);
