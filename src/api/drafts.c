@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "core/dtype.h"
 
+#include <sched.h>
 #include <string.h>
 
 /* --- the same calls by other names ------------------------------------------------------------ */
@@ -191,7 +192,11 @@ ucc_status_t heddle_draft_team_of_parent(uint64_t my_ep, bool included, ucc_team
                                          ucc_team_h *team) {
     ucc_status_t status = ucc_team_create_from_parent(my_ep, included ? 1 : 0, parent, team);
     if (status == UCC_OK && !included) {
-        status = ucc_team_destroy(*team); /* has been counted; the others wait for nothing more */
+        /* has been counted; the others wait for nothing more than to hear of it, which takes two
+         * seconds at most (form/split.c) */
+        do {
+            status = ucc_team_destroy(*team);
+        } while (status == UCC_INPROGRESS && sched_yield() == 0);
         *team = &no_team;
     }
     return status;

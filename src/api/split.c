@@ -31,7 +31,7 @@ static ucc_status_t go_ahead(heddle_ep_t *parent, ucc_team_h team, heddle_ep_t *
         if (team->group) {
             hd_group_poison(team->group, status); /* the others must not wait for me */
         }
-        hd_team_free(team);
+        hd_team_leave(team);
         return status;
     }
     *sub = ep;

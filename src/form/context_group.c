@@ -41,7 +41,9 @@ void hd_context_part(ucc_context_h context) {
 static ucc_status_t meet(ucc_context_h context, const hd_span_t *span, hd_meeting_t **meeting) {
     hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = context->peers.serial};
     uint32_t me = span->local_of[context->rank];
-    return hd_meet(&key, hd_span_count(span, span->mine), &me, 0, true, meeting);
+    ucc_status_t status = hd_meet(&key, hd_span_count(span, span->mine), &me, 0, true, meeting);
+    *meeting = status == UCC_OK ? *meeting : NULL;
+    return status;
 }
 
 /* The first context to come with its group makes that the group of all. */

@@ -68,7 +68,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     if (status != UCC_OK) {
         if (f->uncounted) { /* it may be tried again, and the others wait at this number */
             hd_lock(&parent->lock);
-            parent->splits--;
+            parent->splits -= parent->splits == number;
             hd_unlock(&parent->lock);
         }
         return give_out(team, status, out);

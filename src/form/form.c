@@ -373,11 +373,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         /* the user may free this endpoint's part of the team's memory after this */
         return UCC_INPROGRESS;
     }
-    bool crosses = team->crossing != NULL;
-    hd_team_free(team);
-    if (crosses) {
-        hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
-    }
+    hd_team_leave(team);
     return UCC_OK;
 }
 
@@ -385,6 +381,8 @@ void hd_team_leave(ucc_team_h team) {
     bool crosses = team->crossing != NULL;
     hd_team_free(team);
     if (crosses) {
-        hd_crossing_glance(); /* if the team has failed in its greeting, that ends, and the group */
+        /* if the team has failed in its greeting, that ends, and the group; legs of other teams may
+         * have ended as the network's team did */
+        hd_crossing_glance();
     }
 }

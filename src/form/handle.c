@@ -149,6 +149,7 @@ ucc_status_t hd_form_begin(ucc_team_h team) {
         return UCC_ERR_NO_MEMORY;
     }
     team->forming->forks = hd_forks();
+    team->forming->uncounted = true;
     return UCC_OK;
 }
 

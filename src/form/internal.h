@@ -59,7 +59,7 @@ struct hd_forming {
     hd_meeting_t *meeting;
     uint32_t meets, participant; /* participants of the meeting; which of them this one is */
     uint32_t split_of;           /* how many endpoints the parent has; 0: the team is no split */
-    bool uncounted;     /* there was no memory for the meeting: the others know nothing of it */
+    bool uncounted;     /* it has come to no meeting yet, or there was no memory for the last one */
     hd_group_t *parent; /* of a split: the parent's, pinned */
     uint64_t split;     /* of a split: its number */
     uint32_t parent_ep; /* of a split: this endpoint's number in the parent */
@@ -163,8 +163,8 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
 void hd_form_refuse_list(const hd_known_t *known, const hd_meet_key_t *key, hd_entry_fn *at,
                          const void *list, uint32_t n, uint32_t me);
 /* Fails a meeting of n, for participant `me`, who can't take part in it: so the others do not
- * wait. */
-void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);
+ * wait. Returns false if there is no memory even for that, and nobody knows of it. */
+bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);
 /* Check the parameters, and start the meeting that these ask for. */
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
@@ -172,10 +172,11 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
 ucc_status_t hd_form_meet(ucc_team_h team);
 /* Returns the group of the endpoint's meeting, if it has been made; if not, none will be. */
 hd_group_t *hd_form_made_group(hd_meeting_t *meeting);
-/* Returns why the endpoint's meeting has failed (logged); UCC_OK: it has not. */
+/* Returns why the endpoint's meeting has failed (logged), or the parent of a split in several
+ * processes; UCC_OK: neither has. */
 ucc_status_t hd_form_meeting_status(ucc_team_h team);
-/* Called again and again while not all endpoints have joined: returns why the meeting has failed,
- * and looks now and then whether one of the others has given up before it came there. Returns why
+/* Called again and again while not all endpoints have joined: returns what the above does, and
+ * looks now and then whether one of the others has given up before it came there. Returns why
  * (logged); UCC_OK: not as far as is known. */
 ucc_status_t hd_form_watch(ucc_team_h team);
 /* Logs for whom the team has been waiting in STEP_MEET; the wait has been long. */
@@ -188,7 +189,8 @@ void hd_form_stalled_meeting(ucc_team_h team, uint64_t now);
 ucc_status_t hd_form_split(ucc_team_h team);
 /* Called by an endpoint that has failed in STEP_SPLIT, and has failed the parent's meeting. Tells
  * the other processes `why`, if nothing has been told yet; if they have been told that this
- * endpoint comes, goes on to the meeting of those who take part, which is to be failed, too. */
+ * endpoint comes, goes on to the meeting of those who take part, which is to be failed, too. If
+ * nobody here can go on, the parent fails. */
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why);
 /* Called by an endpoint that is destroyed: returns whether its process has not yet told and heard
  * all, and the endpoint has to come again. It returns false after two seconds in any case. */

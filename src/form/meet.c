@@ -50,7 +50,7 @@ ucc_status_t hd_form_meeting_status(ucc_team_h team) {
     }
     const hd_group_t *parent = team->forming->parent;
     if (failed == UCC_OK && parent && hd_group_crossing(parent)) {
-        failed = hd_group_poisoned(parent); /* it has told why */
+        failed = hd_group_poisoned(parent);
     }
     return failed;
 }
@@ -238,8 +238,8 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     hd_forming_t *f = team->forming;
     hd_meeting_t *meeting;
     ucc_status_t status = hd_meet(key, size, &me, f->roll.mine.label, included, &meeting);
+    f->uncounted = !meeting;
     if (status != UCC_OK) {
-        f->uncounted = !meeting;
         return status;
     }
     hd_assert_lt(me, size);
@@ -287,14 +287,17 @@ void hd_form_refuse_list(const hd_known_t *known, const hd_meet_key_t *key, hd_e
     hd_meet_key_t mine = *key;
     if (here.n < n && !mine.id) {
         mine.id = hd_form_count_list(known, key->list);
+        if (!mine.id) {
+            return; /* nobody can be told */
+        }
     }
     hd_form_refuse_meeting(&mine, here.n, here.me, UCC_ERR_NO_MEMORY);
 }
 
-void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
+bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
     hd_meeting_t *meeting;
     if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
-        return; /* the others know already, or there is no memory even for this */
+        return meeting; /* the others know already, or there is no memory even for this */
     }
     hd_meeting_fail(meeting, why);
     hd_group_t *group = hd_form_made_group(meeting);
@@ -302,6 +305,7 @@ void hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
         hd_group_poison(group, why);
     }
     hd_meeting_release(meeting, true);
+    return true;
 }
 
 uint64_t hd_form_count_list(const hd_known_t *known, hd_fingerprint_t list) {
@@ -333,11 +337,7 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
         f->wire = hd_hash_mix(f->wire, mine.id);
         status = hd_form_cross(team, known->span, list, known->process, known->identity);
     }
-    f->uncounted = true;
-    if (status == UCC_OK) {
-        f->uncounted = false;
-        status = hd_form_meet_members(team, &mine);
-    }
+    status = status == UCC_OK ? hd_form_meet_members(team, &mine) : status;
     if (status == UCC_ERR_NO_MEMORY && f->uncounted) {
         hd_form_refuse_list(known, &mine, hd_wide_entry, list, n, me);
     }

@@ -103,15 +103,29 @@ static hd_meet_key_t next_key(ucc_team_h parent) {
     return (hd_meet_key_t){.kind = HD_MEET_SHRINK, .scope = parent->group->serial, .id = number};
 }
 
+/* Tells the endpoints of this process that this one does not come to the meeting of its last call.
+ * If nobody can be told, and this endpoint has not been counted anywhere, the call has not been. */
+static void refuse(ucc_team_h parent, const hd_meet_key_t *key, bool counted, ucc_status_t why) {
+    const hd_crossing_t *crossing = parent->crossing;
+    if (!hd_form_refuse_meeting(key, count_mine(crossing), crossing->span->local_of[parent->ep],
+                                why) &&
+        !counted) {
+        hd_lock(&parent->lock);
+        parent->shrinks -= parent->shrinks == key->id;
+        hd_unlock(&parent->lock);
+    }
+}
+
 /* Sets the new team's size, this endpoint's number in it, and what it needs to cross processes:
- * everything but the meeting. The endpoints that come to the call with this key have one more
+ * everything but the meeting. *counted: whether others may know of this call. The endpoints that come to the call with this key have one more
  * meeting for that, which none of them waits for: the first to come decides who is left. */
-static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, hd_meet_key_t key) {
+static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, hd_meet_key_t key, bool *counted) {
     hd_crossing_t *crossing = parent->crossing;
     uint32_t me = 0, local = crossing->span->local_of[parent->ep];
     hd_meeting_t *meeting;
     key.list.word[0] = 1;
     ucc_status_t status = hd_meet(&key, count_mine(crossing), &local, 0, true, &meeting);
+    *counted = meeting;
     if (status != UCC_OK) {
         return status;
     }
@@ -136,10 +150,10 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     hd_net_look(crossing->net); /* hear what can be known of losses */
     hd_span_drain();
     hd_meet_key_t key = next_key(parent);
-    ucc_status_t status = choose(parent, team, key);
+    bool counted;
+    ucc_status_t status = choose(parent, team, key, &counted);
     if (status != UCC_OK) {
-        hd_form_refuse_meeting(&key, count_mine(crossing), crossing->span->local_of[parent->ep],
-                               status);
+        refuse(parent, &key, counted, status);
         return status;
     }
     status = hd_form_meet_members(team, &key);
@@ -155,8 +169,6 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
 }
 
 void hd_form_refuse_shrink(ucc_team_h parent) {
-    const hd_crossing_t *crossing = parent->crossing;
     hd_meet_key_t key = next_key(parent);
-    hd_form_refuse_meeting(&key, count_mine(crossing), crossing->span->local_of[parent->ep],
-                           UCC_ERR_NO_MEMORY);
+    refuse(parent, &key, false, UCC_ERR_NO_MEMORY);
 }

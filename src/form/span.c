@@ -66,8 +66,7 @@ void hd_form_fail_parent(const ucc_team_h team, ucc_status_t why) {
     if (hd_group_poisoned(parent) == UCC_OK) {
         hd_error("a team can't be split as its other processes expect: %s; so it fails",
                  ucc_status_string(why));
-        hd_group_poison(parent, why);
-        hd_crossing_abort(hd_group_crossing(parent), why);
+        hd_group_poison(parent, why);                /* and tells the other processes */
         hd_net_pump(hd_group_crossing(parent)->net); /* the caller may not look again */
     }
 }
@@ -89,11 +88,15 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
                                    .despite_losses = true,
                                    .failed = ignore};
     hd_net_team_t *refused;
-    if (hd_net_team_create(f->roll.net, &params, &refused) == UCC_OK) {
+    if (hd_net_has_team(f->roll.net, f->wire)) {
+        return; /* that of an endpoint beside, which has told them, or does */
+    }
+    ucc_status_t status = hd_net_team_create(f->roll.net, &params, &refused);
+    if (status == UCC_OK) {
         hd_net_team_abort(refused, why);
         hd_net_pump(f->roll.net);
         hd_net_team_destroy(refused);
-    } else if (f->parent && hd_group_crossing(f->parent)) {
+    } else if (status == UCC_ERR_NO_MEMORY && f->parent && hd_group_crossing(f->parent)) {
         hd_form_fail_parent(team, why);
     }
 }

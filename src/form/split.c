@@ -11,7 +11,8 @@
  * The endpoint that completes the meeting drives the exchange, even if it takes no part in the
  * team: its handle is being formed until its process has told and heard all. (Messages go from each
  * process to each: none depends on a third.) If the handle is destroyed before, it stays for a
- * while (hd_form_split_lingers), and the parent's group stays for as long as the exchange takes.
+ * while (hd_form_split_lingers), and the parent's group stays for as long as the exchange takes. If
+ * after that nobody here is left to go on, the parent fails (hd_form_fail_parent).
  */
 #include "form/internal.h"
 
@@ -25,10 +26,12 @@ typedef struct hd_split {
     hd_crossing_t *crossing; /* the parent's; its group is kept while the leg is under way */
     _Atomic uint32_t refs;   /* one for the meeting, one for the leg */
     _Atomic int32_t status;  /* UCC_INPROGRESS; then how the exchange ended */
-    size_t words;            /* of each process: its status, then a bit for each of its endpoints */
-    uint64_t *word;          /* the first word of process 0; the others' follow */
-    hd_net_piece_t *piece;   /* by process: its words, as one piece of data */
-    hd_net_data_t *data;     /* by process: its piece */
+    /* endpoints of this process that it has told the others of, and that have not given up */
+    _Atomic uint32_t promised;
+    size_t words;          /* of each process: its status, then a bit for each of its endpoints */
+    uint64_t *word;        /* the first word of process 0; the others' follow */
+    hd_net_piece_t *piece; /* by process: its words, as one piece of data */
+    hd_net_data_t *data;   /* by process: its piece */
 } hd_split_t;
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
@@ -97,14 +100,19 @@ typedef struct starting {
 } starting_t;
 
 /* Writes which endpoints of this process take part: none, if something is wrong. */
-static void fill(const hd_split_t *split, const starting_t *starting) {
+static void fill(hd_split_t *split, const starting_t *starting) {
     const hd_span_t *span = split->crossing->span;
     const hd_meeting_t *meeting = starting->team->forming->meeting;
     uint64_t *word = split->word + span->mine * split->words;
+    uint32_t promised = 0;
     word[0] = (uint64_t)(int64_t)starting->status;
     for (uint32_t i = 0; starting->status == UCC_OK && i < hd_span_count(span, span->mine); i++) {
-        word[1 + i / 64] |= (uint64_t)hd_meeting_included(meeting, i) << (i % 64);
+        bool included = hd_meeting_included(meeting, i);
+        word[1 + i / 64] |= (uint64_t)included << (i % 64);
+        promised += included;
     }
+    /* relaxed: the meeting's lock hands it on */
+    atomic_store_explicit(&split->promised, promised, memory_order_relaxed);
 }
 
 /* Makes the split and starts its exchange: once per meeting (hd_meeting_object). NULL: no
@@ -159,11 +167,6 @@ static bool is_in(const hd_split_t *split, uint32_t endpoint) {
     uint32_t local = span->local_of[endpoint];
     const uint64_t *word = split->word + span->process_of[endpoint] * split->words;
     return word[1 + local / 64] >> (local % 64) & 1;
-}
-
-/* Has this process told the others that its endpoints come? */
-static bool has_promised(const hd_split_t *split) {
-    return split->word[split->crossing->span->mine * split->words] == UCC_OK;
 }
 
 /* The exchange is over. Returns UCC_OK, or why a process could not take part. */
@@ -266,18 +269,23 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     if (f->forks != hd_forks()) {
         return;
     }
-    const hd_split_t *split = split_of(team, why);
+    hd_split_t *split = split_of(team, why);
     if (!split || f->excluded) {
         return;
     }
     /* acquire: pairs with the release in step_split */
     ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    if (status == UCC_INPROGRESS) {
-        if (has_promised(split)) { /* and waits no longer (hd_form_split_lingers) */
-            hd_form_fail_parent(team, why);
-        }
-    } else if (status == UCC_OK && read_words(split) == UCC_OK && go_on(team, split) != UCC_OK) {
-        hd_form_fail_parent(team, why); /* the others believe that this endpoint comes */
+    bool told = true;
+    if (status == UCC_INPROGRESS) { /* one that goes on finds the meeting failed, and tells */
+        /* relaxed, both: only the count matters */
+        told = atomic_load_explicit(&split->promised, memory_order_relaxed) == 0 ||
+               atomic_fetch_sub_explicit(&split->promised, 1, memory_order_relaxed) > 1;
+    } else if (status == UCC_OK && read_words(split) == UCC_OK) {
+        /* the others believe that this endpoint comes; who has failed the next meeting has told */
+        told = go_on(team, split) == UCC_OK || !f->uncounted;
+    }
+    if (!told) {
+        hd_form_fail_parent(team, why);
     }
 }
 

@@ -372,12 +372,12 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
     op->task.callback = args->mask & UCC_COLL_ARGS_FIELD_CB ? args->cb : (ucc_coll_callback_t){0};
     op->call.is_root = coll->rooted && root == team->ep;
     if (is_empty(&c)) {
-        r->timeout = 0; /* a trigger's wait reads it */
         if (team->group->check) {
             return prepare_empty(&c);
         }
         r->subset = NULL;
-        return UCC_OK; /* start stays NULL: there is nothing to do, and nothing more to check */
+        /* a trigger may wait; start stays NULL: there is nothing to do, and nothing more to check */
+        return take_timeout(&c);
     }
     status = take_members(&c, &root);
     if (status != UCC_OK) {

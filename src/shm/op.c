@@ -102,7 +102,8 @@ static ucc_status_t timed_out(hd_op_t *op) {
 
 /* Runs one step of the current phase, `does`, and if that does not end the operation, looks for
  * what ends it from outside: a group that has failed, a call that differs, its deadline. */
-static inline ucc_status_t advance(hd_op_t *op, ucc_status_t (*does)(hd_op_t *op)) {
+static inline __attribute__((always_inline)) ucc_status_t
+advance(hd_op_t *op, ucc_status_t (*does)(hd_op_t *op)) {
     ucc_status_t status = does(op);
     if (status == UCC_INPROGRESS) {
         status = hd_group_poisoned(op->group);
@@ -338,22 +339,32 @@ static __attribute__((noinline, cold)) void drop(hd_op_t *op) {
     }
 }
 
-ucc_status_t hd_op_launch(hd_op_t *op) {
-    reset(op);
-    hd_checked(hd_board_check_slot(op->place.board, op->place.k));
-    ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
-    if (__builtin_expect(status != UCC_OK, 0)) {
-        drop(op);
-    } else {
-        status = op->frame && op->frame->enter ? start_in_frame(op) : op->start(op);
-    }
+/* The operation has published, or failed to, and takes its first step. */
+static inline ucc_status_t go_on(hd_op_t *op, ucc_status_t status) {
     if (status < 0) {
         return fail_launch(op, status);
     }
     if (hd_trace_is_on()) {
         trace_published(op);
     }
-    return op->phase == HD_PHASE_COPY_IN ? step_apart(op) : step_phase(op);
+    return step_phase(op);
+}
+
+/* Launches an operation that has more to do than its family's start. */
+static __attribute__((noinline)) ucc_status_t launch_more(hd_op_t *op) {
+    ucc_status_t status = op->prepare ? op->prepare(op) : UCC_OK;
+    if (__builtin_expect(status != UCC_OK, 0)) {
+        drop(op);
+    } else {
+        status = op->frame && op->frame->enter ? start_in_frame(op) : op->start(op);
+    }
+    return status >= 0 && op->phase == HD_PHASE_COPY_IN ? step_apart(op) : go_on(op, status);
+}
+
+ucc_status_t hd_op_launch(hd_op_t *op) {
+    reset(op);
+    hd_checked(hd_board_check_slot(op->place.board, op->place.k));
+    return op->prepare || op->frame ? launch_more(op) : go_on(op, op->start(op));
 }
 
 void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {

@@ -263,11 +263,11 @@ static bool is_numbered(const hd_meeting_t *m) {
 void hd_meeting_release(hd_meeting_t *m, bool early) {
     pthread_mutex_lock(&table_lock);
     bool open = arrived(m) < m->size;
-    bool failed = is_numbered(m) && hd_meeting_failed(m) != UCC_OK;
-    if (open && (early || failed)) {
+    bool failed = hd_meeting_failed(m) != UCC_OK;
+    if (open && (early || (failed && is_numbered(m)))) {
         m->gone++; /* it has been counted: the meeting must stay in the table for the others */
         void *object = NULL;
-        if (failed && m->key.kind == HD_MEET_SHRINK && m->refs == m->gone) {
+        if (failed && m->refs == m->gone) {
             object = m->object; /* of use to nobody: who comes later only learns of the failure */
             m->object = NULL;
         }

@@ -1005,7 +1005,9 @@ static int goes_in_a_split(const process_t *process, void *arg) {
     }
     drive(teams + gone, s.n - gone, statuses);
     ok &= all_are(statuses, s.n - gone, UCC_ERR_NOT_FOUND);
+    ok &= hd_group_poisoned(parents[0]->group) == UCC_OK; /* only the new team has failed */
     destroy(teams + gone, s.n - gone);
+    process_barrier(process);
     destroy(parents, s.n);
     process_barrier(process);
     return !(stage_close(&s) && ok);
