@@ -339,15 +339,16 @@ static __attribute__((noinline, cold)) void drop(hd_op_t *op) {
     }
 }
 
-/* The operation has published, or failed to, and takes its first step. */
-static inline ucc_status_t go_on(hd_op_t *op, ucc_status_t status) {
+/* The operation has been started, or that has failed: its first step, by `step`. */
+static inline __attribute__((always_inline)) ucc_status_t go_on(hd_op_t *op, ucc_status_t status,
+                                                                ucc_status_t (*step)(hd_op_t *op)) {
     if (status < 0) {
         return fail_launch(op, status);
     }
     if (hd_trace_is_on()) {
         trace_published(op);
     }
-    return step_phase(op);
+    return step(op);
 }
 
 /* Launches an operation that has more to do than its family's start. */
@@ -358,13 +359,13 @@ static __attribute__((noinline)) ucc_status_t launch_more(hd_op_t *op) {
     } else {
         status = op->frame && op->frame->enter ? start_in_frame(op) : op->start(op);
     }
-    return status >= 0 && op->phase == HD_PHASE_COPY_IN ? step_apart(op) : go_on(op, status);
+    return go_on(op, status, op->phase == HD_PHASE_COPY_IN ? step_apart : hd_op_look);
 }
 
 ucc_status_t hd_op_launch(hd_op_t *op) {
     reset(op);
     hd_checked(hd_board_check_slot(op->place.board, op->place.k));
-    return op->prepare || op->frame ? launch_more(op) : go_on(op, op->start(op));
+    return op->prepare || op->frame ? launch_more(op) : go_on(op, op->start(op), step_phase);
 }
 
 void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
