@@ -74,6 +74,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
         return give_out(team, status, out);
     }
     f->split_of = parent->n;
+    f->uncounted = parent->crossing != NULL; /* it still has to come to the new team's meeting */
     f->excluded = !included;
     f->step = parent->crossing ? STEP_SPLIT : STEP_MEET;
     if (parent->crossing && hd_meeting_is_complete(f->meeting)) {

@@ -378,11 +378,12 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
 }
 
 void hd_team_leave(ucc_team_h team) {
-    bool crosses = team->crossing != NULL;
+    bool crosses = team->crossing && !hd_group_is_inherited(team->group);
+    if (crosses) {
+        hd_net_pump(team->crossing->net); /* a greeting that has failed ends here */
+    }
     hd_team_free(team);
     if (crosses) {
-        /* if the team has failed in its greeting, that ends, and the group; legs of other teams may
-         * have ended as the network's team did */
-        hd_crossing_glance();
+        hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
     }
 }

@@ -28,7 +28,8 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where);
 /* Frees a handle with all that it keeps, and leaves its group. Nothing is in progress on it. */
 void hd_team_free(ucc_team_h team);
-/* Ends a handle whose endpoint has left (heddle_leave), as hd_team_free does. */
+/* As hd_team_free, for a handle that may have been in use: if its team has failed while the
+ * processes greeted, that ends, too. */
 void hd_team_leave(ucc_team_h team);
 /* Begins a team that all endpoints of the parent make together. included: the caller takes part in
  * it. */
@@ -41,8 +42,8 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const uint64_t *eps, uint64_t 
 typedef uint64_t hd_entry_fn(const void *list, uint32_t i);
 /* That of a list of 64-bit numbers. */
 uint64_t hd_wide_entry(const void *list, uint32_t i);
-/* Called instead of hd_team_from_list, for want of memory: the parent's endpoint does not come to the
- * team of the n on the list, and the others need not wait. */
+/* Called instead of hd_team_from_list, for want of memory: the parent's endpoint does not come to
+ * the team of the n on the list, and the others need not wait. */
 void hd_team_refuse_list(ucc_team_h parent, hd_entry_fn *at, const void *list, uint32_t n);
 /* Makes a handle from hd_team_from_list or hd_team_shrink ACTIVE at once: its operations wait until
  * all members have come, as after heddle_join. */

@@ -158,8 +158,8 @@ ucc_status_t hd_form_meet_members(ucc_team_h team, const hd_meet_key_t *key);
 ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
                                    const hd_meet_key_t *key, const uint64_t *list, uint32_t n,
                                    uint32_t me);
-/* Fails the meeting of the list, for its me-th member, who has not come for want of memory. key->id:
- * as of which time the list was counted; 0: it was not. */
+/* Fails the meeting of the list, for its me-th member, who has not come for want of memory.
+ * key->id: as of which time the list was counted; 0: it was not. */
 void hd_form_refuse_list(const hd_known_t *known, const hd_meet_key_t *key, hd_entry_fn *at,
                          const void *list, uint32_t n, uint32_t me);
 /* Fails a meeting of n, for participant `me`, who can't take part in it: so the others do not

@@ -117,8 +117,9 @@ static void refuse(ucc_team_h parent, const hd_meet_key_t *key, bool counted, uc
 }
 
 /* Sets the new team's size, this endpoint's number in it, and what it needs to cross processes:
- * everything but the meeting. *counted: whether others may know of this call. The endpoints that come to the call with this key have one more
- * meeting for that, which none of them waits for: the first to come decides who is left. */
+ * everything but the meeting. *counted: whether others may know of this call. The endpoints that
+ * come to the call with this key have one more meeting for that, which none of them waits for: the
+ * first to come decides who is left. */
 static ucc_status_t choose(ucc_team_h parent, ucc_team_h team, hd_meet_key_t key, bool *counted) {
     hd_crossing_t *crossing = parent->crossing;
     uint32_t me = 0, local = crossing->span->local_of[parent->ep];
@@ -157,6 +158,9 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
         return status;
     }
     status = hd_form_meet_members(team, &key);
+    if (status == UCC_ERR_NO_MEMORY && team->forming->uncounted) {
+        refuse(parent, &key, true, status);
+    }
     if (status != UCC_OK && status != UCC_ERR_NO_MEMORY) {
         /* Another endpoint of this process has given up. So this team has failed to form, as it has
          * for those who came before. */

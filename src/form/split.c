@@ -228,6 +228,8 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
         hd_form_fail_parent(team, status);
     }
     f->split_of = 0;
+    /* seq_cst: pairs with that in hd_form_give_up_split */
+    atomic_thread_fence(memory_order_seq_cst);
     if (hd_meeting_failed(before) != UCC_OK) {
         hd_meeting_fail(f->meeting, hd_meeting_failed(before));
     }
@@ -273,6 +275,9 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     if (!split || f->excluded) {
         return;
     }
+    /* seq_cst: either this endpoint sees that the exchange is over, or one that goes on sees that
+     * the meeting has failed; pairs with the fence in go_on */
+    atomic_thread_fence(memory_order_seq_cst);
     /* acquire: pairs with the release in step_split */
     ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
     bool told = true;
@@ -281,8 +286,9 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
         told = atomic_load_explicit(&split->promised, memory_order_relaxed) == 0 ||
                atomic_fetch_sub_explicit(&split->promised, 1, memory_order_relaxed) > 1;
     } else if (status == UCC_OK && read_words(split) == UCC_OK) {
-        /* the others believe that this endpoint comes; who has failed the next meeting has told */
-        told = go_on(team, split) == UCC_OK || !f->uncounted;
+        /* the others believe that this endpoint comes; whoever has failed the next meeting, which
+         * it may have found out already, has told them */
+        told = !f->uncounted || go_on(team, split) == UCC_OK || !f->uncounted;
     }
     if (!told) {
         hd_form_fail_parent(team, why);

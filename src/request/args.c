@@ -376,8 +376,8 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
             return prepare_empty(&c);
         }
         r->subset = NULL;
-        /* a trigger may wait; start stays NULL: there is nothing to do, and nothing more to check */
-        return take_timeout(&c);
+        return take_timeout(
+            &c); /* start stays NULL: there is nothing to do, but a trigger may wait */
     }
     status = take_members(&c, &root);
     if (status != UCC_OK) {

@@ -1018,8 +1018,8 @@ Test(form_span, an_endpoint_that_goes_in_a_split_leaves_no_process_waiting) {
     cr_assert(runs(&shape, goes_in_a_split, NULL));
 }
 
-/* Process 1 has told that it comes, and fails before it has heard who else does: process 0, which is
- * in the new team by then, must not wait for it. how: "abort" of the parent, or "go" */
+/* Process 1 has told that it comes, and fails before it has heard who else does: process 0, which
+ * is in the new team by then, must not wait for it. how: "abort" of the parent, or "go" */
 static int fails_when_it_has_told(const process_t *process, void *arg) {
     const char *how = arg;
     ucc_team_h parent, team;
@@ -1137,8 +1137,8 @@ Test(form_span, who_lacks_memory_for_a_list_tells_those_who_have_come) {
 
 /* --- endpoints that leave --------------------------------------------------------------------- */
 
-/* Process 0 makes a team of both, waits for process 1 with a time-out, and leaves: the greeting ends
- * with the team, whoever may still hold it. */
+/* Process 0 makes a team of both, waits for process 1 with a time-out, and leaves: the greeting
+ * ends with the team, whoever may still hold it. */
 static int leaves_in_the_greeting(const process_t *process, void *arg) {
     static const uint32_t both[] = {0, 1};
     ucc_oob_coll_t oob = process_group_oob(process, 0);
