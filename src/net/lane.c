@@ -11,7 +11,7 @@
  *
  * The stack is Concurrency Kit's, whose entries are pushed by many and taken all at once. What its
  * assembly orders, ThreadSanitizer is told, as with the lock (threads/lock.h); a push writes into
- * its entry after that, so the entries are read by assembly, too.
+ * its entry after that, so the entries are written and read by assembly, too.
  */
 #include "net/internal.h"
 
@@ -19,9 +19,18 @@ _Static_assert(sizeof(struct ck_stack_entry) == sizeof(struct ck_stack_entry *) 
                    offsetof(hd_net_item_t, next) == 0,
                "an item begins with its entry in the stack");
 
+/* ck_stack_push_upmc, but for how it writes into the entry: whoever takes that may write it, too. */
+static void push(struct ck_stack *stack, struct ck_stack_entry *entry) {
+    struct ck_stack_entry *top = ck_pr_load_ptr(&stack->head);
+    do {
+        ck_pr_store_ptr(&entry->next, top);
+        ck_pr_fence_store();
+    } while (!ck_pr_cas_ptr_value(&stack->head, top, entry, &top));
+}
+
 void hd_net_lane_hand(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_sanitizer_before_assembly(&lane->handed);
-    ck_stack_push_upmc(&lane->handed, (struct ck_stack_entry *)(void *)item);
+    push(&lane->handed, (struct ck_stack_entry *)(void *)item);
     ck_pr_fence_atomic_load(); /* see above: the push, which is a swap, then a look at the lock */
 }
 
