@@ -154,10 +154,8 @@ static ucc_status_t contradiction(hd_meeting_t *m, const hd_meet_key_t *key, uin
 /* The meeting to join: the place where it is linked, or will be. UCC_OK, or a contradiction. */
 static ucc_status_t find(const hd_meet_key_t *key, uint32_t size, uint32_t me,
                          hd_meeting_t ***out) {
-    hd_meeting_t **at = bucket_of(key);
-    for (; *at; at = &(*at)->next) {
-        *out = at;
-        hd_meeting_t *m = *at;
+    for (*out = bucket_of(key); **out; *out = &(**out)->next) {
+        hd_meeting_t *m = **out;
         if (!same(&m->key, key) || m->forks != hd_forks()) {
             continue;
         }
@@ -170,7 +168,6 @@ static ucc_status_t find(const hd_meet_key_t *key, uint32_t size, uint32_t me,
         }
         break;
     }
-    *out = at;
     return UCC_OK;
 }
 
