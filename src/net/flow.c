@@ -25,9 +25,11 @@
 
 enum { HEAD_COST = 64 }; /* of a message without bytes: it takes room, too */
 
+/* A message that fills the largest quota alone counts as that: what is out is then always less than
+ * two of them, so that counts modulo 2^32 can be told apart whatever has gone before. */
 static uint32_t cost(const hd_wire_t *wire) {
-    uint64_t bytes = wire->bytes < UINT32_MAX / 2 ? wire->bytes : UINT32_MAX / 2;
-    return (uint32_t)bytes + HEAD_COST;
+    uint64_t most = HD_NET_NUMBERED_QUOTA;
+    return (uint32_t)(wire->bytes < most ? wire->bytes : most) + HEAD_COST;
 }
 
 /* --- to a peer -------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,6 +121,52 @@ static void parked_is_bounded(node_t *node, void *arg) {
 
 Test(net_legs, what_waits_for_legs_is_bounded) {
     everywhere(2, parked_is_bounded, NULL);
+}
+
+/* --- a message of gigabytes -------------------------------------------------------------------- */
+
+/* Memory of so many bytes, all of which are the same few pages. */
+static void *folded(size_t bytes) {
+    enum { PIECE = 2 << 20 };
+    int fd = memfd_create("piece", MFD_CLOEXEC);
+    uint8_t *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fd < 0 || ftruncate(fd, PIECE) != 0 || at == MAP_FAILED) {
+        return NULL;
+    }
+    for (size_t i = 0; i < bytes; i += PIECE) {
+        if (mmap(at + i, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+            MAP_FAILED) {
+            return NULL;
+        }
+    }
+    close(fd);
+    return at;
+}
+
+/* Process 1 answers each message, and with it says what it has taken. */
+static void after_gigabytes(node_t *node, void *arg) {
+    const size_t bytes = *(const size_t *)arg;
+    const hd_net_team_peer_t *peer = &node->team->lane[0].peer[1 - node->me];
+    void *x = folded(bytes);
+    node_check(node, x != NULL, "no memory is mapped");
+    for (uint32_t i = 0; i < 4; i++) {
+        run_t *run = message(node, tagged(i, 0), x, i == 0 ? bytes : 1000);
+        hd_leg_start(&run->leg);
+        end(run, UCC_OK, "a message");
+        run_t answer;
+        run_init(&answer, node, HD_BARRIER);
+        answer.leg.key = tagged(100 + i, 0);
+        run_plan(&answer, HD_NET_DIRECT, 2, 0);
+        hd_leg_start(&answer.leg);
+        node_check(node, run_wait(&answer, "an answer") == UCC_OK, "answer %u", i);
+        node_check(node, peer->out - peer->out_taken < HD_NET_MATCHED_QUOTA,
+                   "%u bytes count as not taken after message %u", peer->out - peer->out_taken, i);
+    }
+}
+
+Test(net_legs, after_a_message_of_gigabytes_messages_go_eagerly_as_before) {
+    size_t bytes = (size_t)1 << 31;
+    cr_assert_eq(nodes_run(2, shm, after_gigabytes, &bytes), 0);
 }
 
 /* --- numbered exchanges ----------------------------------------------------------------------- */
