@@ -70,10 +70,12 @@ enum {
     /* eager data of a peer that is kept for legs to come; more fails the team */
     HD_NET_PARKED_BYTES = 16 << 20,
     HD_NET_PARKED_MESSAGES = 1 << 16,
-    HD_NET_PARKED_SMALL = 192,    /* bytes of data that are kept in memory that is used again */
-    HD_NET_EARLY_MESSAGES = 4096, /* for teams that are not known yet, in a lane */
-    HD_NET_EARLY_BYTES = 1024,    /* of one of them */
-    HD_NET_EARLY_SECONDS = 3600,  /* a process may come to form a team much later than the others */
+    HD_NET_PARKED_SMALL = 192,       /* bytes of data that are kept in memory that is used again */
+    HD_NET_EARLY_MESSAGES = 1 << 18, /* for teams that are not known yet, in a lane */
+    HD_NET_EARLY_BYTES = 1024,       /* of one of them */
+    HD_NET_EARLY_BUCKETS = 1024,
+    HD_NET_EARLY_SECONDS = 3600, /* a process may come to form a team much later than the others */
+    HD_NET_SWEEP_SECONDS = 10,   /* from one look for those that came longer ago to the next */
     /* after a peer was lost, until what UCX does not end with it counts as ended */
     HD_NET_ORPHAN_MS = 1000,
     /* for which who has failed still sends data that lies in memory of ours */
@@ -169,8 +171,9 @@ struct hd_net_lane {
     hd_parked_t *free_parked;
     /* the team that a swap came for last, and that has not seen its end here; NULL: none */
     hd_net_team_t *swapping;
-    hd_parked_t *early; /* for teams that are not known yet */
+    hd_parked_t *early[HD_NET_EARLY_BUCKETS]; /* for teams that are not known yet, by wire id */
     uint32_t n_early;
+    uint64_t swept;           /* ns: when those that came too long ago were last looked for */
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
     hd_net_team_peer_t *owed; /* peers that want to hear of us */
     struct {                  /* as hd_net_traffic_t; read by any thread */
@@ -584,8 +587,9 @@ void hd_flow_forget(hd_net_team_lane_t *tl);
 
 /* --- team.c: the table of teams, and how a team fails ----------------------------------------- */
 
-/* The team of that wire id. NULL: there is none; *gone: it was here, and is destroyed. */
-hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone);
+/* The team of that wire id, for the holder of that lane's lock. NULL: there is none, or it does not
+ * use that lane, in which its end would not be seen; *gone: it was here, and is destroyed. */
+hd_net_team_t *hd_net_team_find(const hd_net_lane_t *lane, uint64_t wire, bool *gone);
 /* Messages find the team from now on. False: there is another one of its wire id. */
 bool hd_net_team_enter(hd_net_team_t *team);
 /* Messages do not find the team any more, and its wire id is remembered. */
@@ -674,11 +678,8 @@ void hd_park_close(hd_leg_t *leg);
  * not again. */
 hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
                                bool rendezvous, bool gone);
-/* The next message for that team, from *at in the lane's list of early ones on, unlinked; the
- * caller drops it. NULL: there is no more. */
-hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, hd_parked_t ***at, uint64_t wire);
-/* Drops early messages that came too long ago; ns: now. */
-void hd_park_drop_early(hd_net_lane_t *lane, uint64_t ns);
+/* An early message for that team, unlinked; the caller drops it. NULL: there is no more. */
+hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, uint64_t wire);
 /* Is it a greeting of a team whose wire id may be used again? */
 bool hd_park_may_return(const hd_wire_t *wire);
 /* A greeting, or an abort, ends older attempts to form its team: drops what waits for those. True:

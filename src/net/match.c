@@ -74,8 +74,8 @@ static void abort_team(hd_net_team_t *team, const hd_wire_t *wire) {
 static const uint32_t anybody = UINT32_MAX; /* source of what was heard by the watch */
 
 static void deliver_early(hd_net_lane_t *lane, hd_net_team_lane_t *tl) {
-    hd_parked_t *parked, **at = &lane->early;
-    while ((parked = hd_park_next_early(lane, &at, tl->team->wire))) {
+    hd_parked_t *parked;
+    while ((parked = hd_park_next_early(lane, tl->team->wire))) {
         bool known = parked->wire.source < tl->team->n && parked->wire.source != tl->team->me;
         if (parked->wire.kind == HD_WIRE_ABORT && (known || parked->wire.source == anybody)) {
             abort_team(tl->team, &parked->wire);
@@ -126,7 +126,7 @@ static hd_ucx_arrival_t arrive(hd_net_team_lane_t *tl, const hd_wire_t *wire, vo
     if (hd_park_may_return(wire) && (failed || tl->greeted)) {
         return hd_park_early(lane, wire, data, rendezvous, true); /* of the next attempt */
     }
-    if (wire->kind == HD_WIRE_ABORT && lane->early && hd_park_forget_attempts(lane, wire)) {
+    if (wire->kind == HD_WIRE_ABORT && lane->n_early && hd_park_forget_attempts(lane, wire)) {
         return HD_UCX_DONE; /* likewise: this one has nothing to do with it */
     }
     if (failed) {
@@ -154,14 +154,14 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_net_lane_t *lane, const void *header, si
     lane->moved = true;
     hd_net_add_up(&lane->traffic.messages_received, wire.kind == HD_WIRE_DATA);
     hd_net_add_up(&lane->traffic.bytes_received, wire.bytes);
-    hd_net_team_t *team = hd_net_team_find(lane->net, wire.team, &gone);
+    hd_net_team_t *team = hd_net_team_find(lane, wire.team, &gone);
     if (!team) {
         return hd_park_early(lane, &wire, data, rendezvous, gone);
     }
-    if (wire.source >= team->n || wire.source == team->me || lane->number >= team->lanes) {
+    if (wire.source >= team->n || wire.source == team->me) {
         if (hd_net_lane_may_log(lane)) {
-            hd_warn("a message was dropped: it says to be of process %u of %u, in lane %u of %u",
-                    wire.source, team->n, lane->number, team->lanes);
+            hd_warn("a message was dropped: it says to be of process %u of %u", wire.source,
+                    team->n);
         }
         return HD_UCX_DONE;
     }
@@ -175,7 +175,7 @@ void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t id, ucc_status_t why) {
                             .team = id,
                             .status = why};
     bool gone;
-    hd_net_team_t *team = hd_net_team_find(lane->net, id, &gone);
+    hd_net_team_t *team = hd_net_team_find(lane, id, &gone);
     if (!team) {
         (void)hd_park_early(lane, &wire, NULL, false, gone);
     } else if (hd_net_team_failure(team) == UCC_OK) {

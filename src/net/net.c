@@ -145,7 +145,7 @@ static void in_child(hd_fork_hook_t *self) {
         lane->port.worker = NULL;
         lane->legs = NULL;
         ck_stack_init(&lane->handed);
-        lane->early = NULL;
+        memset(lane->early, 0, sizeof(lane->early));
         lane->swapping = NULL;
         lane->owed = NULL;
         lane->n_early = 0;

@@ -189,7 +189,11 @@ hd_parked_t *hd_park_find(hd_leg_t *leg, uint32_t source, uint32_t step) {
 
 /* --- for teams that are not known ------------------------------------------------------------- */
 
-/* Unlinks the early message that hangs at *at in the lane's list. */
+static hd_parked_t **early_for(hd_net_lane_t *lane, uint64_t wire) {
+    return &lane->early[hd_hash_mix(1, wire) % HD_NET_EARLY_BUCKETS];
+}
+
+/* Unlinks the early message that hangs at *at in one of the lane's buckets. */
 static hd_parked_t *take_early(hd_net_lane_t *lane, hd_parked_t **at) {
     hd_parked_t *parked = *at;
     *at = parked->next;
@@ -197,14 +201,23 @@ static hd_parked_t *take_early(hd_net_lane_t *lane, hd_parked_t **at) {
     return parked;
 }
 
-void hd_park_drop_early(hd_net_lane_t *lane, uint64_t ns) {
-    for (hd_parked_t **at = &lane->early; *at;) {
-        hd_parked_t *parked = *at;
-        if (ns - parked->since < HD_NET_EARLY_SECONDS * UINT64_C(1000000000)) {
-            at = &parked->next;
-            continue;
+static void drop_old(hd_net_lane_t *lane, hd_parked_t **at, uint64_t ns) {
+    while (*at) {
+        if (ns - (*at)->since < HD_NET_EARLY_SECONDS * UINT64_C(1000000000)) {
+            at = &(*at)->next;
+        } else {
+            parked_put(lane, take_early(lane, at));
         }
-        parked_put(lane, take_early(lane, at));
+    }
+}
+
+/* Now and then drops what came too long ago. ns: now. */
+static void sweep(hd_net_lane_t *lane, uint64_t ns) {
+    if (ns - lane->swept > HD_NET_SWEEP_SECONDS * UINT64_C(1000000000)) {
+        lane->swept = ns;
+        for (uint32_t b = 0; b < HD_NET_EARLY_BUCKETS; b++) {
+            drop_old(lane, &lane->early[b], ns);
+        }
     }
 }
 
@@ -218,7 +231,7 @@ bool hd_park_may_return(const hd_wire_t *wire) {
  */
 bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire) {
     bool greets = hd_park_may_return(wire), any = false;
-    for (hd_parked_t **at = &lane->early; *at;) {
+    for (hd_parked_t **at = early_for(lane, wire->team); *at;) {
         hd_parked_t *parked = *at;
         const hd_wire_t *old = &parked->wire;
         bool over = old->team == wire->team && old->source == wire->source &&
@@ -235,9 +248,21 @@ bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire) {
     return any;
 }
 
+/* There is no room for a greeting. Its team fails for all who form it, who would wait for ever. */
+static hd_ucx_arrival_t refuse_early(hd_net_lane_t *lane, const hd_wire_t *wire) {
+    if (hd_net_lane_may_log(lane)) {
+        hd_error(
+            "a team that is forming is refused: processes are so far ahead of this one that %u "
+            "messages wait here for teams that it has not begun to form",
+            lane->n_early);
+    }
+    hd_net_tell_abort(lane->net, wire->team, UCC_ERR_NO_RESOURCE);
+    return HD_UCX_DONE;
+}
+
 hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
                                bool rendezvous, bool gone) {
-    bool forgotten = lane->early && hd_park_forget_attempts(lane, wire);
+    bool forgotten = lane->n_early && hd_park_forget_attempts(lane, wire);
     if ((gone && !hd_park_may_return(wire)) || (forgotten && wire->kind == HD_WIRE_ABORT)) {
         return HD_UCX_DONE;
     }
@@ -249,29 +274,28 @@ hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void 
         return HD_UCX_DONE;
     }
     uint64_t now = hd_clock_ns();
-    hd_park_drop_early(lane, now);
-    hd_parked_t *parked = lane->n_early < HD_NET_EARLY_MESSAGES && wire->bytes <= HD_NET_EARLY_BYTES
-                              ? make_parked(lane, wire, data, false)
-                              : NULL;
+    sweep(lane, now);
+    /* An abort is always kept: it answers one who greets here, and would wait for ever. */
+    bool room = lane->n_early < HD_NET_EARLY_MESSAGES || wire->kind == HD_WIRE_ABORT;
+    hd_parked_t *parked =
+        room && wire->bytes <= HD_NET_EARLY_BYTES ? make_parked(lane, wire, data, false) : NULL;
     if (!parked) {
-        if (hd_net_lane_may_log(lane)) {
-            hd_warn("a message for a team that is still forming was dropped: %u are kept",
-                    lane->n_early);
-        }
-        return HD_UCX_DONE;
+        return refuse_early(lane, wire);
     }
+    hd_parked_t **at = early_for(lane, wire->team);
     parked->since = now;
-    parked->next = lane->early;
-    lane->early = parked;
+    parked->next = *at;
+    *at = parked;
     lane->n_early++;
     return HD_UCX_DONE;
 }
 
-hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, hd_parked_t ***at, uint64_t wire) {
-    while (**at && (**at)->wire.team != wire) {
-        *at = &(**at)->next;
+hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, uint64_t wire) {
+    hd_parked_t **at = early_for(lane, wire);
+    while (*at && (*at)->wire.team != wire) {
+        at = &(*at)->next;
     }
-    return **at ? take_early(lane, *at) : NULL;
+    return *at ? take_early(lane, at) : NULL;
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -314,8 +338,10 @@ void hd_park_close(hd_leg_t *leg) {
 }
 
 void hd_park_clear(hd_net_lane_t *lane) {
-    while (lane->early) {
-        hd_park_drop(lane, take_early(lane, &lane->early));
+    for (uint32_t b = 0; b < HD_NET_EARLY_BUCKETS; b++) {
+        while (lane->early[b]) {
+            hd_park_drop(lane, take_early(lane, &lane->early[b]));
+        }
     }
     for (hd_parked_t *next, *parked = lane->free_parked; parked; parked = next) {
         next = parked->next;

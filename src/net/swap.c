@@ -498,7 +498,7 @@ hd_ucx_arrival_t hd_net_swap_arrive(hd_net_lane_t *lane, const void *header, siz
     hd_net_team_t *team = lane->swapping;
     if (!team || team->wire != wire.team) {
         bool gone;
-        team = hd_net_team_find(lane->net, wire.team, &gone);
+        team = hd_net_team_find(lane, wire.team, &gone);
         if (!team) { /* whoever gives a part has been greeted by this process: it is gone */
             return HD_UCX_DONE;
         }

@@ -22,10 +22,15 @@ static hd_net_team_t **find(hd_net_t *net, uint64_t wire) {
     return at;
 }
 
-hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone) {
+hd_net_team_t *hd_net_team_find(const hd_net_lane_t *lane, uint64_t wire, bool *gone) {
+    hd_net_t *net = lane->net;
     *gone = false;
     hd_lock(&net->lock);
     hd_net_team_t *team = *find(net, wire);
+    if (team && lane->number >= team->lanes) { /* it may be freed as soon as the lock is free */
+        *gone = true;
+        team = NULL;
+    }
     for (uint32_t i = 0; !team && !*gone && i < HD_NET_GONE && i < net->n_gone; i++) {
         *gone = net->gone[i] == wire;
     }
@@ -34,8 +39,10 @@ hd_net_team_t *hd_net_team_find(hd_net_t *net, uint64_t wire, bool *gone) {
 }
 
 bool hd_net_has_team(hd_net_t *net, uint64_t wire) {
-    bool gone;
-    return hd_net_team_find(net, wire, &gone) != NULL;
+    hd_lock(&net->lock);
+    bool has = *find(net, wire) != NULL;
+    hd_unlock(&net->lock);
+    return has;
 }
 
 bool hd_net_team_enter(hd_net_team_t *team) {

@@ -488,7 +488,7 @@ static void end_all(const uint32_t *failed) {
     while (fake_ucx_end(0, UCC_OK)) {
     }
     hd_net_pump(net);
-    hd_park_drop_early(&net->lane[0], UINT64_MAX / 2);
+    hd_park_clear(&net->lane[0]);
     CHECK(fake_ucx_kept() == 0 && net->lane[0].n_early == 0 && !net->lane[0].legs);
     for (uint32_t i = 0; i < LEGS; i++) {
         forget(&legs[i]);

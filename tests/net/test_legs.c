@@ -451,6 +451,73 @@ Test(net_legs, a_forming_team_may_hear_of_itself_before_it_is_known) {
     everywhere(3, early, NULL);
 }
 
+enum { AHEAD = 5000 };
+
+/* Process 0 greets in all teams before process 1 knows of the first. */
+static void far_ahead(node_t *node, void *arg) {
+    static hd_net_team_t *team[AHEAD];
+    run_t *run = must_alloc(AHEAD, sizeof(*run));
+    hd_net_lane_t *lane = &node->net->lane[0];
+    (void)arg;
+    while (node->me == 1 && lane->n_early < AHEAD) {
+        node_pump(node, "being late");
+    }
+    for (uint32_t i = 0; i < AHEAD; i++) {
+        team[i] = node_make_team(node, 1000 + i);
+        node_check(node, team[i], "no team");
+        run_init(&run[i], node, HD_BARRIER);
+        run[i].leg.team = team[i];
+        run[i].leg.key = (hd_net_key_t){.class = HD_NET_FORMING};
+        run_plan(&run[i], 0, 0, 0);
+        hd_leg_start(&run[i].leg);
+        node_pump(node, "beginning");
+    }
+    for (uint32_t i = 0; i < AHEAD; i++) {
+        node_check(node, run_wait(&run[i], "a greeting") == UCC_OK, "team %u", i);
+    }
+    node_meet(node);
+    for (uint32_t i = 0; i < AHEAD; i++) {
+        hd_net_team_destroy(team[i]);
+    }
+    free(run);
+}
+
+Test(net_legs, a_process_may_be_thousands_of_teams_ahead) {
+    cr_assert_eq(nodes_run(2, shm, far_ahead, NULL), 0);
+}
+
+/* Process 1 has no room for greetings. */
+static void refuse(node_t *node, void *arg) {
+    hd_net_lane_t *lane = &node->net->lane[0];
+    (void)arg;
+    hd_lock(&lane->lock);
+    lane->n_early = node->me == 1 ? HD_NET_EARLY_MESSAGES : 0;
+    hd_unlock(&lane->lock);
+    node_meet(node);
+    if (node->me == 0) {
+        hd_net_team_t *team = node_make_team(node, 1000);
+        node_check(node, team, "no team");
+        ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
+        node_check(node, status == UCC_ERR_NO_RESOURCE, "%d", status);
+        hd_net_team_destroy(team);
+    }
+    node_meet(node);
+    hd_lock(&lane->lock);
+    lane->n_early -= node->me == 1 ? HD_NET_EARLY_MESSAGES : 0;
+    hd_unlock(&lane->lock);
+    if (node->me == 1) { /* it learns what has become of the team that it could not keep in mind */
+        hd_net_team_t *team = node_make_team(node, 1000);
+        node_check(node, team, "no team");
+        ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
+        node_check(node, status == UCC_ERR_NO_RESOURCE, "%d", status);
+        hd_net_team_destroy(team);
+    }
+}
+
+Test(net_legs, a_greeting_for_which_there_is_no_room_fails_its_team) {
+    cr_assert_eq(nodes_run(2, shm, refuse, NULL), 0);
+}
+
 static void after_the_end(node_t *node, void *arg) {
     uint64_t x[4000] = {0};
     size_t bytes = *(const size_t *)arg;
