@@ -92,7 +92,7 @@ static ucc_status_t read_environment(hd_config_t *cfg, size_t id) {
     for (int i = 0; i < 3 && status == UCC_ERR_NOT_FOUND; i++) {
         if (prefixes[i][0] != '\0') {
             hd_config_full_name(hd_config_variable(id), prefixes[i], name, sizeof(name));
-            status = try_source(cfg, id, NULL, name, getenv(name));
+            status = try_source(cfg, id, NULL, name, secure_getenv(name));
         }
     }
     return status;

@@ -115,12 +115,12 @@ static const char *environment_file(const char *own_prefix) {
 
     if (own_prefix[0] != '\0') {
         snprintf(own, sizeof(own), "%sCONFIG_FILE", own_prefix);
-        name = getenv(own);
+        name = secure_getenv(own);
     }
     if (name == NULL) {
-        name = getenv("HEDDLE_CONFIG_FILE");
+        name = secure_getenv("HEDDLE_CONFIG_FILE");
     }
-    return name != NULL ? name : getenv("UCC_CONFIG_FILE");
+    return name != NULL ? name : secure_getenv("UCC_CONFIG_FILE");
 }
 
 ucc_status_t hd_config_file_read(const char *filename, const char *own_prefix,

@@ -67,9 +67,10 @@ int hd_log_level_parse(const char *name) {
     return -1;
 }
 
+/* A program with more rights than its caller writes no file that the caller names. */
 static const char *environment(const char *heddle_name, const char *ucc_name) {
-    const char *value = getenv(heddle_name);
-    return value != NULL ? value : getenv(ucc_name);
+    const char *value = secure_getenv(heddle_name);
+    return value != NULL ? value : secure_getenv(ucc_name);
 }
 
 static void init_once(void) {
@@ -128,9 +129,12 @@ static int expand_file_name(const char *pattern, char *out, size_t size) {
     return 1;
 }
 
-/* Opens the file and moves it onto file_fd. Called under file_lock. Returns 0 or an errno. */
+/* Opens the file and moves it onto file_fd. Called under file_lock. Returns 0 or an errno. A link
+ * that somebody else has laid in a common folder is not followed; /dev/stderr and its like are
+ * links of the system's. */
 static int open_file(const char *path) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int follow = strncmp(path, "/dev/", 5) == 0 ? 0 : O_NOFOLLOW;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | follow, 0644);
 
     if (fd < 0) {
         return errno;

@@ -344,7 +344,7 @@ static void after_fork(void) {
 }
 
 static void discover(void) {
-    const char *description = getenv("HEDDLE_TOPOLOGY");
+    const char *description = secure_getenv("HEDDLE_TOPOLOGY");
     hd_topo_t *topo = NULL;
     static bool watches; /* once: a child that was born before the end reads again */
 
@@ -352,7 +352,7 @@ static void discover(void) {
     pthread_mutex_lock(&reading);
     reads = true;
     if (description == NULL) {
-        description = getenv("UCC_TOPOLOGY");
+        description = secure_getenv("UCC_TOPOLOGY");
     }
     if (hd_topo_create(description, &topo) != UCC_OK && description != NULL) {
         hd_warn("using this machine's topology instead");

@@ -214,6 +214,25 @@ Test(log_file, the_default_is_stderr_until_another_is_chosen) {
     cr_assert_str_eq(line_on(STDERR_FILENO, "stderr"), here);
 }
 
+Test(log_file, a_link_is_not_followed_but_for_those_of_the_system) {
+    char folder[] = "/tmp/heddle_log_XXXXXX", link[64], target[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(link, sizeof(link), "%s/link", folder);
+    snprintf(target, sizeof(target), "%s/target", folder);
+    cr_assert_eq(symlink(target, link), 0);
+    hd_log_set_file(link);
+    hd_log_line(HD_LOG_ERROR, __func__, "to stderr");
+    cr_expect_neq(access(target, F_OK), 0, "a line was written where the link points");
+    hd_log_set_file("/dev/null");
+    hd_log_line(HD_LOG_ERROR, __func__, "to /dev/null");
+    hd_log_set_file("/dev/stderr");
+    hd_log_line(HD_LOG_ERROR, __func__, "to stderr");
+    hd_log_set_file("stderr");
+    unlink(link);
+    unlink(target);
+    rmdir(folder);
+}
+
 Test(log_file, a_file_that_cannot_be_opened_is_reported) {
     hd_log_capture(capture, &seen);
     hd_log_set_file("/nonexistent/folder/log");
