@@ -96,7 +96,8 @@ static ucc_status_t keep_file(heddle_bootstrap_t *b, const char *path) {
 }
 
 ucc_status_t hd_key_load(heddle_bootstrap_t *b, const heddle_bootstrap_params_t *params) {
-    const char *key = secure_getenv("HEDDLE_BOOTSTRAP_KEY"), *file = secure_getenv("HEDDLE_BOOTSTRAP_KEY_FILE");
+    const char *key = secure_getenv("HEDDLE_BOOTSTRAP_KEY"),
+               *file = secure_getenv("HEDDLE_BOOTSTRAP_KEY_FILE");
     if (params->key && params->key_bytes == 0) {
         hd_error("heddle_bootstrap_tcp: params.key is given, but params.key_bytes is 0");
         return UCC_ERR_INVALID_PARAM;

@@ -1,97 +1,203 @@
 /* gossip.c: what is told to all processes by the watch's connections, and what has been heard
- * there: that a process is DEAD, that it is ACCUSED of being lost, and that a team was ABORTed. A
- * net keeps the hashes of the last words, so that each is told on once. What follows from words
- * that come is news.c's business. Any thread may call, under a lane's lock or the watch's.
+ * there: that a process is DEAD, that a link between two hosts is CUT, and that a team was ABORTed.
+ * What follows from words that come is news.c's business. Any thread may call, under a lane's lock
+ * or the watch's.
+ *
+ * Each process numbers what it says, and who hears it tells it on if that number of that process is
+ * new. For every process that has ever said anything, the highest number is known, and which of the
+ * HD_NET_NUMBERS before it have come: so all words come to an end, however many there are. Beyond
+ * that, nobody tells on that a process is dead when that is known, nor that a team was aborted when
+ * that was heard lately.
+ *
+ * A process that is known to be dead may live, for it was given up: what it says of others, who
+ * have lost it, counts nothing any more.
  */
 #include "net/internal.h"
 
 #include "core/hash.h"
 
-static uint64_t hash_of(const hd_words_t *words) {
-    uint64_t hash = hd_hash_mix(hd_hash_mix(1, words->kind), words->subject[0]);
-    hash = hd_hash_mix(hash, words->subject[1]);
-    return hd_hash_mix(hd_hash_mix(hash, words->by[0]), words->by[1]);
+#include <string.h>
+
+enum { FEW = 64, MOST = 1 << 20 };
+
+/* --- who has said what: under the net's lock -------------------------------------------------- */
+
+static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
+    return a[0] == b[0] && a[1] == b[1];
 }
 
-static bool has_heard(const hd_net_t *net, uint64_t hash) {
-    bool known = false;
-    for (uint32_t i = 0; i < HD_NET_HEARD && i < net->n_heard && !known; i++) {
-        known = net->heard[i] == hash;
+/* Returns where the token is in a table of so many places, a power of two, or where it would be. */
+static hd_net_known_t *place_of(hd_net_known_t *table, uint32_t room, const uint64_t token[2]) {
+    uint32_t i = (uint32_t)hd_hash_mix(hd_hash_mix(1, token[0]), token[1]);
+    while (table[i % room].token[0] | table[i % room].token[1] &&
+           !is_same(table[i % room].token, token)) {
+        i++;
+    }
+    return &table[i % room];
+}
+
+/* What is known of the process with this token. NULL: nothing is. */
+static hd_net_known_t *find(const hd_net_t *net, const uint64_t token[2]) {
+    hd_net_known_t *known = net->known_room ? place_of(net->known, net->known_room, token) : NULL;
+    return known && is_same(known->token, token) ? known : NULL;
+}
+
+/* The same, noted down if it was not known; there is room (make_room). */
+static hd_net_known_t *know(hd_net_t *net, const uint64_t token[2]) {
+    hd_net_known_t *known = place_of(net->known, net->known_room, token);
+    if (!is_same(known->token, token)) {
+        memcpy(known->token, token, sizeof(known->token));
+        net->n_known++;
     }
     return known;
 }
 
-/* The status of an ABORT does not count: the first cause does. Of a process that is known here it
- * stays known that it is dead, however much is heard later: what all tell all must come to an
- * end. */
-bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
-    uint64_t hash = hash_of(words);
-    hd_lock(&net->lock);
-    hd_peer_t *peer = words->kind == HD_WORDS_DEAD ? hd_net_peer_with(net, words->subject) : NULL;
-    bool known = (peer && peer->told) || has_heard(net, hash);
-    if (peer) {
-        peer->told = true;
-    }
-    if (!known) {
-        net->heard[net->n_heard++ % HD_NET_HEARD] = hash;
-        if (net->n_heard == 2 * HD_NET_HEARD) {
-            net->n_heard = HD_NET_HEARD; /* full from now on */
+static bool is_dead(const hd_net_t *net, const uint64_t token[2]) {
+    const hd_net_known_t *known = find(net, token);
+    return known && known->dead;
+}
+
+/* Makes room for two more processes. Called with the lock, gives it back while it allocates. False:
+ * no memory. */
+static bool make_room(hd_net_t *net) {
+    while (net->n_known + 2 > net->known_room / 2) {
+        uint32_t room = net->known_room ? 2 * net->known_room : FEW;
+        hd_unlock(&net->lock);
+        hd_net_known_t *table = room <= MOST ? hd_alloc(HD_LINE, room * sizeof(*table)) : NULL;
+        hd_lock(&net->lock);
+        if (!table) {
+            return net->n_known + 2 <= net->known_room / 2;
         }
+        hd_net_known_t *old = table; /* if another thread has done it meanwhile */
+        if (room > net->known_room) {
+            for (uint32_t i = 0; i < net->known_room; i++) {
+                const hd_net_known_t *known = &net->known[i];
+                if (known->token[0] | known->token[1]) {
+                    *place_of(table, room, known->token) = *known;
+                }
+            }
+            old = net->known;
+            net->known = table;
+            net->known_room = room;
+        }
+        hd_free(old);
     }
+    return true;
+}
+
+/* Is that number of the process's new? It is not from then on. */
+static bool count(hd_net_known_t *known, uint64_t number) {
+    uint64_t behind = known->highest - number;
+    if (number > known->highest) {
+        uint64_t by = number - known->highest;
+        known->seen = (by < HD_NET_NUMBERS ? known->seen << by : 0) | 1;
+        known->highest = number;
+        return true;
+    }
+    if (behind >= HD_NET_NUMBERS || known->seen >> behind & 1) {
+        return false;
+    }
+    known->seen |= UINT64_C(1) << behind;
+    return true;
+}
+
+/* --- aborts that were heard or told lately ---------------------------------------------------- */
+
+static bool is_aborted(const hd_net_t *net, uint64_t wire) {
+    bool known = false;
+    for (uint32_t i = 0; i < HD_NET_ABORTS && i < net->n_aborts && !known; i++) {
+        known = net->aborts[i] == wire;
+    }
+    return known;
+}
+
+static void note_abort(hd_net_t *net, uint64_t wire) {
+    net->aborts[net->n_aborts++ % HD_NET_ABORTS] = wire;
+    if (net->n_aborts == 2 * HD_NET_ABORTS) {
+        net->n_aborts = HD_NET_ABORTS; /* full from now on */
+    }
+}
+
+/* Notes down what the words say, which nobody has said here before. False: it was known. */
+static bool note(hd_net_t *net, const hd_words_t *words) {
+    if (words->kind == HD_WORDS_DEAD) {
+        hd_net_known_t *subject = know(net, words->subject);
+        bool known = subject->dead;
+        subject->dead = true;
+        return !known;
+    }
+    if (words->kind == HD_WORDS_ABORT) {
+        bool known = is_aborted(net, words->subject[0]);
+        if (!known) {
+            note_abort(net, words->subject[0]);
+        }
+        return !known;
+    }
+    return true;
+}
+
+/* --- for others ------------------------------------------------------------------------------- */
+
+bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
+    hd_lock(&net->lock);
+    bool room = make_room(net);
+    bool counts = words->kind == HD_WORDS_ABORT || !is_dead(net, words->by);
+    bool new = room &&counts &&count(know(net, words->by), words->number) && note(net, words);
     hd_unlock(&net->lock);
-    return !known;
+    if (!room) {
+        hd_error("no memory for what other processes say of failures");
+    }
+    return new;
 }
 
 void hd_words_forget(hd_net_t *net, const hd_words_t *words) {
-    uint64_t hash = hash_of(words);
     hd_lock(&net->lock);
-    hd_peer_t *peer = words->kind == HD_WORDS_DEAD ? hd_net_peer_with(net, words->subject) : NULL;
-    if (peer) {
-        peer->told = false;
+    hd_net_known_t *by = find(net, words->by), *subject = find(net, words->subject);
+    if (by && by->highest - words->number < HD_NET_NUMBERS) {
+        by->seen &= ~(UINT64_C(1) << (by->highest - words->number));
     }
-    for (uint32_t i = 0; i < HD_NET_HEARD; i++) {
-        net->heard[i] = net->heard[i] == hash ? 0 : net->heard[i];
+    if (words->kind == HD_WORDS_DEAD && subject) {
+        subject->dead = false;
+    }
+    for (uint32_t i = 0; words->kind == HD_WORDS_ABORT && i < HD_NET_ABORTS; i++) {
+        net->aborts[i] = net->aborts[i] == words->subject[0] ? 0 : net->aborts[i];
     }
     hd_unlock(&net->lock);
 }
 
 bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
-    const hd_words_t words = {.kind = HD_WORDS_DEAD, .subject = {token[0], token[1]}};
     hd_lock(&net->lock);
-    bool known = has_heard(net, hash_of(&words));
+    bool dead = is_dead(net, token);
     hd_unlock(&net->lock);
-    return known;
+    return dead;
+}
+
+void hd_gossip_clear(hd_net_t *net) {
+    hd_free(net->known);
+    net->known = NULL;
+    net->known_room = net->n_known = 0;
+    net->n_aborts = 0;
 }
 
 /* --- telling: under a lane's lock ------------------------------------------------------------- */
 
-static void tell(hd_net_t *net, const hd_words_t *words) {
-    if (hd_words_are_new(net, words) && net->watch) {
-        hd_watch_tell(net->watch, words, sizeof(*words));
+static void tell(hd_net_t *net, hd_words_t words) {
+    memcpy(words.by, net->token, sizeof(words.by));
+    /* relaxed: a number */
+    words.number = 1 + atomic_fetch_add_explicit(&net->n_said, 1, memory_order_relaxed);
+    if (hd_words_are_new(net, &words) && net->watch) {
+        hd_watch_tell(net->watch, &words, sizeof(words));
     }
 }
 
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]) {
-    tell(net, &(hd_words_t){.kind = HD_WORDS_DEAD, .subject = {token[0], token[1]}});
+    tell(net, (hd_words_t){.kind = HD_WORDS_DEAD, .subject = {token[0], token[1]}});
+}
+
+void hd_net_tell_cut(hd_net_t *net, uint64_t host) {
+    tell(net, (hd_words_t){.kind = HD_WORDS_CUT, .subject = {net->host, host}});
 }
 
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why) {
-    tell(net, &(hd_words_t){.kind = HD_WORDS_ABORT, .status = (int32_t)why, .subject = {wire, 0}});
-}
-
-void hd_net_accuse(hd_net_t *net, hd_peer_t *peer) {
-    uint64_t none = 0;
-    /* relaxed: who learns it later comes again, or has told it by then */
-    if (atomic_load_explicit(&peer->left, memory_order_relaxed)) {
-        hd_net_tell_dead(net, peer->token);
-    }
-    if (hd_net_is_dead(net, peer->token)) {
-        return;
-    }
-    tell(net, &(hd_words_t){.kind = HD_WORDS_ACCUSED,
-                            .subject = {peer->token[0], peer->token[1]},
-                            .by = {net->token[0], net->token[1]}});
-    /* relaxed: lane 0 looks at it again and again */
-    atomic_compare_exchange_strong_explicit(&peer->accused_at, &none, hd_clock_ns(),
-                                            memory_order_relaxed, memory_order_relaxed);
+    tell(net, (hd_words_t){.kind = HD_WORDS_ABORT, .status = (int32_t)why, .subject = {wire, 0}});
 }

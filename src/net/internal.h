@@ -10,6 +10,7 @@
  *     turn                         what a lane's holder does, and pumping
  *     sleep                        who sleeps for other processes
  *     losses, news                 what follows from losses, and from what the watch has heard
+ *     deaf                         whether this process still hears
  *     start, match                 legs come, and messages come
  *     plan, families               how a leg runs, and by which functions
  *     barrier ... reduce_scatter   the families of algorithms; fold: what reductions have in common
@@ -87,6 +88,7 @@ enum {
     HD_NET_BUSY_TURNS = 4096, /* or so many, if others always send something */
     HD_NET_BUCKETS = 64,
     HD_NET_LOOK_TURNS = 1024, /* of lane 0, from one look at the watch to the next */
+    HD_NET_LOSS_TURNS = 16,   /* from one look at the clock to the next, while there are losses */
     HD_NET_CLOSED = 256       /* legs that a team's lane remembers when they are over */
 };
 
@@ -161,6 +163,7 @@ struct hd_net_lane {
     bool moved; /* something happened in this turn */
     uint64_t turns;
     uint64_t linked;  /* ns: when a way to a peer was last made */
+    uint32_t young;   /* ways made shortly after each other by then */
     uint64_t mourned; /* ns: when legs that need a lost peer were last looked for */
     uint32_t quiet;   /* turns in a row in which UCX brought nothing, since there are losses */
     hd_net_t *net;
@@ -176,7 +179,11 @@ struct hd_net_lane {
     uint64_t swept;           /* ns: when those that came too long ago were last looked for */
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
     hd_net_team_peer_t *owed; /* peers that want to hear of us */
-    struct {                  /* as hd_net_traffic_t; read by any thread */
+    /* written by the holder, read by lane 0's: the last probe that has come, and how often losses
+     * were looked for since that was sent */
+    _Atomic uint64_t probed;
+    _Atomic uint32_t listened;
+    struct { /* as hd_net_traffic_t; read by any thread */
         _Atomic uint64_t messages_sent, bytes_sent, told, messages_received, bytes_received;
     } traffic;
     /* written by any thread */
@@ -205,14 +212,16 @@ struct hd_peer {
     hd_peer_t *next; /* of the net's */
     hd_net_t *net;
     uint32_t lanes;
-    _Atomic bool lost, left;     /* left: it has said so */
-    bool told;                   /* that it is gone, to all or by another; under the net's lock */
-    _Atomic uint64_t lost_at;    /* ns; written before `lost` */
-    _Atomic uint64_t accused_at; /* ns: when this process said so, of one that may live; 0: never */
-    uint64_t host;               /* number of its host; 0: not known */
-    bool accuses, judged;        /* it has lost this process; all know that it is gone; in lane 0 */
+    /* lost: its ways are cut, and teams that were made before fail when they need it. Later ones
+     * have another peer for the process, if that lives. left: it has said so. */
+    _Atomic bool lost, left;
+    _Atomic uint64_t lost_at; /* ns; written before `lost` */
+    uint64_t host;            /* number of its host; 0: not known */
+    uint32_t breaks;          /* peers of this process before, whose ways broke though it lived */
+    bool asked;               /* lane 0's: the watch looks for it, or it is known to be gone */
     hd_peer_link_t link[HD_NET_MOST_LANES];
-    void *address;             /* a copy of all of it */
+    void *address; /* a copy of all of it */
+    size_t address_bytes;
     const void *watch_address; /* in it, for watch.c */
     size_t watch_bytes;        /* 0: it can't be watched */
     _Atomic bool kept;         /* it is watched */
@@ -339,15 +348,17 @@ struct hd_net_team {
     _Atomic int aborting; /* what the others are told; UCC_OK: nothing */
     bool relays; /* by who set `aborting`: another process has told; before the item is handed */
     _Atomic uint32_t lanes_left; /* that have not seen its end */
-    hd_peer_t **peer;            /* by number; NULL: me */
-    hd_net_swaps_t *swaps;       /* NULL: it has none */
+    /* net->losses when its peers were last looked at, times 2; and 1 if one of them was lost */
+    _Atomic uint64_t bereft;
+    hd_peer_t **peer;      /* by number; NULL: me */
+    hd_net_swaps_t *swaps; /* NULL: it has none */
     hd_net_team_lane_t lane[];
 };
 
 /* --- what processes tell each other by the watch ---------------------------------------------- */
 
-/* DEAD, ABORT and ACCUSED travel, so their numbers stay; the others are what this process's own
- * watch has found. */
+/* DEAD, ABORT and CUT travel, so their numbers stay; the others are what this process's own watch
+ * has found. */
 typedef enum hd_words_kind {
     HD_WORDS_LOST = 1,
     HD_WORDS_LEFT,
@@ -355,32 +366,78 @@ typedef enum hd_words_kind {
     HD_WORDS_ABORT,
     HD_WORDS_SILENT,
     HD_WORDS_UNREACHED,
-    HD_WORDS_ACCUSED
+    HD_WORDS_CUT
 } hd_words_kind_t;
 
 /* As they travel, and as they are handed to lane 0. */
 typedef struct hd_words {
-    uint32_t kind;       /* hd_words_kind_t */
-    int32_t status;      /* of an ABORT: an error */
-    uint64_t subject[2]; /* a token; of an ABORT: a team's wire id, and 0 */
-    uint64_t by[2];      /* of an ACCUSED: whose word it is; else 0 */
+    uint32_t kind;  /* hd_words_kind_t */
+    int32_t status; /* of an ABORT: an error */
+    /* a token; of an ABORT: a team's wire id, and 0; of a CUT: the host of whose word it is, and
+     * the one that nothing of it reaches */
+    uint64_t subject[2];
+    uint64_t by[2];  /* whose word it is: a token */
+    uint64_t number; /* counts that process's words; from 1 */
 } hd_words_t;
 
 _Static_assert(sizeof(hd_words_t) <= HD_WATCH_WORDS, "words fit into a frame");
 
+/* What is known of a process by what it has said, and by what others have said of it. */
+typedef struct hd_net_known {
+    uint64_t token[2]; /* 0, 0: the place is free */
+    uint64_t highest;  /* the highest number of its words that has come */
+    uint64_t seen;     /* bit i: the number so far below has come */
+    bool dead;
+} hd_net_known_t;
+
+/* A link between two hosts is broken, at least one of them has said. */
+typedef struct hd_cut {
+    uint64_t host[2];
+    bool said[2];   /* that one has said so */
+    bool over;      /* it is known who has to go */
+    uint64_t since; /* ns: when something was last learnt of it; if it is over: when that was */
+} hd_cut_t;
+
+/* --- a message of this process to itself ------------------------------------------------------- */
+
+typedef struct hd_net_ping {
+    hd_ucx_request_t ucx; /* first */
+    uint8_t header[HD_WIRE_BYTES];
+    hd_ucx_link_t link; /* to the lane */
+    struct hd_net *net;
+    bool under_way, broken;
+} hd_net_ping_t;
+
 /* --- the network ------------------------------------------------------------------------------ */
 
-enum { HD_NET_TABLE = 256, HD_NET_GONE = 4096, HD_NET_HEARD = 1024 };
+enum {
+    HD_NET_TABLE = 256,
+    HD_NET_GONE = 4096,
+    HD_NET_ABORTS = 1024, /* so many are remembered */
+    HD_NET_NUMBERS = 64,  /* of a process's words: those of them that come late are told apart */
+    HD_NET_CUTS = 64
+};
 
 struct hd_net {
     struct ucp_context *context;
     bool stays; /* UCX has something that it can't give back before the process ends */
     uint32_t lanes;
+    bool survive;            /* NET_SURVIVE */
     _Atomic bool has_losses; /* a peer has been lost since it was opened */
+    _Atomic uint32_t losses; /* how many */
     uint64_t token[2];       /* random */
     uint64_t host;           /* as the watch counts hosts */
-    bool given_up;           /* by all others; in lane 0 */
-    uint64_t accused_at; /* ns: since when somebody has lost this process; 0: nobody; in lane 0 */
+    _Atomic uint64_t n_said; /* words of this process */
+    /* In lane 0: */
+    _Atomic bool given_up; /* by all others; written there alone */
+    uint64_t judged;       /* ns: when losses were last judged */
+    hd_cut_t cut[HD_NET_CUTS];
+    uint32_t n_cuts;
+    bool shares, probing; /* UCX may use shared memory; probes are on their way */
+    hd_ucx_port_t prober; /* from which they come; without a worker: none was needed yet */
+    hd_net_ping_t probe[HD_NET_MOST_LANES]; /* to each lane */
+    uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
+    uint32_t probe_looks;                   /* how often it was looked for */
     /* by lane 0's holder, while the lane has a worker, or with a reference */
     struct hd_watch *watch;
     uint64_t grace_ns, cut_off_ns;
@@ -391,8 +448,11 @@ struct hd_net {
     uint64_t gone[HD_NET_GONE]; /* wire ids of teams that were destroyed, the last ones */
     uint32_t n_gone;
     hd_peer_t *peers;
-    uint64_t heard[HD_NET_HEARD]; /* hashes of the news that were heard or told, the last ones */
-    uint32_t n_heard;
+    hd_net_known_t *known; /* a hash table of so many places, at most half of them in use */
+    uint32_t known_room, n_known;
+    uint64_t
+        aborts[HD_NET_ABORTS]; /* wire ids of teams whose aborts were heard or told, the last */
+    uint32_t n_aborts;
     alignas(HD_LINE_PAIR) hd_net_lane_t lane[HD_NET_MOST_LANES];
 };
 
@@ -455,23 +515,30 @@ ucc_status_t hd_net_address_make(hd_net_t *net);
 
 /* --- gossip.c: what all processes tell each other --------------------------------------------- */
 
-/* Is it the first time that these words are heard, or said? They are known from then on. */
+/* Have the others given up this process? */
+static inline bool hd_net_is_given_up(const hd_net_t *net) {
+    /* relaxed: looked at again */
+    return atomic_load_explicit(&net->given_up, memory_order_relaxed);
+}
+
+/* Is it the first time that these words are heard, or said, and do they count? They are known from
+ * then on. */
 bool hd_words_are_new(hd_net_t *net, const hd_words_t *words);
 /* Nothing has come of them here: when somebody says them again, they are new. */
 void hd_words_forget(hd_net_t *net, const hd_words_t *words);
 /* Has somebody said that the process with this token is dead? */
 bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
-/* Both tell all processes that can be reached, once: that a process is dead, and that a team was
- * aborted. Under a lane's lock. */
+/* All tell all processes that can be reached, once: that a process is dead, that nothing reaches
+ * another host from this one, and that a team was aborted. Under a lane's lock. */
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
+void hd_net_tell_cut(hd_net_t *net, uint64_t host);
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
-/* The peer was lost, but may live: all are told that this process has lost it. If the peer lives,
- * one of the two has to go, and the peer says which. */
-void hd_net_accuse(hd_net_t *net, hd_peer_t *peer);
+/* Forgets all. By the thread that closes the net. */
+void hd_gossip_clear(hd_net_t *net);
 
 /* --- peer.c: other processes, and the ways to them -------------------------------------------- */
 
-/* The peer with this token; NULL: there is none. The caller holds the net's lock. */
+/* The latest peer with this token; NULL: there is none. The caller holds the net's lock. */
 static inline hd_peer_t *hd_net_peer_with(const hd_net_t *net, const uint64_t token[2]) {
     hd_peer_t *peer = net->peers;
     while (peer && (peer->token[0] != token[0] || peer->token[1] != token[1])) {
@@ -481,16 +548,18 @@ static inline hd_peer_t *hd_net_peer_with(const hd_net_t *net, const uint64_t to
 }
 /* The same; the caller holds no lock of the net's. */
 hd_peer_t *hd_peer_find(hd_net_t *net, const uint64_t token[2]);
-/* The peer that the process is, looked up or made. NULL: no memory, or the address is malformed
- * (logged). */
+/* The peer for new teams that the process is, looked up or made. NULL: no memory, or the address is
+ * malformed (logged). */
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process);
 /* The way to the peer in that lane, made if there is none. NULL: the peer is lost. */
 const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
 /* From now on nothing is sent to the peer, in any lane. Teams that need it fail when all that it
- * has sent before has come (losses.c). */
+ * has sent before has come (losses.c). The process may live: news.c finds that out. */
 void hd_peer_lose(hd_peer_t *peer, const char *why);
 /* The number in the team of one of its processes. */
 uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer);
+/* May its process live, as far as is known, and has it not given up this one? */
+bool hd_peer_lives(hd_peer_t *peer);
 /* Is the peer gone, and has all come that it sent in this lane? ns: now. Under the lane's lock. */
 bool hd_peer_is_gone(const hd_peer_t *peer, const hd_net_lane_t *lane, uint64_t ns);
 /* Would UCX end this process if the peer's way in this lane were cut? Under the lane's lock. */
@@ -603,6 +672,15 @@ void hd_net_team_relay(hd_net_team_t *team, ucc_status_t why);
 /* The process of number `source` was called with other arguments: logs that, and fails the team.
  * Under a lane's lock. */
 void hd_net_team_differs(hd_net_team_t *team, uint32_t source);
+
+/* Is a peer of the team's lost? */
+bool hd_net_team_look_for_losses(hd_net_team_t *team);
+static inline bool hd_net_team_is_bereft(hd_net_team_t *team) {
+    /* relaxed, both: looked at again and again */
+    uint64_t losses = atomic_load_explicit(&team->net->losses, memory_order_relaxed),
+             seen = atomic_load_explicit(&team->bereft, memory_order_relaxed);
+    return seen >> 1 == losses ? seen & 1 : hd_net_team_look_for_losses(team);
+}
 
 static inline ucc_status_t hd_net_team_failure(const hd_net_team_t *team) {
     if (team->forks != hd_forks()) {
@@ -809,11 +887,23 @@ void hd_net_watch_close(hd_net_t *net);
 bool hd_net_watch_is_settled(hd_net_t *net, const hd_peer_t *peer);
 /* Watches the peer, if its address says how. The caller has a reference to the net. */
 void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
-/* Decides what becomes of those who have lost this process. Called in lane 0, now and then. */
-void hd_net_decide(hd_net_t *net, uint64_t now);
-/* Likewise, of a peer that is gone: the others have to hear of that, and that the peer has not
- * answered for long. */
-void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now);
+/* An operation needs the peer, which is lost: the others have to hear of that if it has left, and
+ * else it is found out what has become of the process. Under a lane's lock. */
+void hd_net_miss(hd_net_t *net, hd_peer_t *peer);
+/* Nothing has come of the peer's host for long. In lane 0. */
+void hd_net_lose_silent(hd_net_t *net, const hd_peer_t *peer);
+/* Finds out what has become of peers that were lost, and of hosts that are cut off. Called in lane
+ * 0, now and then. */
+void hd_net_judge(hd_net_t *net, uint64_t now);
+
+/* --- deaf.c: in lane 0 ------------------------------------------------------------------------ */
+
+/* A process of this host has died: begins to find out whether this one still hears. */
+void hd_net_probe(hd_net_t *net);
+/* True, once: a lane hears no more. */
+bool hd_net_is_deaf(hd_net_t *net, uint64_t now);
+/* False: UCX would end the process over what is left. By the thread that closes the net. */
+bool hd_net_close_prober(hd_net_t *net);
 
 /* --- losses.c --------------------------------------------------------------------------------- */
 

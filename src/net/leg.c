@@ -323,10 +323,11 @@ static void abandon(hd_leg_t *leg) {
     uint64_t now = hd_clock_ns();
     const hd_net_lane_t *lane = lane_of(leg);
     for (hd_message_t *message = lane->under_way; message; message = message->next) {
-        const hd_peer_t *peer = message->leg == leg ? leg->team->peer[message->to] : NULL;
+        hd_peer_t *peer = message->leg == leg ? leg->team->peer[message->to] : NULL;
         const hd_peer_link_t *link = peer ? &peer->link[leg->lane] : NULL;
         /* acquire: the time; pairs with hd_peer_lose */
         if (peer && atomic_load_explicit(&peer->lost, memory_order_acquire) && link->noticed &&
+            (leg->team->net->survive || !hd_peer_lives(peer)) &&
             lane->turns - link->noticed > HD_NET_ORPHAN_TURNS &&
             now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
                 HD_NET_ORPHAN_MS * UINT64_C(1000000)) {
@@ -335,22 +336,23 @@ static void abandon(hd_leg_t *leg) {
     }
 }
 
-/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. Such
- * a process is given up. */
+/* A process that is alive, but does nothing, may keep a buffer for as long as it likes. The ways to
+ * such a process are cut, and so it has the buffer no longer: not without NET_SURVIVE, with which
+ * the kernel copies nothing from process to process that UCX can't call back. */
 static void cut_off(hd_leg_t *leg, uint64_t now) {
-    hd_net_t *net = leg->team->net;
-    if (!net->cut_off_ns || now - leg->failing < net->cut_off_ns) {
+    const hd_net_t *net = leg->team->net;
+    if (!net->survive || !net->cut_off_ns || now - leg->failing < net->cut_off_ns) {
         return;
     }
     for (const hd_message_t *message = lane_of(leg)->under_way; message; message = message->next) {
         hd_peer_t *peer = message->leg == leg ? leg->team->peer[message->to] : NULL;
         /* relaxed: losing it twice is harmless */
         if (peer && !atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
-            hd_error(
-                "process %u has not given up a buffer of a failed %s for %.1f s: it is cut off",
-                message->to, hd_type_name(leg->call.type), (double)(now - leg->failing) * 1e-9);
+            hd_error("process %u has not given up a buffer of a failed %s for %.1f s: the ways to "
+                     "it are cut",
+                     message->to, hd_type_name(leg->call.type),
+                     (double)(now - leg->failing) * 1e-9);
             hd_peer_lose(peer, "it does not react");
-            hd_net_tell_dead(net, peer->token);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* losses.c: what follows in a lane from the loss of a process. While there are losses, each turn of
- * a lane calls hd_net_tell_losses: now and then it notes who is lost, cuts the ways to those that
- * are gone, and fails the legs that need them. Who is to go of processes that have lost each other,
- * news.c decides.
+ * a lane calls hd_net_tell_losses: now and then it notes who is lost, cuts the ways to those, and
+ * fails the legs that need them. What has become of them, and who is to go of processes that have
+ * lost each other, news.c finds out.
  */
 #include "net/internal.h"
 
@@ -58,9 +58,6 @@ static void cut(hd_net_lane_t *lane, uint64_t now) {
         if (!lane->port.worker || !hd_peer_is_gone(peer, lane, now)) {
             continue;
         }
-        if (lane->number == 0) {
-            hd_net_judge(lane->net, peer, now);
-        }
         link->noticed = link->noticed ? link->noticed : lane->turns;
         if (link->ucx.ep && !hd_peer_must_stay(lane, peer)) {
             link->closing = hd_ucx_disconnect(&link->ucx, true);
@@ -79,8 +76,10 @@ void hd_net_tell_losses(hd_net_lane_t *lane) {
         return;
     }
     lane->mourned = now;
+    /* relaxed: a count, written here alone while it is wanted */
+    atomic_fetch_add_explicit(&lane->listened, 1, memory_order_relaxed);
     if (lane->number == 0) {
-        hd_net_decide(lane->net, now);
+        hd_net_judge(lane->net, now);
     }
     cut(lane, now);
     for (hd_leg_t *leg = lane->legs; leg; leg = leg->next) {
@@ -91,7 +90,7 @@ void hd_net_tell_losses(hd_net_lane_t *lane) {
         if (gone) {
             hd_error("process %u of a team of %u has gone, and %s needs it",
                      hd_net_number_of(leg->team, gone), leg->team->n, hd_type_name(leg->call.type));
-            hd_net_accuse(lane->net, gone);
+            hd_net_miss(lane->net, gone);
             hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
         }
     }

@@ -151,6 +151,12 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_net_lane_t *lane, const void *header, si
         }
         return HD_UCX_DONE;
     }
+    if (wire.kind == HD_WIRE_PROBE) {
+        if (wire.team == lane->net->token[0]) {
+            atomic_store_explicit(&lane->probed, wire.number, memory_order_relaxed); /* a number */
+        }
+        return HD_UCX_DONE;
+    }
     lane->moved = true;
     hd_net_add_up(&lane->traffic.messages_received, wire.kind == HD_WIRE_DATA);
     hd_net_add_up(&lane->traffic.bytes_received, wire.bytes);

@@ -43,7 +43,9 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
     hd_lock(&lane->lock);
     if (lane->port.worker) {
         hd_net_lane_turn(lane); /* teams that have ended */
-        bool clean = hd_peer_close_links(net, lane) && hd_ucx_hang_up(&lane->port);
+        /* UCX ends the process over a worker that has messages under way. */
+        bool clean =
+            hd_peer_close_links(net, lane) && !lane->under_way && hd_ucx_hang_up(&lane->port);
         if (!clean) { /* UCX keeps the worker, and with it what is under way */
             net->stays = true;
             lane->port.worker = NULL;
@@ -56,6 +58,9 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
 
 /* Closes what there is of the net. */
 static void close_all(hd_net_t *net) {
+    hd_lock(&net->lane[0].lock);
+    net->stays = !hd_net_close_prober(net);
+    hd_unlock(&net->lane[0].lock);
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         close_lane(net, &net->lane[l]);
     }
@@ -66,6 +71,7 @@ static void close_all(hd_net_t *net) {
     net->context = NULL;
     net->stays = false;
     hd_peer_free_all(net);
+    hd_gossip_clear(net);
     hd_free(net->address);
     net->address = NULL;
 }
@@ -118,6 +124,8 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
         return status;
     }
     net->lanes = (uint32_t)hd_config_uint(config, HD_CFG_LIB_NET_LANES);
+    net->survive = options.survive;
+    net->shares = hd_ucx_shares(&options);
     net->grace_ns = ns_of(config, HD_CFG_LIB_NET_GRACE);
     net->cut_off_ns = ns_of(config, HD_CFG_LIB_NET_CUT_OFF);
     draw_token(net);
@@ -156,11 +164,14 @@ static void in_child(hd_fork_hook_t *self) {
         memset(&lane->traffic, 0, sizeof(lane->traffic)); /* the parent's */
     }
     memset(the_net.table, 0, sizeof(the_net.table));
-    memset(the_net.heard, 0, sizeof(the_net.heard));
+    the_net.known = NULL;
+    the_net.known_room = the_net.n_known = the_net.n_aborts = 0;
     if (the_net.watch) {
         hd_watch_abandon(the_net.watch);
         the_net.watch = NULL;
     }
+    the_net.prober.worker = NULL;
+    the_net.probing = false;
     the_net.context = NULL;
     the_net.address = NULL;
     the_net.peers = NULL;

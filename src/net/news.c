@@ -3,17 +3,26 @@
  *
  * Of the processes of a team each watches those that are 1, 2, 4, ... before and after it: so
  * everybody is watched by somebody, and a word that everybody who hears it tells on reaches all,
- * also when some of them are gone. Such words are that a process is DEAD and that a team was
- * ABORTed; each is told on once. A process's token, drawn when its net is opened, names it: who
- * comes back is another one.
+ * also when some of them are gone. Such words are that a process is DEAD, that a link between two
+ * hosts is CUT, and that a team was ABORTed (gossip.c). A process's token, drawn when its net is
+ * opened, names it: who comes back is another one.
  *
- * Of two processes between which alone something has broken, one has to go, and all the others must
- * know which. So who has found no more than silence ACCUSES the other process, by name. If that one
- * lives it hears of it, by way of others, waits for a moment, and decides. Who has lost processes
- * of several other hosts, or several of its own, goes itself. Else those of the host with the lower
- * number stay, and of one host those with the lower token. Whoever goes is DEAD. Who does not
- * answer for long is dead, too, and the accuser says so. Nobody else does anything about it before.
- * What the kernel of a process's host says of it needs no such question.
+ * LOST IS NOT DEAD. A peer is lost when its ways break: then teams that were made before, and need
+ * it, fail. A process is dead if the kernel of its host says so, or if it has to go. So the watch
+ * is asked of a peer whose ways break, and connects to it. If the process is there, the next team
+ * with it has a new peer, and new ways (peer.c): what one process lacks, such as descriptors, costs
+ * no other one anything. Only if the ways to a process break again and again though it is there,
+ * one of the two goes; and who has that with two others goes itself.
+ *
+ * BETWEEN HOSTS there may be silence. Whoever finds it says, once for its host, that the link to
+ * the other one is CUT; a process of that host which hears it, by way of others, says the same of
+ * its own side. If nothing comes from there, the host is gone, and so are its processes. If both
+ * sides are heard, both live, and one of the hosts has to go: all know the same cuts, and the rule
+ * is the same everywhere (has_to_go). Its processes go, and if one has not after a while, the other
+ * side says so.
+ *
+ * Nobody judges but in lane 0, after reading what has come; and if it has not looked for long, then
+ * after another while: it may be the one that was given up meanwhile.
  *
  * The watch calls under its own lock, so what it says is handed to lane 0 as an item, and done
  * there.
@@ -22,118 +31,308 @@
 
 #include <string.h>
 
-enum { ANSWER = 5 }; /* times the grace */
+enum {
+    SETTLED = 2,    /* times the grace: so long cuts have to be known before they are judged */
+    ANSWER = 5,     /* and so long the others have to say that they are there, or to go */
+    MOST_BREAKS = 3 /* of the ways to a process that is there */
+};
+/* ns: who has not judged for so long was away; and a cut that was judged so long ago is a new one
+ * if somebody says so again. */
+static const uint64_t away = 200000000, past = 10000000000;
 
 typedef struct news {
     hd_net_item_t item; /* must stay first */
     hd_words_t words;
 } news_t;
 
-/* --- in lane 0: under its lock ---------------------------------------------------------------- */
+/* --- in lane 0, under its lock: who is gone --------------------------------------------------- */
+
+/* Returns the first of the net's peers, which stay; others come before it. */
+static hd_peer_t *peers_of(hd_net_t *net) {
+    hd_lock(&net->lock);
+    hd_peer_t *first = net->peers;
+    hd_unlock(&net->lock);
+    return first;
+}
+
+static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
+    return a[0] == b[0] && a[1] == b[1];
+}
 
 /* The others have given up this process, and will take nothing from it any more: so it gives up
  * them. */
 static void be_given_up(hd_net_t *net) {
-    if (net->given_up) {
+    if (hd_net_is_given_up(net)) {
         return;
     }
-    hd_lock(&net->lock);
-    hd_peer_t *peer = net->peers; /* they stay; none is added before this one */
-    hd_unlock(&net->lock);
     hd_error("other processes have given up this one: its teams with them fail");
-    net->given_up = true;
-    for (; peer; peer = peer->next) {
+    /* relaxed: see hd_net_is_given_up; before the peers are lost, by release */
+    atomic_store_explicit(&net->given_up, true, memory_order_relaxed);
+    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
         hd_peer_lose(peer, "it has given up this process");
     }
 }
 
-static bool is_me(const hd_net_t *net, const uint64_t token[2]) {
-    return token[0] == net->token[0] && token[1] == net->token[1];
-}
-
-static void take_dead(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
-    if (is_me(net, words->subject)) {
-        be_given_up(net);
-    } else if (peer) {
-        hd_peer_lose(peer, "another process says that it is gone");
-    }
-}
-
-/* Does this process stay, of the two that have lost each other? */
-static bool i_stay(const hd_net_t *net, const hd_peer_t *peer, const uint64_t token[2]) {
-    if (peer && peer->host != net->host) {
-        return net->host < peer->host;
-    }
-    return net->token[0] != token[0] ? net->token[0] < token[0] : net->token[1] < token[1];
-}
-
-static void surrender(hd_net_t *net) {
+static void surrender(hd_net_t *net, const char *why) {
+    hd_error("this process goes, and the others stay: %s", why);
     hd_net_tell_dead(net, net->token);
     be_given_up(net);
 }
 
-/* Another process has lost this one, which lives. */
-static void hear_accuser(hd_net_t *net, const uint64_t accuser[2]) {
-    hd_peer_t *peer = hd_peer_find(net, accuser);
-    if (net->given_up || hd_net_is_dead(net, accuser)) {
-        return;
+/* Will a death have left something behind in this host's shared memory? */
+static void look_for_damage(hd_net_t *net, const uint64_t token[2]) {
+    const hd_peer_t *peer = hd_peer_find(net, token);
+    if (peer && peer->host == net->host) {
+        hd_net_probe(net);
     }
-    if (peer) {
-        peer->accuses = true;
-        net->accused_at = net->accused_at ? net->accused_at : hd_clock_ns();
-        /* relaxed: only told to look */
-        atomic_store_explicit(&net->has_losses, true, memory_order_relaxed);
-    } else if (i_stay(net, NULL, accuser)) {
-        hd_net_tell_dead(net, accuser);
+}
+
+/* Loses all peers of the process with this token. left: it has said so. */
+static void lose_all(hd_net_t *net, const uint64_t token[2], bool left, const char *why) {
+    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
+        if (!is_same(peer->token, token)) {
+            continue;
+        }
+        if (left) {
+            /* relaxed: whoever learns it later asks again */
+            atomic_store_explicit(&peer->left, true, memory_order_relaxed);
+        }
+        hd_peer_lose(peer, why);
+    }
+}
+
+static void take_dead(hd_net_t *net, const uint64_t token[2]) {
+    if (is_same(token, net->token)) {
+        be_given_up(net);
     } else {
-        surrender(net);
+        lose_all(net, token, false, "another process says that it is gone");
+        look_for_damage(net, token);
     }
 }
 
-static bool is_opponent(const hd_peer_t *peer) {
-    return peer->accuses || atomic_load_explicit(&peer->accused_at, memory_order_relaxed);
-}
+/* --- in lane 0: links between hosts ----------------------------------------------------------- */
 
-/* Counts the processes of this host that this one has lost, or that have lost it, and the other
- * hosts with such processes. */
-static uint32_t count_opponents(const hd_net_t *net, const hd_peer_t *first) {
-    uint32_t n = 0;
-    for (const hd_peer_t *peer = first; peer; peer = peer->next) {
-        bool counted = !is_opponent(peer);
-        for (const hd_peer_t *p = first; p != peer && !counted && peer->host != net->host;
-             p = p->next) {
-            counted = is_opponent(p) && p->host == peer->host;
+/* Returns what is known of the link between two hosts, as nothing if it was not known. NULL: so
+ * many links are broken that this one is not noted. */
+static hd_cut_t *find_cut(hd_net_t *net, uint64_t one, uint64_t other) {
+    uint64_t low = one < other ? one : other, high = one < other ? other : one;
+    uint64_t now = hd_clock_ns();
+    hd_cut_t *cut = NULL;
+    for (uint32_t i = 0; i < net->n_cuts; i++) {
+        hd_cut_t *c = &net->cut[i];
+        bool is_past = c->over && now - c->since > past;
+        if (c->host[0] == low && c->host[1] == high && !is_past) {
+            return c;
         }
-        n += !counted;
+        cut = is_past ? c : cut;
     }
-    return n;
+    if (!cut && net->n_cuts < HD_NET_CUTS) {
+        cut = &net->cut[net->n_cuts++];
+    }
+    if (cut) {
+        *cut = (hd_cut_t){.host = {low, high}};
+    } else {
+        hd_warn("more than %d links between hosts are broken", HD_NET_CUTS);
+    }
+    return cut;
 }
 
-void hd_net_decide(hd_net_t *net, uint64_t now) {
-    if (!net->accused_at || net->given_up ||
-        (int64_t)(now - net->accused_at) <= (int64_t)net->grace_ns) {
-        return;
+/* Host `by` says that nothing reaches `other` from it. False: that was known. */
+static bool note_cut(hd_net_t *net, uint64_t by, uint64_t other) {
+    hd_cut_t *cut = find_cut(net, by, other);
+    if (!cut || cut->over || cut->said[by > other]) {
+        return false;
     }
-    net->accused_at = 0;
-    hd_lock(&net->lock);
-    hd_peer_t *first = net->peers; /* they stay; others come before this one */
-    hd_unlock(&net->lock);
-    bool goes = count_opponents(net, first) > 1;
-    for (const hd_peer_t *peer = first; peer && !goes; peer = peer->next) {
-        goes =
-            peer->accuses && !hd_net_is_dead(net, peer->token) && !i_stay(net, peer, peer->token);
+    cut->said[by > other] = true;
+    cut->since = hd_clock_ns();
+    /* relaxed: only told to look */
+    atomic_store_explicit(&net->has_losses, true, memory_order_relaxed);
+    return true;
+}
+
+/* Says that nothing reaches that host from this one, if no process of this one has. */
+static void say_cut(hd_net_t *net, uint64_t host) {
+    if (!hd_net_is_given_up(net) && note_cut(net, net->host, host)) {
+        hd_net_tell_cut(net, host);
     }
-    if (goes) {
-        surrender(net);
-        return;
+}
+
+static void hear_cut(hd_net_t *net, uint64_t by, uint64_t other) {
+    (void)note_cut(net, by, other);
+    if (other == net->host) {
+        say_cut(net, by);
     }
-    for (hd_peer_t *peer = first; peer; peer = peer->next) {
-        if (peer->accuses) {
-            hd_peer_lose(peer, "it has lost this process");
+}
+
+/* Returns the host of the most cuts, of several the one with the highest number, leaving out cuts of
+ * bits in `done`. 0: there are none. Cuts of which one side alone has been heard count, too: the
+ * word of the other may be on its way. */
+static uint64_t worst_host(const hd_net_t *net, uint64_t done) {
+    uint64_t worst = 0;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < 2 * net->n_cuts; i++) {
+        uint64_t host = net->cut[i / 2].host[i % 2];
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < net->n_cuts; j++) {
+            const hd_cut_t *c = &net->cut[j];
+            n += !(done >> j & 1) && !c->over && (c->host[0] == host || c->host[1] == host);
+        }
+        if (n > most || (n == most && n > 0 && host > worst)) {
+            most = n;
+            worst = host;
+        }
+    }
+    return worst;
+}
+_Static_assert(HD_NET_CUTS <= 64, "a bit each");
+
+/* Does the host have to go, of those that have lost each other? Those with the most cuts go, one
+ * after the other, until none is left. */
+static bool has_to_go(const hd_net_t *net, uint64_t host) {
+    uint64_t done = 0, worst;
+    while ((worst = worst_host(net, done)) != 0 && worst != host) {
+        for (uint32_t i = 0; i < net->n_cuts; i++) {
+            const hd_cut_t *c = &net->cut[i];
+            done |= (uint64_t)(c->host[0] == worst || c->host[1] == worst) << i;
+        }
+    }
+    return worst == host;
+}
+
+/* Says that all processes of that host are dead. */
+static void give_up_host(hd_net_t *net, uint64_t host, const char *why) {
+    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
+        if (peer->host == host && hd_peer_lives(peer)) {
             hd_net_tell_dead(net, peer->token);
+            lose_all(net, peer->token, false, why);
         }
     }
 }
+
+/* Judges a cut of this host. True: this process has to go. */
+static bool judge_cut(hd_net_t *net, hd_cut_t *cut, uint64_t now) {
+    uint32_t mine = cut->host[1] == net->host;
+    uint64_t waited = now - cut->since, grace = net->grace_ns;
+    bool lives = cut->said[!mine];
+    if (lives && waited > SETTLED * grace && has_to_go(net, net->host)) {
+        return true;
+    }
+    if (waited > (lives ? SETTLED + ANSWER : ANSWER) * grace) {
+        give_up_host(net, cut->host[!mine],
+                     lives ? "its host goes, of two that have lost each other"
+                           : "its host does not answer");
+        cut->over = true;
+        cut->since = now;
+    }
+    return false;
+}
+
+static void judge_cuts(hd_net_t *net, uint64_t now) {
+    for (uint32_t i = 0; i < net->n_cuts; i++) {
+        hd_cut_t *cut = &net->cut[i];
+        if (cut->over) {
+            continue;
+        }
+        if (cut->host[0] != net->host && cut->host[1] != net->host) {
+            cut->over = now - cut->since > (SETTLED + 2 * ANSWER) * net->grace_ns;
+        } else if (judge_cut(net, cut, now)) {
+            surrender(net, "a link between hosts is broken, and this host is the one to go");
+            return;
+        }
+    }
+}
+
+/* --- in lane 0: peers that were lost ---------------------------------------------------------- */
+
+/* Asks the watch what has become of the process, which is lost, and may live: it connects to it,
+ * if it does not do so already. Without a watch UCX's word is all that there is. */
+static void ask(hd_net_t *net, hd_peer_t *peer) {
+    peer->asked = true;
+    if (!net->watch || !peer->watch_bytes) {
+        hd_net_tell_dead(net, peer->token);
+    } else {
+        (void)hd_watch_keep(net->watch, peer->token, peer->watch_address, peer->watch_bytes, true);
+    }
+}
+
+void hd_net_miss(hd_net_t *net, hd_peer_t *peer) {
+    /* relaxed: it is asked about later */
+    if (atomic_load_explicit(&peer->left, memory_order_relaxed)) {
+        hd_net_tell_dead(net, peer->token); /* others may not know */
+    } else if (!peer->asked) {
+        ask(net, peer);
+    }
+}
+
+/* The ways to the peer break again and again, though it lives, and there is no other such process:
+ * one of the two goes. */
+static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
+    bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
+    if (waited < ANSWER * net->grace_ns) {
+        return; /* it may go itself */
+    }
+    if (peer->host != net->host) {
+        say_cut(net, peer->host);
+    } else if (mine) {
+        hd_net_tell_dead(net, peer->token);
+    } else if (waited > 2 * ANSWER * net->grace_ns) {
+        surrender(net, "the ways to another one of this host break again and again");
+    }
+}
+
+static void judge_peers(hd_net_t *net, uint64_t now) {
+    hd_peer_t *broken = NULL;
+    bool several = false;
+    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
+        /* acquire: the time; pairs with hd_peer_lose */
+        if (!atomic_load_explicit(&peer->lost, memory_order_acquire) || !hd_peer_lives(peer)) {
+            continue;
+        }
+        if (!peer->asked) {
+            ask(net, peer);
+        }
+        if (peer->breaks > MOST_BREAKS) {
+            several = several || (broken && !is_same(broken->token, peer->token));
+            broken = peer;
+        }
+    }
+    if (several) {
+        surrender(net, "its ways to several others break again and again");
+    } else if (broken) {
+        uint64_t since = atomic_load_explicit(&broken->lost_at, memory_order_relaxed);
+        part(net, broken, now > since ? now - since : 0);
+    }
+}
+
+/* Takes in all that has come by the watch. Who was away hears, with it, what it has missed. */
+static void read_mail(hd_net_t *net) {
+    enum { LOOKS = 64 };
+    hd_net_lane_t *lane = &net->lane[0];
+    for (uint32_t i = 0; i < LOOKS && net->watch && hd_watch_look(net->watch); i++) {
+    }
+    lane->moved = hd_net_lane_take(lane) || lane->moved;
+}
+
+void hd_net_judge(hd_net_t *net, uint64_t now) {
+    bool was_away = now - net->judged > away;
+    net->judged = now;
+    read_mail(net);
+    for (uint32_t i = 0; was_away && i < net->n_cuts; i++) {
+        net->cut[i].since = net->cut[i].over ? net->cut[i].since : now;
+    }
+    if (!hd_net_is_given_up(net) && hd_net_is_deaf(net, now)) {
+        surrender(net, "a process that was killed has blocked its queue in shared memory "
+                       "(docs/processes.md)");
+    }
+    if (!hd_net_is_given_up(net)) {
+        judge_peers(net, now);
+    }
+    if (!hd_net_is_given_up(net)) {
+        judge_cuts(net, now);
+    }
+}
+
+/* --- in lane 0: what the watch has found ------------------------------------------------------ */
 
 /* Has a message of any team come from the peer, in lane 0, where processes greet? Returns the
  * number of processes of that team, and the peer's number in it; 0: no message has come. */
@@ -157,8 +356,8 @@ static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
     char name[HD_WATCH_NAME];
     uint32_t number, of = has_sent(net, peer, &number);
     if (!of) {
-        hd_peer_lose(peer, "there is no way to its host");
-        hd_net_accuse(net, peer);
+        lose_all(net, peer->token, false, "there is no way to its host");
+        say_cut(net, peer->host);
         return;
     }
     (void)hd_watch_parse(&record, peer->watch_address, peer->watch_bytes); /* it was, before */
@@ -168,20 +367,24 @@ static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
             number, of, name);
 }
 
+void hd_net_lose_silent(hd_net_t *net, const hd_peer_t *peer) {
+    lose_all(net, peer->token, false, "there is no sign of it any more");
+    say_cut(net, peer->host);
+}
+
 /* Takes note of what this process's own watch has found of the peer. */
 static void take_loss(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
     switch (words->kind) {
     case HD_WORDS_LEFT:
-        atomic_store_explicit(&peer->left, true, memory_order_relaxed); /* see hd_net_accuse */
-        hd_peer_lose(peer, "it has closed its network");
+        lose_all(net, words->subject, true, "it has closed its network");
         break;
     case HD_WORDS_LOST:
-        hd_peer_lose(peer, "its connection has ended");
+        lose_all(net, words->subject, false, "its connection has ended");
         hd_net_tell_dead(net, words->subject);
+        look_for_damage(net, words->subject);
         break;
     case HD_WORDS_SILENT:
-        hd_peer_lose(peer, "there is no sign of it any more");
-        hd_net_accuse(net, peer);
+        hd_net_lose_silent(net, peer);
         break;
     case HD_WORDS_UNREACHED:
         take_unreached(net, peer);
@@ -196,30 +399,17 @@ static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
     if (!net->lane[0].port.worker) {
         return; /* closed meanwhile: there are no peers, and no watch */
     }
-    hd_peer_t *peer = words.kind == HD_WORDS_ABORT ? NULL : hd_peer_find(net, words.subject);
     if (words.kind == HD_WORDS_ABORT) {
         hd_net_match_aborted(&net->lane[0], words.subject[0], (ucc_status_t)words.status);
     } else if (words.kind == HD_WORDS_DEAD) {
-        take_dead(net, &words, peer);
-    } else if (words.kind == HD_WORDS_ACCUSED && is_me(net, words.subject)) {
-        hear_accuser(net, words.by);
-    } else if (words.kind != HD_WORDS_ACCUSED && peer) {
-        take_loss(net, &words, peer);
-    }
-}
-
-void hd_net_judge(hd_net_t *net, hd_peer_t *peer, uint64_t now) {
-    uint64_t since = atomic_load_explicit(&peer->accused_at, memory_order_relaxed); /* as above */
-    if (peer->judged || net->given_up || atomic_load_explicit(&peer->left, memory_order_relaxed)) {
-        return;
-    }
-    if (hd_net_is_dead(net, peer->token)) {
-        peer->judged = true;
-    } else if (!since) {
-        hd_net_accuse(net, peer); /* others may have no other way to learn of it */
-    } else if (now - since > ANSWER * net->grace_ns) {
-        hd_net_tell_dead(net, peer->token);
-        peer->judged = true;
+        take_dead(net, words.subject);
+    } else if (words.kind == HD_WORDS_CUT) {
+        hear_cut(net, words.subject[0], words.subject[1]);
+    } else {
+        hd_peer_t *peer = hd_peer_find(net, words.subject);
+        if (peer) {
+            take_loss(net, &words, peer);
+        }
     }
 }
 
@@ -245,6 +435,23 @@ static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
     (void)hand(arg, &(hd_words_t){.kind = kind[how], .subject = {token[0], token[1]}});
 }
 
+static bool make_sense(const hd_words_t *words) {
+    static const uint64_t nobody[2];
+    if (words->number == 0 || is_same(words->by, nobody)) {
+        return false;
+    }
+    switch (words->kind) {
+    case HD_WORDS_DEAD:
+        return !is_same(words->subject, nobody);
+    case HD_WORDS_CUT:
+        return words->subject[0] && words->subject[1] && words->subject[0] != words->subject[1];
+    case HD_WORDS_ABORT:
+        return words->status < 0 && words->status > UCC_ERR_LAST;
+    default:
+        return false;
+    }
+}
+
 static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
     hd_words_t words;
     (void)token;
@@ -252,9 +459,7 @@ static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size
         return false;
     }
     memcpy(&words, bytes, sizeof(words));
-    bool known = words.kind == HD_WORDS_DEAD || words.kind == HD_WORDS_ACCUSED ||
-                 (words.kind == HD_WORDS_ABORT && words.status < 0 && words.status > UCC_ERR_LAST);
-    if (!known || !hd_words_are_new(arg, &words)) {
+    if (!make_sense(&words) || !hd_words_are_new(arg, &words)) {
         return false;
     }
     if (!hand(arg, &words)) {
@@ -267,8 +472,9 @@ static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size
 
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
     net->host = hd_watch_host();
-    net->given_up = false;
-    net->accused_at = 0;
+    atomic_store_explicit(&net->given_up, false, memory_order_relaxed); /* nobody has it yet */
+    net->n_cuts = 0;
+    net->judged = hd_clock_ns();
     hd_watch_params_t params = {.identity = {net->token[0], net->token[1]},
                                 .host = net->host,
                                 .lost_after = hd_config_double(config, HD_CFG_LIB_NET_LOST_AFTER),

@@ -1,6 +1,7 @@
 /* peer.c: other processes, and the ways to them. A peer is known by its identity and shared by all
- * teams; a way to one of its lanes is made when something is first sent there. Peers stay until the
- * net is closed: there are as many as there are processes.
+ * teams; a way to one of its lanes is made when something is first sent there. If its ways break
+ * and the process lives, teams that are made later have another peer for it. Peers stay until the
+ * net is closed: there are as many as there are processes, and one more for each such break.
  *
  * A peer is made by whoever makes a team with it (any thread); ways belong to their lanes, whose
  * holders make and end them. Whoever finds out that a peer is lost says so (hd_peer_lose); what
@@ -8,12 +9,13 @@
  */
 #include "net/internal.h"
 
+#include "core/descriptors.h"
 #include "threads/clock.h"
 
 #include <sched.h>
 #include <string.h>
 
-enum { CLOSE_NS = 1000000000, LINKED_NS = 50000000 };
+enum { CLOSE_NS = 1000000000, LINKED_NS = 50000000, YOUNG_NS = 500000000 };
 
 /* --- loss ------------------------------------------------------------------------------------- */
 
@@ -22,10 +24,12 @@ void hd_peer_lose(hd_peer_t *peer, const char *why) {
     if (!atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
         atomic_store_explicit(&peer->lost_at, hd_clock_ns(), memory_order_relaxed);
     }
-    /* release: the time; pairs with hd_peer_is_gone, and with abandon in leg.c. Others only look
-     * whether the peer is lost, and will look again. */
+    /* release: the time; pairs with hd_peer_is_gone, with abandon in leg.c, and with judge_peers in
+     * news.c. Others only look whether the peer is lost, and will look again. */
     if (!atomic_exchange_explicit(&peer->lost, true, memory_order_release)) {
-        hd_info("another process can't be reached any more: %s", why);
+        hd_info("the ways to another process are cut: %s", why);
+        /* release: `lost`; pairs with hd_net_team_look_for_losses */
+        atomic_fetch_add_explicit(&peer->net->losses, 1, memory_order_release);
     }
     /* relaxed: only told to look */
     atomic_store_explicit(&peer->net->has_losses, true, memory_order_relaxed);
@@ -34,6 +38,12 @@ void hd_peer_lose(hd_peer_t *peer, const char *why) {
 static void on_lost(hd_ucx_link_t *link, const char *why) {
     ((hd_peer_link_t *)link)->broken = true;
     hd_peer_lose(((hd_peer_link_t *)link)->peer, why);
+}
+
+bool hd_peer_lives(hd_peer_t *peer) {
+    /* relaxed: looked at again */
+    return !atomic_load_explicit(&peer->left, memory_order_relaxed) &&
+           !hd_net_is_given_up(peer->net) && !hd_net_is_dead(peer->net, peer->token);
 }
 
 /* The peer was lost long enough ago that what it sent before has come: the grace is over, and this
@@ -91,6 +101,7 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
         hd_free(peer);
         return NULL;
     }
+    peer->address_bytes = process->bytes;
     memcpy(peer->address, process->address, process->bytes);
     memcpy(peer->identity, process->identity, sizeof(peer->identity));
     peer->net = net;
@@ -110,7 +121,8 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     return peer;
 }
 
-/* token: of the net that the process has open; NULL: of the last one that was heard of. */
+/* token: of the net that the process has open; NULL: of the last one that was heard of. Of several
+ * peers of one process, the latest. */
 static hd_peer_t *look_up(hd_net_t *net, const hd_net_process_t *process, const uint64_t *token) {
     hd_peer_t *peer = net->peers;
     while (peer && !(is_same(peer, process) &&
@@ -125,36 +137,50 @@ static void discard(hd_peer_t *peer) {
     hd_free(peer);
 }
 
+/* May new teams have that peer? Not if its ways are cut, and its process lives. */
+static bool serves(hd_peer_t *peer) {
+    /* relaxed: one that is lost right now fails the team */
+    return peer &&
+           (!atomic_load_explicit(&peer->lost, memory_order_relaxed) || !hd_peer_lives(peer));
+}
+
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
     hd_net_reach_t reach;
+    hd_net_process_t known = *process;
     if (process->address && !hd_net_address_parse(process->address, process->bytes, &reach)) {
         hd_error("the address of another process is malformed (%zu bytes)", process->bytes);
         return NULL;
     }
     const uint64_t *token = process->address ? reach.token : NULL;
     hd_lock(&net->lock);
-    hd_peer_t *peer = look_up(net, process, token);
+    hd_peer_t *old = look_up(net, process, token);
     hd_unlock(&net->lock);
-    if (peer) {
-        return peer;
+    if (serves(old)) {
+        return old;
     }
-    if (!process->address) {
+    if (old) {
+        token = old->token;
+        known.address = old->address;
+        known.bytes = old->address_bytes;
+    }
+    if (!known.address) {
         hd_error("the address of another process is not known");
         return NULL;
     }
-    hd_peer_t *made = make(net, process); /* allocated outside the lock */
+    hd_peer_t *made = make(net, &known); /* allocated outside the lock */
     if (!made) {
         hd_error("no memory for another process");
         return NULL;
     }
+    made->breaks = old ? old->breaks + 1 : 0;
     hd_lock(&net->lock);
-    peer = look_up(net, process, token);
-    if (!peer) {
+    hd_peer_t *peer = look_up(net, &known, token);
+    if (peer == old) {
         made->next = net->peers;
         net->peers = made;
     }
     hd_unlock(&net->lock);
-    if (peer) {
+    if (peer != old) { /* another thread has made it meanwhile */
         discard(made);
         return peer;
     }
@@ -173,6 +199,16 @@ hd_peer_t *hd_peer_find(hd_net_t *net, const uint64_t token[2]) {
 
 /* --- ways ------------------------------------------------------------------------------------- */
 
+/* Before a way is made. UCX opens its descriptors later, where it fails without them, or ends the
+ * process; and meanwhile as many others make ways to this one. */
+static void reserve_descriptors(hd_net_lane_t *lane) {
+    enum { BESIDE = 8 };
+    uint64_t now = hd_clock_ns();
+    lane->young = now - lane->linked < YOUNG_NS ? lane->young + 1 : 1;
+    lane->linked = now;
+    (void)hd_descriptors_reserve(2 * lane->young + BESIDE);
+}
+
 const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
     hd_ucx_link_t *link = &peer->link[lane->number].ucx;
     /* relaxed: see on_lost */
@@ -180,11 +216,11 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
         return NULL;
     }
     if (!link->ep) {
+        reserve_descriptors(lane);
         if (hd_ucx_connect(&lane->port, peer->link[lane->number].address, link) != UCC_OK) {
             on_lost(link, "no endpoint can be made");
             return NULL;
         }
-        lane->linked = hd_clock_ns();
     }
     return link;
 }

@@ -551,7 +551,7 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
     if (gone) {
         hd_error("process %u of a team of %u has gone, and a small collective needs it",
                  hd_net_number_of(team, gone), team->n);
-        hd_net_accuse(team->net, gone);
+        hd_net_miss(team->net, gone);
         hd_net_team_fail(team, UCC_ERR_IO_ERROR);
     }
 }
@@ -573,8 +573,8 @@ bool hd_net_swap_is_there(hd_net_team_t *team, uint64_t k) {
     if (is_there(team, k, needed)) {
         return true;
     }
-    /* relaxed, both: looked at again and again */
-    bool rare = atomic_load_explicit(&team->net->has_losses, memory_order_relaxed) ||
+    /* relaxed: looked at again and again */
+    bool rare = hd_net_team_is_bereft(team) ||
                 atomic_load_explicit(&team->swaps->n_late, memory_order_relaxed) != 0 ||
                 lags(team, k, needed);
     if (!rare || !hd_net_lane_enter(lane)) {

@@ -90,9 +90,19 @@ bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process) {
 }
 
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
-    /* relaxed: who learns it later comes again */
-    return process != team->me &&
-           atomic_load_explicit(&team->peer[process]->lost, memory_order_relaxed);
+    return process != team->me && !hd_peer_lives(team->peer[process]);
+}
+
+bool hd_net_team_look_for_losses(hd_net_team_t *team) {
+    bool lost = false;
+    /* acquire: the losses that it counts; pairs with hd_peer_lose */
+    uint64_t losses = atomic_load_explicit(&team->net->losses, memory_order_acquire);
+    for (uint32_t i = 0; i < team->n && !lost; i++) {
+        /* relaxed: as above */
+        lost = i != team->me && atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed);
+    }
+    atomic_store_explicit(&team->bereft, losses << 1 | lost, memory_order_relaxed); /* likewise */
+    return lost;
 }
 
 /* --- failure ---------------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@
  */
 #include "net/internal.h"
 
+#include "core/descriptors.h"
+
 #include <string.h>
 
 /* --- what lanes do ---------------------------------------------------------------------------- */
@@ -48,6 +50,15 @@ static uint32_t ahead(const hd_net_team_t *team, uint32_t by) {
     return (uint32_t)(((uint64_t)team->me + by) % team->n);
 }
 
+/* Tells the process, if there is a way to it. A failure makes no connections: the watch tells it to
+ * those to which there is none, but while they greet each other its own ones may not be there. */
+static void tell_linked(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire) {
+    const hd_net_lane_t *lane = hd_net_team_lane_of(tl);
+    if (tl->team->peer[to]->link[lane->number].ucx.ep || !lane->net->watch || !tl->greeted) {
+        hd_message_tell(tl, to, wire);
+    }
+}
+
 /* Whoever has found out that the team is lost tells all processes, and, through the watch, those
  * whom UCX does not reach any more. Whoever was told tells its neighbours: the first may be gone
  * before it has told all. */
@@ -60,9 +71,9 @@ static void take_abort(hd_net_lane_t *lane, hd_net_item_t *item) {
         .status = (ucc_status_t)atomic_load_explicit(&team->aborting, memory_order_relaxed)};
     bool some = team->relays && !tl->returns; /* else all have to forget this attempt (park.c) */
     for (uint64_t by = 1; by < team->n; by = some ? by * 2 : by + 1) {
-        hd_message_tell(tl, ahead(team, (uint32_t)by), &wire);
+        tell_linked(tl, ahead(team, (uint32_t)by), &wire);
         if (some && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
-            hd_message_tell(tl, behind(team, (uint32_t)by), &wire);
+            tell_linked(tl, behind(team, (uint32_t)by), &wire);
         }
     }
     hd_net_tell_abort(lane->net, team->wire, wire.status);
@@ -77,6 +88,8 @@ void hd_net_read_choices(uint8_t choice[HD_NET_FAMILIES], const hd_config_t *con
         choice[f] = (uint8_t)hd_net_algorithm_named(word); /* of "auto": HD_NET_NOTHING */
     }
 }
+
+enum { FOR_OTHERS = 64 }; /* descriptors, beside one for each way */
 
 static size_t padded(size_t bytes) {
     return (bytes + HD_LINE - 1) / HD_LINE * HD_LINE;
@@ -174,6 +187,7 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
         return UCC_ERR_NO_MEMORY;
     }
     set(team, net, params);
+    (void)hd_descriptors_reserve(team->lanes * team->n + FOR_OTHERS);
     ucc_status_t status = find_peers(team, params);
     if (status == UCC_OK && params->swaps &&
         !(team->swaps = hd_net_swaps_create(team, params->early))) {

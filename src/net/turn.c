@@ -47,7 +47,9 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
     /* relaxed: looked at again and again */
     if (atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
         lane->quiet = progress ? 0 : lane->quiet + 1;
-        hd_net_tell_losses(lane);
+        if (lane->turns % HD_NET_LOSS_TURNS == 0) {
+            hd_net_tell_losses(lane);
+        }
     }
     if (progress || !lane->moved) {
         step_legs(lane);
@@ -100,6 +102,10 @@ int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
     look_at_watch(lane); /* its descriptor is readable while there is more */
     if (lane->number == 0 && lane->port.worker && lane->net->watch) {
         *watch = hd_watch_descriptor(lane->net->watch);
+    }
+    /* relaxed: looked at again and again */
+    if (atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
+        hd_net_tell_losses(lane); /* who sleeps takes few turns */
     }
     int fd = lane->port.worker && !take_turns(lane) ? hd_ucx_arm(&lane->port) : -1;
     hd_net_lane_unlock(lane);

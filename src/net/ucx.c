@@ -1,6 +1,7 @@
 /* ucx.c: UCX behind one table of pointers: see ucx.h. */
 #include "net/ucx.h"
 
+#include "core/descriptors.h"
 #include "core/log.h"
 #include "core/mem.h"
 
@@ -108,6 +109,7 @@ static void take_spare(void) {
 static bool has_descriptors(void) {
     enum { ENOUGH = 32 };
     int fd[ENOUGH], n = 0;
+    (void)hd_descriptors_reserve(2 * ENOUGH);
     while (n < ENOUGH && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
         n++;
     }
@@ -118,6 +120,21 @@ static bool has_descriptors(void) {
         hd_error("UCX needs descriptors, but only %d are left (RLIMIT_NOFILE)", n);
     }
     return n == ENOUGH;
+}
+
+/* Whether a list of transports leaves room for one of those of these names, whose settings UCX
+ * warns of otherwise. */
+static bool leaves(const char *tls, const char *const *name) {
+    bool named = *tls == '\0' || *tls == '^' || strstr(tls, "all");
+    for (; *name; name++) {
+        named = named || strstr(tls, *name) != NULL;
+    }
+    return named;
+}
+
+bool hd_ucx_shares(const hd_ucx_options_t *options) {
+    static const char *const shm[] = {"shm", "sm", "mm", "posix", "sysv", "xpmem", NULL};
+    return options->shm && leaves(options->tls, shm);
 }
 
 static ucc_status_t failed(const char *what, ucs_status_t status) {
@@ -168,24 +185,13 @@ static bool set(ucp_config_t *config, const char *name, const char *value) {
     return status == UCS_OK;
 }
 
-/* Whether a list of transports leaves room for one of those of these names, whose settings UCX
- * warns of otherwise. */
-static bool leaves(const char *tls, const char *const *name) {
-    bool named = *tls == '\0' || *tls == '^' || strstr(tls, "all");
-    for (; *name; name++) {
-        named = named || strstr(tls, *name) != NULL;
-    }
-    return named;
-}
-
 static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
-    static const char *const shm[] = {"shm", "sm", "mm", "posix", "sysv", "xpmem", NULL};
     static const char *const tcp[] = {"tcp", NULL};
     error_mode = options->survive ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
     if (options->survive) {
         set(config, "KEEPALIVE_INTERVAL", "1s");
     }
-    if (options->survive && options->shm && leaves(options->tls, shm)) {
+    if (options->survive && hd_ucx_shares(options)) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
     if (leaves(options->tls, tcp)) {
@@ -456,6 +462,10 @@ ucc_status_t hd_ucx_load(const char *library) {
     (void)library;
     hd_error("teams of several processes: this library was built without UCX");
     return UCC_ERR_NOT_SUPPORTED;
+}
+bool hd_ucx_shares(const hd_ucx_options_t *options) {
+    (void)options;
+    return false;
 }
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
     (void)options, (void)context;

@@ -55,6 +55,8 @@ struct hd_ucx_request {
 ucc_status_t hd_ucx_load(const char *library);
 
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context);
+/* May it use shared memory among the processes of a host? */
+bool hd_ucx_shares(const hd_ucx_options_t *options);
 void hd_ucx_close(struct ucp_context *context);
 
 /* port->arrive is set. */

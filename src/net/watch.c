@@ -12,11 +12,18 @@
  * has come. A frame is {magic, kind, length} and up to HD_WATCH_WORDS bytes; a line that brings
  * anything else is closed, and if it was open, its process counts as lost.
  *
+ * WORDS are kept in a log, in the order in which they were told, and each line has its place in it.
+ * Who reads them says how many it has taken (TAKEN), and no more than WINDOW are on the way: so a
+ * process that computes for long finds its socket never full, which its kernel's peer would take
+ * for its end, and no word is lost on a line that is slow. Lines that are MOST_WORDS behind miss
+ * the oldest.
+ *
  * The one who is told to connects, and tries again; the other waits, and connects, too, if nothing
  * comes: of two who have died before they were connected, somebody must notice the first.
  */
 #include "net/watch.h"
 
+#include "core/descriptors.h"
 #include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -30,22 +37,27 @@
 #include <unistd.h>
 
 enum {
-    FRAME_MAGIC = 0x4864,
+    FRAME_MAGIC = 0x4865,
     HEAD = 8,
     FRAME = HEAD + HD_WATCH_WORDS,
     SENDING = 16 * FRAME,
     STRANGERS = 64, /* accepted lines that have not said who they are */
-    KEPT_WORDS = 48,
+    WINDOW = 32,
+    KEPT_WORDS = 1024, /* for lines to come */
+    FEW_WORDS = 2 * KEPT_WORDS,
+    MOST_WORDS = 1 << 16,
+    MORE_LINES = 16, /* descriptors */
+    SPARE = 64,      /* likewise */
     EVENTS = 32
 };
 /* Who connects waits for long: the other process may compute, and each new try leaves a connection
  * for it to clear away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
                     retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
-                    more_if_unreached = 1;
+                    more_if_unreached = 1, reserve_every = 0.25;
 
-/* READY: the connector has the acceptor's hello. */
-typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY } kind_t;
+/* READY: the connector has the acceptor's hello. TAKEN: so many words, modulo 2^32. */
+typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY, TAKEN } kind_t;
 
 typedef struct head {
     uint16_t magic;
@@ -83,10 +95,20 @@ typedef struct line {
     uint32_t attempt; /* of the peer's, by which it was begun */
     peer_t *peer;     /* NULL: not known yet, or not kept */
     uint64_t identity[2], deadline;
+    uint64_t serial;            /* no other line has it; never 0 */
+    uint64_t at;                /* of the log: the next word to send */
+    uint32_t sent, theirs;      /* words sent, and those of them that the other has taken */
+    uint32_t taken, told_taken; /* words taken, and those of them that the other knows of */
     uint8_t in[FRAME], out[SENDING];
     size_t n_in, n_out;
     struct line *next;
 } line_t;
+
+typedef struct word {
+    uint64_t from; /* serial of the line that has brought it; 0: this process's own */
+    size_t n;
+    uint8_t bytes[HD_WATCH_WORDS];
+} word_t;
 
 /* Of the process's watch: static, so that forks find the watch whole. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -120,17 +142,18 @@ struct hd_watch {
     bool listens_wide;
     uint64_t deaf_until; /* ticks: no descriptor was left for who came; 0: it listens */
     bool told_deaf;
+    uint64_t reserve_at; /* ticks: when descriptors are counted again */
     hd_watch_record_t record;
     size_t record_bytes;
     peer_t *peers;
     line_t *lines;
     uint32_t strangers;
     bool has_closed; /* lines to be freed */
-    struct {
-        uint8_t bytes[HD_WATCH_WORDS];
-        size_t n;
-    } words[KEPT_WORDS]; /* the last ones told */
-    uint32_t n_words;
+    uint64_t serials;
+    /* The log of words: those from `first` to `end`, by their numbers modulo `room`. */
+    word_t *word;
+    uint32_t room;
+    uint64_t first, end;
 };
 
 static uint64_t in_seconds(double seconds) {
@@ -190,16 +213,25 @@ static void lose(hd_watch_t *w, peer_t *peer, hd_watch_loss_t how) {
     }
 }
 
+static bool is_here(const hd_watch_t *w, const peer_t *peer) {
+    return peer->record.host == w->params.host;
+}
+
 /* It has ended, or brings what nobody sends. why: an errno; 0: its end has come. One that was
  * accepted may have been given up by its other end before that knew that it was: then the process
- * is asked anew. A reset from another host may come of that host's own time-out. */
+ * is asked anew. A reset from another host may come of that host's own time-out. Inside a host, an
+ * error that is none of the other process says nothing of it, which is asked anew, too. */
 static void break_line(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool ready = line->ready, greeting = line->state == GREETING;
     close_line(w, line);
     if (peer && ready) {
-        bool sure = why == 0 || why == EPIPE || peer->record.host == w->params.host;
-        lose(w, peer, sure ? HD_WATCH_DEAD : HD_WATCH_SILENT);
+        bool sure = why == 0 || why == EPIPE;
+        if (sure || (is_here(w, peer) && (why == ECONNRESET || why == EPROTO))) {
+            lose(w, peer, HD_WATCH_DEAD);
+        } else if (!is_here(w, peer)) {
+            lose(w, peer, HD_WATCH_SILENT);
+        }
     } else if (peer && greeting && !peer->down_since) {
         peer->down_since = hd_ticks();
     }
@@ -232,17 +264,39 @@ static void flush(hd_watch_t *w, line_t *line) {
     await(w, line, line->n_out ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
 }
 
-/* A line that takes no more has been silent for long: what is told now is lost on it. */
-static void put(line_t *line, kind_t kind, const void *bytes, size_t n) {
+/* False: there is no room before the line has taken more. */
+static bool put(line_t *line, kind_t kind, const void *bytes, size_t n) {
     head_t head = {FRAME_MAGIC, (uint8_t)kind, 0, (uint32_t)n};
     if (line->n_out + HEAD + n > sizeof(line->out)) {
-        return;
+        return false;
     }
     memcpy(line->out + line->n_out, &head, HEAD);
     if (n) {
         memcpy(line->out + line->n_out + HEAD, bytes, n);
     }
     line->n_out += HEAD + n;
+    return true;
+}
+
+/* Says how many words were taken, and sends what may be sent of the log. */
+static void put_words(hd_watch_t *w, line_t *line) {
+    if (line->state != OPEN) {
+        return;
+    }
+    if (line->taken != line->told_taken && put(line, TAKEN, &line->taken, sizeof(line->taken))) {
+        line->told_taken = line->taken;
+    }
+    line->at = line->at > w->first ? line->at : w->first;
+    for (; line->at < w->end; line->at++) {
+        const word_t *word = &w->word[line->at % w->room];
+        if (word->from == line->serial) {
+            continue;
+        }
+        if (line->sent - line->theirs == WINDOW || !put(line, WORDS, word->bytes, word->n)) {
+            break;
+        }
+        line->sent++;
+    }
 }
 
 static void greet(hd_watch_t *w, line_t *line) {
@@ -252,15 +306,16 @@ static void greet(hd_watch_t *w, line_t *line) {
     put(line, HELLO, &hello, sizeof(hello));
 }
 
-static line_t *add_line(hd_watch_t *w, int fd, state_t state) {
+static line_t *add_line(hd_watch_t *w, int fd, state_t state, bool between_hosts) {
     line_t *line = hd_alloc(64, sizeof(*line));
     if (!line) {
         close(fd);
         return NULL;
     }
-    hd_watch_tune(fd, w->params.lost_after);
+    hd_watch_tune(fd, between_hosts, w->params.lost_after);
     line->fd = fd;
     line->state = state;
+    line->serial = ++w->serials;
     line->next = w->lines;
     w->lines = line;
     await(w, line, state == CONNECTING ? EPOLLOUT : EPOLLIN, EPOLL_CTL_ADD);
@@ -275,7 +330,7 @@ static void lose_if_down_for_long(hd_watch_t *w, peer_t *peer) {
     double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
     uint64_t now = hd_ticks();
     limit += peer->reached ? 0 : more_if_unreached;
-    if (peer->record.host != w->params.host && (peer->reached || peer->record.n) &&
+    if (!is_here(w, peer) && (peer->reached || peer->record.n) &&
         now - peer->down_since > hd_seconds_to_ticks(limit)) {
         lose(w, peer, peer->reached ? HD_WATCH_SILENT : HD_WATCH_UNREACHED);
     }
@@ -286,13 +341,16 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
     peer->down_since = peer->down_since ? peer->down_since : hd_ticks();
     errno = 0;
     int fd = hd_watch_connect(&peer->record, w->params.host, &peer->attempt);
-    if (fd < 0 && errno == ECONNREFUSED && peer->record.host == w->params.host) {
+    if (fd < 0 && errno == ECONNREFUSED && is_here(w, peer)) {
         lose(w, peer, HD_WATCH_DEAD);
         return;
     }
     bool is_out = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                              errno == ENOMEM); /* of something: it says nothing of the peer */
-    line_t *line = fd < 0 ? NULL : add_line(w, fd, CONNECTING);
+    if (is_out) {
+        (void)hd_descriptors_reserve(MORE_LINES);
+    }
+    line_t *line = fd < 0 ? NULL : add_line(w, fd, CONNECTING, !is_here(w, peer));
     if (!line) {
         double wait = first_retry * (double)(1u << (peer->tries < 7 ? peer->tries : 7));
         peer->attempt = 0;
@@ -322,8 +380,7 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
  * other addresses than the one by which it has been reached may be somebody else's. */
 static void refused(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
-    bool dead = why == ECONNREFUSED && peer &&
-                (peer->record.host == w->params.host || peer->good == line->attempt);
+    bool dead = why == ECONNREFUSED && peer && (is_here(w, peer) || peer->good == line->attempt);
     if (peer && why == ECONNREFUSED) {
         peer->down_since = 0; /* its host has answered */
     }
@@ -373,10 +430,7 @@ static void open_line(hd_watch_t *w, line_t *line) {
         peer->good = line->attempt;
         put(line, READY, NULL, 0);
     }
-    uint32_t first = w->n_words > KEPT_WORDS ? w->n_words - KEPT_WORDS : 0;
-    for (uint32_t i = first; i < w->n_words; i++) {
-        put(line, WORDS, w->words[i % KEPT_WORDS].bytes, w->words[i % KEPT_WORDS].n);
-    }
+    line->at = w->end - w->first > KEPT_WORDS ? w->end - KEPT_WORDS : w->first;
 }
 
 static bool take_hello(hd_watch_t *w, line_t *line, const uint8_t *bytes, size_t n) {
@@ -397,20 +451,71 @@ static bool take_hello(hd_watch_t *w, line_t *line, const uint8_t *bytes, size_t
     return true;
 }
 
-static void remember(hd_watch_t *w, const void *words, size_t n) {
-    uint32_t slot = w->n_words++ % KEPT_WORDS;
-    memcpy(w->words[slot].bytes, words, n);
-    w->words[slot].n = n;
+/* Forgets words that all lines have sent, but for the last ones. */
+static void forget_sent(hd_watch_t *w) {
+    uint64_t needed = w->end - w->first > KEPT_WORDS ? w->end - KEPT_WORDS : w->first;
+    for (const line_t *line = w->lines; line; line = line->next) {
+        needed = line->state == OPEN && line->at < needed ? line->at : needed;
+    }
+    w->first = needed > w->first ? needed : w->first;
 }
 
-static void tell_all(hd_watch_t *w, const void *words, size_t n, const line_t *but) {
-    remember(w, words, n);
+static bool enlarge_log(hd_watch_t *w) {
+    uint32_t room = w->room ? 2 * w->room : FEW_WORDS;
+    word_t *word = room <= MOST_WORDS ? hd_alloc(64, room * sizeof(*word)) : NULL;
+    for (uint64_t i = w->first; word && i < w->end; i++) {
+        word[i % room] = w->word[i % w->room];
+    }
+    if (word) {
+        hd_free(w->word);
+        w->word = word;
+        w->room = room;
+    }
+    return word != NULL;
+}
+
+/* Makes room for one more word. False: no memory for the first ones. */
+static bool make_room(hd_watch_t *w) {
+    if (w->room && w->end - w->first == w->room) {
+        forget_sent(w);
+    }
+    if (w->end - w->first < w->room || enlarge_log(w)) {
+        return true;
+    }
+    w->first += w->room > 0; /* the slowest lines miss it */
+    return w->room > 0;
+}
+
+static void tell_all(hd_watch_t *w, const void *words, size_t n, const line_t *from) {
+    if (!make_room(w)) {
+        hd_error("no memory for what processes tell each other of failures");
+        return;
+    }
+    word_t *word = &w->word[w->end++ % w->room];
+    word->from = from ? from->serial : 0;
+    word->n = n;
+    memcpy(word->bytes, words, n);
     for (line_t *line = w->lines; line; line = line->next) {
-        if (line->state == OPEN && line != but) {
-            put(line, WORDS, words, n);
+        if (line->state == OPEN &&
+            line != from) { /* that one is flushed by whoever takes from it */
+            put_words(w, line);
             flush(w, line);
         }
     }
+}
+
+/* False: it can't have taken so many. */
+static bool take_taken(line_t *line, const uint8_t *bytes, size_t n) {
+    uint32_t taken;
+    if (n != sizeof(taken) || line->state != OPEN) {
+        return false;
+    }
+    memcpy(&taken, bytes, sizeof(taken));
+    if (taken - line->theirs > line->sent - line->theirs) {
+        return false;
+    }
+    line->theirs = taken;
+    return true;
 }
 
 /* False: nobody of ours says such a thing. */
@@ -435,10 +540,13 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
         if (line->state != OPEN) {
             return false;
         }
+        line->taken++;
         if (w->params.heard(w->params.arg, line->identity, bytes, n)) {
             tell_all(w, bytes, n, line);
         }
         return true;
+    case TAKEN:
+        return take_taken(line, bytes, n);
     }
     return false;
 }
@@ -479,6 +587,7 @@ static void take_in(hd_watch_t *w, line_t *line) {
             memmove(line->in, line->in + HEAD + head.length, line->n_in);
         }
     }
+    put_words(w, line);
     flush(w, line);
 }
 
@@ -495,9 +604,13 @@ static void hear(const hd_watch_t *w, uint32_t events) {
 /* Too many descriptors: who sleeps until somebody comes must not be woken all the time
  * meanwhile. */
 static void be_deaf(hd_watch_t *w) {
+    int why = errno;
+    if (hd_descriptors_reserve(MORE_LINES)) {
+        return; /* they can be had at the next look */
+    }
     if (!w->told_deaf) {
         w->told_deaf = true;
-        hd_warn("no descriptor for a process that would watch this one: %s", strerror(errno));
+        hd_warn("no descriptor for a process that would watch this one: %s", strerror(why));
     }
     w->deaf_until = in_seconds(patience);
     hear(w, 0);
@@ -540,7 +653,7 @@ static void accept_some(hd_watch_t *w, int listener) {
         if (w->strangers >= STRANGERS) {
             drop_stranger(w);
         }
-        line_t *line = add_line(w, fd, GREETING);
+        line_t *line = add_line(w, fd, GREETING, listener == w->wide);
         if (line) {
             line->accepted = true;
             note_reached(w, fd);
@@ -552,6 +665,11 @@ static void accept_some(hd_watch_t *w, int listener) {
 
 static void look_at_clock(hd_watch_t *w) {
     uint64_t now = hd_ticks();
+    if (now >
+        w->reserve_at) { /* others may connect at any time, and UCX takes want of them badly */
+        w->reserve_at = in_seconds(reserve_every);
+        (void)hd_descriptors_reserve(SPARE);
+    }
     if (w->deaf_until && now > w->deaf_until) {
         w->deaf_until = 0;
         hear(w, EPOLLIN);
@@ -570,10 +688,10 @@ static void look_at_clock(hd_watch_t *w) {
     }
 }
 
-void hd_watch_look(hd_watch_t *w) {
+bool hd_watch_look(hd_watch_t *w) {
     struct epoll_event event[EVENTS];
     if (!try_take()) {
-        return;
+        return false;
     }
     int n = epoll_wait(w->epoll, event, EVENTS, 0);
     for (int i = 0; i < n; i++) {
@@ -589,6 +707,7 @@ void hd_watch_look(hd_watch_t *w) {
     look_at_clock(w);
     free_closed(w);
     give_back();
+    return n > 0;
 }
 
 /* --- what is asked ---------------------------------------------------------------------------- */
@@ -761,6 +880,7 @@ void hd_watch_abandon(hd_watch_t *w) {
         w->peers = peer->next;
         hd_free(peer);
     }
+    hd_free(w->word);
     if (w->epoll >= 0) {
         close(w->epoll);
     }

@@ -10,7 +10,8 @@
  *     hd_watch_keep(w, identity, address, ...) connects, or waits for the other's connection
  *     hd_watch_look(w)                         now and then, by whoever waits;
  *                                              hd_watch_descriptor is readable then
- *     hd_watch_tell(w, bytes, n)               to all that are connected; they get it in `heard`
+ *     hd_watch_tell(w, bytes, n)               to all that are connected; they get it in `heard`,
+ *                                              in the order in which it was told
  *     hd_watch_drop(w, identity)               says goodbye: the end of the connection is no death
  *
  * A connection is open when both sides have shown that they know both identities, which are random
@@ -32,7 +33,7 @@
 typedef struct hd_watch hd_watch_t;
 
 enum {
-    HD_WATCH_WORDS = 192,   /* most bytes that are told at once */
+    HD_WATCH_WORDS = 64,    /* most bytes that are told at once */
     HD_WATCH_ADDRESS = 512, /* most bytes of an address */
     HD_WATCH_LINES = 16     /* most network addresses in it */
 };
@@ -65,7 +66,8 @@ void hd_watch_close(hd_watch_t *watch);
 void hd_watch_abandon(hd_watch_t *watch);
 const void *hd_watch_address(const hd_watch_t *watch, size_t *bytes);
 /* Connects to that process, or, if it is the other's part to do so, remembers that it is waited
- * for. Several times for one process: as many drops. UCC_ERR_INVALID_PARAM: the address is
+ * for: it is lost as soon as its host says so, also if there was no connection. Several times for
+ * one process: as many drops. UCC_ERR_INVALID_PARAM: the address is
  * malformed (logged). */
 ucc_status_t hd_watch_keep(hd_watch_t *watch, const uint64_t identity[2], const void *address,
                            size_t bytes, bool connects);
@@ -73,12 +75,13 @@ void hd_watch_drop(hd_watch_t *watch, const uint64_t identity[2]);
 /* Nothing will come of waiting for a connection to it: there is one, or it is gone, or can't be
  * reached. */
 bool hd_watch_is_settled(hd_watch_t *watch, const uint64_t identity[2]);
-/* What has come since the last look. Another thread that looks is not waited for. */
-void hd_watch_look(hd_watch_t *watch);
+/* Takes what has come since the last look. Another thread that looks is not waited for. False:
+ * nothing had come, or another thread looks. */
+bool hd_watch_look(hd_watch_t *watch);
 /* For poll(): readable if a look is worth it. */
 int hd_watch_descriptor(const hd_watch_t *watch);
-/* To all whose connections are open, and, once they are, to those that are connecting. At most
- * HD_WATCH_WORDS. */
+/* To all whose connections are open, and, once they are, to those that are connecting: these hear
+ * the last thousand words. At most HD_WATCH_WORDS. */
 void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);
@@ -120,7 +123,8 @@ bool hd_watch_listen(int descriptor);
 bool hd_watch_is_ours(const hd_watch_record_t *record, int descriptor);
 /* Does it come from one of them? */
 bool hd_watch_is_from(const hd_watch_record_t *record, int descriptor);
-/* Keepalive, no delay, closed on exec, never blocking. */
-void hd_watch_tune(int descriptor, double lost_after);
+/* No delay; between hosts, the kernel finds out by itself that the other is silent for so many
+ * seconds (0: 4). */
+void hd_watch_tune(int descriptor, bool between_hosts, double lost_after);
 
 #endif

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x48445754, VERSION = 3, HEAD = 24, LINE = 24, BACKLOG = 256 };
+enum { MAGIC = 0x48445754, VERSION = 4, HEAD = 24, LINE = 24, BACKLOG = 256 };
 
 _Static_assert(sizeof(hd_watch_record_t) == HEAD + HD_WATCH_LINES * LINE &&
                    sizeof(hd_watch_record_t) <= HD_WATCH_ADDRESS,
@@ -134,10 +134,14 @@ void hd_watch_name(const hd_watch_record_t *record, uint64_t host, char name[HD_
 
 /* --- sockets ---------------------------------------------------------------------------------- */
 
-void hd_watch_tune(int fd, double lost_after) {
+/* Inside a host no link breaks, and a process that reads nothing for long is not lost. */
+void hd_watch_tune(int fd, bool between_hosts, double lost_after) {
     double seconds = lost_after > 0 ? lost_after : 4;
     int one = 1, idle = 1, probes = 3, ms = (int)((seconds < 1e6 ? seconds : 1e6) * 1000);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (!between_hosts) {
+        return;
+    }
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof(idle));

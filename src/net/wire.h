@@ -20,6 +20,7 @@ typedef enum hd_wire_kind {
     HD_WIRE_DATA = 1,
     HD_WIRE_CREDIT,
     HD_WIRE_ABORT,
+    HD_WIRE_PROBE, /* to itself (deaf.c) */
     HD_WIRE_END
 } hd_wire_kind_t;
 

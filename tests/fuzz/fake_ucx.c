@@ -106,16 +106,24 @@ static ucc_status_t decide(hd_ucx_request_t *request) {
 void fake_ucx_renew(hd_net_t *net) {
     atomic_store(&net->has_losses, false);
     net->n_gone = 0;
-    net->n_heard = 0;
-    net->given_up = false;
-    net->accused_at = 0;
-    memset(net->heard, 0, sizeof(net->heard));
+    net->n_cuts = 0;
+    atomic_store(&net->given_up, false);
+    hd_gossip_clear(net);
+    for (hd_peer_t **at = &net->peers; *at;) { /* new ones of processes whose ways broke */
+        hd_peer_t *peer = *at;
+        if (peer->breaks == 0) {
+            at = &peer->next;
+            continue;
+        }
+        *at = peer->next;
+        hd_free(peer->address);
+        hd_free(peer);
+    }
     for (hd_peer_t *peer = net->peers; peer; peer = peer->next) {
         hd_peer_link_t *link = &peer->link[0];
         atomic_store(&peer->lost, false);
         atomic_store(&peer->left, false);
-        atomic_store(&peer->accused_at, 0);
-        peer->told = peer->accuses = peer->judged = false;
+        peer->asked = false;
         link->seen = link->noticed = 0;
         link->closing = NULL;
         link->broken = false;
@@ -133,6 +141,11 @@ ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **c
     (void)options;
     *context = NULL;
     return UCC_OK;
+}
+
+bool hd_ucx_shares(const hd_ucx_options_t *options) {
+    (void)options;
+    return false;
 }
 
 void hd_ucx_close(struct ucp_context *context) {

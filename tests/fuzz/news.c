@@ -1,6 +1,6 @@
 /* news.c: fuzz target of what processes tell each other by the connections on which they watch each
- * other (src/net/news.c, gossip.c): that a process is dead, or has been lost by another, or that a
- * team was aborted; and of what the watch says of them.
+ * other (src/net/news.c, gossip.c): that a process is dead, that a link between two hosts is cut, or
+ * that a team was aborted; and of what the watch says of them.
  *
  * The functions below stand for src/net/watch.c. An input is a program: each byte an instruction,
  * with operands. It lets words come, of peers, of strangers, of teams that are there, gone or
@@ -16,12 +16,12 @@
 enum { WORDS, RAW, LOST, PUMP, MAKE, DESTROY, FAIL, MESSAGE, INSTRUCTIONS };
 enum { PROCESSES = 5, ME = 2, TEAMS = 4, MOST_TOLD = 512 };
 /* As they travel (hd_words_kind_t). */
-enum { DEAD = 3, ABORT, ACCUSED = 7 };
+enum { DEAD = 3, ABORT, CUT = 7 };
 
 typedef struct words {
     uint32_t kind;
     int32_t status;
-    uint64_t subject[2], by[2];
+    uint64_t subject[2], by[2], number;
 } words_t;
 
 static hd_net_t *net;
@@ -32,6 +32,7 @@ static hd_net_process_t process[PROCESSES];
 static uint8_t address[PROCESSES][512];
 static words_t said[MOST_TOLD]; /* told, or told on */
 static uint32_t n_said;
+static uint64_t numbers;
 
 /* --- watch.h --- */
 
@@ -60,7 +61,8 @@ const void *hd_watch_address(const hd_watch_t *w, size_t *bytes) {
 ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void *at, size_t bytes,
                            bool connects) {
     CHECK(w == the_watch && at && bytes == 24 && identity[1] == 5 && identity[0] - 1 < PROCESSES);
-    CHECK(connects == (memcmp(watch.identity, identity, sizeof(watch.identity)) < 0));
+    /* or it asks what has become of one that is lost */
+    CHECK(connects || memcmp(watch.identity, identity, sizeof(watch.identity)) > 0);
     return UCC_OK;
 }
 
@@ -73,8 +75,9 @@ bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
     return true;
 }
 
-void hd_watch_look(hd_watch_t *w) {
+bool hd_watch_look(hd_watch_t *w) {
     CHECK(w == the_watch);
+    return false;
 }
 
 int hd_watch_descriptor(const hd_watch_t *w) {
@@ -89,11 +92,13 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
 
 /* The first time that it is said. */
 static void say(const words_t *words) {
-    CHECK(words->kind == DEAD || words->kind == ACCUSED ||
+    CHECK(words->kind == DEAD || words->kind == CUT ||
           (words->kind == ABORT && words->status < 0 && words->status > UCC_ERR_LAST));
     for (uint32_t i = 0; i < n_said; i++) {
-        CHECK(said[i].kind != words->kind ||
-              memcmp(said[i].subject, words->subject, sizeof(words->subject)) != 0 ||
+        bool same = said[i].kind == words->kind &&
+                    memcmp(said[i].subject, words->subject, sizeof(words->subject)) == 0;
+        CHECK(!same || words->kind == CUT);
+        CHECK(said[i].number != words->number ||
               memcmp(said[i].by, words->by, sizeof(words->by)) != 0);
     }
     if (n_said < MOST_TOLD) {
@@ -127,8 +132,7 @@ static void hear(const void *bytes, size_t n, uint8_t from) {
         CHECK(n == sizeof(words));
         memcpy(&words, copy, sizeof(words));
         say(&words);
-        CHECK(words.kind != DEAD || words.by[0] || words.by[1] ||
-              hd_net_is_dead(net, words.subject));
+        CHECK(words.kind != DEAD || hd_net_is_dead(net, words.subject));
     }
     free(copy);
 }
@@ -142,10 +146,13 @@ static void hear_words(input_t *in) {
         memcpy(words.subject, net->token, sizeof(words.subject));
     }
     if (how & 2 && how & 1) {
-        words.kind = ACCUSED;
-        words.by[0] = 1 + next_byte(in) % (PROCESSES + 1);
-        words.by[1] = 5;
+        words.kind = CUT;
+        words.subject[0] = 1 + which % 4;
+        words.subject[1] = which & 128 ? net->host : UINT64_C(1) + which / 4 % 4;
     }
+    words.by[0] = 1 + next_byte(in) % (PROCESSES + 1);
+    words.by[1] = 5;
+    words.number = how & 32 ? next_byte(in) : ++numbers;
     if (how & 64) {
         words.kind = next_byte(in);
         words.status = (int32_t)next_number(in, 4);
@@ -264,6 +271,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     fake_ucx_renew(net);
     n_said = 0;
+    numbers = 0;
     make(0);
     while (in.left > 0) {
         step(&in);

@@ -22,7 +22,7 @@
 enum { COME, FRAME, BYTES, ENDS, ANSWER, TAKE, LOOK, TIME, KEEP, DROP, TELL, POLICY, INSTRUCTIONS };
 enum { LISTENER = 1 << 20, WIDE, EPOLL, FIRST, CONNECTIONS = 192, MOST_BYTES = 768, PEERS = 4 };
 /* As watch.c has them. */
-enum { MAGIC = 0x4864, HEAD = 8, HELLO = 1, GOODBYE, WORDS, READY, HELLO_BYTES = 32 };
+enum { MAGIC = 0x4865, HEAD = 8, HELLO = 1, GOODBYE, WORDS, READY, TAKEN, HELLO_BYTES = 32 };
 
 typedef struct connection {
     bool open, accepted, listed, answered, ours, near, reset, ended;
@@ -62,7 +62,7 @@ bool __wrap_hd_watch_listen(int fd);
 int __wrap_hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt);
 bool __wrap_hd_watch_is_ours(const hd_watch_record_t *record, int fd);
 bool __wrap_hd_watch_is_from(const hd_watch_record_t *record, int fd);
-void __wrap_hd_watch_tune(int fd, double lost_after);
+void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after);
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
 int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
@@ -135,8 +135,8 @@ bool __wrap_hd_watch_is_from(const hd_watch_record_t *record, int fd) {
     return record->port && of(fd)->near;
 }
 
-void __wrap_hd_watch_tune(int fd, double lost_after) {
-    CHECK(of(fd) && lost_after >= 0);
+void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after) {
+    (void)fd, (void)between_hosts, (void)lost_after;
 }
 
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices) {
@@ -233,9 +233,11 @@ static size_t check_frame(connection_t *c) {
     memcpy(&magic, c->out, sizeof(magic));
     memcpy(&length, c->out + 4, sizeof(length));
     uint8_t kind = c->out[2];
-    CHECK(magic == MAGIC && kind >= HELLO && kind <= READY && length <= HD_WATCH_WORDS);
+    CHECK(magic == MAGIC && kind >= HELLO && kind <= TAKEN && length <= HD_WATCH_WORDS);
     CHECK((kind == HELLO) == !c->greeted);
-    CHECK(kind == WORDS || length == (kind == HELLO ? HELLO_BYTES : 0));
+    CHECK(kind == WORDS || length == (kind == HELLO   ? HELLO_BYTES
+                                      : kind == TAKEN ? sizeof(length)
+                                                      : 0));
     if (c->n_out < HEAD + length) {
         return 0;
     }
@@ -340,7 +342,7 @@ static void frame(input_t *in) {
     uint8_t bytes[HEAD + 256] = {MAGIC & 0xff, MAGIC >> 8}, how = next_byte(in);
     uint64_t from[2];
     uint32_t length = 0;
-    bytes[2] = (uint8_t)(HELLO + how % 4);
+    bytes[2] = (uint8_t)(HELLO + how % 5);
     if (bytes[2] == HELLO) {
         peer_identity(how / 4 % PEERS, from);
         memcpy(bytes + HEAD, from, sizeof(from));
@@ -348,6 +350,9 @@ static void frame(input_t *in) {
         length = HELLO_BYTES;
     } else if (bytes[2] == WORDS) {
         length = next_byte(in);
+    } else if (bytes[2] == TAKEN) {
+        bytes[HEAD] = next_byte(in);
+        length = sizeof(length);
     }
     memcpy(bytes + 4, &length, sizeof(length));
     size_t n = HEAD + length;

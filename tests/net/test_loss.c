@@ -173,7 +173,8 @@ static ucc_status_t barrier(node_t *node, uint64_t number) {
     return run_wait(&run, "a barrier");
 }
 
-/* Process 0 sends it a large message, and gives up. */
+/* Process 0 sends it a large message, and gives up: the ways between the two are cut, but nobody is
+ * dead, and in their next team they have new ones. */
 static void cancel_towards_one_that_computes(node_t *node, void *arg) {
     static char data[8 << 20];
     (void)arg;
@@ -201,11 +202,22 @@ static void cancel_towards_one_that_computes(node_t *node, void *arg) {
         while (!atomic_load(node_word(node, 0))) {
             usleep(1000); /* it computes */
         }
-        ucc_status_t status = barrier(node, 3); /* with a process that has given up this one */
-        node_check(node, status < 0, "%d", status);
         atomic_store(node_word(node, 1), 1);
     }
-    leave(node);
+    node_check(node, !hd_net_team_has_lost(node->team, 1 - node->me), "the other is there");
+    bool together = false;
+    for (uint64_t wire = 78; wire < 88 && !together; wire++) { /* one side may learn of it late */
+        hd_net_team_t *old = node->team;
+        node_meet(node);
+        node->team = node_make_team(node, wire);
+        node_check(node, node->team, "no team");
+        atomic_store(node_word(node, 2 + node->me), barrier(node, 1) == UCC_OK);
+        hd_net_team_destroy(old);
+        node_meet(node);
+        together = atomic_load(node_word(node, 2)) && atomic_load(node_word(node, 3));
+        node_meet(node);
+    }
+    node_check(node, together, "they do not meet again");
 }
 
 Test(net_loss, a_process_that_keeps_a_buffer_of_what_has_failed_is_cut_off) {
@@ -230,23 +242,36 @@ static void watch_all(node_t *node) {
     node_meet(node);
 }
 
-static void accuse(node_t *node, uint32_t other) {
+/* Every process is on a host of its own from now on, host i + 1 for process i, as far as losses are
+ * concerned. */
+static void part_hosts(node_t *node) {
+    watch_all(node);
+    node->net->host = node->me + 1;
+    for (uint32_t i = 0; i < node->n; i++) {
+        if (i != node->me) {
+            node->team->peer[i]->host = i + 1;
+        }
+    }
+    node_meet(node);
+}
+
+/* The watch finds that nothing comes from the other's host. */
+static void find_silent(node_t *node, uint32_t other) {
     hd_net_lane_t *lane = &node->net->lane[0];
     hd_lock(&lane->lock);
-    hd_peer_lose(node->team->peer[other], "the test says so");
-    hd_net_accuse(node->net, node->team->peer[other]);
+    hd_net_lose_silent(node->net, node->team->peer[other]);
     hd_unlock(&lane->lock);
 }
 
-/* Who is accused has ten seconds to answer. */
-static const char *const patient[] = {"NET_GRACE", "2", NULL};
+static const char *const patient[] = {"NET_GRACE", "1", NULL};
+static const char *const hasty[] = {"NET_GRACE", "0.1", NULL};
 
 /* Word i: process i has been given up; word 5: process 2 has lost somebody. */
 static void lose_each_other(node_t *node, void *arg) {
     const bool *both = arg;
-    watch_all(node);
+    part_hosts(node);
     if (node->me == 0 || (node->me == 1 && *both)) {
-        accuse(node, 1 - node->me);
+        find_silent(node, 1 - node->me);
     }
     if (node->me == 2) {
         while (!hd_net_team_has_lost(node->team, 0) && !hd_net_team_has_lost(node->team, 1)) {
@@ -257,10 +282,10 @@ static void lose_each_other(node_t *node, void *arg) {
     while (!atomic_load(node_word(node, 5)) ||
            atomic_load(node_word(node, 0)) + atomic_load(node_word(node, 1)) == 0) {
         node_pump(node, "the end of the matter");
-        atomic_store(node_word(node, node->me), node->net->given_up);
+        atomic_store(node_word(node, node->me), hd_net_is_given_up(node->net));
     }
     node_meet(node);
-    atomic_store(node_word(node, node->me), node->net->given_up);
+    atomic_store(node_word(node, node->me), hd_net_is_given_up(node->net));
     node_meet(node);
     uint64_t gone = atomic_load(node_word(node, 0)) + atomic_load(node_word(node, 1));
     node_check(node, gone == 1 && !atomic_load(node_word(node, 2)), "%d have gone", (int)gone);
@@ -282,11 +307,11 @@ Test(net_loss, who_is_lost_by_one_process_alone_answers_and_one_of_the_two_stays
     cr_assert_eq(nodes_run(3, patient, lose_each_other, &both), 0);
 }
 
-static void accuse_one_that_is_silent(node_t *node, void *arg) {
+static void lose_one_that_is_silent(node_t *node, void *arg) {
     (void)arg;
-    watch_all(node);
+    part_hosts(node);
     if (node->me == 0) {
-        accuse(node, 1);
+        find_silent(node, 1);
     }
     while (node->me != 1 && !atomic_load(node_word(node, 0))) {
         node_pump(node, "a word that it is given up");
@@ -301,5 +326,129 @@ static void accuse_one_that_is_silent(node_t *node, void *arg) {
 }
 
 Test(net_loss, who_is_lost_by_one_process_and_does_not_answer_is_given_up_by_all) {
-    cr_assert_eq(nodes_run(3, shm, accuse_one_that_is_silent, NULL), 0);
+    cr_assert_eq(nodes_run(3, shm, lose_one_that_is_silent, NULL), 0);
+}
+
+/* Process 1 breaks the way to process 0, as UCX does when it has no descriptor. */
+static void break_ways(node_t *node, void *arg) {
+    const uint32_t breaks = *(const uint32_t *)arg;
+    bool given_up = false;
+    watch_all(node);
+    for (uint32_t i = 0; i < breaks && !given_up; i++) {
+        hd_net_team_t *old = node->team;
+        for (uint32_t p = 0; node->me == 1 && p < node->n; p++) {
+            if (p != 1) {
+                hd_peer_lose(old->peer[p], "the test says so");
+            }
+        }
+        double end = test_now() + 0.1;
+        while (test_now() < end) {
+            node_pump(node, "what others make of it");
+        }
+        node_meet(node);
+        given_up = hd_net_is_given_up(node->net);
+        for (uint32_t p = 0; p < node->n; p++) {
+            node_check(node, given_up || i == breaks - 1 || !hd_net_team_has_lost(old, p),
+                       "process %u counts as dead after %u breaks", p, i + 1);
+        }
+        if (i < breaks - 1) {
+            node->team = node_make_team(node, 100 + i);
+            node_check(node, node->team, "no team");
+            node_check(node, barrier(node, 1) == UCC_OK, "they meet again");
+            hd_net_team_destroy(old);
+        }
+        node_meet(node);
+    }
+    atomic_store(node_word(node, node->me), 1);
+    node_begin(node);
+    while (breaks > 4 && !atomic_load(node_word(node, 3))) {
+        node_pump(node, "the end of the matter");
+        if (node->me != 1 && hd_net_team_has_lost(node->team, 1)) {
+            atomic_fetch_or(node_word(node, 4), UINT64_C(1) << node->me);
+        }
+        if (atomic_load(node_word(node, 4)) == 5) {
+            atomic_store(node_word(node, 3), 1);
+        }
+    }
+    node_check(node, hd_net_is_given_up(node->net) == (node->me == 1 && breaks > 4), "process %u",
+               node->me);
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, who_has_lost_the_ways_to_one_that_lives_has_new_ones_in_the_next_team) {
+    uint32_t breaks = 3;
+    cr_assert_eq(nodes_run(3, hasty, break_ways, &breaks), 0);
+}
+
+Test(net_loss, who_loses_the_ways_to_several_others_again_and_again_goes_itself) {
+    uint32_t breaks = 5;
+    cr_assert_eq(nodes_run(3, hasty, break_ways, &breaks), 0);
+}
+
+/* Host 1 has lost hosts 2 and 3, which both live: it goes, though its number is the lowest. */
+static void lose_two(node_t *node, void *arg) {
+    (void)arg;
+    part_hosts(node);
+    if (node->me == 0) {
+        find_silent(node, 1);
+        find_silent(node, 2);
+    }
+    node_begin(node);
+    while (!atomic_load(node_word(node, 0)) ||
+           (node->me != 0 && !hd_net_team_has_lost(node->team, 0))) {
+        node_pump(node, "the end of the matter");
+        if (hd_net_is_given_up(node->net)) {
+            atomic_store(node_word(node, node->me), 1);
+        }
+    }
+    node_meet(node);
+    node_check(node, hd_net_is_given_up(node->net) == (node->me == 0), "process %u", node->me);
+    for (uint32_t i = 1; node->me != 0 && i < 3; i++) {
+        node_check(node, !hd_net_team_has_lost(node->team, i), "process %u is there", i);
+    }
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, a_host_that_has_lost_two_others_goes_itself) {
+    cr_assert_eq(nodes_run(3, patient, lose_two, NULL), 0);
+}
+
+/* Host 1 loses host 2, and process 0 computes for long meanwhile: when it comes back it has been
+ * given up, and what it thinks of process 1 counts nothing. */
+static void come_back_late(node_t *node, void *arg) {
+    (void)arg;
+    part_hosts(node);
+    if (node->me == 1) {
+        find_silent(node, 0);
+    }
+    if (node->me == 0) {
+        while (!atomic_load(node_word(node, 5))) {
+            usleep(1000); /* it computes */
+        }
+        find_silent(node, 1);
+    }
+    node_begin(node);
+    while (!atomic_load(node_word(node, 0))) {
+        node_pump(node, "the end of the matter");
+        if (node->me == 2 && hd_net_team_has_lost(node->team, 0)) {
+            atomic_store(node_word(node, 5), 1);
+        }
+        if (hd_net_is_given_up(node->net)) {
+            atomic_store(node_word(node, node->me), 1);
+        }
+    }
+    double end = test_now() + 1;
+    while (test_now() < end) {
+        node_pump(node, "what it says of others");
+    }
+    node_check(node, hd_net_is_given_up(node->net) == (node->me == 0), "process %u", node->me);
+    node_check(node, node->me != 2 || !hd_net_team_has_lost(node->team, 1), "process 1 is there");
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, the_word_of_one_that_was_given_up_counts_nothing) {
+    cr_assert_eq(nodes_run(3, hasty, come_back_late, NULL), 0);
 }
