@@ -47,6 +47,11 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
 
 static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
     uint64_t mask = p->mask;
+    hd_locality_t *where = &team->forming->locality;
+    *where = team->contexts[0]->locality;
+    if (!where->trusted) {
+        hd_topo_locate_thread(hd_topo_get(), where);
+    }
     team->ordering = mask & UCC_TEAM_PARAM_FIELD_ORDERING ? p->ordering : 0;
     team->sync_type = mask & UCC_TEAM_PARAM_FIELD_SYNC_TYPE ? p->sync_type : 0;
     team->ep_range = mask & UCC_TEAM_PARAM_FIELD_EP_RANGE ? p->ep_range : 0;
@@ -88,31 +93,6 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
     return extra->mask & HEDDLE_TEAM_PARAM_FIELD_MEMORY ? take_memory(team, extra) : UCC_OK;
 }
 
-/* Enters the exchange, or the meeting. tells: if there is no memory, the others of the exchange are
- * told. */
-static ucc_status_t begin(ucc_team_h team, const ucc_team_params_t *params,
-                          const heddle_team_params_t *extra, bool unplaced, bool tells) {
-    hd_forming_t *f = team->forming;
-    f->locality = team->contexts[0]->locality;
-    if (!f->locality.trusted) {
-        hd_topo_locate_thread(hd_topo_get(), &f->locality);
-    }
-    ucc_status_t status = take_params(team, params);
-    status = status == UCC_OK && extra ? take_extra(team, extra) : status;
-    if (status == UCC_ERR_NO_MEMORY && tells) {
-        f->roll.mine.trouble = (int32_t)status;
-    } else if (status != UCC_OK) {
-        return status;
-    }
-    if (params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
-        return hd_form_start_oob(team, params, unplaced);
-    }
-    if (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST)) {
-        return hd_form_start_by_map(team, params);
-    }
-    return hd_form_start_by_id(team, params);
-}
-
 /* Arguments that are refused have no effect, so the client can call again. But a client that lacks
  * memory is not expected to, so its endpoint tells the others of its exchange (roll.h). */
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
@@ -120,7 +100,18 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             bool unplaced, ucc_team_h *out) {
     bool tells = params->mask & UCC_TEAM_PARAM_FIELD_OOB && params->oob.n_oob_eps > 1;
     ucc_team_h team = hd_form_begin(contexts, n_contexts, tells);
-    ucc_status_t status = team ? begin(team, params, extra, unplaced, tells) : UCC_ERR_NO_MEMORY;
+    ucc_status_t status = team ? take_params(team, params) : UCC_ERR_NO_MEMORY;
+    status = status == UCC_OK && extra ? take_extra(team, extra) : status;
+    if (team && status == UCC_ERR_NO_MEMORY && tells) {
+        team->forming->roll.mine.trouble = (int32_t)status;
+        status = UCC_OK;
+    }
+    if (status == UCC_OK && params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
+        status = hd_form_start_oob(team, params, unplaced);
+    } else if (status == UCC_OK) {
+        bool maps = params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST);
+        status = maps ? hd_form_start_by_map(team, params) : hd_form_start_by_id(team, params);
+    }
     return hd_form_give_out(team, status, out);
 }
 

@@ -34,46 +34,37 @@ static ucc_status_t check(const ucc_team_params_t *p, bool unplaced) {
     return UCC_OK;
 }
 
-/* Fills in what this endpoint says to the others. */
-static void introduce(ucc_team_h team, const ucc_team_params_t *params, bool unplaced) {
-    hd_forming_t *f = team->forming;
-    bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
-    bool contiguous = (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
-                      params->ep_range == UCC_COLLECTIVE_EP_RANGE_CONTIG;
-    hd_record_t *mine = &f->roll.mine;
-    f->roll.oob = team->given.oob = params->oob;
-    team->n = params->oob.n_oob_eps;
-    mine->label = has_ep ? params->ep : params->oob.oob_ep;
-    uint64_t number = has_ep && contiguous ? params->ep : params->oob.oob_ep;
-    mine->number = number < UNPLACED ? (uint32_t)number : UNPLACED;
-    if (unplaced) {
-        mine->number = UNPLACED;
-        f->roll.oob.oob_ep = (uint32_t)params->ep; /* for log lines */
-    }
-    team->ep = f->roll.oob.oob_ep; /* until records are there */
-    mine->sync_type = (uint8_t)team->sync_type;
-}
-
 ucc_status_t hd_form_start_oob(ucc_team_h team, const ucc_team_params_t *params, bool unplaced) {
-    hd_forming_t *f = team->forming;
+    hd_roll_t *roll = &team->forming->roll;
+    hd_notice_t *notice = &team->forming->notice;
+    bool has_ep = (params->mask & UCC_TEAM_PARAM_FIELD_EP) != 0;
+    bool contiguous = has_ep && (params->mask & UCC_TEAM_PARAM_FIELD_EP_RANGE) &&
+                      params->ep_range == UCC_COLLECTIVE_EP_RANGE_CONTIG;
+    uint64_t number = contiguous ? params->ep : params->oob.oob_ep;
     ucc_status_t status = check(params, unplaced);
+    team->n = params->oob.n_oob_eps;
+    team->given.oob = params->oob;
+    if (status == UCC_OK && !unplaced && number >= team->n) {
+        hd_error("ep %llu is not below the team's size %u", (unsigned long long)number, team->n);
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status == UCC_OK) {
+        status = hd_roll_begin(roll, &params->oob, "endpoint", team->lib->config);
+    }
     if (status != UCC_OK) {
         return status;
     }
-    introduce(team, params, unplaced);
-    if (!unplaced && f->roll.mine.number >= team->n) {
-        hd_error("ep %llu is not below the team's size %u", (unsigned long long)params->ep,
-                 team->n);
-        return UCC_ERR_INVALID_PARAM;
+    if (unplaced) {
+        roll->oob.oob_ep = (uint32_t)params->ep; /* for log lines */
     }
-    status = hd_roll_begin(&f->roll, &f->roll.oob, "endpoint", team->lib->config);
-    if (status != UCC_OK) {
-        return status;
-    }
-    hd_notice_put_up(&f->notice);
-    f->roll.mine.serial = f->notice.serial;
-    f->step = STEP_GATHER;
-    return hd_roll_give(&f->roll, &f->roll.mine, f->roll.all, sizeof(f->roll.mine));
+    team->ep = roll->oob.oob_ep; /* until records are there */
+    hd_notice_put_up(notice);
+    roll->mine.number = unplaced ? UNPLACED : (uint32_t)number;
+    roll->mine.label = has_ep ? params->ep : params->oob.oob_ep;
+    roll->mine.serial = notice->serial;
+    roll->mine.sync_type = (uint8_t)team->sync_type;
+    team->forming->step = STEP_GATHER;
+    return hd_roll_give(roll, &roll->mine, roll->all, sizeof(roll->mine));
 }
 
 /* --- endpoints whose places nobody has told --------------------------------------------------- */

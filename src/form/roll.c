@@ -137,8 +137,8 @@ ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t byt
 ucc_status_t hd_roll_blame(const hd_roll_t *roll, uint32_t member, int32_t told) {
     ucc_status_t why = told < 0 ? (ucc_status_t)told : UCC_ERR_INVALID_PARAM;
     bool lonely = roll->span && why == UCC_ERR_NOT_SUPPORTED;
-    hd_error("%s %u of %u can't take part: %s", roll->who, member, roll->oob.n_oob_eps,
-             lonely ? "its process has no network" : ucc_status_string(why));
+    hd_error("oob allgather: %s %u of %u can't take part: %s", roll->who, member,
+             roll->oob.n_oob_eps, lonely ? "its process has no network" : ucc_status_string(why));
     return why;
 }
 

@@ -126,8 +126,8 @@ ucc_status_t hd_roll_disagreement(const hd_roll_t *roll);
  * that can't take part, see hd_roll_refuse (form.h). */
 ucc_status_t hd_roll_introduce(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
                                const hd_config_t *config);
-/* Returns memory with a word of zeros for each member, to check records with: it holds the accounts
- * later. */
+/* Returns memory with a word of zeros for each member, to sort or check records with: it holds the
+ * accounts later. */
 uint64_t *hd_roll_words(hd_roll_t *roll);
 /* Returns a number that is the same at all members, after the first exchange, and that no other
  * exchange has. */
@@ -146,7 +146,7 @@ ucc_status_t hd_roll_call(hd_roll_t *roll);
 ucc_status_t hd_roll_call_through(hd_roll_t *roll);
 /* Returns the record of a process's lowest member. */
 const hd_record_t *hd_roll_first(const hd_roll_t *roll, uint32_t process);
-/* Called after that: returns the processes as the net knows them, by number, in one block with
+/* Called in the end: returns the processes as the net knows them, by number, in one block with
  * their addresses, which is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);
 /* Frees all that the roll still has. */
