@@ -136,7 +136,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
     }
     if (status != UCC_OK) {
         if (meets) {
-            hd_context_refuse(&p->oob, lib->stall, status);
+            hd_roll_refuse(&p->oob, "context", lib->stall, status);
         }
         return status;
     }
@@ -168,7 +168,7 @@ ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *param
     }
     if (status != UCC_OK) { /* the others must not wait for this one */
         if ((params->mask & UCC_CONTEXT_PARAM_FIELD_OOB) && check_oob(params, unplaced) == UCC_OK) {
-            hd_context_refuse(&params->oob, lib->stall, status);
+            hd_roll_refuse(&params->oob, "context", lib->stall, status);
         }
         return status;
     }

@@ -202,19 +202,6 @@ ucc_status_t heddle_draft_team_of_parent(uint64_t my_ep, bool included, ucc_team
     return status;
 }
 
-static ucc_status_t take_numbers(ucc_team_h parent, const uint64_t *eps, uint64_t n,
-                                 uint64_t *numbers) {
-    for (uint64_t i = 0; i < n; i++) {
-        numbers[i] = number_of(parent, eps[i]);
-        if (numbers[i] == UINT64_MAX) {
-            hd_error("ucc_create_team_from_eps: ep[%llu] is %llu, which is no endpoint of the team",
-                     (unsigned long long)i, (unsigned long long)eps[i]);
-            return UCC_ERR_INVALID_PARAM;
-        }
-    }
-    return UCC_OK;
-}
-
 typedef struct eps_list {
     ucc_team_h parent;
     const uint64_t *eps;
@@ -232,25 +219,22 @@ static ucc_status_t make_team_of_eps(ucc_team_h parent, const uint64_t *eps, uin
                  (unsigned long long)n, parent->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    uint64_t *numbers = hd_alloc(HD_LINE, (n + 1) * sizeof(*numbers));
-    if (!numbers) {
-        hd_error("ucc_create_team_from_eps: no memory");
-        hd_team_refuse_list(parent, entry, &(eps_list_t){parent, eps}, (uint32_t)n);
-        return UCC_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        if (number_of(parent, eps[i]) == UINT64_MAX) {
+            hd_error("ucc_create_team_from_eps: ep[%u] is %llu, which is no endpoint of the team",
+                     i, (unsigned long long)eps[i]);
+            return UCC_ERR_INVALID_PARAM;
+        }
     }
-    ucc_status_t status = take_numbers(parent, eps, n, numbers);
-    if (status == UCC_OK) {
-        status = ucc_create_team_from_eps(parent, &numbers, n, team);
-    }
-    hd_free(numbers);
-    return status;
+    return hd_team_from_list(parent, &(hd_list_t){entry, &(eps_list_t){parent, eps}, (uint32_t)n},
+                             team);
 }
 
 ucc_status_t heddle_draft_team_of_eps(ucc_team_h parent, uint64_t **eps, uint64_t num_eps,
                                       ucc_team_h *team) {
     static const char caller[] = "ucc_create_team_from_eps";
     if (!hd_api_active_team(parent, caller) || !hd_api_pointer(eps, "ep", caller) ||
-        !hd_api_pointer(*eps, "*ep", caller)) {
+        !hd_api_pointer(*eps, "*ep", caller) || !hd_api_pointer(team, "new_team", caller)) {
         return UCC_ERR_INVALID_PARAM;
     }
     return make_team_of_eps(parent, *eps, num_eps, team);

@@ -239,7 +239,7 @@ static void refuse(const heddle_group_params_t *p, ucc_status_t why) {
     if (oob && oob->oob_ep < oob->n_oob_eps && oob->allgather && oob->req_test && oob->req_free) {
         hd_clock_init(); /* there may be no library, nor its configuration */
         double stall = strtod(hd_config_variable(HD_CFG_LIB_STALL)->value, NULL);
-        hd_team_refuse_processes(oob, hd_stall_ticks(stall), why);
+        hd_roll_refuse(oob, "process", hd_stall_ticks(stall), why);
     }
 }
 
@@ -457,7 +457,7 @@ static void retire_ep(heddle_ep_t *ep) {
     ep->magic = HD_EP_LEFT;
     if (ep->team) {
         ep->index = ep->team->ep;
-        hd_team_leave(ep->team);
+        hd_team_free(ep->team);
         ep->team = NULL;
     }
     if (ep->own) {
@@ -483,7 +483,7 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
         ep->context = ep->own->context;
         enlist(ep);
     }
-    ucc_team_h team = hd_team_alloc(&ep->context, 1);
+    ucc_team_h team = hd_team_alloc(&ep->context, 1, NULL);
     if (!team) {
         return UCC_ERR_NO_MEMORY;
     }

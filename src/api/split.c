@@ -31,7 +31,7 @@ static ucc_status_t go_ahead(heddle_ep_t *parent, ucc_team_h team, heddle_ep_t *
         if (team->group) {
             hd_group_poison(team->group, status); /* the others must not wait for me */
         }
-        hd_team_leave(team);
+        hd_team_free(team);
         return status;
     }
     *sub = ep;
@@ -39,9 +39,9 @@ static ucc_status_t go_ahead(heddle_ep_t *parent, ucc_team_h team, heddle_ep_t *
 }
 
 /* list: endpoints of the parent, in the order of their new numbers. */
-static ucc_status_t form(heddle_ep_t *parent, const uint64_t *list, uint64_t n, heddle_ep_t **sub) {
+static ucc_status_t form(heddle_ep_t *parent, const hd_list_t *list, heddle_ep_t **sub) {
     ucc_team_h team;
-    ucc_status_t status = hd_team_from_list(parent->team, list, n, &team);
+    ucc_status_t status = hd_team_from_list(parent->team, list, &team);
     return status == UCC_OK ? go_ahead(parent, team, sub) : status;
 }
 
@@ -66,18 +66,7 @@ ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, he
         hd_error("%s: n is %u, in a team of %u", __func__, n, ep->team->n);
         return UCC_ERR_INVALID_PARAM;
     }
-    uint64_t *wide = hd_alloc(HD_LINE, n * sizeof(*wide));
-    if (!wide) {
-        hd_error("%s: no memory for a list of %u", __func__, n);
-        hd_team_refuse_list(ep->team, entry, list, n);
-        return UCC_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        wide[i] = list[i];
-    }
-    ucc_status_t status = form(ep, wide, n, sub);
-    hd_free(wide);
-    return status;
+    return form(ep, &(hd_list_t){entry, list, n}, sub);
 }
 
 ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub) {
@@ -123,8 +112,8 @@ ucc_status_t heddle_split(heddle_ep_t *ep, int64_t color, int64_t key, heddle_ep
         hd_group_poison(ep->team->group, status); /* the others would wait for me */
     }
     if (status == UCC_OK && color >= 0) {
-        uint32_t members = select_mine(all, n, color, member, list);
-        status = form(ep, list, members, sub);
+        hd_list_t members = hd_list_of(list, select_mine(all, n, color, member, list));
+        status = form(ep, &members, sub);
     }
     hd_free(list);
     hd_free(member);

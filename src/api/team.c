@@ -137,7 +137,13 @@ ucc_status_t ucc_create_team_from_eps(ucc_team_h parent, uint64_t **eps, uint64_
         !hd_api_pointer(*eps, "*ep", __func__) || !hd_api_pointer(team, "new_team", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_team_from_list(parent, *eps, num_eps, team);
+    if (num_eps > parent->n) {
+        hd_error("%s: num_eps is %llu, of %u endpoints", __func__, (unsigned long long)num_eps,
+                 parent->n);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    hd_list_t list = hd_list_of(*eps, (uint32_t)num_eps);
+    return hd_team_from_list(parent, &list, team);
 }
 
 ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left) {

@@ -1,18 +1,16 @@
 /* form.c: how endpoints become a team. All ways end in the same: a group that every endpoint has
  * joined (shm/group.c).
  *
- *   OOB      one allgather of a record per endpoint; then endpoints meet by the record of number 0
- *            (oob.c)
+ *   OOB      an allgather of a record per endpoint; then endpoints meet by the first record (oob.c)
  *   EP_MAP   contexts that were created by one exchange meet by the list of members (meet.c)
  *   ID       no exchange at all: endpoints meet by the team's id and size (meet.c)
  *
  * hd_team_create begins, and never blocks; hd_team_create_test drives, one step after the other
- * (hd_form_step_t). One call of the OOB is outstanding at a time. api/ calls both.
+ * (hd_form_step_t).
  *
  * An endpoint that fails, or is destroyed before the team is complete, says so where the others
  * look: in the group, in the meeting, in its notice. So all of them fail, each with a status that
- * stays. hd_team_destroy may return UCC_INPROGRESS, and the user calls again, while the team is
- * forming, or while others still use what this endpoint has.
+ * stays.
  */
 #include "form/internal.h"
 #include "span/span.h"
@@ -21,7 +19,7 @@
 
 #include <sched.h>
 
-/* --- the team's memory ------------------------------------------------------------------------ */
+/* --- create ----------------------------------------------------------------------------------- */
 
 /* Takes the endpoint's part of the team's memory from the parameters, or allocates it. */
 static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *extra) {
@@ -47,10 +45,13 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
     return UCC_OK;
 }
 
-/* --- create ----------------------------------------------------------------------------------- */
-
 static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
     uint64_t mask = p->mask;
+    hd_locality_t *where = &team->forming->locality;
+    *where = team->contexts[0]->locality;
+    if (!where->trusted) {
+        hd_topo_locate_thread(hd_topo_get(), where);
+    }
     team->ordering = mask & UCC_TEAM_PARAM_FIELD_ORDERING ? p->ordering : 0;
     team->sync_type = mask & UCC_TEAM_PARAM_FIELD_SYNC_TYPE ? p->sync_type : 0;
     team->ep_range = mask & UCC_TEAM_PARAM_FIELD_EP_RANGE ? p->ep_range : 0;
@@ -60,14 +61,11 @@ static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
     if (mask & UCC_TEAM_PARAM_FIELD_MEM_PARAMS) {
         team->mem_params = p->mem_params;
     }
-    if ((unsigned)team->ordering > UCC_COLLECTIVE_INIT_AND_POST_UNORDERED) {
-        hd_error("ordering %d does not exist", (int)team->ordering);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    if ((unsigned)team->sync_type > UCC_SYNC_COLLECTIVES ||
+    if ((unsigned)team->ordering > UCC_COLLECTIVE_INIT_AND_POST_UNORDERED ||
+        (unsigned)team->sync_type > UCC_SYNC_COLLECTIVES ||
         (unsigned)team->ep_range > UCC_COLLECTIVE_EP_RANGE_NONCONTIG) {
-        hd_error("ucc_team_create_post: there is no sync_type %d, or no ep_range %d",
-                 (int)team->sync_type, (int)team->ep_range);
+        hd_error("ucc_team_create_post: there is no ordering %d, sync_type %d, or ep_range %d",
+                 (int)team->ordering, (int)team->sync_type, (int)team->ep_range);
         return UCC_ERR_INVALID_PARAM;
     }
     return UCC_OK;
@@ -75,12 +73,9 @@ static ucc_status_t take_params(ucc_team_h team, const ucc_team_params_t *p) {
 
 static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extra) {
     if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_THREAD_MODE) {
-        if ((unsigned)extra->thread_mode > UCC_THREAD_MULTIPLE ||
-            extra->thread_mode > team->lib->params.thread_mode) {
-            hd_error(
-                "thread_mode of the team (%d) is none, or more than the library was initialised "
-                "with (%d)",
-                (int)extra->thread_mode, (int)team->lib->params.thread_mode);
+        if ((unsigned)extra->thread_mode > (unsigned)team->lib->params.thread_mode) {
+            hd_error("thread_mode of the team (%d) is none, or more than the library's (%d)",
+                     (int)extra->thread_mode, (int)team->lib->params.thread_mode);
             return UCC_ERR_INVALID_PARAM;
         }
         /* The handle keeps its locks: the promise is about calls on this endpoint, and other
@@ -98,86 +93,26 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
     return extra->mask & HEDDLE_TEAM_PARAM_FIELD_MEMORY ? take_memory(team, extra) : UCC_OK;
 }
 
-static ucc_status_t check_oob(const ucc_oob_coll_t *oob, const ucc_team_params_t *p,
-                              bool unplaced) {
-    if (!oob->allgather || !oob->req_test || !oob->req_free) {
-        if (oob->n_oob_eps != 1) {
-            hd_error("ucc_team_create_post: oob.%s is NULL", !oob->allgather  ? "allgather"
-                                                             : !oob->req_test ? "req_test"
-                                                                              : "req_free");
-            return UCC_ERR_INVALID_PARAM;
-        }
-    }
-    if (oob->n_oob_eps == 0 || (!unplaced && oob->oob_ep >= oob->n_oob_eps)) {
-        hd_error("oob.oob_ep %u of oob.n_oob_eps %u", oob->oob_ep, oob->n_oob_eps);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    if ((p->mask & UCC_TEAM_PARAM_FIELD_TEAM_SIZE) && p->team_size != oob->n_oob_eps) {
-        hd_error("team_size %llu differs from oob.n_oob_eps %u", (unsigned long long)p->team_size,
-                 oob->n_oob_eps);
-        return UCC_ERR_INVALID_PARAM;
-    }
-    return UCC_OK;
-}
-
-/* Does all of hd_team_create up to the exchange. Without an exchange, enters the meeting. */
-static ucc_status_t begin(ucc_team_h team, const ucc_team_params_t *params,
-                          const heddle_team_params_t *extra, bool unplaced) {
-    ucc_status_t status = hd_form_begin(team);
-    if (status == UCC_OK) {
-        team->forming->locality = team->contexts[0]->locality;
-        if (!team->forming->locality.trusted) {
-            hd_topo_locate_thread(hd_topo_get(), &team->forming->locality);
-        }
-        status = take_params(team, params);
-    }
-    if (status == UCC_OK && extra) {
-        status = take_extra(team, extra);
-    }
-    if (status != UCC_OK) {
-        return status;
-    }
-    if (params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
-        team->forming->unplaced = unplaced;
-        status = check_oob(&params->oob, params, unplaced);
-        return status == UCC_OK ? hd_form_start_oob(team, params) : status;
-    }
-    if (params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST)) {
-        return hd_form_start_by_map(team, params);
-    }
-    return hd_form_start_by_id(team, params);
-}
-
 /* Arguments that are refused have no effect, so the client can call again. But a client that lacks
- * memory is not expected to, so the others of its exchange must be told. Returns a handle that
- * tells them; NULL: nobody has to be told, or it can't be done. */
-static ucc_team_h refuse(ucc_context_h context, const ucc_team_params_t *params, bool unplaced) {
-    bool must_tell = (params->mask & UCC_TEAM_PARAM_FIELD_OOB) && params->oob.n_oob_eps > 1 &&
-                     check_oob(&params->oob, params, unplaced) == UCC_OK;
-    return must_tell ? hd_form_refuse_oob(context, params, unplaced) : NULL;
-}
-
+ * memory is not expected to, so its endpoint tells the others of its exchange (roll.h). */
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             const ucc_team_params_t *params, const heddle_team_params_t *extra,
                             bool unplaced, ucc_team_h *out) {
-    ucc_team_h team = hd_team_alloc(contexts, n_contexts);
-    ucc_status_t status = team ? begin(team, params, extra, unplaced) : UCC_ERR_NO_MEMORY;
-    if (status == UCC_ERR_NO_MEMORY) {
-        if (team) {
-            hd_team_free(team);
-        }
-        team = refuse(contexts[0], params, unplaced);
-        status = team ? UCC_OK : UCC_ERR_NO_MEMORY;
+    bool tells = params->mask & UCC_TEAM_PARAM_FIELD_OOB && params->oob.n_oob_eps > 1;
+    ucc_team_h team = hd_form_begin(contexts, n_contexts, tells);
+    ucc_status_t status = team ? take_params(team, params) : UCC_ERR_NO_MEMORY;
+    status = status == UCC_OK && extra ? take_extra(team, extra) : status;
+    if (team && status == UCC_ERR_NO_MEMORY && tells) {
+        team->forming->roll.mine.trouble = (int32_t)status;
+        status = UCC_OK;
     }
-    if (status == UCC_OK && (params->mask & UCC_TEAM_PARAM_FIELD_OOB)) {
-        status = hd_form_enter_oob(team);
+    if (status == UCC_OK && params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
+        status = hd_form_start_oob(team, params, unplaced);
+    } else if (status == UCC_OK) {
+        bool maps = params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST);
+        status = maps ? hd_form_start_by_map(team, params) : hd_form_start_by_id(team, params);
     }
-    if (status == UCC_OK) {
-        *out = team;
-    } else if (team) {
-        hd_team_free(team);
-    }
-    return status;
+    return hd_form_give_out(team, status, out);
 }
 
 /* --- driving ---------------------------------------------------------------------------------- */
@@ -209,46 +144,39 @@ static ucc_status_t step(ucc_team_h team) {
         hd_error("the endpoint was inherited through a fork: its team can't be formed here");
         return UCC_ERR_NOT_SUPPORTED;
     }
-    switch (team->forming->step) {
-    case STEP_GATHER:
-        return hd_form_gather(team);
-    case STEP_ROLL:
-        return hd_form_call_roll(team);
-    case STEP_SPLIT:
-        return hd_form_split(team);
-    case STEP_MEET:
-        return hd_form_meet(team);
-    case STEP_COMPLETE:
-        break;
-    }
-    return step_complete(team);
+    static ucc_status_t (*const next[])(ucc_team_h team) = {[STEP_GATHER] = hd_form_gather,
+                                                            [STEP_ROLL] = hd_form_call_roll,
+                                                            [STEP_SPLIT] = hd_form_split,
+                                                            [STEP_MEET] = hd_form_meet,
+                                                            [STEP_COMPLETE] = step_complete};
+    return next[team->forming->step](team);
 }
 
 /* Tells all who have joined the team, or meet for it, and those who come later. */
 static void give_up(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = team->group;
-    if (f->notice.serial) {
-        hd_notice_change(&f->notice, why);
+    if (f->forks != hd_forks()) {
+        return; /* all of them are in another process */
     }
+    hd_notice_change(&f->notice, why);
     if (f->meeting) {
         hd_meeting_fail(f->meeting, why);
     }
     if (f->step == STEP_SPLIT) {
         hd_form_give_up_split(team, why);
-        hd_meeting_fail(f->meeting, why); /* it may be another one now */
     }
-    if (!group && f->meeting && f->step == STEP_MEET && f->forks == hd_forks()) {
+    if (!group && f->meeting && f->step == STEP_MEET) {
         group = hd_form_made_group(f->meeting); /* that of those who have come */
     }
-    if (group) {
-        hd_group_poison(group, why);
-    }
-    if (group && hd_group_crossing(group)) {
-        hd_crossing_abort(hd_group_crossing(group), why);
-    } else if (!group && f->process && f->roll.net && f->refused == UCC_OK &&
-               f->forks == hd_forks()) {
+    if (!group && f->process) {
         hd_form_refuse(team, why);
+    } else if (group) {
+        hd_group_poison(group, why);
+        if (hd_group_crossing(group)) {
+            hd_crossing_abort(hd_group_crossing(group), why);
+            hd_net_pump(hd_group_crossing(group)->net); /* the caller may not look again */
+        }
     }
 }
 
@@ -262,25 +190,26 @@ void hd_form_fail(ucc_team_h team, ucc_status_t why) {
 static void note_wait(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     uint64_t now = hd_ticks();
-    if (f->step == STEP_COMPLETE && hd_group_is_sealed(team->group)) {
-        if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
-            hd_stall_line(
-                "team of %u: endpoint %u has waited %.1f s for other processes to form it", team->n,
-                team->ep, hd_stall_seconds(&f->stall, now));
-        }
-    } else if (f->step == STEP_COMPLETE) {
+    hd_text_t what = {0};
+    if (f->step == STEP_COMPLETE && !hd_group_is_sealed(team->group)) {
         hd_group_stalled(team->group, &f->stall, now, team->ep);
-    } else if (hd_stall_is_due(&f->stall, now, team->lib->stall)) {
-        double seconds = hd_stall_seconds(&f->stall, now);
-        if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
-            hd_form_stalled_meeting(team, now);
-        } else {
-            bool opens = f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN;
-            hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s", team->n,
-                          f->roll.oob.oob_ep, seconds,
-                          opens ? "the network to be opened" : "its oob allgather");
-        }
+        return;
     }
+    if (!hd_stall_is_due(&f->stall, now, team->lib->stall)) {
+        return;
+    }
+    if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
+        hd_form_name_missing(team, &what);
+    } else {
+        hd_text_add(&what, f->step == STEP_COMPLETE ? "other processes to form it"
+                           : f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN
+                               ? "the network to be opened"
+                               : "its oob allgather");
+    }
+    hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s",
+                  f->parent ? "team from a parent" : "team", team->n,
+                  f->sort_labels ? (unsigned long long)f->roll.mine.label : team->ep,
+                  hd_stall_seconds(&f->stall, now), what.line);
 }
 
 ucc_status_t hd_team_create_test(ucc_team_h team) {
@@ -315,25 +244,24 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     }
     if (status != UCC_OK) {
         hd_form_fail(team, status);
-        team->forming->excluded = true; /* counted: whoever comes to the meeting later is told */
-        return status;
-    }
-    if (hd_group_is_complete(team->group)) {
-        hd_form_drop(team);
     } else {
-        /* this endpoint has been counted: should it leave early, the others still meet */
+        team->state = HD_TEAM_ACTIVE;
+    }
+    if (status == UCC_OK && hd_group_is_complete(team->group)) {
+        hd_form_drop(team);
+    } else { /* it has been counted: should it leave early, the others still meet, or are told */
         team->forming->excluded = true;
     }
-    team->state = HD_TEAM_ACTIVE;
-    return UCC_OK;
+    return status;
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
 ucc_status_t hd_team_destroy(ucc_team_h team) {
-    if (team->forming && team->forming->roll.request) {
+    hd_forming_t *f = team->forming;
+    if (f && f->roll.request) {
         hd_error("team destroyed while its oob allgather is outstanding at endpoint %u",
-                 team->forming->roll.oob.oob_ep);
+                 f->roll.oob.oob_ep);
         return UCC_ERR_INVALID_PARAM;
     }
     for (hd_request_t *r = team->all; r; r = r->all) {
@@ -346,11 +274,11 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
     if (hd_team_is_needed(team)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    if (team->state == HD_TEAM_FORMING && team->forming->step == STEP_SPLIT) {
+    if (team->state == HD_TEAM_FORMING && f->step == STEP_SPLIT) {
         if (hd_form_split_lingers(team)) {
             return UCC_INPROGRESS;
         }
-        team->state = team->forming->excluded ? HD_TEAM_EXCLUDED : HD_TEAM_FORMING;
+        team->state = f->excluded ? HD_TEAM_EXCLUDED : HD_TEAM_FORMING;
     }
     if (team->state == HD_TEAM_FORMING) {
         if (!team->group || hd_group_abandon(team->group, UCC_ERR_NOT_FOUND)) {
@@ -366,24 +294,11 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         hd_group_leave(team->group, hd_group_member(team->group, team->ep));
     }
     hd_span_drain();
-    if (team->crossing && hd_crossing_lingers(team->crossing)) {
+    /* puts: the user may free this endpoint's part of the team's memory after this */
+    if ((team->crossing && hd_crossing_lingers(team->crossing)) ||
+        (team->group && hd_put_lingers(team->group))) {
         return UCC_INPROGRESS;
-    }
-    if (team->group && hd_put_lingers(team->group)) {
-        /* the user may free this endpoint's part of the team's memory after this */
-        return UCC_INPROGRESS;
-    }
-    hd_team_leave(team);
-    return UCC_OK;
-}
-
-void hd_team_leave(ucc_team_h team) {
-    bool crosses = team->crossing && !hd_group_is_inherited(team->group);
-    if (crosses) {
-        hd_net_pump(team->crossing->net); /* a greeting that has failed ends here */
     }
     hd_team_free(team);
-    if (crosses) {
-        hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
-    }
+    return UCC_OK;
 }

@@ -1,8 +1,7 @@
 /* handle.c: team handles as memory: made, attached to a group, and freed, with all that is kept
- * with them, and with the state of an endpoint that forms a team (team->forming), from its
- * beginning to its end; and what the child of a fork does to those that it inherits. The files that
- * form teams call these functions, and api/endpoints.c, whose groups are there before their
- * endpoints.
+ * with them, and with the state of an endpoint that forms a team (team->forming); and what the
+ * child of a fork does to those that it inherits. api/endpoints.c also calls these functions: its
+ * groups are there before their endpoints.
  */
 #include "device/device.h"
 #include "form/internal.h"
@@ -12,32 +11,24 @@
 #include <stddef.h>
 #include <string.h>
 
-/* How a request goes on that is in progress in the child of a fork, and in no context's list
- * there. */
-typedef enum waiting {
-    NOBODY,       /* nothing waits for it: it only has to end */
-    FOR_ITS_STEP, /* it is at the head of a queue, which goes on only when it is stepped */
-    FOR_ANOTHER   /* it stands in a queue, and its predecessor's step hands it on */
-} waiting_t;
+static bool has(const hd_op_t *list, const hd_op_t *op) {
+    while (list && list != op) {
+        list = list->queue_next;
+    }
+    return list;
+}
 
-/* Looks for r in its member's queue (shm/queue.c), and among the early operations of the handle. */
-static waiting_t waits_in_a_queue(ucc_team_h team, const hd_request_t *r) {
-    if (r->run) {
-        return NOBODY;
+/* Lets a request go on that is in progress, and in no context's list. It only has to end, unless it
+ * waits in a queue: what is at the head of one goes on when it is stepped. */
+static void adopt(ucc_team_h team, hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    bool waits = !r->run;
+    const hd_op_t *queue =
+        waits && op->numbered && op->place.member ? op->place.member->queue : NULL;
+    if (op == queue || !has(queue, op)) { /* else its predecessor's step hands it on */
+        hd_runner_adopt(&op->task.context->runner, &op->task,
+                        op == queue || (waits && has(team->early, op)));
     }
-    const hd_op_t *op = &r->op,
-                  *first = op->numbered && op->place.member ? op->place.member->queue : NULL;
-    for (const hd_op_t *o = first; o; o = o->queue_next) {
-        if (o == op) {
-            return o == first ? FOR_ITS_STEP : FOR_ANOTHER;
-        }
-    }
-    for (const hd_op_t *e = team->early; e; e = e->queue_next) {
-        if (e == op) {
-            return FOR_ITS_STEP;
-        }
-    }
-    return NOBODY;
 }
 
 /* Called in the child of a fork. Requests that another thread had in hand there would come back to
@@ -65,62 +56,43 @@ static void inherited(hd_fork_hook_t *self) {
             /* the request waits where its trigger does */
             r->op.task.fruitless = hd_trigger_carrier(r->trigger)->fruitless;
         }
-        waiting_t waits = hd_task_is_lost(&r->op.task) ? waits_in_a_queue(team, r) : FOR_ANOTHER;
-        if (waits != FOR_ANOTHER) {
-            hd_runner_adopt(&r->op.task.context->runner, &r->op.task, waits == FOR_ITS_STEP);
+        if (hd_task_is_lost(&r->op.task)) {
+            adopt(team, r);
         }
     }
 }
 
-static void free_memory(ucc_team_h team) {
-    if (team->refuses) {
-        hd_roll_end_room(team);
-        return;
-    }
-    if (team->contexts != &team->context) {
-        hd_free(team->contexts);
-    }
-    hd_free(team);
-}
-
-ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts) {
-    ucc_team_h team = hd_alloc(HD_LINE_PAIR, sizeof(*team));
-    if (!team) {
+ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts, int32_t *trouble) {
+    ucc_team_h team = hd_roll_room(sizeof(*team), trouble);
+    ucc_context_h *several =
+        n_contexts > 1 ? hd_alloc(HD_LINE, n_contexts * sizeof(*several)) : NULL;
+    bool lacks =
+        !team || (n_contexts > 1 && !several) || hd_algorithms_inherit(team, contexts[0]) != UCC_OK;
+    if (lacks) {
         hd_error("no memory for a team handle");
-        return NULL;
+        if (!team || !trouble) {
+            hd_free(several);
+            hd_roll_end_room(team);
+            return NULL;
+        }
+        *trouble = UCC_ERR_NO_MEMORY;
     }
-    team->contexts = &team->context;
-    if (n_contexts > 1) {
-        team->contexts = hd_alloc(HD_LINE, n_contexts * sizeof(*contexts));
-    }
-    if (!team->contexts) {
-        hd_free(team);
-        hd_error("no memory for a team handle");
-        return NULL;
-    }
-    if (hd_algorithms_inherit(team, contexts[0]) != UCC_OK) {
-        free_memory(team);
-        return NULL;
-    }
-    hd_team_init(team, contexts, n_contexts);
-    return team;
-}
-
-void hd_team_init(ucc_team_h team, ucc_context_h *contexts, uint32_t n_contexts) {
-    memcpy(team->contexts, contexts, n_contexts * sizeof(*contexts));
+    team->contexts = several ? several : &team->context;
+    team->n_contexts = several ? n_contexts : 1;
+    memcpy(team->contexts, contexts, team->n_contexts * sizeof(*contexts));
     team->magic = HD_TEAM_MAGIC;
     team->call_cache = &hd_no_cached_calls;
-    team->n_contexts = n_contexts;
     team->lib = contexts[0]->lib;
     team->thread_mode = team->lib->params.thread_mode;
     /* DEBUG_ORDER: a mistake of the client is to be logged, not to crash before that */
     team->locked = team->thread_mode == UCC_THREAD_MULTIPLE || team->lib->debug_order;
     team->debug_order = team->lib->debug_order;
-    for (uint32_t i = 0; i < n_contexts; i++) {
+    for (uint32_t i = 0; i < team->n_contexts; i++) {
         /* relaxed: a count for context_destroy, which the client orders after this */
         atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
     }
     hd_fork_watch(&team->fork_hook, inherited);
+    return team;
 }
 
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
@@ -142,24 +114,25 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
     return status;
 }
 
-ucc_status_t hd_form_begin(ucc_team_h team) {
-    team->forming = hd_alloc(HD_LINE, sizeof(*team->forming));
-    if (!team->forming) {
+ucc_team_h hd_form_begin(ucc_context_h *contexts, uint32_t n_contexts, bool tells) {
+    int32_t trouble = UCC_OK;
+    ucc_team_h team = hd_team_alloc(contexts, n_contexts, tells ? &trouble : NULL);
+    hd_forming_t *f = team ? hd_roll_room(sizeof(*f), tells ? &trouble : NULL) : NULL;
+    if (!f) {
         hd_error("no memory to form a team");
-        return UCC_ERR_NO_MEMORY;
+        hd_team_free(team);
+        return NULL;
     }
-    team->forming->forks = hd_forks();
-    team->forming->uncounted = true;
-    return UCC_OK;
+    f->forks = hd_forks();
+    f->roll.mine.trouble = trouble;
+    team->forming = f;
+    return team;
 }
 
 void hd_form_drop(ucc_team_h team) {
     hd_forming_t *f = team->forming;
+    team->forming = NULL;
     if (!f) {
-        return;
-    }
-    if (team->refuses) { /* such a handle has nothing else, and this is part of its own memory */
-        team->forming = NULL;
         return;
     }
     hd_notice_take_down(&f->notice);
@@ -178,12 +151,27 @@ void hd_form_drop(ucc_team_h team) {
     hd_roll_end(&f->roll);
     hd_free(f->process);
     hd_free(f->origin.endpoint);
-    hd_free(f);
-    team->forming = NULL;
+    hd_roll_end_room(f);
+}
+
+ucc_status_t hd_form_give_out(ucc_team_h team, ucc_status_t status, ucc_team_h *out) {
+    if (status == UCC_OK) {
+        *out = team;
+    } else {
+        hd_team_free(team);
+    }
+    return status;
 }
 
 void hd_team_free(ucc_team_h team) {
+    if (!team) {
+        return;
+    }
     hd_assert_eq(team->n_held, 0);
+    bool crosses = team->crossing && !hd_group_is_inherited(team->group);
+    if (crosses) {
+        hd_net_pump(team->crossing->net); /* a greeting that has failed ends here */
+    }
     hd_fork_forget(&team->fork_hook);
     hd_form_drop(team);
     team->magic = HD_DEAD_MAGIC;
@@ -211,5 +199,11 @@ void hd_team_free(ucc_team_h team) {
         hd_home_unpin(&team->group->home);
     }
     hd_team_clear_call_cache(team);
-    free_memory(team);
+    if (team->contexts != &team->context) {
+        hd_free(team->contexts);
+    }
+    hd_roll_end_room(team);
+    if (crosses) {
+        hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
+    }
 }

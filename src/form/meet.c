@@ -2,8 +2,6 @@
  * meetings (threads/meet.h): by an id, by the list of members over contexts that know each other,
  * as endpoints of a parent team, or by the records of an exchange. An hd_form_start_* function
  * enters the meeting; hd_form_meet waits for it and finds the group, which the first to come makes.
- * form.c and oob.c call these for new teams, derive.c, shrink.c and split.c for teams from a
- * parent.
  *
  * An endpoint that gives up fails the meeting. If it gives up before it came there, its notice says
  * so, or is gone.
@@ -14,32 +12,24 @@
 
 /* --- endpoints that give up ------------------------------------------------------------------- */
 
-/* Returns why the endpoint of a record will not come (logged); UCC_OK: not as far as is known.
- * Another process's notices aren't here; its failure comes by the network. */
-static ucc_status_t look_at(const ucc_team_h team, const hd_record_t *r) {
-    if (!hd_record_same_process(r, &team->forming->roll.mine)) {
-        return UCC_OK;
-    }
-    ucc_status_t why = hd_notice_read(r->serial);
-    /* An endpoint may take its notice down once all have joined. If it has done so, this endpoint
-     * sees that all have joined, too, as it looks now. */
-    if (why >= 0 || (team->group && hd_group_all_joined(team->group))) {
-        return UCC_OK;
-    }
-    hd_error("team of %u: endpoint %u %s before all had joined: %s", team->n, r->number,
-             why == UCC_ERR_NOT_FOUND ? "went" : "failed", ucc_status_string(why));
-    return why;
-}
-
 /* Looks at the notices of all endpoints of this process, if the team forms by an exchange. Returns
  * why one of them will not come (logged); UCC_OK: all are at work. */
 static ucc_status_t look_around(const ucc_team_h team) {
-    const hd_record_t *all = team->forming->roll.all;
-    ucc_status_t status = UCC_OK;
-    for (uint32_t i = 0; all && i < team->n && status == UCC_OK; i++) {
-        status = look_at(team, &all[i]);
+    const hd_roll_t *roll = &team->forming->roll;
+    for (uint32_t i = 0; roll->all && i < team->n; i++) {
+        const hd_record_t *r = &roll->all[i];
+        /* The notices of another process aren't here; its failure comes by the network. */
+        bool here = hd_record_same_process(r, &roll->mine);
+        ucc_status_t why = here ? hd_notice_read(r->serial) : UCC_INPROGRESS;
+        /* An endpoint may take its notice down once all have joined. If it has done so, this
+         * endpoint sees that all have joined, too, as it looks now. */
+        if (why < 0 && !(team->group && hd_group_all_joined(team->group))) {
+            hd_error("team of %u: endpoint %u %s before all had joined: %s", team->n, r->number,
+                     why == UCC_ERR_NOT_FOUND ? "went" : "failed", ucc_status_string(why));
+            return why;
+        }
     }
-    return status;
+    return UCC_OK;
 }
 
 ucc_status_t hd_form_meeting_status(ucc_team_h team) {
@@ -49,58 +39,42 @@ ucc_status_t hd_form_meeting_status(ucc_team_h team) {
                  ucc_status_string(failed));
     }
     const hd_group_t *parent = team->forming->parent;
-    if (failed == UCC_OK && parent && hd_group_crossing(parent)) {
-        failed = hd_group_poisoned(parent);
-    }
-    return failed;
+    bool crosses = parent && hd_group_crossing(parent);
+    return failed == UCC_OK && crosses ? hd_group_poisoned(parent) : failed;
 }
 
 ucc_status_t hd_form_watch(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
     ucc_status_t failed = hd_form_meeting_status(team);
-    if (failed != UCC_OK || !f->roll.all || ++f->looks % HD_WATCH_EVERY != 0) {
-        return failed;
-    }
-    const hd_record_t *r = &f->roll.all[f->watched];
-    f->watched = f->watched + 1 < team->n ? f->watched + 1 : 0;
-    return look_at(team, r);
+    bool now = ++team->forming->looks % ((uint64_t)team->n * HD_WATCH_EVERY) == 0;
+    return failed == UCC_OK && now ? look_around(team) : failed;
 }
 
 /* --- the meeting ------------------------------------------------------------------------------ */
 
-static ucc_status_t try_to_make(ucc_team_h team, hd_group_t **out) {
-    if (team->forming->process) {
-        return hd_form_make_crossing(team, team->forming->roll.all, out);
-    }
-    hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
-    *out = hd_group_create(team->n, &config);
-    return *out ? UCC_OK : UCC_ERR_NO_MEMORY;
-}
-
 /* Makes this process's group, for the meeting, which the first endpoint to come does. NULL: the
- * other processes, and the meeting, have been told. */
+ * meeting has been told. */
 static void *make_group(void *arg) {
     ucc_team_h team = arg;
     hd_forming_t *f = team->forming;
     hd_group_t *group = NULL;
     /* An endpoint that had gone before this one came to the meeting may have left another meeting,
      * with a group of its own. */
-    f->refused = look_around(team);
-    f->refused = f->refused == UCC_OK ? try_to_make(team, &group) : f->refused;
+    ucc_status_t status = look_around(team);
+    if (status == UCC_OK && f->process) {
+        status = hd_form_make_crossing(team, f->roll.all, &group);
+    } else if (status == UCC_OK) {
+        hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
+        group = hd_group_create(team->n, &config);
+        status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
     if (!group) {
         if (f->process) {
             hd_error("a team of %u in several processes can't be made here: %s", team->n,
-                     ucc_status_string(f->refused));
-            hd_form_refuse(team, f->refused);
+                     ucc_status_string(status));
         }
-        hd_meeting_fail(f->meeting, f->refused); /* the others of this process learn why */
+        hd_meeting_fail(f->meeting, status); /* the others of this process learn why */
     }
     return group;
-}
-
-static void *make_nothing(void *arg) {
-    (void)arg;
-    return NULL;
 }
 
 /* Gives back a meeting's reference to its group. */
@@ -109,72 +83,56 @@ static void drop_group(void *group) {
 }
 
 hd_group_t *hd_form_made_group(hd_meeting_t *meeting) {
-    return hd_meeting_object(meeting, make_nothing, NULL, drop_group);
-}
-
-/* Returns why no group was made, to an endpoint that has asked for one in vain. */
-static ucc_status_t why_no_group(const hd_forming_t *f) {
-    ucc_status_t why = f->refused == UCC_OK ? hd_meeting_failed(f->meeting) : f->refused;
-    return why == UCC_OK ? UCC_ERR_NO_MEMORY : why;
+    return hd_meeting_object(meeting, NULL, NULL, drop_group);
 }
 
 /* Sets this endpoint's number to the rank of its label among all; duplicates are an error. */
-static ucc_status_t sort_label(ucc_team_h team, uint32_t me) {
-    hd_meeting_t *m = team->forming->meeting;
-    uint64_t mine = hd_meeting_label(m, me);
-    uint32_t below = 0;
+static ucc_status_t sort_label(ucc_team_h team) {
+    const hd_forming_t *f = team->forming;
+    uint64_t mine = f->roll.mine.label;
+    team->ep = 0;
     for (uint32_t i = 0; i < team->n; i++) {
-        uint64_t other = hd_meeting_label(m, i);
-        if (i != me && other == mine) {
+        uint64_t other = hd_meeting_label(f->meeting, i);
+        if (i != f->participant && other == mine) {
             hd_error("ep %llu is taken twice", (unsigned long long)mine);
             return UCC_ERR_INVALID_PARAM;
         }
-        below += other < mine;
+        team->ep += other < mine;
     }
-    team->ep = below;
     return UCC_OK;
 }
 
-/* Sets this endpoint's number among the endpoints that take part in a split. Returns how many there
- * are. */
-static uint32_t count_included(ucc_team_h team, uint32_t parent_n) {
+/* Sets this endpoint's number among those that take part in a split, and how many there are. */
+static void count_included(ucc_team_h team) {
+    const hd_forming_t *f = team->forming;
     uint32_t n = 0;
-    hd_meeting_t *m = team->forming->meeting;
-    for (uint32_t i = 0; i < parent_n; i++) {
-        if (i == team->forming->participant) {
-            team->ep = n;
-        }
-        n += hd_meeting_included(m, i);
+    for (uint32_t i = 0; i < f->meets; i++) {
+        team->ep = i == f->participant ? n : team->ep;
+        n += hd_meeting_included(f->meeting, i);
     }
-    return n;
+    team->n = n;
+    team->forming->roll.mine.label = team->ep;
 }
 
 static bool has_not_come(const void *meeting, uint32_t i) {
     return !hd_meeting_has_come(meeting, i);
 }
 
-void hd_form_stalled_meeting(ucc_team_h team, uint64_t now) {
+void hd_form_name_missing(const ucc_team_h team, hd_text_t *text) {
     const hd_forming_t *f = team->forming;
-    uint32_t n = f->split_of ? f->split_of : team->n;
-    hd_text_t text = {0};
     uint32_t absent = 0;
     for (uint32_t i = 0; i < f->meets; i++) {
         absent += has_not_come(f->meeting, i);
     }
     /* the others live in other processes, and the meeting's numbers are those of this process */
-    if (f->meets < n) {
-        hd_text_add(&text, absent ? "%u more endpoints of its process" : "other processes", absent);
+    if (f->meets < team->n) {
+        hd_text_add(text, absent ? "%u more endpoints of its process" : "other processes", absent);
     } else if (f->sort_labels) { /* labels give no numbers before all have come */
-        hd_text_add(&text, "%u more endpoints", absent);
-    } else if (hd_text_numbers(&text, n, has_not_come, f->meeting) == 0) {
-        hd_text_add(&text, "the last one");
+        hd_text_add(text, "%u more endpoints", absent);
+    } else if (hd_text_numbers(text, team->n, has_not_come, f->meeting) == 0) {
+        hd_text_add(text, "the last one");
     }
-    hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s to come",
-                  f->split_of ? "team from a parent" : "team", n,
-                  (unsigned long long)(f->sort_labels          ? f->roll.mine.label
-                                       : f->step == STEP_SPLIT ? f->parent_ep
-                                                               : team->ep),
-                  hd_stall_seconds(&f->stall, now), text.line);
+    hd_text_add(text, " to come");
 }
 
 /* Hands the memory to the group, and joins it. */
@@ -193,21 +151,18 @@ static ucc_status_t join(ucc_team_h team, hd_group_t *group) {
 
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    bool split = f->split_of != 0;
+    bool splits_here = f->parent && !hd_group_crossing(f->parent);
     ucc_status_t failed = hd_form_meeting_status(team);
     if (failed != UCC_OK) {
         return failed;
     }
-    if ((split || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
+    if ((splits_here || f->sort_labels) && !hd_meeting_is_complete(f->meeting)) {
         return UCC_INPROGRESS;
     }
-    if (split) {
-        team->n = count_included(team, f->split_of);
-    } else if (f->sort_labels) {
-        ucc_status_t status = sort_label(team, f->participant);
-        if (status != UCC_OK) {
-            return status;
-        }
+    if (splits_here) {
+        count_included(team);
+    } else if (f->sort_labels && (failed = sort_label(team)) != UCC_OK) {
+        return failed;
     }
     if (f->origin.endpoint && !hd_meeting_is_made(f->meeting) &&
         hd_net_has_team(f->roll.net, f->wire)) {
@@ -217,7 +172,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     }
     hd_group_t *group = hd_meeting_object(f->meeting, make_group, team, drop_group);
     if (!group) {
-        return why_no_group(f);
+        return hd_meeting_failed(f->meeting); /* whoever makes none has failed it */
     }
     if (!f->roll.all && /* of records, sync_type has been checked */
         group->two_sided != (team->sync_type == UCC_SYNC_COLLECTIVES || team->lib->check)) {
@@ -227,7 +182,7 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
         return UCC_ERR_INVALID_PARAM;
     }
     hd_assert_lt(team->ep, group->team_n);
-    group->labels[team->ep] = split ? team->ep : f->roll.mine.label;
+    group->labels[team->ep] = f->roll.mine.label;
     return join(team, group);
 }
 
@@ -238,60 +193,15 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     hd_forming_t *f = team->forming;
     hd_meeting_t *meeting;
     ucc_status_t status = hd_meet(key, size, &me, f->roll.mine.label, included, &meeting);
-    f->uncounted = !meeting;
-    if (status != UCC_OK) {
-        return status;
+    f->counted = meeting;
+    if (status == UCC_OK) {
+        hd_assert_lt(me, size);
+        f->meeting = meeting;
+        f->participant = me;
+        f->meets = size;
+        f->step = STEP_MEET;
     }
-    hd_assert_lt(me, size);
-    f->meeting = meeting;
-    f->participant = me;
-    f->meets = size;
-    team->ep = me;
-    f->step = STEP_MEET;
-    return UCC_OK;
-}
-
-ucc_status_t hd_form_meet_members(ucc_team_h team, const hd_meet_key_t *key) {
-    const hd_span_t *span = team->forming->roll.span;
-    uint32_t me = team->ep;
-    ucc_status_t status = span ? hd_form_start_meeting(team, key, hd_span_count(span, span->mine),
-                                                       span->local_of[me], true)
-                               : hd_form_start_meeting(team, key, team->n, me, true);
-    team->ep = me;
     return status;
-}
-
-uint64_t hd_wide_entry(const void *list, uint32_t i) {
-    return ((const uint64_t *)list)[i];
-}
-
-/* The members of a list that live in this process: how many there are, and which of them the me-th
- * of the list is. */
-typedef struct members {
-    uint32_t n, me;
-} members_t;
-
-static members_t members_here(const hd_span_t *of, hd_entry_fn *at, const void *list, uint32_t n,
-                              uint32_t me) {
-    members_t here = {0, 0};
-    for (uint32_t i = 0; i < n; i++) {
-        here.me = i == me ? here.n : here.me;
-        here.n += !of || of->process_of[at(list, i)] == of->mine;
-    }
-    return here;
-}
-
-void hd_form_refuse_list(const hd_known_t *known, const hd_meet_key_t *key, hd_entry_fn *at,
-                         const void *list, uint32_t n, uint32_t me) {
-    members_t here = members_here(known->span, at, list, n, me);
-    hd_meet_key_t mine = *key;
-    if (here.n < n && !mine.id) {
-        mine.id = hd_form_count_list(known, key->list);
-        if (!mine.id) {
-            return; /* nobody can be told */
-        }
-    }
-    hd_form_refuse_meeting(&mine, here.n, here.me, UCC_ERR_NO_MEMORY);
 }
 
 bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
@@ -308,41 +218,24 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
     return true;
 }
 
-uint64_t hd_form_count_list(const hd_known_t *known, hd_fingerprint_t list) {
-    hd_match_label_t label = {.key = list.word[0], .subset = {.start = list.word[1], .n = 1}};
-    hd_lock(known->lock);
-    uint64_t ordinal = hd_ordinals_next(known->lists, &label);
-    hd_unlock(known->lock);
-    return ordinal;
+static uint64_t *calls_of(ucc_team_h parent, hd_meet_kind_t kind) {
+    return kind == HD_MEET_SPLIT ? &parent->splits : &parent->shrinks;
 }
 
-ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known,
-                                   const hd_meet_key_t *key, const uint64_t *list, uint32_t n,
-                                   uint32_t me) {
-    hd_forming_t *f = team->forming;
-    hd_meet_key_t mine = *key;
-    ucc_status_t status = hd_form_take_list(team, known->span, list, n, me);
-    if (status == UCC_OK && f->roll.span) {
-        /* the list is counted whatever follows, or this endpoint's count would differ from others'
-         */
-        mine.id = hd_form_count_list(known, key->list);
-        if (!mine.id) {
-            return UCC_ERR_NO_MEMORY;
-        }
-        if (!known->process && !known->identity) {
-            hd_error("ep_map: members live in several processes, and there is no network");
-            return UCC_ERR_NOT_SUPPORTED;
-        }
-        f->wire = hd_hash_mix(hd_hash_mix(known->origin, key->list.word[0]), key->list.word[1]);
-        f->wire = hd_hash_mix(f->wire, mine.id);
-        status = hd_form_cross(team, known->span, list, known->process, known->identity);
-    }
-    status = status == UCC_OK ? hd_form_meet_members(team, &mine) : status;
-    if (status == UCC_ERR_NO_MEMORY && f->uncounted) {
-        hd_form_refuse_list(known, &mine, hd_wide_entry, list, n, me);
-    }
-    return status;
+hd_meet_key_t hd_form_count_call(ucc_team_h parent, hd_meet_kind_t kind) {
+    hd_lock(&parent->lock);
+    uint64_t number = ++*calls_of(parent, kind);
+    hd_unlock(&parent->lock);
+    return (hd_meet_key_t){.kind = kind, .scope = parent->group->serial, .id = number};
 }
+
+void hd_form_uncount_call(ucc_team_h parent, const hd_meet_key_t *key) {
+    hd_lock(&parent->lock);
+    *calls_of(parent, key->kind) -= *calls_of(parent, key->kind) == key->id;
+    hd_unlock(&parent->lock);
+}
+
+/* --- by an id --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params) {
     hd_forming_t *f = team->forming;
@@ -370,67 +263,85 @@ ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *param
     uint32_t me = has_ep && !sorted ? (uint32_t)params->ep : HD_MEET_ANY;
     hd_meet_key_t key = {.kind = sorted ? HD_MEET_LABELS : HD_MEET_ID, .id = params->id};
     ucc_status_t status = hd_form_start_meeting(team, &key, team->n, me, true);
-    if (!has_ep) {
-        f->roll.mine.label = team->ep;
+    team->ep = f->participant;
+    f->roll.mine.label = has_ep ? params->ep : team->ep;
+    return status;
+}
+
+/* --- by a list -------------------------------------------------------------------------------- */
+
+static uint64_t wide_at(const void *entries, uint32_t i) {
+    return ((const uint64_t *)entries)[i];
+}
+
+hd_list_t hd_list_of(const uint64_t *entries, uint32_t n) {
+    return (hd_list_t){wide_at, entries, n};
+}
+
+/* An entry that breaks this would let somebody be waited for in vain. */
+ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t own, uint32_t *me) {
+    uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
+    ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
+    *me = HD_MEET_ANY;
+    for (uint32_t i = 0; i < list->n && status != UCC_ERR_INVALID_PARAM; i++) {
+        uint64_t entry = list->at(list->entries, i), bit = (uint64_t)1 << (entry % 64);
+        *me = entry == own ? i : *me;
+        if (entry >= limit || (seen && seen[entry / 64] & bit)) {
+            hd_error("member %u of the list is %llu, which is %s", i, (unsigned long long)entry,
+                     entry >= limit ? "out of range" : "there twice");
+            status = UCC_ERR_INVALID_PARAM;
+        } else if (seen) {
+            seen[entry / 64] |= bit;
+        }
+    }
+    hd_free(seen);
+    if (*me == HD_MEET_ANY && status != UCC_ERR_INVALID_PARAM) {
+        hd_error("the list does not contain the caller's own number %u", own);
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    return status;
+}
+
+ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, const hd_list_t *list,
+                                   uint32_t me) {
+    const hd_span_t *span = known->span;
+    hd_fingerprint_t name = hd_fingerprint_begin(list->n);
+    uint32_t here = 0, local = 0; /* members in this process, and which of them the caller is */
+    for (uint32_t i = 0; i < list->n; i++) {
+        uint64_t member = list->at(list->entries, i);
+        hd_fingerprint_add(&name, member);
+        local = i == me ? here : local;
+        here += !span || span->process_of[member] == span->mine;
+    }
+    if (known->id) {
+        hd_fingerprint_add(&name, *known->id);
+    }
+    hd_meet_key_t key = {.kind = HD_MEET_LIST, .scope = known->scope, .list = name};
+    if (here < list->n) {
+        /* How often it is there, with this time. It is counted whatever follows, or this endpoint's
+         * count would differ from others'. */
+        hd_match_label_t label = {.key = name.word[0], .subset = {.start = name.word[1], .n = 1}};
+        hd_lock(known->lock);
+        key.id = hd_ordinals_next(known->lists, &label);
+        hd_unlock(known->lock);
+        if (!key.id) {
+            return UCC_ERR_NO_MEMORY; /* logged; nobody can be told */
+        }
+    }
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    if (team) {
+        uint64_t wire = hd_hash_mix(hd_hash_mix(known->origin, name.word[0]), name.word[1]);
+        team->forming->wire = hd_hash_mix(wire, key.id);
+        status = hd_form_take_list(team, span, known->process, list, me);
+        status = status == UCC_OK ? hd_form_start_meeting(team, &key, here, local, true) : status;
+    }
+    if (status == UCC_ERR_NO_MEMORY && (!team || !team->forming->counted)) {
+        (void)hd_form_refuse_meeting(&key, here, local, status);
     }
     return status;
 }
 
 /* --- maps over contexts ----------------------------------------------------------------------- */
-
-/* An entry that breaks this would let somebody be waited for in vain. */
-ucc_status_t hd_form_check_list(const uint64_t *list, uint64_t n, uint64_t limit, uint64_t own,
-                                uint32_t *me) {
-    *me = HD_MEET_ANY;
-    for (uint64_t i = 0; i < n; i++) {
-        *me = list[i] == own ? (uint32_t)i : *me;
-    }
-    uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
-    ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
-    for (uint64_t i = 0; i < n && status == UCC_OK; i++) {
-        uint64_t bit = (uint64_t)1 << (list[i] % 64);
-        if (list[i] >= limit || seen[list[i] / 64] & bit) {
-            hd_error("member %llu of the list is %llu, which is %s", (unsigned long long)i,
-                     (unsigned long long)list[i],
-                     list[i] >= limit ? "out of range" : "there twice");
-            status = UCC_ERR_INVALID_PARAM;
-        } else {
-            seen[list[i] / 64] |= bit;
-        }
-    }
-    hd_free(seen);
-    return status;
-}
-
-/* Says the context rank of member i. UCC_ERR_INVALID_PARAM: the map is bad (logged). */
-static ucc_status_t map_at(const ucc_ep_map_t *map, uint64_t i, uint64_t *rank) {
-    switch (map->type) {
-    case UCC_EP_MAP_FULL:
-        *rank = i;
-        return UCC_OK;
-    case UCC_EP_MAP_STRIDED:
-        *rank = map->strided.start + i * (uint64_t)map->strided.stride;
-        return UCC_OK;
-    case UCC_EP_MAP_ARRAY:
-        if (!map->array.map || (map->array.elem_size != 4 && map->array.elem_size != 8)) {
-            break;
-        }
-        *rank = map->array.elem_size == 4 ? ((const uint32_t *)map->array.map)[i]
-                                          : ((const uint64_t *)map->array.map)[i];
-        return UCC_OK;
-    case UCC_EP_MAP_CB:
-        if (!map->cb.cb) {
-            break;
-        }
-        *rank = map->cb.cb(i, map->cb.cb_ctx);
-        return UCC_OK;
-    }
-    hd_error("ep_map of type %d: %s", (int)map->type,
-             map->type == UCC_EP_MAP_ARRAY ? "array.map is NULL, or array.elem_size neither 4 nor 8"
-             : map->type == UCC_EP_MAP_CB  ? "cb.cb is NULL"
-                                           : "there is none");
-    return UCC_ERR_INVALID_PARAM;
-}
 
 /* Returns the map of context ranks. ep_list is an older way to give one, for team_size members. */
 static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
@@ -442,66 +353,74 @@ static ucc_ep_map_t map_of(const ucc_team_params_t *params) {
         .type = UCC_EP_MAP_ARRAY, .ep_num = n, .array = {params->ep_list, sizeof(uint64_t)}};
 }
 
-/* Returns what teams of this list meet by. If one thread waits for each team before it makes the
- * next, the order is the same in all processes, and the list is enough. If several threads make
- * teams, or teams form at once, each process may see another order, and the id has to tell the
- * teams apart. */
-static hd_fingerprint_t name_of(const ucc_team_h team, const uint64_t *list, bool has_id) {
-    hd_fingerprint_t name = hd_fingerprint(list, team->n);
-    if (has_id && team->contexts[0]->peers.by_id) {
-        hd_fingerprint_add(&name, team->id);
+/* Returns what is wrong with a map; NULL: nothing. */
+static const char *fault_of(const ucc_ep_map_t *map) {
+    size_t size = map->array.elem_size;
+    switch (map->type) {
+    case UCC_EP_MAP_FULL:
+    case UCC_EP_MAP_STRIDED:
+        return NULL;
+    case UCC_EP_MAP_ARRAY:
+        return map->array.map && (size == 4 || size == 8)
+                   ? NULL
+                   : "array.map is NULL, or array.elem_size neither 4 nor 8";
+    case UCC_EP_MAP_CB:
+        return map->cb.cb ? NULL : "cb.cb is NULL";
     }
-    return name;
+    return "there is none";
 }
 
-/* Starts a team over contexts. The list has team->n ranks, of which the caller's is the me-th. */
-static ucc_status_t start_over_contexts(ucc_team_h team, const uint64_t *list, uint32_t me,
-                                        bool has_id) {
-    ucc_context_h context = team->contexts[0];
-    const hd_context_group_t *group = context->peers.group;
-    hd_known_t known = {.span = group ? group->span : NULL,
-                        .process = group ? group->process : NULL,
-                        .origin = context->peers.serial,
-                        .lock = &context->offers_lock,
-                        .lists = &context->peers.lists};
-    hd_meet_key_t key = {
-        .kind = HD_MEET_LIST, .scope = context->peers.serial, .list = name_of(team, list, has_id)};
-    /* Clients that form one team at a time, in any of their threads, may form teams in different
-     * orders in two processes. If each process waited for the other's, both would wait for ever. */
-    team->forming->ahead = has_id && context->peers.by_id;
-    return hd_form_start_by_list(team, &known, &key, list, team->n, me);
+/* Returns the context rank of member i. */
+static uint64_t rank_at(const ucc_ep_map_t *map, uint64_t i) {
+    return map->type == UCC_EP_MAP_FULL ? i
+           : map->type == UCC_EP_MAP_STRIDED
+               ? map->strided.start + i * (uint64_t)map->strided.stride
+           : map->type == UCC_EP_MAP_CB               ? map->cb.cb(i, map->cb.cb_ctx)
+           : map->array.elem_size == sizeof(uint32_t) ? ((const uint32_t *)map->array.map)[i]
+                                                      : ((const uint64_t *)map->array.map)[i];
 }
 
 ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
     ucc_context_h context = team->contexts[0];
-    const ucc_ep_map_t given = map_of(params), *map = &given;
-    uint32_t world = context->peers.n;
+    const hd_context_group_t *group = context->peers.group;
+    const ucc_ep_map_t map = map_of(params);
+    const char *fault = fault_of(&map);
+    uint32_t world = context->peers.n, me;
     if (!world) {
         hd_error("ep_map needs contexts created with an oob");
         return UCC_ERR_INVALID_PARAM;
     }
-    if (map->ep_num == 0 || map->ep_num > world) {
-        hd_error("ep_map.ep_num %llu, with %u contexts", (unsigned long long)map->ep_num, world);
+    if (fault || map.ep_num == 0 || map.ep_num > world) {
+        hd_error("ep_map of type %d, ep_num %llu, with %u contexts: %s", (int)map.type,
+                 (unsigned long long)map.ep_num, world, fault ? fault : "too many, or none");
         return UCC_ERR_INVALID_PARAM;
     }
-    team->n = (uint32_t)map->ep_num;
-    uint64_t *list = hd_alloc(HD_LINE, team->n * sizeof(*list));
-    uint32_t me = HD_MEET_ANY;
-    ucc_status_t status = list ? UCC_OK : UCC_ERR_NO_MEMORY;
-    for (uint32_t i = 0; i < team->n && status == UCC_OK; i++) {
-        status = map_at(map, i, &list[i]);
+    uint64_t *ranks = hd_alloc(HD_LINE, map.ep_num * sizeof(*ranks));
+    hd_list_t list = hd_list_of(ranks, (uint32_t)map.ep_num);
+    for (uint32_t i = 0; ranks && i < list.n; i++) {
+        ranks[i] = rank_at(&map, i);
     }
+    ucc_status_t status =
+        ranks ? hd_form_check_list(&list, world, context->rank, &me) : UCC_ERR_NO_MEMORY;
     if (status == UCC_OK) {
-        status = hd_form_check_list(list, team->n, world, context->rank, &me);
+        /* If one thread waits for each team before it makes the next, the order is the same in all
+         * processes, and teams meet by their lists. If several threads make teams, or teams form at
+         * once, each process may see another order: the id has to tell the teams apart, and none
+         * waits for other processes. */
+        bool by_id = (params->mask & UCC_TEAM_PARAM_FIELD_ID) && context->peers.by_id;
+        hd_known_t known = {.span = group ? group->span : NULL,
+                            .process = group ? group->process : NULL,
+                            .scope = context->peers.serial,
+                            .origin = context->peers.serial,
+                            .id = by_id ? &team->id : NULL,
+                            .lock = &context->offers_lock,
+                            .lists = &context->peers.lists};
+        team->forming->ahead = by_id;
+        status = hd_form_start_by_list(team, &known, &list, me);
     }
-    if (status == UCC_OK && me == HD_MEET_ANY) {
-        hd_error("ep_map does not contain the caller's context %u", context->rank);
-        status = UCC_ERR_INVALID_PARAM;
+    if (status == UCC_OK && params->mask & UCC_TEAM_PARAM_FIELD_EP) {
+        team->forming->roll.mine.label = params->ep;
     }
-    if (status == UCC_OK) {
-        team->forming->roll.mine.label = params->mask & UCC_TEAM_PARAM_FIELD_EP ? params->ep : me;
-        status = start_over_contexts(team, list, me, (params->mask & UCC_TEAM_PARAM_FIELD_ID) != 0);
-    }
-    hd_free(list);
+    hd_free(ranks);
     return status;
 }

@@ -10,6 +10,7 @@
 #include <heddle/heddle_version.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,36 +35,28 @@ void hd_process_identity(uint64_t identity[2]) {
         is_drawn = true;
         forks = hd_forks();
     }
-    identity[0] = drawn[0];
-    identity[1] = drawn[1];
+    memcpy(identity, drawn, sizeof(drawn));
     pthread_mutex_unlock(&identity_lock);
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text; text++) {
-        hash = hd_hash_mix(hash, (uint8_t)*text);
-    }
-    return hash;
-}
-
-uint64_t hd_host_identity(void) {
+/* Returns a number that all processes of this host get, since it was started. */
+static uint64_t host_identity(void) {
     static _Atomic uint64_t known;
     /* relaxed: a thread that finds none works out the same */
     uint64_t identity = atomic_load_explicit(&known, memory_order_relaxed);
     if (identity) {
         return identity;
     }
-    char text[256] = "";
+    char text[512] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    size_t length = file ? fread(text, 1, sizeof(text) / 2, file) : 0;
     if (file) {
-        if (fgets(text, sizeof(text), file)) {
-            identity = hash_text(identity, text);
-        }
         fclose(file);
     }
     /* containers of one host have names of their own */
-    if (gethostname(text, sizeof(text) - 1) == 0) {
-        identity = hash_text(identity, text);
+    (void)gethostname(text + length, sizeof(text) - length - 1);
+    for (const char *c = text; *c; c++) {
+        identity = hd_hash_mix(identity, (uint8_t)*c);
     }
     identity |= 1; /* 0: not known yet */
     atomic_store_explicit(&known, identity, memory_order_relaxed);
@@ -85,19 +78,14 @@ static const hd_cfg_id_t agreed[] = {HD_CFG_LIB_REPRODUCIBLE,       HD_CFG_LIB_C
 enum { N_AGREED = sizeof(agreed) / sizeof(agreed[0]), BITS = 4, BITS_OF_LAST = 13 };
 _Static_assert((N_AGREED - 1) * BITS + BITS_OF_LAST <= 64, "a record has room for all values");
 
-/* Returns the same number for all spellings of a value. */
 static uint64_t value_of(const hd_config_t *config, hd_cfg_id_t id) {
-    switch (hd_config_variable(id)->type) {
-    case HD_CFG_BOOL:
-        return hd_config_bool(config, id);
-    case HD_CFG_UINT:
-        return hd_config_uint(config, id);
-    default:
-        return (uint64_t)hd_config_choice(config, id);
-    }
+    hd_cfg_type_t type = hd_config_variable(id)->type;
+    return type == HD_CFG_BOOL   ? hd_config_bool(config, id)
+           : type == HD_CFG_UINT ? hd_config_uint(config, id)
+                                 : (uint64_t)hd_config_choice(config, id);
 }
 
-/* Returns the values of all those variables, side by side. */
+/* Returns the values of all those variables, side by side: the same for all spellings. */
 static uint64_t values_of(const hd_config_t *config) {
     uint64_t values = 0;
     for (uint32_t i = 0; i < N_AGREED; i++) {
@@ -116,7 +104,7 @@ uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n) 
 void hd_record_sign(hd_record_t *record, const hd_config_t *config) {
     record->version = HEDDLE_VERSION;
     hd_process_identity(record->process);
-    record->host = hd_host_identity();
+    record->host = host_identity();
     record->variables = config ? values_of(config) : 0;
 }
 

@@ -1,7 +1,8 @@
 /* roll.c: exchanges, and how members of several processes learn who lives where, and how each
- * process is reached. roll.h says in which order its functions are called, and by whom. It has no
- * state of its own, but for a few pieces of memory that are used when the heap has none.
+ * process is reached (roll.h). It has no state of its own, but for a few pieces of memory that are
+ * used when the heap has none.
  */
+#include "form/form.h"
 #include "form/roll.h"
 
 #include "core/hash.h"
@@ -17,335 +18,20 @@ enum {
     MOST_BYTES = 1 << 20
 };
 
-/* --- exchanges -------------------------------------------------------------------------------- */
+/* --- memory to say that there is none --------------------------------------------------------- */
 
-ucc_status_t hd_roll_begin(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
-                           uint64_t stall) {
-    uint32_t n = oob->n_oob_eps;
-    roll->oob = *oob;
-    roll->who = who;
-    roll->stall = stall;
-    roll->all = hd_alloc(HD_LINE_PAIR, n * (sizeof(*roll->all) + sizeof(*roll->told)));
-    if (!roll->all) {
-        hd_error("no memory for an exchange of %s %u of %u", who, oob->oob_ep, n);
-        return UCC_ERR_NO_MEMORY;
-    }
-    roll->told = (hd_account_t *)(void *)(roll->all + n);
-    return UCC_OK;
-}
-
-/* Returns the status of a call of the OOB's; an error is logged. */
-static ucc_status_t check_call(const hd_roll_t *roll, const char *call, ucc_status_t status) {
-    if (status >= 0) {
-        return UCC_OK;
-    }
-    hd_error("%s of %s %u of %u failed: %s", call, roll->who, roll->oob.oob_ep, roll->oob.n_oob_eps,
-             ucc_status_string(status));
-    return status;
-}
-
-ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes) {
-    const ucc_oob_coll_t *oob = &roll->oob;
-    hd_assert(!roll->request); /* one at a time */
-    roll->waited = (hd_stall_t){0};
-    ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &roll->request);
-    if (status < 0) {
-        roll->request = NULL; /* whatever was written there, nothing is outstanding */
-    }
-    return check_call(roll, "oob.allgather", status);
-}
-
-ucc_status_t hd_roll_taken(hd_roll_t *roll) {
-    ucc_status_t status = roll->oob.req_test(roll->request);
-    if (status == UCC_INPROGRESS) {
-        return status;
-    }
-    ucc_status_t freed = roll->oob.req_free(roll->request);
-    roll->request = NULL;
-    return check_call(roll, "oob allgather", status < 0 ? status : freed);
-}
-
-/* Called between two looks of a call that blocks: logs a wait that is long, and yields. */
-static void pause_call(hd_roll_t *roll) {
-    uint64_t now = hd_ticks();
-    if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
-        hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
-                      roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now),
-                      roll->request ? "its oob allgather, which not all may have called"
-                                    : "the network to be opened");
-    }
-    sched_yield(); /* the call blocks by contract, and the others may need the processor */
-}
-
-ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t bytes) {
-    ucc_status_t status = hd_roll_give(roll, mine, all, bytes);
-    if (status != UCC_OK) {
-        return status;
-    }
-    while ((status = hd_roll_taken(roll)) == UCC_INPROGRESS) {
-        pause_call(roll);
-    }
-    return status;
-}
-
-ucc_status_t hd_roll_refusal(const hd_roll_t *roll, uint32_t *place) {
-    for (uint32_t i = 0; i < roll->oob.n_oob_eps; i++) {
-        const hd_record_t *r = &roll->all[i];
-        *place = i;
-        if (r->version == roll->mine.version && r->trouble != UCC_OK) {
-            return r->trouble < 0 ? (ucc_status_t)r->trouble : UCC_ERR_INVALID_PARAM;
-        }
-    }
-    return UCC_OK;
-}
-
-uint64_t *hd_roll_words(hd_roll_t *roll) {
-    _Static_assert(sizeof(*roll->told) == sizeof(uint64_t), "a word has the room of an account");
-    return memset(roll->told, 0, roll->oob.n_oob_eps * sizeof(*roll->told));
-}
-
-uint64_t hd_roll_serial(const hd_record_t *first) {
-    return hd_hash_mix(hd_hash_mix(hd_hash_mix(1, first->process[0]), first->process[1]),
-                       first->serial);
-}
-
-/* --- several processes ------------------------------------------------------------------------ */
-
-static int by_process(const void *a, const void *b) {
-    const hd_record_t *x = *(const hd_record_t *const *)a, *y = *(const hd_record_t *const *)b;
-    int order = memcmp(x->process, y->process, sizeof(x->process));
-    return order ? order : (x->number > y->number) - (x->number < y->number);
-}
-
-/* Makes the span. A process is told from others by the number of its lowest member. */
-static bool find_processes(hd_roll_t *roll) {
-    uint32_t n = roll->oob.n_oob_eps, lowest = 0;
-    uint32_t *process_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
-    const hd_record_t **sorted = hd_alloc(HD_LINE, n * sizeof(*sorted));
-    if (process_of && sorted) {
-        for (uint32_t i = 0; i < n; i++) {
-            sorted[i] = &roll->all[i];
-        }
-        qsort(sorted, n, sizeof(*sorted), by_process);
-        for (uint32_t i = 0; i < n; i++) {
-            bool same = i > 0 && hd_record_same_process(sorted[i], sorted[i - 1]);
-            lowest = same ? lowest : sorted[i]->number;
-            process_of[sorted[i]->number] = lowest;
-        }
-        roll->span = hd_span_create(n, process_of, roll->mine.number);
-    }
-    hd_free(process_of);
-    hd_free(sorted);
-    return roll->span != NULL;
-}
-
-/* Returns the record of a process's lowest member. */
-static const hd_record_t *first_of(const hd_roll_t *roll, uint32_t process) {
-    return &roll->all[roll->place_of[hd_span_endpoint(roll->span, process, 0)]];
-}
-
-/* Returns the length of a process's address, as its lowest member told it. */
-static uint32_t address_bytes(const hd_roll_t *roll, uint32_t process) {
-    return roll->told[first_of(roll, process) - roll->all].bytes;
-}
-
-/* Returns the bytes of a slice, if the process's address has so many. */
-static uint32_t slice_of(const hd_roll_t *roll, uint32_t process, uint32_t bytes) {
-    uint32_t n = hd_span_count(roll->span, process);
-    return (bytes + n - 1) / n;
-}
-
-/* Returns the bytes of the largest slice, if each address has so many; 0: as they are. */
-static uint32_t largest_slice(const hd_roll_t *roll, uint32_t bytes) {
-    uint32_t largest = 0;
-    for (uint32_t p = 0; p < roll->span->processes; p++) {
-        uint32_t slice = slice_of(roll, p, bytes ? bytes : address_bytes(roll, p));
-        largest = slice > largest ? slice : largest;
-    }
-    return largest;
-}
-
-/* Allocates all that is needed after the accounts, for addresses of so many bytes. */
-static void make_room(hd_roll_t *roll, uint32_t bytes) {
-    const hd_span_t *span = roll->span;
-    uint32_t slice = largest_slice(roll, bytes);
-    hd_free(roll->my_slice);
-    hd_free(roll->slices);
-    hd_free(roll->process);
-    roll->my_slice = hd_alloc(HD_LINE, slice);
-    roll->slices = hd_alloc(HD_LINE, (size_t)span->n * slice);
-    roll->process = hd_alloc(HD_LINE, span->processes * (sizeof(*roll->process) + bytes));
-    roll->room = bytes;
-    if (!roll->my_slice || !roll->slices || !roll->process) {
-        hd_error("no memory for the addresses of %u processes", span->processes);
-        roll->trouble = UCC_ERR_NO_MEMORY;
-    }
-}
-
-void hd_roll_take(hd_roll_t *roll) {
-    uint32_t n = roll->oob.n_oob_eps;
-    roll->step = HD_ROLL_OPEN;
-    roll->waited = (hd_stall_t){0};
-    roll->place_of = hd_alloc(HD_LINE, n * sizeof(*roll->place_of));
-    if (!roll->place_of || !find_processes(roll)) {
-        hd_error("no memory for an exchange among several processes");
-        roll->trouble = UCC_ERR_NO_MEMORY;
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        roll->place_of[roll->all[i].number] = i;
-    }
-    make_room(roll, ROOM);
-}
-
-static ucc_status_t tell(hd_roll_t *roll) {
-    roll->account.status = (int32_t)roll->trouble;
-    return hd_roll_give(roll, &roll->account, roll->told, sizeof(roll->account));
-}
-
-static ucc_status_t open_network(hd_roll_t *roll, const hd_config_t *config) {
-    size_t bytes = 0;
-    if (roll->trouble == UCC_OK) {
-        ucc_status_t status = hd_net_open(config, &roll->net);
-        if (status == UCC_INPROGRESS) { /* another thread is opening it */
-            return status;
-        }
-        roll->trouble = status;
-    }
-    if (roll->trouble == UCC_OK) {
-        hd_net_address(roll->net, &bytes);
-    }
-    roll->account.bytes = (uint32_t)bytes;
-    roll->step = HD_ROLL_ACCOUNTS;
-    return tell(roll);
-}
-
-/* Returns UCC_OK if all members have got on, else why the culprit has not. most: the length of the
- * longest address. All members that have a span come to the same answer. */
-static ucc_status_t look_for_trouble(hd_roll_t *roll, uint32_t *most) {
-    *most = 0;
-    roll->blames = true;
-    if (!roll->span) {
-        return roll->trouble;
-    }
-    for (uint32_t i = 0; i < roll->span->n; i++) {
-        const hd_account_t *told = &roll->told[roll->place_of[i]];
-        uint32_t expected = address_bytes(roll, roll->span->process_of[i]);
-        roll->culprit = i;
-        if (told->status != UCC_OK) {
-            return told->status < 0 ? (ucc_status_t)told->status : UCC_ERR_INVALID_PARAM;
-        }
-        if (told->bytes == 0 || told->bytes > MOST_BYTES || told->bytes != expected) {
-            return UCC_ERR_INVALID_PARAM;
-        }
-        *most = told->bytes > *most ? told->bytes : *most;
-    }
-    roll->blames = false;
-    return UCC_OK;
-}
-
-/* Copies this member's part of its process's address to my_slice. */
-static void cut(hd_roll_t *roll) {
-    const hd_span_t *span = roll->span;
-    size_t bytes;
-    const uint8_t *address = hd_net_address(roll->net, &bytes);
-    uint32_t mine = slice_of(roll, span->mine, address_bytes(roll, span->mine));
-    size_t at = (size_t)mine * span->local_of[roll->mine.number];
-    memset(roll->my_slice, 0, roll->slice);
-    if (at < bytes) {
-        memcpy(roll->my_slice, address + at, bytes - at < mine ? bytes - at : mine);
-    }
-}
-
-/* The accounts have come: goes on to the addresses, or, if some address is longer than the room for
- * it, to accounts once more. */
-static ucc_status_t read_accounts(hd_roll_t *roll) {
-    uint32_t most;
-    ucc_status_t status = look_for_trouble(roll, &most);
-    if (status != UCC_OK) {
-        return status;
-    }
-    if (most > roll->room) {
-        make_room(roll, most);
-        return tell(roll);
-    }
-    roll->slice = largest_slice(roll, 0);
-    cut(roll);
-    roll->step = HD_ROLL_SLICES;
-    return hd_roll_give(roll, roll->my_slice, roll->slices, roll->slice);
-}
-
-ucc_status_t hd_roll_call(hd_roll_t *roll, const hd_config_t *config) {
-    ucc_status_t status = UCC_OK;
-    if (roll->step == HD_ROLL_OPEN) {
-        status = open_network(roll, config);
-    }
-    while (status == UCC_OK) {
-        status = hd_roll_taken(roll);
-        if (status == UCC_OK && roll->step == HD_ROLL_SLICES) {
-            return UCC_OK;
-        }
-        status = status == UCC_OK ? read_accounts(roll) : status;
-    }
-    return status;
-}
-
-ucc_status_t hd_roll_call_through(hd_roll_t *roll, const hd_config_t *config) {
-    ucc_status_t status;
-    while ((status = hd_roll_call(roll, config)) == UCC_INPROGRESS) {
-        pause_call(roll);
-    }
-    return status;
-}
-
-/* Puts a process's slices together. */
-static void collect_address(const hd_roll_t *roll, uint32_t process, uint8_t *to) {
-    uint32_t bytes = address_bytes(roll, process), slice = slice_of(roll, process, bytes);
-    for (uint32_t i = 0, at = 0; at < bytes; i++, at += slice) {
-        uint32_t place = roll->place_of[hd_span_endpoint(roll->span, process, i)];
-        memcpy(to + at, roll->slices + (size_t)place * roll->slice,
-               bytes - at < slice ? bytes - at : slice);
-    }
-}
-
-hd_net_process_t *hd_roll_processes(hd_roll_t *roll) {
-    hd_net_process_t *process = roll->process;
-    uint32_t n = roll->span->processes;
-    uint8_t *at = (uint8_t *)(process + n);
-    for (uint32_t p = 0; p < n; p++) {
-        const uint64_t *identity = first_of(roll, p)->process;
-        process[p] = (hd_net_process_t){
-            .identity = {identity[0], identity[1]}, .address = at, .bytes = address_bytes(roll, p)};
-        collect_address(roll, p, at);
-        at += process[p].bytes;
-    }
-    roll->process = NULL;
-    return process;
-}
-
-void hd_roll_end(hd_roll_t *roll) {
-    if (roll->net) {
-        hd_net_close(roll->net);
-    }
-    hd_free(roll->span);
-    hd_free(roll->place_of);
-    hd_free(roll->all);
-    hd_free(roll->my_slice);
-    hd_free(roll->slices);
-    hd_free(roll->process);
-    *roll = (hd_roll_t){0};
-}
-
-/* --- where there is no memory ----------------------------------------------------------------- */
-
-/* There are several pieces, since threads of one process may wait for each other in one
- * exchange. */
-enum { SPARES = 8, SPARE_BYTES = 1 << 17 };
+/* There are pieces for eight members, since threads of one process may wait for each other in one
+ * exchange: each takes three at most. */
+enum { SPARES = 24, SPARE_BYTES = 1 << 17 };
 static alignas(HD_LINE_PAIR) uint8_t spare[SPARES][SPARE_BYTES];
 static atomic_flag taken[SPARES];
 
-void *hd_roll_room(size_t bytes) {
+void *hd_roll_room(size_t bytes, int32_t *trouble) {
     void *room = hd_alloc(HD_LINE_PAIR, bytes);
+    if (room || !trouble) {
+        return room;
+    }
+    *trouble = UCC_ERR_NO_MEMORY;
     for (uint32_t i = 0; !room && bytes <= SPARE_BYTES && i < SPARES; i++) {
         /* acquire; pairs with the release below: the user before has written its last */
         if (!atomic_flag_test_and_set_explicit(&taken[i], memory_order_acquire)) {
@@ -368,12 +54,341 @@ void hd_roll_end_room(void *room) {
     hd_free(room);
 }
 
-void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, ucc_status_t why) {
-    hd_roll_t roll = {.oob = *oob, .who = who, .stall = stall, .mine.trouble = (int32_t)why};
-    hd_record_sign(&roll.mine, NULL);
-    roll.all = oob->n_oob_eps > 1 ? hd_roll_room(oob->n_oob_eps * sizeof(roll.mine)) : NULL;
-    if (roll.all) {
-        (void)hd_roll_exchange(&roll, &roll.mine, roll.all, sizeof(roll.mine));
-        hd_roll_end_room(roll.all);
+/* --- exchanges -------------------------------------------------------------------------------- */
+
+ucc_status_t hd_roll_begin(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
+                           const hd_config_t *config) {
+    uint32_t n = oob->n_oob_eps;
+    roll->oob = *oob;
+    roll->who = who;
+    roll->config = config;
+    hd_record_sign(&roll->mine, config);
+    roll->all = hd_roll_room(n * (sizeof(*roll->all) + sizeof(*roll->told)),
+                             n > 1 ? &roll->mine.trouble : NULL);
+    if (!roll->all || roll->mine.trouble == UCC_ERR_NO_MEMORY) {
+        hd_error("no memory for an exchange of %s %u of %u", who, oob->oob_ep, n);
     }
+    if (!roll->all) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    roll->told = (hd_account_t *)(void *)(roll->all + n);
+    return UCC_OK;
+}
+
+/* Returns the status of a call of the OOB's; an error is logged. */
+static ucc_status_t check_call(const hd_roll_t *roll, const char *call, ucc_status_t status) {
+    if (status >= 0) {
+        return UCC_OK;
+    }
+    hd_error("%s of %s %u of %u failed: %s", call, roll->who, roll->oob.oob_ep, roll->oob.n_oob_eps,
+             ucc_status_string(status));
+    return status;
+}
+
+ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes) {
+    const ucc_oob_coll_t *oob = &roll->oob;
+    hd_assert(!roll->request); /* one at a time */
+    roll->waited = (hd_stall_t){0};
+    if (oob->n_oob_eps == 1) {
+        memcpy(all, mine, bytes); /* there is nobody to exchange with */
+        return UCC_OK;
+    }
+    ucc_status_t status = oob->allgather(mine, all, bytes, oob->coll_info, &roll->request);
+    if (status < 0) {
+        roll->request = NULL; /* whatever was written there, nothing is outstanding */
+    }
+    return check_call(roll, "oob.allgather", status);
+}
+
+ucc_status_t hd_roll_taken(hd_roll_t *roll) {
+    if (roll->oob.n_oob_eps == 1) {
+        return UCC_OK;
+    }
+    ucc_status_t status = roll->oob.req_test(roll->request);
+    if (status == UCC_INPROGRESS) {
+        return status;
+    }
+    ucc_status_t freed = roll->oob.req_free(roll->request);
+    roll->request = NULL;
+    return check_call(roll, "oob allgather", status < 0 ? status : freed);
+}
+
+/* Calls a function until it is over: blocks, by contract. Logs a wait that is long. */
+static ucc_status_t wait_for(hd_roll_t *roll, ucc_status_t (*next)(hd_roll_t *roll)) {
+    ucc_status_t status;
+    while ((status = next(roll)) == UCC_INPROGRESS) {
+        uint64_t now = hd_ticks();
+        if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
+            hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
+                          roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now),
+                          roll->request ? "its oob allgather, which not all may have called"
+                                        : "the network to be opened");
+        }
+        sched_yield(); /* the others may need the processor */
+    }
+    return status;
+}
+
+ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t bytes) {
+    ucc_status_t status = hd_roll_give(roll, mine, all, bytes);
+    return status == UCC_OK ? wait_for(roll, hd_roll_taken) : status;
+}
+
+ucc_status_t hd_roll_blame(const hd_roll_t *roll, uint32_t member, int32_t told) {
+    ucc_status_t why = told < 0 ? (ucc_status_t)told : UCC_ERR_INVALID_PARAM;
+    bool lonely = roll->span && why == UCC_ERR_NOT_SUPPORTED;
+    hd_error("oob allgather: %s %u of %u can't take part: %s", roll->who, member,
+             roll->oob.n_oob_eps, lonely ? "its process has no network" : ucc_status_string(why));
+    return why;
+}
+
+ucc_status_t hd_roll_refusal(const hd_roll_t *roll) {
+    if (roll->mine.trouble != UCC_OK) {
+        return (ucc_status_t)roll->mine.trouble;
+    }
+    for (uint32_t i = 0; i < roll->oob.n_oob_eps; i++) {
+        const hd_record_t *r = &roll->all[i];
+        if (r->version == roll->mine.version && r->trouble != UCC_OK) {
+            return hd_roll_blame(roll, i, r->trouble);
+        }
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_roll_disagreement(const hd_roll_t *roll) {
+    const hd_record_t *first = &roll->all[0];
+    for (uint32_t i = 0; i < roll->oob.n_oob_eps; i++) {
+        const hd_record_t *r = &roll->all[i];
+        const char *what = r->version != first->version        ? "the version of Heddle"
+                           : r->sync_type != first->sync_type  ? "sync_type"
+                           : r->ordering != first->ordering    ? "ordering"
+                           : !hd_record_same_process(r, first) ? hd_record_disagreed(r, first)
+                                                               : NULL;
+        if (what) {
+            hd_error("%s differs between %s %u and %s 0 of %u", what, roll->who, i, roll->who,
+                     roll->oob.n_oob_eps);
+            return UCC_ERR_INVALID_PARAM;
+        }
+    }
+    return UCC_OK;
+}
+
+ucc_status_t hd_roll_introduce(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
+                               const hd_config_t *config) {
+    ucc_status_t status = hd_roll_begin(roll, oob, who, config);
+    if (status == UCC_OK) {
+        status = hd_roll_exchange(roll, &roll->mine, roll->all, sizeof(roll->mine));
+    }
+    for (uint32_t i = 0; status == UCC_OK && i < oob->n_oob_eps; i++) {
+        roll->all[i].number = i;
+    }
+    return status == UCC_OK ? hd_roll_refusal(roll) : status;
+}
+
+uint64_t *hd_roll_words(hd_roll_t *roll) {
+    _Static_assert(sizeof(*roll->told) == sizeof(uint64_t), "a word has the room of an account");
+    return memset(roll->told, 0, roll->oob.n_oob_eps * sizeof(*roll->told));
+}
+
+uint64_t hd_roll_serial(const hd_roll_t *roll) {
+    const hd_record_t *first = &roll->all[0];
+    return hd_hash_mix(hd_hash_mix(hd_hash_mix(1, first->process[0]), first->process[1]),
+                       first->serial);
+}
+
+/* --- several processes ------------------------------------------------------------------------ */
+
+static int by_process(const void *a, const void *b) {
+    const hd_record_t *x = *(const hd_record_t *const *)a, *y = *(const hd_record_t *const *)b;
+    int order = memcmp(x->process, y->process, sizeof(x->process));
+    return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+const hd_record_t *hd_roll_first(const hd_roll_t *roll, uint32_t process) {
+    return &roll->all[roll->place_of[hd_span_endpoint(roll->span, process, 0)]];
+}
+
+/* Returns the length of a process's address, as its lowest member told it. */
+static uint32_t address_bytes(const hd_roll_t *roll, uint32_t process) {
+    return roll->told[hd_roll_first(roll, process) - roll->all].bytes;
+}
+
+/* Returns the bytes of a slice: the fewest members of a process give an address of so many. */
+static uint32_t slice_of(const hd_span_t *span, uint32_t bytes) {
+    uint32_t least = span->n;
+    for (uint32_t p = 0; p < span->processes; p++) {
+        least = hd_span_count(span, p) < least ? hd_span_count(span, p) : least;
+    }
+    return (bytes + least - 1) / least;
+}
+
+/* Allocates all that is needed after the accounts, for addresses of so many bytes. */
+static void make_room(hd_roll_t *roll, uint32_t bytes) {
+    const hd_span_t *span = roll->span;
+    hd_free(roll->slices);
+    hd_free(roll->process);
+    roll->room = bytes;
+    roll->slices = hd_alloc(HD_LINE, (size_t)(span->n + 1) * slice_of(span, bytes));
+    roll->process = hd_alloc(HD_LINE, span->processes * (sizeof(*roll->process) + bytes));
+    if (!roll->slices || !roll->process) {
+        hd_error("no memory for the addresses of %u processes", span->processes);
+        roll->trouble = UCC_ERR_NO_MEMORY;
+    }
+}
+
+void hd_roll_take(hd_roll_t *roll) {
+    uint32_t n = roll->oob.n_oob_eps, lowest = 0;
+    const hd_record_t **sorted = (const hd_record_t **)(void *)hd_roll_words(roll);
+    uint32_t *process_of = roll->place_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
+    roll->step = HD_ROLL_OPEN;
+    roll->waited = (hd_stall_t){0};
+    for (uint32_t i = 0; i < n; i++) {
+        sorted[i] = &roll->all[i];
+    }
+    qsort(sorted, n, sizeof(*sorted), by_process);
+    for (uint32_t i = 0; process_of && i < n; i++) { /* a process is known by its lowest member */
+        bool same = i > 0 && hd_record_same_process(sorted[i], sorted[i - 1]);
+        lowest = same ? lowest : sorted[i]->number;
+        process_of[sorted[i]->number] = lowest;
+    }
+    roll->span = process_of ? hd_span_create(n, process_of, roll->mine.number) : NULL;
+    if (!roll->span) {
+        hd_error("no memory for an exchange among several processes");
+        roll->trouble = UCC_ERR_NO_MEMORY;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        roll->place_of[roll->all[i].number] = i;
+    }
+    make_room(roll, ROOM);
+}
+
+static ucc_status_t tell(hd_roll_t *roll) {
+    roll->account.status = (int32_t)roll->trouble;
+    return hd_roll_give(roll, &roll->account, roll->told, sizeof(roll->account));
+}
+
+static ucc_status_t open_network(hd_roll_t *roll) {
+    size_t bytes = 0;
+    ucc_status_t status = roll->trouble;
+    status = status == UCC_OK ? hd_net_open(roll->config, &roll->net) : status;
+    if (status == UCC_INPROGRESS) { /* another thread is opening it */
+        return status;
+    }
+    if (status == UCC_OK) {
+        hd_net_address(roll->net, &bytes);
+    }
+    roll->trouble = status;
+    roll->account.bytes = (uint32_t)bytes;
+    roll->step = HD_ROLL_ACCOUNTS;
+    return tell(roll);
+}
+
+/* Some member has no network. Those of the others that lack nothing else do without, too. */
+static ucc_status_t do_without(hd_roll_t *roll) {
+    hd_info("%ss in %u processes, without a network: no team of theirs can span processes",
+            roll->who, roll->span->processes);
+    if (roll->net) {
+        hd_net_close(roll->net);
+        roll->net = NULL;
+    }
+    roll->step = HD_ROLL_OVER;
+    return roll->trouble == UCC_ERR_NOT_SUPPORTED ? UCC_OK : roll->trouble;
+}
+
+/* Gives this member's slice of its process's address. */
+static ucc_status_t give_slice(hd_roll_t *roll, uint32_t longest) {
+    const hd_span_t *span = roll->span;
+    size_t bytes;
+    const uint8_t *address = hd_net_address(roll->net, &bytes);
+    roll->slice = slice_of(span, longest);
+    uint8_t *mine = roll->slices + (size_t)span->n * roll->slice;
+    size_t at = (size_t)roll->slice * span->local_of[roll->mine.number];
+    memset(mine, 0, roll->slice);
+    if (at < bytes) {
+        memcpy(mine, address + at, bytes - at < roll->slice ? bytes - at : roll->slice);
+    }
+    roll->step = HD_ROLL_SLICES;
+    return hd_roll_give(roll, mine, roll->slices, roll->slice);
+}
+
+/* The accounts have come: goes on to the addresses, or, if some address is longer than the room for
+ * it, to accounts once more. All members that have a span come to the same answer. */
+static ucc_status_t read_accounts(hd_roll_t *roll) {
+    uint32_t most = 0;
+    if (!roll->span) {
+        return hd_roll_blame(roll, roll->mine.number, (int32_t)roll->trouble);
+    }
+    for (uint32_t i = 0; i < roll->span->n; i++) {
+        const hd_account_t *told = &roll->told[roll->place_of[i]];
+        uint32_t expected = address_bytes(roll, roll->span->process_of[i]);
+        if (told->status == UCC_ERR_NOT_SUPPORTED && roll->optional) {
+            return do_without(roll);
+        }
+        if (told->status != UCC_OK || told->bytes == 0 || told->bytes > MOST_BYTES ||
+            told->bytes != expected) {
+            return hd_roll_blame(roll, i, told->status);
+        }
+        most = told->bytes > most ? told->bytes : most;
+    }
+    if (most > roll->room) {
+        make_room(roll, most);
+        return tell(roll);
+    }
+    return give_slice(roll, most);
+}
+
+ucc_status_t hd_roll_call(hd_roll_t *roll) {
+    ucc_status_t status = roll->step == HD_ROLL_OPEN ? open_network(roll) : UCC_OK;
+    while (status == UCC_OK && roll->step != HD_ROLL_OVER) {
+        status = hd_roll_taken(roll);
+        if (status == UCC_OK && roll->step == HD_ROLL_ACCOUNTS) {
+            status = read_accounts(roll);
+        } else if (status == UCC_OK) {
+            roll->step = HD_ROLL_OVER;
+        }
+    }
+    return status;
+}
+
+ucc_status_t hd_roll_call_through(hd_roll_t *roll) {
+    return wait_for(roll, hd_roll_call);
+}
+
+hd_net_process_t *hd_roll_processes(hd_roll_t *roll) {
+    const hd_span_t *span = roll->span;
+    hd_net_process_t *process = roll->process;
+    uint8_t *to = (uint8_t *)(process + span->processes);
+    for (uint32_t p = 0; p < span->processes; p++) {
+        const uint64_t *identity = hd_roll_first(roll, p)->process;
+        uint32_t bytes = address_bytes(roll, p), i = 0;
+        process[p] = (hd_net_process_t){
+            .identity = {identity[0], identity[1]}, .address = to, .bytes = bytes};
+        for (const uint8_t *end = to + bytes; to < end; i++) { /* puts its slices together */
+            uint32_t place = roll->place_of[hd_span_endpoint(span, p, i)];
+            size_t some = (size_t)(end - to) < roll->slice ? (size_t)(end - to) : roll->slice;
+            memcpy(to, roll->slices + (size_t)place * roll->slice, some);
+            to += some;
+        }
+    }
+    roll->process = NULL;
+    return process;
+}
+
+void hd_roll_end(hd_roll_t *roll) {
+    if (roll->net) {
+        hd_net_close(roll->net);
+    }
+    hd_free(roll->span);
+    hd_free(roll->place_of);
+    hd_roll_end_room(roll->all);
+    hd_free(roll->slices);
+    hd_free(roll->process);
+    *roll = (hd_roll_t){0};
+}
+
+void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, ucc_status_t why) {
+    hd_roll_t roll = {.stall = stall, .mine.trouble = (int32_t)why};
+    (void)hd_roll_introduce(&roll, oob, who, NULL);
+    hd_roll_end(&roll);
 }

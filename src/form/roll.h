@@ -15,11 +15,11 @@
  *      slices    a third exchange: the addresses, of which each member of a process gives a slice
  *
  * So a member that lacks memory, or anything else, tells the others before it leaves: nobody waits
- * for it in an exchange. A member that lacks memory before the first exchange takes part in that
- * one all the same, with a record that says why it can't go on.
+ * for it in an exchange. If it lacks memory before the first exchange, it takes part in that one
+ * all the same.
  *
- * A roll has one owner, and only the owner calls these functions. One exchange is outstanding at a
- * time. Functions that block say so.
+ * A roll has one owner, who calls these functions. One exchange is outstanding at a time. All
+ * errors are logged.
  */
 #ifndef HD_FORM_ROLL_H
 #define HD_FORM_ROLL_H
@@ -31,8 +31,7 @@
 
 /* What a member says of itself. It holds no addresses: its reader may come when the writer is gone,
  * or live in another process, even one with another version of the library. So it begins with the
- * version and has one size in all versions. It is small, because each endpoint of a team of
- * hundreds keeps hundreds of them. */
+ * version and has one size in all versions; a small one, as each member keeps all of them. */
 typedef struct hd_record {
     alignas(64) uint32_t version;
     uint32_t number; /* endpoint number; of a context or a process, its place in the exchange */
@@ -58,7 +57,7 @@ static inline bool hd_record_same_process(const hd_record_t *one, const hd_recor
 /* Returns the name of the first variable in which two records differ, and must not. NULL: they
  * agree. */
 const char *hd_record_disagreed(const hd_record_t *one, const hd_record_t *other);
-/* Returns one number for all that the processes of a team of n have to agree on; they compare it as
+/* Returns one number for all that the processes of a team of n have to agree on, to be compared as
  * they greet each other. */
 uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n);
 
@@ -73,7 +72,8 @@ typedef struct hd_account {
 typedef enum hd_roll_step {
     HD_ROLL_OPEN,     /* waits for the process's network */
     HD_ROLL_ACCOUNTS, /* waits for the second exchange */
-    HD_ROLL_SLICES    /* waits for the third */
+    HD_ROLL_SLICES,   /* waits for the third */
+    HD_ROLL_OVER
 } hd_roll_step_t;
 
 typedef struct hd_roll {
@@ -85,71 +85,71 @@ typedef struct hd_roll {
     hd_record_t mine, *all; /* by place in the exchange */
     hd_account_t *told;     /* what all gave to the second exchange; in the memory of `all` */
     /* The rest is for several processes. */
+    const hd_config_t *config;
     hd_roll_step_t step;
-    hd_span_t *span;      /* who lives where; NULL: there was no memory */
-    uint32_t *place_of;   /* by member's number: its place in the exchange */
-    hd_net_t *net;        /* a reference */
-    ucc_status_t trouble; /* why this member can't go on; UCC_OK: it can */
-    uint32_t culprit;     /* number of the first member that told of trouble, if `blames` */
-    bool blames;
-    hd_account_t account; /* what this member gives to the second exchange */
-    /* there is memory for addresses of so many bytes; all have the same number */
-    uint32_t room;
-    uint8_t *my_slice;         /* what this member gives to the third exchange */
-    uint8_t *slices;           /* what all gave to it, by place */
+    bool optional;             /* members can do without a network: then `net` is NULL in the end */
+    hd_span_t *span;           /* who lives where; NULL: there was no memory */
+    uint32_t *place_of;        /* by member's number: its place in the exchange */
+    hd_net_t *net;             /* a reference */
+    ucc_status_t trouble;      /* why this member can't go on; UCC_OK: it can */
+    hd_account_t account;      /* what this member gives to the second exchange */
+    uint32_t room;             /* bytes of addresses that there is memory for, the same at all */
     uint32_t slice;            /* bytes of a slice */
+    uint8_t *slices;           /* what all gave to the third exchange, by place; this member's */
     hd_net_process_t *process; /* room for what the slices say, with the addresses behind */
 } hd_roll_t;
 
-/* Prepares the exchange of records: allocates `all` and `told`. `mine` is the caller's to fill in.
- * UCC_ERR_NO_MEMORY: logged. */
+/* Returns zeroed memory to take part in an exchange with, aligned to HD_LINE_PAIR: from the heap,
+ * or, if that has none, one of a few pieces that the library keeps to say so with, as *trouble does
+ * then. NULL: those are in use, or too small, or trouble is NULL. */
+void *hd_roll_room(size_t bytes, int32_t *trouble);
+/* Gives back what hd_roll_room returned. */
+void hd_roll_end_room(void *room);
+/* Prepares the exchange of records: allocates `all` and `told`, and signs `mine`, the rest of which
+ * is the caller's to fill in. */
 ucc_status_t hd_roll_begin(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
-                           uint64_t stall);
-/* Starts an allgather. An error has been logged. */
+                           const hd_config_t *config);
+/* Starts an allgather. */
 ucc_status_t hd_roll_give(hd_roll_t *roll, void *mine, void *all, size_t bytes);
 /* Returns UCC_INPROGRESS while that allgather is outstanding; else frees it and returns how it
- * ended (an error is logged). */
+ * ended. */
 ucc_status_t hd_roll_taken(hd_roll_t *roll);
-/* Makes an allgather from its beginning to its end: blocks. */
+/* Both in one: blocks. */
 ucc_status_t hd_roll_exchange(hd_roll_t *roll, void *mine, void *all, size_t bytes);
-/* Called after the first exchange. Returns why a member can't take part, and sets *place to that of
- * the first such member; UCC_OK: all can. */
-ucc_status_t hd_roll_refusal(const hd_roll_t *roll, uint32_t *place);
-/* Returns memory with a word of zeros for each member, to check records with: it holds the accounts
- * later. */
+/* Logs that a member can't take part, and returns why, as it has told. */
+ucc_status_t hd_roll_blame(const hd_roll_t *roll, uint32_t member, int32_t told);
+/* Called after the first exchange: returns why some member can't take part; UCC_OK: all can. */
+ucc_status_t hd_roll_refusal(const hd_roll_t *roll);
+/* Returns UCC_ERR_INVALID_PARAM if the records differ in what must agree; UCC_OK: in nothing. */
+ucc_status_t hd_roll_disagreement(const hd_roll_t *roll);
+/* All of the first exchange, among members whose numbers are their places: blocks. For a member
+ * that can't take part, see hd_roll_refuse (form.h). */
+ucc_status_t hd_roll_introduce(hd_roll_t *roll, const ucc_oob_coll_t *oob, const char *who,
+                               const hd_config_t *config);
+/* Returns memory with a word of zeros for each member, to sort or check records with: it holds the
+ * accounts later. */
 uint64_t *hd_roll_words(hd_roll_t *roll);
 /* Returns a number that is the same at all members, after the first exchange, and that no other
- * exchange has. first: the record of member 0. */
-uint64_t hd_roll_serial(const hd_record_t *first);
+ * exchange has. */
+uint64_t hd_roll_serial(const hd_roll_t *roll);
 
 /* --- roll.c: several processes ---------------------------------------------------------------- */
 
-/* Called when the records have been read, and have the right numbers; `mine`, too. If anything is
- * missing, roll->trouble says so, and the next exchange tells the others; the caller may have
- * trouble of its own to set there. */
+/* Called when the records, and `mine`, have the right numbers. If anything is missing,
+ * roll->trouble says so, and the next exchange tells the others; the caller may set trouble of its
+ * own there. */
 void hd_roll_take(hd_roll_t *roll);
-/* Goes on from there. UCC_INPROGRESS: the caller comes again. UCC_OK: hd_roll_processes is next.
- * Else, if roll->blames, the error is why the culprit can't go on, which is not logged yet. All
- * members get the same, but for one without a span, which gets its own trouble. */
-ucc_status_t hd_roll_call(hd_roll_t *roll, const hd_config_t *config);
+/* Goes on from there. UCC_INPROGRESS: the caller comes again. All members get the same in the end,
+ * but for one without a span, which gets its own trouble. */
+ucc_status_t hd_roll_call(hd_roll_t *roll);
 /* Does so to the end: blocks. */
-ucc_status_t hd_roll_call_through(hd_roll_t *roll, const hd_config_t *config);
-/* Returns the processes as the net knows them, by number, in one block with their addresses, which
- * is the caller's then (hd_free). */
+ucc_status_t hd_roll_call_through(hd_roll_t *roll);
+/* Returns the record of a process's lowest member. */
+const hd_record_t *hd_roll_first(const hd_roll_t *roll, uint32_t process);
+/* Called in the end: returns the processes as the net knows them, by number, in one block with
+ * their addresses, which is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);
 /* Frees all that the roll still has. */
 void hd_roll_end(hd_roll_t *roll);
-
-/* --- roll.c: members that can't take part ----------------------------------------------------- */
-
-/* Takes part in the exchange of records for a member that can't, for this reason: blocks. What the
- * others say is of no interest any more. */
-void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, ucc_status_t why);
-/* Returns zeroed memory to take part in an exchange with, aligned to HD_LINE_PAIR: from the heap,
- * or, if that has none, one of a few pieces that the library keeps for this. NULL: those are in
- * use, or too small (logged). */
-void *hd_roll_room(size_t bytes);
-/* Gives back what hd_roll_room returned. */
-void hd_roll_end_room(void *room);
 
 #endif

@@ -1,44 +1,45 @@
 /* span.c: who lives where, in a team whose endpoints live in several processes, and the group of
  * such a team: one in each process, with its crossing (span/crossing.c). From the making of the
  * group on, a process that fails says so through the network.
- *
- * In teams of a list the processes and their addresses are known already, from contexts (meet.c) or
- * from a parent (split.c, shrink.c, derive.c). In teams that form by an exchange the roll has told
- * them (oob.c, processes.c).
  */
 #include "form/internal.h"
 
 /* --- members of a list ------------------------------------------------------------------------ */
 
-ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of, const uint64_t *list,
-                               uint32_t n, uint32_t me) {
-    team->n = n;
-    team->ep = me;
-    if (!of) {
-        return UCC_OK;
+/* Makes the span of a list's members. NULL: no memory (logged). */
+static hd_span_t *make_span(const hd_span_t *of, const hd_list_t *list, uint32_t me) {
+    uint32_t *process_of = hd_alloc(HD_LINE, list->n * sizeof(*process_of));
+    for (uint32_t i = 0; process_of && i < list->n; i++) {
+        process_of[i] = of->process_of[list->at(list->entries, i)];
     }
-    uint32_t *process_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
-    for (uint32_t i = 0; process_of && i < n; i++) {
-        process_of[i] = of->process_of[list[i]];
-    }
-    hd_span_t *span = process_of ? hd_span_create(n, process_of, me) : NULL;
+    hd_span_t *span = process_of ? hd_span_create(list->n, process_of, me) : NULL;
     hd_free(process_of);
     if (!span) {
-        hd_error("no memory for a list of %u members", n);
-        return UCC_ERR_NO_MEMORY;
+        hd_error("no memory for a list of %u members", list->n);
+    }
+    return span;
+}
+
+ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of,
+                               const hd_net_process_t *process, const hd_list_t *list,
+                               uint32_t me) {
+    hd_forming_t *f = team->forming;
+    team->n = list->n;
+    team->ep = me;
+    f->roll.mine.label = me;
+    hd_span_t *span = f->roll.span = of ? make_span(of, list, me) : NULL;
+    if (!span) {
+        return of ? UCC_ERR_NO_MEMORY : UCC_OK;
     }
     if (span->processes == 1) {
         hd_free(span);
+        f->roll.span = NULL;
         return UCC_OK;
     }
-    team->forming->roll.span = span;
-    return UCC_OK;
-}
-
-ucc_status_t hd_form_cross(ucc_team_h team, const hd_span_t *of, const uint64_t *list,
-                           const hd_net_process_t *process, uint64_t (*identity)[2]) {
-    hd_forming_t *f = team->forming;
-    const hd_span_t *span = f->roll.span;
+    if (!process) {
+        hd_error("ep_map: members live in several processes, and there is no network");
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     ucc_status_t status = hd_net_open(team->lib->config, &f->roll.net);
     /* UCC_INPROGRESS can't be: the parent, or the contexts, have the network open */
     if (status != UCC_OK) {
@@ -51,10 +52,8 @@ ucc_status_t hd_form_cross(ucc_team_h team, const hd_span_t *of, const uint64_t 
         return UCC_ERR_NO_MEMORY;
     }
     for (uint32_t p = 0; p < span->processes; p++) {
-        uint32_t there = of->process_of[list[hd_span_endpoint(span, p, 0)]];
         f->process[p] =
-            process ? process[there]
-                    : (hd_net_process_t){.identity = {identity[there][0], identity[there][1]}};
+            process[of->process_of[list->at(list->entries, hd_span_endpoint(span, p, 0))]];
     }
     return UCC_OK;
 }

@@ -3,22 +3,20 @@
  *
  * The parent's endpoints in this process meet (threads/meet.h). Then each process tells the others
  * which of its endpoints take part: a SPLIT, an allgather among the processes on the parent's own
- * network team. The endpoint that completes the meeting here, or fails it, starts the split. So all
- * know the new team: its span, and a wire id that follows from the parent's and the number of the
- * split. Those who take part leave the parent's meeting for one of their own, and from there on the
- * team forms as any other.
+ * network team. Whoever completes the meeting here, or fails it, starts the split, even if it takes
+ * no part in the team. So all know the new team: its span, and a wire id that follows from the
+ * parent's and the number of the split. From there on the team forms as any other, by the same
+ * meeting.
  *
- * The endpoint that completes the meeting drives the exchange, even if it takes no part in the
- * team: its handle is being formed until its process has told and heard all. (Messages go from each
- * process to each: none depends on a third.) If the handle is destroyed before, it stays for a
- * while (hd_form_split_lingers), and the parent's group stays for as long as the exchange takes. If
- * after that nobody here is left to go on, the parent fails (hd_form_fail_parent).
+ * Handles are being formed until their process has told and heard all. (Messages go from each
+ * process to each: none depends on a third.) If a handle is destroyed before, it stays for a while
+ * (hd_form_split_lingers), and the parent's group stays for as long as the exchange takes. If after
+ * that nobody here is left to go on, the parent fails (hd_form_fail_parent).
  */
 #include "form/internal.h"
 
-#include "core/hash.h"
-
 #include "core/fork.h"
+#include "core/hash.h"
 
 /* One such exchange. It belongs to the meeting, and to its leg while that is under way. */
 typedef struct hd_split {
@@ -28,7 +26,7 @@ typedef struct hd_split {
     _Atomic int32_t status;  /* UCC_INPROGRESS; then how the exchange ended */
     /* endpoints of this process that it has told the others of, and that have not given up */
     _Atomic uint32_t promised;
-    size_t words;          /* of each process: its status, then a bit for each of its endpoints */
+    size_t words;          /* of each process: its status, then a bit for each endpoint */
     uint64_t *word;        /* the first word of process 0; the others' follow */
     hd_net_piece_t *piece; /* by process: its words, as one piece of data */
     hd_net_data_t *data;   /* by process: its piece */
@@ -36,9 +34,10 @@ typedef struct hd_split {
 
 _Static_assert(offsetof(hd_split_t, leg) == 0, "a leg is known as its split");
 
-/* --- its memory ------------------------------------------------------------------------------- */
+/* --- the exchange ----------------------------------------------------------------------------- */
 
-static void unref(hd_split_t *split) {
+static void unref(void *object) {
+    hd_split_t *split = object;
     /* acq_rel: what the holder of either reference did happens before the end */
     uint32_t refs = atomic_fetch_sub_explicit(&split->refs, 1, memory_order_acq_rel);
     hd_assert(refs == 1 || refs == 2);
@@ -47,18 +46,10 @@ static void unref(hd_split_t *split) {
     }
 }
 
-/* The meeting gives its reference back. */
-static void drop_split(void *object) {
-    unref(object);
-}
-
 /* Allocates a split with all its arrays in one block. NULL: no memory. */
 static hd_split_t *allocate(const hd_span_t *span) {
-    uint32_t n = span->processes, most = 0;
-    for (uint32_t p = 0; p < n; p++) {
-        most = hd_span_count(span, p) > most ? hd_span_count(span, p) : most;
-    }
-    size_t words = 1 + (most + 63) / 64, bytes = words * sizeof(uint64_t);
+    uint32_t n = span->processes;
+    size_t words = 1 + (span->n + 63) / 64, bytes = words * sizeof(uint64_t);
     hd_split_t *split = hd_alloc(
         HD_LINE, sizeof(*split) + n * (sizeof(*split->data) + sizeof(*split->piece) + bytes));
     if (!split) {
@@ -75,9 +66,7 @@ static hd_split_t *allocate(const hd_span_t *span) {
     return split;
 }
 
-/* --- the exchange ----------------------------------------------------------------------------- */
-
-/* The leg's step, under its lane's lock: true when the leg is over, and may be gone. */
+/* The leg's step, under its lane's lock. */
 static bool step_split(hd_leg_t *leg) {
     hd_split_t *split = (hd_split_t *)(void *)leg;
     hd_crossing_t *crossing = split->crossing;
@@ -86,40 +75,33 @@ static bool step_split(hd_leg_t *leg) {
     if (status == UCC_INPROGRESS) {
         return false;
     }
-    /* release: what has come; pairs with the acquire in hd_form_split */
+    /* release: what has come; pairs with the acquire in status_of */
     atomic_store_explicit(&split->status, (int32_t)status, memory_order_release);
     unref(split);
     hd_span_defer_unref(crossing);
     return true;
 }
 
-typedef struct starting {
-    ucc_team_h team;
-    /* what this process tells of itself; unless UCC_OK, none of its endpoints takes part */
-    ucc_status_t status;
-} starting_t;
-
-/* Writes which endpoints of this process take part: none, if something is wrong. */
-static void fill(hd_split_t *split, const starting_t *starting) {
+/* Writes which endpoints of this process take part: none, if their meeting has failed. */
+static void fill(hd_split_t *split, const hd_meeting_t *meeting) {
     const hd_span_t *span = split->crossing->span;
-    const hd_meeting_t *meeting = starting->team->forming->meeting;
     uint64_t *word = split->word + span->mine * split->words;
     uint32_t promised = 0;
-    word[0] = (uint64_t)(int64_t)starting->status;
-    for (uint32_t i = 0; starting->status == UCC_OK && i < hd_span_count(span, span->mine); i++) {
+    bool complete = hd_meeting_is_complete(meeting);
+    word[0] = (uint64_t)(int64_t)(complete ? UCC_OK : hd_meeting_failed(meeting));
+    for (uint32_t i = 0; complete && i < hd_span_count(span, span->mine); i++) {
+        uint32_t endpoint = hd_span_endpoint(span, span->mine, i);
         bool included = hd_meeting_included(meeting, i);
-        word[1 + i / 64] |= (uint64_t)included << (i % 64);
+        word[1 + endpoint / 64] |= (uint64_t)included << (endpoint % 64);
         promised += included;
     }
     /* relaxed: the meeting's lock hands it on */
     atomic_store_explicit(&split->promised, promised, memory_order_relaxed);
 }
 
-/* Makes the split and starts its exchange: once per meeting (hd_meeting_object). NULL: no
- * memory. */
-static void *make_split(void *arg) {
-    const starting_t *starting = arg;
-    const hd_forming_t *f = starting->team->forming;
+/* Makes the split and starts its exchange: once per meeting. NULL: no memory. */
+static void *make_split(void *forming) {
+    const hd_forming_t *f = forming;
     hd_crossing_t *crossing = hd_group_crossing(f->parent);
     hd_split_t *split = allocate(crossing->span);
     if (!split) {
@@ -127,7 +109,7 @@ static void *make_split(void *arg) {
     }
     hd_leg_t *leg = &split->leg;
     split->crossing = crossing;
-    fill(split, starting);
+    fill(split, f->meeting);
     leg->team = crossing->team;
     leg->key = (hd_net_key_t){.class = HD_NET_FORMING, .number = f->split};
     leg->call = (hd_net_call_t){.type = HD_ALLGATHERV,
@@ -147,27 +129,27 @@ static void *make_split(void *arg) {
     return split;
 }
 
-/* Returns the split of a meeting that is complete, or has failed with `status`. NULL: no memory;
- * then the parent has failed. */
-static hd_split_t *split_of(ucc_team_h team, ucc_status_t status) {
+/* Returns the split of a meeting that is complete, or has failed. NULL: no memory; then the parent
+ * has failed. */
+static hd_split_t *split_of(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    starting_t starting = {team, status};
-    hd_split_t *split = hd_meeting_object(f->meeting, make_split, &starting, drop_split);
+    hd_split_t *split = hd_meeting_prelude(f->meeting, make_split, f, unref);
     if (!split) {
         hd_form_fail_parent(team, UCC_ERR_NO_MEMORY);
     }
     return split;
 }
 
-/* --- the team --------------------------------------------------------------------------------- */
-
-/* Returns whether an endpoint of the parent takes part. */
-static bool is_in(const hd_split_t *split, uint32_t endpoint) {
-    const hd_span_t *span = split->crossing->span;
-    uint32_t local = span->local_of[endpoint];
-    const uint64_t *word = split->word + span->process_of[endpoint] * split->words;
-    return word[1 + local / 64] >> (local % 64) & 1;
+/* Drives the exchange on, and returns how it stands. */
+static ucc_status_t drive(const hd_split_t *split) {
+    hd_net_pump(split->crossing->net);
+    /* acquire: pairs with the release in step_split */
+    ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
+    hd_span_drain();
+    return status;
 }
+
+/* --- the team --------------------------------------------------------------------------------- */
 
 /* The exchange is over. Returns UCC_OK, or why a process could not take part. */
 static ucc_status_t read_words(const hd_split_t *split) {
@@ -180,60 +162,37 @@ static ucc_status_t read_words(const hd_split_t *split) {
     return UCC_OK;
 }
 
-/* Sets this endpoint's number, the team's size, and, if the team has several processes, what it
- * needs to cross them. */
+/* Takes the list of those who take part. */
 static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
     hd_forming_t *f = team->forming;
     const hd_crossing_t *crossing = split->crossing;
-    uint64_t *list = hd_alloc(HD_LINE, crossing->span->n * sizeof(*list));
+    const hd_span_t *span = crossing->span;
+    uint64_t *endpoint = hd_alloc(HD_LINE, span->n * sizeof(*endpoint));
     uint32_t n = 0, me = 0;
-    if (!list) {
+    if (!endpoint) {
         return UCC_ERR_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < crossing->span->n; i++) {
-        me = i == f->parent_ep ? n : me;
-        if (is_in(split, i)) {
-            list[n++] = i;
+    for (uint32_t i = 0; i < span->n; i++) {
+        const uint64_t *word = split->word + span->process_of[i] * split->words;
+        me = i == team->ep ? n : me;
+        if (word[1 + i / 64] >> (i % 64) & 1) {
+            endpoint[n++] = i;
         }
     }
-    ucc_status_t status = hd_form_take_list(team, crossing->span, list, n, me);
-    if (status == UCC_OK && f->roll.span) {
-        f->wire = hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), f->split);
-        status = hd_form_cross(team, crossing->span, list, NULL, crossing->identity);
-    }
-    f->roll.mine.label = me;
-    hd_free(list);
+    hd_list_t list = hd_list_of(endpoint, n);
+    f->wire = hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), f->split);
+    ucc_status_t status = hd_form_take_list(team, span, crossing->process, &list, me);
+    hd_free(endpoint);
     return status;
 }
 
-/* Leaves the parent's meeting for that of the endpoints of this process that take part. An endpoint
- * that fails to enter the latter has failed the former before it tries again: whoever is in the
- * latter by then finds either that the former has failed, or the endpoint there. */
+/* All know who takes part: goes on to the making of the group. */
 static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
-    hd_forming_t *f = team->forming;
-    hd_meeting_t *before = f->meeting;
-    uint32_t n = 0, me = 0;
-    for (uint32_t i = 0; i < f->meets; i++) {
-        me = i == f->participant ? n : me;
-        n += hd_meeting_included(before, i);
-    }
-    hd_meet_key_t key = {
-        .kind = HD_MEET_SPLIT, .scope = f->parent->serial, .id = f->split, .list = {{n, 1}}};
-    ucc_status_t status = hd_form_start_meeting(team, &key, n, me, true);
-    if (status != UCC_OK) {
-        return status;
-    }
-    status = take_members(team, split);
+    team->forming->step = STEP_MEET;
+    ucc_status_t status = take_members(team, split);
     if (status != UCC_OK) {
         hd_form_fail_parent(team, status);
     }
-    f->split_of = 0;
-    /* seq_cst: pairs with that in hd_form_give_up_split */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (hd_meeting_failed(before) != UCC_OK) {
-        hd_meeting_fail(f->meeting, hd_meeting_failed(before));
-    }
-    hd_meeting_release(before, false);
     return status;
 }
 
@@ -244,16 +203,13 @@ ucc_status_t hd_form_split(ucc_team_h team) {
         return failed == UCC_OK ? UCC_INPROGRESS : failed;
     }
     /* From now on the other processes may hear that this process's endpoints come. So whatever
-     * becomes of the meeting, the endpoints here go on to the next one, where they learn of it and
-     * can tell the other processes. */
-    hd_split_t *split = split_of(team, UCC_OK);
+     * becomes of the meeting, the endpoints here go on to STEP_MEET, where they learn of it and can
+     * tell the other processes. */
+    hd_split_t *split = split_of(team);
     if (!split) {
         return UCC_ERR_NO_MEMORY;
     }
-    hd_net_pump(split->crossing->net);
-    /* acquire: pairs with the release in step_split */
-    ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    hd_span_drain();
+    ucc_status_t status = drive(split);
     if (f->excluded && status != UCC_INPROGRESS) {
         hd_form_drop(team);
         team->state = HD_TEAM_EXCLUDED;
@@ -268,30 +224,21 @@ ucc_status_t hd_form_split(ucc_team_h team) {
 
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
-    if (f->forks != hd_forks()) {
-        return;
-    }
-    hd_split_t *split = split_of(team, why);
+    hd_split_t *split = split_of(team);
     if (!split || f->excluded) {
         return;
     }
-    /* seq_cst: either this endpoint sees that the exchange is over, or one that goes on sees that
-     * the meeting has failed; pairs with the fence in go_on */
-    atomic_thread_fence(memory_order_seq_cst);
     /* acquire: pairs with the release in step_split */
     ucc_status_t status = (ucc_status_t)atomic_load_explicit(&split->status, memory_order_acquire);
-    bool told = true;
-    if (status == UCC_INPROGRESS) { /* one that goes on finds the meeting failed, and tells */
-        /* relaxed, both: only the count matters */
-        told = atomic_load_explicit(&split->promised, memory_order_relaxed) == 0 ||
-               atomic_fetch_sub_explicit(&split->promised, 1, memory_order_relaxed) > 1;
+    if (status == UCC_INPROGRESS) {
+        /* Of those that the others have been told of, one that goes on finds the meeting failed,
+         * and tells them. relaxed, both: only the count matters */
+        if (atomic_load_explicit(&split->promised, memory_order_relaxed) > 0 &&
+            atomic_fetch_sub_explicit(&split->promised, 1, memory_order_relaxed) == 1) {
+            hd_form_fail_parent(team, why);
+        }
     } else if (status == UCC_OK && read_words(split) == UCC_OK) {
-        /* the others believe that this endpoint comes; whoever has failed the next meeting, which
-         * it may have found out already, has told them */
-        told = !f->uncounted || go_on(team, split) == UCC_OK || !f->uncounted;
-    }
-    if (!told) {
-        hd_form_fail_parent(team, why);
+        (void)go_on(team, split); /* the others believe that this endpoint comes: it can tell now */
     }
 }
 
@@ -301,20 +248,12 @@ bool hd_form_split_lingers(ucc_team_h team) {
     if (f->forks != hd_forks()) {
         return false;
     }
-    ucc_status_t why = hd_meeting_is_complete(f->meeting) ? UCC_OK : UCC_ERR_NOT_FOUND;
-    if (why != UCC_OK) {
-        hd_meeting_fail(f->meeting, why);
+    if (!hd_meeting_is_complete(f->meeting)) {
+        hd_meeting_fail(f->meeting, UCC_ERR_NOT_FOUND);
     }
-    hd_split_t *split = split_of(team, why);
+    hd_split_t *split = split_of(team);
     uint64_t now = hd_ticks();
     f->since = f->since ? f->since : now;
-    if (split) {
-        hd_net_pump(split->crossing->net);
-    }
-    /* relaxed: nothing is read that it publishes */
-    bool lingers = split &&
-                   atomic_load_explicit(&split->status, memory_order_relaxed) == UCC_INPROGRESS &&
-                   now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
-    hd_span_drain();
-    return lingers;
+    return split && drive(split) == UCC_INPROGRESS &&
+           now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
 }

@@ -67,16 +67,16 @@ static bool is_crowded(const hd_crossing_t *crossing) {
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
                                 hd_origin_t origin, const hd_config_t *config) {
-    size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(uint64_t[2]);
+    size_t bytes = sizeof(hd_crossing_t) + span->processes * sizeof(*process);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, bytes);
     if (!crossing) {
         hd_error("no memory for a team of %u processes", span->processes);
         return UCC_ERR_NO_MEMORY;
     }
-    crossing->identity = (uint64_t(*)[2])(void *)(crossing + 1);
+    crossing->process = (hd_net_process_t *)(void *)(crossing + 1);
     for (uint32_t p = 0; p < span->processes; p++) {
-        crossing->identity[p][0] = process[p].identity[0];
-        crossing->identity[p][1] = process[p].identity[1];
+        crossing->process[p].identity[0] = process[p].identity[0];
+        crossing->process[p].identity[1] = process[p].identity[1];
     }
     /* In a team whose wire id may be used again (one of survivors, which has an origin), a part
      * that comes too late might be taken for one of the next team's: there are no swaps then. */

@@ -128,7 +128,8 @@ struct hd_crossing {
     uint64_t *labels;
     uint64_t since; /* ticks when it was made */
     uint32_t terms; /* a hash of what the processes must agree on; they compare it as they greet */
-    uint64_t (*identity)[2]; /* by process: hd_process_identity */
+    /* by number: the processes, by whose identities the net finds their addresses */
+    hd_net_process_t *process;
     /* spans of active sets, each made when it is first used; a list that only grows */
     _Atomic(hd_span_t *) sets;
     hd_origin_t origin;

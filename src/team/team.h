@@ -168,9 +168,6 @@ struct ucc_team {
      * none */
     heddle_group_t *helped;
     bool owned_by_ep; /* belongs to a heddle_ep_t: ucc_team_destroy refuses it */
-    /* while FORMING: this handle only tells the others why it can't take part; form/oob.c owns its
-     * memory */
-    bool refuses;
     /* For handles of a heddle_ep_t. unnoticed: the status of the first call that has failed since
      * heddle_ep_failure was last called; noticed: heddle_ep_failure has been called since the team
      * failed. */

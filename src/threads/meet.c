@@ -8,6 +8,13 @@
 #include "core/mem.h"
 #include "core/fork.h"
 
+/* What a meeting, or its prelude, is about. */
+typedef struct subject {
+    bool made; /* object is what make returned */
+    void *object;
+    void (*drop)(void *object);
+} subject_t;
+
 struct hd_meeting {
     hd_meet_key_t key;
     uint32_t size, refs;
@@ -19,9 +26,7 @@ struct hd_meeting {
     uint8_t *state; /* per participant: 0 absent, 1 excluded, 2 included */
     hd_meeting_t *next;
     pthread_mutex_t object_lock; /* guards the rest */
-    bool made;                   /* object is what make returned */
-    void *object;
-    void (*drop)(void *object);
+    subject_t subject, prelude;
 };
 
 enum { N_BUCKETS = 256 };
@@ -74,10 +79,15 @@ static bool same(const hd_meet_key_t *a, const hd_meet_key_t *b) {
 
 /* --- made and freed --------------------------------------------------------------------------- */
 
-static void free_meeting(hd_meeting_t *m) {
-    if (m->object && m->drop) {
-        m->drop(m->object);
+static void drop(subject_t *s) {
+    if (s->object && s->drop) {
+        s->drop(s->object);
     }
+}
+
+static void free_meeting(hd_meeting_t *m) {
+    drop(&m->subject);
+    drop(&m->prelude);
     pthread_mutex_destroy(&m->object_lock);
     hd_free(m->label);
     hd_free(m->state);
@@ -230,22 +240,32 @@ bool hd_meeting_has_come(const hd_meeting_t *m, uint32_t i) {
     return has_come;
 }
 
-void *hd_meeting_object(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
-                        void (*drop)(void *object)) {
+static void *object_of(hd_meeting_t *m, subject_t *s, void *(*make)(void *arg), void *arg,
+                       void (*end)(void *object)) {
     pthread_mutex_lock(&m->object_lock);
-    if (!m->made) { /* once only: if it can't be made, all participants learn that */
-        m->made = true;
-        m->object = make(arg);
-        m->drop = drop;
+    if (!s->made) { /* once only: if it can't be made, all participants learn that */
+        s->made = true;
+        s->object = make ? make(arg) : NULL;
+        s->drop = end;
     }
-    void *object = m->object;
+    void *object = s->object;
     pthread_mutex_unlock(&m->object_lock);
     return object;
 }
 
+void *hd_meeting_object(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
+                        void (*drop)(void *object)) {
+    return object_of(m, &m->subject, make, arg, drop);
+}
+
+void *hd_meeting_prelude(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
+                         void (*drop)(void *object)) {
+    return object_of(m, &m->prelude, make, arg, drop);
+}
+
 bool hd_meeting_is_made(hd_meeting_t *m) {
     pthread_mutex_lock(&m->object_lock);
-    bool made = m->made;
+    bool made = m->subject.made;
     pthread_mutex_unlock(&m->object_lock);
     return made;
 }
@@ -263,16 +283,15 @@ void hd_meeting_release(hd_meeting_t *m, bool early) {
     bool failed = hd_meeting_failed(m) != UCC_OK;
     if (open && (early || (failed && is_numbered(m)))) {
         m->gone++; /* it has been counted: the meeting must stay in the table for the others */
-        void *object = NULL;
+        subject_t subject = {0}, prelude = {0};
         if (failed && m->refs == m->gone) {
-            object = m->object; /* of use to nobody: who comes later only learns of the failure */
-            m->object = NULL;
+            subject = m->subject; /* of use to nobody: who comes later only learns of the failure */
+            prelude = m->prelude;
+            m->subject.object = m->prelude.object = NULL;
         }
-        void (*drop)(void *) = object ? m->drop : NULL;
         pthread_mutex_unlock(&table_lock);
-        if (drop) {
-            drop(object);
-        }
+        drop(&subject);
+        drop(&prelude);
         return;
     }
     bool last = --m->refs == m->gone;

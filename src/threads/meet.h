@@ -72,10 +72,13 @@ bool hd_meeting_included(const hd_meeting_t *meeting, uint32_t i);
 /* Has participant i come? Also of a meeting that is not complete. */
 bool hd_meeting_has_come(const hd_meeting_t *meeting, uint32_t i);
 /* What this meeting is about: made by the first caller; dropped, if given, when the meeting is
- * freed. NULL if make returned NULL. */
+ * freed. NULL if make is NULL, or returned NULL. */
 void *hd_meeting_object(hd_meeting_t *meeting, void *(*make)(void *arg), void *arg,
                         void (*drop)(void *object));
-/* Has the first caller come there? */
+/* The same for what the participants have to find out before that. */
+void *hd_meeting_prelude(hd_meeting_t *meeting, void *(*make)(void *arg), void *arg,
+                         void (*drop)(void *object));
+/* Has the first caller come to hd_meeting_object? */
 bool hd_meeting_is_made(hd_meeting_t *meeting);
 /* early: this participant only had to be counted, and does not wait for the rest. */
 void hd_meeting_release(hd_meeting_t *meeting, bool early);

@@ -13,7 +13,7 @@ static _Atomic int named;
 
 static void hear(hd_log_level_t level, const char *line, void *arg) {
     (void)arg;
-    named += level == HD_LOG_ERROR && strstr(line, "context 1 of 3 can't be created") != NULL;
+    named += level == HD_LOG_ERROR && strstr(line, "context 1 of 3 can't take part") != NULL;
 }
 
 static void listen(void) {

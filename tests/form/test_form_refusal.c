@@ -130,7 +130,7 @@ static ucc_status_t form_with(long allocations, bool unplaced) {
 static void form_in_the_end(bool unplaced) {
     long n = 0;
     ucc_status_t status;
-    culprit = "endpoint 1 of its oob can't take part";
+    culprit = "endpoint 1 of 3 can't take part";
     while ((status = form_with(n, unplaced)) != UCC_OK) {
         cr_assert_eq(status, UCC_ERR_NO_MEMORY);
         cr_assert_eq(named, N - 1, "%u lines name the culprit", (unsigned)named);
@@ -205,7 +205,7 @@ static ucc_status_t create_two(heddle_group_params_t params, long allocations) {
     real = mine.oob;
     mine.oob.allgather = enter;
     named = entered = 0;
-    culprit = "process 0 can't take part";
+    culprit = "process 0 of 2 can't take part";
     hd_alloc_fail_after(allocations);
     cr_assert_eq(pthread_create(&thread, NULL, create, &mine), 0);
     while (entered == 0) {

@@ -946,7 +946,7 @@ static void form_in_all_or_none(uint32_t endpoints, derive_t derive, bool late) 
     bool formed = false;
     scarcity->derive = derive;
     scarcity->late = late;
-    for (long n = 0; n < 300 && !formed; n += n < 14 * (long)endpoints ? 1 : 17) {
+    for (long n = 0; n < 300 && !formed; n += n < 24 * (long)endpoints ? 1 : 5) {
         scarcity->allocations = n;
         atomic_store(&scarcity->refused, false);
         outcome_t outcome = processes_run(&shape, SECONDS, forms_without_memory, scarcity);

@@ -105,7 +105,7 @@ static void call_roll(input_t *in) {
                           .n_oob_eps = n};
     net.address = my_address;
     net.address_bytes = sizeof(my_address);
-    CHECK(hd_roll_begin(&roll, &oob, "member", 0) == UCC_OK);
+    CHECK(hd_roll_begin(&roll, &oob, "member", NULL) == UCC_OK);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t where = next_byte(in) % 4;
         roll.all[i] = (hd_record_t){.process = {where, where / 2}, .number = i};
@@ -115,8 +115,8 @@ static void call_roll(input_t *in) {
     roll.net = &net;
     roll.step = HD_ROLL_ACCOUNTS; /* as if it had been opened */
     CHECK(hd_roll_give(&roll, &roll.account, roll.told, sizeof(roll.account)) == UCC_OK);
-    ucc_status_t status = hd_roll_call(&roll, NULL);
-    CHECK(status != UCC_INPROGRESS && roll.blames == (status != UCC_OK));
+    ucc_status_t status = hd_roll_call(&roll);
+    CHECK(status != UCC_INPROGRESS && (roll.step == HD_ROLL_OVER) == (status == UCC_OK));
     if (status == UCC_OK) {
         hd_net_process_t *process = hd_roll_processes(&roll);
         for (uint32_t p = 0; process && p < roll.span->processes; p++) {
