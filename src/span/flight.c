@@ -15,7 +15,7 @@
  *
  * Each leg keeps the group from `arrived` on, and gives that up in its last step. This is under the
  * lane's lock, where the group must not end, because its end destroys a team of the net's; so the
- * reference is noted with the crossing and given up by whoever has pumped (drain.c).
+ * reference is noted with the crossing and given up by whoever has pumped (hd_span_drain).
  */
 #include "span/internal.h"
 

@@ -6,8 +6,7 @@
  *
  *   span.c             which endpoints live in which process
  *   pool.c             large memory that goes from leg to leg
- *   drain.c            references to groups that are given up later
- *   crossing.c         greeting, active sets, and failing of a team of several processes
+ *   crossing.c         a crossing's life: making, greeting, active sets, failing, end
  *   flight_plan.c      how a flight is cut
  *   flight_parts.c     numbers of slices, lists of pieces, a unit of COMBINE
  *   flight_apart.c     reductions whose operands cross one by one
@@ -17,7 +16,6 @@
  *   swap_parts.c       what is in the messages of a swap
  *   swap.c             how a swap lives
  *   plan.c             by which of the two a call crosses processes
- *   create.c           makes a crossing, and ends it
  *
  * A FLIGHT is the network side of one exchange. There is one per process, shared by its endpoints.
  * It lives in the memory of the exchange's slot on the board, so an operation's request may go when

@@ -107,9 +107,11 @@ typedef struct hd_swap_place {
  * the team has failed. */
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
+enum { HD_WARM_PROCESSES = 8 }; /* most processes of a team whose ways are warmed */
+
 struct hd_crossing {
-    /* HD_SWAP_SLOTS entries; NULL: the team has no swaps, or one endpoint here */
-    hd_swap_place_t *swap_place;
+    /* HD_SWAP_SLOTS entries; none if the team has no swaps, or one endpoint here */
+    alignas(HD_LINE) hd_swap_place_t *swap_place;
     /* results of swaps with several endpoints here, by slot, each with room for a part from every
      * process; NULL: not allocated yet */
     _Atomic(uint8_t *) swap_results;
@@ -124,8 +126,6 @@ struct hd_crossing {
     bool ahead;          /* endpoints go on before all processes are there (crossing.c) */
     hd_net_team_t *team; /* the net accepts messages for it from its creation on */
     uint64_t wire;
-    /* by endpoint of the team: the user's names; the group owns them, as group->labels */
-    uint64_t *labels;
     uint64_t since; /* ticks when it was made */
     uint32_t terms; /* a hash of what the processes must agree on; they compare it as they greet */
     uint64_t (*identity)[2]; /* by process: hd_process_identity */
@@ -136,25 +136,24 @@ struct hd_crossing {
      * receiver does not know yet. */
     hd_leg_t hello;
     void *hello_scratch;
-    /* what processes exchange to warm the ways between them (crossing.c) */
-    struct hd_words *words;
-    /* legs of the greeting and the warming that have begun; written by whoever steps the last of
-     * them */
-    uint32_t hellos;
+    /* what processes exchange to warm the ways between them: a word, for each process the same */
+    hd_net_piece_t given_word, taken_word;
+    hd_net_data_t give[HD_WARM_PROCESSES], take[HD_WARM_PROCESSES];
     _Atomic uint32_t greeted; /* hd_greeting_t */
     /* the other processes need not be told any more that the team has failed */
     _Atomic uint32_t aborted;
     hd_pool_t pool;
     /* How many references to the group are to be given up by hd_span_drain, and the next crossing
-     * in its list; both under the lock of drain.c. */
+     * in its list; both under the lock of that list. */
     uint32_t unrefs;
     hd_crossing_t *next_deferred;
 };
 
 /* Makes a crossing and hangs it on a group that nobody has joined yet; called by form/. process:
  * the span's processes, by number. config: the configuration of the team's library. On success the
- * span, the caller's reference to the net, the labels (from hd_alloc) and the origin belong to the
- * crossing; on failure they remain the caller's. */
+ * span, the caller's reference to the net and the origin belong to the crossing, and the labels
+ * (the user's names of endpoints, from hd_alloc) to the group; on failure they remain the
+ * caller's. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
                                 hd_origin_t origin, const hd_config_t *config);
@@ -213,13 +212,11 @@ ucc_status_t hd_swap_wait(hd_op_t *op);
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
                             uint32_t looks);
 
-/* drain.c: gives up the references to groups that hd_span_defer_unref has noted. The caller holds
- * no lock. */
+/* Gives up the references to groups that hd_span_defer_unref has noted. The caller holds no
+ * lock. */
 void hd_span_drain(void);
 /* Notes that a leg gives up its reference to the crossing's group; whoever drains next does it. The
  * caller is the leg's last step, under its lane's lock. */
 void hd_span_defer_unref(hd_crossing_t *crossing);
-/* Called before the first of those; makes sure that the child of a fork finds their lock free. */
-void hd_span_drain_init(void);
 
 #endif
