@@ -50,16 +50,18 @@ void hd_span_defer_unref(hd_crossing_t *crossing) {
 void hd_span_drain(void) {
     /* relaxed: one that is missed is settled by the next who pumps */
     while (atomic_load_explicit(&deferred, memory_order_relaxed)) {
+        hd_group_t *group = NULL; /* its end is that of the crossing, too */
+        uint32_t unrefs = 0;
         hd_lock(&deferred_lock);
         hd_crossing_t *crossing = atomic_load_explicit(&deferred, memory_order_relaxed);
-        uint32_t unrefs = crossing ? crossing->unrefs : 0;
         if (crossing) {
             atomic_store_explicit(&deferred, crossing->next_deferred, memory_order_relaxed);
+            group = crossing->group;
+            unrefs = crossing->unrefs;
             crossing->unrefs = 0;
         }
         hd_unlock(&deferred_lock);
-        hd_assert(!crossing || unrefs > 0);
-        hd_group_t *group = unrefs ? crossing->group : NULL; /* the last one frees the crossing */
+        hd_assert(!group || unrefs > 0);
         for (; unrefs; unrefs--) {
             hd_home_unpin(&group->home);
         }
@@ -90,52 +92,38 @@ static bool may_greet(const hd_crossing_t *crossing) {
            hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
-/* Sets the words of this lane, the same for all processes. Nobody reads them. A message may come
- * when its team is gone, so the words are static and serve all teams. In each lane one thread at a
- * time uses them. */
-static void set_words(hd_crossing_t *crossing, uint32_t lane) {
+static bool step_hello(hd_leg_t *leg);
+
+/* Sets up leg i of this sequence: the greeting in lane 0, the words in lane 0, and then in each
+ * further lane a barrier and the words. Nobody reads the words. A message may come when its team is
+ * gone, so they are static and serve all teams; in each lane one thread at a time uses them. */
+static void set_hello(hd_crossing_t *crossing, uint32_t i) {
     enum { LANES = 8 };
     static struct { uint64_t given, taken; } words[LANES];
+    hd_leg_t *leg = &crossing->hello;
+    uint32_t lane = i / 2;
     crossing->given_word = (hd_net_piece_t){&words[lane % LANES].given, sizeof(uint64_t)};
     crossing->taken_word = (hd_net_piece_t){&words[lane % LANES].taken, sizeof(uint64_t)};
     for (uint32_t p = 0; p < HD_WARM_PROCESSES; p++) {
         crossing->give[p] = (hd_net_data_t){&crossing->given_word, 1, sizeof(uint64_t)};
         crossing->take[p] = (hd_net_data_t){&crossing->taken_word, 1, sizeof(uint64_t)};
     }
-}
-
-static bool step_hello(hd_leg_t *leg);
-
-/* Sets up leg i of this sequence: the greeting in lane 0, the words in lane 0, and then in each
- * further lane a barrier and the words. */
-static void set_hello(hd_crossing_t *crossing, uint32_t i) {
-    hd_leg_t *leg = &crossing->hello;
     *leg = (hd_leg_t){.team = crossing->team,
                       .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING,
                               .number = i,
                               .ordinal = !i && crossing->origin.endpoint},
-                      .segment = i / 2,
+                      .segment = lane,
                       .call = {.type = i % 2 ? HD_ALLTOALL : HD_BARRIER,
                                .n = crossing->span->processes,
                                .me = crossing->span->mine,
                                .signature = crossing->terms,
                                .give = crossing->give,
                                .take = crossing->take,
-                               .scratch = crossing->hello_scratch},
+                               .scratch = leg->call.scratch},
                       .step = step_hello,
                       .owner = crossing};
     leg->plan = i ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
                   : hd_net_plan_of(crossing->team, &leg->call, 0);
-    if (i % 2) {
-        set_words(crossing, leg->segment);
-    }
-}
-
-/* Is there a leg i in that sequence? In a team that is ahead, a process may be through with the
- * team and not answer the words. */
-static bool has_hello(const hd_crossing_t *crossing, uint32_t i) {
-    return crossing->span->processes <= HD_WARM_PROCESSES && !crossing->ahead &&
-           i / 2 < hd_net_team_lanes(crossing->team);
 }
 
 /* The greeting is over: the group is ready, or fails. */
@@ -152,6 +140,7 @@ static void end_hello(hd_crossing_t *crossing, ucc_status_t status) {
 /* The step of the greeting's and the warming's legs, under the lane's lock. */
 static bool step_hello(hd_leg_t *leg) {
     hd_crossing_t *crossing = leg->owner;
+    bool warms = crossing->span->processes <= HD_WARM_PROCESSES;
     uint32_t i = (uint32_t)leg->key.number, lane = leg->lane;
     /* relaxed: the lane orders who steps the leg behind who has started it */
     hd_assert_eq(atomic_load_explicit(&crossing->greeted, memory_order_relaxed), HD_GREETING);
@@ -160,7 +149,7 @@ static bool step_hello(hd_leg_t *leg) {
     if (failed == UCC_OK && i == 0 && leg->phase == 0 && leg->round == 0 && !may_greet(crossing)) {
         return false;
     }
-    if (crossing->span->processes <= HD_WARM_PROCESSES) {
+    if (warms) {
         hd_net_team_warms(crossing->team, lane, false);
     }
     ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
@@ -170,7 +159,9 @@ static bool step_hello(hd_leg_t *leg) {
     if (status == UCC_OK && i % 2) {
         hd_net_team_warms(crossing->team, lane, true);
     }
-    if (status == UCC_OK && has_hello(crossing, i + 1)) {
+    /* in a team that is ahead, a process may be through with the team and not answer the words */
+    if (status == UCC_OK && warms && !crossing->ahead &&
+        (i + 1) / 2 < hd_net_team_lanes(crossing->team)) {
         set_hello(crossing, i + 1);
         hd_leg_start(leg); /* another thread may step it at once */
         return true;
@@ -186,8 +177,8 @@ static void start_hello(hd_crossing_t *crossing) {
     hd_leg_t *leg = &crossing->hello;
     set_hello(crossing, 0);
     size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
-    crossing->hello_scratch = leg->call.scratch = hd_alloc(HD_LINE, scratch);
-    if (scratch && !crossing->hello_scratch) {
+    leg->call.scratch = hd_alloc(HD_LINE, scratch);
+    if (scratch && !leg->call.scratch) {
         hd_error("no memory to form a team of %u processes", crossing->span->processes);
         end_hello(crossing, UCC_ERR_NO_MEMORY);
         return;
@@ -247,7 +238,6 @@ bool hd_crossing_lingers(hd_crossing_t *crossing) {
     }
     /* else end_hello is about to say that it is over */
     if (!hd_group_is_complete(crossing->group)) {
-        hd_crossing_abort(crossing, UCC_ERR_NOT_FOUND);
         hd_group_poison(crossing->group, UCC_ERR_NOT_FOUND);
     }
     hd_net_pump(crossing->net);
@@ -270,10 +260,7 @@ const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set
     /* acquire: pairs with the release below; entries are immutable */
     hd_span_t *first = atomic_load_explicit(&crossing->sets, memory_order_acquire);
     const hd_span_t *found = find_set(first, set);
-    if (found) {
-        return found;
-    }
-    hd_span_t *span = hd_span_of_set(crossing->span, set);
+    hd_span_t *span = found ? NULL : hd_span_of_set(crossing->span, set);
     while (span && !found) {
         span->next = first;
         /* release: publishes the span; acquire: another thread's span has come first, and may be of
@@ -339,7 +326,7 @@ static void release(hd_outer_memory_t *memory) {
         hd_free(set);
     }
     hd_free(crossing->origin.endpoint);
-    hd_free(crossing->hello_scratch);
+    hd_free(crossing->hello.call.scratch);
     for (uint32_t i = 0; i < crossing->pool.n; i++) { /* all legs are over */
         hd_free(crossing->pool.block[i].at);
     }
@@ -375,7 +362,6 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         hd_error("no memory for a team of %u processes", n);
         return UCC_ERR_NO_MEMORY;
     }
-    crossing->swap_place = (hd_swap_place_t *)(void *)(crossing + 1);
     crossing->swap_most = swap_most < hd_net_swap_most(n) ? swap_most : hd_net_swap_most(n);
     crossing->memory = (hd_outer_memory_t){.release = release, .failed = tell};
     crossing->group = group;

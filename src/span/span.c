@@ -2,7 +2,7 @@
  * process, hd_span_create sorts endpoints by process and processes by their lowest endpoints, and
  * fills the lists of a span in. form/ calls it, and crossing.c for active sets. Nothing here has
  * state or takes a lock. */
-#include "span/span.h"
+#include "span/internal.h"
 
 #include "core/hash.h"
 #include "core/reduce.h"
@@ -44,7 +44,7 @@ static uint32_t sort_homes(home_t *home, uint32_t n, const uint32_t *process_of)
 /* Makes a span from the sorted endpoints: one block of memory, with its lists behind it. NULL: no
  * memory. */
 static hd_span_t *create(const home_t *home, uint32_t n, uint32_t processes, uint32_t my_endpoint) {
-    size_t lists = (size_t)3 * n + (size_t)2 * processes + 1;
+    size_t lists = (size_t)4 * n + (size_t)3 * processes + 2;
     hd_span_t *span = hd_alloc(HD_LINE, sizeof(*span) + lists * sizeof(uint32_t));
     if (!span) {
         return NULL;
@@ -69,7 +69,9 @@ static hd_span_t *create(const home_t *home, uint32_t n, uint32_t processes, uin
                         .process_of = process_of,
                         .local_of = local_of,
                         .first = first,
-                        .endpoint = endpoint};
+                        .endpoint = endpoint,
+                        .first_block = first + processes + 1,
+                        .block = first + 2 * ((size_t)processes + 1)};
     for (uint32_t p = 1; p < processes; p++) {
         span->even = span->even && hd_span_count(span, p) == hd_span_count(span, 0);
     }
@@ -86,14 +88,24 @@ static bool are_together(const hd_span_t *span, uint64_t endpoints) {
     return true;
 }
 
-/* Finds `together` and `blocks`. */
+/* Finds the blocks, and lists those of each process. */
 static void find_blocks(hd_span_t *span) {
+    uint32_t *first_block = (uint32_t *)(uintptr_t)span->first_block, n = 0;
+    uint32_t *block = (uint32_t *)(uintptr_t)span->block;
     uint64_t together = 1;
     while (together * HD_REDUCE_BLOCK < span->n && are_together(span, together * HD_REDUCE_BLOCK)) {
         together *= HD_REDUCE_BLOCK;
     }
     span->together = (uint32_t)together;
     span->blocks = (uint32_t)((span->n + together - 1) / together);
+    for (uint32_t p = 0; p < span->processes; p++) {
+        first_block[p] = n;
+        for (uint32_t i = 0; i < hd_span_count(span, p); i += span->together) {
+            block[n++] = hd_span_endpoint(span, p, i) / span->together;
+        }
+    }
+    first_block[span->processes] = n;
+    hd_assert_eq(n, span->blocks); /* only the last one has fewer endpoints */
 }
 
 #if HD_DEBUG >= 2
@@ -142,8 +154,7 @@ hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set) {
     }
     hd_span_t *span = hd_span_create(set->n, process_of, me);
     if (span) {
-        /* the last list, behind `first` */
-        uint32_t *team_process = (uint32_t *)(uintptr_t)span->first + span->processes + 1;
+        uint32_t *team_process = (uint32_t *)(uintptr_t)span->block + span->blocks;
         for (uint32_t p = 0; p < span->processes; p++) {
             team_process[p] = process_of[hd_span_endpoint(span, p, 0)];
         }
@@ -155,4 +166,22 @@ hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set) {
     }
     hd_free(process_of);
     return span;
+}
+
+/* Returns all members of that process, or only the root, if it is one of them. */
+static hd_members_t members(const hd_span_t *span, const hd_call_t *call, uint32_t process,
+                            bool only_root) {
+    if (!only_root) {
+        return (hd_members_t){0, hd_span_count(span, process)};
+    }
+    uint32_t root = span->local_of[call->root];
+    return (hd_members_t){root, root + (span->process_of[call->root] == process)};
+}
+
+hd_members_t hd_span_givers(const hd_span_t *span, const hd_call_t *call, uint32_t process) {
+    return members(span, call, process, hd_coll[call->type].flow == HD_FROM_ROOT);
+}
+
+hd_members_t hd_span_takers(const hd_span_t *span, const hd_call_t *call, uint32_t process) {
+    return members(span, call, process, hd_coll[call->type].flow == HD_TO_ROOT);
 }
