@@ -131,28 +131,22 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
 
 /* --- slices ---------------------------------------------------------------------------------- */
 
-static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    const hd_plan_t *plan = &op->plan;
-    hd_slice_kind_t kind;
-    uint32_t j;
-    bool is = hd_slice_is(plan, s, &kind, &j);
-    if (!is || kind == HD_NET) {
-        hd_slice_outer(slice, 1, op->place.k);
-    } else if (kind == HD_LOCAL) {
-        hd_slice_set(slice, 1, 1, 1);
-    } else {
-        bool combines = kind == HD_COMBINE && hd_coll[op->call.type].reducing;
-        hd_slice_later(slice, combines ? HD_COMBINE_UNITS : 1, 1, 0);
+/* Called by each unit that devices do: they take over what the members have handed over. */
+static void take_over_calls(const hd_flight_t *f) {
+    for (uint32_t i = 0; i < f->n; i++) {
+        hd_gpu_taken_over(f->work->call[i]);
     }
 }
 
-static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t j,
-                              hd_range_t range) {
-    const hd_flight_t *f = hd_flight_of(op);
+static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, uint32_t j, uint32_t unit) {
+    hd_range_t range = hd_cut_segment(&f->plan, f->call.bytes, j);
+    const hd_work_t *work = f->work;
     void *relay = f->relay->late.block->memory;
     work_t w[2] = {{.f = f, .range = range, .src = work->src, .dst = &relay, .k = f->n, .m = 1}};
     uint32_t n = 1;
     uint64_t ticket = 0;
+    (void)unit;
+    take_over_calls(f);
     w[0].reduces = f->n > 1;
     if (is_bcast(f)) {
         if (!hd_flight_has_root(f)) {
@@ -176,11 +170,14 @@ static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t
     return status;
 }
 
-static ucc_status_t run_spread(const hd_op_t *op, const hd_work_t *work, hd_range_t range) {
-    const hd_flight_t *f = hd_flight_of(op);
+static ucc_status_t run_spread(const hd_flight_t *f, const hd_op_t *op, uint32_t j, uint32_t unit) {
+    hd_range_t range = hd_cut_segment(&f->plan, f->call.bytes, j);
+    const hd_work_t *work = f->work;
     const void *relay = f->relay->late.block->memory;
     work_t w = {.f = f, .range = range, .src = &relay, .dst = work->dst, .k = 1, .m = f->n};
     uint64_t ticket;
+    (void)unit;
+    take_over_calls(f);
     if (f->call.type == HD_REDUCE) {
         w.dst = &work->dst[hd_flight_has_root(f) ? hd_flight_root(f) : 0];
         w.m = hd_flight_has_root(f);
@@ -195,29 +192,18 @@ static ucc_status_t run_spread(const hd_op_t *op, const hd_work_t *work, hd_rang
     return enqueue(op, work, &w, 1, &ticket);
 }
 
-static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
-    const hd_flight_t *f = hd_flight_of(op);
-    hd_slice_kind_t kind;
-    uint32_t j;
-    (void)hd_slice_is(&f->plan, s, &kind, &j);
-    if (kind == HD_COMBINE) {
-        return hd_flight_combine(f, j, unit);
-    }
-    for (uint32_t i = 0; i < f->n; i++) {
-        hd_gpu_taken_over(work->call[i]);
-    }
-    hd_range_t range = hd_cut_segment(&f->plan, f->call.bytes, j);
-    return kind == HD_LOCAL ? run_local(op, work, j, range) : run_spread(op, work, range);
-}
-
 /* --- legs ------------------------------------------------------------------------------------ */
 
 static ucc_status_t prepare(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
     hd_range_t r = hd_cut_segment(&f->plan, f->call.bytes, s->index);
     ucc_status_t status = s->index == 0 ? take_relay(f) : UCC_OK;
-    if (status != UCC_OK || is_bcast(f)) {
-        return status == UCC_OK ? hd_flight_prepare_bcast(s, relay_at(f, 0)) : status;
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (is_bcast(f)) {
+        hd_flight_prepare_bcast(s, relay_at(f, 0));
+        return UCC_OK;
     }
     bool wants = f->call.type == HD_ALLREDUCE || hd_flight_has_root(f);
     s->leg.call.operand = relay_at(f, r.at);
@@ -226,14 +212,16 @@ static ucc_status_t prepare(hd_segment_t *s) {
     return UCC_OK;
 }
 
-static bool needs_local(const hd_flight_t *f) {
-    return !is_bcast(f) || hd_flight_has_root(f);
-}
-
-/* Returns whether the work of a LOCAL that is finished is done. */
+/* Is LOCAL finished, and the work done that it has enqueued? */
 static bool is_filled(const hd_segment_t *s) {
     const hd_flight_t *f = s->flight;
     hd_device_relay_t *relay = f->relay;
+    if (is_bcast(f) && !hd_flight_has_root(f)) {
+        return true;
+    }
+    if (!hd_flight_has_local(s)) {
+        return false;
+    }
     /* acquire: pairs with run_local */
     uint64_t ticket = atomic_load_explicit(&relay->filled[s->index], memory_order_acquire);
     struct hd_device_wait wait = {.line = relay->line, .ticket = ticket};
@@ -250,14 +238,16 @@ static bool is_filled(const hd_segment_t *s) {
 }
 
 static const hd_passage_t passage_bcast = {
-    {.layout = layout, .run = run, .streams_each = 1, .streams_more = 1},
+    .row = HD_PASSAGE_ROW,
+    .slice = {[HD_LOCAL] = {.run = run_local}, [HD_SPREAD] = {.run = run_spread}},
     .prepare = prepare,
-    .needs_local = needs_local,
     .is_filled = is_filled};
 static const hd_passage_t passage_reduce = {
-    {.layout = layout, .run = run, .streams_each = 2, .reducing = true},
+    .row = HD_PASSAGE_ROW,
+    .slice = {[HD_LOCAL] = {.run = run_local},
+              [HD_COMBINE] = {HD_UNIT_PARTS, hd_flight_run_combine},
+              [HD_SPREAD] = {.run = run_spread}},
     .prepare = prepare,
-    .needs_local = needs_local,
     .is_filled = is_filled};
 
 /* --- a member -------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ static const hd_frame_t late = {.enter = enter_late, .drop = hd_device_drop};
 static void decide_late(hd_op_t *op) {
     op->plan = (hd_plan_t){.path = HD_PATH_NOTHING};
     op->start = hd_request_start_late;
-    op->outer = crosses(op) ? hd_span_while_forming() : NULL;
+    op->outer = crosses(op) ? &hd_flight_stage : NULL;
     if (op->call.device) {
         op->frame = &late;
     }

@@ -144,6 +144,10 @@ static inline __attribute__((always_inline)) uint64_t end(const hd_place_t *at, 
     return HD_EXPRESS_OVER;
 }
 
+uint64_t hd_express_end(const hd_place_t *at, uint64_t k) {
+    return end(at, k, true);
+}
+
 static inline __attribute__((always_inline)) uint64_t
 barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
     uint64_t k = publish(at, call, NULL, 0);

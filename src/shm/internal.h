@@ -191,8 +191,9 @@ const char *hd_op_title(const hd_op_t *op, const char *type, char *text, size_t 
 ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) __attribute__((cold));
 /* The same for blocks of a v type: peer sent so many bytes where I expected others. */
 ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected);
-/* The line alone, about any two members. */
-void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected);
+/* The line alone, about any two members, and the error for it. */
+ucc_status_t hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
+                             size_t expected);
 
 /* --- match.c ---------------------------------------------------------------------------------- */
 
@@ -278,6 +279,7 @@ void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint3
 
 /* Of the collectives inside one process. */
 extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
+void hd_work_swap(uint8_t *a, uint8_t *b, size_t bytes);
 
 /* All units may be claimed from the beginning. */
 static inline void hd_slice_set(hd_slice_t *slice, uint32_t units, uint32_t parts, uint32_t batch) {

@@ -335,16 +335,18 @@ ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) {
     return UCC_ERR_INVALID_PARAM;
 }
 
-void hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent, size_t expected) {
+ucc_status_t hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
+                             size_t expected) {
     char title[TEXT];
     hd_error("%s: endpoint %llu sends %zu bytes, endpoint %llu expects %zu from it",
              hd_op_title(op, hd_op_type_name(op), title, sizeof(title)),
              (unsigned long long)hd_op_endpoint(op, from), sent,
              (unsigned long long)hd_op_endpoint(op, to), expected);
+    return UCC_ERR_INVALID_PARAM;
 }
 
 ucc_status_t hd_op_sizes_differ(hd_op_t *op, uint32_t peer, size_t sent, size_t expected) {
-    hd_op_say_sizes(op, peer, op->place.me, sent, expected);
+    (void)hd_op_say_sizes(op, peer, op->place.me, sent, expected);
     hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);
     return UCC_ERR_INVALID_PARAM;
 }

@@ -162,6 +162,9 @@ uint64_t hd_express_scatter_of(const hd_place_t *at, const hd_call_t *call, cons
                                void *dst, uint32_t looks);
 uint64_t hd_express_allreduce_of(const hd_place_t *at, const hd_call_t *call, const void *src,
                                  void *dst, uint32_t looks);
+/* The end of one that goes on outside the group, where all have taken part: the member has consumed
+ * its exchange. */
+uint64_t hd_express_end(const hd_place_t *at, uint64_t k);
 
 /* --- family.c: who carries a collective out --------------------------------------------------- */
 

@@ -103,7 +103,7 @@ static void lay_out_alltoallv(const hd_op_t *op, uint32_t s, hd_slice_t *slice) 
 
 /* --- moving data ------------------------------------------------------------------------------ */
 
-static void swap(uint8_t *a, uint8_t *b, size_t bytes) {
+void hd_work_swap(uint8_t *a, uint8_t *b, size_t bytes) {
     uint8_t held[4096];
     for (size_t at = 0; at < bytes; at += sizeof(held)) {
         size_t part = bytes - at < sizeof(held) ? bytes - at : sizeof(held);
@@ -255,12 +255,6 @@ static ucc_status_t run_exscan(const hd_op_t *op, const hd_work_t *work, uint32_
     return span.bytes ? scan_windows(op, work, span, true) : UCC_OK;
 }
 
-static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
-                           size_t received) {
-    hd_op_say_sizes(op, from, to, sent, received);
-    return UCC_ERR_INVALID_PARAM;
-}
-
 static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                   uint32_t unit) {
     span_t span = span_of(op, op->call.bytes, unit);
@@ -277,7 +271,7 @@ static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uin
         const hd_call_t *to = work->call[d];
         size_t expected = hd_vector_count(&to->receive, s) * to->element;
         if (expected != bytes) {
-            return differ(op, s, d, bytes, expected);
+            return hd_op_say_sizes(op, s, d, bytes, expected);
         }
         uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
         hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
@@ -306,7 +300,7 @@ static ucc_status_t run_gatherv(const hd_op_t *op, const hd_work_t *work, uint32
         bytes = expected; /* the root's own block: copied, or in place, by its own count */
     }
     if (bytes != expected) {
-        return differ(op, s, op->call.root, bytes, expected);
+        return hd_op_say_sizes(op, s, op->call.root, bytes, expected);
     }
     span_t span = span_of(op, bytes, unit);
     uint64_t offset = hd_vector_displacement(&root->receive, s) * root->element + span.at;
@@ -331,7 +325,7 @@ static ucc_status_t run_scatterv(const hd_op_t *op, const hd_work_t *work, uint3
     size_t bytes = work->call[d]->bytes;
     size_t sent = hd_vector_count(&root->send, d) * root->element;
     if (sent != bytes) {
-        return differ(op, op->call.root, d, sent, bytes);
+        return hd_op_say_sizes(op, op->call.root, d, sent, bytes);
     }
     span_t span = span_of(op, bytes, unit);
     hd_copy((uint8_t *)work->dst[d] + span.at,
@@ -396,7 +390,7 @@ static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint3
     span_t span = span_of(op, op->call.bytes, part);
     uint8_t *dst = (uint8_t *)work->dst[to] + s * op->call.bytes + span.at;
     if (op->call.in_place) {
-        swap(dst, (uint8_t *)work->dst[s] + to * op->call.bytes + span.at, span.bytes);
+        hd_work_swap(dst, (uint8_t *)work->dst[s] + to * op->call.bytes + span.at, span.bytes);
     } else {
         hd_copy(dst, (const uint8_t *)work->src[s] + to * op->call.bytes + span.at, span.bytes,
                 op->plan.stores);
@@ -420,14 +414,14 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     size_t bytes = hd_vector_count(sent, d) * element;
     size_t expected = hd_vector_count(&to->receive, s) * to->element;
     if (bytes != expected) {
-        return differ(op, s, d, bytes, expected);
+        return hd_op_say_sizes(op, s, d, bytes, expected);
     }
     span_t span = span_of(op, bytes, part);
     uint8_t *dst =
         hd_at(work->dst[d], hd_vector_displacement(&to->receive, s) * to->element + span.at);
     uint64_t offset = hd_vector_displacement(sent, d) * element + span.at;
     if (op->call.in_place) {
-        swap(dst, hd_at(work->dst[s], offset), span.bytes);
+        hd_work_swap(dst, hd_at(work->dst[s], offset), span.bytes);
     } else {
         hd_copy(dst, hd_at(work->src[s], offset), span.bytes, op->plan.stores);
     }

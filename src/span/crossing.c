@@ -1,6 +1,6 @@
-/* crossing.c: the life of a crossing (span.h) from its greeting on: greeting and warming, spans of
- * active sets, failing. form/ calls it while teams form and end, the stages of flights and swaps
- * while members wait.
+/* crossing.c: the life of a crossing (span.h): its making and end, greeting and warming, spans of
+ * active sets, failing, and references to its group. form/ calls it while teams form and end, the
+ * stages of flights and swaps while members wait.
  *
  * Greeting. Processes greet each other before the team may be used: a barrier among them, by a leg
  * of the net's. A process that has passed it knows that all processes accept messages of this team.
@@ -17,15 +17,69 @@
  * made all connections and nothing else is on them, each sends a word to each by rendezvous. Among
  * more processes, and in teams that are ahead, ways are made when they are needed.
  *
- * Failing. A group that fails tells the other processes, unless it failed because they have told
- * it.
+ * References that are given up later. The end of a group destroys a team of the net's, which a leg
+ * that ends under its lane's lock must not do. So the leg notes its reference with the crossing
+ * (hd_span_defer_unref), and whoever has pumped the network and holds no lock any more gives it up
+ * (hd_span_drain). Any thread may call both.
  */
-#include "span/internal.h"
-#include "core/log.h"
+#include "span/span.h"
+
+#include "core/fork.h"
 #include "threads/trace.h"
 
-/* WARM_PROCESSES: most processes of a team whose ways are warmed; LANES: rows of `word` */
-enum { WARM_PROCESSES = 8, LANES = 8 };
+#include <pthread.h>
+#include <string.h>
+
+/* --- references that are given up later ------------------------------------------------------- */
+
+/* The lock guards the list of crossings, and their `unrefs` and `next_deferred`. */
+static hd_lock_t deferred_lock;
+static _Atomic(hd_crossing_t *) deferred;
+
+/* Counts one reference to give up; the first one puts the crossing on the list. */
+void hd_span_defer_unref(hd_crossing_t *crossing) {
+    hd_lock(&deferred_lock);
+    if (crossing->unrefs++ == 0) {
+        /* relaxed, both: the lock hands on */
+        crossing->next_deferred = atomic_load_explicit(&deferred, memory_order_relaxed);
+        atomic_store_explicit(&deferred, crossing, memory_order_relaxed);
+    }
+    hd_unlock(&deferred_lock);
+}
+
+void hd_span_drain(void) {
+    /* relaxed: one that is missed is settled by the next who pumps */
+    while (atomic_load_explicit(&deferred, memory_order_relaxed)) {
+        hd_group_t *group = NULL; /* its end is that of the crossing, too */
+        uint32_t unrefs = 0;
+        hd_lock(&deferred_lock);
+        hd_crossing_t *crossing = atomic_load_explicit(&deferred, memory_order_relaxed);
+        if (crossing) {
+            atomic_store_explicit(&deferred, crossing->next_deferred, memory_order_relaxed);
+            group = crossing->group;
+            unrefs = crossing->unrefs;
+            crossing->unrefs = 0;
+        }
+        hd_unlock(&deferred_lock);
+        hd_assert(!group || unrefs > 0);
+        for (; unrefs; unrefs--) {
+            hd_home_unpin(&group->home);
+        }
+    }
+}
+
+/* Called in the child of a fork. A thread that held the lock does not exist here. References that
+ * were noted are given up here, too, so that those groups end; groups whose flights were under way
+ * stay. */
+static void inherit_deferred(hd_fork_hook_t *self) {
+    (void)self;
+    hd_lock_forget(&deferred_lock);
+}
+
+static void watch_forks(void) {
+    static hd_fork_hook_t fork_hook;
+    hd_fork_watch(&fork_hook, inherit_deferred);
+}
 
 /* --- greeting --------------------------------------------------------------------------------- */
 
@@ -38,84 +92,42 @@ static bool may_greet(const hd_crossing_t *crossing) {
            hd_ticks() - crossing->since > PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
-/* The words that are exchanged when ways are warmed: in each row first what is given, then what is
- * taken. Nobody reads them. A message may come when its team is gone, so this memory is static and
- * serves all teams. In each lane one thread at a time uses it. */
-static uint64_t word[LANES][2 * WARM_PROCESSES];
-
-typedef struct hd_words {
-    hd_net_piece_t piece[2 * WARM_PROCESSES];
-    hd_net_data_t data[2 * WARM_PROCESSES];
-} hd_words_t;
-
-/* Sets the pieces of a lane's words: entry i gives, entry WARM_PROCESSES + i takes. */
-static void set_words(hd_words_t *words, uint32_t lane) {
-    for (uint32_t i = 0; i < 2 * WARM_PROCESSES; i++) {
-        words->piece[i] = (hd_net_piece_t){&word[lane % LANES][i], sizeof(word[0][0])};
-        words->data[i] = (hd_net_data_t){&words->piece[i], 1, sizeof(word[0][0])};
-    }
-}
-
 static bool step_hello(hd_leg_t *leg);
 
-/* Begins the next leg of this sequence: the greeting in lane 0, the words in lane 0, and then in
- * each further lane a barrier and the words. Returns false if there is none left. */
-static bool begin_next(hd_crossing_t *crossing) {
+/* Sets up leg i of this sequence: the greeting in lane 0, the words in lane 0, and then in each
+ * further lane a barrier and the words. Nobody reads the words. A message may come when its team is
+ * gone, so they are static and serve all teams; in each lane one thread at a time uses them. */
+static void set_hello(hd_crossing_t *crossing, uint32_t i) {
+    enum { LANES = 8 };
+    static struct { uint64_t given, taken; } words[LANES];
     hd_leg_t *leg = &crossing->hello;
-    uint32_t n = crossing->span->processes, i = crossing->hellos++, lane = i / 2;
-    if (i && (n > WARM_PROCESSES || lane >= hd_net_team_lanes(crossing->team) || crossing->ahead)) {
-        /* in a team that is ahead, a process may be through with the team and not answer */
-        return false;
+    uint32_t lane = i / 2;
+    crossing->given_word = (hd_net_piece_t){&words[lane % LANES].given, sizeof(uint64_t)};
+    crossing->taken_word = (hd_net_piece_t){&words[lane % LANES].taken, sizeof(uint64_t)};
+    for (uint32_t p = 0; p < HD_WARM_PROCESSES; p++) {
+        crossing->give[p] = (hd_net_data_t){&crossing->given_word, 1, sizeof(uint64_t)};
+        crossing->take[p] = (hd_net_data_t){&crossing->taken_word, 1, sizeof(uint64_t)};
     }
     *leg = (hd_leg_t){.team = crossing->team,
                       .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING,
                               .number = i,
                               .ordinal = !i && crossing->origin.endpoint},
                       .segment = lane,
-                      .call = {.type = HD_BARRIER,
-                               .n = n,
+                      .call = {.type = i % 2 ? HD_ALLTOALL : HD_BARRIER,
+                               .n = crossing->span->processes,
                                .me = crossing->span->mine,
                                .signature = crossing->terms,
-                               .scratch = crossing->hello_scratch},
+                               .give = crossing->give,
+                               .take = crossing->take,
+                               .scratch = leg->call.scratch},
                       .step = step_hello,
                       .owner = crossing};
     leg->plan = i ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
                   : hd_net_plan_of(crossing->team, &leg->call, 0);
-    if (i % 2) {
-        set_words(crossing->words, lane);
-        leg->call.type = HD_ALLTOALL;
-        leg->call.give = crossing->words->data;
-        leg->call.take = crossing->words->data + WARM_PROCESSES;
-    }
-    hd_leg_start(leg); /* another thread may step it at once */
-    return true;
 }
 
-/* The step of the greeting's and the warming's legs, under the lane's lock. When the last of them
- * has ended, or one has failed, the group is made ready or poisoned, and the greeting is over. */
-static bool step_hello(hd_leg_t *leg) {
-    hd_crossing_t *crossing = leg->owner;
-    /* relaxed: the lane orders who steps the leg behind who has started it */
-    hd_assert_eq(atomic_load_explicit(&crossing->greeted, memory_order_relaxed), HD_GREETING);
-    hd_assert(leg == &crossing->hello && crossing->hellos > 0);
-    ucc_status_t failed = hd_group_poisoned(crossing->group);
-    if (failed == UCC_OK && crossing->hellos == 1 && leg->phase == 0 && leg->round == 0 &&
-        !may_greet(crossing)) {
-        return false;
-    }
-    if (crossing->span->processes <= WARM_PROCESSES) {
-        hd_net_team_warms(crossing->team, leg->lane, false);
-    }
-    ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
-    if (status == UCC_INPROGRESS) {
-        return false;
-    }
-    if (status == UCC_OK && leg->key.class == HD_NET_WARMING && leg->key.number % 2) {
-        hd_net_team_warms(crossing->team, leg->lane, true);
-    }
-    if (status == UCC_OK && begin_next(crossing)) {
-        return true;
-    }
+/* The greeting is over: the group is ready, or fails. */
+static void end_hello(hd_crossing_t *crossing, ucc_status_t status) {
     if (status < 0) {
         hd_group_poison(crossing->group, status);
     } else {
@@ -123,55 +135,75 @@ static bool step_hello(hd_leg_t *leg) {
     }
     /* release: the leg is out of use; pairs with the acquires below */
     atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
+}
+
+/* The step of the greeting's and the warming's legs, under the lane's lock. */
+static bool step_hello(hd_leg_t *leg) {
+    hd_crossing_t *crossing = leg->owner;
+    bool warms = crossing->span->processes <= HD_WARM_PROCESSES;
+    uint32_t i = (uint32_t)leg->key.number, lane = leg->lane;
+    /* relaxed: the lane orders who steps the leg behind who has started it */
+    hd_assert_eq(atomic_load_explicit(&crossing->greeted, memory_order_relaxed), HD_GREETING);
+    hd_assert(leg == &crossing->hello);
+    ucc_status_t failed = hd_group_poisoned(crossing->group);
+    if (failed == UCC_OK && i == 0 && leg->phase == 0 && leg->round == 0 && !may_greet(crossing)) {
+        return false;
+    }
+    if (warms) {
+        hd_net_team_warms(crossing->team, lane, false);
+    }
+    ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
+    if (status == UCC_INPROGRESS) {
+        return false;
+    }
+    if (status == UCC_OK && i % 2) {
+        hd_net_team_warms(crossing->team, lane, true);
+    }
+    /* in a team that is ahead, a process may be through with the team and not answer the words */
+    if (status == UCC_OK && warms && !crossing->ahead &&
+        (i + 1) / 2 < hd_net_team_lanes(crossing->team)) {
+        set_hello(crossing, i + 1);
+        hd_leg_start(leg); /* another thread may step it at once */
+        return true;
+    }
+    end_hello(crossing, status);
     hd_span_defer_unref(crossing);
     return true;
 }
 
 /* Begins the greeting, which keeps the group until it is over: endpoints may leave meanwhile.
- * Called by one endpoint only. UCC_ERR_NO_MEMORY: the team has failed (logged). */
-static ucc_status_t start_hello(hd_crossing_t *crossing) {
-    hd_net_call_t call = {
-        .type = HD_BARRIER, .n = crossing->span->processes, .me = crossing->span->mine};
-    hd_net_plan_t plan = hd_net_plan_of(crossing->team, &call, 0);
-    size_t scratch = hd_net_scratch(&call, &plan);
-    crossing->hello_scratch = scratch ? hd_alloc(HD_LINE, scratch) : NULL;
-    crossing->words = hd_alloc(HD_LINE, sizeof(*crossing->words));
-    if ((scratch && !crossing->hello_scratch) || !crossing->words) {
+ * Called by one endpoint only. Without memory the team fails (logged). */
+static void start_hello(hd_crossing_t *crossing) {
+    hd_leg_t *leg = &crossing->hello;
+    set_hello(crossing, 0);
+    size_t scratch = hd_net_scratch(&leg->call, &leg->plan);
+    leg->call.scratch = hd_alloc(HD_LINE, scratch);
+    if (scratch && !leg->call.scratch) {
         hd_error("no memory to form a team of %u processes", crossing->span->processes);
-        hd_group_poison(crossing->group, UCC_ERR_NO_MEMORY);
-        /* release: as in step_hello */
-        atomic_store_explicit(&crossing->greeted, HD_GREETED, memory_order_release);
-        return UCC_ERR_NO_MEMORY;
+        end_hello(crossing, UCC_ERR_NO_MEMORY);
+        return;
     }
     hd_home_pin(&crossing->group->home);
-    (void)begin_next(crossing);
-    return UCC_OK;
-}
-
-/* Has the greeting lasted longer than the group's time-out? */
-static bool is_late(const hd_crossing_t *crossing) {
-    const hd_group_t *group = crossing->group;
-    return group->timeout && hd_ticks() - crossing->since > group->timeout;
+    hd_leg_start(leg);
 }
 
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
+    const hd_group_t *group = crossing->group;
     uint32_t greeted = HD_GREETED_NOT;
-    /* acq_rel: one endpoint starts the greeting; pairs with the release in step_hello */
+    /* acq_rel: one endpoint starts the greeting; pairs with the release in end_hello */
     if (atomic_compare_exchange_strong_explicit(&crossing->greeted, &greeted, HD_GREETING,
                                                 memory_order_acq_rel, memory_order_acquire)) {
-        ucc_status_t status = start_hello(crossing);
-        if (status != UCC_OK) {
-            return status;
-        }
+        start_hello(crossing);
     }
     if (greeted != HD_GREETED) {
         hd_net_pump(crossing->net);
         hd_span_drain(); /* legs of other teams may have ended as well */
-        /* acquire: pairs with the release in step_hello */
+        /* acquire: pairs with the release in end_hello */
         greeted = atomic_load_explicit(&crossing->greeted, memory_order_acquire);
     }
-    ucc_status_t failed = hd_group_poisoned(crossing->group);
-    if (greeted != HD_GREETED && failed == UCC_OK && is_late(crossing)) {
+    ucc_status_t failed = hd_group_poisoned(group);
+    if (greeted != HD_GREETED && failed == UCC_OK && group->timeout &&
+        hd_ticks() - crossing->since > group->timeout) {
         hd_error("team of %u: not all of its %u processes have come within the time-out",
                  crossing->span->n, crossing->span->processes);
         hd_group_poison(crossing->group, UCC_ERR_TIMED_OUT);
@@ -198,19 +230,18 @@ void hd_crossing_pump(hd_crossing_t *crossing) {
 }
 
 bool hd_crossing_lingers(hd_crossing_t *crossing) {
-    /* acquire: pairs with the release in step_hello */
+    /* acquire: pairs with the release in end_hello */
     if (crossing->ahead ||
         atomic_load_explicit(&crossing->greeted, memory_order_acquire) != HD_GREETING ||
         hd_group_is_inherited(crossing->group)) {
         return false;
     }
-    /* else step_hello is about to say that it is over */
+    /* else end_hello is about to say that it is over */
     if (!hd_group_is_complete(crossing->group)) {
-        hd_crossing_abort(crossing, UCC_ERR_NOT_FOUND);
         hd_group_poison(crossing->group, UCC_ERR_NOT_FOUND);
     }
     hd_net_pump(crossing->net);
-    /* acquire: pairs with the release in step_hello, as above */
+    /* acquire: pairs with the release in end_hello, as above */
     return atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING;
 }
 
@@ -229,10 +260,7 @@ const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set
     /* acquire: pairs with the release below; entries are immutable */
     hd_span_t *first = atomic_load_explicit(&crossing->sets, memory_order_acquire);
     const hd_span_t *found = find_set(first, set);
-    if (found) {
-        return found;
-    }
-    hd_span_t *span = hd_span_of_set(crossing->span, set);
+    hd_span_t *span = found ? NULL : hd_span_of_set(crossing->span, set);
     while (span && !found) {
         span->next = first;
         /* release: publishes the span; acquire: another thread's span has come first, and may be of
@@ -255,4 +283,126 @@ void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why) {
         !hd_group_is_inherited(crossing->group)) {
         hd_net_team_abort(crossing->team, why);
     }
+}
+
+/* --- making and end --------------------------------------------------------------------------- */
+
+/* The net's `failed`: the team is lost, because other processes have said so or can't be reached.
+ * They need not be told. Called under a lane's lock. */
+static void lost(void *arg, ucc_status_t why) {
+    hd_crossing_t *crossing = arg;
+    /* relaxed: the flag says nothing else */
+    atomic_store_explicit(&crossing->aborted, 1, memory_order_relaxed);
+    hd_group_poison(crossing->group, why);
+}
+
+/* The net's `swapped`: all parts of a swap are there; wakes who waits for them. Called under a
+ * lane's lock. */
+static void swapped(void *arg) {
+    const hd_crossing_t *crossing = arg;
+    hd_bell_ring(&crossing->group->home.bell);
+}
+
+/* What hangs on the group is told that the group has failed in this process. */
+static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
+    hd_crossing_abort(hd_crossing_of(memory), why);
+}
+
+/* Frees the crossing; called when the last reference to its group has been given up. */
+static void release(hd_outer_memory_t *memory) {
+    hd_crossing_t *crossing = hd_crossing_of(memory);
+    /* relaxed: this is the last user */
+    hd_span_t *set = atomic_load_explicit(&crossing->sets, memory_order_relaxed);
+    /* relaxed: as above; the greeting has kept the group to its end */
+    hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != HD_GREETING ||
+              hd_group_is_inherited(crossing->group));
+    hd_net_team_destroy(crossing->team);
+    /* in the child of a fork, the parent's reference does not count */
+    if (!hd_group_is_inherited(crossing->group)) {
+        hd_net_close(crossing->net);
+    }
+    for (hd_span_t *next; set; set = next) {
+        next = set->next;
+        hd_free(set);
+    }
+    hd_free(crossing->origin.endpoint);
+    hd_free(crossing->hello.call.scratch);
+    for (uint32_t i = 0; i < crossing->pool.n; i++) { /* all legs are over */
+        hd_free(crossing->pool.block[i].at);
+    }
+    /* relaxed: as above */
+    hd_free_local(atomic_load_explicit(&crossing->swap_results, memory_order_relaxed));
+    hd_free(crossing->span);
+    hd_free(crossing);
+}
+
+/* Has the team more endpoints on this host than there are processors? */
+static bool is_crowded(const hd_crossing_t *crossing) {
+    const hd_span_t *span = crossing->span;
+    uint32_t here = 0;
+    for (uint32_t p = 0; p < span->processes; p++) {
+        here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
+    }
+    return here > hd_topo_n_pus(hd_topo_get());
+}
+
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
+                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
+                                hd_origin_t origin, const hd_config_t *config) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint32_t n = span->processes, here = hd_span_count(span, span->mine);
+    size_t swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
+    /* In a team whose wire id may be used again (one of survivors, which has an origin), a part
+     * that comes too late might be taken for one of the next team's: there are no swaps then. */
+    bool swaps = n <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided && swap_most > 0;
+    size_t places = swaps && here > 1 ? HD_SWAP_SLOTS : 0;
+    size_t bytes = places * sizeof(hd_swap_place_t) + n * sizeof(*process);
+    hd_crossing_t *crossing = hd_alloc(HD_LINE, sizeof(*crossing) + bytes);
+    if (!crossing) {
+        hd_error("no memory for a team of %u processes", n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    crossing->swap_most = swap_most < hd_net_swap_most(n) ? swap_most : hd_net_swap_most(n);
+    crossing->memory = (hd_outer_memory_t){.release = release, .failed = tell};
+    crossing->group = group;
+    crossing->span = span;
+    crossing->net = net;
+    crossing->placement =
+        hd_config_choice(config, HD_CFG_LIB_REPRODUCIBLE) == HD_CFG_REPRODUCIBLE_PLACEMENT;
+    crossing->wire = wire;
+    crossing->since = hd_ticks();
+    crossing->terms = terms;
+    crossing->process = (hd_net_process_t *)(void *)(crossing->swap_place + places);
+    for (uint32_t p = 0; p < n; p++) {
+        memcpy(crossing->process[p].identity, process[p].identity, sizeof(process[p].identity));
+    }
+    crossing->origin = origin;
+    pthread_once(&once, watch_forks);
+    if (hd_trace_is_on()) {
+        hd_trace_process(span->mine, n);
+    }
+    hd_net_team_params_t params = {.wire = wire,
+                                   .n = n,
+                                   .me = span->mine,
+                                   .process = process,
+                                   .config = config,
+                                   .swaps = swaps,
+                                   .early = here > 1,
+                                   .failed = lost,
+                                   .swapped = swapped,
+                                   .arg = crossing};
+    ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
+    if (status != UCC_OK) {
+        hd_free(crossing);
+        return status;
+    }
+    crossing->crowded = is_crowded(crossing);
+    hd_free(group->labels);
+    group->labels = labels;
+    group->numbers = span->endpoint + span->first[span->mine];
+    group->team_n = span->n;
+    group->outside = &crossing->memory;
+    group->home.roomy = !crossing->crowded;
+    group->home.fd_waiter = hd_net_fd_waiter();
+    return UCC_OK;
 }

@@ -10,12 +10,10 @@
  *   `step`     of a leg is called by whoever pumps. It waits for the slices that the leg needs,
  *              lets the leg go on, makes ready what follows, and ends by finishing the unit or by
  *              the release
- *   `closed`   is called when the exchange has failed. It tells the other processes, and sets
- *              `closing`, at which the legs cancel
+ *   `closed`   is called when the exchange has failed. It sets `closing`, at which the legs cancel
  *
- * Each leg keeps the group from `arrived` on, and gives that up in its last step. This is under the
- * lane's lock, where the group must not end, because its end destroys a team of the net's; so the
- * reference is noted with the crossing and given up by whoever has pumped (drain.c).
+ * Each leg keeps the group from `arrived` on, because it rings the group's bell when it ends,
+ * however late and on whichever lane. It gives that up in its last step (hd_span_defer_unref).
  */
 #include "span/internal.h"
 
@@ -25,13 +23,11 @@
 
 static void free_flight(hd_outer_memory_t *memory) {
     hd_flight_t *f = (hd_flight_t *)(void *)memory;
-    for (uint32_t j = 0; j < HD_FLIGHT_SEGMENTS; j++) {
-        hd_free(f->segment[j].scratch.at); /* legs that have failed keep theirs */
+    for (uint32_t j = 0; j <= HD_FLIGHT_SEGMENTS; j++) {
+        hd_free(f->segment[j].scratch.at);
     }
     hd_free(f->own.at);
-    hd_free(f->legs_own.at);
-    hd_free(f->pieces);
-    hd_free(f->data);
+    hd_free(f->lists.at);
     hd_free(f);
 }
 
@@ -49,39 +45,119 @@ static hd_flight_t *take_flight(hd_op_t *op) {
         return NULL;
     }
     f->memory.release = free_flight;
-    hd_outer_memory_t *none = NULL;
-    /* acq_rel: publishes the flight */
-    if (!atomic_compare_exchange_strong_explicit(&op->exchange->flight, &none, &f->memory,
-                                                 memory_order_acq_rel, memory_order_acquire)) {
-        free_flight(&f->memory);
-        f = (hd_flight_t *)(void *)none;
-    }
+    /* release: publishes the flight; pairs with hd_flight_of */
+    atomic_store_explicit(&op->exchange->flight, &f->memory, memory_order_release);
     return f;
 }
 
+/* Up to KEPT_SCRATCH, memory stays with the flight. More comes from the crossing's pool: it goes
+ * from leg to leg and from flight to flight, mapped and in the caches. */
 enum { KEPT_SCRATCH = 4 * 1024 };
 
-/* Makes sure that `scratch` has room for so many bytes. Up to KEPT_SCRATCH, memory stays with the
- * flight; more is freed as soon as a call needs no more than KEPT_SCRATCH, because a slot that has
- * seen one large call must not keep its memory. */
-static ucc_status_t take_scratch(const hd_flight_t *f, hd_scratch_t *scratch, size_t bytes) {
-    if (bytes <= scratch->room && (scratch->room <= KEPT_SCRATCH || bytes > KEPT_SCRATCH)) {
+/* Gives large memory back to the pool, or frees it if the pool is full. */
+static void give_memory(const hd_flight_t *f, hd_scratch_t *scratch) {
+    hd_pool_t *pool = &f->crossing->pool;
+    if (scratch->room <= KEPT_SCRATCH) {
+        return;
+    }
+    hd_lock(&pool->lock);
+    hd_assert(pool->n <= HD_POOL_BLOCKS && pool->bytes <= HD_POOL_BYTES);
+    if (pool->n < HD_POOL_BLOCKS && pool->bytes + scratch->room <= HD_POOL_BYTES) {
+        pool->block[pool->n++] = *scratch;
+        pool->bytes += scratch->room;
+        scratch->at = NULL;
+    }
+    hd_unlock(&pool->lock);
+    hd_free(scratch->at);
+    *scratch = (hd_scratch_t){NULL, 0};
+}
+
+/* Makes sure that `scratch` has room for so many bytes. A slot that has seen one large call does
+ * not keep its memory when a call needs little. */
+static ucc_status_t take_memory(const hd_flight_t *f, hd_scratch_t *scratch, size_t bytes) {
+    hd_pool_t *pool = &f->crossing->pool;
+    bool large = bytes > KEPT_SCRATCH;
+    if (bytes <= scratch->room && (large || scratch->room <= KEPT_SCRATCH)) {
         return UCC_OK;
     }
+    give_memory(f, scratch);
     hd_free(scratch->at);
-    scratch->at = bytes ? hd_alloc(HD_LINE_PAIR, bytes) : NULL;
-    scratch->room = scratch->at ? bytes : 0;
-    if (bytes && !scratch->at) {
-        hd_error("%s: no memory for %zu bytes of other processes'", hd_type_name(f->call.type),
-                 bytes);
+    *scratch = (hd_scratch_t){NULL, 0};
+    hd_lock(&pool->lock);
+    /* the block that came last is the warmest; none is used that is much too large */
+    for (uint32_t i = large ? pool->n : 0; i-- > 0 && !scratch->at;) {
+        if (pool->block[i].room >= bytes && pool->block[i].room / 4 <= bytes) {
+            *scratch = pool->block[i];
+            pool->block[i] = pool->block[--pool->n];
+            hd_assert_le(scratch->room, pool->bytes);
+            pool->bytes -= scratch->room;
+        }
+    }
+    hd_unlock(&pool->lock);
+    if (!scratch->at) {
+        scratch->at = hd_alloc(HD_LINE_PAIR, bytes);
+        scratch->room = scratch->at ? bytes : 0;
+    }
+    if (scratch->room < bytes) {
+        hd_error("%s: no memory for %zu bytes of what crosses processes",
+                 hd_type_name(f->call.type), bytes);
         return UCC_ERR_NO_MEMORY;
     }
     return UCC_OK;
 }
 
+static size_t lines_of(size_t bytes) {
+    return (bytes + HD_LINE - 1) & ~(size_t)(HD_LINE - 1);
+}
+
+/* Takes the passage's memory, and fills the table in. */
+static ucc_status_t take_own(hd_flight_t *f) {
+    const hd_passage_t *passage = f->passage;
+    if (!passage->entry) {
+        return UCC_OK;
+    }
+    uint32_t operands = hd_flight_operands(f), entries = passage->entries ? passage->entries(f) : 1;
+    size_t list = lines_of(operands * sizeof(*f->operands)), bytes = 0;
+    size_t table = lines_of((entries + (size_t)1) * sizeof(*f->table));
+    for (uint32_t i = 0; i < entries; i++) {
+        bytes += passage->entry(f, i);
+    }
+    ucc_status_t status = take_memory(f, &f->own, list + table + operands * bytes);
+    if (status == UCC_OK) {
+        f->operands = (const void **)(void *)f->own.at;
+        f->table = (size_t *)(void *)(f->own.at + list);
+        f->blocks = f->own.at + list + table;
+        f->table[0] = 0;
+    }
+    for (uint32_t i = 0; i < entries && status == UCC_OK; i++) {
+        f->table[i + 1] = f->table[i] + passage->entry(f, i);
+    }
+    return status;
+}
+
+/* Makes room for the pieces of all legs, and empties their lists. */
+static ucc_status_t take_lists(hd_flight_t *f) {
+    size_t lists = 2 * (size_t)f->span->processes, pieces = f->span->n;
+    lists = lists > f->plan.segments ? lists : f->plan.segments;
+    pieces *= hd_coll[f->call.type].pairwise ? 2 * (size_t)f->n : 1;
+    pieces = pieces > f->plan.segments ? pieces : f->plan.segments;
+    size_t bytes = lists * sizeof(*f->give) + pieces * sizeof(*f->piece);
+    ucc_status_t status = take_memory(f, &f->lists, bytes);
+    if (status == UCC_OK) {
+        f->give = (hd_net_data_t *)(void *)f->lists.at;
+        f->take = f->give + f->span->processes;
+        f->piece = (hd_net_piece_t *)(void *)(f->give + lists);
+        f->pieces = 0;
+        memset(f->give, 0, lists * sizeof(*f->give));
+    }
+    return status;
+}
+
 /* --- combining -------------------------------------------------------------------------------- */
 
-void hd_flight_make_partial(hd_reducer_t *reducer) {
+/* Makes the reducer one of partial results, which are not divided where the operation is an
+ * average. */
+static void make_partial(hd_reducer_t *reducer) {
     if (reducer->root != reducer->inner) {
         reducer->root = reducer->inner;
         reducer->stream = NULL;
@@ -98,7 +174,7 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
     if (!leg->call.parallel) {
         hd_reducer_t reducer = f->reducer;
         if (!last) {
-            hd_flight_make_partial(&reducer);
+            make_partial(&reducer);
         }
         return hd_reduce_tree(&reducer, k, operand, 0, 1, &dst, 0, count, HD_STORES_PLAIN);
     }
@@ -114,151 +190,82 @@ static ucc_status_t combine(hd_leg_t *leg, uint32_t k, const void *const *operan
     return hd_outer_slice_is_finished(&f->ref, slice) ? UCC_OK : UCC_INPROGRESS;
 }
 
-/* Takes a leg's scratch from the pool if it is large, so that it goes from leg to leg. plan_legs
- * places smaller scratch in legs_own. */
-static ucc_status_t take_leg_scratch(hd_segment_t *s, size_t bytes) {
-    if (bytes <= KEPT_SCRATCH) {
-        return UCC_OK;
-    }
-    s->scratch = hd_pool_take(&s->flight->crossing->pool, bytes);
-    s->leg.call.scratch = s->scratch.at;
-    if (!s->scratch.at) {
-        hd_error("%s: no memory for %zu bytes of other processes'",
-                 hd_type_name(s->flight->call.type), bytes);
-        return UCC_ERR_NO_MEMORY;
-    }
-    return UCC_OK;
-}
-
-/* Takes the passage's memory. If the passage lends it, large memory comes from the pool and goes
- * from flight to flight as a leg's does, because it is in the caches. */
-static ucc_status_t take_own(hd_flight_t *f, size_t bytes) {
-    if (!f->passage->lends || bytes <= KEPT_SCRATCH) {
-        return take_scratch(f, &f->own, bytes);
-    }
-    hd_free(f->own.at);
-    f->own = hd_pool_take(&f->crossing->pool, bytes);
-    if (!f->own.at) {
-        hd_error("%s: no memory for %zu bytes of this process's", hd_type_name(f->call.type),
-                 bytes);
-        return UCC_ERR_NO_MEMORY;
-    }
-    return UCC_OK;
-}
-
-/* Called when the leg of a segment has ended well. After the last one, nobody touches the passage's
- * memory any more: what LOCAL writes there was finished before the legs began, and a leg that asks
- * COMBINE waits for it. A passage that lends its memory gives it back then. */
-static void give_own(hd_flight_t *f) {
-    /* acq_rel: the last takes in what the others have done with the memory */
-    uint32_t lasting = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel);
-    bool last = lasting == 1;
-    hd_assert(lasting >= 1 && lasting <= f->plan.segments);
-    if (last && f->passage->lends && f->own.room > KEPT_SCRATCH) {
-        hd_pool_give(&f->crossing->pool, f->own);
-        f->own = (hd_scratch_t){NULL, 0};
-    }
-}
-
-/* Gives a leg's scratch back. The leg has ended well, or has not begun. A leg that has failed keeps
- * its scratch as long as the flight lives, because a member may still be combining what lies
- * there. */
-static void give_leg_scratch(hd_segment_t *s) {
-    hd_pool_give(&s->flight->crossing->pool, s->scratch);
-    s->scratch = (hd_scratch_t){NULL, 0};
-}
-
 /* --- the steps of a leg, under its lane's lock ------------------------------------------------ */
 
-/* Lets the leg go on, if it has begun or may begin; cancels it if the exchange has failed. Returns
- * UCC_INPROGRESS, or how the leg has ended. */
-static ucc_status_t advance(hd_segment_t *s, bool may_begin) {
-    hd_flight_t *f = s->flight;
-    /* acquire: pairs with closed */
-    int32_t closing = atomic_load_explicit(&f->closing, memory_order_acquire);
-    if (closing) {
-        return hd_leg_cancel(&s->leg, (ucc_status_t)closing);
+/* May a leg begin, which has not? The exit does after all other slices; the others if all processes
+ * know the team, and what the leg reads is there. */
+static bool may_begin(const hd_segment_t *s) {
+    const hd_flight_t *f = s->flight;
+    if (s->index == f->plan.segments) {
+        uint32_t i = 0, exit = hd_slice_of(&f->plan, HD_NET, s->index);
+        while (i < exit && hd_outer_slice_is_finished(&f->ref, i)) {
+            i++;
+        }
+        return i == exit;
     }
-    s->begun = s->begun || may_begin;
-    return s->begun ? hd_leg_go(&s->leg) : UCC_INPROGRESS;
-}
-
-/* Do all processes know the team? */
-static bool is_greeted(const hd_flight_t *f) {
     /* relaxed: what the greeting has done is the network's state, whose lock is held */
-    return atomic_load_explicit(&f->crossing->greeted, memory_order_relaxed) == HD_GREETED;
+    return atomic_load_explicit(&f->crossing->greeted, memory_order_relaxed) == HD_GREETED &&
+           (!f->passage || !f->passage->is_filled || f->passage->is_filled(s));
 }
 
-/* The step of a small flight's leg; true: it is over. */
-static bool step_small(hd_leg_t *leg) {
-    hd_segment_t *s = (hd_segment_t *)(void *)leg;
-    hd_flight_t *f = s->flight;
-    ucc_status_t status = advance(s, is_greeted(f));
-    if (status == UCC_INPROGRESS) {
-        return false;
-    }
-    if (status == UCC_OK) {
-        give_leg_scratch(s);
-    }
-    hd_crossing_t *crossing = f->crossing;
+/* The leg of a small flight is over. */
+static void end_small(const hd_flight_t *f, ucc_status_t status) {
     hd_exchange_ref_t ref = f->ref;
     bool brings = hd_coll[f->call.type].reducing && !f->call.empty;
     if (status != UCC_OK) {
-        hd_group_poison(crossing->group, status);
+        hd_group_poison(f->crossing->group, status);
     }
     (void)hd_outer_release(&ref, status, f->result, brings ? f->call.bytes : 0);
     hd_outer_drop(&ref); /* the flight may be another's from here on */
-    hd_span_defer_unref(crossing);
-    return true;
 }
 
-/* Is slice s of the flight finished? */
-static bool is_over(const hd_flight_t *f, uint32_t s) {
-    return hd_outer_slice_is_finished(&f->ref, s);
-}
-
-/* May the leg of a work flight begin? */
-static bool may_begin(const hd_segment_t *s) {
-    const hd_flight_t *f = s->flight;
-    if (s == &f->exit) { /* the exit begins after all other slices */
-        bool over = true;
-        for (uint32_t i = 0; over && i < hd_slice_exit(&f->plan); i++) {
-            over = is_over(f, i);
-        }
-        return over;
-    }
-    return is_greeted(f) &&
-           (!f->passage->needs_local(f) || (is_over(f, hd_slice_of(&f->plan, HD_LOCAL, s->index)) &&
-                                            (!f->passage->is_filled || f->passage->is_filled(s))));
-}
-
-/* The step of a leg of a work flight; true: it is over. */
-static bool step_work(hd_leg_t *leg) {
-    hd_segment_t *s = (hd_segment_t *)(void *)leg;
+/* A leg of a work flight is over. After the last one with data, nobody touches the passage's memory
+ * any more if it lends it: what LOCAL writes there was finished before the legs began, and a leg
+ * that asks COMBINE waits for it. */
+static void end_work(hd_segment_t *s, ucc_status_t status) {
     hd_flight_t *f = s->flight;
-    ucc_status_t status = advance(s, s->begun || may_begin(s));
-    if (status == UCC_INPROGRESS) {
-        return false;
-    }
-    bool exits = s == &f->exit;
-    hd_assert(s->begun || status != UCC_OK);
-    if (status == UCC_OK) {
-        give_leg_scratch(s);
-    }
-    if (status == UCC_OK && !exits) {
-        give_own(f);
-    }
-    hd_crossing_t *crossing = f->crossing;
     hd_exchange_ref_t ref = f->ref;
-    uint32_t slice = exits ? hd_slice_exit(&f->plan) : hd_slice_of(&f->plan, HD_NET, s->index);
-    if (status == UCC_OK && !exits) {
+    if (status == UCC_OK && s->index < f->plan.segments) {
+        /* acq_rel: the last takes in what the others have done with the memory */
+        uint32_t lasting = atomic_fetch_sub_explicit(&f->lasting, 1, memory_order_acq_rel);
+        hd_assert(lasting >= 1 && lasting <= f->plan.segments);
+        if (lasting == 1 && f->passage->lends) {
+            give_memory(f, &f->own);
+        }
         if (!s->asked) {
             (void)hd_outer_ready(&ref, hd_slice_of(&f->plan, HD_COMBINE, s->index), UINT32_MAX);
         }
         (void)hd_outer_ready(&ref, hd_slice_of(&f->plan, HD_SPREAD, s->index), UINT32_MAX);
     }
-    (void)hd_outer_finish(&ref, slice, s->unit,
-                          status); /* the flight may be another's from here on */
+    /* the flight may be another's from here on */
+    (void)hd_outer_finish(&ref, hd_slice_of(&f->plan, HD_NET, s->index), 0, status);
+}
+
+/* The step of a leg; true: it is over. A leg that has failed keeps its scratch as long as the
+ * flight lives, because a member may still be combining what lies there. */
+static bool step(hd_leg_t *leg) {
+    hd_segment_t *s = (hd_segment_t *)(void *)leg;
+    hd_flight_t *f = s->flight;
+    hd_crossing_t *crossing = f->crossing;
+    /* acquire: pairs with hd_flight_closed */
+    int32_t closing = atomic_load_explicit(&f->closing, memory_order_acquire);
+    s->begun = s->begun || (!closing && may_begin(s));
+    if (!closing && !s->begun) {
+        return false;
+    }
+    ucc_status_t status = closing ? hd_leg_cancel(leg, (ucc_status_t)closing) : hd_leg_go(leg);
+    if (status == UCC_INPROGRESS) {
+        return false;
+    }
+    hd_assert(s->begun || status != UCC_OK);
+    if (status == UCC_OK) {
+        give_memory(f, &s->scratch);
+    }
+    if (f->passage) {
+        end_work(s, status);
+    } else {
+        end_small(f, status);
+    }
     hd_span_defer_unref(crossing);
     return true;
 }
@@ -281,190 +288,152 @@ static hd_net_key_t key_of(const hd_op_t *op, const hd_span_t *span) {
                           .class = class_of[name.class]};
 }
 
-/* Sets a leg up, but for its plan and what the passage prepares. */
-static void set_leg(hd_segment_t *s, hd_op_t *op, uint32_t segment, bool (*step)(hd_leg_t *)) {
-    hd_flight_t *f = s->flight;
+/* Sets a segment up, but for the leg's plan and what the passage prepares. */
+static void set_segment(hd_flight_t *f, hd_op_t *op, uint32_t j) {
+    hd_segment_t *s = &f->segment[j];
     const hd_span_t *span = f->span;
-    const hd_coll_t *coll = &hd_coll[f->call.type];
-    s->index = segment;
-    s->leg = (hd_leg_t){
-        .team = f->crossing->team,
-        .key = key_of(op, span),
-        .segment = segment,
-        .step = step,
-        .call = {.type = f->plan.leg,
-                 .n = span->processes,
-                 .me = span->mine,
-                 .root = coll->rooted && !f->call.empty ? span->process_of[f->call.root] : 0,
-                 .process = span->team_process,
-                 .signature = f->call.signature,
-                 .element = f->call.element,
-                 .parallel = f->plan.parallel,
-                 .combine = combine},
-    };
+    bool exits = j == f->plan.segments, to_root = hd_coll[f->call.type].rooted && !f->call.empty;
+    *s = (hd_segment_t){.flight = f, .index = j, .scratch = s->scratch};
+    s->leg = (hd_leg_t){.team = f->crossing->team,
+                        .key = key_of(op, span),
+                        .segment = exits ? HD_FLIGHT_SEGMENTS : j,
+                        .step = step,
+                        .call = {.type = exits ? HD_BARRIER : f->plan.leg,
+                                 .n = span->processes,
+                                 .me = span->mine,
+                                 .root = to_root ? span->process_of[f->call.root] : 0,
+                                 .process = span->team_process,
+                                 .signature = f->call.signature,
+                                 .element = f->call.element,
+                                 .parallel = f->plan.parallel,
+                                 .combine = combine}};
 }
 
-/* Sets what does not depend on the kind of flight. An error fails the team. */
+/* Sets up what does not depend on the kind of flight. An error fails the team. */
 static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t *ref) {
+    const hd_reducer_t *given = &op->call.reducer;
     f->crossing = hd_group_crossing(op->group);
     f->span = op->span;
     f->ref = *ref;
     f->call = op->call;
     f->n = op->place.n;
     hd_assert_eq(f->n, hd_span_count(f->span, f->span->mine));
-    f->two_sided = op->group->two_sided;
     f->plan = op->plan;
     /* relaxed: published with the key */
     atomic_store_explicit(&f->closing, 0, memory_order_relaxed);
-    if (!hd_coll[f->call.type].reducing || f->call.empty) {
-        return UCC_OK;
-    }
-    const hd_reducer_t *given = &op->call.reducer;
-    return hd_reducer_init(&f->reducer, given->dt, given->op, op->n);
+    return hd_coll[f->call.type].reducing && !f->call.empty
+               ? hd_reducer_init(&f->reducer, given->dt, given->op, op->n)
+               : UCC_OK;
 }
 
-/* Lets `closed` find the flight from here on. */
-static void announce(hd_flight_t *f, const hd_op_t *op) {
-    /* release: publishes the flight; pairs with closed */
+/* Lets hd_flight_closed find the flight from here on, and its legs keep the group. */
+static void announce(hd_flight_t *f, const hd_op_t *op, uint32_t legs) {
+    for (uint32_t j = 0; j < legs; j++) {
+        hd_home_pin(&op->group->home);
+    }
+    /* release: publishes the flight; pairs with hd_flight_closed */
     atomic_store_explicit(&f->key, hd_outer_key(op), memory_order_release);
 }
 
-static size_t lines_of(size_t bytes) {
-    return (bytes + HD_LINE - 1) & ~(size_t)(HD_LINE - 1);
-}
-
-/* Plans the legs, whose calls are set, and gives them the scratch memory that they need. An error
- * has been logged. */
-static ucc_status_t plan_legs(hd_flight_t *f, uint32_t legs) {
-    size_t bytes = 0;
-    ucc_status_t status = UCC_OK;
-    for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
-        hd_leg_t *leg = &f->segment[j].leg;
-        leg->plan = hd_flight_leg_plan(f->crossing->team, f->span, &f->call, &f->plan, &leg->call);
-        size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
-        bytes += needs <= KEPT_SCRATCH ? needs : 0;
-        status = take_leg_scratch(&f->segment[j], needs);
-    }
-    if (status == UCC_OK) {
-        status = take_scratch(f, &f->legs_own, bytes);
-    }
-    uint8_t *at = f->legs_own.at;
-    for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
-        hd_leg_t *leg = &f->segment[j].leg;
-        size_t needs = lines_of(hd_net_scratch(&leg->call, &leg->plan));
-        if (needs <= KEPT_SCRATCH) {
-            leg->call.scratch = needs ? at : NULL;
-            at += needs;
-        }
-    }
+/* Plans a leg, whose call is set, and gives it scratch memory. An error has been logged. */
+static ucc_status_t plan_leg(hd_flight_t *f, uint32_t j) {
+    hd_segment_t *s = &f->segment[j];
+    bool exits = j == f->plan.segments;
+    size_t bytes = exits ? 0 : hd_flight_leg_bytes(f->span, &f->call, &f->plan);
+    s->leg.plan = hd_net_plan_of(f->crossing->team, &s->leg.call, bytes);
+    size_t needs = hd_net_scratch(&s->leg.call, &s->leg.plan);
+    ucc_status_t status = take_memory(f, &s->scratch, needs);
+    s->leg.call.scratch = needs ? s->scratch.at : NULL;
     return status;
 }
 
 /* Starts the leg of a small flight. payload: the combined operands; NULL: the call has none. */
 static void depart_small(hd_op_t *op, hd_flight_t *f, const void *payload) {
-    hd_segment_t *s = &f->segment[0];
-    s->flight = f; /* a small flight uses only these fields and the leg */
-    s->begun = false;
-    s->scratch = (hd_scratch_t){NULL, 0};
-    set_leg(s, op, 0, step_small);
+    hd_leg_t *leg = &f->segment[0].leg;
+    f->passage = NULL;
+    set_segment(f, op, 0);
     hd_assert_eq(payload != NULL, hd_coll[f->call.type].reducing && !f->call.empty);
     if (payload) {
         hd_assert_le(f->call.bytes, HD_FLIGHT_PAYLOAD);
         memcpy(f->operand, payload, f->call.bytes);
-        s->leg.call.operand = f->operand;
-        s->leg.call.result = f->result;
-        s->leg.call.count = f->call.bytes / f->call.element;
+        leg->call.operand = f->operand;
+        leg->call.result = f->result;
+        leg->call.count = f->call.bytes / f->call.element;
     }
-    ucc_status_t status = plan_legs(f, 1);
+    ucc_status_t status = plan_leg(f, 0);
     if (status != UCC_OK) {
-        give_leg_scratch(s);
         hd_group_poison(op->group, status);
         return;
     }
     if (!hd_outer_hold(&f->ref)) {
-        give_leg_scratch(s);
         return; /* a member has cancelled the exchange, and the others will */
     }
-    hd_home_pin(&op->group->home);
-    announce(f, op);
-    hd_leg_start(&s->leg);
+    announce(f, op, 1);
+    hd_leg_start(leg);
 }
 
-/* Claims a unit for each leg, and for the exit in a two-sided group. False: the exchange is closed,
- * and the units that were claimed are finished again. */
-static bool claim_units(hd_flight_t *f) {
-    uint32_t legs = f->plan.segments;
+/* Claims the unit of each leg. False: the exchange is closed, and the units that were claimed are
+ * finished again. */
+static bool claim_units(hd_flight_t *f, uint32_t legs) {
     for (uint32_t j = 0; j < legs; j++) {
-        if (!hd_outer_claim(&f->ref, hd_slice_of(&f->plan, HD_NET, j), &f->segment[j].unit)) {
-            for (uint32_t i = 0; i < j; i++) {
-                (void)hd_outer_finish(&f->ref, hd_slice_of(&f->plan, HD_NET, i), f->segment[i].unit,
-                                      UCC_ERR_NO_MESSAGE);
+        uint32_t unit = 0, slice = hd_slice_of(&f->plan, HD_NET, j);
+        if (!hd_outer_claim(&f->ref, slice, &unit)) {
+            while (slice-- > hd_slice_of(&f->plan, HD_NET, 0)) {
+                (void)hd_outer_finish(&f->ref, slice, 0, UCC_ERR_NO_MESSAGE);
             }
             return false;
         }
-        hd_assert_eq(f->segment[j].unit, 0); /* a slice NET has one unit */
-    }
-    if (f->two_sided && !hd_outer_claim(&f->ref, hd_slice_exit(&f->plan), &f->exit.unit)) {
-        for (uint32_t i = 0; i < legs; i++) {
-            (void)hd_outer_finish(&f->ref, hd_slice_of(&f->plan, HD_NET, i), f->segment[i].unit,
-                                  UCC_ERR_NO_MESSAGE);
-        }
-        return false;
+        hd_assert_eq(unit, 0); /* a slice NET has one */
     }
     return true;
 }
 
 /* Prepares all that the legs and the slices need. The units are claimed, so other members' calls
  * may be read. An error has been logged. */
-static ucc_status_t prepare_legs(hd_flight_t *f) {
-    ucc_status_t status = take_own(f, f->passage->scratch ? f->passage->scratch(f) : 0);
+static ucc_status_t prepare_legs(hd_flight_t *f, uint32_t legs) {
+    ucc_status_t status = take_own(f);
+    status = status == UCC_OK ? take_lists(f) : status;
     /* relaxed: published with the legs */
     atomic_store_explicit(&f->lasting, f->plan.segments, memory_order_relaxed);
     for (uint32_t j = 0; j < f->plan.segments && status == UCC_OK; j++) {
+        f->segment[j].leg.call.give = f->give;
+        f->segment[j].leg.call.take = f->take;
         status = f->passage->prepare(&f->segment[j]);
     }
-    return status == UCC_OK ? plan_legs(f, f->plan.segments) : status;
+    for (uint32_t j = 0; j < legs && status == UCC_OK; j++) {
+        status = plan_leg(f, j);
+    }
+    return status;
 }
 
 /* Releases the members of a work flight and starts its legs. After an error, the legs start all the
  * same, and find `closing` set. */
 static void depart_work(hd_op_t *op, hd_flight_t *f) {
+    uint32_t legs = f->plan.segments + op->group->two_sided;
     hd_assert(op->plan.row && op->plan.slices == hd_flight_slices(op, &op->plan));
     f->passage = (const hd_passage_t *)(const void *)op->plan.row;
+    /* acquire: pairs with the installing of the work */
+    f->work = atomic_load_explicit(&f->ref.exchange->work, memory_order_acquire);
     f->relay = NULL;
-    for (uint32_t j = 0; j < f->plan.segments; j++) {
-        f->segment[j] = (hd_segment_t){.flight = f};
-        set_leg(&f->segment[j], op, j, step_work);
+    for (uint32_t j = 0; j < legs; j++) {
+        set_segment(f, op, j);
     }
-    f->exit = (hd_segment_t){.flight = f};
-    set_leg(&f->exit, op, HD_FLIGHT_SEGMENTS, step_work);
-    f->exit.leg.call.type = HD_BARRIER;
-    if (!claim_units(f)) {
+    if (!claim_units(f, legs)) {
         return;
     }
-    f->exit.leg.plan = hd_net_plan_of(f->crossing->team, &f->exit.leg.call, 0);
-    ucc_status_t status = prepare_legs(f);
+    ucc_status_t status = prepare_legs(f, legs);
     if (status != UCC_OK) {
         hd_group_poison(op->group, status);
         atomic_store_explicit(&f->closing, (int32_t)status,
                               memory_order_relaxed); /* relaxed: announce publishes it */
     }
-    /* each leg keeps the group, because it rings the group's bell when it ends, however late and on
-     * whichever lane */
-    for (uint32_t legs = f->plan.segments + (f->two_sided ? 1u : 0); legs; legs--) {
-        hd_home_pin(&op->group->home);
-    }
-    announce(f, op);
+    announce(f, op, legs);
     if (status == UCC_OK) {
         (void)hd_outer_release(&f->ref, UCC_OK, NULL, 0);
     }
-    bool exits = f->two_sided; /* the flight may be over as soon as its last leg is started */
-    for (uint32_t j = f->plan.segments; j-- > 0;) {
-        hd_segment_t *s = &f->segment[j];
-        if (j == 0 && exits) {
-            hd_leg_start(&f->exit.leg);
-        }
-        hd_leg_start(&s->leg);
+    /* the flight may be over as soon as its first leg, the last here, is started */
+    for (uint32_t j = legs; j-- > 0;) {
+        hd_leg_start(&f->segment[j].leg);
     }
 }
 
@@ -472,14 +441,12 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
 
 static void arrived(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t status,
                     const void *payload) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
     hd_flight_t *f = status == UCC_OK ? take_flight(op) : NULL;
     if (status == UCC_OK) {
         status = f ? set_up(f, op, ref) : UCC_ERR_NO_MEMORY;
     }
     if (status != UCC_OK) { /* the members find the group poisoned, and cancel */
         hd_group_poison(op->group, status);
-        hd_crossing_abort(crossing, status);
     } else if (op->plan.path == HD_PATH_TREE) {
         depart_small(op, f, payload);
     } else {
@@ -487,63 +454,53 @@ static void arrived(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t stat
     }
 }
 
-/* Waits a leg of the operation's flight for a device? Nothing announces that it is done. */
-static bool waits_for_device(const hd_op_t *op) {
-    const hd_passage_t *passage = (const hd_passage_t *)(const void *)op->plan.row;
-    return op->outer_shape & HD_OUTER_WORKS && passage && passage->is_filled;
-}
-
 uint8_t hd_flight_pump(hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
+    /* a leg may wait for a device, and nothing announces that it is done */
+    bool by_device = op->outer_shape & HD_OUTER_WORKS && op->plan.where == HD_ON_BOTH;
     if (hd_group_is_complete(op->group)) {
         (void)hd_net_pump(crossing->net);
     } else {
         hd_crossing_pump(crossing);
     }
     hd_span_drain();
-    return waits_for_device(op) ? HD_UNANNOUNCED : HD_IMPATIENT;
+    return by_device ? HD_UNANNOUNCED : HD_IMPATIENT;
 }
 
-static void closed(hd_op_t *op, ucc_status_t why) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
+void hd_flight_closed(hd_op_t *op, ucc_status_t why) {
     hd_flight_t *f = hd_flight_of(op);
-    hd_crossing_abort(crossing, why);
     /* acquire: pairs with announce. The flight may be about to be announced; then the next call of
      * this function, in the member's next step, finds it */
     if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
-        /* release: pairs with advance, though only the value matters */
+        /* release: pairs with `step`, though only the value matters */
         atomic_store_explicit(&f->closing, (int32_t)why, memory_order_release);
     }
     (void)hd_flight_pump(op);
 }
 
+const hd_outer_t hd_flight_stage = {.arrived = arrived,
+                                    .pump = hd_flight_pump,
+                                    .closed = hd_flight_closed,
+                                    .phases = hd_flight_phases};
+
 /* --- operations ------------------------------------------------------------------------------- */
 
-ucc_status_t hd_flight_start_small(hd_op_t *op) {
-    return hd_outer_start(op, hd_flight_small_shape(op));
+const hd_work_row_t *hd_flight_row(uint8_t type) {
+    const hd_coll_t *coll = &hd_coll[type];
+    if (coll->bcast) {
+        return &hd_passage_bcast.row;
+    }
+    if (coll->prefix) {
+        return &hd_passage_scan.row;
+    }
+    if (coll->reducing) {
+        return coll->source == HD_WHOLE ? &hd_passage_reduce.row : &hd_passage_reduce_scatter.row;
+    }
+    return &hd_passage_blocks.row;
 }
 
-static const hd_passage_t *const passages[HD_N_TYPES] = {
-    [HD_ALLGATHER] = &hd_passage_allgather,
-    [HD_ALLGATHERV] = &hd_passage_allgather,
-    [HD_ALLREDUCE] = &hd_passage_allreduce,
-    [HD_ALLTOALL] = &hd_passage_alltoall,
-    [HD_ALLTOALLV] = &hd_passage_alltoall,
-    [HD_BCAST] = &hd_passage_bcast,
-    [HD_GATHER] = &hd_passage_gather,
-    [HD_GATHERV] = &hd_passage_gather,
-    [HD_REDUCE] = &hd_passage_reduce,
-    [HD_REDUCE_SCATTER] = &hd_passage_reduce_scatter,
-    [HD_REDUCE_SCATTERV] = &hd_passage_reduce_scatter,
-    [HD_SCATTER] = &hd_passage_scatter,
-    [HD_SCATTERV] = &hd_passage_scatter,
-    [HD_MCAST] = &hd_passage_bcast,
-    [HD_SCAN] = &hd_passage_scan,
-    [HD_EXSCAN] = &hd_passage_scan,
-};
-
-const hd_work_row_t *hd_flight_row(uint8_t type) {
-    return passages[type] ? &passages[type]->row : NULL;
+static ucc_status_t start_small(hd_op_t *op) {
+    return hd_outer_start(op, hd_flight_small_shape(op));
 }
 
 static ucc_status_t start_work(hd_op_t *op) {
@@ -553,11 +510,8 @@ static ucc_status_t start_work(hd_op_t *op) {
     return hd_outer_start_work(op, src, call->dst);
 }
 
-const hd_outer_t hd_flight_stage = {
-    .arrived = arrived, .pump = hd_flight_pump, .closed = closed, .phases = hd_flight_phases};
-
 void hd_flight_follow(hd_op_t *op) {
-    hd_flight_make_partial(&op->call.reducer);
+    make_partial(&op->call.reducer);
     op->outer = &hd_flight_stage;
-    op->start = op->plan.path == HD_PATH_TREE ? hd_flight_start_small : start_work;
+    op->start = op->plan.path == HD_PATH_TREE ? start_small : start_work;
 }

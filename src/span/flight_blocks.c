@@ -1,6 +1,6 @@
 /* flight_blocks.c: allgather, gather, scatter and alltoall across processes, and their v variants:
- * blocks that belong to an endpoint, or to a pair of them. The row's functions lay slices out and
- * run units, called by the engine; the passage's functions prepare the one leg, called by flight.c.
+ * blocks that belong to an endpoint, or to a pair of them. The engine runs the units of the slices,
+ * each for one member; flight.c prepares the one leg.
  *
  *   allgather  LOCAL: each member's block into the result of member 0 (the LEADER). NET: gives this
  *              process's blocks from there, and takes the others' into there. SPREAD: the leader's
@@ -10,15 +10,14 @@
  *   scatter    as gather, in the other direction
  *   alltoall   LOCAL: pairs inside the process. NET: straight from and into the members' buffers;
  *              the blocks between two processes are ordered by receiver. If the call is in place,
- *              LOCAL first puts aside what is sent
+ *              LOCAL first puts aside what is sent: the flight's table has an entry for each pair
+ *              of an endpoint, process by process, and a member here that gives it a block
  *
  * Between two processes, the blocks come in an order that both know: by endpoint. The sizes of a v
  * type's blocks are compared here inside the process, and by the network across processes, which
  * knows how much a message has to bring.
  */
 #include "span/internal.h"
-
-#include <string.h>
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
@@ -27,38 +26,59 @@ typedef struct block {
     size_t bytes;
 } block_t;
 
-/* Returns block e of a buffer that has a block for each endpoint, as this member's call describes
- * it. */
-static block_t block_of(const hd_call_t *call, const void *base, bool sends, uint32_t e) {
+/* Returns block e of a buffer that has a block for each endpoint. v: their sizes, in a v type. */
+static block_t block_of(const hd_call_t *call, const void *base, const hd_vector_t *v,
+                        size_t element, uint32_t e) {
     if (!hd_coll[call->type].vector) {
         return (block_t){hd_at(base, e * call->bytes), call->bytes};
     }
-    const hd_vector_t *v = sends ? &call->send : &call->receive;
-    /* in an alltoallv, what is sent may have other elements than what is received */
-    size_t element = sends && hd_coll[call->type].pairwise ? call->send_element : call->element;
     return (block_t){hd_at(base, hd_vector_displacement(v, e) * element),
                      hd_vector_count(v, e) * element};
 }
 
-/* Returns what member i sends to endpoint e. In place, that lies where the block from e is
- * received. */
-static block_t sent_block(const hd_work_t *work, uint32_t i, uint32_t e) {
+/* Returns where member i takes what endpoint e gives. */
+static block_t taken(const hd_work_t *work, uint32_t i, uint32_t e) {
     const hd_call_t *call = work->call[i];
-    return call->in_place ? block_of(call, work->dst[i], false, e)
-                          : block_of(call, work->src[i], true, e);
+    if (hd_coll[call->type].result == HD_BLOCK) {
+        return (block_t){work->dst[i], call->bytes};
+    }
+    return block_of(call, work->dst[i], &call->receive, call->element, e);
 }
 
-/* Logs that two members disagree on a block's size, and returns the error for it. */
-static ucc_status_t differ(const hd_op_t *op, uint32_t from, uint32_t to, size_t sent,
-                           size_t expected) {
-    hd_op_say_sizes(op, from, to, sent, expected);
-    return UCC_ERR_INVALID_PARAM;
+/* Returns what member i gives to endpoint e. A member's only block has the size that its own call
+ * says, also in a v type. In place, a pair's blocks lie in the same place. */
+static block_t given(const hd_work_t *work, uint32_t i, uint32_t e) {
+    const hd_call_t *call = work->call[i];
+    const hd_coll_t *coll = &hd_coll[call->type];
+    if (coll->source == HD_BLOCK) {
+        return (block_t){(uint8_t *)(uintptr_t)work->src[i], call->bytes};
+    }
+    if (coll->pairwise && call->in_place) {
+        return taken(work, i, e);
+    }
+    /* in an alltoallv, what is sent may have other elements than what is received */
+    return block_of(call, work->src[i], &call->send,
+                    coll->pairwise ? call->send_element : call->element, e);
 }
+
+/* Is each endpoint's block given to all? Then the process takes it once, by its leader. */
+static bool is_allgather(const hd_flight_t *f) {
+    const hd_coll_t *coll = &hd_coll[f->call.type];
+    return coll->flow == HD_AMONG_ALL && !coll->pairwise;
+}
+
+/* Returns the members of this process that take blocks. */
+static hd_members_t takers(const hd_flight_t *f) {
+    return is_allgather(f) ? (hd_members_t){0, 1}
+                           : hd_span_takers(f->span, &f->call, f->span->mine);
+}
+
+/* --- units ------------------------------------------------------------------------------------ */
 
 /* Copies a block between two members, if they agree on its size. */
 static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t src, block_t dst) {
     if (src.bytes != dst.bytes) {
-        return differ(op, from, to, src.bytes, dst.bytes);
+        return hd_op_say_sizes(op, from, to, src.bytes, dst.bytes);
     }
     if (src.bytes && src.at != dst.at) {
         hd_copy(dst.at, src.at, src.bytes, HD_STORES_PLAIN);
@@ -66,350 +86,156 @@ static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t 
     return UCC_OK;
 }
 
-/* --- slices: a unit of LOCAL and SPREAD is a member ------------------------------------------- */
-
-static void lay_out(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    const hd_plan_t *plan = &op->plan;
-    hd_slice_kind_t kind;
-    uint32_t j;
-    if (!hd_slice_is(plan, s, &kind, &j) || kind == HD_NET) {
-        hd_slice_outer(slice, 1, op->place.k);
-    } else if (kind == HD_LOCAL) {
-        hd_slice_set(slice, op->place.n, 1, 1);
-    } else {
-        hd_slice_later(slice, kind == HD_SPREAD ? op->place.n : 1, 1, 0);
+/* Copies what member i gives to member j. */
+static ucc_status_t copy_pair(const hd_flight_t *f, const hd_op_t *op, uint32_t i, uint32_t j) {
+    const hd_coll_t *coll = &hd_coll[f->call.type];
+    block_t src = given(f->work, i, hd_flight_endpoint(f, j));
+    block_t dst = taken(f->work, j, hd_flight_endpoint(f, i));
+    if (coll->rooted && i == j) { /* the root's counts say how large its own block is */
+        src.bytes = dst.bytes = coll->flow == HD_TO_ROOT ? dst.bytes : src.bytes;
     }
+    return copy(op, i, j, src, dst);
 }
 
-typedef ucc_status_t (*do_unit_fn)(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
-                                   uint32_t i);
-
-static ucc_status_t run_unit(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit,
-                             do_unit_fn local, do_unit_fn spread) {
-    const hd_flight_t *f = hd_flight_of(op);
-    hd_slice_kind_t kind;
-    uint32_t j;
-    (void)hd_slice_is(&f->plan, s, &kind, &j);
-    do_unit_fn one = kind == HD_LOCAL ? local : kind == HD_SPREAD ? spread : NULL;
-    return one ? one(f, op, work, unit) : UCC_OK;
-}
-
-static bool always(const hd_flight_t *f) {
-    (void)f;
-    return true;
-}
-
-static bool never(const hd_flight_t *f) {
-    (void)f;
-    return false;
-}
-
-/* --- allgather -------------------------------------------------------------------------------- */
-
-/* Returns member i's own block. Its own call says the size, also in a v type. */
-static block_t own_block(const hd_work_t *work, uint32_t i) {
-    return (block_t){(uint8_t *)(uintptr_t)work->src[i], work->call[i]->bytes};
-}
-
-/* A unit of an allgather's LOCAL. */
-static ucc_status_t gather_own(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
-                               uint32_t i) {
-    block_t dst = block_of(work->call[0], work->dst[0], false, hd_flight_endpoint(f, i));
-    return copy(op, i, 0, own_block(work, i), dst);
-}
-
-/* A unit of an allgather's SPREAD. */
-static ucc_status_t spread_all(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
-                               uint32_t i) {
+/* A unit of LOCAL: copies what a member gives inside the process, or, if only the root gives, what
+ * it takes. */
+static ucc_status_t copy_here(const hd_flight_t *f, const hd_op_t *op, uint32_t unit) {
+    hd_members_t one = {unit, unit + 1}, givers = one, to = takers(f);
     ucc_status_t status = UCC_OK;
-    if (i == 0) {
+    if (hd_coll[f->call.type].flow == HD_FROM_ROOT) {
+        givers = hd_span_givers(f->span, &f->call, f->span->mine);
+        to = one;
+    }
+    for (uint32_t i = givers.first; i < givers.end; i++) {
+        for (uint32_t j = to.first; j < to.end && status == UCC_OK; j++) {
+            status = copy_pair(f, op, i, j);
+        }
+    }
+    return status;
+}
+
+static bool is_swapped(const hd_flight_t *f) {
+    return hd_coll[f->call.type].pairwise && f->call.in_place;
+}
+
+static bool is_here(const hd_flight_t *f, uint32_t position) {
+    return f->span->process_of[f->span->endpoint[position]] == f->span->mine;
+}
+
+static uint32_t entries(const hd_flight_t *f) {
+    return is_swapped(f) ? f->span->n * f->n : 0;
+}
+
+static size_t entry(const hd_flight_t *f, uint32_t i) {
+    uint32_t position = i / f->n;
+    return is_here(f, position) ? 0 : given(f->work, i % f->n, f->span->endpoint[position]).bytes;
+}
+
+/* A unit of LOCAL in place: puts aside what a member gives to other processes, and swaps blocks
+ * with each member after it, so that each pair is swapped once. */
+static ucc_status_t swap_here(const hd_flight_t *f, const hd_op_t *op, uint32_t i) {
+    for (uint32_t position = 0; position < f->span->n; position++) {
+        block_t b = given(f->work, i, f->span->endpoint[position]);
+        if (!is_here(f, position) && b.bytes) {
+            hd_copy(f->blocks + f->table[position * f->n + i], b.at, b.bytes, HD_STORES_PLAIN);
+        }
+    }
+    for (uint32_t j = i + 1; j < f->n; j++) {
+        block_t a = given(f->work, i, hd_flight_endpoint(f, j));
+        block_t b = taken(f->work, j, hd_flight_endpoint(f, i));
+        if (a.bytes != b.bytes) {
+            return hd_op_say_sizes(op, i, j, a.bytes, b.bytes);
+        }
+        hd_work_swap(a.at, b.at, a.bytes);
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, uint32_t segment,
+                              uint32_t unit) {
+    (void)segment;
+    return is_swapped(f) ? swap_here(f, op, unit) : copy_here(f, op, unit);
+}
+
+/* A unit of SPREAD: copies the leader's result to a member. */
+static ucc_status_t run_spread(const hd_flight_t *f, const hd_op_t *op, uint32_t segment,
+                               uint32_t unit) {
+    const hd_work_t *work = f->work;
+    ucc_status_t status = UCC_OK;
+    (void)segment;
+    if (!is_allgather(f) || unit == 0) {
         return UCC_OK;
     }
     if (!hd_coll[f->call.type].vector) {
-        hd_copy(work->dst[i], work->dst[0], f->call.bytes * f->span->n, HD_STORES_PLAIN);
+        hd_copy(work->dst[unit], work->dst[0], f->call.bytes * f->span->n, HD_STORES_PLAIN);
         return UCC_OK;
     }
     for (uint32_t e = 0; e < f->span->n && status == UCC_OK; e++) {
-        status = copy(op, 0, i, block_of(work->call[0], work->dst[0], false, e),
-                      block_of(work->call[i], work->dst[i], false, e));
+        status = copy(op, 0, unit, taken(work, 0, e), taken(work, unit, e));
     }
     return status;
 }
 
-static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
-                                  uint32_t unit) {
-    return run_unit(op, work, s, unit, gather_own, spread_all);
-}
+/* --- the leg ---------------------------------------------------------------------------------- */
 
-static ucc_status_t prepare_allgather(hd_segment_t *s) {
-    hd_flight_t *f = s->flight;
+/* Lists what this process gives to process p. */
+static void list_given(hd_flight_t *f, uint32_t p, hd_net_data_t *data) {
     const hd_span_t *span = f->span;
-    const hd_work_t *work = hd_flight_work(f);
-    hd_pieces_t pieces;
-    ucc_status_t status = hd_flight_room(f, span->n, &pieces);
-    if (status != UCC_OK) {
-        return status;
-    }
-    s->leg.call.give = hd_flight_give(f);
-    s->leg.call.take = hd_flight_take(f);
-    for (uint32_t p = 0; p < span->processes; p++) {
-        hd_net_data_t *data = p == span->mine ? hd_flight_give(f) : &hd_flight_take(f)[p];
-        hd_pieces_begin(&pieces, data);
-        for (uint32_t i = 0; i < hd_span_count(span, p); i++) {
-            block_t b = block_of(work->call[0], work->dst[0], false, hd_span_endpoint(span, p, i));
-            hd_pieces_add(&pieces, data, b.at, b.bytes);
-        }
-    }
-    return UCC_OK;
-}
-
-/* --- gather and scatter ----------------------------------------------------------------------- */
-
-/* Returns endpoint e's block in the root's buffer. */
-static block_t root_block(const hd_flight_t *f, const hd_work_t *work, bool sends, uint32_t e) {
-    uint32_t root = hd_flight_root(f);
-    const void *base = sends ? work->src[root] : work->dst[root];
-    return block_of(work->call[root], base, sends, e);
-}
-
-static ucc_status_t gather_here(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
-                                uint32_t i) {
-    if (!hd_flight_has_root(f)) {
-        return UCC_OK;
-    }
-    block_t dst = root_block(f, work, false, hd_flight_endpoint(f, i)), src = own_block(work, i);
-    if (i == hd_flight_root(f)) {
-        src.bytes = dst.bytes; /* the root's count for itself is the size of its own block */
-    }
-    return copy(op, i, hd_flight_root(f), src, dst);
-}
-
-static ucc_status_t run_gather(const hd_op_t *op, const hd_work_t *work, uint32_t s,
-                               uint32_t unit) {
-    return run_unit(op, work, s, unit, gather_here, NULL);
-}
-
-static ucc_status_t scatter_here(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
-                                 uint32_t i) {
-    if (!hd_flight_has_root(f)) {
-        return UCC_OK;
-    }
-    block_t src = root_block(f, work, true, hd_flight_endpoint(f, i));
-    block_t dst = {work->dst[i], work->call[i]->bytes};
-    if (i == hd_flight_root(f)) {
-        dst.bytes = src.bytes;
-    }
-    return copy(op, hd_flight_root(f), i, src, dst);
-}
-
-static ucc_status_t run_scatter(const hd_op_t *op, const hd_work_t *work, uint32_t s,
-                                uint32_t unit) {
-    return run_unit(op, work, s, unit, scatter_here, NULL);
-}
-
-/* Lists the blocks for the leg: in the root's process those of each other process, in the root's
- * buffer; in another process those of its members. */
-static ucc_status_t prepare_rooted(hd_segment_t *s, bool scatters) {
-    hd_flight_t *f = s->flight;
-    const hd_span_t *span = f->span;
-    const hd_work_t *work = hd_flight_work(f);
-    hd_pieces_t pieces;
-    ucc_status_t status = hd_flight_room(f, span->n, &pieces);
-    if (status != UCC_OK) {
-        return status;
-    }
-    bool has_root = hd_flight_has_root(f);
-    s->leg.call.give = hd_flight_give(f);
-    s->leg.call.take = hd_flight_take(f);
-    hd_net_data_t *lists = has_root == scatters ? hd_flight_give(f) : hd_flight_take(f);
-    for (uint32_t p = 0; has_root && p < span->processes; p++) {
-        hd_pieces_begin(&pieces, &lists[p]);
-        for (uint32_t i = 0; p != span->mine && i < hd_span_count(span, p); i++) {
-            block_t b = root_block(f, work, scatters, hd_span_endpoint(span, p, i));
-            hd_pieces_add(&pieces, &lists[p], b.at, b.bytes);
-        }
-    }
-    if (!has_root) {
-        hd_pieces_begin(&pieces, lists);
-        for (uint32_t i = 0; i < f->n; i++) {
-            const void *at = scatters ? work->dst[i] : work->src[i];
-            hd_pieces_add(&pieces, lists, at, work->call[i]->bytes);
-        }
-    }
-    return UCC_OK;
-}
-
-static ucc_status_t prepare_gather(hd_segment_t *s) {
-    return prepare_rooted(s, false);
-}
-
-static ucc_status_t prepare_scatter(hd_segment_t *s) {
-    return prepare_rooted(s, true);
-}
-
-/* --- alltoall --------------------------------------------------------------------------------- */
-
-/* In place, what is sent to other processes is put aside first. The flight's `own` memory then
- * begins with a table of where each block lies, and has the blocks behind it: by receiving process,
- * by its members, and by the members here that send. Returns the table. */
-static size_t *aside_table(const hd_flight_t *f) {
-    return (size_t *)(void *)f->own.at;
-}
-
-/* How many blocks are put aside. */
-static size_t aside_blocks(const hd_flight_t *f) {
-    return (size_t)f->n * (f->span->n - f->n);
-}
-
-/* Returns where this block is put aside; the table is filled in. */
-static uint8_t *aside(const hd_flight_t *f, size_t block) {
-    size_t table = (aside_blocks(f) + 1) * sizeof(size_t);
-    return f->own.at + ((table + HD_LINE - 1) & ~(size_t)(HD_LINE - 1)) + aside_table(f)[block];
-}
-
-/* Returns the bytes of all blocks that are put aside. Fills the table in if it is not NULL. */
-static size_t lay_aside(const hd_flight_t *f, const hd_work_t *work, size_t *table) {
-    size_t bytes = 0;
-    for (uint32_t p = 0; p < f->span->processes; p++) {
-        for (uint32_t j = 0; p != f->span->mine && j < hd_span_count(f->span, p); j++) {
-            for (uint32_t i = 0; i < f->n; i++) {
-                if (table) {
-                    *table++ = bytes;
-                }
-                bytes += sent_block(work, i, hd_span_endpoint(f->span, p, j)).bytes;
-            }
-        }
-    }
-    if (table) {
-        *table = bytes;
-    }
-    return bytes;
-}
-
-static size_t alltoall_scratch(const hd_flight_t *f) {
-    size_t table = (aside_blocks(f) + 1) * sizeof(size_t);
-    return f->call.in_place ? table + HD_LINE + lay_aside(f, hd_flight_work(f), NULL) : 0;
-}
-
-/* Puts aside what member `me` sends to other processes. */
-static void put_aside(const hd_flight_t *f, const hd_work_t *work, uint32_t me) {
-    size_t block = me;
-    for (uint32_t p = 0; p < f->span->processes; p++) {
-        for (uint32_t j = 0; p != f->span->mine && j < hd_span_count(f->span, p); j++) {
-            block_t b = sent_block(work, me, hd_span_endpoint(f->span, p, j));
-            if (b.bytes) {
-                hd_copy(aside(f, block), b.at, b.bytes, HD_STORES_PLAIN);
-            }
-            block += f->n;
-        }
-    }
-}
-
-/* Swaps two members' blocks, if they agree on the size. */
-static ucc_status_t swap(const hd_op_t *op, uint32_t i, uint32_t j, block_t a, block_t b) {
-    uint8_t held[4096];
-    if (a.bytes != b.bytes) {
-        return differ(op, i, j, a.bytes, b.bytes);
-    }
-    for (size_t at = 0; at < a.bytes; at += sizeof(held)) {
-        size_t part = a.bytes - at < sizeof(held) ? a.bytes - at : sizeof(held);
-        memcpy(held, a.at + at, part);
-        memcpy(a.at + at, b.at + at, part);
-        memcpy(b.at + at, held, part);
-    }
-    return UCC_OK;
-}
-
-/* A unit of LOCAL: copies what member i sends inside the process. In place, it swaps blocks with
- * each member after i instead, so that each pair is swapped once. */
-static ucc_status_t exchange_here(const hd_flight_t *f, const hd_op_t *op, const hd_work_t *work,
-                                  uint32_t i) {
-    ucc_status_t status = UCC_OK;
-    bool in_place = f->call.in_place;
-    if (in_place) {
-        put_aside(f, work, i);
-    }
-    for (uint32_t j = in_place ? i + 1 : 0; j < f->n && status == UCC_OK; j++) {
-        block_t sent = sent_block(work, i, hd_flight_endpoint(f, j));
-        block_t there = block_of(work->call[j], work->dst[j], false, hd_flight_endpoint(f, i));
-        status = in_place ? swap(op, i, j, sent, there) : copy(op, i, j, sent, there);
-    }
-    return status;
-}
-
-static ucc_status_t run_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t s,
-                                 uint32_t unit) {
-    return run_unit(op, work, s, unit, exchange_here, NULL);
-}
-
-/* Lists what this process sends to process p. */
-static void list_sent(hd_flight_t *f, const hd_work_t *work, hd_pieces_t *pieces, uint32_t p) {
-    hd_net_data_t *data = &hd_flight_give(f)[p];
-    hd_pieces_begin(pieces, data);
-    if (f->call.in_place) {
-        /* `before`: endpoints of the processes before p, without those of this process */
-        size_t before = f->span->first[p] - (p > f->span->mine ? f->n : 0);
-        size_t from = before * f->n, to = from + (size_t)hd_span_count(f->span, p) * f->n;
-        hd_pieces_add(pieces, data, aside(f, from), aside_table(f)[to] - aside_table(f)[from]);
+    hd_members_t givers = hd_span_givers(span, &f->call, span->mine);
+    hd_members_t to = hd_span_takers(span, &f->call, p);
+    hd_pieces_begin(f, data);
+    if (is_swapped(f)) {
+        size_t from = f->table[span->first[p] * f->n], end = f->table[span->first[p + 1] * f->n];
+        hd_pieces_add(f, data, f->blocks + from, end - from);
         return;
     }
-    for (uint32_t j = 0; j < hd_span_count(f->span, p); j++) {
-        for (uint32_t i = 0; i < f->n; i++) {
-            block_t b = sent_block(work, i, hd_span_endpoint(f->span, p, j));
-            hd_pieces_add(pieces, data, b.at, b.bytes);
+    for (uint32_t j = to.first; j < to.end; j++) {
+        for (uint32_t i = givers.first; i < givers.end; i++) {
+            block_t b = given(f->work, i, hd_span_endpoint(span, p, j));
+            hd_pieces_add(f, data, b.at, b.bytes);
         }
     }
 }
 
-/* Lists where this process receives what process p sends. */
-static void list_received(hd_flight_t *f, const hd_work_t *work, hd_pieces_t *pieces, uint32_t p) {
-    hd_net_data_t *data = &hd_flight_take(f)[p];
-    hd_pieces_begin(pieces, data);
-    for (uint32_t j = 0; j < f->n; j++) {
-        for (uint32_t i = 0; i < hd_span_count(f->span, p); i++) {
-            block_t b =
-                block_of(work->call[j], work->dst[j], false, hd_span_endpoint(f->span, p, i));
-            hd_pieces_add(pieces, data, b.at, b.bytes);
+/* Lists where this process takes what process p gives. */
+static void list_taken(hd_flight_t *f, uint32_t p, hd_net_data_t *data) {
+    hd_members_t givers = hd_span_givers(f->span, &f->call, p), to = takers(f);
+    hd_pieces_begin(f, data);
+    for (uint32_t j = to.first; j < to.end; j++) {
+        for (uint32_t i = givers.first; i < givers.end; i++) {
+            block_t b = taken(f->work, j, hd_span_endpoint(f->span, p, i));
+            hd_pieces_add(f, data, b.at, b.bytes);
         }
     }
 }
 
-static ucc_status_t prepare_alltoall(hd_segment_t *s) {
+static ucc_status_t prepare(hd_segment_t *s) {
     hd_flight_t *f = s->flight;
     const hd_span_t *span = f->span;
-    const hd_work_t *work = hd_flight_work(f);
-    hd_pieces_t pieces;
-    ucc_status_t status = hd_flight_room(f, 2 * (size_t)f->n * span->n, &pieces);
-    if (f->call.in_place) {
-        (void)lay_aside(f, work, aside_table(f));
-    }
-    for (uint32_t p = 0; status == UCC_OK && p < span->processes; p++) {
-        if (p != span->mine) {
-            list_sent(f, work, &pieces, p);
-            list_received(f, work, &pieces, p);
+    /* a process without the root has one list, for the root's process */
+    bool alone = hd_coll[f->call.type].rooted && !hd_flight_has_root(f);
+    for (uint32_t p = 0; p < span->processes; p++) {
+        uint32_t at = alone ? 0 : p;
+        if (is_allgather(f)) { /* what this process gives, LOCAL has put there */
+            list_taken(f, p, p == span->mine ? f->give : &f->take[p]);
+        } else if (p != span->mine && (!alone || p == span->process_of[f->call.root])) {
+            list_given(f, p, &f->give[at]);
+            list_taken(f, p, &f->take[at]);
         }
     }
-    s->leg.call.give = hd_flight_give(f);
-    s->leg.call.take = hd_flight_take(f);
-    return status;
+    return UCC_OK;
 }
 
-static bool in_place(const hd_flight_t *f) {
-    return f->call.in_place;
+static bool is_filled(const hd_segment_t *s) {
+    const hd_flight_t *f = s->flight;
+    return !(is_allgather(f) || is_swapped(f)) || hd_flight_has_local(s);
 }
 
-const hd_passage_t hd_passage_allgather = {
-    {.layout = lay_out, .run = run_allgather, .streams_more = 2},
-    .prepare = prepare_allgather,
-    .needs_local = always};
-const hd_passage_t hd_passage_gather = {{.layout = lay_out, .run = run_gather, .streams_more = 2},
-                                        .prepare = prepare_gather,
-                                        .needs_local = never};
-const hd_passage_t hd_passage_scatter = {{.layout = lay_out, .run = run_scatter, .streams_more = 2},
-                                         .prepare = prepare_scatter,
-                                         .needs_local = never};
-const hd_passage_t hd_passage_alltoall = {
-    {.layout = lay_out, .run = run_alltoall, .streams_more = 2},
-    .prepare = prepare_alltoall,
-    .scratch = alltoall_scratch,
-    .needs_local = in_place};
+const hd_passage_t hd_passage_blocks = {
+    .row = HD_PASSAGE_ROW,
+    .slice =
+        {[HD_LOCAL] = {HD_UNIT_MEMBERS, run_local}, [HD_SPREAD] = {HD_UNIT_MEMBERS, run_spread}},
+    .prepare = prepare,
+    .is_filled = is_filled,
+    .entries = entries,
+    .entry = entry};

@@ -1,7 +1,6 @@
 /* flight_plan.c: how a call of a team of several processes is cut: small or not, into which
  * segments, windows and legs. This is the one place where sizes of what crosses processes are
- * compared with thresholds; how a leg runs among the processes, net/plan.c decides. Members ask
- * when they choose, rows when they lay slices out, the completer when it sets a flight up.
+ * compared with thresholds; how a leg runs among the processes, net/plan.c decides.
  *
  * All of it follows from what all endpoints agree on, and from nothing else, because all processes
  * must come to the same legs.
@@ -31,37 +30,29 @@ static bool is_apart(const hd_op_t *op) {
 /* Is the operation's flight a small one (internal.h)? */
 static bool is_small(const hd_op_t *op) {
     const hd_coll_t *coll = &hd_coll[op->call.type];
-    if (!coll->moves_data || op->call.empty) {
-        return true;
-    }
-    return !is_apart(op) && coll->reducing && coll->source == HD_WHOLE && !coll->prefix &&
-           !op->call.exclusive && op->call.bytes <= HD_FLIGHT_PAYLOAD;
-}
-
-/* Is this a reduce_scatter all of whose blocks are empty? Then nobody would send anything, and a
- * process might run ahead of another without end, beyond what numbers on the wire can tell apart;
- * so it becomes a barrier. */
-static bool has_no_block(const hd_op_t *op) {
-    bool scatters = op->call.type == HD_REDUCE_SCATTER || op->call.type == HD_REDUCE_SCATTERV;
-    return scatters && op->call.total == 0;
+    bool combined = coll->reducing && coll->source == HD_WHOLE && !coll->prefix &&
+                    !op->call.exclusive && !is_apart(op);
+    return !coll->moves_data || op->call.empty || (combined && op->call.bytes <= HD_FLIGHT_PAYLOAD);
 }
 
 /* Returns which collective (enum hd_type) the legs of an operation are. */
 static uint8_t leg_of(const hd_op_t *op) {
-    uint8_t type = op->call.type;
+    const hd_coll_t *coll = &hd_coll[op->call.type];
     bool two_sided = op->group->two_sided;
-    if (op->call.empty || (!hd_coll[type].moves_data && two_sided) || has_no_block(op)) {
+    /* In a reduce_scatter all of whose blocks are empty nobody would send anything, and a process
+     * might run ahead of another without end, beyond what numbers on the wire can tell apart; so it
+     * is a barrier. */
+    bool no_block = coll->reducing && coll->source == HD_BLOCKS && op->call.total == 0;
+    if (op->call.empty || (!coll->moves_data && two_sided) || no_block) {
         return HD_BARRIER;
     }
-    if (type == HD_REDUCE && two_sided && is_small(op)) {
+    if (op->call.type == HD_REDUCE && two_sided && is_small(op)) {
         /* a process that has the result knows that all have come. A reduce that is not small has a
          * barrier behind it */
         return HD_ALLREDUCE;
     }
-    if (hd_coll[type].prefix) {
-        /* an allgather of the operands: each process makes its prefixes itself */
-        type = HD_ALLGATHER;
-    }
+    /* the legs of a scan gather the operands: each process makes its prefixes itself */
+    uint8_t type = coll->prefix ? HD_ALLGATHER : op->call.type;
     /* where processes have different numbers of endpoints, the processes' blocks differ in size */
     if (!op->span->even && hd_coll[type].vector_type) {
         return hd_coll[type].vector_type;
@@ -70,7 +61,7 @@ static uint8_t leg_of(const hd_op_t *op) {
 }
 
 uint32_t hd_flight_slices(const hd_op_t *op, const hd_plan_t *plan) {
-    return (uint32_t)HD_SLICE_KINDS * plan->segments + (op->group->two_sided ? 1 : 0);
+    return hd_slice_of(plan, HD_NET, plan->segments) + op->group->two_sided;
 }
 
 /* Cuts the work into segments and units, all of which are whole elements. */
@@ -99,16 +90,11 @@ static void cut(const hd_op_t *op, hd_plan_t *plan) {
 uint32_t hd_flight_small_shape(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    bool reduces = coll->reducing && !call->empty, waits = true;
+    bool reduces = coll->reducing && !call->empty;
     uint32_t shape = reduces ? HD_OUTER_REDUCES | HD_OUTER_BRINGS : 0;
     if (coll->all_wait || op->group->two_sided || call->empty) {
         shape |= HD_OUTER_ALL_WAIT;
-    } else if (coll->flow == HD_TO_ROOT) {
-        waits = call->is_root;
-    } else {
-        waits = !call->is_root;
-    }
-    if (!waits) {
+    } else if (!hd_call_waits(call)) {
         shape |= HD_OUTER_GOES;
     }
     if (reduces && hd_holds(coll->result_at, call->is_root, op->place.me)) {
@@ -134,8 +120,7 @@ hd_plan_t hd_flight_plan(const hd_op_t *op, const hd_work_row_t *row) {
     return plan;
 }
 
-/* Returns the size by which the network plans a leg (hd_net_plan_of): all processes agree on it. */
-static size_t planned_bytes(const hd_span_t *span, const hd_call_t *call, const hd_plan_t *plan) {
+size_t hd_flight_leg_bytes(const hd_span_t *span, const hd_call_t *call, const hd_plan_t *plan) {
     const hd_coll_t *coll = &hd_coll[call->type];
     size_t most = (span->n + span->processes - 1) / span->processes;
     if (hd_coll[plan->leg].vector || !coll->moves_data) {
@@ -147,12 +132,6 @@ static size_t planned_bytes(const hd_span_t *span, const hd_call_t *call, const 
     return call->bytes * most * (coll->pairwise ? most : 1);
 }
 
-hd_net_plan_t hd_flight_leg_plan(const hd_net_team_t *team, const hd_span_t *span,
-                                 const hd_call_t *call, const hd_plan_t *plan,
-                                 const hd_net_call_t *leg) {
-    return hd_net_plan_of(team, leg, planned_bytes(span, call, plan));
-}
-
 void hd_flight_phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases) {
     static const hd_net_several_t several = {0}; /* the plan asks only whether there are several */
     const hd_span_t *span = op->span;
@@ -162,8 +141,8 @@ void hd_flight_phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *pha
                          .element = op->call.element,
                          .parallel = plan->parallel,
                          .several = plan->apart ? &several : NULL};
-    hd_net_plan_t by =
-        hd_flight_leg_plan(hd_group_crossing(op->group)->team, span, &op->call, plan, &leg);
+    hd_net_plan_t by = hd_net_plan_of(hd_group_crossing(op->group)->team, &leg,
+                                      hd_flight_leg_bytes(span, &op->call, plan));
     hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_NETWORK,
                                        .algorithm = hd_net_plan_name(&by),
                                        .type = hd_type_name(plan->leg),
@@ -179,10 +158,17 @@ hd_range_t hd_cut_segment(const hd_plan_t *plan, size_t bytes, uint32_t segment)
     return (hd_range_t){at, left < plan->segment ? left : plan->segment};
 }
 
-hd_range_t hd_cut_combine(size_t count, uint32_t unit) {
-    hd_assert_lt(unit, HD_COMBINE_UNITS);
-    size_t first = count * unit / HD_COMBINE_UNITS, end = count * (unit + 1) / HD_COMBINE_UNITS;
-    return (hd_range_t){first, end - first};
+uint32_t hd_cut_windows(const hd_plan_t *plan, size_t bytes, uint32_t segment) {
+    hd_range_t r = hd_cut_segment(plan, bytes, segment);
+    hd_assert_lt(0, r.bytes); /* a call of no bytes has no work */
+    return (uint32_t)((r.bytes + plan->window - 1) / plan->window);
+}
+
+hd_range_t hd_cut_window(const hd_plan_t *plan, size_t bytes, uint32_t segment, uint32_t unit) {
+    hd_range_t r = hd_cut_segment(plan, bytes, segment);
+    size_t skip = (size_t)unit * plan->window, left = r.bytes - skip;
+    hd_assert_lt(skip, r.bytes);
+    return (hd_range_t){r.at + skip, left < plan->window ? left : plan->window};
 }
 
 void hd_flight_print_cuts(FILE *out) {

@@ -1,14 +1,13 @@
 /* span.h: teams of several processes: what other folders may use of span/. form/ makes spans and
- * crossings and lets processes greet each other; request/ asks for each call how it crosses
- * (hd_span_plan, hd_span_follow); device/ adds ways of its own (internal.h); shm calls back
- * through the stages. internal.h lists the files of this folder and their order.
+ * crossings and lets processes greet each other; request/ asks for each call how it crosses;
+ * device/ adds ways of its own (internal.h); shm calls back through the stages.
  *
  *   SPAN      which endpoints live in which process: of a team, or of an active set of it.
  *             Processes are numbered by their lowest endpoints, so all of them have the same
  *             picture. A span does not change once it is made
  *   CROSSING  what a team of several processes has beside its group: its span, its processes as the
- *             net knows them, and what swaps and flights need. There
- *             is one per process and team; it hangs on the group and is freed with it
+ *             net knows them, and what swaps and flights need. There is one per process and team;
+ *             it hangs on the group and is freed with it
  *
  * In a team of several processes the group, its board and its members are those of this process:
  * numbers in shm/ (place.me, place.n, member numbers) are local ones. team->n, team->ep, roots, and
@@ -38,6 +37,8 @@ typedef struct hd_span {
     /* by process, with one entry more at the end: where its endpoints begin in `endpoint` */
     const uint32_t *first;
     const uint32_t *endpoint; /* the endpoints, process by process, ascending in each */
+    /* likewise of those blocks: where a process's begin in `block`, which has their numbers */
+    const uint32_t *first_block, *block;
     /* by process of a set: its number in the team's span. The numbers are not sorted, because a set
      * may go down or skip a process's lowest endpoint. NULL: the numbers are the same */
     const uint32_t *team_process;
@@ -51,34 +52,29 @@ static inline uint32_t hd_span_count(const hd_span_t *span, uint32_t process) {
 }
 /* Returns how many blocks of `together` endpoints live in that process. */
 static inline uint32_t hd_span_blocks(const hd_span_t *span, uint32_t process) {
-    return (hd_span_count(span, process) + span->together - 1) / span->together;
+    return span->first_block[process + 1] - span->first_block[process];
 }
 /* Returns the number, among the span's endpoints, of local member i of that process. */
 static inline uint32_t hd_span_endpoint(const hd_span_t *span, uint32_t process, uint32_t i) {
     return span->endpoint[span->first[process] + i];
 }
 
-/* Makes a span. process_of gives, by endpoint, any numbers that tell processes apart; my_endpoint
- * is one of this process's endpoints. The span is one block of memory, which its owner gives to
- * hd_free. NULL: no memory (logged). */
+/* Makes a span, which its owner gives to hd_free. process_of: by endpoint, any numbers that tell
+ * processes apart; my_endpoint: one of this process's. NULL: no memory (logged). */
 hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_endpoint);
-/* Makes the span of an active set of the team; the set must have a member in this process. NULL: no
- * memory (logged). */
+/* The same of an active set of the team, which must have a member in this process. */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
 /* Where a team comes from that was made of the survivors of another one (form/shrink.c): the first
  * team in that line. */
 typedef struct hd_origin {
     uint64_t wire;
-    /* by endpoint: its number in the origin; NULL: this team was not made of another one's
-     * survivors */
-    uint64_t *endpoint;
+    uint64_t *endpoint; /* by endpoint: its number in the origin; NULL: there is none */
 } hd_origin_t;
 
-/* A pool keeps memory of legs and flights that is too large for each exchange to keep its own. The
- * blocks are in no order. The next leg gets what the last one has given back, which is mapped and
- * in the caches, instead of pages that nobody has touched. Any thread may call the functions of a
- * pool, except hd_pool_clear. */
+/* A pool keeps memory of legs and flights that is too large for each exchange to keep its own
+ * (flight.c). The blocks are in no order. The next leg gets what the last one has given back, which
+ * is mapped and in the caches, instead of pages that nobody has touched. */
 enum { HD_POOL_BLOCKS = 16, HD_POOL_BYTES = 16 << 20 };
 
 typedef struct hd_scratch {
@@ -107,9 +103,9 @@ typedef struct hd_swap_place {
  * the team has failed. */
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
+enum { HD_WARM_PROCESSES = 8 }; /* most processes of a team whose ways are warmed */
+
 struct hd_crossing {
-    /* HD_SWAP_SLOTS entries; NULL: the team has no swaps, or one endpoint here */
-    hd_swap_place_t *swap_place;
     /* results of swaps with several endpoints here, by slot, each with room for a part from every
      * process; NULL: not allocated yet */
     _Atomic(uint8_t *) swap_results;
@@ -124,8 +120,6 @@ struct hd_crossing {
     bool ahead;          /* endpoints go on before all processes are there (crossing.c) */
     hd_net_team_t *team; /* the net accepts messages for it from its creation on */
     uint64_t wire;
-    /* by endpoint of the team: the user's names; the group owns them, as group->labels */
-    uint64_t *labels;
     uint64_t since; /* ticks when it was made */
     uint32_t terms; /* a hash of what the processes must agree on; they compare it as they greet */
     /* by number: the processes, by whose identities the net finds their addresses */
@@ -136,26 +130,24 @@ struct hd_crossing {
     /* The greeting: a barrier among the processes, so that no message comes for a team that its
      * receiver does not know yet. */
     hd_leg_t hello;
-    void *hello_scratch;
-    /* what processes exchange to warm the ways between them (crossing.c) */
-    struct hd_words *words;
-    /* legs of the greeting and the warming that have begun; written by whoever steps the last of
-     * them */
-    uint32_t hellos;
+    /* what processes exchange to warm the ways between them: a word, for each process the same */
+    hd_net_piece_t given_word, taken_word;
+    hd_net_data_t give[HD_WARM_PROCESSES], take[HD_WARM_PROCESSES];
     _Atomic uint32_t greeted; /* hd_greeting_t */
     /* the other processes need not be told any more that the team has failed */
     _Atomic uint32_t aborted;
     hd_pool_t pool;
     /* How many references to the group are to be given up by hd_span_drain, and the next crossing
-     * in its list; both under the lock of drain.c. */
+     * in its list; both under the lock of that list. */
     uint32_t unrefs;
     hd_crossing_t *next_deferred;
+    /* HD_SWAP_SLOTS entries; none if the team has no swaps, or one endpoint here */
+    hd_swap_place_t swap_place[];
 };
 
-/* Makes a crossing and hangs it on a group that nobody has joined yet; called by form/. process:
- * the span's processes, by number. config: the configuration of the team's library. On success the
- * span, the caller's reference to the net, the labels (from hd_alloc) and the origin belong to the
- * crossing; on failure they remain the caller's. */
+/* Makes a crossing and hangs it on a group that nobody has joined yet. process: the span's
+ * processes, by number. On success the span, the caller's reference to the net and the origin
+ * belong to the crossing, and the labels (the user's names of endpoints) to the group. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
                                 hd_origin_t origin, const hd_config_t *config);
@@ -168,43 +160,33 @@ static inline hd_crossing_t *hd_group_crossing(const hd_group_t *group) {
     return group->outside ? hd_crossing_of(group->outside) : NULL;
 }
 /* Starts the greeting at the first call, and drives it on. Any endpoint calls it again and again
- * once the group is sealed. Returns UCC_OK when all processes have greeted, UCC_INPROGRESS before,
- * and an error if the team has failed. The group is not complete before the greeting is over. */
+ * once the group is sealed: UCC_INPROGRESS until all processes have greeted; an error if the team
+ * has failed. The group is not complete before the greeting is over. */
 ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
-/* Does this process's part of what processes do for each other; contexts that have nothing to wait
- * for call it now and then. It notices that a process is gone or a team has failed, passes that on,
- * and lets UCX do what it does between messages. */
+/* Does this process's part of what processes do for each other, such as noticing that one is gone.
+ * Contexts that have nothing to wait for call it now and then. */
 void hd_crossing_glance(void);
 /* Drives the greeting on, if the group is sealed. Called by those who wait while the group is not
  * complete; the greeting may end without the group's bell being rung. */
 void hd_crossing_pump(hd_crossing_t *crossing);
-/* Must the endpoint that is being destroyed wait for the greeting? As long as this returns true,
- * the caller comes again and does not let the group end. The greeting is cancelled, and the team
- * fails. Returns false for a team that is `ahead`, whose greeting goes on without endpoints. */
+/* Must the endpoint that is being destroyed come again, because the greeting is under way? It is
+ * cancelled, and the team fails; but that of a team that is `ahead` goes on without endpoints. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);
-/* Returns the span of an active set of the team, which is made at the first call. The crossing owns
- * it. Any thread. NULL: no memory (logged). */
+/* Returns the span of an active set of the team, made at the first call; it is the crossing's. Any
+ * thread. NULL: no memory (logged). */
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
 /* Tells the other processes that the team has failed; further calls do nothing. Any thread. */
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
 
-/* pool.c: returns a block of at least so many bytes, aligned to a pair of lines: one of the pool,
- * or a new one. `at` is NULL: no memory. */
-hd_scratch_t hd_pool_take(hd_pool_t *pool, size_t bytes);
-/* Gives a block back to the pool, or frees it if the pool is full. A block whose `at` is NULL is
- * ignored. */
-void hd_pool_give(hd_pool_t *pool, hd_scratch_t block);
-void hd_pool_clear(hd_pool_t *pool);
-
-/* plan.c: returns the plan of an operation that crosses processes: op->span has several; op->place
- * and op->n, op->me are set. numbered: it has a number of the main board. The other processes get a
- * plan that goes with this one. */
+/* swap.c: returns the plan of an operation that crosses processes; op->span, op->place, op->n and
+ * op->me are set. numbered: it has a number of the main board. */
 hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered);
-/* Sets op->outer and op->start as op->plan says, which is one of hd_span_plan's. False: there is no
- * memory (logged), and the operation's start fails. */
+/* Sets op->outer and op->start as op->plan says. False: there is no memory (logged), and the
+ * operation's start fails. */
 bool hd_span_follow(hd_op_t *op);
-/* op->outer of an operation whose plan can't be made yet: its pump drives the team's forming on. */
-const hd_outer_t *hd_span_while_forming(void);
+/* flight.c: op->outer of what is no swap, or whose plan can't be made yet: its pump drives the
+ * team's forming on. */
+extern const hd_outer_t hd_flight_stage;
 /* hd_swap_express carries a swap out at once, if this process has one endpoint and the other parts
  * come within some looks; it returns what shm's express returns (shm/shm.h). hd_swap_wait is
  * op->wait of such an operation: the step of one that the express or its start has left waiting. */
@@ -214,13 +196,10 @@ ucc_status_t hd_swap_wait(hd_op_t *op);
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
                             uint32_t looks);
 
-/* drain.c: gives up the references to groups that hd_span_defer_unref has noted. The caller holds
- * no lock. */
+/* crossing.c: gives up the references to groups that hd_span_defer_unref has noted. The caller
+ * holds no lock. */
 void hd_span_drain(void);
-/* Notes that a leg gives up its reference to the crossing's group; whoever drains next does it. The
- * caller is the leg's last step, under its lane's lock. */
+/* Notes that a leg gives up its reference to the crossing's group. By the leg's last step. */
 void hd_span_defer_unref(hd_crossing_t *crossing);
-/* Called before the first of those; makes sure that the child of a fork finds their lock free. */
-void hd_span_drain_init(void);
 
 #endif

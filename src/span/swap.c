@@ -1,6 +1,6 @@
 /* swap.c: how swaps live: small collectives of teams of few processes, for which each process sends
- * one message to each (net/swap.c). plan.c asks whether a call is one; request/ calls the express;
- * shm calls the stages.
+ * one message to each (net/swap.c). And which way a call crosses processes, by a swap or by a
+ * flight. request/ asks that, and calls the express; shm calls the stage.
  *
  * ALONE: this process has one endpoint of the team. There is nothing to gather, so the call itself
  * gives its part to the others, looks for theirs, and takes what they bring. Such an operation has
@@ -21,7 +21,6 @@
  */
 #include "shm/phases.h"
 #include "span/internal.h"
-#include "span/swap.h"
 
 #include <string.h>
 
@@ -53,33 +52,35 @@ static bool fits(const hd_op_t *op, const hd_swap_t *swap) {
  * answer is no. But processes on other processors may just be giving their parts, and giving up
  * would cost one more change of processes; so then this looks a few more times. */
 static bool is_there_soon(const hd_crossing_t *crossing, uint64_t k) {
-    enum { LOOKS = 4 };
-    uint32_t left = crossing->crowded ? LOOKS : 0;
-    bool there = hd_net_swap_is_there(crossing->team, k);
-    for (; !there && left > 0; left--) {
+    enum { LOOKS = 5 };
+    bool there = false;
+    for (uint32_t left = crossing->crowded ? LOOKS : 1; !there && left > 0; left--) {
         there = hd_net_swap_is_there(crossing->team, k);
     }
     return there;
 }
 
-/* --- alone ------------------------------------------------------------------------------------ */
-
-/* Ends an operation of a process with one endpoint, in its step. */
-static ucc_status_t end(hd_op_t *op, ucc_status_t status) {
-    op->exposed = status != UCC_OK;
-    op->task.impatient = false;
-    return status;
+/* Returns the reducer of final results, which combines all operands of the team at once. Its
+ * datatype and operation have been checked with the operation's own, of partial results. */
+static hd_reducer_t final_reducer(const hd_op_t *op) {
+    hd_reducer_t reducer;
+    ucc_status_t status =
+        hd_reducer_init(&reducer, op->call.reducer.dt, op->call.reducer.op, op->n);
+    hd_assert_eq(status, UCC_OK);
+    (void)status;
+    return reducer;
 }
 
-/* Gives this process's only member its results. */
+/* --- alone ------------------------------------------------------------------------------------ */
+
+/* Gives this process's only member its results: the root of a scatter has its own block. */
 static void take_alone(const hd_swap_t *swap, void *dst) {
     const hd_call_t *call = swap->call;
-    if (hd_swap_waits(call)) {
+    if (hd_call_waits(call) || (call->type == HD_SCATTER && !call->in_place)) {
         hd_swap_compose(swap, &call->reducer, dst);
-    } else if (call->type == HD_SCATTER && !call->in_place) {
-        uint32_t me = hd_span_endpoint(swap->span, swap->span->mine, 0);
-        memmove(dst, (const uint8_t *)swap->data[0] + me * call->bytes, call->bytes);
     }
+    hd_net_swap_done(swap->team, swap->net->k);
+    hd_net_swap_over(swap->team, swap->net->k);
 }
 
 ucc_status_t hd_swap_wait(hd_op_t *op) {
@@ -99,13 +100,13 @@ ucc_status_t hd_swap_wait(hd_op_t *op) {
     if (!there) {
         return UCC_INPROGRESS;
     }
+    op->task.impatient = false;
     if (!fits(op, &swap)) {
-        return end(op, UCC_ERR_INVALID_PARAM);
+        return UCC_ERR_INVALID_PARAM;
     }
+    op->exposed = false;
     take_alone(&swap, op->call.dst);
-    hd_net_swap_done(crossing->team, k);
-    hd_net_swap_over(crossing->team, k);
-    return end(op, UCC_OK);
+    return UCC_OK;
 }
 
 /* The start of an operation of a process with one endpoint: gives the parts to the others. */
@@ -115,23 +116,18 @@ static ucc_status_t start_alone(hd_op_t *op) {
     hd_swap_t swap = swap_of(hd_group_crossing(op->group), &op->call, k, data);
     op->wait = hd_swap_wait;
     hd_swap_set(swap.net, swap.span, &op->call, k);
-    ucc_status_t status = hd_swap_write(&swap);
-    if (status == UCC_OK) {
-        (void)hd_net_swap(swap.team, k, 0);
-    }
-    return status;
+    (void)hd_swap_write(&swap, NULL); /* nothing fails with one member */
+    (void)hd_net_swap(swap.team, k, 0);
+    return UCC_OK;
 }
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* Are contributions in lanes, and results in memory of the crossing? Else the arrival combines
- * operands, or there is no data. */
-static bool is_by_lanes(const hd_op_t *op) {
-    return hd_coll[op->call.type].moves_data && !(op->outer_shape & HD_OUTER_REDUCES);
-}
+/* With HD_OUTER_GIVES, contributions are in lanes, and results in memory of the crossing. Else the
+ * arrival combines operands, or there is no data. */
 
-/* Finds the members' contributions in their lanes. All members have published. Their lanes stay as
- * they are, because the caller has not left the exchange yet. */
+/* Finds the members' contributions. All members have published. Their lanes stay as they are,
+ * because the caller has not left the exchange yet. */
 static void find_contributions(const hd_op_t *op, const void *data[HD_SWAP_MEMBERS]) {
     for (uint32_t i = 0; i < op->place.n; i++) {
         const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
@@ -162,7 +158,6 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     uint8_t small[HD_SWAP_BYTES] = {0};
     uint64_t k = op->place.k;
     hd_swap_t swap = swap_of(crossing, &op->call, k, data);
-    hd_reducer_t reducer;
     /* acquire: pairs with all_are_here, although who saw the parts has the ref through them; of
      * several callers, one gets the ref */
     if (!atomic_compare_exchange_strong_explicit(&place->k, &k, 0, memory_order_acquire,
@@ -171,15 +166,11 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
         return;
     }
     hd_exchange_ref_t ref = place->ref; /* it stays as it is as long as I am in the exchange */
-    bool by_lanes = is_by_lanes(op), brings = op->outer_shape & HD_OUTER_BRINGS;
+    bool by_lanes = op->outer_shape & HD_OUTER_GIVES, brings = op->outer_shape & HD_OUTER_BRINGS;
     uint8_t *results = by_lanes ? results_of(crossing, op->place.k) : small;
-    /* the operation's own reducer makes partial results; its datatype and operation have been
-     * checked with it */
-    if (hd_coll[op->call.type].reducing &&
-        hd_reducer_init(&reducer, op->call.reducer.dt, op->call.reducer.op, crossing->span->n) !=
-            UCC_OK) {
-        hd_group_poison(op->group, UCC_ERR_NO_RESOURCE);
-        return;
+    hd_reducer_t reducer = {0};
+    if (hd_coll[op->call.type].reducing) {
+        reducer = final_reducer(op);
     }
     if (by_lanes) {
         find_contributions(op, data);
@@ -192,21 +183,17 @@ static void try_release(hd_crossing_t *crossing, const hd_op_t *op) {
     } else {
         hd_net_swap_over(crossing->team, op->place.k);
     }
-    if (by_lanes) {
-        (void)hd_outer_release(&ref, UCC_OK, &results, sizeof(results));
-    } else {
-        (void)hd_outer_release(&ref, UCC_OK, results, brings ? op->call.bytes : 0);
-    }
+    size_t bytes = brings ? op->call.bytes : 0;
+    (void)hd_outer_release(&ref, UCC_OK, by_lanes ? (const void *)&results : results,
+                           by_lanes ? sizeof(results) : bytes);
 }
 
 /* Lets go of parts that members may have read early (take_early). They must stay until all members
  * have left their exchange; by the board's window, members that have published k have left k -
  * depth/2. Called by the completer of exchange k. */
 static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
-    uint64_t left = op->place.k - op->place.board->depth / 2;
-    if (op->place.k <= op->place.board->depth / 2) {
-        return;
-    }
+    uint64_t window = op->place.board->depth / 2;
+    uint64_t left = op->place.k > window ? op->place.k - window : 0;
     for (uint32_t i = 0; i < HD_SWAP_SLOTS; i++) {
         uint64_t k = atomic_load_explicit(&crossing->swap_place[i].unread, memory_order_relaxed);
         if (k && k <= left &&
@@ -216,22 +203,6 @@ static void end_read(hd_crossing_t *crossing, const hd_op_t *op) {
             hd_net_swap_over(crossing->team, k);
         }
     }
-}
-
-/* Writes the process's parts. partial: what the arrival has combined; NULL: the contributions are
- * in lanes, or there is no data. */
-static ucc_status_t write_together(const hd_op_t *op, hd_swap_t *swap, const void *partial) {
-    const void *data[HD_SWAP_MEMBERS];
-    if (partial) {
-        hd_swap_write_partial(swap, partial);
-        return UCC_OK;
-    }
-    if (!is_by_lanes(op)) {
-        return UCC_OK;
-    }
-    find_contributions(op, data);
-    swap->data = data;
-    return hd_swap_write(swap);
 }
 
 /* The stage's `arrived`: all members of this process have published. Called by the completer. */
@@ -246,13 +217,17 @@ static void all_are_here(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t
         return;
     }
     if (status == UCC_OK) {
+        const void *data[HD_SWAP_MEMBERS];
         hd_swap_t swap = swap_of(crossing, &op->call, k, NULL);
         hd_swap_set(swap.net, swap.span, &op->call, k);
-        status = write_together(op, &swap, payload);
+        if (op->outer_shape & HD_OUTER_GIVES) {
+            find_contributions(op, data);
+            swap.data = data;
+        }
+        status = hd_swap_write(&swap, payload);
     }
     if (status != UCC_OK) { /* the members find the group poisoned, and cancel */
         hd_group_poison(op->group, status);
-        hd_crossing_abort(crossing, status);
         return;
     }
     end_read(crossing, op);
@@ -270,24 +245,18 @@ static void all_are_here(hd_op_t *op, const hd_exchange_ref_t *ref, ucc_status_t
 
 static uint8_t pump(hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
-    const hd_swap_place_t *place = &crossing->swap_place[op->place.k % HD_SWAP_SLOTS];
-    if (!hd_group_is_complete(op->group)) {
-        hd_crossing_pump(crossing);
-        /* acquire: what the exchange needs; pairs with all_are_here. try_release takes the ref */
-    } else if (atomic_load_explicit(&place->k, memory_order_acquire) != op->place.k) {
-        (void)hd_net_pump(crossing->net); /* not all members are here, or one has taken the ref */
-    } else if (hd_net_swap_is_there(crossing->team, op->place.k)) {
+    uint64_t k = op->place.k;
+    /* acquire: what the exchange needs; pairs with all_are_here. try_release takes the ref */
+    if (op->place.n == 1 || !hd_group_is_complete(op->group) ||
+        atomic_load_explicit(&crossing->swap_place[k % HD_SWAP_SLOTS].k, memory_order_acquire) !=
+            k) {
+        return hd_flight_pump(op); /* not all members are here, or one has taken the ref */
+    }
+    if (hd_net_swap_is_there(crossing->team, k)) {
         try_release(crossing, op);
     }
     hd_span_drain(); /* legs of other operations may have ended */
     return HD_IMPATIENT;
-}
-
-static void closed(hd_op_t *op, ucc_status_t why) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
-    hd_crossing_abort(crossing, why);
-    (void)hd_net_pump(crossing->net);
-    hd_span_drain();
 }
 
 /* The stage's `take`: copies a member's own out of the results. */
@@ -298,37 +267,42 @@ static void take(hd_op_t *op, const void *results) {
     memcpy(op->call.dst, (const uint8_t *)results + at, bytes);
 }
 
+/* Takes a member's own out of what the root, which is here, gives. */
+static void take_of_root(const hd_op_t *op, const void *source) {
+    const hd_call_t *call = &op->call;
+    uint32_t me = hd_span_endpoint(op->span, op->span->mine, op->place.me);
+    memmove(call->dst, hd_at(source, call->type == HD_SCATTER ? me * call->bytes : 0), call->bytes);
+}
+
 /* The stage's `take_early`: where data comes from a root, a member takes its own as soon as it is
  * there, before all members of this process are. The data is in the root's lane, or in the part of
  * its process. It stays until this member has left the exchange: nobody publishes a lane in the
  * same place before that, and no part takes the place of this one (end_read). If it belongs to
  * another call, this returns false, and whoever releases finds that. */
 static bool take_early(hd_op_t *op) {
-    const hd_crossing_t *crossing = hd_group_crossing(op->group);
-    const hd_span_t *span = crossing->span;
+    hd_net_team_t *team = hd_group_crossing(op->group)->team;
+    const hd_span_t *span = op->span;
     const hd_call_t *call = &op->call;
     uint64_t k = op->place.k;
-    uint32_t process;
-    size_t bytes = hd_swap_comes(span, call, &process);
     if (hd_coll[call->type].flow != HD_FROM_ROOT) {
         return false;
     }
-    if (process != span->mine) {
-        if (!hd_net_swap_has_part(crossing->team, k, process) ||
-            !hd_net_swap_fits(crossing->team, k, process, call->signature, bytes)) {
-            return false;
+    uint32_t root = span->process_of[call->root];
+    if (root != span->mine) {
+        size_t bytes = hd_swap_part_bytes(span, call, root, span->mine);
+        bool may = hd_net_swap_has_part(team, k, root) &&
+                   hd_net_swap_fits(team, k, root, call->signature, bytes);
+        if (may) {
+            take(op, hd_net_swap_part(team, k, root));
         }
-        take(op, hd_net_swap_part(crossing->team, k, process));
-        return true;
+        return may;
     }
     const hd_lane_t *lane = hd_board_lane(op->place.board, span->local_of[call->root], k);
-    if (!hd_lane_is_there(lane, k) || lane->signature != call->signature) {
-        return false;
+    bool may = hd_lane_is_there(lane, k) && lane->signature == call->signature;
+    if (may) {
+        take_of_root(op, hd_lane_view(lane, k, NULL));
     }
-    const uint8_t *from = hd_lane_view(lane, k, NULL);
-    uint32_t me = hd_span_endpoint(span, span->mine, op->place.me);
-    memcpy(call->dst, call->type == HD_SCATTER ? from + me * call->bytes : from, call->bytes);
-    return true;
+    return may;
 }
 
 static void phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases) {
@@ -340,53 +314,44 @@ static void phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases
 
 static const hd_outer_t stage = {.arrived = all_are_here,
                                  .pump = pump,
-                                 .closed = closed,
+                                 .closed = hd_flight_closed,
                                  .take = take,
                                  .take_early = take_early,
                                  .phases = phases};
-static const hd_outer_t alone_stage = {.pump = hd_flight_pump, .closed = closed, .phases = phases};
 
 /* The start of an operation of a process with several endpoints that has data in lanes. */
 static ucc_status_t start_together(hd_op_t *op) {
     const hd_call_t *call = &op->call;
-    const hd_span_t *span = op->span;
     const void *source = hd_swap_source(call);
-    bool waits = hd_swap_waits(call);
-    uint32_t shape = waits ? HD_OUTER_TAKES : HD_OUTER_GOES;
+    uint32_t shape = hd_call_waits(call) ? HD_OUTER_TAKES : HD_OUTER_GOES;
     if (hd_coll[call->type].flow == HD_AMONG_ALL) {
         shape |= HD_OUTER_ALL_WAIT;
     }
-    if (!waits && call->type == HD_SCATTER && !call->in_place) { /* the root copies its own block */
-        uint32_t me = hd_span_endpoint(span, span->mine, op->place.me);
-        memmove(call->dst, (const uint8_t *)source + me * call->bytes, call->bytes);
+    if (call->type == HD_SCATTER && call->is_root && !call->in_place) { /* it has its own block */
+        take_of_root(op, source);
     }
-    return hd_outer_start_giving(op, shape, source, hd_swap_gives(span, call));
+    return hd_outer_start_giving(op, shape, source, hd_swap_gives(op->span, call));
 }
 
 /* --- which ------------------------------------------------------------------------------------ */
 
-bool hd_swap_is(const hd_op_t *op) {
+/* Is this call a swap, if it has a number of the main board? All processes get the same answer:
+ * nothing is asked that one endpoint alone knows, such as that it packs its data. plan: that by
+ * which it would go by a flight. */
+static bool is_swap(const hd_op_t *op, const hd_plan_t *plan) {
     const hd_call_t *call = &op->call;
-    /* nothing is asked here that one endpoint alone knows, such as that it packs its data */
-    if (call->empty || call->exclusive || call->one_sided) {
-        return false;
-    }
     const hd_crossing_t *crossing = hd_group_crossing(op->group);
-    const hd_span_t *span = crossing->span;
-    const hd_coll_t *coll = &hd_coll[call->type];
-    if (!hd_net_may_swap(crossing->team, call->type) || (coll->moves_data && !call->bytes)) {
-        return false;
-    }
-    if (coll->reducing && (hd_reducer_is_user(&call->reducer) ||
-                           (crossing->placement && span->blocks != span->processes))) {
-        return false;
-    }
-    return hd_swap_suits(span, call, crossing->swap_most);
+    bool no_data = hd_coll[call->type].moves_data && !call->bytes;
+    /* a user's reduction is exclusive */
+    return !call->empty && !call->exclusive && !call->one_sided && !plan->apart && !no_data &&
+           hd_net_may_swap(crossing->team, call->type) &&
+           hd_swap_suits(crossing->span, call, crossing->swap_most);
 }
 
 /* Allocates, at their first call, what only some swaps need: the net's memory of long parts, and
  * the crossing's of results. Any thread. False: no memory (logged). */
-static bool reserve(hd_crossing_t *crossing, const hd_op_t *op) {
+static bool reserve(const hd_op_t *op) {
+    hd_crossing_t *crossing = hd_group_crossing(op->group);
     size_t bytes = HD_SWAP_SLOTS * bytes_of_results(crossing);
     uint8_t *none = NULL;
     hd_net_swap_t net;
@@ -418,51 +383,41 @@ static ucc_status_t start_nowhere(hd_op_t *op) {
     return UCC_ERR_NO_MEMORY; /* reserve has logged it, and it fails the team */
 }
 
-/* Of several endpoints: what fits into the tree's release goes there, as in a flight. */
-void hd_swap_plan(const hd_op_t *op, hd_plan_t *plan) {
-    const hd_call_t *call = &op->call;
+/* Among several endpoints, what fits into the tree's release goes there, as in a flight. */
+hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered) {
+    hd_plan_t plan = hd_flight_plan(op, hd_flight_row(op->call.type));
+    if (!numbered || !is_swap(op, &plan)) {
+        return plan;
+    }
     if (op->place.n == 1) {
-        *plan = (hd_plan_t){.path = HD_PATH_LANES, .express = true};
-    } else if (plan->path != HD_PATH_TREE) {
-        bool all_wait = hd_coll[call->type].flow == HD_AMONG_ALL;
-        *plan = hd_plan_of_outer_giving(op, hd_swap_gives(op->span, call), all_wait);
+        plan = (hd_plan_t){.path = HD_PATH_LANES, .express = true};
+    } else if (plan.path != HD_PATH_TREE) {
+        plan = hd_plan_of_outer_giving(op, hd_swap_gives(op->span, &op->call),
+                                       hd_coll[op->call.type].flow == HD_AMONG_ALL);
     }
-    plan->network = HD_NETWORK_SWAP;
+    plan.network = HD_NETWORK_SWAP;
+    return plan;
 }
 
-/* Sets the reducer to one of final results: all operands of the team are combined at once. The
- * datatype and the operation have been checked with it. */
-static void make_final(hd_op_t *op) {
-    hd_reducer_t *reducer = &op->call.reducer;
-    ucc_status_t status = hd_reducer_init(reducer, reducer->dt, reducer->op, op->n);
-    hd_assert_eq(status, UCC_OK);
-    (void)status;
-}
-
-bool hd_swap_follow(hd_op_t *op) {
-    hd_crossing_t *crossing = hd_group_crossing(op->group);
-    bool alone = op->place.n == 1, reduces = hd_coll[op->call.type].reducing;
-    op->outer = alone ? &alone_stage : &stage;
-    if (reduces && alone) {
-        make_final(op);
-    } else if (reduces) {
-        hd_flight_make_partial(&op->call.reducer);
-    }
-    if (!alone &&
-        op->plan.data != HD_REGIME_STAGED) { /* the arrival combines, or there is no data */
-        op->start = hd_flight_start_small;
+bool hd_span_follow(hd_op_t *op) {
+    bool alone = op->place.n == 1, may = true;
+    hd_flight_follow(op);
+    if (op->plan.network != HD_NETWORK_SWAP) {
         return true;
     }
-    bool may = reserve(crossing, op);
-    op->start = !may ? start_nowhere : alone ? start_alone : start_together;
+    op->outer = &stage;
+    if (alone && hd_coll[op->call.type].reducing) {
+        op->call.reducer = final_reducer(op);
+    }
+    /* else the arrival combines, or there is no data */
+    if (alone || op->plan.data == HD_REGIME_STAGED) {
+        may = reserve(op);
+        op->start = !may ? start_nowhere : alone ? start_alone : start_together;
+    }
     return may;
 }
 
 /* --- the express ------------------------------------------------------------------------------ */
-
-/* One look of a swap is a turn of the net's lane, which takes as long as so many looks at
- * memory. */
-enum { A_TURN = 8 };
 
 /* Takes the next number on the main board for the express; 0: it may not be published yet. */
 static uint64_t take_number(const hd_place_t *at) {
@@ -479,21 +434,11 @@ static uint64_t take_number(const hd_place_t *at) {
     return may ? k : 0;
 }
 
-/* Ends the express: the member has consumed exchange k. */
-static void consume(const hd_place_t *at, uint64_t k) {
-    if (at->locked) {
-        hd_lock(&at->member->lock);
-    }
-    hd_board_consume(at->board, at->member, k, true);
-    hd_checked(hd_board_check(at->board, at->me));
-    if (at->locked) {
-        hd_unlock(&at->member->lock);
-    }
-    hd_bell_ring(&at->board->group->home.bell); /* others may wait for the board's window */
-}
-
 uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const void *src, void *dst,
                             uint32_t looks) {
+    /* one look of a swap is a turn of the net's lane, which takes as long as so many looks at
+     * memory */
+    enum { A_TURN = 8 };
     const void *data[1] = {src};
     uint64_t k = take_number(at);
     if (!k) {
@@ -502,7 +447,7 @@ uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const v
     const hd_crossing_t *crossing = hd_group_crossing(at->board->group);
     hd_swap_t swap = swap_of(crossing, call, k, data);
     hd_swap_set(swap.net, swap.span, call, k);
-    (void)hd_swap_write(&swap); /* nothing fails with one member */
+    (void)hd_swap_write(&swap, NULL); /* nothing fails with one member */
     /* if the team is crowded, a process that is waited for may need this processor */
     if (!hd_net_swap(swap.team, k, crossing->crowded ? 0 : looks / A_TURN)) {
         return k;
@@ -511,10 +456,7 @@ uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const v
         return k; /* the operation that takes over finds that again and logs it */
     }
     take_alone(&swap, dst);
-    hd_net_swap_done(swap.team, k);
-    hd_net_swap_over(swap.team, k);
-    consume(at, k);
-    return HD_EXPRESS_OVER;
+    return hd_express_end(at, k);
 }
 
 uint64_t hd_swap_express(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {

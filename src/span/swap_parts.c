@@ -1,7 +1,15 @@
-/* swap_parts.c: what is in the contributions, parts and results of a swap (swap.h), by what hd_coll
- * says of the collective. swap.c calls these functions, before the parts go out and when the
- * others' are there. Here b is call->bytes, n the team's endpoints, and n_p those of process p;
- * blocks are in the order of their endpoints:
+/* swap_parts.c: what is in the contributions, parts and results of a swap, by what hd_coll says of
+ * the collective. swap.c calls these functions, which neither wait nor know of lanes and stages,
+ * before the parts go out and when the others' are there.
+ *
+ * A member's CONTRIBUTION is what it would publish inside one process: its operand, its block, or
+ * all the blocks that it sends. Where data comes from a root, only the root has one. A process's
+ * PARTS are made of the contributions of its members; its RESULTS are made of the other processes'
+ * parts and of those contributions. A contribution and a part are at most hd_net_swap_most bytes,
+ * and the results at most as much for each process.
+ *
+ * Here b is call->bytes, n the team's endpoints, and n_p those of process p; blocks are in the
+ * order of their endpoints:
  *
  *                       contribution       part of p for q              results of q
  *   allreduce, reduce   b                  b, reduced                   b
@@ -12,17 +20,10 @@
  *
  * So there is a factor for senders where the result has a block of each (it gathers), and one for
  * receivers where the source has a block for each (it is divided).
- *
- * Contributions lie in users' buffers or in lanes, results where swap.c says. All of this is small,
- * so one thread does it at once.
  */
-#include "span/swap.h"
+#include "span/internal.h"
 
 #include <string.h>
-
-static hd_flow_t flow_of(const hd_call_t *call) {
-    return (hd_flow_t)hd_coll[call->type].flow;
-}
 
 /* Does the source have a block for each endpoint? */
 static bool is_divided(const hd_call_t *call) {
@@ -34,15 +35,9 @@ static bool gathers(const hd_call_t *call) {
     return hd_coll[call->type].result == HD_BLOCKS;
 }
 
-/* Returns how many bytes a part has that goes from so many endpoints to so many. */
-static size_t part_between(const hd_call_t *call, uint32_t senders, uint32_t receivers) {
-    size_t blocks = gathers(call) ? senders : 1;
-    return (is_divided(call) ? blocks * receivers : blocks) * call->bytes;
-}
-
-/* Returns how many bytes the part of p for q has, if there is one. */
-static size_t part_bytes(const hd_span_t *span, const hd_call_t *call, uint32_t p, uint32_t q) {
-    return part_between(call, hd_span_count(span, p), hd_span_count(span, q));
+size_t hd_swap_part_bytes(const hd_span_t *span, const hd_call_t *call, uint32_t p, uint32_t q) {
+    size_t senders = gathers(call) ? hd_span_count(span, p) : 1;
+    return call->bytes * senders * (is_divided(call) ? hd_span_count(span, q) : 1);
 }
 
 /* Returns how many bytes the contribution has of a member that has one. */
@@ -51,16 +46,14 @@ static size_t contribution_bytes(const hd_span_t *span, const hd_call_t *call) {
 }
 
 bool hd_swap_suits(const hd_span_t *span, const hd_call_t *call, size_t most) {
-    uint32_t members = 0;
-    for (uint32_t p = 0; p < span->processes; p++) {
-        members = hd_span_count(span, p) > members ? hd_span_count(span, p) : members;
+    /* n may be less than the blocks in a part */
+    bool suits = call->bytes <= most && contribution_bytes(span, call) <= most;
+    for (uint32_t p = 0; suits && p < span->processes; p++) {
+        /* two processes of the largest size have the longest parts for each other */
+        suits = hd_span_count(span, p) <= HD_SWAP_MEMBERS &&
+                hd_swap_part_bytes(span, call, p, p) <= most;
     }
-    if (members > HD_SWAP_MEMBERS || call->bytes > most) {
-        return false;
-    }
-    /* two processes of the largest size have the longest parts for each other; and n may be less
-     * than the blocks in such a part */
-    return contribution_bytes(span, call) <= most && part_between(call, members, members) <= most;
+    return suits;
 }
 
 const void *hd_swap_source(const hd_call_t *call) {
@@ -70,20 +63,8 @@ const void *hd_swap_source(const hd_call_t *call) {
 }
 
 size_t hd_swap_gives(const hd_span_t *span, const hd_call_t *call) {
-    bool gives = flow_of(call) != HD_FROM_ROOT || call->is_root;
+    bool gives = hd_coll[call->type].flow != HD_FROM_ROOT || call->is_root;
     return gives ? contribution_bytes(span, call) : 0;
-}
-
-bool hd_swap_waits(const hd_call_t *call) {
-    switch (flow_of(call)) {
-    case HD_TO_ROOT:
-        return call->is_root;
-    case HD_FROM_ROOT:
-        return !call->is_root;
-    case HD_AMONG_ALL:
-        break;
-    }
-    return true;
 }
 
 size_t hd_swap_takes(const hd_span_t *span, const hd_call_t *call, uint32_t member, size_t *bytes) {
@@ -91,32 +72,22 @@ size_t hd_swap_takes(const hd_span_t *span, const hd_call_t *call, uint32_t memb
     return is_divided(call) ? member * *bytes : 0; /* else all members' results are the same */
 }
 
-size_t hd_swap_comes(const hd_span_t *span, const hd_call_t *call, uint32_t *process) {
-    *process = span->process_of[call->root];
-    return part_bytes(span, call, *process, span->mine);
-}
-
-/* Returns a bit for each process but this one. */
-static uint8_t others(const hd_span_t *span) {
-    return (uint8_t)(((1u << span->processes) - 1) & ~(1u << span->mine));
-}
-
 void hd_swap_set(hd_net_swap_t *net, const hd_span_t *span, const hd_call_t *call, uint64_t k) {
-    hd_flow_t flow = flow_of(call);
-    uint8_t all = others(span);
+    uint8_t flow = hd_coll[call->type].flow, all = (uint8_t)((1u << span->processes) - 1);
+    all &= (uint8_t) ~(1u << span->mine);
     net->k = k;
     net->signature = call->signature;
     net->same = span->processes == 2 || !is_divided(call); /* all others get the same part */
     net->to = net->from = all;
     if (flow != HD_AMONG_ALL) {
-        uint8_t root = (uint8_t)(1u << span->process_of[call->root]);
-        uint8_t if_root = all & root ? 0 : all;
-        net->to = flow == HD_TO_ROOT ? all & root : if_root;
-        net->from = flow == HD_TO_ROOT ? if_root : all & root;
+        uint8_t root = all & (uint8_t)(1u << span->process_of[call->root]),
+                if_root = root ? 0 : all;
+        net->to = flow == HD_TO_ROOT ? root : if_root;
+        net->from = flow == HD_TO_ROOT ? if_root : root;
     }
-    net->bytes[0] = (uint32_t)part_bytes(span, call, span->mine, !span->mine);
+    net->bytes[0] = (uint32_t)hd_swap_part_bytes(span, call, span->mine, !span->mine);
     for (uint32_t p = 0; p < span->processes && !net->same; p++) {
-        net->bytes[p] = (uint32_t)part_bytes(span, call, span->mine, p);
+        net->bytes[p] = (uint32_t)hd_swap_part_bytes(span, call, span->mine, p);
     }
 }
 
@@ -135,71 +106,47 @@ static void copy(void *to, const void *from, size_t bytes) {
     }
 }
 
-/* Reduces this process's contributions to its partial result. */
-static ucc_status_t reduce(const hd_swap_t *swap, void *to) {
+/* Writes this process's partial result. */
+static ucc_status_t reduce(const hd_swap_t *swap, const void *partial) {
     const hd_call_t *call = swap->call;
     uint32_t n = hd_span_count(swap->span, swap->span->mine);
-    if (n == 1) {
-        copy(to, swap->data[0], call->bytes);
+    void *to = room(swap, 0);
+    if (partial || n == 1) {
+        copy(to, partial ? partial : swap->data[0], call->bytes);
         return UCC_OK;
     }
     return hd_reduce_tree(&call->reducer, n, swap->data, 0, 1, &to, 0, call->bytes / call->element,
                           HD_STORES_PLAIN);
 }
 
-/* Copies, out of blocks for all endpoints, those of process p's endpoints. Returns the end of the
- * copy. */
-static uint8_t *copy_blocks_of(const hd_swap_t *swap, uint32_t p, const uint8_t *blocks,
-                               uint8_t *to) {
+/* Writes this process's part for p, or, if the source isn't divided, for all. */
+static void write_part(const hd_swap_t *swap, uint32_t p) {
+    const hd_span_t *span = swap->span;
+    hd_members_t givers = hd_span_givers(span, swap->call, span->mine);
     size_t b = swap->call->bytes;
-    for (uint32_t i = 0; i < hd_span_count(swap->span, p); i++, to += b) {
-        copy(to, blocks + hd_span_endpoint(swap->span, p, i) * b, b);
-    }
-    return to;
-}
-
-/* Writes this process's part for p, or, if the source isn't divided, for all: what `members` local
- * members from the first one on contribute. */
-static void write_part(const hd_swap_t *swap, uint32_t p, uint32_t first, uint32_t members) {
-    size_t b = swap->call->bytes;
+    uint32_t blocks = is_divided(swap->call) ? hd_span_count(span, p) : 1;
     uint8_t *to = room(swap, p);
-    for (uint32_t i = first; i < first + members; i++) {
-        if (is_divided(swap->call)) {
-            to = copy_blocks_of(swap, p, swap->data[i], to);
-        } else {
-            copy(to, swap->data[i], b);
-            to += b;
+    for (uint32_t i = givers.first; i < givers.end; i++) {
+        for (uint32_t j = 0; j < blocks; j++, to += b) {
+            size_t at = is_divided(swap->call) ? hd_span_endpoint(span, p, j) * b : 0;
+            copy(to, (const uint8_t *)swap->data[i] + at, b);
         }
     }
 }
 
-ucc_status_t hd_swap_write(const hd_swap_t *swap) {
-    const hd_span_t *span = swap->span;
-    const hd_call_t *call = swap->call;
-    const hd_coll_t *coll = &hd_coll[call->type];
+ucc_status_t hd_swap_write(const hd_swap_t *swap, const void *partial) {
+    const hd_coll_t *coll = &hd_coll[swap->call->type];
+    bool written = !coll->moves_data;
     if (coll->reducing) {
-        return reduce(swap, room(swap, 0));
+        return reduce(swap, partial);
     }
-    bool from_root = coll->flow == HD_FROM_ROOT;
-    if (!coll->moves_data || (from_root && span->process_of[call->root] != span->mine)) {
-        return UCC_OK;
-    }
-    uint32_t first = from_root ? span->local_of[call->root] : 0;
-    uint32_t members = from_root ? 1 : hd_span_count(span, span->mine);
-    if (!is_divided(call)) {
-        write_part(swap, 0, first, members);
-        return UCC_OK;
-    }
-    for (uint32_t p = 0; p < span->processes; p++) {
-        if (p != span->mine) {
-            write_part(swap, p, first, members);
+    for (uint32_t p = 0; p < swap->span->processes && !written; p++) {
+        if (p != swap->span->mine) {
+            write_part(swap, p);
+            written = swap->net->same;
         }
     }
     return UCC_OK;
-}
-
-void hd_swap_write_partial(const hd_swap_t *swap, const void *partial) {
-    memcpy(room(swap, 0), partial, swap->call->bytes);
 }
 
 uint32_t hd_swap_odd(const hd_swap_t *swap) {
@@ -212,7 +159,7 @@ uint32_t hd_swap_odd(const hd_swap_t *swap) {
         if (p == span->mine || !(needed || hd_net_swap_has_part(swap->team, net->k, p))) {
             continue;
         }
-        size_t bytes = needed ? part_bytes(span, swap->call, p, span->mine) : 0;
+        size_t bytes = needed ? hd_swap_part_bytes(span, swap->call, p, span->mine) : 0;
         if (!hd_net_swap_fits(swap->team, net->k, p, net->signature, bytes)) {
             break;
         }
@@ -233,56 +180,39 @@ static void combine(const hd_swap_t *swap, const hd_reducer_t *reducer, void *re
                   span->n);
 }
 
-/* Makes the results of a collective from a root. */
-static void spread(const hd_swap_t *swap, uint8_t *results) {
+/* Makes the result of member i or, if the source isn't divided, of all members, out of what process
+ * p gives. */
+static void place_part(const hd_swap_t *swap, uint32_t p, uint32_t i, uint8_t *result) {
     const hd_span_t *span = swap->span;
-    const hd_call_t *call = swap->call;
-    uint32_t root = span->process_of[call->root], mine = span->mine;
-    if (root != mine) {
-        copy(results, hd_net_swap_part(swap->team, swap->net->k, root),
-             part_bytes(span, call, root, mine));
-    } else if (is_divided(call)) {
-        (void)copy_blocks_of(swap, mine, swap->data[span->local_of[call->root]], results);
-    } else {
-        copy(results, room(swap, 0), call->bytes);
-    }
-}
-
-/* Makes a result that has a block of each endpoint: member i's or, if the source isn't divided,
- * that of all members. */
-static void place_blocks(const hd_swap_t *swap, uint32_t i, uint8_t *result) {
-    const hd_span_t *span = swap->span;
-    size_t b = swap->call->bytes;
-    bool divided = is_divided(swap->call);
-    uint32_t columns = divided ? hd_span_count(span, span->mine) : 1;
-    size_t at = divided ? hd_span_endpoint(span, span->mine, i) * b : 0;
-    for (uint32_t p = 0; p < span->processes; p++) {
-        const uint8_t *part =
-            p == span->mine ? NULL : hd_net_swap_part(swap->team, swap->net->k, p);
-        for (uint32_t j = 0; j < hd_span_count(span, p); j++) {
-            const uint8_t *from =
-                part ? part + (j * columns + i) * b : (const uint8_t *)swap->data[j] + at;
-            copy(result + hd_span_endpoint(span, p, j) * b, from, b);
-        }
+    hd_members_t givers = hd_span_givers(span, swap->call, p);
+    bool here = p == span->mine, divided = is_divided(swap->call);
+    size_t b = swap->call->bytes, row = divided ? hd_span_count(span, span->mine) * b : b;
+    size_t own = divided ? hd_span_endpoint(span, span->mine, i) * b : 0;
+    bool comes = !here && givers.first < givers.end;
+    const uint8_t *part = comes ? hd_net_swap_part(swap->team, swap->net->k, p) : NULL;
+    for (uint32_t j = givers.first; j < givers.end; j++) {
+        const uint8_t *from =
+            here ? (const uint8_t *)swap->data[j] + own : part + (j - givers.first) * row + i * b;
+        copy(result + (gathers(swap->call) ? hd_span_endpoint(span, p, j) * b : 0), from, b);
     }
 }
 
 void hd_swap_compose(const hd_swap_t *swap, const hd_reducer_t *reducer, void *results) {
     const hd_span_t *span = swap->span;
-    const hd_call_t *call = swap->call;
-    hd_flow_t flow = flow_of(call);
-    if (!hd_coll[call->type].moves_data ||
-        (flow == HD_TO_ROOT && span->process_of[call->root] != span->mine)) {
+    const hd_coll_t *coll = &hd_coll[swap->call->type];
+    hd_members_t takers = hd_span_takers(span, swap->call, span->mine);
+    if (!coll->moves_data || takers.first == takers.end) {
         return;
     }
-    if (hd_coll[call->type].reducing) {
+    if (coll->reducing) {
         combine(swap, reducer, results);
-    } else if (flow == HD_FROM_ROOT) {
-        spread(swap, results);
-    } else {
-        uint32_t different = is_divided(call) ? hd_span_count(span, span->mine) : 1;
-        for (uint32_t i = 0; i < different; i++) {
-            place_blocks(swap, i, (uint8_t *)results + i * span->n * call->bytes);
+        return;
+    }
+    uint32_t different = is_divided(swap->call) ? hd_span_count(span, span->mine) : 1;
+    for (uint32_t i = 0; i < different; i++) {
+        size_t bytes, at = hd_swap_takes(span, swap->call, i, &bytes);
+        for (uint32_t p = 0; p < span->processes; p++) {
+            place_part(swap, p, i, (uint8_t *)results + at);
         }
     }
 }
