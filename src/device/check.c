@@ -51,7 +51,6 @@ static void check_side(const hd_op_t *op, const hd_device_side_t *side) {
 }
 
 static void check_order(const hd_device_order_t *order) {
-    hd_always(!order->is || !order->armed);
     if (order->is) {
         hd_always(order->ready && order->joined);
         hd_always_eq(order->events_of, order->stream.device);

@@ -58,7 +58,8 @@ ucc_status_t hd_device_settle(hd_op_t *op);
 void hd_device_plan(const hd_op_t *op, hd_plan_t *plan);
 /* Sets the frame of an operation, and op->start if the host's is not the one, as op->plan says. */
 void hd_device_follow(hd_op_t *op);
-/* The `drop` of a frame of devices, also of one that is not decided yet. */
+/* The operation leaves the order of its stream, if it is in one: it is over, or its launch has
+ * failed. The `drop` of a frame of devices, also of one that is not decided yet. */
 void hd_device_drop(hd_op_t *op);
 
 /* For people: adds what devices do by this plan, besides or instead of what the host does. */
@@ -74,28 +75,24 @@ typedef enum hd_on {
     HD_ON_TRIGGERED /* when the call is complete; the stream is in order when the post returns */
 } hd_on_t;
 
-/* How a post is in the order of a stream. */
-typedef struct hd_device_posting {
+/* A post in the order of a stream, as its poster knows it: the request may be over by now, and
+ * another post's. */
+typedef struct hd_device_post {
+    /* the poster says */
     const hd_gpu_stream_t *known; /* the stream; NULL: it is that of `handle` */
     void *handle;
     hd_on_t on;
     /* in whose progress a triggered post is until engine_ends is called; NULL: another post */
     ucc_ee_h engine;
     void (*engine_ends)(ucc_ee_h engine);
-} hd_device_posting_t;
-
-/* Such a post, as its poster remembers it: the request may be over by now, and another post's. */
-typedef struct hd_device_post {
+    /* hd_device_arm says */
     hd_devices_t *devices;
     struct hd_device_order *order;
     hd_gpu_stream_t stream;
     hd_gpu_event_t *joined;
-    ucc_ee_h engine;
-    void (*engine_ends)(ucc_ee_h engine);
-    uint64_t capture;
-    uint64_t number;
+    uint64_t capture, number;
     hd_group_t *group;
-    struct hd_device_gate *gate; /* the poster's; NULL: there may be none */
+    struct hd_device_gate *gate; /* the poster's; NULL: there is none, or it has been used */
 } hd_device_post_t;
 
 /* Logs why the call can't be in the order of a stream, and returns UCC_ERR_NOT_SUPPORTED. */
@@ -106,11 +103,11 @@ bool hd_device_stages(const hd_op_t *op);
 bool hd_device_moves_nothing(const hd_op_t *op);
 /* Prepares the post of a call of devices, which nobody else knows yet: takes down what its start
  * has to know, and records the stream's event. */
-ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_device_post_t *post);
+ucc_status_t hd_device_arm(hd_op_t *op, hd_device_post_t *post);
 /* After a triggered post: returns whether its stream has still to be brought in order. */
 bool hd_device_post_is_open(const hd_device_post_t *post);
-/* Lets the stream wait at a gate, unless the operation has brought it in order by now. False: there
- * is no gate, or the stream can't be told to wait. */
+/* Lets the stream wait at post->gate, unless the operation has brought it in order by now. False:
+ * the stream can't be told to wait. */
 bool hd_device_post_gate(hd_device_post_t *post);
 /* The post is in order, unless its stream is one by thread: that comes after the lines from now
  * on. */

@@ -238,7 +238,6 @@ typedef struct hd_device_gate {
 /* Says in the order of which stream a member's part is. Its poster writes it before it posts,
  * unless a field says otherwise. */
 typedef struct hd_device_order {
-    bool armed;      /* for the next `enter`, which takes it */
     bool is;         /* the part is in the order of `stream`; else its data is ready */
     bool held;       /* the member publishes only when the stream has come to the post */
     bool tells;      /* the host is told of completion all the same: a triggered post */
@@ -377,6 +376,7 @@ typedef struct hd_device_job {
     hd_gpu_launch_t launch;
     hd_gpu_width_t width;
     hd_gpu_table_t table;
+    hd_device_table_t *kept; /* whose words `table` has; NULL: there is none, or it is a graph's */
     const hd_device_copy_t *copy; /* in the slice's scratch */
     uint32_t copies;
     uint32_t first_copy; /* they are enqueued from this one on, and then those before it */
@@ -425,14 +425,14 @@ void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows
 
 /* --- table.c --------------------------------------------------------------------------------- */
 
-/* Finds or makes a table of at least so many words, or none if a launch's arguments hold them. The
- * caller holds the line's lock if there are more. */
+/* Finds or makes a table of at least so many words for the job, or none if a launch's arguments
+ * hold them. The caller holds the line's lock if there are more. */
 ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
-                           hd_gpu_table_t *out, hd_device_table_t **kept);
-/* Copies such a table's first words to the device, for the work of the next ticket. The caller
- * holds the line's lock. */
-ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
-                          uint32_t words);
+                           hd_device_job_t *job);
+/* Enqueues the job's launch, if there is one, behind its table. The caller holds the line's lock if
+ * the table is a line's: the work of that line's next ticket reads the table. */
+ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_line_t *line,
+                              const hd_device_job_t *job);
 /* Frees the line's tables at its end. Unless it is to forget them, because the device may still use
  * them, it gives back their memory. */
 void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget);
@@ -522,8 +522,7 @@ hd_device_gate_t *hd_device_gate_take(hd_devices_t *devices, int device);
 void hd_device_gate_drop(hd_device_gate_t *gate);
 /* Closes the gate before the stream is told to wait for it: from now on hd_device_gate_end opens
  * it, and so does a failure of the group. */
-void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_device_order_t *order,
-                          uint64_t number);
+void hd_device_gate_close(hd_device_gate_t *gate, const hd_device_post_t *post);
 /* Nothing waits for the gate after all, nor will there be a hd_device_gate_end. */
 void hd_device_gate_withdraw(hd_device_gate_t *gate);
 /* The gate's poster is back from the driver. passes: it has recorded `passed`. */
@@ -611,34 +610,26 @@ void hd_device_lose_stand_ins(hd_device_part_t *part);
 
 /* --- order.c --------------------------------------------------------------------------------- */
 
-/* A claimer lets what it enqueues on stream from now on come after what the members' streams had
- * before their posts. */
+/* Lets what is enqueued on stream from now on come after what all members' streams had before their
+ * posts; or what the operation's own had. */
 ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* A claimer records an event behind what it has enqueued on stream, for those who join. */
-ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* A claimer waits until all is done that it has enqueued on its own stream, because
- * hd_device_record_done has failed there. */
-void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* Among processes, a member lets what it enqueues on stream from now on come after what its own
- * stream had before the post. */
 ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream);
-/* Among processes, a member records part->own behind what it has enqueued on stream. */
-ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream);
+/* Records an event behind what has been enqueued on stream for the operation's exchange, for those
+ * who join. */
+ucc_status_t hd_device_record(const hd_op_t *op, struct hd_device_done *done,
+                              hd_gpu_stream_t stream);
 /* Has a capture of the operation's stream begun since the post? Then nothing may be done to that
  * stream. */
 bool hd_device_captured_since(const hd_op_t *op);
 /* When all has been enqueued, a member lets its stream come after those of these n that are of its
  * exchange, unless a gate is there already. */
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n);
-/* A member whose request is about to end leaves the order: opens the gate, if there is one, and
- * tells the engine. */
-void hd_device_end_order(hd_op_t *op);
-void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
+/* The operation is launched, and from now on in the order that its poster has armed, if any. */
+void hd_device_enter_order(hd_op_t *op);
 
 /* --- await.c --------------------------------------------------------------------------------- */
 
-/* A frame's `enter` calls this first of all: what the poster has armed is this operation's from now
- * on, and nothing is enqueued yet. */
+/* A frame's `enter` calls this first of all: nothing is enqueued yet. */
 void hd_device_begin_part(hd_op_t *op);
 /* UCC_INPROGRESS: nothing is published or enqueued before the operation's stream has come to its
  * post (hd_device_order.held). Else UCC_OK. */
@@ -648,8 +639,6 @@ ucc_status_t hd_device_hold(const hd_op_t *op);
 ucc_status_t hd_device_ready(hd_op_t *op);
 /* A frame's `undo`. */
 void hd_device_undo(hd_op_t *op);
-/* The operation leaves the order, because it is over or its launch has failed. */
-void hd_device_leave_order(hd_op_t *op);
 /* A frame's `finish` calls this last, when the part has its tickets. If they are not all reached,
  * the operation leaves the board, this returns UCC_INPROGRESS, and the operation ends with `status`
  * later. */
@@ -770,7 +759,7 @@ void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
 void hd_device_follow_here(hd_op_t *op);
 
-/* --- pipeline.c -------------------------------------------------------------------------------- */
+/* --- pipeline.c ------------------------------------------------------------------------------ */
 
 /* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
  * at all endpoints of this process. */

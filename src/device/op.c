@@ -191,16 +191,17 @@ ucc_status_t hd_device_settle(hd_op_t *op) {
                  op->team_ep);
         return UCC_ERR_NOT_SUPPORTED;
     }
-    op->device->order.armed = op->device->order.is = false;
     return hd_coll[op->call.type].reducing ? hd_device_can_reduce(&op->call) : UCC_OK;
 }
 
 void hd_device_forget(hd_op_t *op) {
     hd_device_part_t *part = op->device;
     if (part) {
-        hd_device_forget_order(op->team->devices, &part->order);
-        if (part->own.event) {
-            op->team->devices->driver->event_put(part->own.event);
+        hd_gpu_event_t *event[] = {part->order.ready, part->order.joined, part->own.event};
+        for (int i = 0; i < 3; i++) {
+            if (event[i]) {
+                op->team->devices->driver->event_put(event[i]);
+            }
         }
         hd_free(part->dense);
         hd_free(part);

@@ -32,12 +32,12 @@ static ucc_status_t take_table(hd_devices_t *devices, int device, hd_device_tabl
     if (status == UCC_OK) {
         status = driver->take(device, HD_GPU_DEVICE, bytes, &table->device);
     }
-    if (status != UCC_OK) {
+    if (status == UCC_OK) {
+        table->capacity = capacity;
+    } else {
         put_table(driver, table);
-        return status;
     }
-    table->capacity = capacity;
-    return UCC_OK;
+    return status;
 }
 
 static hd_gpu_table_t table_of(const hd_device_table_t *table, uint32_t words) {
@@ -81,9 +81,7 @@ static hd_device_table_t *add_table(hd_line_t *line) {
 }
 
 ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
-                           hd_gpu_table_t *out, hd_device_table_t **kept) {
-    *out = (hd_gpu_table_t){0};
-    *kept = NULL;
+                           hd_device_job_t *job) {
     if (words <= HD_GPU_WORDS) {
         return UCC_OK;
     }
@@ -92,25 +90,36 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
     if (!table && !(table = add_table(line))) {
         return UCC_ERR_NO_MEMORY;
     }
+    ucc_status_t status = UCC_OK;
     if (table->capacity < words) {
-        ucc_status_t status = take_table(devices, line->stream.device, table, words);
-        if (status != UCC_OK) {
-            return status;
-        }
+        status = take_table(devices, line->stream.device, table, words);
     }
-    *out = table_of(table, words);
-    *kept = table;
-    return UCC_OK;
+    if (status == UCC_OK) {
+        job->table = table_of(table, words);
+        job->kept = table;
+    }
+    return status;
 }
 
-ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
-                          uint32_t words) {
-    hd_assert(hd_line_is_locked(line));
-    hd_assert_le(words, table->capacity);
-    hd_assert_le(table->ticket, line->ticket); /* else its last words are still to be read */
-    table->ticket = line->ticket + 1;
-    return devices->driver->copy(line->stream, table->device->memory, line->stream.device,
-                                 table->host->memory, -1, words * sizeof(uint64_t));
+ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_line_t *line,
+                              const hd_device_job_t *job) {
+    const hd_gpu_table_t *words = &job->table;
+    hd_device_table_t *kept = job->kept;
+    ucc_status_t status = UCC_OK;
+    if (!job->launch.blocks) {
+        return UCC_OK;
+    }
+    if (words->used && kept) {
+        hd_assert(hd_line_is_locked(line));
+        hd_assert_le(words->used, kept->capacity);
+        hd_assert_le(kept->ticket, line->ticket); /* else its last words are still to be read */
+        kept->ticket = line->ticket + 1;
+    }
+    if (words->used) {
+        status = devices->driver->copy(stream, (void *)(uintptr_t)words->device, stream.device,
+                                       words->host, -1, words->used * sizeof(uint64_t));
+    }
+    return status == UCC_OK ? devices->driver->launch(stream, &job->launch) : status;
 }
 
 void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget) {
@@ -169,24 +178,20 @@ ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint
         return UCC_ERR_NO_MEMORY;
     }
     kept->devices = devices;
-    *out = (hd_gpu_table_t){0};
     ucc_status_t status = UCC_OK;
     if (words > HD_GPU_WORDS) {
         status = take_table(devices, stream.device, &kept->table, words);
     }
+    /* relaxed, both: devices are not given up while I use them */
+    atomic_fetch_add_explicit(&devices->graphs, 1, memory_order_relaxed);
+    if (status == UCC_OK && words > HD_GPU_WORDS) {
+        *out = table_of(&kept->table, words);
+    }
     if (status == UCC_OK) {
-        /* relaxed: devices are not given up while I use them */
-        atomic_fetch_add_explicit(&devices->graphs, 1, memory_order_relaxed);
-        if (kept->table.capacity) {
-            *out = table_of(&kept->table, words);
-        }
         status = devices->driver->keep(stream, let_go, kept);
-        if (status != UCC_OK) {
-            /* relaxed: as above */
-            atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed);
-        }
     }
     if (status != UCC_OK) {
+        atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed);
         put_table(devices->driver, &kept->table);
         hd_free(kept);
     }

@@ -65,28 +65,21 @@ void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *wha
                     hd_gpu_width_t width) {
     hd_devices_t *devices = t->v->devices;
     uint8_t type = t->v->op->call.type;
-    hd_gpu_launch_t launch = {.blocks = 0};
-    hd_gpu_table_t words;
-    hd_device_table_t *table = NULL;
+    hd_device_job_t job = {.launch.blocks = 0};
     if (t->status == UCC_OK) {
-        hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &words, &table));
+        hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &job));
     }
     if (t->status == UCC_OK) {
         hd_trip_note(t, hd_coll[type].prefix
-                            ? hd_gpu_scan(&launch, what, type == HD_EXSCAN, width, &words)
-                            : hd_gpu_reduce(&launch, what, width, &words));
+                            ? hd_gpu_scan(&job.launch, what, type == HD_EXSCAN, width, &job.table)
+                            : hd_gpu_reduce(&job.launch, what, width, &job.table));
     }
-    if (t->status != UCC_OK || !launch.blocks) {
+    if (t->status != UCC_OK || !job.launch.blocks) {
         return;
     }
     t->used |= UINT64_C(1) << line->stream.device;
-    if (words.used) {
-        hd_trip_note(t, hd_line_fill(devices, line, table, words.used));
-    }
-    if (t->status == UCC_OK) {
-        hd_trip_note(t, t->driver->launch(line->stream, &launch));
-    }
-    if (words.used && t->status == UCC_OK) { /* whoever waits for the table waits for this ticket */
+    hd_trip_note(t, hd_device_launch(devices, line->stream, line, &job));
+    if (job.table.used && t->status == UCC_OK) { /* who waits for the table waits for this ticket */
         hd_trip_note(t, hd_line_signal(devices, line));
     }
 }
